@@ -8,7 +8,7 @@ ApiError
   Conflict         409: someone was faster, or another manager owns a field
   Gone             410: the resourceVersion is too old for a watch
   TooBig           413
-  Invalid          400, 415, 422: the object is refused
+  Invalid          400, 415, 422, and 500 where the object could not be read: it is refused
   NotLeading       not sent: this process does not hold the lease
 
 The message says which verb on which resource failed, and why; `sentence` adds the API server and what to do.
@@ -16,6 +16,7 @@ The message says which verb on which resource failed, and why; `sentence` adds t
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping
 from typing import Final
 
@@ -99,6 +100,10 @@ _BY_STATUS: Final[Mapping[int, type[ApiError]]] = {
 }
 
 
+# Of an apply whose object has a value of the wrong type, an API server says no reason, and 500 as for its own faults.
+_UNREADABLE: Final = re.compile(r"failed to (create typed patch|convert (new|patch)) object")
+
+
 class _Status(msgspec.Struct):
     kind: str = ""
     message: str = ""
@@ -115,4 +120,6 @@ def error_for(status: int, body: bytes, what: str) -> ApiError:
         said = _Status()
     if said.kind != "Status":
         said = _Status()
+    if status == 500 and not said.reason and _UNREADABLE.match(said.message):
+        kind = Invalid
     return kind(f"cannot {what} ({status}){said.message and ': '}{said.message}", status=status, reason=said.reason)

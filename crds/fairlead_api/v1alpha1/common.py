@@ -24,7 +24,7 @@ from pydantic import (
 )
 from pydantic.alias_generators import to_camel
 from pydantic.json_schema import JsonSchemaValue
-from pydantic_core import CoreSchema, core_schema
+from pydantic_core import CoreSchema, PydanticCustomError, core_schema
 
 from fairlead_api.meta import ServerKey
 from fairlead_api.v1alpha1.lists import MAP_TYPE
@@ -69,17 +69,18 @@ class Duration(str):
         return {"type": "string", "maxLength": 24}
 
 
-def duration_rule(least: str, example: str) -> ValidationRule:
-    """The rule of a duration field: well-formed and not shorter than `least`."""
-    floor = Duration(least).milliseconds
-    wanted = ("a duration", "a duration longer than zero")[floor] if floor < 2 else f"a duration of at least {least}"
+def duration_rule(least: str, example: str, most: str = "24h") -> ValidationRule:
+    """The rule of a duration field: well-formed, and from `least` to `most`."""
+    floor, ceiling = Duration(least).milliseconds, Duration(most).milliseconds
+    bottom = {0: "", 1: "more than 0s and "}.get(floor, f"at least {least} and ")
 
     def holds(text: str) -> bool:
-        return re.fullmatch(DURATION_PATTERN, text) is not None and Duration(text).milliseconds >= floor
+        return re.fullmatch(DURATION_PATTERN, text) is not None and floor <= Duration(text).milliseconds <= ceiling
 
     return ValidationRule(
-        cel=f"self.matches('{DURATION_PATTERN}') && duration(self) >= duration('{least}')",
-        message=f"must be {wanted}, such as {example}",
+        cel=f"self.matches('{DURATION_PATTERN}') && duration(self) >= duration('{least}') && "
+        f"duration(self) <= duration('{most}')",
+        message=f"must be a duration of {bottom}at most {most}, such as {example}",
         holds=holds,
     )
 
@@ -159,14 +160,38 @@ class _OneRefusal:
         )
 
 
-Quantity = Annotated[int | str, _OneRefusal("100m or 64Mi")]
+QUANTITY_PATTERN: Final = r"^([0-9]+\.?[0-9]*|\.[0-9]+)(m|k|M|G|T|P|E|Ki|Mi|Gi|Ti|Pi|Ei|n|u|[eE][+-]?[0-9]+)?$"
+"""Kubernetes' `resource.Quantity` from zero up, as text."""
+
+
+class _QuantityForm:
+    """Bounds numbers, and gives texts their form, which is a pattern in the CRD: of a member that may be a number an
+    API server takes the costs of a rule for too high.
+    """
+
+    def __get_pydantic_core_schema__(self, source: Any, handler: GetCoreSchemaHandler) -> CoreSchema:
+        def check(value: int | str) -> int | str:
+            good = value >= 0 if isinstance(value, int) else re.fullmatch(QUANTITY_PATTERN, value)
+            if not good:
+                raise PydanticCustomError(
+                    "quantity",
+                    "must be a quantity such as 2, 100m or 64Mi, with a unit out of m, k, M, G, T, Ki, Mi, Gi, Ti",
+                )
+            return value
+
+        return core_schema.no_info_after_validator_function(check, handler(source))
+
+    def __get_pydantic_json_schema__(self, schema: CoreSchema, handler: GetJsonSchemaHandler) -> JsonSchemaValue:
+        return {**handler(schema), "minimum": 0, "pattern": QUANTITY_PATTERN}
+
+
+Quantity = Annotated[int | str, _OneRefusal("100m or 64Mi"), _QuantityForm()]
 """A Kubernetes quantity, such as `2`, `100m` or `64Mi`."""
 IntOrString = Annotated[int | str, _OneRefusal("mcp")]
 """Number or name of a port."""
 
 ShortText = Annotated[str, Field(min_length=1, max_length=253)]
 TierName = Annotated[str, Field(min_length=1, max_length=40, pattern=r"^[a-z0-9]([a-z0-9-]*[a-z0-9])?$")]
-SecretName = Annotated[str, Field(min_length=1, max_length=253, pattern=r"^[a-z0-9]([-a-z0-9.]*[a-z0-9])?$")]
 SecretKey = Annotated[str, Field(min_length=1, max_length=253, pattern=r"^[-._a-zA-Z0-9]+$")]
 
 

@@ -12,19 +12,18 @@ from pydantic import BeforeValidator, Field
 
 from fairlead_api.v1alpha1.common import Condition, Model, Resource, TierName
 from fairlead_api.v1alpha1.lists import Distinct
+from fairlead_api.v1alpha1.names import LabelName, Labels, LabelValue
 from fairlead_api.v1alpha1.rules import ValidationRule
 
 Word = Annotated[str, Field(min_length=1, max_length=63)]
 RuleName = Annotated[str, Field(min_length=1, max_length=63, pattern=r"^[a-z]([-a-z0-9]*[a-z0-9])?$")]
 Glob = Annotated[str, Field(min_length=1, max_length=320)]
-LabelKey = Annotated[str, Field(min_length=1, max_length=317)]
-LabelValue = Annotated[str, Field(max_length=63)]
 
 
 class LabelRequirement(Model):
     """One requirement on a label."""
 
-    key: LabelKey
+    key: LabelName
     """Key of the label."""
     operator: Literal["In", "NotIn", "Exists", "DoesNotExist"]
     """How the label is compared with `values`."""
@@ -46,7 +45,7 @@ class ServerSelector(Model):
 
     atomic: ClassVar[bool] = True
 
-    match_labels: dict[str, LabelValue] = Field(default={}, max_length=32)
+    match_labels: Labels = Field(default={}, max_length=32)
     """Labels with exactly these values."""
     match_expressions: list[LabelRequirement] = Field(default=[], max_length=32)
     """Further requirements."""

@@ -109,6 +109,8 @@ def test_defaults_are_filled_in_by_the_api_server(control_plane: ControlPlane, n
         ({"limits": {"retries": 9}}, "spec.limits.retries", "less than or equal to 5"),
         ({"tools": [{"name": "a"}, {"name": "a"}]}, "spec.tools[1]", '{"name":"a"}'),
         ({"tools": [{"name": "a", "tags": ["x", "x"]}]}, "spec.tools[0].tags[1]", 'Duplicate value: "x"'),
+        ({"resources": {"limits": {"memory": "64mb"}}}, "spec.resources.limits.memory", "should match"),
+        ({"resources": {"requests": {"cpu": -1}}}, "spec.resources.requests.cpu", "greater than or equal to 0"),
         ({"auth": {"bearer": {}}}, "spec.auth.bearer.secretRef", "Required value"),
         ({"env": "A=b"}, "spec.env", "must be of type array"),
     ],

@@ -4,37 +4,18 @@ from __future__ import annotations
 
 import json
 from pathlib import Path
-from typing import Any
 
 import pytest
 
 from controlplane import ControlPlane
+from dryruns import PLURALS, applied, path_of, rendered_applied
 from fairlead_api.v1alpha1.mcpserver import McpServer
-from fairlead_kube.resources import Kind
 from fairlead_operator.server.manifests import ManifestContext
 from fairlead_operator.server.plan import plan
 from page_examples import ROOT, Example, examples, pages
 
 LOCAL = "command"
 """Source of servers that `fairlead up` alone runs."""
-PLURALS = {
-    "McpServer": "mcpservers", "ToolPolicy": "toolpolicies", "LatencyTier": "latencytiers", "Service": "services",
-    "Secret": "secrets", "PersistentVolumeClaim": "persistentvolumeclaims", "ConfigMap": "configmaps",
-}  # fmt: skip
-
-
-def applied(plane: ControlPlane, path: str, manifest: dict[str, Any]) -> tuple[int, Any]:
-    """Answer to a server-side apply that changes nothing, and takes no field that it does not know."""
-    query = "dryRun=All&fieldManager=page&force=true&fieldValidation=Strict"
-    body = json.loads(json.dumps(manifest))
-    return plane.request("PATCH", f"{path}?{query}", body, content_type="application/apply-patch+yaml")
-
-
-def path_of(manifest: dict[str, Any], namespace: str, plural: str) -> str:
-    version = manifest["apiVersion"]
-    root = f"/apis/{version}" if "/" in version else f"/api/{version}"
-    scope = "" if plural == "latencytiers" else f"namespaces/{namespace}/"
-    return f"{root}/{scope}{plural}/{manifest['metadata']['name']}"
 
 
 def refusals(plane: ControlPlane, namespace: str, example: Example) -> list[str]:
@@ -53,11 +34,6 @@ def refusals(plane: ControlPlane, namespace: str, example: Example) -> list[str]
         if status not in (200, 201):
             found.append(f"{example.where}: {kind.kind} of the server: {answer['message']}")
     return found
-
-
-def rendered_applied(plane: ControlPlane, namespace: str, kind: Kind, rendered: dict[str, Any]) -> tuple[int, Any]:
-    manifest = {"apiVersion": kind.api_version, "kind": kind.kind, **rendered}
-    return applied(plane, path_of(manifest, namespace, kind.plural), manifest)
 
 
 @pytest.mark.parametrize("page", pages(), ids=lambda page: str(page.relative_to(ROOT)))

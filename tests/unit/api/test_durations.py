@@ -22,11 +22,14 @@ def test_any_other_text_is_no_duration(text: str) -> None:
         Duration(text)
 
 
-@pytest.mark.parametrize(("text", "fits"), [("30s", True), ("29s999ms", False), ("1m", True), ("soon", False)])
-def test_the_rule_of_a_field_knows_form_and_floor(text: str, fits: bool) -> None:
+@pytest.mark.parametrize(
+    ("text", "fits"),
+    [("30s", True), ("29s999ms", False), ("24h", True), ("24h1ms", False), ("99999h", False), ("soon", False)],
+)
+def test_the_rule_of_a_duration_has_a_form_a_floor_and_a_ceiling(text: str, fits: bool) -> None:
     rule = duration_rule("30s", "10m")
 
-    assert rule.message == "must be a duration of at least 30s, such as 10m"
+    assert rule.message == "must be a duration of at least 30s and at most 24h, such as 10m"
     assert rule.holds is not None
     assert rule.holds(text) is fits
 

@@ -28,6 +28,11 @@ def said(text: str) -> list[str]:
         ("  url: https://a/b\n  url: https://a/c", "m.yaml:6: the key url stands here a second time"),
         ("  url: https://a/b\n  pin: 'yes'", 'm.yaml:6: spec.pin: must be true or false, not "yes"'),
         ("  url: https://a/b\n  prefix: 7", "m.yaml:6: spec.prefix: must be text, not 7"),
+        (
+            "  image: {name: a}\n  resources: {limits: {memory: 64mb}}",
+            ("m.yaml:6: spec.resources.limits.memory: must be a quantity such as 2, 100m or 64Mi, with a unit out of "
+            "m, k, M, G, T, Ki, Mi, Gi, Ti"),
+        ),
         ("  url: https://a/b\n  replicas: '2'", 'm.yaml:6: spec.replicas: must be a whole number, not "2"'),
         ("  url: https://a/b\n  replicas: 2.5", "m.yaml:6: spec.replicas: must be a whole number, not 2.5"),
         (

@@ -66,8 +66,9 @@ def test_a_model_becomes_a_structural_schema() -> None:
                 "maxLength": 24,
                 "x-kubernetes-validations": [
                     {
-                        "rule": "self.matches('^([0-9]{1,5}(h|m|s|ms)){1,4}$') && duration(self) >= duration('1s')",
-                        "message": "must be a duration of at least 1s, such as 2s",
+                        "rule": "self.matches('^([0-9]{1,5}(h|m|s|ms)){1,4}$') && duration(self) >= duration('1s') && "
+                        "duration(self) <= duration('24h')",
+                        "message": "must be a duration of at least 1s and at most 24h, such as 2s",
                     }
                 ],
             },

@@ -45,6 +45,21 @@ def test_each_status_has_its_error_and_every_error_is_trouble_with_the_platform(
     assert (error.status, error.reason, str(error)) == (status, "Why", f"cannot get x ({status}): words")
 
 
+@pytest.mark.parametrize(
+    ("said", "kind"),
+    [
+        ("failed to convert new object (a/b; apps/v1, Kind=Deployment) to proper version: quantities", errors.Invalid),
+        ("failed to create typed patch object (a/b; apps/v1, Kind=Deployment): .spec.x: expected str", errors.Invalid),
+        ("etcdserver: request timed out", errors.Unavailable),
+    ],
+)
+def test_an_object_that_cannot_be_read_is_refused_although_the_api_server_answers_500(
+    said: str, kind: type[errors.ApiError]
+) -> None:
+    body = json.dumps({"kind": "Status", "message": said, "code": 500}).encode()
+    assert type(errors.error_for(500, body, "patch x")) is kind
+
+
 def test_only_a_status_object_is_trusted_for_its_words_and_they_are_bounded() -> None:
     assert [str(errors.error_for(503, body, "get x")) for body in (b'{"message": "<html>"}', b"<html>")] == [
         "cannot get x (503)"

@@ -10,7 +10,8 @@ from typing import Annotated, ClassVar, Final
 
 from pydantic import Field
 
-from fairlead_api.v1alpha1.common import Model, SecretKey, SecretName
+from fairlead_api.v1alpha1.common import Model, SecretKey
+from fairlead_api.v1alpha1.names import ObjectName
 from fairlead_api.v1alpha1.rules import ValidationRule
 
 _HEADER: Final = r"^[A-Za-z0-9!#$%&*+.^_|~-]+$"
@@ -37,7 +38,7 @@ class CredentialSource(Model):
 
     atomic: ClassVar[bool] = True
 
-    name: SecretName
+    name: ObjectName
     """Name of the Secret."""
     key: SecretKey = "token"
     """Key within its data."""

@@ -10,7 +10,8 @@ from typing import Annotated, ClassVar, Final, Literal
 
 from pydantic import Field
 
-from fairlead_api.v1alpha1.common import Model, Quantity, SecretKey, SecretName, ShortText
+from fairlead_api.v1alpha1.common import Model, Quantity, SecretKey, ShortText
+from fairlead_api.v1alpha1.names import ObjectName
 from fairlead_api.v1alpha1.rules import ValidationRule
 
 Argument = Annotated[str, Field(max_length=4096)]
@@ -63,7 +64,7 @@ class SecretKeySelector(Model):
 
     atomic: ClassVar[bool] = True
 
-    name: SecretName
+    name: ObjectName
     """Name of the Secret."""
     key: SecretKey
     """Key within its data."""
@@ -76,7 +77,7 @@ class ConfigMapKeySelector(Model):
 
     atomic: ClassVar[bool] = True
 
-    name: SecretName
+    name: ObjectName
     """Name of the ConfigMap."""
     key: SecretKey
     """Key within its data."""
@@ -154,7 +155,7 @@ class EnvFromReference(Model):
 
     atomic: ClassVar[bool] = True
 
-    name: SecretName
+    name: ObjectName
     """Its name."""
     optional: bool | None = None
     """Whether the server starts without it. Absent: it does not."""

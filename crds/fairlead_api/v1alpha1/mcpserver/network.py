@@ -12,6 +12,7 @@ from pydantic import Field
 
 from fairlead_api.v1alpha1.common import Model
 from fairlead_api.v1alpha1.lists import Distinct
+from fairlead_api.v1alpha1.names import LabelValue
 from fairlead_api.v1alpha1.rules import ValidationRule
 
 _CIDR: Final = r"^([0-9]{1,3}(\.[0-9]{1,3}){3}|[0-9A-Fa-f:.]*:[0-9A-Fa-f:.]*)/[0-9]{1,3}$"
@@ -33,7 +34,6 @@ DOMAIN: Final = ValidationRule(
 DomainName = Annotated[str, Field(min_length=1, max_length=253), DOMAIN]
 Cidr = Annotated[str, Field(min_length=1, max_length=64), CIDR]
 Port = Annotated[int, Field(ge=1, le=65535)]
-LabelValue = Annotated[str, Field(max_length=63)]
 
 
 class PodPeer(Model):

@@ -11,13 +11,15 @@ from pydantic import Field
 
 from fairlead_api.v1alpha1.common import Duration, Model, duration_rule
 from fairlead_api.v1alpha1.moved import MovedField
+from fairlead_api.v1alpha1.rules import ValidationRule
 
 
 class Discovery(Model):
     """When the server's tools are listed, and what becomes of them when it is gone."""
 
-    interval: Annotated[Duration, duration_rule("10s", "10m")] = Duration("10m")
-    """Time between two listings of a server that does not announce changes by itself; at least `10s`."""
+    interval: Annotated[Duration, duration_rule("10s", "10m", "720h")] = Duration("10m")
+    """Time between two listings of a server that does not announce changes by itself; from `10s` to
+    `720h`."""
     on_disconnect: Literal["MarkOffline", "Remove"] = "MarkOffline"
     """`MarkOffline`: its tools stay listed and a call is refused at once.
     `Remove`: they leave every list at the first loss."""
@@ -41,8 +43,8 @@ class Calibration(Model):
     Absent: `Declared`, under `fairlead up --probe` `ReadOnly`."""
     samples: int = Field(default=5, ge=1, le=50)
     """Calls per tool and round."""
-    interval: Annotated[Duration, duration_rule("1m", "1h")] = Duration("1h")
-    """Time between two rounds; at least `1m`."""
+    interval: Annotated[Duration, duration_rule("1m", "1h", "720h")] = Duration("1h")
+    """Time between two rounds; from `1m` to `720h`."""
 
     moved: ClassVar[tuple[MovedField, ...]] = (MovedField("enabled", "boolean", "probe: false is Never"),)
 
@@ -71,16 +73,16 @@ class ServerLimits(Model):
     others are spread evenly. Of all gateway replicas where they share limits, else of each. Absent: no limit.
     """
     burst: int | None = Field(default=None, ge=1, le=6000000)
-    """Calls of `callsPerMinute` that may come at once after a pause; 1 spreads all of them evenly. Absent: those of a
-    whole minute.
+    """Calls of `callsPerMinute` that may come at once after a pause; 1 spreads all of them evenly. Goes with
+    `callsPerMinute` only. Absent: those of a whole minute.
     """
     timeout: Annotated[Duration, duration_rule("1ms", "60s")] = Duration("60s")
     """The longest that one call may take; a tool's `latency.max` and a tier's `callTimeout` may shorten it. Progress
-    that the server reports begins it anew, up to `maxTimeout`.
+    that the server reports begins it anew, up to `maxTimeout`. At most `24h`.
     """
     max_timeout: Annotated[Duration, duration_rule("1ms", "1h")] = Duration("10m")
     """The longest that a call may take whose server goes on reporting progress to a client that asked for it. No longer
-    than `timeout`: progress changes nothing.
+    than `timeout`: progress changes nothing. At most `24h`.
     """
     retries: int = Field(default=1, ge=0, le=5)
     """Further attempts after one that failed. Where the server may have got the request, only for tools that are
@@ -99,6 +101,14 @@ class ServerLimits(Model):
 
     moved: ClassVar[tuple[MovedField, ...]] = (
         MovedField("callsPerSecond", "number", "callsPerMinute, 60 times as much: 0.5 is 30"),
+    )
+    guards: ClassVar[tuple[ValidationRule, ...]] = (
+        ValidationRule(
+            cel="!has(self.burst) || has(self.callsPerMinute)",
+            message="burst is a share of callsPerMinute, which is not set: set it too, or leave burst out",
+            holds=lambda limits: limits.burst is None or limits.calls_per_minute is not None,
+            path=".burst",
+        ),
     )
 
     @property

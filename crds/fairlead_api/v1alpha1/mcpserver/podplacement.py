@@ -10,20 +10,20 @@ from typing import Annotated, ClassVar, Literal
 from pydantic import Field
 
 from fairlead_api.v1alpha1.common import Model, ShortText
+from fairlead_api.v1alpha1.names import LabelName, LabelValue
 
-LabelKey = Annotated[str, Field(min_length=1, max_length=317)]
-LabelText = Annotated[str, Field(max_length=63)]
+NamespaceName = Annotated[str, Field(min_length=1, max_length=63, pattern=r"^[a-z0-9]([-a-z0-9]*[a-z0-9])?$")]
 Weight = Annotated[int, Field(ge=1, le=100)]
 
 
 class LabelCondition(Model):
     """A condition on one label."""
 
-    key: LabelKey
+    key: LabelName
     """The label."""
     operator: Literal["In", "NotIn", "Exists", "DoesNotExist"]
     """How it is compared."""
-    values: list[LabelText] | None = Field(default=None, max_length=64)
+    values: list[LabelValue] | None = Field(default=None, max_length=64)
     """With `In` and `NotIn`."""
 
 
@@ -32,7 +32,7 @@ class LabelSelection(Model):
 
     atomic: ClassVar[bool] = True
 
-    match_labels: dict[str, LabelText] | None = Field(default=None, max_length=32)
+    match_labels: dict[str, LabelValue] | None = Field(default=None, max_length=32)
     """Labels that are as given."""
     match_expressions: list[LabelCondition] | None = Field(default=None, max_length=32)
     """Conditions that hold."""
@@ -41,7 +41,7 @@ class LabelSelection(Model):
 class NodeCondition(Model):
     """A condition on a label or field of a node."""
 
-    key: LabelKey
+    key: LabelName
     """The label or field."""
     operator: Literal["In", "NotIn", "Exists", "DoesNotExist", "Gt", "Lt"]
     """How it is compared."""
@@ -94,15 +94,15 @@ class PodTerm(Model):
 
     label_selector: LabelSelection | None = None
     """Which pods."""
-    namespaces: list[LabelText] | None = Field(default=None, max_length=32)
+    namespaces: list[NamespaceName] | None = Field(default=None, max_length=32)
     """Their namespaces. Absent, with the next too: its own."""
     namespace_selector: LabelSelection | None = None
     """Labels of their namespaces."""
-    topology_key: LabelKey
+    topology_key: LabelName
     """Label of nodes that are one neighbourhood."""
-    match_label_keys: list[LabelKey] | None = Field(default=None, max_length=32)
+    match_label_keys: list[LabelName] | None = Field(default=None, max_length=32)
     """Labels whose values are the pod's own."""
-    mismatch_label_keys: list[LabelKey] | None = Field(default=None, max_length=32)
+    mismatch_label_keys: list[LabelName] | None = Field(default=None, max_length=32)
     """Labels whose values are not the pod's own."""
 
 
@@ -142,11 +142,11 @@ class PodAffinityRules(Model):
 class Toleration(Model):
     """A taint that does not keep the pod away."""
 
-    key: LabelKey | None = None
+    key: LabelName | None = None
     """Taint. Absent, with `Exists`: every one."""
     operator: Literal["Exists", "Equal"] | None = None
     """Absent: `Equal`."""
-    value: LabelText | None = None
+    value: LabelValue | None = None
     """Value of the taint, with `Equal`."""
     effect: Literal["NoSchedule", "PreferNoSchedule", "NoExecute"] | None = None
     """Absent: every effect."""
@@ -159,7 +159,7 @@ class TopologySpreadConstraint(Model):
 
     max_skew: int = Field(ge=1, le=1000)
     """Greatest difference between two neighbourhoods."""
-    topology_key: LabelKey
+    topology_key: LabelName
     """Label of nodes that are one neighbourhood."""
     when_unsatisfiable: Literal["DoNotSchedule", "ScheduleAnyway"]
     """Outcome where it cannot be kept."""
@@ -171,5 +171,5 @@ class TopologySpreadConstraint(Model):
     """Whether only nodes that fit are counted."""
     node_taints_policy: Literal["Honor", "Ignore"] | None = None
     """Whether tainted nodes are left out."""
-    match_label_keys: list[LabelKey] | None = Field(default=None, max_length=32)
+    match_label_keys: list[LabelName] | None = Field(default=None, max_length=32)
     """Labels whose values are the pod's own."""

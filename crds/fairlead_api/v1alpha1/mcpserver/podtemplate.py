@@ -10,12 +10,13 @@ from typing import Annotated, Any, ClassVar, Final, Literal
 
 from pydantic import Field
 
-from fairlead_api.v1alpha1.common import Model, SecretName, ShortText
+from fairlead_api.v1alpha1.common import Model, ShortText
 from fairlead_api.v1alpha1.lists import Distinct
 from fairlead_api.v1alpha1.mcpserver.podcontainers import PodContainer, UserSecurity
 from fairlead_api.v1alpha1.mcpserver.podplacement import PodAffinityRules, Toleration, TopologySpreadConstraint
 from fairlead_api.v1alpha1.mcpserver.podvolumes import PodVolume
 from fairlead_api.v1alpha1.moved import MovedField
+from fairlead_api.v1alpha1.names import LABEL_NAMES, Labels, ObjectName
 from fairlead_api.v1alpha1.rules import ValidationRule
 
 _PROFILES: Final = ("container.apparmor.security.beta.kubernetes.io/", "seccomp.security.alpha.kubernetes.io/")
@@ -38,10 +39,17 @@ NOT_ALLOWED: Final = (
 class PodOverlayMetadata(Model):
     """Labels and annotations of the pods."""
 
-    labels: dict[str, Annotated[str, Field(max_length=63)]] | None = Field(default=None, max_length=64)
+    labels: Labels | None = Field(default=None, max_length=64)
     """Added to those that Services and policies select the pods by."""
-    annotations: Annotated[dict[str, str], Field(max_length=64), ANNOTATIONS] | None = None
+    annotations: Annotated[dict[str, str], Field(max_length=64), LABEL_NAMES, ANNOTATIONS] | None = None
     """Added to those of the operator."""
+
+
+GroupId = Annotated[int, Field(ge=0, le=2147483647)]
+_OCTET: Final = "(25[0-5]|2[0-4][0-9]|1?[0-9]?[0-9])"
+IpAddress = Annotated[
+    str, Field(min_length=1, max_length=64, pattern=rf"^({_OCTET}(\.{_OCTET}){{3}}|[0-9A-Fa-f:]*:[0-9A-Fa-f:.]*)$")
+]
 
 
 class PodSecurity(UserSecurity):
@@ -51,7 +59,7 @@ class PodSecurity(UserSecurity):
     """Group that owns the files of volumes."""
     fs_group_change_policy: Literal["OnRootMismatch", "Always"] | None = None
     """When their owner is set."""
-    supplemental_groups: list[int] | None = Field(default=None, max_length=32)
+    supplemental_groups: list[GroupId] | None = Field(default=None, max_length=32)
     """Further groups of the processes."""
     supplemental_groups_policy: Literal["Merge", "Strict"] | None = None
     """Whether groups of the image's own count too."""
@@ -62,16 +70,16 @@ class LocalReference(Model):
 
     atomic: ClassVar[bool] = True
 
-    name: SecretName
+    name: ObjectName
     """Its name."""
 
 
 class HostAlias(Model):
     """Names that an address has in `/etc/hosts`."""
 
-    ip: Annotated[str, Field(min_length=1, max_length=64)]
+    ip: IpAddress
     """The address."""
-    hostnames: list[ShortText] = Field(default=[], max_length=32)
+    hostnames: list[ObjectName] = Field(default=[], max_length=32)
     """The names."""
 
 
@@ -87,7 +95,7 @@ class DnsOption(Model):
 class DnsConfig(Model):
     """Settings of the resolver, beside those of `dnsPolicy`."""
 
-    nameservers: list[Annotated[str, Field(max_length=64)]] | None = Field(default=None, max_length=8)
+    nameservers: list[IpAddress] | None = Field(default=None, max_length=8)
     """Addresses of name servers."""
     searches: list[Annotated[str, Field(max_length=253)]] | None = Field(default=None, max_length=32)
     """Domains that short names are looked up in."""
@@ -114,7 +122,7 @@ class PodOverlaySpec(Model):
     )
     """Secrets for private registries, labelled `fairlead.dev/credential: "true"`."""
 
-    node_selector: dict[str, Annotated[str, Field(max_length=63)]] | None = Field(default=None, max_length=32)
+    node_selector: Labels | None = Field(default=None, max_length=32)
     """Labels that a node needs."""
     affinity: PodAffinityRules | None = None
     """Nodes and pods that it is placed by."""

@@ -10,9 +10,10 @@ from typing import Annotated, ClassVar, Literal
 from pydantic import Field
 
 from fairlead_api.v1alpha1.common import Model, Quantity, ShortText
-from fairlead_api.v1alpha1.mcpserver.container import FieldSelector, ResourceFieldSelector, ResourceRequirements
+from fairlead_api.v1alpha1.mcpserver.container import FieldSelector, ResourceFieldSelector
 from fairlead_api.v1alpha1.mcpserver.podcontainers import ContainerName
 from fairlead_api.v1alpha1.mcpserver.podplacement import LabelSelection
+from fairlead_api.v1alpha1.names import LabelValue, ObjectName
 
 FileMode = Annotated[int, Field(ge=0, le=511)]
 RelativePath = Annotated[str, Field(min_length=1, max_length=1024)]
@@ -90,7 +91,7 @@ class DownwardVolume(Model):
 class ClaimVolume(Model):
     """A PersistentVolumeClaim of the namespace."""
 
-    claim_name: ShortText
+    claim_name: ObjectName
     """Its name."""
     read_only: bool | None = None
     """Absent: no."""
@@ -99,7 +100,7 @@ class ClaimVolume(Model):
 class ClaimMetadata(Model):
     """Labels and annotations of a claim."""
 
-    labels: dict[str, str] | None = Field(default=None, max_length=64)
+    labels: dict[str, LabelValue] | None = Field(default=None, max_length=64)
     """Labels."""
     annotations: dict[str, str] | None = Field(default=None, max_length=64)
     """Annotations."""
@@ -118,12 +119,21 @@ class DataSource(Model):
     """Its name."""
 
 
+class ClaimResources(Model):
+    """Size of a claim."""
+
+    requests: dict[str, Quantity] | None = Field(default=None, max_length=1)
+    """`storage` is its size."""
+    limits: dict[str, Quantity] | None = Field(default=None, max_length=1)
+    """`storage` is the most that it may grow to."""
+
+
 class ClaimSpec(Model):
     """Demands on the storage."""
 
     access_modes: list[ShortText] | None = Field(default=None, max_length=8)
     """Such as `ReadWriteOnce`."""
-    resources: ResourceRequirements | None = None
+    resources: ClaimResources | None = None
     """`requests.storage` is its size."""
     storage_class_name: AnyName | None = None
     """Absent: the cluster's default."""

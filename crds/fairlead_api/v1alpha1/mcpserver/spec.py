@@ -23,10 +23,11 @@ from fairlead_api.v1alpha1.mcpserver.network import Network
 from fairlead_api.v1alpha1.mcpserver.operation import Calibration, DefinitionApproval, Discovery, ServerLimits
 from fairlead_api.v1alpha1.mcpserver.podtemplate import PodTemplateOverlay
 from fairlead_api.v1alpha1.mcpserver.source import ImageSource, RemoteSource
-from fairlead_api.v1alpha1.mcpserver.spec_rules import PREFIX, SPEC, URL
+from fairlead_api.v1alpha1.mcpserver.spec_rules import PREFIX, RESOURCE_NAMES, SPEC, URL
 from fairlead_api.v1alpha1.mcpserver.status import Transport
 from fairlead_api.v1alpha1.mcpserver.tools import ToolOverride
 from fairlead_api.v1alpha1.moved import MovedField
+from fairlead_api.v1alpha1.names import ObjectName
 from fairlead_api.v1alpha1.rules import ValidationRule
 
 SourceKind = Literal["image", "package", "url", "command"]
@@ -53,7 +54,7 @@ class McpServerSpec(Model):
     """Environment variables of a server that Fairlead starts."""
     env_from: list[EnvFromSource] = Field(default=[], max_length=32)
     """Secrets and ConfigMaps whose keys become environment variables."""
-    resources: ResourceRequirements | None = None
+    resources: Annotated[ResourceRequirements, RESOURCE_NAMES] | None = None
     """Resources of the container. Absent: the namespace's defaults."""
     replicas: int | None = Field(default=None, ge=0, le=1000)
     """Pods; 0 stops the server. `kubectl scale` and an autoscaler of this object set it. Absent: 1, or what an
@@ -67,7 +68,7 @@ class McpServerSpec(Model):
 
     network: Network | None = None
     """Connections that the pods of an image or package may make, on a cluster. Absent: any."""
-    runtime_class_name: str | None = Field(default=None, min_length=1, max_length=253)
+    runtime_class_name: ObjectName | None = None
     """RuntimeClass of the pods of an image or package, such as one of gVisor or Kata. Absent: the nodes' default."""
 
     auth: Auth | None = None

@@ -57,6 +57,21 @@ CA_BUNDLE: Final = ValidationRule(
     holds=lambda text: _PEM in text,
 )
 
+_RESOURCES: Final = ("cpu", "memory", "ephemeral-storage")
+
+
+def _of_a_container(resource: str) -> bool:
+    return resource in _RESOURCES or resource.startswith("hugepages-") or "/" in resource
+
+
+_NAMES: Final = f"all(name, name in {list(_RESOURCES)} || name.startsWith('hugepages-') || name.contains('/'))"
+RESOURCE_NAMES: Final = ValidationRule(
+    cel=f"(!has(self.requests) || self.requests.{_NAMES}) && (!has(self.limits) || self.limits.{_NAMES})",
+    message="must name resources of a container: cpu, memory, ephemeral-storage, hugepages-2Mi, "
+    "or those of a device plugin, such as nvidia.com/gpu",
+    holds=lambda resources: all(map(_of_a_container, {**(resources.requests or {}), **(resources.limits or {})})),
+)
+
 
 def _sources(spec: Any) -> int:
     return sum(source is not None for source in (spec.image, spec.package, spec.url, spec.command))

@@ -28,7 +28,7 @@ class ToolLatency(Model):
     """Declared upper bound; a call is cut off here. Absent: what the definition declares, if anything."""
     idempotent: bool | None = None
     """Whether a call may be repeated without harm. Absent: what the server says, where its annotations are trusted."""
-    cacheable: Annotated[Duration, duration_rule("0s", "1m")] | None = None
+    cacheable: Annotated[Duration, duration_rule("0s", "1m", "720h")] | None = None
     """How long a result may be served again for the same arguments, in whole seconds; `0s`: never.
     Absent: what the definition declares, else never."""
 

@@ -1,0 +1,30 @@
+"""Names as Kubernetes has them, in the types of fields: of objects, labels and annotations.
+
+Keys of a map have no pattern in a structural schema, so rules hold for them. Pure.
+"""
+
+from __future__ import annotations
+
+import re
+from typing import Annotated, Final
+
+from pydantic import Field
+
+from fairlead_api.v1alpha1.rules import ValidationRule
+
+_LABEL: Final = "[a-z0-9]([-a-z0-9]*[a-z0-9])?"
+_SUBDOMAIN: Final = rf"{_LABEL}(\.{_LABEL})*"
+_QUALIFIED: Final = r"^([a-z0-9.-]+/)?[A-Za-z0-9]([\w.-]*[A-Za-z0-9])?$"
+"""A little wider than the names are: an API server bounds the costs of a rule by the length of its pattern."""
+ObjectName = Annotated[str, Field(min_length=1, max_length=253, pattern=f"^{_SUBDOMAIN}$")]
+"""Name of an object: an RFC 1123 subdomain."""
+LabelValue = Annotated[str, Field(max_length=63, pattern=r"^([A-Za-z0-9]([-A-Za-z0-9_.]*[A-Za-z0-9])?)?$")]
+LabelName = Annotated[str, Field(min_length=1, max_length=317, pattern=_QUALIFIED)]
+
+LABEL_NAMES: Final = ValidationRule(
+    cel=f"self.all(name, name.matches(r'{_QUALIFIED}'))",
+    message="a name in front of a colon must be one of a label or annotation, such as team or example.com/team",
+    holds=lambda labels: all(re.fullmatch(_QUALIFIED, name, re.ASCII) for name in labels),
+)
+Labels = Annotated[dict[str, LabelValue], LABEL_NAMES]
+"""Labels, or values that labels must have."""

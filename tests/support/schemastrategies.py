@@ -1,0 +1,102 @@
+"""Hypothesis strategies out of the schemas that users' YAML is checked with: of the chart's values and of the CRDs.
+
+As much of JSON Schema as these use; what they do not say, such as rules in CEL, the drawn value may break.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from typing import Any, Final
+
+from hypothesis import strategies as st
+
+Json = Mapping[str, Any]
+Strategy = st.SearchStrategy[Any]
+
+_EXAMPLE: Final = re.compile(r"such as ([^ ,;]+)")
+_TEXT: Final = st.text(st.characters(codec="ascii", categories=("L", "N", "P", "Zs")), min_size=1, max_size=12)
+_LONGEST: Final = 60
+"""Characters of a text that a pattern draws: longer ones show nothing more."""
+
+
+def values_of(schema: Json) -> Strategy:
+    """Values that a schema takes. Raises ValueError for a keyword that it does not know."""
+    if "const" in schema:
+        return st.just(schema["const"])
+    if "enum" in schema:
+        return st.sampled_from(schema["enum"])
+    if schema.get("x-kubernetes-int-or-string"):
+        return st.integers(schema.get("minimum", 0), 65535) | _texts(schema)
+    kinds = schema.get("type", "object")
+    if isinstance(kinds, list):
+        return st.one_of([values_of({**schema, "type": kind}) for kind in kinds])
+    match kinds:
+        case "null":
+            return st.none()
+        case "boolean":
+            return st.booleans()
+        case "integer":
+            return st.integers(*_bounds(schema))
+        case "number":
+            return st.floats(*_bounds(schema), allow_nan=False, allow_infinity=False, width=32)
+        case "string":
+            return _texts(schema)
+        case "array":
+            return _arrays(schema)
+        case "object":
+            return _objects(schema)
+    raise ValueError(f"no strategy for the type {kinds}")
+
+
+def _bounds(schema: Json) -> tuple[Any, Any]:
+    least, most = schema.get("minimum"), schema.get("maximum")
+    if "exclusiveMinimum" in schema:
+        least = schema["exclusiveMinimum"] + 1
+    if "exclusiveMaximum" in schema:
+        most = schema["exclusiveMaximum"] - 1
+    return -1000 if least is None else least, max(1000, least or 0) if most is None else most
+
+
+def _texts(schema: Json) -> Strategy:
+    least, most = schema.get("minLength", 0), min(schema.get("maxLength", _LONGEST), _LONGEST)
+    for rule in schema.get("x-kubernetes-validations", ()):
+        if example := _EXAMPLE.search(rule["message"]):
+            return st.just(example[1])
+    if "pattern" in schema:
+        # `\Z`: Python's `$` is also in front of a final line break, RE2's is not.
+        pattern = re.sub(r"\$$", r"\\Z", schema["pattern"])
+        drawn = st.from_regex(pattern, alphabet=st.characters(codec="ascii", exclude_categories=("Cc",)))
+        return drawn.filter(lambda text: least <= len(text) <= most)
+    return _TEXT.filter(lambda text: least <= len(text) <= most) if most else st.just("")
+
+
+def _arrays(schema: Json) -> Strategy:
+    items = values_of(schema.get("items", {"type": "string"}))
+    least, most = schema.get("minItems", 0), min(schema.get("maxItems", 3), 3)
+    if keys := schema.get("x-kubernetes-list-map-keys"):
+        return st.lists(items, min_size=least, max_size=most, unique_by=lambda item: tuple(item.get(k) for k in keys))
+    distinct = schema.get("x-kubernetes-list-type") == "set"
+    return st.lists(items, min_size=least, max_size=most, unique_by=repr if distinct else None)
+
+
+def _objects(schema: Json) -> Strategy:
+    members = {name: values_of(member) for name, member in schema.get("properties", {}).items() if not _moved(member)}
+    required = set(schema.get("required", ()))
+    always = {name: member for name, member in members.items() if name in required}
+    maybe = {name: member for name, member in members.items() if name not in required}
+    fixed = st.fixed_dictionaries(always)
+    if maybe:  # few at a time: what one member breaks is then told by its name
+        few = st.lists(st.sampled_from(sorted(maybe)), max_size=3, unique=True)
+        chosen = few.flatmap(lambda names: st.fixed_dictionaries({name: maybe[name] for name in names}))
+        return st.builds(lambda one, other: {**one, **other}, fixed, chosen)
+    others = schema.get("additionalProperties")
+    if isinstance(others, Mapping):
+        names = _texts(schema["propertyNames"]) if "propertyNames" in schema else _TEXT
+        return st.dictionaries(names, values_of(others), max_size=min(schema.get("maxProperties", 3), 3))
+    return fixed
+
+
+def _moved(schema: Json) -> bool:
+    """Whether a member is there to name its new place only."""
+    return any(rule["rule"] == "false" for rule in schema.get("x-kubernetes-validations", ()))
