@@ -7,7 +7,7 @@ by a function, at the start alone. Empty texts stand for settings that are not m
 from __future__ import annotations
 
 from collections.abc import Callable
-from ipaddress import IPv4Network, IPv6Network, ip_network
+from ipaddress import IPv4Network, IPv6Network, ip_address, ip_network
 from typing import Annotated, Any, Final, Literal, NamedTuple
 from urllib.parse import urlsplit
 
@@ -78,6 +78,7 @@ LogLevel = Literal["DEBUG", "INFO", "WARNING", "ERROR", "CRITICAL"]
 ListenAddress = Annotated[
     str, _text("an address to listen on, such as 127.0.0.1, 0.0.0.0 or ::", r"[A-Za-z0-9_.:%-]+", longest=253)
 ]
+IpAddress = Annotated[str, _text("IP addresses, such as 10.244.0.7 and fd00:10:244::7", r"[0-9A-Fa-f.:]+", ip_address)]
 Network = Annotated[str, _text("networks, such as 10.96.0.0/12", _NETWORK, parsed_network)]
 HostOrNetwork = Annotated[
     str,
@@ -147,6 +148,7 @@ EnvironmentName = Annotated[
     ),
 ]
 
+IpAddresses = tuple[IpAddress, ...]
 Networks = tuple[Network, ...]
 HostsOrNetworks = tuple[HostOrNetwork, ...]
 HostHeaders = tuple[HostHeader, ...]

@@ -115,7 +115,9 @@ def up(
     ] = None,
     port: Annotated[int, typer.Option(min=0, max=65535, help="Port for MCP clients; 0 takes a free one.")] = 8080,
     metrics_port: Annotated[int, typer.Option(min=0, max=65535, help="Port of /metrics; 0 takes a free one.")] = 9464,
-    host: Annotated[str, typer.Option(help="Address to listen on; 0.0.0.0 lets other machines in.")] = "127.0.0.1",
+    host: Annotated[
+        str, typer.Option(help="Address to listen on; :: or 0.0.0.0 lets other machines in.")
+    ] = "127.0.0.1",
     state_dir: Annotated[
         Path | None,
         typer.Option(help="Keep documents and credentials here. Without it they go when the command ends."),

@@ -10,12 +10,19 @@ from __future__ import annotations
 
 import argparse
 import asyncio
+import socket
 import zlib
-from typing import Annotated, Final
+from typing import TYPE_CHECKING, Annotated, Final
 
 from mcp.server import MCPServer
 from mcp_types import ToolAnnotations
 from pydantic import BaseModel, Field
+
+if TYPE_CHECKING:
+    from starlette.applications import Starlette
+
+ANYWHERE: Final = "0.0.0.0"
+"""To the SDK: requests for any host name are answered."""
 
 HARMLESS: Final = ToolAnnotations(
     read_only_hint=True, idempotent_hint=True, destructive_hint=False, open_world_hint=False
@@ -98,9 +105,25 @@ def main() -> None:
     if options.port is None:
         server.run()
     elif options.sse:
-        server.run("sse", host="0.0.0.0", port=options.port)
+        _serve(server.sse_app(host=ANYWHERE), options.port)
     else:
-        server.run("streamable-http", host="0.0.0.0", port=options.port)
+        _serve(server.streamable_http_app(host=ANYWHERE), options.port)
+
+
+def _serve(application: Starlette, port: int) -> None:
+    import uvicorn  # the quick start, over stdio, does without
+
+    with _listening(port) as listening:
+        uvicorn.Server(uvicorn.Config(application, log_level="info")).run(sockets=[listening])
+
+
+def _listening(port: int) -> socket.socket:
+    """Socket for clients of IPv6 and IPv4 alike; uvicorn's own for `::` refuses those of IPv4."""
+    both = socket.has_dualstack_ipv6()
+    family, address = (socket.AF_INET6, "::") if both else (socket.AF_INET, ANYWHERE)
+    listening = socket.create_server((address, port), family=family, dualstack_ipv6=both)
+    listening.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+    return listening
 
 
 if __name__ == "__main__":

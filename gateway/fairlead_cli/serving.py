@@ -15,6 +15,7 @@ from fairlead_cli.failure import USED_WRONGLY, Failure, needs
 from fairlead_cli.options import OutputOption
 from fairlead_cli.output import Output, print_json, print_table, remark
 from fairlead_cli.wording import after
+from fairlead_mcp.addresses import authority
 
 if TYPE_CHECKING:
     from fairlead_servers.table import BundledServer
@@ -34,7 +35,9 @@ def serve(
     transport: Annotated[
         Transport, typer.Option(help="stdio for a client that starts it, http for clients that connect to it.")
     ] = Transport.stdio,
-    host: Annotated[str, typer.Option(help="Address to listen on; 0.0.0.0 lets other machines in.")] = "127.0.0.1",
+    host: Annotated[
+        str, typer.Option(help="Address to listen on; :: or 0.0.0.0 lets other machines in.")
+    ] = "127.0.0.1",
     port: Annotated[int, typer.Option(min=1, max=65535, help="Port of /mcp and /healthz.")] = 8080,
     data: Annotated[
         Path | None,
@@ -90,8 +93,9 @@ def serve(
         try:
             serve_http(server, host, port, at_end)
         except OSError as error:
+            where = authority(host, port)
             raise Failure(
-                f"{host}:{port} cannot be listened on: {error.strerror}. --host and --port name another address"
+                f"{where} cannot be listened on: {error.strerror}. --host and --port name another address"
             ) from error
     sys.stdout.flush()
 

@@ -34,6 +34,7 @@ from fairlead_gateway.identity.setup import trusted
 from fairlead_gateway.settings import Settings
 from fairlead_kube.errors import ApiError, Forbidden, Unauthorized
 from fairlead_mcp import processes
+from fairlead_mcp.addresses import authority
 from fairlead_mcp.host import ChildHost
 from fairlead_tools.handlers.tools import CustomTools
 
@@ -111,7 +112,7 @@ async def _run(settings: Settings) -> None:
 def _other_ports(error: PortTaken, settings: Settings) -> str:
     cause = error.__cause__
     if isinstance(cause, OSError) and cause.errno == errno.EADDRINUSE:
-        return instead(settings.host, {"--port": settings.port, "--metrics-port": settings.metrics_port})
+        return instead(settings.address, {"--port": settings.port, "--metrics-port": settings.metrics_port})
     return "choose another with --port or --metrics-port"
 
 
@@ -186,8 +187,9 @@ async def _probe(kube: Kube, namespace: str) -> None:
 
 
 def _announce(gateway: Gateway) -> None:
-    host, scheme = gateway.settings.host, "http" if gateway.settings.tls_cert is None else "https"
-    log.info("MCP on %s://%s:%d/mcp, metrics on port %d", scheme, host, gateway.port, gateway.metrics_port)
+    scheme = "http" if gateway.settings.tls_cert is None else "https"
+    where = authority(gateway.settings.address, gateway.port)
+    log.info("MCP on %s://%s/mcp, metrics on port %d", scheme, where, gateway.metrics_port)
 
 
 def main() -> int:

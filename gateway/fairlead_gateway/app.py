@@ -138,7 +138,7 @@ class Gateway:
         models_api = () if llm is None else (llm.api,)
         served = console.in_front_of(GuardMiddleware(api, rest.guard, console.request, *models_api))
         fallbacks = FallbackServer(served, heap, speech)
-        self._listener = Listener(endpoint, fallbacks, settings.host, settings.port, certificates(settings))
+        self._listener = Listener(endpoint, fallbacks, settings.address, settings.port, certificates(settings))
         self._loop: asyncio.AbstractEventLoop | None = None
         collector = GatewayCollector(
             book, snapshots, registry.gauges, lambda: len(self._listener.connections), endpoint.connection_limiter,
@@ -161,8 +161,8 @@ class Gateway:
         self.metrics = registry_of(*own, governance, used, spoken, reloads)
         """Everything that is told at /metrics."""
         pages = operations_pages(self.metrics, self.readiness, outbox, settings.pull_token)
-        allow = AllowList.for_operations(settings.host, settings.allowed_hosts, settings.allowed_origins)
-        self._operations = OperationsServer(pages, allow, settings.host, settings.metrics_port)
+        allow = AllowList.for_operations(settings.address, settings.allowed_hosts, settings.allowed_origins)
+        self._operations = OperationsServer(pages, allow, settings.address, settings.metrics_port)
 
     @property
     def port(self) -> int:
@@ -300,7 +300,7 @@ def build(
     anonymous = settings.anonymous == "allow" or (settings.anonymous is None and not trust.authenticators)
     identities = Identities(trust.authenticators, anonymous=anonymous)
     resource = ProtectedResource(settings.public_url, trust.issuers, trust.scopes, secure=settings.tls_cert is not None)
-    allow = AllowList.for_bind(settings.host, settings.allowed_hosts, settings.allowed_origins)
+    allow = AllowList.for_bind(settings.address, settings.allowed_hosts, settings.allowed_origins)
     buffers = AnswerBuffers(settings.answer_bytes, settings.answer_bytes_each)
     subscriptions = ResourceSubscriptions(client, clock)
     task_ids = TaskIds(settings.session_key.encode())

@@ -19,7 +19,9 @@ from fairlead_gateway.core.operations_page import Page, PageRequest, PageRespons
 from fairlead_gateway.endpoint import framing, responses
 from fairlead_gateway.endpoint.framing import Field, FramingError
 from fairlead_gateway.endpoint.listener import PortTaken
+from fairlead_mcp.addresses import unmapped
 from fairlead_mcp.hosts import AllowList
+from fairlead_mcp.listening import listen
 from fairlead_rest.public_pages import PROBES
 
 log = logging.getLogger(__name__)
@@ -47,9 +49,8 @@ class OperationsServer:
 
     async def start(self) -> None:
         """Raises PortTaken."""
-        loop = asyncio.get_running_loop()
         try:
-            self._server = await loop.create_server(lambda: PageConnection(self), self.host, self.port)
+            self._server = await listen(lambda: PageConnection(self), self.host, self.port)
         except OSError as error:
             raise PortTaken.from_error(error, self.host, self.port) from error
         self.port = self._server.sockets[0].getsockname()[1]
@@ -158,7 +159,7 @@ class PageConnection(asyncio.Protocol):
             raise FramingError(400, "the request target is no URL") from error
         path, query = ((part or b"").decode("latin-1") for part in (url.path, url.query))
         peer = self._transport.get_extra_info("peername")
-        address = str(peer[0]) if isinstance(peer, tuple) else ""
+        address = unmapped(str(peer[0])) if isinstance(peer, tuple) else ""
         return PageRequest(
             unquote(path) or "/", dict(parse_qsl(query, keep_blank_values=True)), by_name(fields), address
         )

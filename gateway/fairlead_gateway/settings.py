@@ -19,6 +19,7 @@ from fairlead_api.setting_types import (
     HostsOrNetworks,
     HttpUrl,
     InstallationName,
+    IpAddresses,
     ListenAddress,
     LogLevel,
     NamespaceName,
@@ -33,6 +34,7 @@ from fairlead_api.setting_types import (
     Token,
     TraceUrl,
 )
+from fairlead_mcp.addresses import listen_address
 from fairlead_mcp.egress import Egress
 
 DEFAULT_NAMESPACE: Final = "fairlead-system"
@@ -43,8 +45,12 @@ _NAMESPACE_FILE: Final = Path("/var/run/secrets/kubernetes.io/serviceaccount/nam
 class Settings(EnvironmentSettings, frozen=True, kw_only=True):
     """Every member can be given as `FAIRLEAD_<MEMBER>`; lists are separated by commas."""
 
-    host: ListenAddress = "127.0.0.1"
-    """Address to listen on, for MCP and for metrics."""
+    host: ListenAddress = ""
+    """Address to listen on, for MCP and for metrics; `::` is every address, IPv4 ones too. Empty: in a pod all of its
+    addresses, else `127.0.0.1`.
+    """
+    pod_ips: IpAddresses = ()
+    """IP addresses of the pod that this runs in, the field `status.podIPs`. Without any this is not a pod's."""
     port: Port = 8080
     """0 takes a free one."""
     metrics_port: Port = 9464
@@ -343,6 +349,11 @@ class Settings(EnvironmentSettings, frozen=True, kw_only=True):
     """Least severe level that is logged."""
     log_format: Literal["text", "json"] = "text"
     """`text` for people, `json` for collectors: one object per line."""
+
+    @property
+    def address(self) -> str:
+        """`host`, or what stands in for it."""
+        return self.host or (listen_address(self.pod_ips) if self.pod_ips else "127.0.0.1")
 
     @property
     def egress(self) -> Egress:

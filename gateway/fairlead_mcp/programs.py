@@ -22,3 +22,10 @@ def find_program(program: str, environ: Mapping[str, str], cwd: str | None = Non
         program = str(Path(cwd or "", program).absolute())
     found = shutil.which(program, path=search_path(environ))
     return None if found is None else str(Path(found).absolute())
+
+
+def folder_problem(cwd: str | None) -> str | None:
+    """Why no program can be started in the folder `cwd`; None where that is not the reason that it cannot."""
+    if cwd is None or Path(cwd).is_dir():
+        return None
+    return f"its working directory (cwd) {cwd} {'is not a directory' if Path(cwd).exists() else 'does not exist'}"

@@ -12,6 +12,7 @@ import re
 import signal
 import threading
 from collections.abc import Mapping
+from pathlib import Path
 from typing import Final, Protocol, cast
 
 import msgspec
@@ -20,6 +21,7 @@ from fairlead_mcp import processes
 from fairlead_mcp.containers import ContainerRun
 from fairlead_mcp.errors import ConnectFailed, ConnectionLost, McpError, PoolFull, TooLarge
 from fairlead_mcp.printed import LINE_WIDTH, printable
+from fairlead_mcp.programs import folder_problem
 from fairlead_mcp.surroundings import INHERITED
 from fairlead_mcp.waiting import happened
 
@@ -213,15 +215,29 @@ class SubprocessLauncher:
                 start_new_session=True,
                 preexec_fn=processes.dying_with_parent(self._thread),
             )
-        except FileNotFoundError as error:
-            raise ConnectFailed(f"{error.filename or argv[0]} does not exist", reason="CommandNotFound") from error
         except (OSError, ValueError) as error:
-            raise ConnectFailed(f"{argv[0]} cannot be started ({error})", reason="StartFailed") from error
+            raise _start_failure(error, argv[0], cwd) from error
         self._guard.add(transport.get_pid(), "" if container is None else container.last_will())
         return _Subprocess(transport, protocol, self._guard, container)
 
     async def aclose(self) -> None:
         await self._guard.aclose()
+
+
+def _start_failure(error: OSError | ValueError, program: str, cwd: str | None) -> ConnectFailed:
+    """Reason that the system gave for not starting a program. It names neither the program nor its folder alike on all
+    event loops.
+    """
+    if problem := folder_problem(cwd):
+        return ConnectFailed(f"{program} cannot be started: {problem}", reason="StartFailed")
+    if isinstance(error, FileNotFoundError) and Path(program).is_file():
+        return ConnectFailed(
+            f"{program} cannot be started: the interpreter that its first line (#!) names does not exist",
+            reason="StartFailed",
+        )
+    if isinstance(error, FileNotFoundError):
+        return ConnectFailed(f"{program} does not exist", reason="CommandNotFound")
+    return ConnectFailed(f"{program} cannot be started ({error})", reason="StartFailed")
 
 
 class _Streams(asyncio.SubprocessProtocol):

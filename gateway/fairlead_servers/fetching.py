@@ -15,6 +15,7 @@ from urllib.parse import urljoin, urlsplit
 import httpcore2
 import httpx2
 
+from fairlead_mcp.addresses import authority
 from fairlead_mcp.egress import NOT_FOR_SERVERS, Egress
 from fairlead_mcp.errors import ConnectFailed
 from fairlead_mcp.http.dial import Resolve, resolve_by_dns
@@ -129,7 +130,7 @@ class _GuardedBackend(httpcore2.AsyncNetworkBackend):
                 )  # fmt: skip
             except (httpcore2.NetworkError, httpcore2.TimeoutException, OSError) as error:
                 failure = error
-        raise ConnectFailed(f"{host}:{port} cannot be reached ({failure or 'it has no address'})")
+        raise ConnectFailed(f"{authority(host, port)} cannot be reached ({failure or 'it has no address'})")
 
     async def sleep(self, seconds: float) -> None:
         """Wait, as the pool does between retries."""

@@ -15,6 +15,9 @@ from mcp.server import MCPServer
 from starlette.requests import Request
 from starlette.responses import JSONResponse, Response
 
+from fairlead_mcp.addresses import EVERY_ADDRESS
+from fairlead_mcp.listening import every_address_socket
+
 GRACE_S: Final = 5
 """Seconds that running requests have after SIGTERM; open event streams are closed then."""
 
@@ -58,12 +61,16 @@ def serve_http(server: MCPServer[Any], host: str, port: int, at_end: Callable[[]
 
 
 def listening_socket(host: str, port: int) -> socket.socket:
-    """Socket whose connections send without delay. Raises OSError."""
-    found = socket.create_server((host, port), family=socket.AF_INET6 if ":" in host else socket.AF_INET)
+    """Socket whose connections send without delay; at `::` they are of IPv4 clients too. Raises OSError."""
+    if host == EVERY_ADDRESS:
+        made = every_address_socket(port)
+        made.listen()
+    else:
+        made = socket.create_server((host, port), family=socket.AF_INET6 if ":" in host else socket.AF_INET)
     # asyncio does this for sockets of its own alone. Without it head and body of each answer are two packets, of which
     # the second waits for the client's delayed acknowledgement: 40 ms a call.
-    found.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
-    return found
+    made.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+    return made
 
 
 async def _http(server: MCPServer[Any], host: str, listening: socket.socket) -> None:

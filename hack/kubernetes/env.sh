@@ -16,10 +16,22 @@ esac
 KUBE_MODULES=kubernetes${KUBE_RELEASE:+-$KUBE_RELEASE} # below go/
 KUBE_CACHE=${KUBE_CACHE:-${XDG_CACHE_HOME:-$HOME/.cache}/kubernetes} # kept between runs: the compiled programs
 KUBE_BIN=${KUBE_BIN:-$KUBE_CACHE/$KUBE_VERSION/bin}
-KUBE_RUN=${KUBE_RUN:-/var/tmp/fairlead/kubernetes}           # one cluster's state: certificates, etcd data, logs, pids
+# Addresses of the cluster's node, pods and Services: of IPv4, or with KUBE_FAMILY=ipv6 of IPv6 alone, dual for both.
+case ${KUBE_FAMILY:=ipv4} in
+  ipv4) node_addresses=(10.244.0.1) pod_networks=(10.244.0.0/24) service_networks=(10.96.0.0/16) DNS_ADDRESS=10.96.0.10 ;;
+  ipv6) node_addresses=(fd00:10:244::1) pod_networks=(fd00:10:244::/64) service_networks=(fd00:10:96::/112) DNS_ADDRESS=fd00:10:96::a ;;
+  dual)
+    node_addresses=(10.244.0.1 fd00:10:244::1) pod_networks=(10.244.0.0/24 fd00:10:244::/64)
+    service_networks=(10.96.0.0/16 fd00:10:96::/112) DNS_ADDRESS=10.96.0.10 ;;
+  *) echo "KUBE_FAMILY is $KUBE_FAMILY; it takes ipv4, ipv6 and dual" >&2; exit 2 ;;
+esac
+case $KUBE_FAMILY in ipv4) of_family='' ;; *) of_family=-$KUBE_FAMILY ;; esac
+KUBE_RUN=${KUBE_RUN:-/var/tmp/fairlead/kubernetes$of_family}           # one cluster's state: certificates, etcd data, logs, pids
 export PATH=$KUBE_BIN:$PATH
 here=$(cd "$(dirname "${BASH_SOURCE[0]}")" && pwd)
 
+commas() { local IFS=,; printf '%s' "$*"; }
+bracketed() { case $1 in *:*) printf '[%s]' "$1" ;; *) printf '%s' "$1" ;; esac; }
 say() { printf '%s\n' "$*" >&2; }
 . "$here/../with_progress.sh"
 

@@ -21,6 +21,7 @@ from fairlead_api.logs import set_up
 from fairlead_kube.client import Kube
 from fairlead_kube.connection import NoCluster, load_configuration
 from fairlead_kube.errors import ApiError
+from fairlead_mcp.addresses import authority
 from fairlead_operator.app import Dependencies, Operator, build
 from fairlead_operator.kube.account import owners
 from fairlead_operator.kube.installationsecret import InstallationSecret
@@ -65,9 +66,9 @@ async def _run(settings: Settings) -> None:
     operator = build(settings, configuration, wiring=Dependencies(end_process=_end_process))
     async with AsyncExitStack() as stack:
         try:
-            port = await stack.enter_async_context(served(operator, settings.metrics_host, settings.metrics_port))
+            port = await stack.enter_async_context(served(operator, settings.metrics_address, settings.metrics_port))
         except OSError as error:
-            where = f"{settings.metrics_host}:{settings.metrics_port} ({error.strerror})"
+            where = f"{authority(settings.metrics_address, settings.metrics_port)} ({error.strerror})"
             raise CannotStart(f"cannot listen on {where}: set FAIRLEAD_METRICS_PORT to a free port") from error
         logger.info("metrics and probes on port %d", port)
         await _until_signal(operator)

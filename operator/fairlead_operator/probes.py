@@ -15,7 +15,9 @@ from aiohttp import web
 from aiohttp.typedefs import Handler
 from prometheus_client import CONTENT_TYPE_LATEST, generate_latest
 
+from fairlead_mcp.addresses import EVERY_ADDRESS
 from fairlead_mcp.hosts import AllowList
+from fairlead_mcp.listening import every_address_socket
 from fairlead_operator.app import Operator
 
 PROBES: Final = frozenset({"/healthz", "/readyz"})
@@ -63,7 +65,12 @@ async def served(operator: Operator, host: str, port: int) -> AsyncIterator[int]
     runner = web.AppRunner(routes(operator, host), access_log=None, shutdown_timeout=1.0)
     await runner.setup()
     try:
-        await web.TCPSite(runner, host, port).start()
+        site = (
+            web.SockSite(runner, every_address_socket(port))
+            if host == EVERY_ADDRESS
+            else web.TCPSite(runner, host, port)
+        )
+        await site.start()
         yield runner.addresses[0][1]
     finally:
         await runner.cleanup()

@@ -18,6 +18,7 @@ from fairlead_api.setting_types import (
     HttpUrls,
     ImageReference,
     InstallationName,
+    IpAddresses,
     ListenAddress,
     LogLevel,
     NamespaceName,
@@ -31,6 +32,7 @@ from fairlead_api.setting_types import (
     Token,
     parsed_network,
 )
+from fairlead_mcp.addresses import listen_address
 from fairlead_mcp.egress import Egress
 from fairlead_operator.enforcement.manifests import ProbePods
 from fairlead_operator.server.checks import PodTemplateChecker
@@ -140,8 +142,11 @@ class Settings(EnvironmentSettings, frozen=True, kw_only=True):
     `never`, or `auto`, which is always in a pod. As for the gateways."""
     figures_seconds: OptionalSeconds = 60.0
     """Shortest time between two writes of measured figures to the status of one McpServer or LatencyTier."""
-    metrics_host: ListenAddress = "0.0.0.0"
-    """Address that /metrics, /healthz and /readyz listen on."""
+    metrics_host: ListenAddress = ""
+    """Address that /metrics, /healthz and /readyz listen on; `::` is every address, IPv4 ones too. Empty: all addresses
+    of the pod, and outside of pods `0.0.0.0`."""
+    pod_ips: IpAddresses = ()
+    """IP addresses of the pod that this runs in, the field `status.podIPs`. Without any this is not a pod's."""
     metrics_port: Port = 9464
     """Port of the same; 0 = any free one."""
     log_format: LogFormat = "text"
@@ -158,6 +163,11 @@ class Settings(EnvironmentSettings, frozen=True, kw_only=True):
             return _NAMESPACE_FILE.read_text().strip() or "fairlead-system"
         except OSError:
             return "fairlead-system"
+
+    @property
+    def metrics_address(self) -> str:
+        """`metrics_host`, or what stands in for it."""
+        return self.metrics_host or listen_address(self.pod_ips)
 
     @property
     def egress(self) -> Egress:

@@ -151,6 +151,6 @@ def default_tier(made: list[Object]) -> str | None:
 
 def test_a_variable_that_the_chart_sets_cannot_be_set_beside_it(helm: Helm, tmp_path: Path) -> None:
     values = tmp_path / "values.yaml"
-    values.write_text("gateway: {extraEnv: [{name: FAIRLEAD_HOST, value: 127.0.0.1}]}")
-    with pytest.raises(Refused, match="gateway: FAIRLEAD_HOST is set twice; extraEnv cannot replace what the chart"):
+    values.write_text("gateway: {extraEnv: [{name: FAIRLEAD_CACHE_DIR, value: /tmp}]}")
+    with pytest.raises(Refused, match="gateway: FAIRLEAD_CACHE_DIR is set twice; extraEnv cannot replace what"):
         helm.template("--values", values)

@@ -29,6 +29,7 @@ READ_LATER: Final = frozenset(
 TEXTS: Final[dict[str, str]] = {
     "host": "127.0.0.1:8080/mcp",
     "metrics_host": "every address",
+    "pod_ips": "10.0.0.0/8",
     "namespace": "Team_A",
     "watch_namespace": "team-",
     "pull_token": "a token",

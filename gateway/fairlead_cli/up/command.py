@@ -51,6 +51,7 @@ from fairlead_gateway.identity.made_keys import EVERYBODY
 from fairlead_gateway.identity.setup import trusted
 from fairlead_gateway.settings import Settings
 from fairlead_mcp import processes
+from fairlead_mcp.addresses import EVERY_ADDRESS, EVERY_IPV4_ADDRESS, authority
 from fairlead_mcp.eras import Client
 from fairlead_mcp.host import ChildHost
 from fairlead_operator.local.documents import DirectoryDocuments
@@ -342,14 +343,13 @@ def _tools_of(documents: DirectoryDocuments, key: ServerKey) -> tuple[str, ...]:
 
 
 def _addresses(options: UpOptions, gateway: Gateway, model: str, token: str) -> Addresses:
-    host = options.host
-    shown = {"0.0.0.0": "127.0.0.1", "::": "[::1]"}.get(host, f"[{host}]" if ":" in host else host)
+    host = "127.0.0.1" if options.host in (EVERY_ADDRESS, EVERY_IPV4_ADDRESS) else options.host
     scheme = "http" if gateway.settings.tls_cert is None else "https"
-    root = f"{scheme}://{shown}:{gateway.port}"
+    root = f"{scheme}://{authority(host, gateway.port)}"
     models = f"{root}/v1" if gateway.models.current.providers else ""
     console = f"{root}/console/?token={token}" if gateway.settings.console else ""
     files = "" if options.paths or options.litellm else own_files(Path.home(), Path.cwd())
-    metrics = f"http://{shown}:{gateway.metrics_port}/metrics"
+    metrics = f"http://{authority(host, gateway.metrics_port)}/metrics"
     return Addresses(f"{root}/mcp", metrics, models, model, files=files, console=console)
 
 

@@ -14,6 +14,7 @@ from mypy_extensions import mypyc_attr
 
 from fairlead_gateway.core.client_message import Headers
 from fairlead_gateway.core.identity import ANONYMOUS, IDENTITY, Identity
+from fairlead_mcp.addresses import client_of
 from fairlead_mcp.http.answer import Carrier
 from fairlead_mcp.http.exchange import Arrival
 
@@ -75,13 +76,13 @@ class Exchange:
 
 
 def agent_of(exchange: Exchange) -> str:
-    """Agent that a request is counted for: its principal, or the address of an anonymous client."""
+    """Agent that a request is counted for: its principal, or the address or /64 network of an anonymous client."""
     return agent_name(exchange.identity, exchange.address)
 
 
 def agent_name(identity: Identity, address: str) -> str:
     """Agent of a principal at an address."""
-    return f"anonymous {address}" if identity.kind == "anonymous" else identity.principal
+    return f"anonymous {client_of(address)}" if identity.kind == "anonymous" else identity.principal
 
 
 def agent_in(scope: Mapping[str, Any], peer: tuple[str, int] | None) -> str:

@@ -13,6 +13,8 @@ from fairlead_gateway.endpoint.event_store import Cancellable
 from fairlead_gateway.endpoint.fallback import FallbackServer
 from fairlead_gateway.endpoint.mcp_endpoint import McpEndpoint
 from fairlead_gateway.endpoint.tls import HANDSHAKE_SECONDS, Certificates
+from fairlead_mcp.addresses import authority
+from fairlead_mcp.listening import listen
 
 log = logging.getLogger(__name__)
 
@@ -29,7 +31,7 @@ class PortTaken(Exception):
     def from_error(cls, error: OSError, host: str, port: int) -> PortTaken:
         if error.errno == errno.EADDRINUSE:
             return cls(f"port {port} of {host} is taken")
-        return cls(f"cannot listen on {host}:{port} ({error.strerror or error})")
+        return cls(f"cannot listen on {authority(host, port)} ({error.strerror or error})")
 
 
 class Listener:
@@ -58,7 +60,7 @@ class Listener:
         loop = asyncio.get_running_loop()
         tls = self._certificates
         try:
-            self._server = await loop.create_server(
+            self._server = await listen(
                 lambda: ClientConnection(self._endpoint, self._fallbacks, self.connections, loop),  # type: ignore[arg-type,return-value]  # it takes what has a protocol's methods
                 self.host, self.port, backlog=BACKLOG, start_serving=False,
                 ssl=None if tls is None else tls.context,

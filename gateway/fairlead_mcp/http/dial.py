@@ -9,6 +9,7 @@ import time
 from collections.abc import Awaitable, Callable, Iterable
 from typing import Final, TypeAlias, TypeVar
 
+from fairlead_mcp.addresses import authority
 from fairlead_mcp.errors import ConnectFailed
 
 Address: TypeAlias = tuple[str, int]
@@ -100,7 +101,7 @@ class Dialer:
     ) -> None:
         self._host = host
         self._port = port
-        self._where = f"{host}:{port}"
+        self._where = authority(host, port)
         self._ssl = ssl
         self._server_hostname = (server_hostname or host) if ssl is not None else None
         self._resolve = resolve

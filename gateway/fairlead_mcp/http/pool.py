@@ -27,6 +27,7 @@ from typing import Final
 
 from mypy_extensions import mypyc_attr
 
+from fairlead_mcp.addresses import authority
 from fairlead_mcp.errors import ConnectFailed, ConnectionLost, HeldUp, McpError, PoolFull, Timeout
 from fairlead_mcp.http.answer import Answer, Carrier
 from fairlead_mcp.http.connection import Connection, Owner
@@ -95,7 +96,7 @@ class Pool(Owner):
         s = self.statistics()
         closed = ", closed" if self._closed else ""
         return (
-            f"<Pool {self.host}:{self.port}: {s.busy} busy, {s.idle} idle, {s.dialing} dialing, "
+            f"<Pool {authority(self.host, self.port)}: {s.busy} busy, {s.idle} idle, {s.dialing} dialing, "
             f"{s.waiting} waiting{closed}>"
         )
 

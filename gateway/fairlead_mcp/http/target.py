@@ -13,6 +13,7 @@ from urllib.parse import SplitResult, quote, urljoin, urlsplit
 
 import msgspec
 
+from fairlead_mcp.addresses import authority
 from fairlead_mcp.errors import McpError
 
 _NAME: Final = re.compile(rb"[!#$%&'*+\-.^_`|~0-9A-Za-z]+")
@@ -98,10 +99,10 @@ class Target(msgspec.Struct, frozen=True):
         section 5), or is not an address. The origin is that of the URL, or of the Host header in its place.
         """
         scheme = "https" if self.tls else "http"
-        for authority in (self._shown_authority, self.authority.decode("latin-1")):
-            ours = urlsplit(f"{scheme}://{authority}")
+        for place in (self._shown_authority, self.authority.decode("latin-1")):
+            ours = urlsplit(f"{scheme}://{place}")
             try:
-                named = urlsplit(urljoin(f"{scheme}://{authority}{self.path.decode()}", reference))
+                named = urlsplit(urljoin(f"{scheme}://{place}{self.path.decode()}", reference))
                 same = _origin(named) == _origin(ours) and named.username is None and named.password is None
             except ValueError:
                 return None
@@ -111,7 +112,7 @@ class Target(msgspec.Struct, frozen=True):
 
     @property
     def _shown_authority(self) -> str:
-        return f"[{self.host}]:{self.port}" if ":" in self.host else f"{self.host}:{self.port}"
+        return authority(self.host, self.port)
 
 
 def _origin(parts: SplitResult) -> tuple[str, str | None, int]:

@@ -14,6 +14,7 @@ import aiohttp
 import msgspec
 
 from fairlead_api.reports import PATH, Report
+from fairlead_mcp.addresses import authority
 from fairlead_mcp.http.dial import Resolve, resolve_by_dns
 from fairlead_operator.ports import GatewayTrouble
 
@@ -45,9 +46,7 @@ class HttpGateways:
                     addresses = await self._resolve(host, port)
             except (OSError, TimeoutError):
                 continue
-            found |= {
-                f"[{address}]:{there}" if ":" in address else f"{address}:{there}" for address, there in addresses
-            }
+            found |= {authority(address, there) for address, there in addresses}
         return found
 
     async def report(self, replica: str, cursor: str, wait: float) -> Report:

@@ -25,7 +25,7 @@ from fairlead_mcp.gated import LOOK_SECONDS
 from fairlead_mcp.host import ChildHost
 from fairlead_mcp.multiplex import Offering
 from fairlead_mcp.printed import PrintedLines
-from fairlead_mcp.programs import find_program
+from fairlead_mcp.programs import find_program, folder_problem
 from fairlead_mcp.session import McpSession
 from fairlead_mcp.stdio import ChildSpec
 from fairlead_operator.discovery.connect import NetworkConnector
@@ -203,6 +203,8 @@ class LocalPlatform:
             return ConditionVerdict(False, Cause.NOT_SUPPORTED_HERE, "an image needs a cluster to run on")
         program, *arguments = spec.command
         found = find_program(program, self._environ, declared.cwd)
+        if found is None and (problem := folder_problem(declared.cwd)):
+            return ConditionVerdict(False, Cause.START_FAILED, f"{program} cannot be started: {problem}")
         if found is None:
             return ConditionVerdict(False, Cause.COMMAND_NOT_FOUND, f"there is no program {program} on this machine")
         return Launch(found, tuple(arguments))

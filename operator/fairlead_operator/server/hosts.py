@@ -19,6 +19,7 @@ from ipaddress import ip_address
 from typing import Final
 from urllib.parse import urlsplit
 
+from fairlead_mcp.addresses import authority
 from fairlead_mcp.egress import service_namespace
 
 _PORTS: Final = {"https": 443, "http": 80}
@@ -47,8 +48,7 @@ def origin(url: str) -> str:
     place = _place(url)
     if place is None:
         return url
-    host = f"[{place.host}]" if ":" in place.host else place.host
-    return f"{place.scheme}://{host}:{_port(place)}"
+    return f"{place.scheme}://{authority(place.host, _port(place))}"
 
 
 def _allows(entry: _HostAddress | None, place: _HostAddress) -> bool:

@@ -112,9 +112,11 @@ def service_account(server: McpServer) -> Json:
 
 
 def service(server: McpServer) -> Json:
-    """Headless: the gateway speaks to pods one by one, so there is no address to translate and no port either."""
+    """Headless: the gateway speaks to pods one by one, so there is no address to translate and no port either. Of one
+    family, that of the cluster: a second address of a pod would count as another pod.
+    """
     port = {"name": PORT_NAME, "port": server.spec.effective_port, "targetPort": PORT_NAME, "protocol": "TCP"}
-    spec = {"clusterIP": "None", "selector": selector_labels(server), "ports": [port]}
+    spec = {"clusterIP": "None", "ipFamilyPolicy": "SingleStack", "selector": selector_labels(server), "ports": [port]}
     return {"metadata": _metadata(server), "spec": spec}
 
 

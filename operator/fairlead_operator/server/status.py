@@ -24,6 +24,7 @@ from fairlead_api.v1alpha1.mcpserver import (
     ServerInfo,
 )
 from fairlead_api.v1alpha1.remedies import Form
+from fairlead_mcp.addresses import authority
 from fairlead_mcp.capabilities import extensions
 from fairlead_operator.conditions import as_shown, conditions
 from fairlead_operator.ports import ConditionVerdict, Environment, PodCount
@@ -177,7 +178,7 @@ def _address(endpoint: Endpoint | None) -> str | None:
     if isinstance(endpoint, ChildEndpoint):
         return " ".join([endpoint.command, *endpoint.args])[:TEXT_LIMIT]
     if isinstance(endpoint, TcpEndpoint):
-        return f"tcp://{endpoint.host}:{endpoint.port}"
+        return f"tcp://{authority(endpoint.host, endpoint.port)}"
     address, query, _ = endpoint.url.partition("?")  # a query may hold what is not for everybody who may look
     return address[:2047] + query
 

@@ -141,14 +141,15 @@ async def test_the_last_words_of_a_server_are_in_the_error() -> None:
     ("spec", "reason", "sentence"),
     [
         (ChildSpec("no-such-command-here"), "CommandNotFound", "no-such-command-here does not exist"),
-        (ChildSpec.of("true", cwd="/no/such/folder"), "CommandNotFound", "/no/such/folder does not exist"),
+        (ChildSpec.of("true", cwd="/no/such/folder"), "StartFailed", r"\(cwd\) /no/such/folder does not exist"),
+        (ChildSpec.of("true", cwd="/etc/passwd"), "StartFailed", r"\(cwd\) /etc/passwd is not a directory"),
         (ChildSpec("/"), "StartFailed", "cannot be started"),
         (ChildSpec.of(sys.executable, ["-c", "pass"]), "StartFailed", "exited with code 0"),
         (script(ODD_STDIO, "crash"), "StartFailed", "cannot find the database"),
         (script(ODD_STDIO, "long", str(17 << 20)), "AnswerTooLarge", "a line of more than"),
         (script(ODD_STDIO, "mute"), "StartFailed", "closed its output"),
     ],
-    ids=["no command", "no folder", "no program", "ends", "crashes", "long line", "mute"],
+    ids=["no command", "no folder", "a file for a folder", "no program", "ends", "crashes", "long line", "mute"],
 )
 async def test_a_start_that_fails_says_why(spec: ChildSpec, reason: str, sentence: str) -> None:
     host = ChildHost()

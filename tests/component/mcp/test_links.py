@@ -25,8 +25,8 @@ from toolservers import LEGACY_STDIO, SDK_STDIO, SDK_TOOLS
 from waiting import soon, until_async
 
 
-def link_to(server: Gated, token: str = TOKEN, **options: Any) -> Link:
-    return Link("gated", TcpOpener("127.0.0.1", server.port, token), **options)
+def link_to(server: Gated, token: str = TOKEN, *, host: str = "127.0.0.1", **options: Any) -> Link:
+    return Link("gated", TcpOpener(host, server.port, token), **options)
 
 
 async def becomes(what: str, condition: Callable[[], bool]) -> None:
@@ -40,8 +40,9 @@ async def names_of(session: McpSession) -> list[str]:
     return sorted(json.loads(bytes(item))["name"] for item in await session.list_all("tools/list"))
 
 
-async def test_a_stdio_server_behind_the_gate_lists_and_answers() -> None:
-    async with gated(SDK_STDIO) as server, McpSession.over_link(link_to(server)) as session:
+@pytest.mark.parametrize("host", ["127.0.0.1", "::1"])
+async def test_a_stdio_server_behind_the_gate_lists_and_answers(host: str) -> None:
+    async with gated(SDK_STDIO) as server, McpSession.over_link(link_to(server, host=host)) as session:
         assert session.era is Era.MODERN
         assert await names_of(session) == list(SDK_TOOLS)
         result = json.loads(bytes(await session.call_tool("add", {"a": 2, "b": 3})))

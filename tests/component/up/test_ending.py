@@ -15,6 +15,7 @@ from pathlib import Path
 import pytest
 from mcp import Client
 
+from commands import fairlead
 from containerengine import ContainerEngine
 from toolservers import ODD_STDIO
 from upprocess import MARKING, PLAIN, Up, all_dead, children_of, fairlead_up, manifest, started_up
@@ -74,6 +75,19 @@ async def test_what_is_not_there_ends_it_with_one_sentence_and_the_same_code(
     assert errors.startswith("fairlead up: there is no ")
     assert errors.count("\n") == 1
     assert words[-1] in errors
+
+
+@pytest.mark.skipif(not socket.has_dualstack_ipv6(), reason="this kernel has no IPv6")
+@pytest.mark.parametrize(("host", "shown"), [("::1", "[::1]"), ("::", "127.0.0.1"), ("0.0.0.0", "127.0.0.1")])
+async def test_the_printed_addresses_are_those_of_a_client_here(host: str, shown: str, tmp_path: Path) -> None:
+    (tmp_path / "a.yaml").write_text(manifest("any", *PLAIN))
+    async with fairlead_up(tmp_path, "--host", host, cwd=tmp_path) as up:
+        await up.ready("default/any")
+        assert up.url.startswith(f"http://{shown}:")
+        assert up.metrics.startswith(f"http://{shown}:")
+        code, out, said = await fairlead("tools", "--url", up.url)
+        assert (code, said) == (0, "")
+        assert "any__echo" in out
 
 
 async def test_an_address_of_another_machine_is_a_sentence(tmp_path: Path) -> None:

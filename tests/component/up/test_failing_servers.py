@@ -55,6 +55,21 @@ async def test_a_server_that_raises_fails_with_its_exception_and_its_traceback_i
         assert (code, "Did you mean weather?" in said) == (2, True)
 
 
+async def test_a_folder_that_is_missing_is_the_reason_and_not_the_program(tmp_path: Path) -> None:
+    (tmp_path / "run").write_text("#!/no/such/interpreter\n")
+    (tmp_path / "run").chmod(0o755)
+    file = tmp_path / "mcp.json"
+    entries = {"moved": {"command": "python3", "cwd": "gone"}, "odd": {"command": str(tmp_path / "run")}}
+    file.write_text(json.dumps({"mcpServers": entries}))
+    async with fairlead_up(file, cwd=tmp_path) as up:
+        failed = await up.server("default/moved", "failed")
+        missing = f"cannot be started: its working directory (cwd) {tmp_path / 'gone'} does not exist."
+        assert missing in failed["message"]
+        assert "cwd and env" in failed["message"], "the remedy names it"
+        failed = await up.server("default/odd", "failed")
+        assert "the interpreter that its first line (#!) names does not exist" in failed["message"]
+
+
 @NODE
 async def test_a_server_on_nodejs_fails_with_its_error_and_not_with_the_version_of_nodejs(tmp_path: Path) -> None:
     (tmp_path / "a.js").write_text(THROWS)

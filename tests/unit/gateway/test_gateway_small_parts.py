@@ -137,7 +137,7 @@ def test_settings_come_from_the_environment_and_the_command_line_wins() -> None:
         "FAIRLEAD_CALL_TIMEOUT": "2.5", "FAIRLEAD_HOST": " ", "FAIRLEAD_LOG_FORMAT": "json",
     }  # fmt: skip
     settings = Settings.from_env(environ, port=82, host=None)
-    assert (settings.port, settings.host, settings.documents) == (82, "127.0.0.1", Path("/srv/x"))
+    assert (settings.port, settings.address, settings.documents) == (82, "127.0.0.1", Path("/srv/x"))
     assert (settings.allowed_hosts, settings.call_timeout, settings.log_format) == (("a", "b"), 2.5, "json")
 
 

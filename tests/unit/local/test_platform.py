@@ -132,6 +132,15 @@ async def test_a_program_that_is_not_there_is_named(tmp_path: Path) -> None:
         assert workload.endpoint is None
 
 
+async def test_a_folder_that_is_not_there_is_named_and_not_the_program(tmp_path: Path) -> None:
+    async with world(tmp_path) as it:
+        it.declare({"command": ["./run"]}, cwd="/no/such/folder")
+        workload = await it.ensured()
+        assert (workload.verdict.ok, workload.verdict.cause) == (False, "StartFailed")
+        sentence = "./run cannot be started: its working directory (cwd) /no/such/folder does not exist"
+        assert workload.verdict.message == sentence
+
+
 async def test_a_process_that_never_comes_up_is_not_programmed(tmp_path: Path) -> None:
     async with world(tmp_path) as it:
         it.launcher.refusal = ConnectFailed("x cannot be started (no)", reason="StartFailed")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import socket
 from types import SimpleNamespace
 from typing import Any, cast
 
@@ -54,3 +55,12 @@ async def test_the_operator_has_metrics_of_its_process_that_promtool_takes() -> 
         "python_gc_collections_total",
     } <= names
     assert await asyncio.to_thread(lint, text) == ""
+
+
+@pytest.mark.skipif(not socket.has_dualstack_ipv6(), reason="this kernel has no IPv6")
+async def test_every_address_answers_probes_of_ipv6_and_of_ipv4() -> None:
+    operator: Any = SimpleNamespace(telemetry=Telemetry(), controller=None)
+    async with served(cast("Operator", operator), "::", 0) as port, aiohttp.ClientSession() as session:
+        for host in ("127.0.0.1", "[::1]"):
+            async with session.get(f"http://{host}:{port}/metrics") as answer:
+                assert answer.status == 200, host

@@ -40,3 +40,17 @@ def test_off_a_pod_the_release_has_a_namespace_and_every_process_a_name() -> Non
     assert settings.replica
     assert Settings(namespace="a", identity="b").release_namespace == "a"
     assert Settings(identity="b").replica == "b"
+
+
+@pytest.mark.parametrize(
+    ("settings", "address"),
+    [
+        ({}, "0.0.0.0"),
+        ({"pod_ips": "10.244.0.7"}, "0.0.0.0"),
+        ({"pod_ips": "10.244.0.7,fd00:10:244::7"}, "::"),
+        ({"pod_ips": "fd00:10:244::7"}, "::"),
+        ({"pod_ips": "fd00:10:244::7", "metrics_host": "127.0.0.1"}, "127.0.0.1"),
+    ],
+)
+def test_the_address_of_the_metrics_follows_from_those_of_the_pod(settings: dict[str, str], address: str) -> None:
+    assert Settings(**settings).metrics_address == address

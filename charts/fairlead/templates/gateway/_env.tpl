@@ -4,8 +4,10 @@
   valueFrom:
     fieldRef:
       fieldPath: metadata.namespace
-- name: FAIRLEAD_HOST
-  value: 0.0.0.0
+- name: FAIRLEAD_POD_IPS
+  valueFrom:
+    fieldRef:
+      fieldPath: status.podIPs
 - name: FAIRLEAD_CACHE_DIR
   value: /var/cache/fairlead
 - name: FAIRLEAD_CREDENTIALS

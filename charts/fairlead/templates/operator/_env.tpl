@@ -4,6 +4,10 @@
   valueFrom:
     fieldRef:
       fieldPath: metadata.namespace
+- name: FAIRLEAD_POD_IPS
+  valueFrom:
+    fieldRef:
+      fieldPath: status.podIPs
 - name: FAIRLEAD_LEASE_NAME
   value: {{ include "fairlead.fullname" . }}-operator
 # What the operator writes here goes with its account when the release is uninstalled.

@@ -1,0 +1,61 @@
+"""Sockets that listen on one address, or on every address of the machine in both families."""
+
+from __future__ import annotations
+
+import asyncio
+import socket
+from collections.abc import Callable
+from ssl import SSLContext
+from typing import Final
+
+from fairlead_mcp.addresses import EVERY_ADDRESS, EVERY_IPV4_ADDRESS
+
+BACKLOG: Final = 100
+
+
+def every_address_socket(port: int) -> socket.socket:
+    """Bound socket for clients of IPv6 and IPv4 alike, of IPv4 alone where the kernel has no IPv6. Raises OSError.
+
+    asyncio's own socket for `::` refuses IPv4 clients.
+    """
+    both = socket.has_dualstack_ipv6()
+    family, address = (socket.AF_INET6, EVERY_ADDRESS) if both else (socket.AF_INET, EVERY_IPV4_ADDRESS)
+    # with its protocol, by which asyncio knows connections that are to send without delay (TCP_NODELAY)
+    made = socket.socket(family, socket.SOCK_STREAM, socket.IPPROTO_TCP)
+    try:
+        made.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        if both:
+            made.setsockopt(socket.IPPROTO_IPV6, socket.IPV6_V6ONLY, 0)
+        made.bind((address, port))
+    except BaseException:
+        made.close()
+        raise
+    return made
+
+
+async def listen(
+    protocol: Callable[[], asyncio.BaseProtocol],
+    host: str,
+    port: int,
+    *,
+    backlog: int = BACKLOG,
+    start_serving: bool = True,
+    ssl: SSLContext | None = None,
+    ssl_handshake_timeout: float | None = None,
+) -> asyncio.Server:
+    """Server of the running loop at an address; at `::` it serves IPv4 clients too. Raises OSError."""
+    loop = asyncio.get_running_loop()
+    if host != EVERY_ADDRESS:
+        return await loop.create_server(
+            protocol, host, port, backlog=backlog, start_serving=start_serving, ssl=ssl,
+            ssl_handshake_timeout=ssl_handshake_timeout,
+        )  # fmt: skip
+    made = every_address_socket(port)
+    try:
+        return await loop.create_server(
+            protocol, sock=made, backlog=backlog, start_serving=start_serving, ssl=ssl,
+            ssl_handshake_timeout=ssl_handshake_timeout,
+        )  # fmt: skip
+    except BaseException:
+        made.close()
+        raise
