@@ -21,6 +21,7 @@ from starlette.responses import Response
 from fairlead_console import formats
 from fairlead_console.static_files import StaticFiles
 from fairlead_console.tier_reasons import reason_in_words
+from fairlead_console.wording import WORDING
 
 _HERE: Final = Path(__file__).parent
 _STYLE: Final = _HERE.joinpath("static", "console.css").read_text("utf-8")
@@ -51,7 +52,7 @@ class Templates:
             auto_reload=False,  # the files of a gateway that runs stay as they are; else each page looks at all of its
         )  # fmt: skip
         self._environment.globals |= {"static": static.url, "style": Markup(_STYLE)}
-        self._environment.filters.update(formats.FILTERS, reason=reason_in_words)
+        self._environment.filters.update(formats.FILTERS, **WORDING, reason=reason_in_words)
 
     @property
     def names(self) -> list[str]:

@@ -1,5 +1,5 @@
-"""A model without a provider, behind OpenAI's chat API: it calls the offered tool that a question is about, and answers
-with the tool's result. For trying the endpoints offline, and for tests.
+"""A model without a provider, behind OpenAI's chat API: it calls the offered tool that a question is about, of several
+questions one each, and answers with the tools' results. For trying the endpoints offline, and for tests.
 
 It knows words and no language: a tool fits where its name, or else its description, has words of the question.
 """
@@ -11,6 +11,7 @@ import json
 import re
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, Final
+from zoneinfo import available_timezones
 
 from starlette.requests import Request
 from starlette.types import Receive, Scope, Send
@@ -18,6 +19,7 @@ from starlette.types import Receive, Scope, Send
 from fairlead_llm.scripted import ScriptedCall, ScriptedTurn, scripted_response
 
 _WORD: Final = re.compile(r"[A-Za-z0-9]+(?:-[A-Za-z0-9]+)*")
+_SENTENCE: Final = re.compile(r"(?<=[.?!])\s+")
 _NUMBER: Final = re.compile(r"-?\d+(?:\.\d+)?")
 _COMMON: Final = frozenset(
     (
@@ -30,6 +32,11 @@ _COMMON: Final = frozenset(
 _LONGEST_RESULT: Final = 4000
 """Characters of a result that an answer repeats."""
 _NAME_WEIGHT: Final = 3
+_MOST_SENTENCES: Final = 20
+"""Sentences that are read as questions of their own; the rest of a message is one."""
+_MOST_CALLS: Final = 4
+"""Questions of one message that are answered by a tool."""
+_ZONE: Final = re.compile("time_?zone|tz")
 
 
 class ScriptedAssistant:
@@ -53,13 +60,24 @@ def turn_for(asked: Mapping[str, Any]) -> ScriptedTurn:
         return ScriptedTurn("\n".join(_text(message)[:_LONGEST_RESULT] for message in reversed(results)))
     question = next((_text(message) for message in reversed(messages) if message.get("role") == "user"), "")
     tools = [tool["function"] for tool in asked.get("tools") or () if tool.get("type") == "function"]
-    chosen = None if asked.get("tool_choice") == "none" else _chosen(question, tools)
-    if chosen is None:
+    calls = [] if asked.get("tool_choice") == "none" else _calls(question, tools)
+    if not calls:
         return ScriptedTurn(
             f"I am a scripted model, and call a tool that has a word of your question in its name. None of the "
             f"{len(tools)} that I was offered has."
         )
-    return ScriptedTurn("", [ScriptedCall(chosen["name"], dict(_arguments(question, chosen)))])
+    return ScriptedTurn("", calls)
+
+
+def _calls(text: str, tools: Sequence[Mapping[str, Any]]) -> list[ScriptedCall]:
+    """A call for each sentence that a tool fits, and none twice."""
+    calls: list[ScriptedCall] = []
+    for sentence in _SENTENCE.split(text, maxsplit=_MOST_SENTENCES):
+        tool = _chosen(sentence, tools)
+        call = None if tool is None else ScriptedCall(tool["name"], dict(_arguments(sentence, tool)))
+        if call is not None and call not in calls:
+            calls.append(call)
+    return calls[:_MOST_CALLS]
 
 
 def _is_result(message: Mapping[str, Any]) -> bool:
@@ -74,17 +92,24 @@ def _text(message: Mapping[str, Any]) -> str:
 
 
 def _words(text: str) -> set[str]:
-    return {word.lower() for word in _WORD.findall(text.replace("_", " "))} - _COMMON
+    return {_singular(word) for word in _WORD.findall(text.replace("_", " ")) if word.lower() not in _COMMON}
+
+
+def _singular(word: str) -> str:
+    return re.sub(r"(?<=\w\w[^s])s$", "", word.lower())
 
 
 def _chosen(question: str, tools: Sequence[Mapping[str, Any]]) -> Mapping[str, Any] | None:
-    """The tool with most words of the question, the first by name of several; None where none has any in its name."""
+    """The tool with most words of the question, of several the one that asks for least; None where none has any in its
+    name.
+    """
     asked = _words(question)
 
-    def rank(tool: Mapping[str, Any]) -> tuple[int, int, str]:
+    def rank(tool: Mapping[str, Any]) -> tuple[int, int, int, str]:
         named = len(asked & _words(tool["name"]))
         told = len(asked & _words(tool.get("description") or ""))
-        return -_NAME_WEIGHT * named - told, -named, tool["name"]
+        required = len((tool.get("parameters") or {}).get("required") or ())
+        return -_NAME_WEIGHT * named - told, -named, required, tool["name"]
 
     fitting = [tool for tool in tools if asked & _words(tool["name"])]
     return min(fitting, key=rank, default=None)
@@ -94,11 +119,18 @@ def _arguments(question: str, tool: Mapping[str, Any]) -> Iterator[tuple[str, An
     """Values for what the tool requires: of the question where it has any that fit."""
     schema = tool.get("parameters") or {}
     about = _words(tool["name"])
-    words = [word for word in _WORD.findall(question) if word.lower() not in _COMMON | about]
+    words = [word for word in _WORD.findall(question) if word.lower() not in _COMMON and _singular(word) not in about]
     numbers = [*_NUMBER.findall(question)]
     for name in schema.get("required") or ():
         member = (schema.get("properties") or {}).get(name) or {}
-        yield name, _value(member, words, numbers)
+        yield name, _zone(words) if _ZONE.search(name.lower()) else _value(member, words, numbers)
+
+
+def _zone(words: list[str]) -> str:
+    """The IANA time zone whose city is among the words; UTC where none is."""
+    text = f" {' '.join(words)} ".lower()
+    zones = sorted(zone for zone in available_timezones() if "/" in zone)
+    return next((zone for zone in zones if f" {zone.rpartition('/')[2].replace('_', ' ').lower()} " in text), "UTC")
 
 
 def _value(member: Mapping[str, Any], words: list[str], numbers: list[str]) -> Any:

@@ -16,8 +16,10 @@ from consoleworld import beside_the_browser, complaints, emptied, opened, signed
 from fairlead_api.bad_setting import BadSetting
 from fairlead_console.timeline import TimelinePhase, timeline_picture
 from fairlead_console.trace_url import checked_trace_url, trace_link
+from fairlead_console.wording import OUTCOMES, breakable
 from fairlead_gateway.app import Gateway
 from fairlead_gateway.identity.setup import Trust
+from fairlead_tools import refusal
 from fixed_authenticator import Names
 from gatewayworld import ask, calling, catalog, legacy, running
 from restworld import get
@@ -91,6 +93,62 @@ async def test_one_call_shows_what_its_time_went_to_and_leads_to_its_trace(tmp_p
     assert link == f"https://traces.example.com/trace/{TRACE}?from=now-1h"
     assert broken == []
     assert said == []
+
+
+@beside_the_browser
+async def test_outcomes_are_words_with_the_code_beside_them(tmp_path: Path, chromium: Browser) -> None:
+    async with shop(tmp_path) as gateway, emptied(chromium):
+        for name in ("demo__add", "away__x"):
+            await ask(gateway, calling(name, {}))
+        page = await opened(chromium, gateway, LIST)
+        shown = await page.locator("td .tag").all_inner_texts()
+        titles = [await one.get_attribute("title") for one in await page.locator("td .tag").all()]
+        offered = await page.locator("#outcome option").all_inner_texts()
+        await page.get_by_label("Outcome").select_option(label="no connection to the server")
+        await page.get_by_role("link", name="demo__add").wait_for(state="detached")
+        await page.get_by_role("link", name="away__x").click()
+        own = await page.locator("p.alert").inner_text()
+        phases = await page.locator("tbody th").all_inner_texts()
+
+    assert shown == ["no connection to the server", "answered"]
+    assert titles == ["CONNECTION_LOST", "ok"]
+    assert offered == ["any", "answered", "anything but answered", "no connection to the server"]
+    assert own.startswith("no connection to the server (CONNECTION_LOST) after")
+    assert not [phase for phase in phases if re.search("[a-z][A-Z]|_", phase)]
+
+
+def test_each_code_of_a_refusal_has_words() -> None:
+    codes = {value for name, value in vars(refusal).items() if name == value} - {refusal.OUTPUT_SCHEMA_MISMATCH}
+    assert codes
+    assert codes <= OUTCOMES.keys()
+    assert not [words for words in OUTCOMES.values() if words == words.upper()]
+
+
+@beside_the_browser
+async def test_long_names_break_between_server_and_tool(tmp_path: Path, chromium: Browser) -> None:
+    name = "a_tool_with_a_long_name_too"
+    servers = catalog("inventory-of-the-company", "http://127.0.0.1:9/mcp", [name])
+    async with running(tmp_path, servers) as gateway, emptied(chromium):
+        page = await opened(chromium, gateway, "/console/tools", width=390)
+        link = page.get_by_role("link", name=f"inventory-of-the-company__{name}")
+        lines = await link.evaluate(
+            """link => {
+              const lines = {}, range = document.createRange();
+              for (const text of [...link.childNodes].filter((node) => node.nodeType === Node.TEXT_NODE))
+                for (let at = 0; at < text.length; at++) {
+                  range.setStart(text, at); range.setEnd(text, at + 1);
+                  const top = Math.round(range.getBoundingClientRect().top);
+                  lines[top] = (lines[top] ?? "") + text.data[at];
+                }
+              return Object.values(lines);
+            }"""
+        )
+
+    assert lines == ["inventory-of-the-company__", name]
+
+
+def test_a_name_of_underscores_alone_stays_small() -> None:
+    assert len(breakable("__x" * 1000)) < 3100
 
 
 @beside_the_browser

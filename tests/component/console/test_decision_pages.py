@@ -68,7 +68,7 @@ STATE = State(
 PAGES = (
     "/console/access?tool=shop__look",
     "/console/tiers",
-    "/console/marketplace",
+    "/console/scores",
     "/console/budget",
     "/console/connect",
 )
@@ -133,15 +133,43 @@ async def test_tiers_show_what_is_hidden_and_what_nearly_is(tmp_path: Path) -> N
     assert "p95 450 ms, 90 % of the limit" in text
 
 
-async def test_the_marketplace_ranks_and_holds_declared_against_measured(tmp_path: Path) -> None:
+async def test_scores_rank_tools_and_hold_declared_against_measured(tmp_path: Path) -> None:
     async with running(tmp_path, SHOP, TIERS, STATE) as gateway:
-        text = (await visited(gateway, "/console/marketplace?category=windows")).body.decode()
+        text = (await visited(gateway, "/console/scores?category=windows")).body.decode()
 
     assert re.findall(r'<li value="(\d)"><a href="/console/tools/(\w+)"', text) == [
         ("1", "shop__look"), ("2", "shop__paint"),
     ]  # fmt: skip
     assert ">misleading<" in text
     assert "Lightning" in text
+
+
+@beside_the_browser
+async def test_scores_without_a_measurement_say_how_to_measure_and_show_no_dash(
+    tmp_path: Path, chromium: Browser
+) -> None:
+    async with running(tmp_path, SHOP, TIERS) as gateway, emptied(chromium):
+        page = await opened(chromium, gateway, "/console/scores", width=390)
+        text = await page.locator("main").inner_text()
+        entry = await page.locator("nav a[aria-current]").inner_text()
+        links = await page.locator("details a").all_text_contents()
+        broken = await violations(page)
+
+    assert entry == "Scores"
+    assert "fairlead up --probe" in text
+    assert "Open a tool" in text
+    assert "–" not in text
+    assert "Lightning" not in text
+    assert links == ["shop__look"]
+    assert broken == []
+
+
+async def test_scores_leave_cells_empty_that_have_no_figure(tmp_path: Path) -> None:
+    async with running(tmp_path, SHOP, TIERS, STATE) as gateway:
+        text = (await visited(gateway, "/console/scores")).body.decode()
+
+    assert "Nothing is measured" not in text
+    assert "–" not in text.partition("<main")[2]
 
 
 async def test_a_budget_says_what_fits_and_which_way_is_cheapest(tmp_path: Path) -> None:
@@ -191,7 +219,7 @@ async def test_names_of_tools_and_categories_are_text_on_every_page(tmp_path: Pa
     shop = catalog("shop", URL, [entry(tool("look", title=hostile), categories=(hostile,), tags=(hostile,))])
     async with running(tmp_path, shop, TIERS, STATE) as gateway:
         paths = (
-            "/console/marketplace",
+            "/console/scores",
             f"/console/access?tool={hostile}",
             "/console/tools",
             f"/console/tools?q={hostile}",

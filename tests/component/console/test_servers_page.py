@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import get_args
 
 from playwright.async_api import Browser
 
@@ -18,7 +19,9 @@ from consoleworld import (
     violations,
     visited,
 )
-from fairlead_api.documents.servers import Servers
+from fairlead_api.documents.catalog import Endpoint
+from fairlead_api.documents.servers import FAILED, ServerEntry, Servers
+from fairlead_console.wording import TRANSPORTS
 from fairlead_gateway.identity.setup import Trust
 from fixed_authenticator import Names
 from gatewayworld import catalog, publish, running, withdraw
@@ -35,7 +38,7 @@ async def test_a_failed_server_comes_first_with_why_and_what_to_do(tmp_path: Pat
         said = complaints(page)
         card = page.locator("section.problem")
         text = await card.inner_text()
-        first = await page.locator("tbody tr").first.inner_text()
+        heading = await card.locator("h2").inner_text()
         rows = await page.locator("tbody tr").count()
         broken = await violations(page)
         await card.get_by_role("link").click()
@@ -43,12 +46,67 @@ async def test_a_failed_server_comes_first_with_why_and_what_to_do(tmp_path: Pat
 
         assert "MAIL_TOKEN is not set" in text
         assert "Check command, args, cwd and env" in text
-        assert first.startswith("default/mail")
-        assert rows == 15
+        assert heading.startswith("default/mail")
+        assert rows == 14
         assert broken == []
         assert "StartFailed" in one
         assert await violations(page) == []
         assert said == []
+
+
+def failed(name: str, message: str) -> ServerEntry:
+    return ServerEntry(
+        namespace="default",
+        name=name,
+        prefix=name,
+        state=FAILED,
+        reason="Invalid",
+        cause="StartFailed",
+        message=message,
+    )
+
+
+@beside_the_browser
+async def test_every_server_that_is_counted_as_failed_is_shown_with_its_reason(
+    tmp_path: Path, chromium: Browser
+) -> None:
+    entries = [failed(f"s{number:02}", f"KEY_{number:02} is not set.") for number in range(12)]
+    async with running(tmp_path, *shops(3), Servers(servers=tuple(entries))) as gateway, emptied(chromium):
+        page = await opened(chromium, gateway, LIST, width=390)
+        lead = await page.locator(".lead").inner_text()
+        cards = await page.locator("section.problem").all_inner_texts()
+        rows = await page.locator("tbody th").all_inner_texts()
+        broken = await violations(page)
+
+    assert lead == "12 of 15 servers are not ready."
+    assert [entry.message in card for entry, card in zip(entries, cards, strict=True)] == [True] * 12
+    assert [row.strip() for row in rows] == ["default/shop00", "default/shop01", "default/shop02"]
+    assert broken == []
+
+
+async def test_failed_servers_beyond_a_page_are_on_the_next_one(tmp_path: Path) -> None:
+    entries = tuple(failed(f"s{number:03}", 'is "not" <set> ' * 400) for number in range(90))
+    async with running(tmp_path, Servers(servers=entries)) as gateway:
+        pages = [(await visited(gateway, f"{LIST}?page={number}")).body.decode() for number in (1, 2, 3)]
+
+    assert "90 of 90 servers" in pages[0].partition("</strong>")[0]
+    assert [page.count('<section class="card problem">') for page in pages] == [40, 40, 10]
+    assert max(len(page) for page in pages) <= MOST_BYTES
+
+
+async def test_how_a_server_is_reached_is_named_for_readers(tmp_path: Path) -> None:
+    async with running(tmp_path, *shops(1)) as gateway:
+        listed = (await visited(gateway, LIST)).body.decode()
+        own = (await visited(gateway, f"{LIST}/default/shop00")).body.decode()
+
+    assert 'title="streamable-http">HTTP</td>' in listed
+    assert 'HTTP <code class="hint">streamable-http</code>' in own
+
+
+def test_each_transport_of_the_catalog_has_words() -> None:
+    tags = {str(one.__struct_config__.tag) for one in get_args(Endpoint)}
+    assert TRANSPORTS.keys() == tags
+    assert "stdio" in TRANSPORTS["stdio-child"]
 
 
 @beside_the_browser
@@ -119,7 +177,7 @@ async def test_pages_of_large_installations_stay_small(tmp_path: Path) -> None:
 
     assert [page.status for page in pages] == [200] * 4
     assert max(len(page.body) for page in pages) <= MOST_BYTES
-    assert ">shop00__item_999<" in pages[2].body.decode()
+    assert ">shop00__<wbr>item_999<" in pages[2].body.decode()
     assert "item_100<" not in pages[2].body.decode()
 
 

@@ -20,7 +20,7 @@ TURNS = (ScriptedTurn("", [ScriptedCall("demo__add", {"a": 1, "b": 2})]), Script
 def block(kind: str) -> str:
     found = re.search(rf"^```{kind}\n(.*?)^```", PAGE.read_text(encoding="utf-8"), re.DOTALL | re.MULTILINE)
     assert found
-    return found[1].replace("claude-sonnet-5", "scripted")
+    return found[1].replace("claude-sonnet-5", "scripted").replace("fairlead/default", "scripted")
 
 
 async def test_the_client_of_the_page_gets_its_answer(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

@@ -38,7 +38,7 @@ async def test_the_client_of_the_page_gets_its_answers(tmp_path: Path, capsys: p
     turns = [ScriptedTurn("", [ADD]), ScriptedTurn("There are 3."), ScriptedTurn("None.")]
     async with responses_world(tmp_path, *turns) as world:
         code = block("python").replace("127.0.0.1:8080", f"127.0.0.1:{world.gateway.port}")
-        await asyncio.to_thread(exec, code.replace("gpt-5-mini", "scripted"), {})
+        await asyncio.to_thread(exec, code.replace("fairlead/default", "scripted"), {})
     assert capsys.readouterr().out == "There are 3.\nNone.\n"
     assert world.called
 

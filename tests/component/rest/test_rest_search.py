@@ -184,7 +184,7 @@ async def test_what_the_page_shows_finds_the_tool(tmp_path: Path) -> None:
         printed, _ = await asyncio.wait_for(process.communicate(), 30)
     assert (code, "demo__get_stock" in out) == (0, True)
     assert [tool["function"]["name"] for tool in offer["tools"]] == ["demo__get_stock"]
-    assert printed.decode().split() == ["demo__demo__get_stock"]
+    assert printed.decode().split() == ["fairlead__demo__get_stock"]
 
 
 def test_a_tool_registry_finds_its_own_tools() -> None:

@@ -75,7 +75,7 @@ async def test_the_printed_address_alone_answers_the_four_questions(tmp_path: Pa
             tools = {tool.name for tool in (await client.list_tools()).tools}
 
     assert first.endswith("/console/servers"), "the token leaves the address bar"
-    assert "MAIL_TOKEN is not set" in shown
+    assert shown.count("MAIL_TOKEN is not set") == 1, "the reason quotes the last words"
     assert "MAIL_TOKEN is not set" in printed_lines
     assert re.search(r"fast\s+hidden\s+Too slow", tiers), tiers
     assert "default/no-forecasts" in decision

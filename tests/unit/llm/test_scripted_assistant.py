@@ -18,6 +18,8 @@ STRING = {"type": "string"}
 TOOLS = [
     _tool("shop__get_stock", "Pieces of an item", item=STRING),
     _tool("store__get_stock", "Pieces of an item", item=STRING),
+    _tool("convert_time", "Time elsewhere", source_timezone=STRING, time=STRING),
+    _tool("get_time", "Time now", timezone=STRING),
     _tool("set_timer", "Start a clock", minutes={"type": "integer"}, loud={"type": "boolean"}),
     _tool("roll_dice", "", sides={"type": "integer"}, kind={"enum": ["fair", "loaded"]}),
 ]
@@ -35,6 +37,10 @@ def _asked(text: str, **more: Any) -> dict[str, Any]:
         ("Please set a timer of 12 minutes", "set_timer", {"minutes": 12, "loud": True}),
         ("Roll the loaded dice", "roll_dice", {"sides": 1, "kind": "loaded"}),
         ("stock", "shop__get_stock", {"item": "anything"}),
+        ("How many lamps are in stock at both stores?", "store__get_stock", {"item": "lamps"}),
+        ("What time is it?", "get_time", {"timezone": "UTC"}),
+        ("What time is it in Berlin?", "get_time", {"timezone": "Europe/Berlin"}),
+        ("What time is it in New York now?", "get_time", {"timezone": "America/New_York"}),
     ],
 )
 def test_the_tool_with_most_words_of_the_question_is_called(
@@ -42,6 +48,13 @@ def test_the_tool_with_most_words_of_the_question_is_called(
 ) -> None:
     (call,) = turn_for(_asked(question)).calls
     assert (call.name, call.arguments) == (name, arguments)
+
+
+def test_each_question_of_a_message_gets_its_tool() -> None:
+    text = "How much rope is in stock? What time is it in Berlin? Sing! How much rope is in stock?"
+    assert [(call.name, call.arguments) for call in turn_for(_asked(text)).calls] == [
+        ("shop__get_stock", {"item": "rope"}), ("get_time", {"timezone": "Europe/Berlin"}),
+    ]  # fmt: skip
 
 
 @pytest.mark.parametrize("more", [{}, {"tool_choice": "none"}, {"tools": []}])

@@ -13,6 +13,7 @@ from fastapi import APIRouter, Request, Response
 from fairlead_console.context import ConsoleContext, NavigationEntry
 from fairlead_console.timeline import TimelinePhase, timeline_picture
 from fairlead_console.trace_url import trace_link
+from fairlead_console.wording import error_words
 from fairlead_rest.ended_calls import FAILED, OK, CallDetails
 from fairlead_rest.resources.calls import CallList
 
@@ -104,7 +105,7 @@ def _offered(values: Sequence[str]) -> list[str]:
 
 def _words(phase: str, error: str) -> str:
     words = _WORDS.get(phase, phase)
-    return f"{words}: {error}" if error else words
+    return f"{words}: {error_words(error)}" if error else words
 
 
 def _is_duration(text: str) -> bool:

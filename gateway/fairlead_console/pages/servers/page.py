@@ -24,10 +24,14 @@ from fairlead_rest.resources.servers import RefreshAsked, ServerDocument, Server
 
 PATH: Final = "/console/servers"
 ENTRY: Final = NavigationEntry("Servers", PATH, 10)
-EACH: Final = 50
+EACH: Final = 40
 """Servers of one part of the list."""
+MAX_REASON: Final = 300
+"""Characters of a server's reason in the list; its own page has all of it."""
 LINES: Final = 60
 """Lines of a server's output."""
+EACH_TOOLS: Final = 50
+"""Tools of one part of a server's list."""
 HELD_EACH: Final = 10
 """Definitions that are held back, of one part of the list."""
 MOST_PAGES: Final = 100_000
@@ -47,11 +51,18 @@ def router(console: ConsoleContext) -> APIRouter:
         rows, total, tools = await visit.with_figures(
             lambda now: (server_rows(servers.servers, now), now.of_all(), len(now.index.tools))
         )
-        troubled = [row for row in rows if row.state != READY]
+        part = part_of(rows, request, EACH)
         return await visit.page(
-            "servers/list.html", part=part_of(rows, request, EACH), troubled=troubled, total=total, tools=tools,
+            "servers/list.html",
+            part=part,
+            explained=[row for row in part.items if row.needs_words],
+            others=[row for row in part.items if not row.needs_words],
+            troubled=sum(row.state != READY for row in rows),
+            total=total,
+            tools=tools,
             servers=len(rows),
-        )  # fmt: skip
+            most=MAX_REASON,
+        )
 
     @routes.get(PATH + "/{server:path}/held")
     async def show_held(request: Request, server: str) -> Response:
@@ -92,7 +103,7 @@ def router(console: ConsoleContext) -> APIRouter:
 
 
 def _tools(server: ServerDocument, request: Request, now: VisibleCalls) -> ListPart[tuple[Score, CallSums]]:
-    part = part_of(now.index.by_server.get(server.server, []), request, EACH)
+    part = part_of(now.index.by_server.get(server.server, []), request, EACH_TOOLS)
     return ListPart(
         [(score, now.of_tool(score)) for score in part.items], part.total, part.number, part.parts, part.link
     )

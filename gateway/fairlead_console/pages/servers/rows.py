@@ -34,10 +34,16 @@ class ConsoleServer(msgspec.Struct, frozen=True):
     restarts: int | None
     memory: int | None
     last_words: str | None
+    """None too where the reason quotes them."""
     held: int
     """Definitions that wait for an approval, for administrators."""
     breaker: str | None
     sums: CallSums
+
+    @property
+    def needs_words(self) -> bool:
+        """Whether it is not ready, and more is known than that: a server that merely starts needs nobody."""
+        return self.state != READY and self.advice is not None and bool(self.advice.message or self.advice.meaning)
 
 
 class ServerAdvice(msgspec.Struct, frozen=True):
@@ -58,18 +64,19 @@ def server_rows(servers: Iterable[ServerDocument], figures: VisibleCalls) -> lis
 
 def server_row(server: ServerDocument, figures: VisibleCalls) -> ConsoleServer:
     """One row."""
+    why = advice(server)
     version = None if server.protocol_version is UNSET else server.protocol_version
     return ConsoleServer(
         name=server.server,
         state=server.state,
-        advice=advice(server),
+        advice=why,
         transport=server.transport or None,
         version=version,
         era=None if version is None else era_of(version).name.lower(),
         tools=None if server.tools is UNSET else server.tools,
         restarts=None if server.restarts is UNSET else server.restarts,
         memory=None if server.rss_bytes is UNSET else server.rss_bytes,
-        last_words=server.last_words or None,
+        last_words=_unquoted(server.last_words or "", server.message or ""),
         held=server.held or 0,
         breaker=server.breaker or None,
         sums=figures.of_server(server.server),
@@ -84,3 +91,7 @@ def advice(server: ServerDocument) -> ServerAdvice | None:
     known = EXPLANATIONS.get(Cause(cause)) if cause in {one.value for one in Cause} else None
     meaning = "" if known is None else known.meaning
     return ServerAdvice(cause or server.reason or server.state, meaning, "" if known is None else known.remedy, message)
+
+
+def _unquoted(last_words: str, message: str) -> str | None:
+    return None if " ".join(last_words.split()).rstrip(".") in " ".join(message.split()) else last_words

@@ -1,4 +1,4 @@
-"""The page `/console/marketplace`."""
+"""The page `/console/scores`."""
 
 from __future__ import annotations
 
@@ -10,10 +10,11 @@ from fairlead_console.context import ConsoleContext, NavigationEntry
 from fairlead_console.kept_scores import ScoreIndex
 from fairlead_console.paging import part_of
 from fairlead_console.visible_calls import VisibleCalls
+from fairlead_rest.prediction import UNKNOWN
 from fairlead_rest.resources.scores import BADGES, SLOW, Leaderboard, Score
 
-PATH: Final = "/console/marketplace"
-ENTRY: Final = NavigationEntry("Marketplace", PATH, 70)
+PATH: Final = "/console/scores"
+ENTRY: Final = NavigationEntry("Scores", PATH, 70)
 EACH: Final = 50
 """Tools of one part of the list."""
 FEW_RANKS, MOST_RANKS = 5, 50
@@ -36,12 +37,14 @@ def router(console: ConsoleContext) -> APIRouter:
             return index, shown, [score for score in index.tools if category in ("", *score.categories)]
 
         index, shown, tools = await visit.with_figures(looked_up)
+        figured = [score for score in tools if score.basis != UNKNOWN]
         return await visit.page(
-            "marketplace/scores.html", part=part_of(tools, request, EACH), boards=shown[:MOST_BOARDS],
+            "scores/scores.html", part=part_of(figured, request, EACH), boards=shown[:MOST_BOARDS],
             more=max(0, len(shown) - MOST_BOARDS), ranks=MOST_RANKS if category else FEW_RANKS, category=category,
             categories=[board.category for board in index.boards],
             badges=[(name, index.badges[name]) for name in (*(name for _, name in BADGES), SLOW)],
-            unmeasured=index.badges[None],
+            unmeasured=index.badges[None], measured=len(index.tools) - index.badges[None],
+            without=[score for score in tools if score.basis == UNKNOWN], most=EACH,
         )  # fmt: skip
 
     return routes
