@@ -201,6 +201,7 @@ class _Leadership:
         decided = InstallationOptions(
             ReconcilerOptions(
                 settings.prefix_style,
+                settings.prefix_retention_seconds,
                 DiscoveryOptions(settings.discovery_timeout, settings.interval_floor),
                 settings.pod_template_rules,
             ),

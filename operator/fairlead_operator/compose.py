@@ -27,6 +27,7 @@ from fairlead_operator.publish.policies import PolicyStatuses
 from fairlead_operator.publish.rules import RulesPublisher
 from fairlead_operator.publish.servers import ServerEntries
 from fairlead_operator.reconciler import Reconciler, ReconcilerOptions
+from fairlead_operator.server.prefixes import Prefixes
 from fairlead_operator.telemetry import Telemetry
 from fairlead_operator.workqueue import WorkQueue
 
@@ -91,17 +92,27 @@ def composed(
     )
     prober = Prober(world.connector, timekeeper, queue.add, told=telemetry.probed, monotonic=it.monotonic, rng=it.rng)
     policies = PolicyStatuses(world.declarations, world.platform, it.now)
-    entries = ServerEntries(world.documents)
 
     def published(catalog: Catalog) -> None:
         timekeeper.know(catalog)
         policies.know(catalog)
+
+    def owned() -> None:
+        entries.wanted.set()
 
     def compiled(rules: Rules) -> None:
         timekeeper.decide_by(rules.tiers)
         reconciler.floors.exist([tier.name for tier in rules.tiers])
         policies.compiled(rules)
 
+    prefixes = Prefixes(
+        it.options.prefix_style,
+        it.options.prefix_retention,
+        changed=owned,
+        now=it.now,
+        monotonic=it.monotonic,
+    )
+    entries = ServerEntries(world.documents, prefixes)
     approvals = AskedApprovals()
     reconciler = Reconciler(
         world.platform,
@@ -114,6 +125,8 @@ def composed(
         prober=prober,
         figures=timekeeper.figures,
         definitions=PinnedDefinitions(world.documents, telemetry.hold_back, it.now, approvals),
+        prefixes=prefixes,
+        store_prefixes=entries.publish,
         tools_changed=telemetry.tools_changed,
         options=it.options,
         now=it.now,

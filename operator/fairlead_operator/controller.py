@@ -169,6 +169,7 @@ class Controller:
                 return  # whose catalog it is cannot be told, so none is judged
             if server is not None:
                 alive.append((key, server.metadata.uid))
+        self.reconciler.expire_prefixes()
         await self.reconciler.catalogs.sweep(alive)
         self.timekeeper.forget(keys)
         self.entries.retain(keys)

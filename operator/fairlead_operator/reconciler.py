@@ -10,7 +10,7 @@ from __future__ import annotations
 import logging
 import random
 import time
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator, Awaitable, Callable
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from typing import Final
@@ -70,6 +70,8 @@ class ReconcilerOptions:
     """Settings of an installation that bear on every server."""
 
     prefix_style: PrefixStyle = "name"
+    prefix_retention: float = 0.0
+    """Seconds for which the prefix of a deleted server is reserved for that server."""
     pace: DiscoveryOptions = field(default_factory=DiscoveryOptions)
     pod_templates: PodTemplateChecker = RESTRICTED
     probe: ProbePolicy = "Declared"
@@ -80,6 +82,7 @@ class Reconciler:
     """Reconciles McpServers, one look at a time. `changed(key)` is called when a server needs another look, `published`
     with each catalog, `tools_changed` with what one changed, `shown` with each condition Ready, and with None where the
     server is gone. `entered` is called with the server's entry for gateways, None for one that is ready or gone.
+    `store_prefixes` is awaited before the catalog of a server is withdrawn whose prefix is reserved from now on.
 
     Without a `prober` no tool is probed, without `figures` no status shows any.
     """
@@ -97,6 +100,8 @@ class Reconciler:
         prober: Prober | None = None,
         figures: Figures | None = None,
         definitions: PinnedDefinitions | None = None,
+        prefixes: Prefixes | None = None,
+        store_prefixes: Callable[[], Awaitable[object]] | None = None,
         tools_changed: Callable[[ToolChanges], None] = lambda changes: None,
         options: ReconcilerOptions | None = None,
         now: Callable[[], datetime] = lambda: datetime.now(UTC),
@@ -117,7 +122,8 @@ class Reconciler:
         options = options or ReconcilerOptions()
         self._pod_templates = options.pod_templates
         self._probe = options.probe
-        self._prefixes = Prefixes(options.prefix_style)
+        self._prefixes = prefixes or Prefixes(options.prefix_style)
+        self._store_prefixes = store_prefixes
         self.floors = TierFloors(changed)
         self._rounds = Discoverer(connector, changed, pace=options.pace, monotonic=monotonic, now=now, rng=rng)
         self.catalogs = Catalogs(documents, now, tools_changed)
@@ -125,9 +131,24 @@ class Reconciler:
         self._remarks: dict[ServerKey, ListingFindings] = {}
 
     async def start(self) -> None:
-        """Learn every server's claim to a prefix before the first look, so that the order of looks decides nothing."""
-        async for server in self._servers():
+        """Learn every server's claim to a prefix before the first look, so that the order of looks decides nothing.
+
+        The catalogs that are stored say who had which prefix until now: for a server that was deleted while no operator
+        led, or that cannot be read, it is reserved. Raises PLATFORM_ERRORS.
+        """
+        servers = {server.key: server async for server in self._servers()}
+        for catalog in await self.catalogs.without([(key, server.metadata.uid) for key, server in servers.items()]):
+            if catalog.prefix is not None:
+                self._prefixes.reserve(catalog.prefix, catalog.key)
+        for server in servers.values():
             self._prefixes.claim(server)
+        for prefix, keys in self._prefixes.contested().items():
+            for key in keys:
+                stored = await self.catalogs.stored(key, servers[key].metadata.uid)
+                if stored is not None and stored.prefix == prefix:
+                    self._prefixes.confirm(prefix, key)
+                    break
+        self._prefixes.settle()
 
     async def unseen(self) -> list[ServerEntry]:
         """Entries of the servers that have no catalog, before the first look. Raises PLATFORM_ERRORS."""
@@ -189,13 +210,29 @@ class Reconciler:
         await self._definitions.drop(key)
         self._leave_alone(key)
         self.floors.forget(key)
-        for other in self._prefixes.release(key):
+        served = catalog_name(key) in await self.catalogs.names()
+        for other in self._prefixes.release(key, served=served):
             self._changed(other)
+        await self._remember_prefixes(key)
         await self.catalogs.withdraw(key)
         await self._platform.forget(key)
         self._shown(key, None)
         self._entered(key, None)
         return Done()
+
+    async def _remember_prefixes(self, key: ServerKey) -> None:
+        """Store the reservation before the catalog goes: an operator that ends in between leaves one of the two."""
+        if self._store_prefixes is None or not self._prefixes.reserved(key):
+            return
+        try:
+            await self._store_prefixes()
+        except REFUSALS as error:  # tools of a deleted server may not stay listed because of a full quota
+            logger.warning("%s: the reservation of its prefix ends with this operator: %s", key, error)
+
+    def expire_prefixes(self) -> None:
+        """End reservations whose time is over, and have the servers looked at that waited for them."""
+        for key in self._prefixes.expire():
+            self._changed(key)
 
     async def _look(self, server: McpServer) -> Outcome:
         for other in self._prefixes.claim(server):
@@ -220,7 +257,7 @@ class Reconciler:
         approvals = self._definitions.approvals(server.key)
         facts = Facts(workload.endpoint, catalog, left_out, latency, workload.pods, approvals)
         status = build_status(server, verdicts, facts, self._now(), self._platform.environment)
-        self._entered(server.key, self._entry(look, status))
+        self._entered(server.key, self._entry(look, status, conflicted))
         if (left := self._until_told(look, verdicts)) > 0:
             return Done(left)
         await self._show(server, status)
@@ -230,8 +267,11 @@ class Reconciler:
         self._rounds.stop(server.key, accepted.message)
         self._leave_alone(server.key)
         await self.catalogs.withdraw(server.key)
-        status = build_status(server, Verdicts(accepted), Facts(), self._now(), self._platform.environment)
-        self._entered(server.key, entry_for(server.key, None, status, self._rounds.refreshed(server.key)))
+        conflicted, _ = self._prefixes.granted(server)
+        verdicts = Verdicts(accepted, conflicted=conflicted)
+        status = build_status(server, verdicts, Facts(), self._now(), self._platform.environment)
+        refreshed = self._rounds.refreshed(server.key)
+        self._entered(server.key, entry_for(server.key, None, status, refreshed, conflicted=conflicted))
         await self._show(server, status)
         return Stalled(accepted.cause)
 
@@ -353,11 +393,14 @@ class Reconciler:
             for line in remarks.lines:
                 logger.warning("%s: %s", key, line)
 
-    def _entry(self, look: ReconcileFindings, status: McpServerStatus) -> ServerEntry | None:
+    def _entry(
+        self, look: ReconcileFindings, status: McpServerStatus, conflicted: ConditionVerdict | None
+    ) -> ServerEntry | None:
         key = look.server.key
         removes = look.server.spec.discovery.on_disconnect == "Remove"
         mask = Mask(look.credential.value)
-        return entry_for(key, look.prefix, status, self._rounds.refreshed(key), removes=removes, mask=mask)
+        refreshed = self._rounds.refreshed(key)
+        return entry_for(key, look.prefix, status, refreshed, removes=removes, mask=mask, conflicted=conflicted)
 
     async def _show(self, server: McpServer, status: McpServerStatus) -> None:
         await self._platform.report(server, status)

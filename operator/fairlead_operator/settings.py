@@ -89,6 +89,9 @@ class Settings(EnvironmentSettings, frozen=True, kw_only=True):
     """User and group ids of servers' pods: `Fixed`, 65532, or `Assigned` by the cluster, as OpenShift does."""
     prefix_style: Style = "name"
     """Default prefix of tools: the server's `name`, or `namespace-name` where namespaces share an installation."""
+    prefix_retention_seconds: OptionalSeconds = 86400.0
+    """Time for which the prefix of a deleted server is reserved for a server of the same namespace and name, in
+    seconds; at most 32 prefixes for each namespace. 0: it passes to the next server that has it, at once."""
     pod_templates: PodTemplateRule = "Restricted"
     """Which fields of its pods a server may set: `Restricted`, those of `spec.podTemplate`, which keep them within the
     Pod Security Standard "restricted", or `Any`, which allows `spec.unrestrictedPodTemplate` too."""

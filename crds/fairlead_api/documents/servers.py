@@ -48,8 +48,24 @@ class ServerEntry(DocumentStruct, kw_only=True, frozen=True):
     """A sentence that may quote what the server wrote to standard error: for administrators."""
     removed: bool = False
     """It failed, and `discovery.onDisconnect: Remove` wants its tools unknown while it does."""
+    conflict: str = ""
+    """Sentence that names the server which holds its prefix; empty where it has the prefix that it asks for."""
     refreshed: Refreshed | None = None
     """The last discovery that somebody asked for, where it brought no catalog."""
+
+    @property
+    def key(self) -> ServerKey:
+        return ServerKey(self.namespace, self.name)
+
+
+class PrefixOwner(DocumentStruct, kw_only=True, frozen=True):
+    """Server that a prefix is reserved for, although it was deleted or another server that wants it is older."""
+
+    prefix: str
+    namespace: str
+    name: str
+    until: str = ""
+    """RFC 3339, when the reservation for a deleted server ends; empty while the server exists."""
 
     @property
     def key(self) -> ServerKey:
@@ -61,3 +77,5 @@ class Servers(DocumentStruct, kw_only=True, frozen=True, tag_field="kind", tag=S
 
     version: int = msgspec.field(default_factory=current_format)
     servers: tuple[ServerEntry, ...] = ()
+    prefixes: tuple[PrefixOwner, ...] = ()
+    """Sorted by prefix."""

@@ -28,6 +28,7 @@ class Cause(StrEnum):
     ACCEPTED = "Accepted"
     INVALID = "Invalid"
     PREFIX_TAKEN = "PrefixTaken"
+    PREFIX_RESERVED = "PrefixReserved"
     NOT_SUPPORTED_HERE = "NotSupportedHere"
     POD_TEMPLATE_NOT_ALLOWED = "PodTemplateNotAllowed"
     DEFAULT_TAKEN = "DefaultTaken"
@@ -188,7 +189,8 @@ CAUSES: Final[Mapping[Reason, tuple[Cause, ...]]] = MappingProxyType(
             Cause.POD_TEMPLATE_NOT_ALLOWED, Cause.ADDRESS_NOT_ALLOWED, Cause.APPLY_REFUSED, Cause.RUN_AS_ROOT_REFUSED,
         ),
         Reason.CONFLICTED: (
-            Cause.PREFIX_TAKEN, Cause.DEFAULT_TAKEN, Cause.CONFLICTED, Cause.WRITES_UNDONE, Cause.NAME_TAKEN,
+            Cause.PREFIX_TAKEN, Cause.PREFIX_RESERVED, Cause.DEFAULT_TAKEN, Cause.CONFLICTED, Cause.WRITES_UNDONE,
+            Cause.NAME_TAKEN,
         ),
         Reason.NOTHING_MATCHED: (Cause.NOTHING_SELECTED, Cause.RULES_MATCH_NOTHING),
         Reason.INVALID_REF: (

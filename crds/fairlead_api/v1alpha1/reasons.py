@@ -61,8 +61,15 @@ _PARTIALLY_INVALID: Final = {
 _CONFLICTED: Final = {
     Cause.PREFIX_TAKEN: CauseExplanation(
         "True",
-        "An older server has the same prefix. This one is served at its own endpoint only.",
+        "Another server has the same prefix and had it first. This one is served at its own endpoint only.",
         "Set spec.prefix to one that is free.",
+    ),
+    Cause.PREFIX_RESERVED: CauseExplanation(
+        "True",
+        "The prefix belongs to a server that was deleted. Until the reservation ends, only a server of that namespace "
+        "and name gets it; this one is served at its own endpoint only.",
+        "Set spec.prefix to one that is free; or have the namespace of the deleted server release it: annotate any "
+        "McpServer there with fairlead.dev/release-prefix=PREFIX.",
     ),
     Cause.DEFAULT_TAKEN: CauseExplanation(
         "True",

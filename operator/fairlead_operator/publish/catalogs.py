@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable, Collection
+from collections.abc import Callable, Collection, Mapping
 from datetime import UTC, datetime
 from typing import NamedTuple
 
@@ -71,6 +71,22 @@ class Catalogs:
         """Names of the documents that are stored."""
         return await self._documents.listing()
 
+    async def without(self, alive: Collection[tuple[ServerKey, str]]) -> list[Catalog]:
+        """Stored catalogs of servers that are not `alive`, by key and uid. Raises PLATFORM_ERRORS."""
+        identities = {tuple(sorted(labels_for(key, uid).items())) for key, uid in alive}
+        catalogs = []
+        for name, labels in [*(await self._documents.listing()).items()]:
+            if labels.get(LABEL_DOCUMENT) != CATALOG or _identity(labels) in identities:
+                continue
+            data = await self._documents.read(name)
+            try:
+                document = None if data is None else decode(data)
+            except UnreadableDocument:
+                continue
+            if isinstance(document, Catalog) and catalog_name(document.key) == name:
+                catalogs.append(document)
+        return catalogs
+
     async def publish(self, catalog: Catalog, stored: Catalog | None) -> Catalog:
         """Make `catalog` what is published, and return it as published. `stored` is what `stored` returned."""
         changed = stored is None or not same_content(stored, catalog) or stored.refreshed != catalog.refreshed
@@ -122,8 +138,7 @@ class Catalogs:
         for name, labels in [*(await self._documents.listing()).items()]:
             if labels.get(LABEL_DOCUMENT) not in (CATALOG, PINS):
                 continue
-            owner = {label: labels.get(label, "") for label in (LABEL_NAMESPACE, LABEL_NAME, LABEL_UID)}
-            if tuple(sorted(owner.items())) in identities:
+            if _identity(labels) in identities:
                 continue
             if (await self._documents.listing()).get(name) == labels:  # not replaced while others were withdrawn
                 await self._documents.withdraw(name)
@@ -131,6 +146,11 @@ class Catalogs:
                 gone.append(name)
         await self._documents.tidy()
         return gone
+
+
+def _identity(labels: Mapping[str, str]) -> tuple[tuple[str, str], ...]:
+    """Labels of a document that say whose it is, comparable with those of `labels_for`."""
+    return tuple(sorted((label, labels.get(label, "")) for label in (LABEL_NAMESPACE, LABEL_NAME, LABEL_UID)))
 
 
 def _digest(catalog: Catalog) -> str:

@@ -1,4 +1,4 @@
-"""Keeps the servers document: the entries of all servers that are not simply ready."""
+"""Keeps the servers document: the entries of all servers that are not simply ready, and reserved prefixes."""
 
 from __future__ import annotations
 
@@ -11,6 +11,7 @@ from fairlead_api.documents.servers import SERVERS, ServerEntry, Servers
 from fairlead_api.documents.store import pack
 from fairlead_api.meta import ServerKey
 from fairlead_operator.ports import Documents
+from fairlead_operator.server.prefixes import Prefixes
 
 logger = logging.getLogger(__name__)
 
@@ -18,14 +19,16 @@ logger = logging.getLogger(__name__)
 class ServerEntries:
     """The entries of one installation. `wanted` is set while what is stored may say something else."""
 
-    def __init__(self, documents: Documents) -> None:
+    def __init__(self, documents: Documents, prefixes: Prefixes | None = None) -> None:
         self._documents = documents
+        self._prefixes = prefixes or Prefixes("name")
+        self._writing = asyncio.Lock()
         self._entries: dict[ServerKey, ServerEntry] = {}
         self.wanted = asyncio.Event()
 
     async def restore(self) -> None:
-        """Take over what another operator stored, so that no failed server goes unnamed until it is looked at. Raises
-        PLATFORM_ERRORS.
+        """Take over what another operator stored, so that no failed server goes unnamed until it is looked at, and no
+        prefix passes to somebody else with a change of leaders. Raises PLATFORM_ERRORS.
         """
         data = await self._documents.read(SERVERS_NAME)
         try:
@@ -35,6 +38,7 @@ class ServerEntries:
             stored = None
         if isinstance(stored, Servers):
             self._entries = {entry.key: entry for entry in stored.servers} | self._entries
+            self._prefixes.restore(stored.prefixes)
         self.wanted.set()
 
     def put(self, key: ServerKey, entry: ServerEntry | None) -> None:
@@ -59,11 +63,15 @@ class ServerEntries:
 
     async def publish(self) -> bool:
         """Store the document where it differs from what is stored; whether it did. Raises PLATFORM_ERRORS."""
-        entries = tuple(self._entries[key] for key in sorted(self._entries))
-        document = encode(Servers(servers=entries))
-        blobs = pack(SERVERS_NAME, SERVERS, document)
-        stored = await self._documents.read(SERVERS_NAME)
-        if (stored == document and await self._documents.holds(blobs)) or (stored is None and not entries):
-            return False
-        await self._documents.publish(blobs)
-        return True
+        async with self._writing:
+            entries = tuple(self._entries[key] for key in sorted(self._entries))
+            document = Servers(servers=entries, prefixes=self._prefixes.owners())
+            data = encode(document)
+            blobs = pack(SERVERS_NAME, SERVERS, data)
+            stored = await self._documents.read(SERVERS_NAME)
+            if stored is None and not (document.servers or document.prefixes):
+                return False
+            if stored == data and await self._documents.holds(blobs):
+                return False
+            await self._documents.publish(blobs)
+            return True

@@ -18,10 +18,11 @@ from fairlead_api.documents.servers import (
     ServerEntry,
 )
 from fairlead_api.meta import ServerKey
-from fairlead_api.v1alpha1.causes import Cause, cause_of
+from fairlead_api.v1alpha1.causes import Cause, cause_of, worded
 from fairlead_api.v1alpha1.conditions import ConditionType, Reason
 from fairlead_api.v1alpha1.mcpserver import McpServerStatus
 from fairlead_mcp.masking import Mask
+from fairlead_operator.ports import ConditionVerdict
 
 NO_MASK: Final = Mask(None)
 
@@ -46,12 +47,14 @@ def entry_for(
     *,
     removes: bool = False,
     mask: Mask = NO_MASK,
+    conflicted: ConditionVerdict | None = None,
 ) -> ServerEntry | None:
     """Entry of a server in the servers document; None for one that is ready and has nothing to mend. `removes`: its
-    tools are unknown while it is away. `mask` takes the server's credential out of what it wrote.
+    tools are unknown while it is away. `mask` takes the server's credential out of what it wrote. `conflicted`: another
+    server has its prefix, which is told beside whatever else is wrong.
     """
     state, ready = state_of(status), status.condition(ConditionType.READY)
-    if state == READY and (ready is None or ready.reason == Reason.AS_EXPECTED):
+    if state == READY and (ready is None or ready.reason == Reason.AS_EXPECTED) and conflicted is None:
         return None
     cause, message = (None, "") if ready is None else cause_of(ready)
     return ServerEntry(
@@ -63,6 +66,7 @@ def entry_for(
         reason="" if ready is None else ready.reason,
         cause=str(cause or ""),
         message=mask.text(message)[:MESSAGE_CHARS],
+        conflict="" if conflicted is None else worded(conflicted.cause, conflicted.message)[:MESSAGE_CHARS],
         refreshed=refreshed and msgspec.structs.replace(refreshed, failure=mask.text(refreshed.failure)),
     )
 

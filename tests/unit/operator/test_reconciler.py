@@ -11,12 +11,13 @@ from typing import Any
 import pytest
 
 from fairlead_api.documents.catalog import Catalog
-from fairlead_api.documents.codec import RULES_NAME, catalog_name, decode
+from fairlead_api.documents.codec import RULES_NAME, SERVERS_NAME, catalog_name, decode
+from fairlead_api.documents.servers import Servers
 from fairlead_api.meta import ServerKey
 from fairlead_api.v1alpha1.causes import Cause, cause_of
 from fairlead_api.v1alpha1.conditions import ConditionType
 from fairlead_api.v1alpha1.latencytier import LatencyTier
-from fairlead_kube.errors import Forbidden
+from fairlead_kube.errors import ApiError, Forbidden
 from fairlead_mcp.errors import ConnectFailed
 from fairlead_operator.compose import InstallationOptions, composed
 from fairlead_operator.controller import Controller, ControllerOptions, World
@@ -405,3 +406,121 @@ async def test_a_tool_whose_floor_is_no_tier_is_told_of_and_served_until_the_tie
         controller.rules_wanted.set()
         await asyncio.sleep(5)
         assert bench.platform.servers[KEY].status.condition(ConditionType.PARTIALLY_INVALID) is None
+
+
+RETAINED = {"prefix_retention": 86400.0}
+
+
+def conflict(bench: Bench, name: str) -> Cause | None:
+    condition = bench.platform.servers[ServerKey("team", name)].status.condition(ConditionType.CONFLICTED)
+    return None if condition is None else cause_of(condition)[0]
+
+
+async def remove(bench: Bench, controller: Controller, name: str) -> None:
+    key = ServerKey("team", name)
+    del bench.platform.servers[key]
+    controller.queue.add(key)
+    await asyncio.sleep(0.5)
+
+
+@pytest.mark.parametrize("restarted", ["not", "after the deletion", "before the deletion"])
+async def test_the_owner_of_a_prefix_has_it_back_whatever_operator_saw_it_go(restarted: str) -> None:
+    bench = Bench()
+    bench.declare("owner", "a", age=60, prefix="same")
+    bench.declare("heir", "a", age=30, prefix="same")
+    async with bench.running(**RETAINED) as controller:
+        await asyncio.sleep(5)
+        if restarted != "before the deletion":
+            await remove(bench, controller, "owner")
+            await asyncio.sleep(2)
+            assert conflict(bench, "heir") == Cause.PREFIX_RESERVED
+            assert await bench.catalog("owner") is None
+        if restarted == "not":
+            bench.declare("owner", "a", prefix="same", uid="new")
+            controller.queue.add(ServerKey("team", "owner"))
+            await asyncio.sleep(5)
+    if restarted == "before the deletion":
+        del bench.platform.servers[ServerKey("team", "owner")]
+    if restarted != "not":
+        async with bench.running(**RETAINED):
+            await asyncio.sleep(5)
+            assert conflict(bench, "heir") == Cause.PREFIX_RESERVED
+        bench.declare("owner", "a", prefix="same", uid="new")
+    async with bench.running(**RETAINED):
+        await asyncio.sleep(5)
+        assert conflict(bench, "heir") == Cause.PREFIX_TAKEN
+        owner, heir = await bench.catalog("owner"), await bench.catalog("heir")
+    assert owner is not None
+    assert heir is not None
+    assert (owner.prefix, heir.prefix) == ("same", None)
+
+
+async def test_the_reservation_is_stored_before_the_catalog_is_withdrawn() -> None:
+    bench = Bench()
+    bench.declare("owner", "a", age=60, prefix="same")
+    async with bench.running(**RETAINED) as controller:
+        bench.documents.trouble = ApiError("away", status=503)
+        await remove(bench, controller, "owner")
+        assert await bench.catalog("owner") is not None
+        bench.documents.trouble = None
+        await asyncio.sleep(5)
+        assert await bench.catalog("owner") is None
+        servers = await bench.documents.read(SERVERS_NAME)
+        assert servers is not None
+        assert b'"prefix":"same"' in servers
+
+
+async def test_a_document_that_is_refused_keeps_no_tool_of_a_deleted_server_listed() -> None:
+    bench = Bench()
+    bench.declare("owner", "a", age=60, prefix="same")
+    bench.declare("heir", "a", age=30, prefix="same")
+    async with bench.running(**RETAINED) as controller:
+        bench.documents.trouble = FULL_QUOTA
+        await remove(bench, controller, "owner")
+        assert await bench.catalog("owner") is None
+        bench.documents.trouble = None
+        await asyncio.sleep(10)
+        assert conflict(bench, "heir") == Cause.PREFIX_RESERVED
+
+
+async def test_a_reservation_that_is_over_passes_the_prefix_on_by_itself() -> None:
+    bench = Bench()
+    bench.declare("owner", "a", age=60, prefix="same")
+    bench.declare("heir", "a", age=30, prefix="same")
+    async with bench.running(**RETAINED) as controller:
+        await remove(bench, controller, "owner")
+        await asyncio.sleep(86400 + 200)
+        catalog = await bench.catalog("heir")
+    assert conflict(bench, "heir") is None
+    assert catalog is not None
+    assert catalog.prefix == "same"
+
+
+async def test_an_older_server_that_took_a_prefix_while_no_operator_led_gets_nothing() -> None:
+    bench = Bench()
+    bench.declare("owner", "a", age=30, prefix="same")
+    bench.declare("older", "a", age=60, prefix="other")
+    async with bench.running(**RETAINED):
+        await asyncio.sleep(5)
+    bench.declare("older", "a", age=60, prefix="same", generation=2)
+    async with bench.running(**RETAINED):
+        await asyncio.sleep(5)
+        assert conflict(bench, "older") == Cause.PREFIX_TAKEN
+        assert conflict(bench, "owner") is None
+
+
+async def test_a_conflict_is_in_the_servers_document_beside_whatever_else_is_wrong() -> None:
+    bench = Bench()
+    bench.declare("owner", "a", age=60, prefix="same")
+    bench.declare("heir", "a", prefix="same")
+    bench.declare("broken", "a", prefix="same").error = REFUSED
+    async with bench.running():
+        await asyncio.sleep(5)
+        data = await bench.documents.read(SERVERS_NAME)
+        assert data is not None
+        document = decode(data)
+        assert isinstance(document, Servers)
+        entries = {entry.name: entry for entry in document.servers}
+        assert (entries["heir"].state, entries["broken"].cause) == ("ready", "ConnectionRefused")
+        for name in ("heir", "broken"):
+            assert entries[name].conflict.startswith("PrefixTaken: prefix same is held by team/owner")

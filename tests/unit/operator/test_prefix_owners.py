@@ -1,0 +1,215 @@
+"""Owners of prefixes: reserved after a deletion, theirs again at once, bounded, through clocks that are wrong."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from datetime import datetime, timedelta
+from typing import Any
+
+import pytest
+
+from fairlead_api.documents.servers import PrefixOwner
+from fairlead_api.meta import ANNOTATION_RELEASE_PREFIX, ServerKey
+from fairlead_api.v1alpha1.causes import Cause
+from fairlead_api.v1alpha1.mcpserver import McpServer
+from fairlead_operator.server.prefixes import EACH, MOST, SKEW_S, Prefixes
+from operatorfakes import NOW, mcp_server
+
+DAY = 86400.0
+OWNER, HEIR = ServerKey("strict", "faces"), ServerKey("team-b", "faces")
+
+
+class Clocks:
+    """A machine's two clocks, which the test moves."""
+
+    def __init__(self, now: datetime = NOW, monotonic: float = 0.0) -> None:
+        self.at = now
+        self.monotonic = monotonic
+
+    def pass_by(self, seconds: float) -> None:
+        self.at += timedelta(seconds=seconds)
+        self.monotonic += seconds
+
+    def prefixes(self, *owners: PrefixOwner, changed: Callable[[], None] = lambda: None) -> Prefixes:
+        prefixes = Prefixes("name", DAY, changed=changed, now=lambda: self.at, monotonic=lambda: self.monotonic)
+        prefixes.restore(owners)
+        prefixes.settle()
+        return prefixes
+
+
+def server(key: ServerKey, age: int = 0, *, served: bool = True, release: str = "", **spec: Any) -> McpServer:
+    made = mcp_server(key.name, age=age, uid=f"{key} of {age}", **spec)
+    annotations = {ANNOTATION_RELEASE_PREFIX: release} if release else {}
+    metadata = made.metadata.model_copy(update={"namespace": key.namespace, "annotations": annotations})
+    status = made.status.model_copy(update={"tools": 3 if served else None})
+    return made.model_copy(update={"metadata": metadata, "status": status})
+
+
+def contested(clocks: Clocks) -> Prefixes:
+    prefixes = clocks.prefixes()
+    prefixes.claim(server(OWNER, age=60))
+    prefixes.claim(server(HEIR, age=30))
+    return prefixes
+
+
+def test_the_prefix_of_a_deleted_server_is_reserved_and_its_heir_reads_for_whom_and_how_long() -> None:
+    prefixes = contested(Clocks())
+    assert prefixes.release(OWNER) == {HEIR}, "it has another sentence to read"
+    assert prefixes.holder("faces") == OWNER
+    conflicted, prefix = prefixes.granted(server(HEIR, age=30))
+    assert prefix is None
+    assert conflicted is not None
+    assert conflicted.cause == Cause.PREFIX_RESERVED
+    assert conflicted.message == (
+        "prefix faces is reserved until 2026-11-21T12:00:00+00:00 for strict/faces, which was deleted; "
+        "this one is served at its own endpoint only"
+    )
+
+
+def test_the_owner_has_its_prefix_at_once_when_it_is_back_however_old_its_heir_is() -> None:
+    prefixes = contested(Clocks())
+    prefixes.release(OWNER)
+    assert prefixes.claim(server(OWNER, served=False)) == {HEIR}
+    assert prefixes.granted(server(OWNER)) == (None, "faces")
+    conflicted, _ = prefixes.granted(server(HEIR, age=30))
+    assert conflicted is not None
+    assert conflicted.cause == Cause.PREFIX_TAKEN
+    assert prefixes.owners() == (PrefixOwner(prefix="faces", namespace="strict", name="faces"),), "age is not enough"
+    prefixes.release(HEIR)
+    prefixes.claim(server(OWNER))
+    assert prefixes.owners() == (), "and now it is"
+
+
+def test_the_heir_has_the_prefix_when_the_reservation_is_over_and_no_earlier() -> None:
+    clocks = Clocks()
+    prefixes = contested(clocks)
+    prefixes.release(OWNER)
+    clocks.pass_by(DAY - 1)
+    assert prefixes.expire() == set()
+    clocks.pass_by(1)
+    assert prefixes.expire() == {HEIR}
+    assert prefixes.granted(server(HEIR)) == (None, "faces")
+
+
+def test_a_correction_of_the_time_ends_no_reservation() -> None:
+    clocks = Clocks()
+    prefixes = contested(clocks)
+    prefixes.release(OWNER)
+    clocks.at += timedelta(days=30)
+    assert prefixes.expire() == set()
+
+
+@pytest.mark.parametrize(
+    ("until", "seconds"),
+    [
+        (NOW + timedelta(hours=3), 3 * 3600.0),
+        (NOW - timedelta(days=2), SKEW_S),
+        (NOW + timedelta(days=3650), DAY),
+        ("9999-12-31T23:59:59-14:00", DAY),
+        ("yesterday", DAY),
+        ("", DAY),
+    ],
+    ids=["a clock that is right", "one ahead", "one behind", "out of range", "edited by hand", "one that existed"],
+)
+def test_a_reservation_of_another_leader_stands_five_minutes_at_least_and_the_retention_at_most(
+    until: datetime | str, seconds: float
+) -> None:
+    clocks = Clocks()
+    text = until if isinstance(until, str) else until.isoformat()
+    prefixes = clocks.prefixes(PrefixOwner(prefix="faces", namespace="strict", name="faces", until=text))
+    prefixes.claim(server(HEIR, age=30))
+    assert prefixes.holder("faces") == OWNER
+    clocks.pass_by(seconds - 1)
+    assert prefixes.expire() == set()
+    clocks.pass_by(1)
+    assert prefixes.expire() == {HEIR}
+
+
+def test_what_one_leader_reserved_the_next_one_reserves_too() -> None:
+    clocks = Clocks()
+    before = contested(clocks)
+    before.release(OWNER)
+    after = clocks.prefixes(*before.owners())
+    assert after.owners() == before.owners()
+    after.claim(server(HEIR, age=30))
+    after.claim(server(OWNER))
+    assert after.granted(server(OWNER)) == (None, "faces")
+
+
+def test_a_server_that_is_older_takes_no_prefix_by_changing_its_own() -> None:
+    prefixes = Clocks().prefixes()
+    prefixes.claim(server(OWNER, age=30))
+    prefixes.claim(server(HEIR, age=60, prefix="other"))
+    prefixes.claim(server(HEIR, age=60, prefix="faces"))
+    assert prefixes.holder("faces") == OWNER
+    assert prefixes.owners() == (PrefixOwner(prefix="faces", namespace="strict", name="faces"),)
+
+
+def test_a_prefix_that_nobody_was_shown_is_not_reserved() -> None:
+    prefixes = Clocks().prefixes()
+    prefixes.claim(server(OWNER, age=60, served=False))
+    prefixes.claim(server(HEIR, age=30))
+    assert prefixes.release(OWNER) == {HEIR}
+    assert prefixes.granted(server(HEIR)) == (None, "faces")
+
+
+def test_an_owner_that_is_back_for_a_moment_and_answers_never_keeps_its_reservation() -> None:
+    prefixes = Clocks().prefixes()
+    prefixes.claim(server(OWNER, age=60))
+    prefixes.release(OWNER)
+    prefixes.claim(server(OWNER, served=False))
+    prefixes.release(OWNER)
+    prefixes.claim(server(HEIR))
+    assert prefixes.holder("faces") == OWNER
+
+
+def test_a_namespace_has_so_many_reservations_and_the_one_that_ends_first_makes_room() -> None:
+    clocks = Clocks()
+    prefixes = clocks.prefixes()
+    keys = [ServerKey("squatter", f"tool-{number}") for number in range(EACH + 1)]
+    prefixes.claim(server(OWNER, age=60))
+    prefixes.release(OWNER)
+    for key in keys:
+        clocks.pass_by(1)
+        prefixes.claim(server(key))
+        prefixes.release(key)
+    owners = [owner.key for owner in prefixes.owners()]
+    assert sorted(owners) == sorted([OWNER, *keys[1:]])
+
+
+def test_all_namespaces_together_have_so_many_and_the_one_with_most_makes_room() -> None:
+    clocks = Clocks()
+    owners = [
+        PrefixOwner(prefix=f"p{number}", namespace=f"n{number // EACH}", name="a", until=NOW.isoformat())
+        for number in range(MOST)
+    ]
+    prefixes = clocks.prefixes(*owners)
+    prefixes.claim(server(OWNER))
+    prefixes.release(OWNER)
+    assert len(prefixes.owners()) == MOST
+    assert prefixes.holder("faces") == OWNER
+
+
+@pytest.mark.parametrize("namespace", ["strict", "team-b"])
+def test_only_the_namespace_of_the_deleted_server_releases_its_prefix(namespace: str) -> None:
+    prefixes = contested(Clocks())
+    prefixes.release(OWNER)
+    by = server(ServerKey(namespace, "another"), release="scenes, faces")
+    assert prefixes.claim(by) == ({HEIR} if namespace == "strict" else set())
+    assert prefixes.holder("faces") == (HEIR if namespace == "strict" else OWNER)
+
+
+def test_a_prefix_that_its_owner_releases_before_it_is_deleted_passes_at_once() -> None:
+    prefixes = contested(Clocks())
+    prefixes.claim(server(OWNER, age=60, release="faces"))
+    assert prefixes.holder("faces") == OWNER, "while it exists"
+    assert prefixes.release(OWNER) == {HEIR}
+    assert prefixes.holder("faces") == HEIR
+
+
+def test_no_retention_passes_a_prefix_on_at_once_and_drops_what_was_reserved() -> None:
+    prefixes = Prefixes("name")
+    prefixes.restore([PrefixOwner(prefix="faces", namespace="strict", name="faces", until="9999-01-01T00:00:00+00:00")])
+    prefixes.claim(server(HEIR))
+    assert prefixes.granted(server(HEIR)) == (None, "faces")
+    assert prefixes.owners() == ()
