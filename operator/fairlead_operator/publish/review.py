@@ -169,8 +169,8 @@ def _partially_invalid(
     if not selected:
         found.append((Cause.NOTHING_SELECTED, "no McpServer of the namespace is selected"))
     elif unmatched:
-        counted = " (counted from 0)" if any(name.isdecimal() for name in unmatched) else ""
-        found.append((Cause.RULES_MATCH_NOTHING, f"rules that match no tool: {', '.join(unmatched)}{counted}"))
+        names = ", ".join(f"rules[{name}]" if name.isdecimal() else name for name in unmatched)  # "0" reads as none
+        found.append((Cause.RULES_MATCH_NOTHING, f"rules that match no tool: {names}"))
     return ConditionVerdict(True, found[0][0], "; ".join(text for _, text in found)) if found else None
 
 

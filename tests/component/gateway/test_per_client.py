@@ -16,6 +16,7 @@ import pytest
 from askers import conversation
 from fairlead_api.documents.catalog import ChildEndpoint, CredentialRef, DeclaredLatency, TcpEndpoint
 from fairlead_gateway.app import Gateway
+from fairlead_gateway.upstream import registry
 from fairlead_mcp.host import ChildHost
 from gated_stdio_server import TOKEN, gated
 from gatewayworld import (
@@ -203,6 +204,25 @@ async def test_each_client_has_a_process_of_its_own_behind_a_listener(tmp_path: 
             assert len(server.servers) == 2
             await ask(gateway, Ask(verb="DELETE", headers={"mcp-session-id": sessions[0]}))
             await eventually(lambda: len(server.servers) == 1)
+
+
+async def test_a_process_behind_a_listener_is_kept_for_as_long_as_a_session_is(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Not for as long as the stream of a process that all clients share, which opens anew with the next call."""
+    monkeypatch.setattr(registry, "IDLE_SECONDS", 0.01)
+    (tmp_path / "credentials").mkdir()
+    (tmp_path / "credentials" / "s.json").write_text(json.dumps({"token": TOKEN}))
+    async with gated(LEGACY_STDIO) as server:
+        endpoint = TcpEndpoint(host="127.0.0.1", port=server.port)
+        ref = CredentialRef(secret="s", key="k", hash="1")
+        async with running(tmp_path, per_client(endpoint, "echo", credential=ref)) as gateway:
+            seen: list[set[int]] = []
+            for session in [await session_of(gateway) for _ in range(3)]:  # each takes longer to start than that
+                params = {"name": "demo__echo", "arguments": {"text": "x"}}
+                assert text(await ask(gateway, legacy("tools/call", params, session=session)))
+                seen.append({*server.servers})
+            assert seen[0] < seen[1] < seen[2]
 
 
 async def test_each_client_has_a_child_of_its_own_off_a_cluster(tmp_path: Path) -> None:

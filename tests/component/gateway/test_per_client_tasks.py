@@ -14,11 +14,12 @@ from typing import Any
 
 from msgspec import Raw
 
+from askers import session_of
 from fairlead_api.documents.catalog import ChildEndpoint, CredentialRef, TcpEndpoint
 from fairlead_gateway.app import Gateway
 from fairlead_mcp.host import ChildHost
 from gated_stdio_server import TOKEN, gated
-from gatewayworld import LEGACY, META, Answer, Wire, ask, calling, catalog, modern, running
+from gatewayworld import LEGACY, META, Answer, Wire, ask, calling, catalog, legacy, modern, running
 from policyworld import by
 from rawserver import raw_server
 from tasks_gateway import about, calls, created, demo, listening, notification, trusted_by
@@ -171,10 +172,21 @@ async def test_a_client_is_notified_of_tasks_in_processes_of_its_own(tmp_path: P
 
 
 async def test_clients_without_tasks_wait_for_one_in_their_own_process(tmp_path: Path) -> None:
+    """That of their session, or one for the call alone."""
     async with world(tmp_path) as clients:
         clients.until.touch()
-        waited = (await ask(clients.gateway, calling("demo__must", {"until": str(clients.until)}, era=LEGACY))).message
-        assert text(waited["result"]).isdigit()
+        session = await session_of(clients.gateway, {})
+
+        async def said_by(name: str, session: str | None) -> str:
+            params = {"name": f"demo__{name}", "arguments": {"until": str(clients.until)}}
+            return text((await ask(clients.gateway, legacy("tools/call", params, session=session))).message["result"])
+
+        own = await said_by("pid", session)
+        assert await said_by("must", session) == own
+        alone = await said_by("must", None)
+        assert alone.isdigit()
+        assert alone != own
+        assert await said_by("pid", session) == own
 
 
 async def test_a_call_that_asked_by_its_result_goes_on_in_the_process_that_asked(tmp_path: Path) -> None:

@@ -64,7 +64,7 @@ FAULTS: dict[str, tuple[Policy, str, str]] = {
         "RulesMatchNothing",
         "rules that match no tool: strays",
     ),
-    "no match": (policy("p", allow("*"), allow("x")), "RulesMatchNothing", "no tool: 1 "),
+    "no match": (policy("p", allow("*"), allow("x")), "RulesMatchNothing", "no tool: rules[1]"),
     "unknown default": (
         policy("p", default_tier="x"),
         "UnknownTier",
@@ -96,7 +96,7 @@ def test_all_that_has_no_effect_is_named_at_once() -> None:
     assert found.partially_invalid is not None
     assert (found.partially_invalid.cause, found.partially_invalid.reason) == ("UnknownTier", "InvalidRef")
     assert "no LatencyTier y" in found.partially_invalid.message
-    assert "no tool: 0" in found.partially_invalid.message
+    assert "no tool: rules[0]" in found.partially_invalid.message
 
 
 A, B, KNOWN = subject("Agent", "a"), subject("Agent", "b"), subject("Authenticated")
