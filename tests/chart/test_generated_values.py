@@ -28,6 +28,7 @@ KNOWN: Final = [
     word
     for kind in (
         "fairlead.dev/v1alpha1/McpServer",
+        "gateway.networking.k8s.io/v1/BackendTLSPolicy",
         "gateway.networking.k8s.io/v1/HTTPRoute",
         "monitoring.coreos.com/v1/PodMonitor",
         "monitoring.coreos.com/v1/PrometheusRule",
@@ -75,7 +76,7 @@ PASSED_ON: Final[dict[str, list[Any]]] = {
     "gateway.autoscaling.behavior": [{}, {"scaleDown": {"stabilizationWindowSeconds": 60}}],
     "gateway.httpRoute.parentRefs": [[], [{"name": "public"}]],
     "gateway.httpRoute.filters": [[]],
-    "gateway.httpRoute.timeouts": [{"request": "0s"}, {"request": "10s", "backendRequest": "5s"}],
+    "gateway.httpRoute.timeouts": [None, {"request": "0s"}, {"request": "10s", "backendRequest": "5s"}],
     "networkPolicy.clients": PEERS,
     "networkPolicy.monitoring": PEERS,
     "networkPolicy.egress.apiServer": PEERS,

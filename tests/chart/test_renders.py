@@ -43,6 +43,7 @@ KNOWN = [
     word
     for kind in (
         "fairlead.dev/v1alpha1/McpServer",
+        "gateway.networking.k8s.io/v1/BackendTLSPolicy",
         "gateway.networking.k8s.io/v1/HTTPRoute",
         "monitoring.coreos.com/v1/PodMonitor",
         "monitoring.coreos.com/v1/PrometheusRule",
