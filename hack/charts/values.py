@@ -6,7 +6,8 @@ Each key of values.yaml has a comment right above it, which describes it. A last
 `schema:` holds what the default cannot say, as a JSON schema in YAML; `type: object` there makes the key a leaf that
 takes anything, `settings: operator|gateway` one that takes the settings of that component, each described by the
 docstring under its field in settings.py, `setting: COMPONENT.NAME` one that becomes that setting and is bound like it,
-`like: TYPE` one that is bound like a type of `fairlead_api.setting_types`, `tiers: true` a list of LatencyTiers, and
+`like: TYPE` one that is bound like a type of `fairlead_api.setting_types`, `server: FIELD` like that field of an
+McpServer's spec, `labels: true` and `annotations: true` as such are, `tiers: true` a list of LatencyTiers, and
 `providers: true` one that takes the file of routes and providers. Settings that the chart sets by itself are left out.
 """
 
@@ -28,6 +29,7 @@ import msgspec
 import yaml
 
 import fairlead_api.setting_types
+import fairlead_api.v1alpha1.names
 import fairlead_gateway.settings
 import fairlead_operator.settings
 from fairlead_models.cascaded import CascadedProvider
@@ -39,6 +41,8 @@ SETTINGS: Final[dict[str, type[msgspec.Struct]]] = {
     "gateway": fairlead_gateway.settings.Settings,
 }
 _TIERS: Final = Path("crds/fairlead.dev_latencytiers.yaml")
+_SERVERS: Final = Path("crds/fairlead.dev_mcpservers.yaml")
+_RESOURCES: Final = "^(cpu|memory|ephemeral-storage|hugepages-.+|[a-z0-9.-]+/.+)$"
 _ROUTES: Final = {
     "routes": "Named lists of models, tried in order.",
     "models": "What models of yours hold, in tokens.",
@@ -56,6 +60,8 @@ _KEY_SECRET: Final[Json] = {
 }
 BEGIN: Final = "<!-- values: made by hack/gen from values.yaml -->"
 END: Final = "<!-- end of values -->"
+_KEYWORDS: Final = ("setting", "like", "server", "labels", "annotations")
+_MATCHES: Final = re.compile(r"self\.matches\(r?'([^']+)'\)")
 _KEY: Final = re.compile(r"( *)([A-Za-z][\w-]*):( |$)")
 _NUMBERS: Final = {"ge": "minimum", "gt": "exclusiveMinimum", "lt": "exclusiveMaximum", "le": "maximum"}
 _LENGTHS: Final = {"min_length": "minLength", "max_length": "maxLength", "pattern": "pattern"}
@@ -141,34 +147,83 @@ def _property(value: Value) -> Json:
         return _mapping(value.description)
     if "tiers" in value.extra:
         return {"type": "array", "description": value.description, "default": value.default, "items": _tier()}
-    bounds = _bounds_like_a_setting(value)
-    extra = {name: said for name, said in value.extra.items() if name not in ("setting", "like")}
+    bounds = _bounds_of(value)
+    extra = {name: word for name, word in value.extra.items() if name not in _KEYWORDS}
     kind = extra.get("type") or _type(value.default)
     return {"type": kind, "description": value.description, "default": value.default, **bounds, **extra}
 
 
 def _tier() -> Json:
     """The schema of a LatencyTier with its name, as its definition has it."""
-    definition = yaml.safe_load(_TIERS.read_text())
-    spec = definition["spec"]["versions"][0]["schema"]["openAPIV3Schema"]["properties"]["spec"]
-    name = schema_of(fairlead_api.setting_types.ObjectName)
+    name: Json = {"type": "string", "pattern": fairlead_api.v1alpha1.latencytier.NAME_PATTERN}
     made: Json = {"type": "object", "required": ["name", "spec"], "additionalProperties": False}
-    return {**made, "properties": {"name": name, "spec": _strict(spec)}}
+    return {**made, "properties": {"name": name, "spec": _plain(_spec_of(_TIERS), strict=True)}}
 
 
-def _strict(structural: Json) -> Json:
-    """A structural schema as a JSON schema that refuses what it does not name."""
+def _spec_of(definition: Path) -> Json:
+    """The structural schema of a kind's spec."""
+    versions: Json = yaml.safe_load(definition.read_text())["spec"]["versions"][0]
+    spec: Json = versions["schema"]["openAPIV3Schema"]["properties"]["spec"]
+    return spec
+
+
+def _plain(structural: Json, *, strict: bool) -> Json:
+    """A structural schema as a JSON schema. A strict one refuses members that it does not name; another leaves them to
+    the API server, which may be newer.
+    """
     made = {name: value for name, value in structural.items() if not name.startswith("x-kubernetes-")}
+    if structural.get("x-kubernetes-int-or-string"):
+        made["type"] = ["integer", "number", "string"]  # `cpu: 0.5`: Kubernetes reads numbers with fractions, too
+    if structural.get("x-kubernetes-list-type") in ("set", "map"):
+        made["uniqueItems"] = True
+    rules = structural.get("x-kubernetes-validations", ())
+    for rule in rules:
+        if structural.get("type") == "string" and (match := _MATCHES.match(rule["rule"])):
+            made["pattern"] = match[1]
     if "properties" in made:
-        made["properties"] = {name: _strict(value) for name, value in made["properties"].items()}
-        made.setdefault("additionalProperties", False)
-    if "items" in made:
-        made["items"] = _strict(made["items"])
+        members = {name: value for name, value in made["properties"].items() if not _is_moved(value)}
+        made["properties"] = {name: _plain(value, strict=strict) for name, value in members.items()}
+        if strict:
+            made.setdefault("additionalProperties", False)
+    for name in ("items", "additionalProperties"):
+        if isinstance(made.get(name), dict):
+            made[name] = _plain(made[name], strict=strict)
     return made
 
 
-def _bounds_like_a_setting(value: Value) -> Json:
-    """The schema of the setting, or of the type of settings, that a value is bound like. Raises Unclear."""
+def _is_moved(structural: Json) -> bool:
+    """Whether a member is there to name its new place only."""
+    return any(rule["rule"] == "false" for rule in structural.get("x-kubernetes-validations", ()))
+
+
+def _named(pattern: str, values_are: Json) -> Json:
+    """An object whose members have names of this pattern. Not by `propertyNames`, of which helm tells a wrong place."""
+    return {"patternProperties": {pattern: values_are}, "additionalProperties": False}
+
+
+def _server_field(path: str) -> Json:
+    """The schema of a field of an McpServer's spec, such as `podTemplate.spec.tolerations`."""
+    found = _spec_of(_SERVERS)
+    for name in path.split("."):
+        found = found["properties"][name] if "properties" in found else found["items"]["properties"][name]
+    made = _plain(found, strict=False)
+    if path == "resources":  # named by a rule in the CRD
+        for amounts in made["properties"].values():
+            amounts |= _named(_RESOURCES, amounts["additionalProperties"])
+        claims = {"type": "object", "required": ["name"]}
+        made["properties"]["claims"] = {"type": "array", "description": "Devices.", "items": claims}
+    return made
+
+
+def _bounds_of(value: Value) -> Json:
+    """The schema of the setting, type or field that a value is bound like. Raises Unclear."""
+    if value.extra.get("labels") or value.extra.get("annotations"):
+        text: Json = {"type": "string"}
+        if "labels" in value.extra:
+            text |= {"maxLength": 63, "pattern": fairlead_api.v1alpha1.names.LABEL_VALUE_PATTERN}
+        return _named(fairlead_api.v1alpha1.names.QUALIFIED_PATTERN, text)
+    if "server" in value.extra:
+        return _server_field(value.extra["server"])
     if "setting" in value.extra:
         component, name = value.extra["setting"].split(".")
         kinds = {each: kind for each, kind, _ in fields(SETTINGS[component])}

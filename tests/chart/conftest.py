@@ -11,7 +11,7 @@ import pytest
 from controlplane import ControlPlane
 from helmworld import NAMESPACE, Helm
 
-OTHERS = Path(__file__).with_name("crds") / "others.yaml"
+OTHERS = [Path(__file__).with_name("crds") / name for name in ("others.yaml", "gateway-api-1.6.yaml")]
 
 
 @pytest.fixture
@@ -26,7 +26,7 @@ def knowing(_assets: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator
     folder = tmp_path_factory.mktemp("plane")
     with ControlPlane(folder, _assets) as plane:
         plane.install_crds()
-        plane.kubectl("apply", "--server-side", "-f", str(OTHERS))
+        plane.kubectl("apply", "--server-side", *(f"--filename={path}" for path in OTHERS))
         plane.await_definitions()
         plane.create_namespace(NAMESPACE, {"pod-security.kubernetes.io/enforce": "restricted"})
         plane.create_namespace("team")

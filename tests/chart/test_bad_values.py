@@ -34,6 +34,7 @@ OWN_VALUES = {
     "grace": "gateway.drain.graceSeconds",
 }
 """Values of the chart that become a setting."""
+FROM_FIELD = {"fieldRef": {"fieldPath": "metadata.uid"}}
 OTHERS: list[tuple[str, Any]] = [
     ("nameOverride", "fair_lead"),
     ("fullnameOverride", "Foo_Bar"),
@@ -49,6 +50,17 @@ OTHERS: list[tuple[str, Any]] = [
     ("imagePullSecrets", ["registry"]),
     ("operator.nodeSelector", {"disk": True}),
     ("gateway.podAnnotations", {"cost": 42}),
+    ("commonLabels", {"the team": "a"}),
+    ("gateway.podLabels", {"team": "a b"}),
+    ("operator.resources.limits", {"memory": "64mb"}),
+    ("operator.resources.requests", {"cpus": 1}),
+    ("operator.tolerations", [{"operator": "Equals"}]),
+    ("gateway.extraEnv", [{"name": "A", "value": 1}]),
+    ("gateway.dnsConfig", {"nameservers": ["dns.example.com"]}),
+    ("tiers", [{"name": "fast.one", "spec": {}}]),
+    ("tiers", [{"name": "fast", "spec": {"maxLatency": "soon"}}]),
+    ("tiers", [{"name": "fast", "spec": {"hysteresis": 0.1}}]),
+    ("operator.replicas", 4),
     ("gateway.resources", {"limit": {"memory": "1Gi"}}),
     ("gateway.maxSurge", 0),
     ("gateway.maxSurge", "0%"),
@@ -122,9 +134,37 @@ def test_a_value_that_no_object_of_the_chart_can_have_is_refused(
             {"gateway": {"podAnnotations": {"kubectl.kubernetes.io/default-container": "a"}}},
             "gateway.podAnnotations has kubectl.kubernetes.io/default-container",
         ),
+        (
+            {"gateway": {"extraEnv": [{"name": "A", "value": "a", "valueFrom": FROM_FIELD}]}},
+            "gateway.extraEnv: A has value and valueFrom: leave one of the two out",
+        ),
+        (
+            {"gateway": {"extraEnv": [{"name": "A", "valueFrom": {}}]}},
+            "gateway.extraEnv: valueFrom of A takes its value from one place",
+        ),
+        (
+            {"operator": {"extraEnvFrom": [{"prefix": "A_"}]}},
+            "operator.extraEnvFrom: each entry has either secretRef or configMapRef",
+        ),
+        (
+            {"tiers": [{"name": "a", "spec": {"maxLatency": "0s"}}]},
+            "tiers: spec.maxLatency of a is 0s: it must be more than 0s and at most 24h",
+        ),
+        (
+            {"tiers": [{"name": "a", "spec": {"selection": {"cooldown": "08h17h"}}}]},
+            "tiers: spec.selection.cooldown of a is 08h17h: it must be more than 0s and at most 24h",
+        ),
+        (
+            {"tiers": [{"name": "a", "spec": {"maxLatency": "1m30s", "callTimeout": "89s"}}]},
+            "tiers: spec.callTimeout of a is shorter than its maxLatency",
+        ),
+        (
+            {"tiers": [{"name": "a", "spec": {}}, {"name": "b", "spec": {}}], "defaultTier": "c"},
+            "defaultTier is c, and tiers has none of that name, but a, b: add it there, or name one of these",
+        ),
     ],
 )
-def test_labels_and_annotations_of_the_chart_itself_are_refused_with_a_sentence(
+def test_values_that_the_schema_cannot_refuse_are_refused_with_a_sentence(
     helm: Helm, tmp_path: Path, values: dict[str, Any], sentence: str
 ) -> None:
     assert sentence in refusal(helm, tmp_path, values)

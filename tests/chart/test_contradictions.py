@@ -45,6 +45,12 @@ TIER = "tiers[{0}].name={1},tiers[{0}].spec.maxLatency=1s,tiers[{0}].spec.defaul
             "the cluster does not know HTTPRoute: install the Gateway API first",
         ),
         (
+            ["gateway.httpRoute.backendTLS.caConfigMap=ca"],
+            "hostname is empty: name what the certificate of the pods is for",
+        ),
+        (["gateway.httpRoute.backendTLS.hostname=a"], "tls.secret is empty: the pods speak HTTP"),
+        (["gateway.httpRoute.backendTLS.hostname=a", "tls.secret=cert"], "httpRoute is not enabled: nothing would use"),
+        (
             ["monitoring.podMonitor.enabled=true", "monitoring.serviceMonitor.enabled=true"],
             "every sample would be there twice; choose one",
         ),

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import functools
 import subprocess
-from collections.abc import Callable, Mapping
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any
@@ -35,6 +34,7 @@ from helmworld import (
     one,
     program,
 )
+from renderedsettings import read_settings
 
 pytestmark = pytest.mark.timeout(120)
 
@@ -43,6 +43,7 @@ KNOWN = [
     word
     for kind in (
         "fairlead.dev/v1alpha1/McpServer",
+        "gateway.networking.k8s.io/v1/BackendTLSPolicy",
         "gateway.networking.k8s.io/v1/HTTPRoute",
         "monitoring.coreos.com/v1/PodMonitor",
         "monitoring.coreos.com/v1/PrometheusRule",
@@ -101,24 +102,7 @@ def test_every_pod_is_admitted_where_pods_have_to_be_restricted(knowing: Control
 
 @each_file
 def test_both_programs_understand_every_variable_that_they_are_given(values: Path) -> None:
-    found = rendered(values)
-    read: dict[str, tuple[Callable[[Mapping[str, str]], object], frozenset[str]]] = {
-        "operator": (OperatorSettings.from_env, OperatorSettings.variables()),
-        "gateway": (GatewaySettings.from_env, GatewaySettings.variables()),
-    }
-    for component, (from_env, known) in read.items():
-        (workload,) = [d for d in of_kind(found, "Deployment") if d["metadata"]["name"].endswith(f"-{component}")]
-        variables = workload["spec"]["template"]["spec"]["containers"][0]["env"]
-        names = [each["name"] for each in variables]
-        assert len(names) == len(set(names))
-        secrets = dict.fromkeys(names, "secret") | {"FAIRLEAD_REDIS": "redis://secret"}
-        ours = {
-            each["name"]: each.get("value", secrets[each["name"]])
-            for each in variables
-            if each["name"].startswith("FAIRLEAD_")
-        }
-        assert ours.keys() <= known
-        from_env(ours)
+    read_settings(rendered(values))
 
 
 def test_settings_arrive_as_they_were_meant() -> None:

@@ -15,7 +15,10 @@ Json = Mapping[str, Any]
 Strategy = st.SearchStrategy[Any]
 
 _EXAMPLE: Final = re.compile(r"such as ([^ ,;]+)")
-_TEXT: Final = st.text(st.characters(codec="ascii", categories=("L", "N", "P", "Zs")), min_size=1, max_size=12)
+_CHARACTERS: Final = st.characters(codec="ascii", categories=("L", "N", "P", "S", "Zs"))
+_AWKWARD: Final = ("123", "1e3", "0x1f", "true", "on", "null", "2001-01-01")
+"""Texts that YAML reads as something else where nobody quotes them."""
+_TEXT: Final = st.text(_CHARACTERS, min_size=1, max_size=12) | st.sampled_from(_AWKWARD)
 _LONGEST: Final = 60
 """Characters of a text that a pattern draws: longer ones show nothing more."""
 
@@ -39,7 +42,7 @@ def values_of(schema: Json) -> Strategy:
         case "integer":
             return st.integers(*_bounds(schema))
         case "number":
-            return st.floats(*_bounds(schema), allow_nan=False, allow_infinity=False, width=32)
+            return st.floats(*_bounds(schema), allow_nan=False, allow_infinity=False)
         case "string":
             return _texts(schema)
         case "array":
@@ -66,8 +69,10 @@ def _texts(schema: Json) -> Strategy:
     if "pattern" in schema:
         # `\Z`: Python's `$` is also in front of a final line break, RE2's is not.
         pattern = re.sub(r"\$$", r"\\Z", schema["pattern"])
-        drawn = st.from_regex(pattern, alphabet=st.characters(codec="ascii", exclude_categories=("Cc",)))
-        return drawn.filter(lambda text: least <= len(text) <= most)
+        drawn = st.from_regex(pattern, alphabet=_CHARACTERS)
+        awkward = [text for text in _AWKWARD if re.search(pattern, text)]
+        either = drawn | st.sampled_from(awkward) if awkward else drawn
+        return either.filter(lambda text: least <= len(text) <= most)
     return _TEXT.filter(lambda text: least <= len(text) <= most) if most else st.just("")
 
 
@@ -76,7 +81,7 @@ def _arrays(schema: Json) -> Strategy:
     least, most = schema.get("minItems", 0), min(schema.get("maxItems", 3), 3)
     if keys := schema.get("x-kubernetes-list-map-keys"):
         return st.lists(items, min_size=least, max_size=most, unique_by=lambda item: tuple(item.get(k) for k in keys))
-    distinct = schema.get("x-kubernetes-list-type") == "set"
+    distinct = schema.get("uniqueItems") or schema.get("x-kubernetes-list-type") == "set"
     return st.lists(items, min_size=least, max_size=most, unique_by=repr if distinct else None)
 
 
@@ -90,10 +95,11 @@ def _objects(schema: Json) -> Strategy:
         few = st.lists(st.sampled_from(sorted(maybe)), max_size=3, unique=True)
         chosen = few.flatmap(lambda names: st.fixed_dictionaries({name: maybe[name] for name in names}))
         return st.builds(lambda one, other: {**one, **other}, fixed, chosen)
-    others = schema.get("additionalProperties")
-    if isinstance(others, Mapping):
-        names = _texts(schema["propertyNames"]) if "propertyNames" in schema else _TEXT
-        return st.dictionaries(names, values_of(others), max_size=min(schema.get("maxProperties", 3), 3))
+    if "patternProperties" in schema:
+        ((pattern, value),) = schema["patternProperties"].items()
+        return st.dictionaries(_texts({"pattern": pattern}), values_of(value), max_size=3)
+    if isinstance(others := schema.get("additionalProperties"), Mapping):
+        return st.dictionaries(_TEXT, values_of(others), max_size=min(schema.get("maxProperties", 3), 3))
     return fixed
 
 

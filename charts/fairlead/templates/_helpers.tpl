@@ -21,7 +21,7 @@ helm.sh/chart: {{ printf "%s-%s" .root.Chart.Name .root.Chart.Version | replace 
 operator makes for servers let in the pods of this name and component. */}}
 {{- define "fairlead.selectorLabels" -}}
 app.kubernetes.io/name: fairlead
-app.kubernetes.io/instance: {{ .root.Release.Name }}
+app.kubernetes.io/instance: {{ .root.Release.Name | quote }}
 app.kubernetes.io/component: {{ .component }}
 {{- end -}}
 
@@ -99,17 +99,17 @@ app.kubernetes.io/component: {{ .component }}
 
 {{/* A Secret's key as an environment variable; call with (dict "name" … "secret" … "key" …). */}}
 {{- define "fairlead.secretVariable" -}}
-- name: {{ .name }}
+- name: {{ .name | quote }}
   valueFrom:
     secretKeyRef:
-      name: {{ .secret }}
-      key: {{ .key }}
+      name: {{ .secret | quote }}
+      key: {{ .key | quote }}
 {{- end -}}
 
 {{/* Nodes, runtime and name resolution of a component's pods; call with its values. */}}
 {{- define "fairlead.scheduling" -}}
 {{- with .runtimeClassName }}
-runtimeClassName: {{ . }}
+runtimeClassName: {{ . | quote }}
 {{- end }}
 {{- with .dnsPolicy }}
 dnsPolicy: {{ . }}
@@ -135,7 +135,7 @@ affinity:
   {{- toYaml . | nindent 2 }}
 {{- end }}
 {{- with .priorityClassName }}
-priorityClassName: {{ . }}
+priorityClassName: {{ . | quote }}
 {{- end }}
 {{- end -}}
 
@@ -180,7 +180,7 @@ egress:
       - podSelector:
           matchLabels:
             app.kubernetes.io/name: fairlead
-            app.kubernetes.io/instance: {{ $.Release.Name }}
+            app.kubernetes.io/instance: {{ $.Release.Name | quote }}
       # servers, as the operator labels their pods
       - namespaceSelector:
           {{- if $.Values.watchNamespace }}
@@ -235,21 +235,21 @@ from its start: requests to that provider are told. */}}
 {{- range $name, $provider := .Values.gateway.routes.providers }}
 {{- with $provider.keySecret }}
 - secret:
-    name: {{ .name }}
+    name: {{ .name | quote }}
     optional: true
     items:
-      - key: {{ .key }}
-        path: {{ $name }}
+      - key: {{ .key | quote }}
+        path: {{ $name | quote }}
 {{- end }}
 {{- range $part := list "stt" "tts" }}
 {{- with index $provider $part }}
 {{- with .keySecret }}
 - secret:
-    name: {{ .name }}
+    name: {{ .name | quote }}
     optional: true
     items:
-      - key: {{ .key }}
-        path: {{ printf "%s.%s" $name $part }}
+      - key: {{ .key | quote }}
+        path: {{ printf "%s.%s" $name $part | quote }}
 {{- end }}
 {{- end }}
 {{- end }}
@@ -266,6 +266,17 @@ routes.yaml: |
 identity.yaml: |
   {{- . | nindent 2 }}
 {{- end }}
+{{- end -}}
+
+{{/* A duration such as 1h30m in milliseconds, its form being right. */}}
+{{- define "fairlead.milliseconds" -}}
+{{- $units := dict "h" 3600000 "m" 60000 "s" 1000 "ms" 1 -}}
+{{- $sum := 0 -}}
+{{- range regexFindAll "[0-9]+(ms|h|m|s)" . -1 -}}
+{{- $number := regexFind "^[0-9]+" . -}}
+{{- $sum = add $sum (mul (index $units (trimPrefix $number .)) (regexReplaceAll "^0+([0-9])" $number "${1}" | int64)) -}}
+{{- end -}}
+{{- $sum -}}
 {{- end -}}
 
 {{/* Refuses a variable that is there twice: the API server would say so in words that do not help. Call with

@@ -89,7 +89,7 @@ class LatencyTierStatus(Model):
     """Tools of the installation that fit now. Absent: not known yet."""
 
 
-_NAME: Final = r"^[a-z0-9]([a-z0-9-]{0,38}[a-z0-9])?$"
+NAME_PATTERN: Final = r"^[a-z0-9]([a-z0-9-]{0,38}[a-z0-9])?$"
 
 
 class LatencyTier(Resource):
@@ -109,10 +109,10 @@ class LatencyTier(Resource):
 
     guards: ClassVar[tuple[ValidationRule, ...]] = (
         ValidationRule(
-            cel=f"self.metadata.name.matches('{_NAME}')",
+            cel=f"self.metadata.name.matches('{NAME_PATTERN}')",
             message="a LatencyTier's name consists of lower-case letters, digits and -, and has at most 40 characters: "
             "agents ask for it as /mcp/NAME",
-            holds=lambda tier: re.fullmatch(_NAME, tier.metadata.name) is not None,
+            holds=lambda tier: re.fullmatch(NAME_PATTERN, tier.metadata.name) is not None,
             path=".metadata.name",
         ),
     )

@@ -14,17 +14,18 @@ from fairlead_api.v1alpha1.rules import ValidationRule
 
 _LABEL: Final = "[a-z0-9]([-a-z0-9]*[a-z0-9])?"
 _SUBDOMAIN: Final = rf"{_LABEL}(\.{_LABEL})*"
-_QUALIFIED: Final = r"^([a-z0-9.-]+/)?[A-Za-z0-9]([\w.-]*[A-Za-z0-9])?$"
-"""A little wider than the names are: an API server bounds the costs of a rule by the length of its pattern."""
+QUALIFIED_PATTERN: Final = r"^([a-z0-9.-]+/)?[A-Za-z0-9]([\w.-]*[A-Za-z0-9])?$"
+"""Name of a label or annotation, a little wide: the length of its pattern costs at an API server."""
 ObjectName = Annotated[str, Field(min_length=1, max_length=253, pattern=f"^{_SUBDOMAIN}$")]
 """Name of an object: an RFC 1123 subdomain."""
-LabelValue = Annotated[str, Field(max_length=63, pattern=r"^([A-Za-z0-9]([-A-Za-z0-9_.]*[A-Za-z0-9])?)?$")]
-LabelName = Annotated[str, Field(min_length=1, max_length=317, pattern=_QUALIFIED)]
+LABEL_VALUE_PATTERN: Final = "^([A-Za-z0-9]([-A-Za-z0-9_.]*[A-Za-z0-9])?)?$"
+LabelValue = Annotated[str, Field(max_length=63, pattern=LABEL_VALUE_PATTERN)]
+LabelName = Annotated[str, Field(min_length=1, max_length=317, pattern=QUALIFIED_PATTERN)]
 
 LABEL_NAMES: Final = ValidationRule(
-    cel=f"self.all(name, name.matches(r'{_QUALIFIED}'))",
+    cel=f"self.all(name, name.matches(r'{QUALIFIED_PATTERN}'))",
     message="a name in front of a colon must be one of a label or annotation, such as team or example.com/team",
-    holds=lambda labels: all(re.fullmatch(_QUALIFIED, name, re.ASCII) for name in labels),
+    holds=lambda labels: all(re.fullmatch(QUALIFIED_PATTERN, name, re.ASCII) for name in labels),
 )
 Labels = Annotated[dict[str, LabelValue], LABEL_NAMES]
 """Labels, or values that labels must have."""

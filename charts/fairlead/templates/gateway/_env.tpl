@@ -32,7 +32,7 @@
 - name: FAIRLEAD_AUDIT_KEY
   valueFrom:
     secretKeyRef:
-      name: {{ include "fairlead.secret" . }}
+      name: {{ include "fairlead.secret" . | quote }}
       key: auditKey
       optional: true
 {{- if .Values.redis.existingSecret }}

@@ -19,7 +19,7 @@
 {{- include "fairlead.secretVariable" (dict "name" "FAIRLEAD_PULL_TOKEN" "secret" (include "fairlead.secret" .) "key" "pullToken") | nindent 0 }}
 {{- else }}
 - name: FAIRLEAD_INSTALLATION_SECRET
-  value: {{ include "fairlead.secret" . }}
+  value: {{ include "fairlead.secret" . | quote }}
 {{- end }}
 {{- with .Values.watchNamespace }}
 - name: FAIRLEAD_WATCH_NAMESPACE
@@ -34,9 +34,9 @@
   value: {{ . | quote }}
 {{- end }}
 - name: FAIRLEAD_LISTENER_IMAGE
-  value: {{ include "fairlead.imageOf" (dict "root" . "image" .Values.servers.listenerImage) }}
+  value: {{ include "fairlead.imageOf" (dict "root" . "image" .Values.servers.listenerImage) | quote }}
 - name: FAIRLEAD_RUNNER_IMAGE
-  value: {{ include "fairlead.imageOf" (dict "root" . "image" .Values.servers.runnerImage) }}
+  value: {{ include "fairlead.imageOf" (dict "root" . "image" .Values.servers.runnerImage) | quote }}
 - name: FAIRLEAD_CREDENTIALS_NAME
   value: {{ include "fairlead.fullname" . }}-credentials
 - name: FAIRLEAD_USER_IDS

@@ -17,6 +17,11 @@ from fairlead_api.v1alpha1.rules import ValidationRule
 Argument = Annotated[str, Field(max_length=4096)]
 EnvName = Annotated[str, Field(min_length=1, max_length=253, pattern=r"^[-._a-zA-Z][-._a-zA-Z0-9]*$")]
 
+_FIELD_PATH: Final = (
+    r"^(metadata\.(name|namespace|uid|(labels|annotations)(\[.+\])?)|spec\.(nodeName|serviceAccountName)|"
+    r"status\.(hostIPs?|podIPs?))$"
+)
+_FIGURE: Final = r"^(limits|requests)\.(cpu|memory|ephemeral-storage|hugepages-[0-9]+[KMG]i)$"
 _PACKAGE_NAME: Final = r"^(@[A-Za-z0-9][A-Za-z0-9._~-]*/)?[A-Za-z0-9][A-Za-z0-9._~-]*$"
 _PACKAGE_VERSION: Final = r"^[0-9][0-9A-Za-z.+!_-]*$"
 
@@ -90,7 +95,7 @@ class FieldSelector(Model):
 
     atomic: ClassVar[bool] = True
 
-    field_path: ShortText
+    field_path: Annotated[str, Field(min_length=1, max_length=400, pattern=_FIELD_PATH)]
     """Path of the field."""
     api_version: ShortText | None = None
     """Version that the path is written for. Absent: `v1`."""
@@ -101,7 +106,7 @@ class ResourceFieldSelector(Model):
 
     atomic: ClassVar[bool] = True
 
-    resource: ShortText
+    resource: Annotated[str, Field(min_length=1, max_length=64, pattern=_FIGURE)]
     """Which figure."""
     container_name: ShortText | None = None
     """Container that it is taken from. Absent: the server's own."""

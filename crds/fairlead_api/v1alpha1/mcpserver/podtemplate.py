@@ -47,9 +47,8 @@ class PodOverlayMetadata(Model):
 
 GroupId = Annotated[int, Field(ge=0, le=2147483647)]
 _OCTET: Final = "(25[0-5]|2[0-4][0-9]|1?[0-9]?[0-9])"
-IpAddress = Annotated[
-    str, Field(min_length=1, max_length=64, pattern=rf"^({_OCTET}(\.{_OCTET}){{3}}|[0-9A-Fa-f:]*:[0-9A-Fa-f:.]*)$")
-]
+_IPV6: Final = "([0-9A-Fa-f]{0,4}:){2,7}[0-9A-Fa-f.]{0,15}"
+IpAddress = Annotated[str, Field(min_length=1, max_length=64, pattern=rf"^({_OCTET}(\.{_OCTET}){{3}}|{_IPV6})$")]
 
 
 class PodSecurity(UserSecurity):

@@ -1,0 +1,162 @@
+"""Random values that the schema takes: what is rendered of them works, or a sentence of the chart refuses them."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+from typing import Any, Final
+
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+from controlplane import ControlPlane
+from dryruns import applied
+from helmworld import CHART, NAMESPACE, Helm, Object, Refused
+from renderedsettings import read_settings
+from schemastrategies import values_of
+
+pytestmark = pytest.mark.timeout(300)
+
+SCHEMA: Final = json.loads((CHART / "values.schema.json").read_text())
+CLUSTER_SCOPED: Final = {
+    "ClusterRole", "ClusterRoleBinding", "CustomResourceDefinition", "Namespace",
+    "ValidatingAdmissionPolicy", "ValidatingAdmissionPolicyBinding",
+}  # fmt: skip
+KNOWN: Final = [
+    word
+    for kind in (
+        "fairlead.dev/v1alpha1/McpServer",
+        "gateway.networking.k8s.io/v1/BackendTLSPolicy",
+        "gateway.networking.k8s.io/v1/HTTPRoute",
+        "monitoring.coreos.com/v1/PodMonitor",
+        "monitoring.coreos.com/v1/PrometheusRule",
+        "monitoring.coreos.com/v1/ServiceMonitor",
+    )
+    for word in ("--api-versions", kind)
+]
+PEERS: Final = [[], [{"podSelector": {"matchLabels": {"app": "a"}}}]]
+CONTAINERS: Final = [[], [{"name": "beside", "image": "beside:1"}]]
+SPREADS: Final = [[], [{"maxSkew": 1, "topologyKey": "zone", "whenUnsatisfiable": "DoNotSchedule"}]]
+RESOURCES: Final = [{"requests": {"cpu": 0.5}, "limits": {"memory": "1Gi"}}, {"limits": {"example.com/device": 1}}]
+ALIASES: Final = [[], [{"ip": "fd00::1", "hostnames": ["models.example.com"]}]]
+RESOLVERS: Final = [{}, {"nameservers": ["10.0.0.10"], "options": [{"name": "ndots", "value": "2"}]}]
+AFFINITY: Final[list[Any]] = [{}, {"podAntiAffinity": {}}]
+PASSED_ON: Final[dict[str, list[Any]]] = {
+    "global": [{}, {"a": 1}],
+    "extraObjects": [
+        [],
+        [{"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "a", "namespace": NAMESPACE}}],
+    ],
+    "podSecurityContext": [{"runAsNonRoot": True}],
+    "securityContext": [{"readOnlyRootFilesystem": True}],
+    "identity.issuers": [[], [{"issuer": "https://login.example.com", "audiences": ["tools"]}]],
+    "operator.affinity": AFFINITY,
+    "gateway.affinity": AFFINITY,
+    "operator.extraContainers": CONTAINERS,
+    "gateway.extraContainers": CONTAINERS,
+    "operator.extraInitContainers": CONTAINERS,
+    "gateway.extraInitContainers": CONTAINERS,
+    "operator.extraVolumes": [[], [{"name": "more", "emptyDir": {}}]],
+    "gateway.extraVolumes": [[], [{"name": "more", "emptyDir": {}}]],
+    "operator.extraVolumeMounts": [[], [{"name": "tmp", "mountPath": "/more"}]],
+    "gateway.extraVolumeMounts": [[], [{"name": "tmp", "mountPath": "/more"}]],
+    "operator.resources": RESOURCES,
+    "gateway.resources": RESOURCES,
+    "operator.hostAliases": ALIASES,
+    "gateway.hostAliases": ALIASES,
+    "operator.dnsConfig": RESOLVERS,
+    "gateway.dnsConfig": RESOLVERS,
+    "operator.topologySpreadConstraints": SPREADS,
+    "gateway.topologySpreadConstraints": SPREADS,
+    "operator.tolerations": [[], [{"key": "a", "operator": "Exists"}]],
+    "gateway.tolerations": [[], [{"key": "a", "operator": "Exists"}]],
+    "gateway.autoscaling.extraMetrics": [[]],
+    "gateway.autoscaling.behavior": [{}, {"scaleDown": {"stabilizationWindowSeconds": 60}}],
+    "gateway.httpRoute.parentRefs": [[], [{"name": "public"}]],
+    "gateway.httpRoute.filters": [[]],
+    "gateway.httpRoute.timeouts": [None, {"request": "0s"}, {"request": "10s", "backendRequest": "5s"}],
+    "networkPolicy.clients": PEERS,
+    "networkPolicy.monitoring": PEERS,
+    "networkPolicy.egress.apiServer": PEERS,
+    "networkPolicy.egress.rules": [[], [{"ports": [{"port": 443}]}]],
+    "monitoring.podMonitor.relabelings": [[]],
+    "monitoring.serviceMonitor.relabelings": [[]],
+    "gateway.routes.routes": [{}],
+    "gateway.routes.models": [{}],
+    "gateway.routes.liveModels": [{}],
+    "gateway.routes.providers": [{}, {"models": {"baseUrl": "https://models.example.com"}}],
+}
+"""Values with members that depend on each other, or are read by others: an API server and the gateway judge them."""
+
+
+def leaves(schema: Mapping[str, Any], path: str = "") -> Iterator[tuple[str, st.SearchStrategy[Any]]]:
+    """Path of each value that can be set, and what it can be."""
+    for name, member in schema["properties"].items():
+        where = f"{path}.{name}".lstrip(".")
+        if where in PASSED_ON:
+            yield where, st.sampled_from(PASSED_ON[where])
+        elif member.get("properties"):
+            yield from leaves(member, where)
+        else:
+            yield where, values_of(member)
+
+
+LEAVES: Final = dict(leaves(SCHEMA))
+
+
+def nested(given: Mapping[str, Any]) -> dict[str, Any]:
+    values: dict[str, Any] = {}
+    for path, value in given.items():
+        *folders, last = path.split(".")
+        inner = values
+        for folder in folders:
+            inner = inner.setdefault(folder, {})
+        inner[last] = value
+    return values
+
+
+def drawn_values() -> st.SearchStrategy[dict[str, Any]]:
+    """A few values at a time: of many some would contradict each other."""
+    few = st.lists(st.sampled_from(sorted(LEAVES)), min_size=1, max_size=8, unique=True)
+    return few.flatmap(lambda paths: st.fixed_dictionaries({path: LEAVES[path] for path in paths})).map(nested)
+
+
+def path_of(item: Object) -> str:
+    version, kind, name = item["apiVersion"], item["kind"], item["metadata"]["name"]
+    plural = kind.lower()
+    plural = f"{plural[:-1]}ies" if plural.endswith("y") else f"{plural}es" if plural.endswith("s") else f"{plural}s"
+    root = f"/apis/{version}" if "/" in version else f"/api/{version}"
+    scope = "" if kind in CLUSTER_SCOPED else f"/namespaces/{item['metadata']['namespace']}"
+    return f"{root}{scope}/{plural}/{name}"
+
+
+def test_values_that_the_schema_takes_work_or_are_refused_with_a_sentence(
+    knowing: ControlPlane, helm: Helm, tmp_path: Path
+) -> None:
+    file, rendered = tmp_path / "values.yaml", 0
+
+    @settings(max_examples=60, deadline=None, suppress_health_check=list(HealthCheck))
+    @given(drawn_values())
+    def works(values: dict[str, Any]) -> None:
+        nonlocal rendered
+        file.write_text(json.dumps(values))
+        try:
+            made = helm.template("--values", file, *KNOWN)
+        except Refused as refused:
+            if "execution error at (fairlead/templates/" not in str(refused):
+                raise
+            return
+        read_settings(made)
+        for item in made:
+            namespace = item["metadata"].get("namespace", NAMESPACE)
+            if item["kind"] == "CustomResourceDefinition":
+                continue  # the same whatever is set, but for labels
+            knowing.request("POST", "/api/v1/namespaces", {"metadata": {"name": namespace}})
+            status, answer = applied(knowing, path_of(item), item)
+            assert status in (200, 201), f"{item['kind']}: {answer}"
+        rendered += 1
+
+    works()
+    assert rendered > 30

@@ -1,0 +1,31 @@
+"""Settings of operator and gateway as a rendered chart gives them, read by the programs' own readers."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from fairlead_gateway.settings import Settings as GatewaySettings
+from fairlead_operator.settings import Settings as OperatorSettings
+from helmworld import Object, of_kind
+
+
+def read_settings(rendered: Sequence[Object]) -> tuple[OperatorSettings, GatewaySettings]:
+    """Settings of both. Raises BadSetting, AssertionError for a variable that is unknown or there twice."""
+    variables = {component: _variables(rendered, component) for component in ("operator", "gateway")}
+    assert variables["operator"].keys() <= OperatorSettings.variables()
+    assert variables["gateway"].keys() <= GatewaySettings.variables()
+    return OperatorSettings.from_env(variables["operator"]), GatewaySettings.from_env(variables["gateway"])
+
+
+def _variables(rendered: Sequence[Object], component: str) -> dict[str, str]:
+    """Fairlead's own; those out of Secrets have a text."""
+    (workload,) = [d for d in of_kind(rendered, "Deployment") if d["metadata"]["name"].endswith(f"-{component}")]
+    listed = workload["spec"]["template"]["spec"]["containers"][0]["env"]
+    names = [each["name"] for each in listed]
+    assert len(names) == len(set(names))
+    secrets = dict.fromkeys(names, "secret") | {"FAIRLEAD_REDIS": "redis://secret"}
+    return {
+        each["name"]: each.get("value", secrets[each["name"]])
+        for each in listed
+        if each["name"].startswith("FAIRLEAD_")
+    }
