@@ -152,8 +152,9 @@ class Settings(EnvironmentSettings, frozen=True, kw_only=True):
     client_connections: Annotated[int, Meta(ge=0)] = 10_000
     """Connections of clients at once; more are answered with status 503. 0 takes any number."""
     client_connections_each: Annotated[int, Meta(ge=0)] = 0
-    """Connections of one address at once; more are answered with status 429. Off by default: behind a proxy all clients
-    share its own."""
+    """Connections of one address, of IPv6 one /64 network, at once; more are answered with status 429. Off by default:
+    behind a proxy all clients share its own.
+    """
     trusted_proxies: Networks = ()
     """Networks (`10.0.0.0/8`) of proxies whose `X-Forwarded-For` says who a client is, for limits and the audit log.
     Nobody's by default. List proxies alone: any peer in these networks may call itself anything.

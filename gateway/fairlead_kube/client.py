@@ -360,7 +360,8 @@ def _settled(configuration: Configuration) -> Configuration:
     """With the proxy that the environment names for this one host, so that it is not looked for at each request: that,
     and a look for a .netrc, were two turns of a thread each time."""
     host = urlsplit(configuration.host)
-    if configuration.proxy is None and not proxy_bypass(host.netloc):
+    # an IPv6 address stands in NO_PROXY without its brackets
+    if configuration.proxy is None and not proxy_bypass(host.netloc) and not proxy_bypass(host.hostname or ""):
         configuration.proxy = getproxies().get(host.scheme)
     configuration.client_session_kwargs = {"trust_env": False}
     return configuration

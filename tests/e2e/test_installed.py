@@ -19,7 +19,8 @@ from mcp import Client
 from mcp.shared.exceptions import MCPError
 
 from cluster_questions import mcp_server, needs, ready
-from installation import DEMO, GATEWAY, OPERATIONS_PORT, Installation, apply, kubectl, ready_pods
+from fairlead_mcp.addresses import authority
+from installation import DEMO, GATEWAY, OPERATIONS_PORT, POD_IP, Installation, apply, kubectl, ready_pods
 from ports import free_port
 from steadyloads import inside, outside
 from waiting import until, until_async
@@ -27,13 +28,13 @@ from waiting import until, until_async
 pytestmark = [pytest.mark.e2e, pytest.mark.timeout(300, func_only=True)]
 
 ADDER = """
-import asyncio
+import os
 from mcp.server import MCPServer
 server = MCPServer("adder")
 @server.tool()
 async def add(a: int, b: int) -> int:
     return a + b
-server.run("streamable-http", host="0.0.0.0", port=8080)
+server.run("streamable-http", host=os.environ["POD_IP"], port=8080)
 """
 SDK = """
 import asyncio, sys
@@ -77,7 +78,7 @@ await client.close();
 def adder(installation: Installation, namespace: str) -> str:
     """Name of a server that is Ready and adds."""
     name = f"adder-{namespace[-8:]}"
-    manifest = mcp_server(name, image={"name": DEMO, "command": ["python", "-c", ADDER]})
+    manifest = mcp_server(name, image={"name": DEMO, "command": ["python", "-c", ADDER]}, env=[POD_IP])
     kubectl("apply", "-n", namespace, "-f", "-", stdin=manifest)
     until("Ready", lambda: ready(namespace, name) == "True", seconds=120)
     return name
@@ -148,7 +149,7 @@ async def test_prometheus_reads_a_tools_p95_and_kubectl_shows_it(gateway: str, n
     name = f"demo-{namespace[-8:]}"
     kubectl("apply", "-n", namespace, "-f", "-", stdin=mcp_server(name, image={"name": DEMO}))
     until("Ready", lambda: ready(namespace, name) == "True", seconds=120)
-    targets = [f"{pod['status']['podIP']}:{OPERATIONS_PORT}" for pod in ready_pods(GATEWAY)]
+    targets = [authority(pod["status"]["podIP"], OPERATIONS_PORT) for pod in ready_pods(GATEWAY)]
     tool = f"{name}__search_orders"
     of_tool = f'gen_ai_tool_name="search_orders",fairlead_server="{namespace}/{name}"'
     buckets = f'mcp_server_operation_duration_seconds_bucket{{mcp_method_name="tools/call",{of_tool}}}'

@@ -10,19 +10,21 @@ import pytest
 from mcp import Client
 
 from cluster_questions import RELEASE, catalog, condition, mcp_server, ready
-from installation import kubectl
+from fairlead_mcp.addresses import authority
+from installation import POD_IP, kubectl
 from shownconditions import cause
 from waiting import until, until_async
 
 pytestmark = [pytest.mark.e2e, pytest.mark.timeout(300, func_only=True)]
 
 SSE = """
+import os
 from mcp.server import MCPServer
 server = MCPServer("told")
 @server.tool()
 def add(a: int, b: int) -> int:
     return a + b
-server.run("sse", host="0.0.0.0", port=8080)
+server.run("sse", host=os.environ["POD_IP"], port=8080)
 """
 
 
@@ -30,6 +32,10 @@ def stdio(name: str, image: str, command: str = "mcp-server-time") -> str:
     return mcp_server(
         name, image={"name": image, "transport": "stdio", "command": [command], "args": ["--local-timezone", "UTC"]}
     )
+
+
+def sse(name: str, image: str) -> str:
+    return mcp_server(name, image={"name": image, "transport": "sse", "command": ["python", "-c", SSE]}, env=[POD_IP])
 
 
 def processes(namespace: str) -> str:
@@ -93,7 +99,9 @@ async def test_a_server_that_speaks_http_and_events_is_served_from_an_image(
         namespace,
         "-f",
         "-",
-        stdin=mcp_server(name, image={"name": image, "transport": "sse", "command": ["python", "-c", SSE]}),
+        stdin=mcp_server(
+            name, image={"name": image, "transport": "sse", "command": ["python", "-c", SSE]}, env=[POD_IP]
+        ),
     )
     until("Ready", lambda: ready(namespace, name) == "True", seconds=90)
     async with Client(f"{gateway}/servers/{namespace}/{name}/mcp") as client:
@@ -103,7 +111,9 @@ async def test_a_server_that_speaks_http_and_events_is_served_from_an_image(
 
 async def test_a_server_that_speaks_http_and_events_is_served_by_url(image: str, gateway: str, namespace: str) -> None:
     name = f"away-{namespace[-8:]}"
-    there = mcp_server("there", image={"name": image, "transport": "sse", "command": ["python", "-c", SSE]})
+    there = mcp_server(
+        "there", image={"name": image, "transport": "sse", "command": ["python", "-c", SSE]}, env=[POD_IP]
+    )
     kubectl("apply", "-n", namespace, "-f", "-", stdin=there)
     url = f"http://there.{namespace}.svc:8080/sse"
     kubectl("apply", "-n", namespace, "-f", "-", stdin=mcp_server(name, url=url, remote={"transport": "sse"}))
@@ -117,7 +127,7 @@ def test_a_service_of_another_namespace_is_no_server_by_its_address_either(gatew
     """As the DNS of the cluster knows the address; no network is listed as denied."""
     address = kubectl("get", "service", "fairlead-gateway", "-n", RELEASE, "-o", "jsonpath={.spec.clusterIP}")
     name = f"inward-{namespace[-8:]}"
-    kubectl("apply", "-n", namespace, "-f", "-", stdin=mcp_server(name, url=f"http://{address}/mcp"))
+    kubectl("apply", "-n", namespace, "-f", "-", stdin=mcp_server(name, url=f"http://{authority(address, 80)}/mcp"))
     until("refused", lambda: cause(condition(namespace, name, "Ready")) == "AddressNotAllowed", seconds=60)
     assert f"{address} leads to a Service of namespace {RELEASE}" in condition(namespace, name, "Ready")["message"]
 

@@ -19,6 +19,7 @@ from typing import Any
 
 import pytest
 
+from fairlead_mcp.addresses import authority
 from installation import NAMESPACE, kubectl, node_address, own_address, run
 from ports import free_port
 
@@ -67,7 +68,7 @@ def mirror(folder: Path, *packages: str) -> Iterator[str]:
     serve = [sys.executable, "-m", "http.server", str(port), "--bind", address, "--directory", str(folder)]
     process = subprocess.Popen(serve, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
     try:
-        yield f"http://{address}:{port}/"
+        yield f"http://{authority(address, port)}/"
     finally:
         process.terminate()
         process.wait(10)

@@ -253,6 +253,13 @@ DOORS = (
         "Error",
     ),
     Guard(
+        "a client without a credential that takes another IPv6 address for each call",
+        "fairlead_mcp.addresses",
+        (('return _network(address) if ":" in address else address', "return address"),),
+        f"{AT}/test_ipv6.py::test_anonymous_clients_of_one_ipv6_network_are_one_agent",
+        "assert [False, False",
+    ),
+    Guard(
         "clients that read none of their answers",
         f"{GATEWAY}.limits.buffers",
         (

@@ -16,6 +16,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final
 
+from fairlead_mcp.addresses import authority
+
 REPOSITORY: Final = Path(__file__).resolve().parents[2]
 CHART: Final = REPOSITORY / "charts" / "fairlead"
 RELEASE: Final = "fairlead"
@@ -28,6 +30,8 @@ GATEWAY: Final = "app.kubernetes.io/name=fairlead,app.kubernetes.io/component=ga
 OPERATOR: Final = "app.kubernetes.io/name=fairlead,app.kubernetes.io/component=operator"
 MCP_PORT: Final = 8080
 OPERATIONS_PORT: Final = 9464
+POD_IP: Final = {"name": "POD_IP", "valueFrom": {"fieldRef": {"fieldPath": "status.podIP"}}}
+"""Variable with the address of its pod, of the cluster's family, for a server to listen on."""
 
 Json = dict[str, Any]
 
@@ -118,7 +122,7 @@ class Installation:
     @property
     def url(self) -> str:
         """As clients outside of the cluster see it."""
-        return f"http://{node_address()}:{self.service['spec']['ports'][0]['nodePort']}"
+        return f"http://{authority(node_address(), self.service['spec']['ports'][0]['nodePort'])}"
 
     @property
     def inside(self) -> str:
@@ -134,7 +138,8 @@ def node_address() -> str:
 
 def own_address(node: str) -> str:
     """Address of this machine towards a node, where pods reach what listens here: its own where it is the node."""
-    with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as asking:
+    family = socket.AF_INET6 if ":" in node else socket.AF_INET
+    with socket.socket(family, socket.SOCK_DGRAM) as asking:
         asking.connect((node, 9))  # chooses a route, sends nothing
         return str(asking.getsockname()[0])
 

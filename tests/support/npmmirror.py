@@ -6,6 +6,7 @@ with npm_mirror(address) as url: ...
 from __future__ import annotations
 
 import shutil
+import socket
 import subprocess
 import threading
 import urllib.error
@@ -14,6 +15,8 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import Final
+
+from fairlead_mcp.addresses import authority
 
 SECONDS: Final = 60
 
@@ -54,8 +57,11 @@ def npm_mirror(address: str) -> Iterator[str]:
         def log_message(self, format: str, *args: object) -> None:  # noqa: A002  # the name that the base class has
             """Silence: npm says itself what it could not get."""
 
-    with ThreadingHTTPServer((address, 0), Handler) as server:
-        url = f"http://{address}:{server.server_address[1]}/"
+    class Server(ThreadingHTTPServer):
+        address_family = socket.AF_INET6 if ":" in address else socket.AF_INET
+
+    with Server((address, 0), Handler) as server:
+        url = f"http://{authority(address, server.server_address[1])}/"
         thread = threading.Thread(target=server.serve_forever, daemon=True)
         thread.start()
         try:

@@ -9,6 +9,7 @@ from collections.abc import AsyncIterator
 from typing import Any
 
 from cascadeworld import LOUD, MODEL, QUIET, engine_over
+from fairlead_mcp.addresses import authority
 from fairlead_speech.scripted.cascade import ScriptedCascade
 from fairlead_speech.scripted.connection import MadeCall
 from fairlead_speech.scripted.script import SpeechScript
@@ -77,7 +78,7 @@ class CascadedPlay:
 
     def providers(self, host: str, name: str) -> dict[str, dict[str, Any]]:
         assert self._served is not None
-        base = {"baseUrl": f"http://{host}:{self._served.port}/v1"}
+        base = {"baseUrl": f"http://{authority(host, self._served.port)}/v1"}
         found = engine_over(base, base, {})
         return {name: dict(found["voice"]), f"{name}-model": dict(found["local"])}
 

@@ -9,6 +9,7 @@ from typing import Any
 
 import aiohttp
 
+from fairlead_mcp.addresses import authority
 from fairlead_speech.scripted.connection import MadeCall, ScriptedConnection
 from fairlead_speech.scripted.gemini import ScriptedLive
 from fairlead_speech.scripted.script import SpeechScript
@@ -108,7 +109,7 @@ class LivePlay:
 
     def providers(self, host: str, name: str) -> dict[str, dict[str, Any]]:
         assert self._served is not None
-        base = f"http://{host}:{self._served.port}"
+        base = f"http://{authority(host, self._served.port)}"
         return {name: {"kind": "gemini", "baseUrl": base, "models": [self._model]}}
 
     @contextlib.asynccontextmanager

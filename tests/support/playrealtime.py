@@ -10,6 +10,7 @@ from typing import Any
 
 import aiohttp
 
+from fairlead_mcp.addresses import authority
 from fairlead_speech.scripted.connection import MadeCall, ScriptedConnection
 from fairlead_speech.scripted.realtime import ScriptedRealtime
 from fairlead_speech.scripted.script import SpeechScript
@@ -138,7 +139,7 @@ class RealtimePlay:
 
     def providers(self, host: str, name: str) -> dict[str, dict[str, Any]]:
         assert self._served is not None
-        return {name: {"baseUrl": f"http://{host}:{self._served.port}/v1", "models": [MODEL]}}
+        return {name: {"baseUrl": f"http://{authority(host, self._served.port)}/v1", "models": [MODEL]}}
 
     @contextlib.asynccontextmanager
     async def serving(self, script: SpeechScript, host: str) -> AsyncIterator[object]:

@@ -174,7 +174,8 @@ class SteadyLoad:
         return {"jsonrpc": "2.0", "id": number, "method": method, "params": params}
 
     async def _ask(self, connection: Connection, message: dict[str, Any]) -> tuple[int, dict[str, str], dict[str, Any]]:
-        headers = {"host": f"{self._host}:{self._port}", "content-type": "application/json"}
+        host = f"[{self._host}]" if ":" in self._host else self._host
+        headers = {"host": f"{host}:{self._port}", "content-type": "application/json"}
         headers |= {"accept": "application/json, text/event-stream", "mcp-protocol-version": self.era}
         if self.era == MODERN:
             params = message["params"]

@@ -13,7 +13,8 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Final
 
-from installation import DEMO, apply, kubectl, read
+from fairlead_mcp.addresses import authority
+from installation import DEMO, POD_IP, apply, kubectl, read
 from ports import free_port, listens
 from waiting import until
 
@@ -49,7 +50,7 @@ class Load:
 
     def told(self, since: float, at: float = 0.0) -> Told:
         """Results of calls that began at `since` or later, in seconds of the wall clock. Raises OSError."""
-        url = f"http://{self.host}:{self.port}/?since={since}&at={at}"
+        url = f"http://{authority(self.host, self.port)}/?since={since}&at={at}"
         with urllib.request.urlopen(url, timeout=20) as answer:
             return Told(self.where, **json.load(answer))
 
@@ -82,9 +83,9 @@ def outside(where: str, url: str, *, era: str, rate: float, tools: Sequence[str]
 
 def inside(where: str, url: str, *, namespace: str, era: str, rate: float, tools: Sequence[str]) -> Load:
     """A pod, which goes with its namespace. It tells by its address: this machine has to be the node."""
-    command = ["python", "-u", "/load/steadyload.py", *_words(url, era, rate, tools, f"0.0.0.0:{POD_PORT}")]
+    command = ["python", "-u", "/load/steadyload.py", *_words(url, era, rate, tools, f"$(POD_IP):{POD_PORT}")]
     container = {
-        "name": "load", "image": DEMO, "imagePullPolicy": "Never", "command": command,
+        "name": "load", "image": DEMO, "imagePullPolicy": "Never", "command": command, "env": [POD_IP],
         "resources": {"requests": {"cpu": "100m"}},  # without, it stands still while other pods start
         "volumeMounts": [{"name": "load", "mountPath": "/load"}],
         "readinessProbe": {"tcpSocket": {"port": POD_PORT}, "periodSeconds": 1},

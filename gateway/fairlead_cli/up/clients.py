@@ -3,16 +3,18 @@
 from __future__ import annotations
 
 import json
+import shlex
 
 
 def client_lines(url: str) -> list[tuple[str, str]]:
     """Name of a client and what to run, or to put into its configuration."""
     cursor = json.dumps({"mcpServers": {"fairlead": {"url": url}}})
+    word = shlex.quote(url)  # zsh takes the brackets of an IPv6 address for a pattern
     return [
-        ("Claude Code", f"claude mcp add --transport http fairlead {url}"),
+        ("Claude Code", f"claude mcp add --transport http fairlead {word}"),
         ("Cursor", f"~/.cursor/mcp.json: {cursor}"),
-        ("Inspector", f"npx @modelcontextprotocol/inspector --cli {url} --method tools/list"),
-        ("Fairlead", "fairlead tools" if url.endswith(":8080/mcp") else f"fairlead tools --url {url}"),
+        ("Inspector", f"npx @modelcontextprotocol/inspector --cli {word} --method tools/list"),
+        ("Fairlead", "fairlead tools" if url.endswith(":8080/mcp") else f"fairlead tools --url {word}"),
     ]
 
 

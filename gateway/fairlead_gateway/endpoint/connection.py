@@ -24,7 +24,7 @@ from fairlead_gateway.endpoint.reader import RequestReader, RequestSink
 from fairlead_gateway.endpoint.upgrades import UPGRADE_SECONDS, PendingUpgrade, UpgradeRequest
 from fairlead_gateway.limits.buffers import UNREAD
 from fairlead_mcp import jsonrpc
-from fairlead_mcp.addresses import client_of, unmapped
+from fairlead_mcp.addresses import unmapped
 
 LINGER_SECONDS: Final = 2.0
 """Time for a refused client to read the reason, before the connection is aborted."""
@@ -94,8 +94,7 @@ class ClientConnection(RequestSink):
         self._open.add(self)
         peer = transport.get_extra_info("peername")
         self.client = (unmapped(str(peer[0])), int(peer[1])) if isinstance(peer, tuple) else None
-        client = client_of(self.client[0]) if self.client else ""
-        self._admission = admission = self._endpoint.connection_limiter.enter(client)
+        self._admission = admission = self._endpoint.connection_limiter.enter(self.client[0] if self.client else "")
         if admission.refused is not None:
             self._refuse(*admission.refused, b"retry-after: 1\r\n")
         elif not admission.inside:

@@ -18,6 +18,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Final
 
+from fairlead_mcp.addresses import authority
 from faults.clients import SdkClients
 from faults.redis import Redis
 from installation import (
@@ -204,7 +205,7 @@ class World:
 
     def _trouble(self, address: str, nonce: str) -> str:
         """Complaint about one gateway; empty where all is well."""
-        with urllib.request.urlopen(f"http://{address}:{MCP_PORT}/readyz", timeout=2) as answer:
+        with urllib.request.urlopen(f"http://{authority(address, MCP_PORT)}/readyz", timeout=2) as answer:
             state = json.load(answer)
         if state["stale"]:
             return "its catalog is stale"
@@ -229,7 +230,7 @@ def ask(address: str, method: str, params: Json) -> Json:
     if "name" in params:
         headers["mcp-name"] = params["name"]
     body = {"jsonrpc": "2.0", "id": 1, "method": method, "params": {**params, "_meta": meta}}
-    url = f"http://{address}:{MCP_PORT}/mcp/{TIER}"
+    url = f"http://{authority(address, MCP_PORT)}/mcp/{TIER}"
     request = urllib.request.Request(url, json.dumps(body).encode(), headers)
     with urllib.request.urlopen(request, timeout=4) as answer:
         found: Json = json.load(answer)["result"]

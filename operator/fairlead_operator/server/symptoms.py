@@ -65,13 +65,16 @@ class ClosedPort:
     port: int
     since: datetime
     """Start of the container, by the clock of its node."""
+    ipv6: bool = False
+    """Whether the address of the pod that is probed is of IPv6."""
 
     @property
     def symptom(self) -> Symptom:
         return Symptom(
             Cause.SILENT,
             f"its container has been running for {LISTEN_S} s, and nothing listens at port {self.port}: wait for one "
-            "that starts slowly; else correct spec.image.port, or have it listen on all interfaces, not on localhost",
+            "that starts slowly; else correct spec.image.port, or have it listen on "
+            + ("::, as its pod has an IPv6 address" if self.ipv6 else "all interfaces, not on localhost"),
             hopeless=False,
         )
 
@@ -87,7 +90,9 @@ def closed_port(pod: Mapping[str, Any]) -> ClosedPort | None:
     probed = "tcpSocket" in (wanted.get("readinessProbe") or {}) and "startupProbe" not in wanted
     if container.get("ready") or not started or not probed:
         return None
-    return ClosedPort(int(wanted["ports"][0]["containerPort"]), datetime.fromisoformat(started))
+    return ClosedPort(
+        int(wanted["ports"][0]["containerPort"]), datetime.fromisoformat(started), ":" in (status.get("podIP") or "")
+    )
 
 
 def symptom(pod: Mapping[str, Any]) -> Symptom | None:

@@ -99,3 +99,13 @@ def test_addresses_are_counted_apart_and_forgotten_when_their_last_connection_is
     limiter.leave(other)
     assert limiter._each == {}
     assert limiter.enter("a").inside
+
+
+def test_ipv6_addresses_of_one_network_are_counted_together() -> None:
+    limiter = ConnectionLimiter(most_each=1)
+    first = limiter.enter("2001:db8::1")
+    assert first.inside
+    assert limiter.enter("2001:db8::ffff:2").refused is not None
+    assert limiter.enter("2001:db8:0:1::1").inside
+    limiter.leave(first)
+    assert limiter.enter("2001:db8::2").inside

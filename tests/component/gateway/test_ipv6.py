@@ -96,7 +96,7 @@ async def test_connections_at_every_address_send_each_packet_at_once(tmp_path: P
         ({"pod_ips": "fd00:10:244::7", "host": "127.0.0.1"}, "127.0.0.1"),
     ],
 )
-def test_the_address_follows_from_those_of_the_pod(settings: dict[str, str], address: str) -> None:
+def test_the_address_follows_from_those_of_the_pod(settings: dict[str, Any], address: str) -> None:
     assert Settings(**settings).address == address
 
 

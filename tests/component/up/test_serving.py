@@ -235,11 +235,12 @@ async def test_the_command_line_lists_and_calls_through_it(tmp_path: Path) -> No
         assert (code, "check the path of --url, and the names in --server and --tier" in complaint) == (1, True)
 
 
-async def test_the_demo_server_can_run_elsewhere_and_be_served_by_its_url(tmp_path: Path) -> None:
+@pytest.mark.parametrize("host", ["127.0.0.1", "[::1]"])
+async def test_the_demo_server_can_run_elsewhere_and_be_served_by_its_url(host: str, tmp_path: Path) -> None:
     port = free_port()
     demo = await asyncio.create_subprocess_exec(*DEMO, "--port", str(port), stderr=asyncio.subprocess.DEVNULL)
     try:
-        spec = {"url": f"http://127.0.0.1:{port}/mcp", **UNPROBED}
+        spec = {"url": f"http://{host}:{port}/mcp", **UNPROBED}
         document = {
             "apiVersion": "fairlead.dev/v1alpha1",
             "kind": "McpServer",

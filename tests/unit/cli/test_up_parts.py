@@ -5,6 +5,7 @@ from __future__ import annotations
 import fcntl
 import io
 import json
+import shlex
 import stat
 from datetime import UTC, datetime
 from pathlib import Path
@@ -181,6 +182,14 @@ def test_the_live_table_names_tools_where_there_is_room() -> None:
     for text in (roomy, narrow):
         assert URL in text
         assert "2 tools" in text
+
+
+def test_lines_of_clients_hold_the_brackets_of_an_ipv6_address_as_shells_take_them() -> None:
+    lines = dict(client_lines("http://[::1]:8080/mcp"))
+    for client in ("Claude Code", "Inspector"):
+        assert "http://[::1]:8080/mcp" in shlex.split(lines[client])
+        assert "'http://[::1]:8080/mcp'" in lines[client], "zsh takes brackets for a pattern"
+    assert '"url": "http://[::1]:8080/mcp"' in lines["Cursor"]
 
 
 def test_the_lines_to_paste_name_the_address() -> None:

@@ -97,10 +97,11 @@ async def test_a_write_without_the_lease_is_not_sent() -> None:
 
 async def test_the_proxy_that_the_environment_names_is_used_where_it_is_meant(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("https_proxy", "http://proxy.example:3128")
-    monkeypatch.setenv("no_proxy", "10.0.0.1,.svc")
-    hosts = ("https://api.example:6443", "https://10.0.0.1:443", "https://kubernetes.default.svc")
+    monkeypatch.setenv("no_proxy", "10.0.0.1,fd00:10:96::1,.svc")
+    near = ("https://10.0.0.1:443", "https://[fd00:10:96::1]:443", "https://kubernetes.default.svc")
+    hosts = ("https://api.example:6443", "https://[fd00:10:96::2]:443", *near)
     clients = [Kube.connect(Configuration(host=host)) for host in hosts]
-    assert [kube.api.configuration.proxy for kube in clients] == ["http://proxy.example:3128", None, None]
+    assert [kube.api.configuration.proxy for kube in clients] == ["http://proxy.example:3128"] * 2 + [None] * 3
     for kube in clients:
         await kube.aclose()
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import pytest
 
 from fairlead_api.bad_setting import BadSetting
@@ -52,5 +54,5 @@ def test_off_a_pod_the_release_has_a_namespace_and_every_process_a_name() -> Non
         ({"pod_ips": "fd00:10:244::7", "metrics_host": "127.0.0.1"}, "127.0.0.1"),
     ],
 )
-def test_the_address_of_the_metrics_follows_from_those_of_the_pod(settings: dict[str, str], address: str) -> None:
+def test_the_address_of_the_metrics_follows_from_those_of_the_pod(settings: dict[str, Any], address: str) -> None:
     assert Settings(**settings).metrics_address == address

@@ -112,6 +112,17 @@ def test_a_port_is_closed_where_a_server_runs_and_its_probe_of_the_port_fails(
     assert (None if closed is None else closed.port) == port
 
 
+@pytest.mark.parametrize(
+    ("address", "advice"),
+    [("fd00:10:244::7", "listen on ::, as its pod has an IPv6 address"), ("10.244.0.7", "listen on all interfaces")],
+)
+def test_a_closed_port_of_a_pod_with_an_ipv6_address_is_told_with_that_family(address: str, advice: str) -> None:
+    given = pod(RUNNING)
+    closed = closed_port({**given, "status": {**given["status"], "podIP": address}, "spec": {"containers": [PROBED]}})
+    assert closed is not None
+    assert advice in closed.symptom.message
+
+
 def test_a_closed_port_is_a_fault_only_after_seconds_and_an_hour_of_another_clock_changes_nothing() -> None:
     clock = [datetime(2026, 11, 20, 12, 0, 1, tzinfo=UTC)]
     pods = Pods(lambda key: None, lambda: clock[0])
