@@ -50,7 +50,7 @@ def router(console: ConsoleContext) -> APIRouter:
         troubled = [row for row in rows if row.state != READY]
         return await visit.page(
             "servers/list.html", part=part_of(rows, request, EACH), troubled=troubled, total=total, tools=tools,
-            servers=len(rows),
+            servers=len(rows), conflicted=[row for row in rows if row.conflict],
         )  # fmt: skip
 
     @routes.get(PATH + "/{server:path}/held")
