@@ -61,11 +61,13 @@ COLUMNS: Final[dict[type[Resource], tuple[Column, ...]]] = {
         Column("Tools", ".status.tools", "integer"),
         Column("Ready", _condition("Ready", "status")),
         Column("Reason", _condition("Ready", "reason")),
+        Column("Conflicted", _condition("Conflicted", "status")),
         Column("P50", ".status.latency.p50Ms", "integer", 1),
         Column("P95", ".status.latency.p95Ms", "integer", 1),
         Column("Slowest", ".status.latency.slowestTool", "string", 1),
         Column("Endpoint", ".status.endpoint", "string", 1),
         Column("Message", _condition("Ready", "message"), "string", 1),
+        Column("Conflict", _condition("Conflicted", "message"), "string", 1),
         _AGE,
     ),
     LatencyTier: (

@@ -25,13 +25,13 @@ from fairlead_kube.informer import Informer, Store
 from fairlead_kube.resources import (
     CONFIG_MAPS,
     DOMAIN_POLICIES,
+    LATENCY_TIERS,
     PODS,
     SECRETS,
     WORKLOAD_KINDS,
     Kind,
     Scope,
 )
-from fairlead_kube.store import ObjectStore
 from fairlead_mcp.egress import Egress
 from fairlead_mcp.http.dial import Resolve, resolve_by_dns
 from fairlead_mcp.via import pseudonym
@@ -50,13 +50,13 @@ from fairlead_operator.kube.credentials import (
     SELECTOR,
     STORE_SELECTOR,
     CredentialStore,
-    LabelledSecret,
+    LabelledSecrets,
     Resolver,
     store_key,
 )
 from fairlead_operator.kube.declared import KubeDeclarations
 from fairlead_operator.kube.documents import KubeDocuments
-from fairlead_operator.kube.drift import DriftRepairs
+from fairlead_operator.kube.drift import DriftRepairs, WriteTarget
 from fairlead_operator.kube.events import Events
 from fairlead_operator.kube.followed import PATIENCE, OtherReleases, explain, family_of, lease_place
 from fairlead_operator.kube.installationsecret import InstallationSecret
@@ -74,6 +74,8 @@ from fairlead_operator.telemetry import Telemetry
 logger = logging.getLogger(__name__)
 
 LIST_RETRY_SECONDS: Final = 1.0
+TIERS_SETTLE_SECONDS: Final = 1.0
+"""Time for who replaces all tiers to create the next ones."""
 
 
 @dataclass(frozen=True)
@@ -220,8 +222,14 @@ class _Leadership:
         self.drift = drift = DriftRepairs(lambda kind: telemetry.undone.labels(kind.plural).inc())
         self.owned = Owned(kube, queue.add, kinds, drift)
         self.pods = Pods(queue.add, wiring.now)
+        self._tiers_gone = asyncio.Event()
         self.declarations = KubeDeclarations(
-            kube, server_changed=queue.add, rules_changed=wakeups.rules.set, default_tiers=given.tiers, drift=drift
+            kube,
+            server_changed=queue.add,
+            rules_changed=wakeups.rules.set,
+            default_tiers=given.tiers,
+            drift=drift,
+            tiers_gone=self._tiers_gone.set,
         )
         servers = self.declarations.servers
 
@@ -242,7 +250,7 @@ class _Leadership:
         def disturbed(name: str, labels: Mapping[str, str]) -> None:
             self.controller.document_disturbed(name, labels)
 
-        self.secrets = ObjectStore(LabelledSecret.from_object, secret_changed)
+        self.secrets = LabelledSecrets(settings.secret_namespaces or (watched,), secret_changed)
         self.store = CredentialStore(kube, release, credential_lost, given.owners, settings.credentials_name, drift)
         self.documents = KubeDocuments(kube, release, disturbed, given.owners, drift)
         self.enforcement: DailyProbe | None = None
@@ -274,6 +282,12 @@ class _Leadership:
         self.gateways = HttpGateways(settings.gateway_urls, settings.pull_token, wiring.resolve or resolve_by_dns)
         world = World(platform, self.documents, connector, self.declarations, self.gateways)
         self.controller = composed(world, decided, wakeups=wakeups, telemetry=telemetry)
+        if watched is None and settings.prefix_style == "name":
+            logger.warning(
+                "servers of all namespaces share prefixes (FAIRLEAD_PREFIX_STYLE is name): the first of two servers of "
+                "one name holds it. Where teams share this installation, set namespace-name (servers.prefixStyle of "
+                "the chart); it renames the tools of servers without spec.prefix"
+            )
         self._kube, self._configuration = kube, configuration
         self._release, self._watched = release, watched
         self._list_seconds = settings.list_seconds
@@ -317,8 +331,30 @@ class _Leadership:
             operator.controller = self.controller
             group.create_task(self.controller.run(), name="controller")
             group.create_task(keep_trimmed(), name="heap")
+            group.create_task(self._keep_tiers(), name="first tiers")
             if self.enforcement is not None:
                 group.create_task(self.enforcement.run(), name="probe of the network")
+
+    async def _keep_tiers(self) -> None:
+        """Create the first tiers again when all were deleted, as a start does; ever more seldom while they are deleted
+        again and again.
+        """
+        target = WriteTarget(LATENCY_TIERS, "", "the set of LatencyTiers")
+        while True:
+            await self._tiers_gone.wait()
+            self._tiers_gone.clear()
+            await asyncio.sleep(TIERS_SETTLE_SECONDS)
+            if self.declarations.has_tiers or self.drift.held_back(target, self._tiers_gone.set):
+                continue
+            logger.warning("all LatencyTiers were deleted: the first ones are created again")
+            try:
+                await self._seeder.seed()
+            except ApiError as error:
+                logger.warning("LatencyTiers cannot be listed or created: %s", error)
+                await asyncio.sleep(self._list_seconds)
+                self._tiers_gone.set()
+            else:
+                self.drift.repaired(target, "", self._tiers_gone.set)
 
     async def _kinds_served(self) -> None:
         """Wait until the API server serves our kinds, and has tiers."""
@@ -350,7 +386,7 @@ class _Leadership:
             (Scope(PODS, Json, self._watched, ours), self.pods.store),
             (Scope(CONFIG_MAPS, Json, self._release, LABEL_DOCUMENT), self.documents.store),
             (Scope(SECRETS, Json, self._release, STORE_SELECTOR), self.store.store),
-            (Scope(SECRETS, Json, self._watched, SELECTOR), self.secrets),
+            *((Scope(SECRETS, Json, namespace, SELECTOR), store) for namespace, store in self.secrets.stores.items()),
         ]
 
 

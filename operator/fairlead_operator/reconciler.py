@@ -327,6 +327,8 @@ class Reconciler:
         """Bring the catalog in line; the catalog as published."""
         server = look.server
         stored = await self.catalogs.stored(server.key, server.metadata.uid)
+        if stored is None:
+            stored = self.catalogs.retained(server.key, server.metadata.uid)  # somebody deleted or spoilt it
         catalog = await self._catalog(look, stored)
         lost = not look.online and server.spec.discovery.on_disconnect == "Remove"
         if catalog is None or lost:
@@ -344,6 +346,7 @@ class Reconciler:
         refreshed = (look.round and look.round.refreshed) or (stored and stored.refreshed)
         if found is not None and endpoint is not None:
             reached = Reached(endpoint, look.credential.ref, look.prefix)
+            self.catalogs.release(look.server.key)
             offer = await self._definitions.offer(look.server, found.unpacked(), reached, stored)
             self._note(look.server.key, offer.remarks)
             for announcement in offer.news:
@@ -351,6 +354,7 @@ class Reconciler:
             return msgspec.structs.replace(offer.catalog, online=look.online, refreshed=refreshed)
         if stored is None:
             return None
+        self.catalogs.retain(stored)
         return msgspec.structs.replace(stored, online=stored.online and look.online, refreshed=refreshed)
 
     def _calibrate(self, look: ReconcileFindings, catalog: Catalog | None) -> ConditionVerdict | None:

@@ -57,6 +57,9 @@ class Settings(EnvironmentSettings, frozen=True, kw_only=True):
     pod, else `fairlead-system`."""
     watch_namespace: NamespaceName = ""
     """The only namespace whose McpServers and ToolPolicies count. Empty: all namespaces."""
+    secret_namespaces: NamespaceNames = ()
+    """The only namespaces whose Secrets are read for servers, with rights of a Role in each. Empty: those of all
+    namespaces that are followed."""
     tiers: str = ""
     """Path of a YAML file: a list of LatencyTiers, each with `name` and `spec`, that are created where there is none at
     all. Empty: fast, standard and deep."""

@@ -24,6 +24,8 @@ OWN_VALUES = {
     "api_server_networks": "servers.apiServerNetworks",
     "any_pod_templates_in": "servers.anyPodTemplatesIn",
     "prefix_style": "servers.prefixStyle",
+    "prefix_retention_seconds": "servers.prefixRetentionSeconds",
+    "secret_namespaces": "rbac.secretNamespaces",
     "pod_templates": "servers.podTemplates",
     "default_action": "servers.defaultAction",
     "user_ids": "userIds",

@@ -19,7 +19,7 @@ async def test_an_image_is_deployed_discovered_listed_and_called(image: str, gat
     kubectl("apply", "-n", namespace, "-f", "-", stdin=mcp_server(name, image={"name": image}))
     until("Ready", lambda: ready(namespace, name) == "True", seconds=90)
     columns = kubectl("get", "mcps", "-n", namespace, name).splitlines()
-    assert columns[0].split() == ["NAME", "TRANSPORT", "TOOLS", "READY", "REASON", "AGE"]
+    assert columns[0].split() == ["NAME", "TRANSPORT", "TOOLS", "READY", "REASON", "CONFLICTED", "AGE"]
     assert columns[1].split()[1:4] == ["streamable-http", "4", "True"]
     documents = kubectl("get", "configmaps", "-n", RELEASE, "-l", f"fairlead.dev/server={name}", "-o", "json")
     (catalog,) = json.loads(documents)["items"]

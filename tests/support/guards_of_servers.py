@@ -74,6 +74,27 @@ TENANCY = (
         "assert 'forged' == 'true'",
     ),
     Guard(
+        "the public names of a server that was deleted",
+        "fairlead_operator.server.prefixes",
+        (("            waiting |= self.reserve(claim.prefix, key)\n", "            pass\n"),),
+        "tests/component/together/test_prefix_owners.py::test_a_deleted_servers_prefix_stays_with_its_owner",
+        "AssertionError: told: not within",
+    ),
+    Guard(
+        "the public names of a server that is younger, by a changed prefix",
+        "fairlead_operator.server.prefixes",
+        (("if self._settled and holder not in (None, key):", "if False:"),),
+        "tests/unit/operator/test_prefix_owners.py::test_a_server_that_is_older_takes_no_prefix_by_changing_its_own",
+        "assert ServerKey(namespace='team-b'",
+    ),
+    Guard(
+        "the public names of all namespaces, reserved by one that creates and deletes servers",
+        "fairlead_operator.server.prefixes",
+        (("while counts and (max(counts.values()) > EACH or counts.total() > MOST):", "while False:"),),
+        "tests/unit/operator/test_prefix_owners.py::test_a_namespace_has_so_many_reservations_and_the_one_that_ends_first_makes_room",
+        "AssertionError",
+    ),
+    Guard(
         "a credential in what a server shows of its own request",
         "fairlead_mcp.masking",
         (("            if value in text:\n", "            if False:\n"),),

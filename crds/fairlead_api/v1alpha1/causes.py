@@ -47,6 +47,7 @@ class Cause(StrEnum):
     SECRET_VALUE_INVALID = "SecretValueInvalid"  # noqa: S105 - a word about secrets
     HOST_NOT_ALLOWED = "HostNotAllowed"
     REFS_UNREADABLE = "RefsUnreadable"
+    SECRETS_NOT_READABLE = "SecretsNotReadable"
 
     # Programmed
     PROGRAMMED = "Programmed"
@@ -187,6 +188,7 @@ CAUSES: Final[Mapping[Reason, tuple[Cause, ...]]] = MappingProxyType(
         ),
         Reason.NOT_ALLOWED: (
             Cause.POD_TEMPLATE_NOT_ALLOWED, Cause.ADDRESS_NOT_ALLOWED, Cause.APPLY_REFUSED, Cause.RUN_AS_ROOT_REFUSED,
+            Cause.SECRETS_NOT_READABLE,
         ),
         Reason.CONFLICTED: (
             Cause.PREFIX_TAKEN, Cause.PREFIX_RESERVED, Cause.DEFAULT_TAKEN, Cause.CONFLICTED, Cause.WRITES_UNDONE,

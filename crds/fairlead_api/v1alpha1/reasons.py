@@ -115,6 +115,11 @@ _RESOLVED_REFS: Final = {
         "sent to it. An entry without a scheme stands for https.",
         "Add what the message names to the annotation, if the credential is meant for it; better, use https.",
     ),
+    Cause.SECRETS_NOT_READABLE: CauseExplanation(
+        "False",
+        "The operator may read Secrets in some namespaces only, and that of the server is not one of them.",
+        "Have the namespace added to rbac.secretNamespaces of the chart, or declare the server in one that is there.",
+    ),
     Cause.REFS_UNREADABLE: CauseExplanation(
         "Unknown",
         "The Secrets could not be read now; the values known last stay in use.",

@@ -7,6 +7,7 @@ from urllib.parse import quote
 
 from fairlead_api.documents.servers import READY
 from fairlead_api.v1alpha1.causes import Cause
+from fairlead_api.v1alpha1.conditions import Reason
 from fairlead_cli.connecting import Destination
 from fairlead_cli.output import Output, print_json, print_table, printable
 from fairlead_cli.rest import Plane
@@ -14,6 +15,7 @@ from fairlead_cli.wording import ready_to_paste
 
 COLUMNS = ("SERVER", "STATE", "TOOLS", "P95", "RESTARTS", "RSS", "REASON")
 NOT_KNOWN = "-"
+CONFLICTED = str(Reason.CONFLICTED)
 AS_USUAL = frozenset({Cause.DEPLOYING, Cause.NOT_DISCOVERED})
 """Causes of a server that starts, which need no sentence."""
 
@@ -45,12 +47,14 @@ def row(server: dict[str, Any]) -> tuple[str, ...]:
         _duration(server.get("p95Ms")),
         _cell(server.get("restarts")),
         _megabytes(server.get("rssBytes")),
-        str(server.get("cause") or server.get("reason", "")),
+        str(server.get("cause") or server.get("reason") or (CONFLICTED if server.get("conflict") else "")),
     )
 
 
 def details(servers: list[dict[str, Any]]) -> list[str]:
-    """Lines below the table: the message of each server that has one, and its last words where they say more."""
+    """Lines below the table: the message of each server that has one, its last words where they say more, and whose its
+    prefix is where another server has it.
+    """
     lines = []
     for server in servers:
         message, words = str(server.get("message", "")), str(server.get("lastWords", ""))
@@ -62,6 +66,8 @@ def details(servers: list[dict[str, Any]]) -> list[str]:
         if words and words not in message and server["state"] != READY:
             lines += [] if message else ["", f"{server['server']}:"]
             lines.append(f"  last words: {words}")
+        if conflict := str(server.get("conflict", "")):
+            lines += ["", f"{server['server']}: {conflict}"]
     return [ready_to_paste(printable(line)) for line in lines]
 
 

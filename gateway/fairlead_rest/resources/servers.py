@@ -37,6 +37,10 @@ from fairlead_rest.worker import breathing
 
 _UNTOLD: Final = "it brought nothing; an administrator of the gateway sees why"
 """In place of a failure, which may quote the server's standard error."""
+_PREFIX_HELD: Final = (
+    "another server holds its prefix, so its tools are at its own endpoint only; an administrator sees which"
+)
+"""In place of a conflict, which names a server that the asker may not know of."""
 _OVERTAKEN: Final = frozenset({*ON_THE_WAY, OFFLINE})
 """States of an entry that a catalog which is online disproves: the two are separate documents, and arrive apart."""
 
@@ -75,6 +79,8 @@ class ServerDocument(msgspec.Struct, frozen=True, rename="camel"):
     """Reason of its condition Ready, where it is not simply ready."""
     cause: str | UnsetType = UNSET
     """Observation in one word; the page of reasons explains each."""
+    conflict: str | UnsetType = UNSET
+    """Whose its prefix is, where that is not its own, whatever its state. Administrators read the server's name."""
     breaker: str | UnsetType = UNSET
     """`closed`: calls go through; `open`: after failures in a row they are refused for a while; `half-open`: the next
     one is a trial. Of the replica that answers.
@@ -196,6 +202,7 @@ def _document(
 ) -> ServerDocument:
     server, entry = seen.snapshot.servers.get(key), seen.snapshot.entries.get(key)
     last, process = _refreshed(server, entry), inside.running.get(key)
+    conflict = _conflict(server, entry, inside)
     if server is not None and server.catalog.online and entry is not None and entry.state in _OVERTAKEN:
         entry = None
     failure = None if last is None else last.failure or None
@@ -215,6 +222,7 @@ def _document(
         problems=(),
         reason=entry.reason if entry is not None and entry.reason else UNSET,
         cause=entry.cause if entry is not None and entry.cause else UNSET,
+        conflict=conflict,
         message=entry.message if entry is not None and entry.message and inside.told else UNSET,
         restarts=UNSET if process is None else process.restarts,
         last_words=UNSET if process is None or not process.last_words else process.last_words,
@@ -224,6 +232,15 @@ def _document(
         return shown
     held = server.catalog.held if inside.told else 0
     return msgspec.structs.replace(_with_tools(shown, server, seen), held=held or UNSET)
+
+
+def _conflict(server: Server | None, entry: ServerEntry | None, inside: AdminFacts) -> str | UnsetType:
+    """The entry's sentence. The catalog and the entry are separate documents, and arrive apart."""
+    if server is not None and server.catalog.prefix is not None:
+        return UNSET
+    if entry is not None and entry.conflict:
+        return entry.conflict if inside.told else _PREFIX_HELD
+    return UNSET if server is None else _PREFIX_HELD
 
 
 def _with_tools(shown: ServerDocument, server: Server, seen: SubjectCatalog) -> ServerDocument:

@@ -199,10 +199,39 @@ class CredentialStore:
                 lost()
 
 
+class LabelledSecrets:
+    """Secrets that are marked as credentials, in `namespaces` alone; None among them stands for all namespaces.
+
+    `changed(key, before, after)` is called with each that came, went or is another.
+    """
+
+    def __init__(
+        self,
+        namespaces: Iterable[str | None],
+        changed: Callable[[ServerKey, LabelledSecret | None, LabelledSecret | None], None],
+    ) -> None:
+        self.stores: Mapping[str | None, ObjectStore[LabelledSecret]] = {
+            namespace: ObjectStore(LabelledSecret.from_object, changed) for namespace in namespaces
+        }
+        """By the namespace that each is an informer's store of."""
+
+    def get(self, key: ServerKey) -> LabelledSecret | None:
+        """The Secret, if it may be read, exists and is marked."""
+        store = self._store(key.namespace)
+        return None if store is None else store.get(key)
+
+    def readable(self, namespace: str) -> bool:
+        """Whether Secrets of a namespace are read at all."""
+        return self._store(namespace) is not None
+
+    def _store(self, namespace: str) -> ObjectStore[LabelledSecret] | None:
+        return self.stores.get(namespace, self.stores.get(None))
+
+
 class Resolver:
     """Decides about the references of one server; asks the API server only about Secrets that the store lacks."""
 
-    def __init__(self, kube: Kube, secrets: ObjectStore[LabelledSecret], name: str = NAME) -> None:
+    def __init__(self, kube: Kube, secrets: LabelledSecrets, name: str = NAME) -> None:
         self._kube = kube
         self._secrets = secrets
         self._name = name
@@ -269,6 +298,9 @@ class Resolver:
         return None
 
     async def _missing(self, namespace: str, name: str) -> ConditionVerdict:
+        if not self._secrets.readable(namespace):
+            message = f"Secret {name} is not read: this operator may not read Secrets of namespace {namespace}"
+            return ConditionVerdict(False, Cause.SECRETS_NOT_READABLE, message)
         if not _SECRET_NAME.fullmatch(name):  # of a pod template, where no schema checks it
             return _not_found(namespace, repr(name[:253]))
         try:

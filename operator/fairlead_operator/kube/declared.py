@@ -140,7 +140,7 @@ def closing(item: Json) -> ToolPolicy:
 
 class KubeDeclarations:
     """The three kinds together: implements `ports.Declarations`. `default_tiers` are in force where `reads_tiers` is
-    False.
+    False. `tiers_gone` is called when the last LatencyTier was deleted.
     """
 
     def __init__(
@@ -151,8 +151,10 @@ class KubeDeclarations:
         rules_changed: Callable[[], None],
         default_tiers: Collection[LatencyTier] = DEFAULT_TIERS,
         drift: DriftRepairs | None = None,
+        tiers_gone: Callable[[], None] = lambda: None,
     ) -> None:
         self._kube = kube
+        self._tiers_gone = tiers_gone
         self._drift = drift or DriftRepairs()
         self._server_changed = server_changed
         self._rules_changed = rules_changed
@@ -162,8 +164,13 @@ class KubeDeclarations:
         self._labels: dict[ServerKey, Mapping[str, str]] = {}
         self._of_tiers = asyncio.Lock()
         self.servers = DeclaredServers(self._changed)
-        self._tiers: Declared[LatencyTier] = Declared(LATENCY_TIERS, LatencyTier, self._rule_changed)
+        self._tiers: Declared[LatencyTier] = Declared(LATENCY_TIERS, LatencyTier, self._tier_changed)
         self._policies: Declared[ToolPolicy] = Declared(TOOL_POLICIES, ToolPolicy, self._rule_changed)
+
+    @property
+    def has_tiers(self) -> bool:
+        """Whether there is a LatencyTier, sound or not."""
+        return len(self._tiers) > 0
 
     def stores(self) -> Mapping[Kind, Store[Json]]:
         """Stores of the kinds that may be read."""
@@ -234,6 +241,11 @@ class KubeDeclarations:
 
     def _rule_changed(self, key: ServerKey, before: object, after: object) -> None:
         self._rules_changed()
+
+    def _tier_changed(self, key: ServerKey, before: object, after: object) -> None:
+        self._rules_changed()
+        if not self.has_tiers:
+            self._tiers_gone()
 
     def _relabelled(self, key: ServerKey) -> bool:
         """Whether a server came, went or has other labels: of its changes, and most are of its status, rules know no

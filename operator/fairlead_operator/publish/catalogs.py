@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+import zlib
 from collections.abc import Callable, Collection, Mapping
 from datetime import UTC, datetime
 from typing import NamedTuple
@@ -37,6 +38,14 @@ class _Stamped(NamedTuple):
     updated_at: str
 
 
+class _Retained(NamedTuple):
+    """Copy of a stored catalog, compressed, of a server that has not answered this operator yet."""
+
+    hash: str
+    updated_at: str
+    data: bytes
+
+
 class Catalogs:
     """The catalogs of one installation. `now` gives the time that a changed catalog is stamped with; `counted` is
     called with the tools that a publication changed.
@@ -52,6 +61,7 @@ class Catalogs:
         self._now = now
         self._counted = counted
         self._last: dict[ServerKey, _Stamped] = {}
+        self._retained: dict[ServerKey, _Retained] = {}
 
     async def stored(self, key: ServerKey, uid: str) -> Catalog | None:
         """Published catalog of this very server; None for none, an unreadable one, or one of a namesake."""
@@ -66,6 +76,23 @@ class Catalogs:
         if not isinstance(catalog, Catalog) or catalog.uid != uid or catalog.key != key:
             return None
         return catalog
+
+    def retain(self, catalog: Catalog) -> None:
+        """Keep a copy of a stored catalog whose server cannot be asked, so that it can be put back."""
+        copy = self._retained.get(catalog.key)
+        if copy is None or (copy.hash, copy.updated_at) != (catalog.hash, catalog.updated_at):
+            data = zlib.compress(encode(catalog), level=1)
+            self._retained[catalog.key] = _Retained(catalog.hash, catalog.updated_at, data)
+
+    def retained(self, key: ServerKey, uid: str) -> Catalog | None:
+        """The copy of this very server's catalog, None for none."""
+        copy = self._retained.get(key)
+        catalog = None if copy is None else decode(zlib.decompress(copy.data))
+        return catalog if isinstance(catalog, Catalog) and catalog.uid == uid else None
+
+    def release(self, key: ServerKey) -> None:
+        """Drop the copy: the server has answered, and says itself what it offers."""
+        self._retained.pop(key, None)
 
     async def names(self) -> Collection[str]:
         """Names of the documents that are stored."""
@@ -120,6 +147,7 @@ class Catalogs:
     async def withdraw(self, key: ServerKey) -> bool:
         """Take a server's catalog away; whether there was one."""
         self._last.pop(key, None)
+        self.release(key)
         name = catalog_name(key)
         if name not in await self._documents.listing():
             return False

@@ -54,8 +54,10 @@ def entry_for(
     server has its prefix, which is told beside whatever else is wrong.
     """
     state, ready = state_of(status), status.condition(ConditionType.READY)
-    if state == READY and (ready is None or ready.reason == Reason.AS_EXPECTED) and conflicted is None:
-        return None
+    if state == READY and (ready is None or ready.reason == Reason.AS_EXPECTED):
+        if conflicted is None:
+            return None
+        ready = None
     cause, message = (None, "") if ready is None else cause_of(ready)
     return ServerEntry(
         namespace=key.namespace,

@@ -5,6 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 from typing import get_args
 
+import msgspec
 from playwright.async_api import Browser
 
 from consoleworld import (
@@ -179,6 +180,39 @@ async def test_pages_of_large_installations_stay_small(tmp_path: Path) -> None:
     assert max(len(page.body) for page in pages) <= MOST_BYTES
     assert ">shop00__<wbr>item_999<" in pages[2].body.decode()
     assert "item_100<" not in pages[2].body.decode()
+
+
+CONFLICTED = Servers(
+    servers=(
+        ServerEntry(namespace="default", name="ready", state="ready", conflict="PrefixTaken: strict/ready has it"),
+        msgspec.structs.replace(BROKEN.servers[0], prefix=None, conflict="PrefixReserved: it is kept for strict/mail"),
+    )
+)
+
+
+async def test_whose_a_prefix_is_stands_beside_whatever_else_is_wrong(tmp_path: Path) -> None:
+    ready = msgspec.structs.replace(catalog("ready", "http://127.0.0.1:9/mcp", ["buy"]), prefix=None)
+    async with running(tmp_path, ready, CONFLICTED) as gateway:
+        pages = [await visited(gateway, f"{LIST}{name}") for name in ("", "/default/ready", "/default/mail")]
+        served = [(await visited(gateway, f"/v1/servers/default/{name}")).message for name in ("ready", "mail")]
+
+    texts = [page.body.decode() for page in pages]
+    assert "strict/ready" in texts[0]
+    assert "strict/mail" in texts[0]
+    assert "strict/ready" in texts[1]
+    assert "strict/mail" in texts[2]
+    assert "MAIL_TOKEN" in texts[2]
+    assert [one["conflict"].split(":")[0] for one in served] == ["PrefixTaken", "PrefixReserved"]
+
+
+async def test_which_server_has_a_prefix_is_for_administrators(tmp_path: Path) -> None:
+    trust = Trust((Names("npc"),))
+    async with running(tmp_path, CONFLICTED, trust=trust, admin_groups=("admins",)) as gateway:
+        cookie = await signed_in(gateway, "npc")
+        page = await visited(gateway, f"{LIST}/default/mail", cookie=cookie)
+
+    assert "strict/mail" not in page.body.decode()
+    assert "another server holds its prefix" in page.body.decode()
 
 
 async def test_what_a_server_wrote_is_for_administrators(tmp_path: Path) -> None:

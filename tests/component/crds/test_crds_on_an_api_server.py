@@ -148,11 +148,11 @@ def test_kubectl_shows_transport_tools_ready_reason_and_age(control_plane: Contr
     assert status == 200, answer
 
     header, row = control_plane.kubectl("-n", namespace, "get", "mcps").stdout.splitlines()
-    assert header.split() == ["NAME", "TRANSPORT", "TOOLS", "READY", "REASON", "AGE"]
+    assert header.split() == ["NAME", "TRANSPORT", "TOOLS", "READY", "REASON", "CONFLICTED", "AGE"]
     assert row.split()[:-1] == ["docs", "streamable-http", "7", "False", "Unauthorized"]
 
     header, row = control_plane.kubectl("-n", namespace, "get", "mcps", "-o", "wide").stdout.splitlines()
-    assert header.split()[5:-1] == ["P50", "P95", "SLOWEST", "ENDPOINT", "MESSAGE"]
+    assert header.split()[6:-1] == ["P50", "P95", "SLOWEST", "ENDPOINT", "MESSAGE", "CONFLICT"]
     assert row.split()[5:-1] == ["12", "40", "search", "https://tools.example.com/mcp", "401"]
 
 

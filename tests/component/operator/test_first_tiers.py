@@ -193,3 +193,15 @@ async def test_without_the_right_to_patch_tiers_the_operator_works_and_says_what
         await alone.until("rules", with_default(alone, "fast"))
     assert "latency tier fast is the default because an older operator made it so" in caplog.text
     assert "set spec.default of the tier to false" in caplog.text
+
+
+async def test_all_tiers_that_are_deleted_are_created_again_by_the_leader_that_is(alone: World) -> None:
+    async with running(alone):
+        await alone.until("all three", lambda: in_force(alone) == {"fast", "standard", "deep"})
+        await alone.until("no mark", lambda: not marked(alone))
+        assert alone.request("DELETE", f"{TIERS}/deep")[0] == 200
+        await alone.until("rules of two tiers", lambda: in_force(alone) == {"fast", "standard"})
+        assert alone.request("DELETE", TIERS)[0] == 200
+        await alone.until("all three again", lambda: tiers_of(alone) == {"fast", "standard", "deep"})
+        await alone.until("in force", lambda: in_force(alone) == {"fast", "standard", "deep"})
+        assert defaults(alone) == set()

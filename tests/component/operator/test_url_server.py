@@ -8,6 +8,8 @@ from collections.abc import Callable
 import msgspec
 import pytest
 
+from fairlead_api.documents.codec import catalog_name
+from fairlead_api.meta import ServerKey
 from operatorworld import World, running
 from ports import free_port
 from toolservers import (
@@ -153,7 +155,7 @@ async def test_a_deleted_server_loses_its_catalog(world: World) -> None:
 
 
 async def test_of_two_servers_with_one_prefix_the_younger_is_told_and_keeps_its_own_endpoint(world: World) -> None:
-    async with sdk_server() as url, running(world):
+    async with sdk_server() as url, running(world, prefix_retention_seconds=0.0):
         world.create("older", {"url": url, "prefix": "same"})
         await world.until("Ready", lambda: world.is_("older", "Ready", "True"))
         world.create("younger", {"url": url, "prefix": "same"})
@@ -181,7 +183,7 @@ async def test_kubectl_shows_transport_tools_ready_reason_and_age(world: World) 
         world.plane.kubectl("-n", world.namespace, "wait", "mcps/demo", "--for=condition=Ready", "--timeout=9s")
         world.plane.kubectl("wait", "lt/fast", "--for=condition=Ready", "--timeout=9s")
         lines = world.plane.kubectl("-n", world.namespace, "get", "mcps").stdout.splitlines()
-    assert lines[0].split() == ["NAME", "TRANSPORT", "TOOLS", "READY", "REASON", "AGE"]
+    assert lines[0].split() == ["NAME", "TRANSPORT", "TOOLS", "READY", "REASON", "CONFLICTED", "AGE"]
     demo, gone = lines[1].split(), lines[2].split()
     assert demo[:4] == ["demo", "streamable-http", str(len(SDK_TOOLS)), "True"]
     assert gone[:1] + gone[-3:-1] == ["gone", "False", "Unreachable"]
@@ -199,3 +201,21 @@ async def test_people_see_events_for_what_happens_to_a_server(world: World) -> N
             return seen >= wanted | {("gone", "Warning", "Unreachable")}
 
         await world.until("events", told)
+
+
+async def test_a_catalog_deleted_by_hand_is_put_back_as_offline_while_its_server_cannot_be_listed(
+    world: World,
+) -> None:
+    """By an operator that never reached the server: what it offers is known from the catalog alone."""
+    name = catalog_name(ServerKey(world.namespace, "demo"))
+    async with sdk_server() as url, running(world):
+        world.create("demo", {"url": url})
+        await world.until("Ready", lambda: world.is_("demo", "Ready", "True"))
+    async with running(world):
+        await world.until("offline", lambda: (found := world.catalog("demo")) is not None and not found.online)
+        await world.until("not Ready", lambda: world.is_("demo", "Ready", "False"))
+        before = world.catalog("demo")
+        assert world.request("DELETE", world.config_map_path(name))[0] == 200
+        after = await world.until("put back", lambda: world.catalog("demo"))
+    assert after == before
+    assert not after.online

@@ -39,6 +39,6 @@ def test_operator_and_gateway_beside_a_cluster_serve_what_is_declared(
         ready = "jsonpath={.status.conditions[?(@.type=='Ready')].status}"
         until("Ready", lambda: plane.kubectl("get", "mcps", "chandler", "-o", ready).stdout == "True", seconds=60)
         printed = reader.follow("kubectl get mcps\n" + ask)
-    assert printed.splitlines()[0].split() == ["NAME", "TRANSPORT", "TOOLS", "READY", "REASON", "AGE"]
+    assert printed.splitlines()[0].split() == ["NAME", "TRANSPORT", "TOOLS", "READY", "REASON", "CONFLICTED", "AGE"]
     assert "chandler__get_stock" in printed
     assert '"item": "rope"' in printed

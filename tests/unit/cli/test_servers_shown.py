@@ -36,6 +36,14 @@ def test_the_reason_is_told_below_the_table_and_last_words_only_where_they_say_m
     assert details([other]) == ["", "default/mail: it does not answer", "  last words: no key"]
 
 
+def test_whose_a_prefix_is_is_told_of_a_server_that_is_ready_and_of_one_that_failed() -> None:
+    conflict = "PrefixTaken: prefix time is held by strict/time, which had it first"
+    assert row({**READY, "prefix": None, "conflict": conflict})[-1] == "Conflicted"
+    assert row({**FAILED, "prefix": None, "conflict": conflict})[-1] == "StartFailed"
+    for server in (READY, FAILED):
+        assert details([{**server, "conflict": conflict}])[-1] == f"{server['server']}: {conflict}"
+
+
 def test_a_server_that_starts_as_usual_needs_no_reason_and_one_that_is_silent_does() -> None:
     assert details([STARTS]) == ["", "default/slow:", "  last words: downloading"]
     assert details([SILENT])[:2] == ["", "default/slow: it has said nothing for 10 s"]

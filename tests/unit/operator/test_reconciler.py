@@ -521,6 +521,7 @@ async def test_a_conflict_is_in_the_servers_document_beside_whatever_else_is_wro
         document = decode(data)
         assert isinstance(document, Servers)
         entries = {entry.name: entry for entry in document.servers}
-        assert (entries["heir"].state, entries["broken"].cause) == ("ready", "ConnectionRefused")
+        assert (entries["heir"].state, entries["heir"].cause) == ("ready", "")
+        assert (entries["broken"].state, entries["broken"].cause) == ("failed", "ConnectionRefused")
         for name in ("heir", "broken"):
             assert entries[name].conflict.startswith("PrefixTaken: prefix same is held by team/owner")

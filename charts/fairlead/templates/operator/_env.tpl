@@ -43,13 +43,17 @@
   value: {{ include "fairlead.assignedIds" . | empty | ternary "Fixed" "Assigned" }}
 - name: FAIRLEAD_PREFIX_STYLE
   value: {{ .Values.servers.prefixStyle }}
+{{- with .Values.rbac.secretNamespaces }}
+- name: FAIRLEAD_SECRET_NAMESPACES
+  value: {{ join "," . | quote }}
+{{- end }}
 - name: FAIRLEAD_POD_TEMPLATES
   value: {{ .Values.servers.podTemplates }}
 - name: FAIRLEAD_ANY_POD_TEMPLATES_IN
   value: {{ join "," .Values.servers.anyPodTemplatesIn | quote }}
 - name: FAIRLEAD_DEFAULT_ACTION
   value: {{ .Values.servers.defaultAction }}
-{{- include "fairlead.settings" (pick .Values.servers "allowedUrls" "deniedNetworks" "apiServerNetworks" "confined" "gatewayApprovals") | nindent 0 }}
+{{- include "fairlead.settings" (pick .Values.servers "prefixRetentionSeconds" "allowedUrls" "deniedNetworks" "apiServerNetworks" "confined" "gatewayApprovals") | nindent 0 }}
 {{- if .Values.networkPolicy.probe.enabled }}
 - name: FAIRLEAD_NETWORK_POLICY_PROBE
   value: Daily

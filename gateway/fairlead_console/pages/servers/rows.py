@@ -27,6 +27,8 @@ class ConsoleServer(msgspec.Struct, frozen=True):
     state: str
     advice: ServerAdvice | None
     """None where it is simply ready."""
+    conflict: str
+    """Whose its prefix is, where another server has it; empty otherwise."""
     transport: str | None
     version: str | None
     era: str | None
@@ -70,6 +72,7 @@ def server_row(server: ServerDocument, figures: VisibleCalls) -> ConsoleServer:
         name=server.server,
         state=server.state,
         advice=why,
+        conflict=server.conflict or "",
         transport=server.transport or None,
         version=version,
         era=None if version is None else era_of(version).name.lower(),
