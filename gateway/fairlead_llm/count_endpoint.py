@@ -58,8 +58,8 @@ class TokenCountEndpoint:
 
     async def answer(self, request: Request, model: str | None = None) -> Response:
         """The answer to one request; `model` is that of the path, in formats that have it there."""
-        most = self._services.limits.max_body
-        return await answered(request, self._counting.wire, lambda body: self._counted(request, body, model), most)
+        wire, services = self._counting.wire, self._services
+        return await answered(request, wire, services, lambda body: self._counted(request, body, model))
 
     async def _counted(self, request: Request, body: bytes, model: str | None) -> Response:
         services, counting = self._services, self._counting

@@ -20,7 +20,6 @@ from fairlead_llm.call_ids import ProviderCallIds
 from fairlead_llm.continuation import Continuations, FinishedResponse
 from fairlead_llm.loop import LoopLimits, Prepare, ToolLoop
 from fairlead_llm.preparation import ModelRequest, RequestPreparation
-from fairlead_llm.raw_json import MAX_ITEMS, MAX_VALUES, too_many_items, too_many_values
 from fairlead_llm.round_calls import NO_RESULTS
 from fairlead_llm.streaming import StreamedAnswer
 from fairlead_llm.tier_choice import AUTO, TierChanges, chosen_tier
@@ -28,6 +27,7 @@ from fairlead_llm.turn_keeping import TurnKeeper
 from fairlead_llm.turns import TurnStore
 from fairlead_llm.usage import added
 from fairlead_llm.wire import BadAnswer, BadRequest, FinishedCall, LoopResult, WireAnswer, WireFormat, WireRequest
+from fairlead_mcp.read_bounds import is_long
 from fairlead_models.breakers import ModelBreakers
 from fairlead_models.credentials import PROVIDER_KEY
 from fairlead_models.errors import LlmError, of_problem, over_budget
@@ -79,8 +79,8 @@ class LlmEndpoint:
         held: Response | None = None
         try:
             held = await answered(
-                request, self._format, lambda body: self._held(request, record, body, model, stream),
-                self._services.limits.max_body, record.end,
+                request, self._format, self._services, lambda body: self._held(request, record, body, model, stream),
+                record.end,
             )  # fmt: skip
         finally:
             if not isinstance(held, StreamedAnswer):
@@ -118,7 +118,8 @@ class LlmEndpoint:
     ) -> tuple[ModelRequest, ToolLoop]:
         services = self._services
         try:
-            read = self._format.read(body, model, stream)
+            reads = functools.partial(self._format.read, body, model, stream)
+            read = await services.context.reading(reads, long=is_long(body))
             asked, targets = model_request(services.providers, request, self._format, read, body, model, stream)
             if self._kept is not None:
                 found = await self._kept.resolve(asked.identity, asked.caller_key, read, body, targets)
@@ -163,7 +164,7 @@ class LlmEndpoint:
             if not said.usage:
                 loop.record.add_answer_tokens(sum(map(len, said.in_request)) // 4)
             loop.round_finished(usage)
-            again, calls, results = loop.repeats(said.malformed_call), loop.split(said.message), NO_RESULTS
+            again, calls, results = loop.repeats(said.malformed_call), await loop.split(said.message), NO_RESULTS
             if calls.unwrapped:
                 said.unwrap(calls.unwrapped)
             if not again:
@@ -193,11 +194,11 @@ class LlmEndpoint:
         """A whole answer. Raises LlmError."""
         try:
             body = await answer.whole()
-            if too_many_values(body):
-                raise BadAnswer(f"the provider's answer holds more than {MAX_VALUES} values")
-            if loop.theirs is not None:
-                body = ProviderCallIds(kept=loop.prepared.keeps_turns).replaced(body)
-            return loop.prepared.wire.answer(body, loop.prepared.request)
+            refused = await self._services.context.excess(body)
+            if refused is not None:
+                raise BadAnswer(f"the provider's answer holds {refused}")
+            loop.long |= is_long(body)
+            return await self._services.context.reading(lambda: _answer_of(body, loop), long=loop.long)
         except (ProviderUnavailable, BadAnswer) as error:
             loop.round_broken(error)
             raise LlmError(502, str(error), "bad_answer", headers=loop.no_retry) from error
@@ -215,6 +216,13 @@ class LlmEndpoint:
         loop.record.end(str(answer.status))
         status, body = loop.prepared.wire.refusal(answer.status if answer.status >= 400 else 502, body)
         return Response(body, status, {**answer.headers, **loop.headers, **loop.no_retry}, JSON)
+
+
+def _answer_of(body: bytes, loop: ToolLoop) -> WireAnswer:
+    """A provider's answer that was read. Raises BadAnswer."""
+    if loop.theirs is not None:
+        body = ProviderCallIds(kept=loop.prepared.keeps_turns).replaced(body)
+    return loop.prepared.wire.answer(body, loop.prepared.request)
 
 
 def caller_key(request: Request) -> str:
@@ -235,20 +243,20 @@ def _unheard(code: str) -> None:
 async def answered(
     request: Request,
     wire: WireFormat,
+    services: ModelServices,
     work: Callable[[bytes], Awaitable[Response]],
-    max_body: int,
     broken: Callable[[str], None] = _unheard,
 ) -> Response:
-    """Response of the `work` on a request's body of at most `max_body` bytes, until the client is gone; errors in the
-    client's format, and their codes for `broken`.
+    """Response of the `work` on a request's body, until the client is gone; errors in the client's format, and their
+    codes for `broken`.
     """
     try:
-        body = b"".join(await read_pieces(request, max_body))
-        if too_many_values(body):
-            raise LlmError(400, f"the body holds more than {MAX_VALUES} values, send fewer", "invalid_request")
-        if too_many_items(body):
-            raise LlmError(400, f"the body holds more than {MAX_ITEMS:,} messages, parts and calls", "invalid_request")
-        held = await while_connected(request, work(wire.received(body)))
+        body = b"".join(await read_pieces(request, services.limits.max_body))
+        refused = await services.context.excess(body)
+        if refused is not None:
+            raise LlmError(400, f"the body holds {refused}: send fewer", "invalid_request")
+        received = await services.context.reading(lambda: wire.received(body), long=is_long(body))
+        held = await while_connected(request, work(received))
     except LlmError as error:
         broken(error.code)
         return failed(wire, error)

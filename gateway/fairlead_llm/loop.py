@@ -89,6 +89,8 @@ class ToolLoop:
         self._limits = limits
         self._breakers = breakers
         self._attempt: ModelAttempt | None = None
+        self.long = prepared.long
+        """Whether the request or an answer is long, and read and written beside the event loop."""
         self.record = record
         self._end = time.monotonic() + limits.timeout_s
         self._more: list[bytes] = []
@@ -264,16 +266,20 @@ class ToolLoop:
             self.target.model, self._more, injected,
             usage=provider.stream_usage and counts, first=not self._more, last=self.tools_disabled,
         )  # fmt: skip
-        body = with_provider_ids(prepared.request.body(asked))
-        if self._without_thoughts:
-            unsealed = without_thoughts(prepared.wire, body, len(self._more))
-            if unsealed is not None:
-                prepared.losses.add(LOST_THOUGHTS)
-            body = unsealed or body
+        body = await self._context.reading(lambda: self._written(asked), long=self.long)
         traced = self.record.round_sent(self.target, body, self.offer.tokens if self.offer is not None else {})
         path = prepared.wire.path(self.target.model, stream=prepared.request.stream)
         headers = {**prepared.headers, **traced}
         return await self._client.send(provider, path, body, headers, prepared.wire.answer_headers)
+
+    def _written(self, asked: ModelRound) -> bytes:
+        """The body of the next round's request."""
+        prepared = self.prepared
+        body = with_provider_ids(prepared.request.body(asked))
+        unsealed = without_thoughts(prepared.wire, body, len(self._more)) if self._without_thoughts else None
+        if unsealed is not None:
+            prepared.losses.add(LOST_THOUGHTS)
+        return unsealed or body
 
     @property
     def last_words_s(self) -> float:
@@ -298,8 +304,11 @@ class ToolLoop:
         """The error for a request whose time is over."""
         return LlmError(504, "the time for this request is over", "timeout", headers=self.no_retry)
 
-    def split(self, message: Mapping[str, Any]) -> RoundCalls:
+    async def split(self, message: Mapping[str, Any]) -> RoundCalls:
         """Calls of a message, by who runs them. Raises LlmError where they are more than `MAX_CALLS`."""
+        return await self._context.reading(lambda: self._split(message), long=self.long)
+
+    def _split(self, message: Mapping[str, Any]) -> RoundCalls:
         calls = message_format(self.prepared.wire.name).parse_calls(message)
         names = self.theirs
         if names is not None and len(calls) > MAX_CALLS:

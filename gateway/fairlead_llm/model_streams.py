@@ -10,7 +10,7 @@ from typing import Any, Final
 import msgspec
 
 from fairlead_llm.chat.format import CHAT
-from fairlead_llm.streaming import MAX_EVENT
+from fairlead_llm.streaming import MAX_EVENT, readable
 from fairlead_llm.wire import BadRequest, BadStream, ModelRound, WireStream
 from fairlead_llm.wire_formats import spoken
 from fairlead_mcp.errors import TooLarge
@@ -100,7 +100,7 @@ class ModelStreams:
         parser = EventParser(MAX_EVENT)
         try:
             async for piece in answer.pieces():
-                out = b"".join(stream.feed(event.data) for event in parser.feed(piece))
+                out = b"".join(stream.feed(readable(event.data)) for event in parser.feed(piece))
                 if out:
                     yield out
                 if stream.done:

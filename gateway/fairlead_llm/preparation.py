@@ -4,6 +4,7 @@ the turns that were kept of it, and with the tools that are offered.
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Callable, Mapping, Sequence
 
 import msgspec
@@ -18,6 +19,7 @@ from fairlead_llm.between.pair import losses_of
 from fairlead_llm.turns import TurnKeeping, TurnStore
 from fairlead_llm.wire import BadRequest, WireFormat, WireRequest
 from fairlead_llm.wire_formats import spoken
+from fairlead_mcp.read_bounds import is_long
 from fairlead_models.offer_memory import OfferMemory
 from fairlead_models.offers import OfferBounds, Offers, OfferWishes, ToolOffer
 from fairlead_models.providers import ModelTarget, Providers
@@ -63,6 +65,8 @@ class PreparedRequest(msgspec.Struct, frozen=True):
     """Rule that chose the tier; empty where it was named."""
     keeping: TurnKeeping = TurnKeeping.SURE
     """Whether a turn can be kept until the caller comes back into it with results of its own calls."""
+    long: bool = False
+    """Whether it is written beside the event loop."""
     losses: TranslationLosses = msgspec.field(default_factory=TranslationLosses)
     """Codes of all that the answer, or the provider, lacks; they grow until the end."""
 
@@ -129,8 +133,10 @@ class RequestPreparation:
         """In a format that the first `alike` of the targets are asked in. `asks`: the model is asked, and not the
         request counted.
         """
-        same = wire is asked.format
-        request = asked.read if same else wire.read(asked.body, asked.model, asked.stream)
+        request, long = asked.read, is_long(asked.body)
+        if wire is not asked.format:
+            reads = functools.partial(wire.read, asked.body, asked.model, asked.stream)
+            request = await self._context.reading(reads, long=long)
         losses = losses_of(request) or TranslationLosses()
         request.messages = await self._turns.restored(asked.identity, wire, request.client_messages, losses, asks=asks)
         headers = {name: value for name, value in asked.headers.items() if name in wire.request_headers}
@@ -142,7 +148,16 @@ class RequestPreparation:
         if asks and offer is not None and offer.definitions and (request.tool_names or offer.client_run):
             keeping = await self._turns.keeping(asked.identity, asked.format, asked.read.client_messages)
         return PreparedRequest(
-            wire, request, targets[place:], offer, headers, asked.wishes.show_calls, asked.tier_rule, keeping, losses
+            wire,
+            request,
+            targets[place:],
+            offer,
+            headers,
+            asked.wishes.show_calls,
+            asked.tier_rule,
+            keeping,
+            long,
+            losses,
         )
 
     def _alike(self, front: WireFormat, wire: WireFormat, targets: Sequence[ModelTarget]) -> int:

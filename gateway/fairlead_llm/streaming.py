@@ -22,6 +22,7 @@ from fairlead_llm.turn_keeping import TurnKeeper
 from fairlead_llm.turns import TurnStore
 from fairlead_llm.wire import BadStream, FinishedCall
 from fairlead_mcp.errors import TooLarge
+from fairlead_mcp.read_bounds import LONG_BYTES, excess, is_long
 from fairlead_mcp.sse import EventParser
 from fairlead_models.errors import LlmError, of_problem
 from fairlead_models.request_record import CLIENT_CLOSED
@@ -33,6 +34,14 @@ KEEP_ALIVE: Final = 10.0
 MAX_EVENT: Final = 8 << 20
 _HEADERS: Final = {"cache-control": "no-cache", "x-accel-buffering": "no"}
 log = logging.getLogger(__name__)
+
+
+def readable(data: bytes) -> bytes:
+    """The data of an event, which may be decoded. Raises BadStream."""
+    held = excess(data) if is_long(data) else None
+    if held is not None:
+        raise BadStream(f"an event of the provider's answer holds {held}")
+    return data
 
 
 class StreamedAnswer(Response):
@@ -130,7 +139,7 @@ class StreamedAnswer(Response):
             if held.repeats(stream.malformed_call):
                 await self._next()
                 continue
-            calls, results = held.split(stream.message), NO_RESULTS
+            calls, results = await held.split(stream.message), NO_RESULTS
             if calls.unwrapped:
                 await self._write(stream.unwrap(calls.unwrapped))
             if await self._keeper.runs_now(calls, stream.in_request):
@@ -171,8 +180,11 @@ class StreamedAnswer(Response):
         """One answer of the model, to its end."""
         parser = EventParser(MAX_EVENT)
         ids = None if self._loop.theirs is None else ProviderCallIds(kept=self._loop.prepared.keeps_turns)
+        size = 0
         async for piece in self._answer.pieces():
-            datas = [event.data for event in parser.feed(piece)]
+            size += len(piece)
+            self._loop.long |= size > LONG_BYTES
+            datas = [readable(event.data) for event in parser.feed(piece)]
             self._loop.record.add_answer_tokens(len(datas))
             out: list[bytes] = []
             try:

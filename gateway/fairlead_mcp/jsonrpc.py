@@ -14,7 +14,8 @@ from msgspec import Raw
 
 from fairlead_mcp.errors import BadJson, NotMcp
 from fairlead_mcp.mending import mend, what_is_wrong
-from fairlead_mcp.messages import LongResultMembers, Message, Response, ResultHead, ResultMembers, has_texts
+from fairlead_mcp.messages import LongResultMembers, Message, RawContent, Response, ResultHead, ResultMembers, has_texts
+from fairlead_mcp.value_count import too_many_values
 
 PARSE_ERROR: Final = -32700
 INVALID_REQUEST: Final = -32600
@@ -38,6 +39,12 @@ _ID_LAST: Final = b',"jsonrpc":"2.0","id":'
 
 _LONG: Final = 64 * 1024
 """Bytes of a result from which a copy of its texts costs more than a look at each."""
+_HUGE: Final = 1 << 20
+"""Bytes of a result from which on its values are counted before they are read."""
+MAX_RESULT_VALUES: Final = 1_000_000
+"""Values of one result, of which each takes 20 to 50 ns."""
+MAX_BLOCKS: Final = 50_000
+"""Blocks of content of one result, 0.3 µs each."""
 EXCERPT: Final = 120
 """Characters of a foreign body that an error message may quote."""
 
@@ -53,6 +60,7 @@ decode_response: Final = msgspec.json.Decoder(Response).decode
 decode_result_head: Final = msgspec.json.Decoder(ResultHead).decode
 _decode_result: Final = msgspec.json.Decoder(ResultMembers).decode
 _decode_long_result: Final = msgspec.json.Decoder(LongResultMembers).decode
+_decode_content: Final = msgspec.json.Decoder(RawContent).decode
 decode_object: Final = msgspec.json.Decoder(RawObject).decode
 decode_text: Final = msgspec.json.Decoder(str).decode
 encode: Final = msgspec.json.Encoder().encode
@@ -86,13 +94,28 @@ def _mended_response(data: bytes, error: Exception) -> Response:
 
 
 def decode_result(raw: bytes | Raw) -> ResultMembers:
-    """The members of a result, with those of a tool call checked. Raises one of UNREADABLE."""
+    """The members of a result, with those of a tool call checked. Raises one of UNREADABLE, also for a result with more
+    than MAX_RESULT_VALUES values, and msgspec.ValidationError for one with more than MAX_BLOCKS blocks of content.
+    """
     if len(raw) < _LONG:
         return _decode_result(raw)
+    if len(raw) > _HUGE:
+        _check_size(bytes(raw))
     members = _decode_long_result(raw)
     if not has_texts(members):
         return _decode_result(raw)
     return members
+
+
+def _check_size(raw: bytes) -> None:
+    """Raises msgspec.DecodeError for a huge result that takes long to read, and msgspec.ValidationError for one that is
+    read as one text.
+    """
+    if too_many_values(raw, MAX_RESULT_VALUES):
+        raise msgspec.DecodeError(f"it holds more than {MAX_RESULT_VALUES} values")
+    # unescaped, so within no text but one that is "type"
+    if raw.count(b'"type"') > MAX_BLOCKS and bytes(_decode_content(raw).content).count(b'"type"') > MAX_BLOCKS:
+        raise msgspec.ValidationError(f"it has more than {MAX_BLOCKS} blocks of content")
 
 
 def framed_result(data: bytes, ident: bytes, start: int = 0) -> bytes | None:

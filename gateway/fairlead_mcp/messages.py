@@ -51,6 +51,12 @@ class LongResultMembers(ResultMembers, frozen=True, gc=False):
     content: list[LongBlock] | UnsetType = UNSET  # type: ignore[assignment]  # nobody reads more than whether it is there
 
 
+class RawContent(msgspec.Struct, frozen=True, gc=False):
+    """The content of a result, as it came."""
+
+    content: Raw = Raw()
+
+
 MOST_LOOKED_AT: Final = 64
 """Blocks of a long result that are looked at one by one; of more of them the texts are short."""
 

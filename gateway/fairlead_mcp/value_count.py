@@ -12,6 +12,8 @@ _RUN: Final = b"0" * (MAX_DIGITS + 1)
 _DIGITS: Final = bytes(ord("0") if byte in b"0123456789" else ord(" ") for byte in range(256))
 _STRINGS_OF_A_VALUE: Final = 2
 """A member has a name, and its value may be a string."""
+_MAX_STRINGS: Final = 200_000
+"""Strings of a document that are taken out, 0.1 µs each: of one with more, commas in its strings count as values."""
 
 
 def too_dear(document: bytes, most: int) -> str | None:
@@ -22,13 +24,29 @@ def too_dear(document: bytes, most: int) -> str | None:
     counted = _marks(document)  # upper bounds, with those that are within strings
     if counted <= most and not _has_long_number(document):
         return None
-    if b"\\" in document:
-        document = document.replace(b"\\\\", b"").replace(b'\\"', b"")
-    strings = document.count(b'"') // 2
-    outside = b"".join(document.split(b'"')[::2]) if strings <= _STRINGS_OF_A_VALUE * (most + 1) else None
+    outside = _outside_strings(document, most)
     if outside is None or _marks(outside) > most:
         return f"it may hold {most} values"
     return f"a number in it may have {MAX_DIGITS} digits" if _has_long_number(outside) else None
+
+
+def too_many_values(document: bytes, most: int) -> bool:
+    """Whether a document holds more values than `most`, as `too_dear`, but whatever its numbers are. Costs 0.3 ms per
+    MiB where it has fewer commas than that.
+    """
+    if document.count(b",") <= most:
+        return False
+    outside = _outside_strings(document, most)
+    return outside is None or _marks(outside) > most
+
+
+def _outside_strings(document: bytes, most: int) -> bytes | None:
+    """The document without its strings; None where these are more than `most` values have."""
+    if b"\\" in document:
+        document = document.replace(b"\\\\", b"").replace(b'\\"', b"")
+    if document.count(b'"') // 2 > min(_STRINGS_OF_A_VALUE * (most + 1), _MAX_STRINGS):
+        return None
+    return b"".join(document.split(b'"')[::2])
 
 
 def _marks(document: bytes) -> int:

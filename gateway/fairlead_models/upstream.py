@@ -26,6 +26,10 @@ CLOSE_SECONDS: Final = 2.0
 MAX_ANSWER: Final = 32 << 20
 """Bytes of an answer that comes whole."""
 
+MAX_REFUSAL: Final = 256 << 10
+"""Bytes of a refusal."""
+
+_OK: Final = 200
 _WHOLE: Final = 1 << 20
 """Bytes of a request that is written without a pause."""
 
@@ -101,15 +105,21 @@ class ProviderAnswer:
         }
 
     async def whole(self) -> bytes:
-        """The body, which is kept; that of a refusal without the key. Raises ProviderUnavailable."""
+        """The body, which is kept; that of a refusal without the key, and empty where it is longer than MAX_REFUSAL:
+        the status says what there is to know. Raises ProviderUnavailable.
+        """
         if self._whole is not None:
             return self._whole
         found = bytearray()
         async for piece in self.pieces():
             found += piece
+            if self.status != _OK and len(found) > MAX_REFUSAL:
+                found.clear()
+                self.close()
+                break
             if len(found) > MAX_ANSWER:
                 raise ProviderUnavailable(f"the provider answered more than {MAX_ANSWER} bytes")
-        if self._key and self.status != 200:
+        if self._key and self.status != _OK:
             found = found.replace(self._key.encode(), HIDDEN)
         self._whole = bytes(found)
         return self._whole

@@ -39,6 +39,7 @@ from fairlead_gateway.policy.tier_moves import TierMoves
 from fairlead_gateway.policy.unready import on_the_way
 from fairlead_gateway.recent.ring import RecentCalls
 from fairlead_mcp.host import ChildHost
+from fairlead_mcp.read_bounds import excess, is_long
 from fairlead_rest.bodies import read_pieces
 from fairlead_rest.call_counts import CallCounts
 from fairlead_rest.catalog_changes import CatalogChanges
@@ -56,7 +57,7 @@ from fairlead_rest.throttle import Throttle
 from fairlead_rest.tool_search import ToolSearch
 from fairlead_rest.tool_vectors import embedder
 from fairlead_rest.visible_tools import MAX_KEPT_VIEWS, VisibleTools
-from fairlead_rest.worker import MissingInput, WorkerThread
+from fairlead_rest.worker import MissingInput, WorkerThread, in_turn
 from fairlead_search.compression import CompressorConfig
 from fairlead_search.embedding import EmbeddingConfig, missing_modules
 
@@ -279,8 +280,7 @@ class RestContext:
 
     async def read(self, request: Request) -> bytes:
         """The body of a request, in which no member comes twice. Raises Problem."""
-        pieces = await read_pieces(request, self.max_body)
-        body = b"".join(pieces)
+        body = b"".join(await self.pieces(request))
         if len(body) <= SMALL:
             twice = repeats(body)
         else:
@@ -288,6 +288,25 @@ class RestContext:
         if twice:
             raise Problem(INVALID_ARGUMENTS, TWICE)
         return body
+
+    async def pieces(self, request: Request) -> list[bytes]:
+        """The body of a request as it came, which may be decoded. Raises Problem."""
+        pieces = await read_pieces(request, self.max_body)
+        refused = await self.excess(b"".join(pieces))
+        if refused is not None:
+            raise Problem(INVALID_ARGUMENTS, f"the body holds {refused}: send fewer")
+        return pieces
+
+    async def excess(self, document: bytes) -> str | None:
+        """What a document holds too much of to be decoded, in words; None where it may be. Raises Problem."""
+        return await self.reading(lambda: excess(document), long=True) if is_long(document) else None
+
+    async def reading(self, work: Callable[[], Result], *, long: bool) -> Result:
+        """Read or write a document: here at once, or in the thread, in its turn, where it is `long` (`is_long`)."""
+        if not long:
+            return work()
+        with in_turn():
+            return await self.worker.do(work)
 
     async def _repeats(self, body: bytes) -> bool:
         if self.counting is not None:

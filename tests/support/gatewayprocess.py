@@ -15,6 +15,8 @@ from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import Final
 
+import gap_recorder
+
 UNGUARDED: Final = "FAIRLEAD_UNGUARDED"
 """Set while a guard is taken out by `unguarded`, which then does so in this process too."""
 
@@ -39,12 +41,19 @@ class Process:
 
 
 @asynccontextmanager
-async def started(**environment: str) -> AsyncIterator[Process]:
+async def started(*, gaps: Path | None = None, **environment: str) -> AsyncIterator[Process]:
+    """`gaps`: file that the longest gaps of its event loop go to, as `gap_recorder` has it."""
     base = {name: os.environ[name] for name in ("PATH", "HOME", UNGUARDED) if name in os.environ}
+    if gaps is not None:
+        base[gap_recorder.FILE] = str(gaps)
     program = ["-m", "fairlead_gateway"]
-    if UNGUARDED in base:
+    first = [
+        name for name, variable in (("unguarded", UNGUARDED), ("gap_recorder", gap_recorder.FILE)) if variable in base
+    ]
+    if first:
         base["PYTHONPATH"] = str(Path(__file__).parent)
-        program = ["-c", "import unguarded, runpy; runpy.run_module('fairlead_gateway', run_name='__main__')"]
+        runs = "runpy.run_module('fairlead_gateway', run_name='__main__')"
+        program = ["-c", f"import runpy, {', '.join(first)}; {runs}"]
     process = await asyncio.create_subprocess_exec(
         sys.executable, *program, stderr=asyncio.subprocess.PIPE,
         env={**base, "FAIRLEAD_PORT": "0", "FAIRLEAD_METRICS_PORT": "0", **environment},

@@ -7,6 +7,7 @@ line still fits the code. A guard is replaced as text while its module is loaded
 from __future__ import annotations
 
 from guards_of_clients import DOORS, FRAMING, IDENTITY, SMUGGLING, TOKENS
+from guards_of_crossings import CROSSINGS
 from guards_of_egress import EGRESS
 from guards_of_ids import IDS
 from guards_of_lists import LISTS
@@ -22,5 +23,5 @@ from product_guard import Guard
 
 GUARDS: tuple[Guard, ...] = (
     *TOKENS, *IDENTITY, *DOORS, *FRAMING, *SMUGGLING, *RESULTS, *IDS, *POLICIES, *EGRESS, *TENANCY, *LISTS, *BOMBS,
-    *READERS, *EXTENSIONS, *PAGES, *SIGN_IN, *OPERATORS, *SPEECH, *UPGRADES, *SHARES,
+    *READERS, *EXTENSIONS, *PAGES, *SIGN_IN, *OPERATORS, *SPEECH, *UPGRADES, *SHARES, *CROSSINGS,
 )  # fmt: skip

@@ -40,9 +40,64 @@ SHARES = (
     Guard(
         "a request to a model whose hundred thousand items hold everybody up",
         "fairlead_llm.llm_endpoint",
-        (("if too_many_items(body):", "if False:"),),
+        (
+            ("refused = await services.context.excess(body)", "refused = None"),
+            ("long=is_long(body))\n        held", "long=False)\n        held"),
+        ),
         "tests/component/llm/test_many_items.py::"
         "test_a_request_with_more_items_than_a_conversation_has_is_refused_in_the_form_of_its_api",
+        "assert",
+    ),
+    Guard(
+        "a request over REST whose million calls take a minute",
+        "fairlead_rest.context",
+        (('refused = await self.excess(b"".join(pieces))', "refused = None"),),
+        "tests/component/rest/test_many_calls.py::test_a_body_with_more_items_or_values_than_are_read_is_refused",
+        "assert 200 == 400",
+    ),
+    Guard(
+        "a `_meta` of megabytes that is read twice",
+        "fairlead_gateway.endpoint.inbound",
+        (("    if len(raw) > _LARGE:\n", "    if False:\n"),),
+        "tests/unit/gateway/test_inbound.py::test_a_large_meta_is_refused_before_it_is_read",
+        "assert False",
+    ),
+    Guard(
+        "params of a hundred thousand members, each an object of its own",
+        "fairlead_gateway.endpoint.inbound",
+        (("if len(body) > _LARGE and _has_many_members(body):", "if False:"),),
+        "tests/unit/gateway/test_inbound.py::"
+        "test_params_of_tens_of_thousands_of_members_are_refused_and_large_arguments_are_not",
+        "assert False",
+    ),
+    Guard(
+        "a result of millions of values, read twice",
+        "fairlead_mcp.jsonrpc",
+        (("    if len(raw) > _HUGE:\n", "    if False:\n"),),
+        "tests/unit/mcp/test_jsonrpc.py::test_a_result_of_more_values_than_are_read_is_refused",
+        "DID NOT RAISE",
+    ),
+    Guard(
+        "an answer of a model whose million calls hold everybody up for 22 seconds",
+        "fairlead_llm.llm_endpoint",
+        (("refused = await self._services.context.excess(body)", "refused = None"),),
+        "tests/component/llm/test_hostile_providers.py::"
+        "test_an_answer_or_an_event_of_more_values_than_are_read_is_refused",
+        "more than 200,000 values",
+    ),
+    Guard(
+        "one event of a model's answer that holds everybody up for three seconds",
+        "fairlead_llm.streaming",
+        (("held = excess(data) if is_long(data) else None", "held = None"),),
+        "tests/component/llm/test_hostile_providers.py::"
+        "test_an_answer_or_an_event_of_more_values_than_are_read_is_refused",
+        "more than 200,000 values",
+    ),
+    Guard(
+        "a refusal of a model that takes half a second to read",
+        "fairlead_models.upstream",
+        (("if self.status != _OK and len(found) > MAX_REFUSAL:", "if False:"),),
+        "tests/component/llm/test_hostile_providers.py::test_of_a_refusal_of_megabytes_its_status_is_all_that_is_read",
         "assert",
     ),
 )

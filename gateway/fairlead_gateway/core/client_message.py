@@ -59,6 +59,24 @@ NO_STREAM: Final = Rejection(405, jsonrpc.INVALID_REQUEST, "MCP is spoken by POS
 NOT_RESUMABLE: Final = Rejection(400, jsonrpc.INVALID_REQUEST, "Nothing is kept of that stream here (Last-Event-ID)")
 
 
+class RawParams(msgspec.Struct, gc=False):
+    """Members of `params` that may be large, of any request."""
+
+    meta: Raw = msgspec.field(name="_meta", default=Raw())
+    argument: Raw = Raw()
+    arguments: Raw = Raw()
+    capabilities: Raw = Raw()
+    context: Raw = Raw()
+    input_responses: Raw = msgspec.field(name="inputResponses", default=Raw())
+    notifications: Raw = Raw()
+
+
+class LargeBody(msgspec.Struct, gc=False):
+    """A large body, of which only the size of its parts is looked at."""
+
+    params: Raw = Raw()
+
+
 class RequestBody(msgspec.Struct, gc=False):
     """Type of a decoded body; the decoder raises msgspec.ValidationError for JSON that is no request."""
 

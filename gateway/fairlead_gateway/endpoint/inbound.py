@@ -16,7 +16,9 @@ from msgspec import Raw
 from fairlead_gateway.core.client_message import (
     ClientResponse,
     Headers,
+    LargeBody,
     Notification,
+    RawParams,
     Rejection,
     RequestBody,
 )
@@ -49,6 +51,12 @@ _INTEGER: Final = re.compile(rb"-?[0-9]+")
 _JSON: Final = b"application/json"
 _USUAL_ACCEPT: Final = b"application/json, text/event-stream"
 
+_LARGE: Final = 256 << 10
+"""Bytes of a body whose members are counted before they are read, and of a `_meta` that is not."""
+_MAX_MEMBERS: Final = 10_000
+"""Members of `params`, about: each becomes an object of its own."""
+_decode_large: Final = msgspec.json.Decoder(LargeBody).decode
+_decode_params: Final = msgspec.json.Decoder(RawParams).decode
 _decode_envelope: Final = msgspec.json.Decoder(RequestBody).decode
 _NAMED: Final = dict(methods.MCP_NAME_MEMBER)
 
@@ -129,6 +137,8 @@ def classify(
     try:
         if not body.isascii():
             body.decode()
+        if len(body) > _LARGE and _has_many_members(body):
+            return Rejection(400, jsonrpc.INVALID_REQUEST, f"params has more than {_MAX_MEMBERS} members")
         envelope = _decode_envelope(body)
     except msgspec.ValidationError:
         return _classify_response(headers, body)
@@ -142,6 +152,19 @@ def classify(
     if ident is not None and not (ident.isdigit() or _is_id(ident)):
         return Rejection(400, jsonrpc.INVALID_REQUEST, "id must be a string or an integer")
     return _classify_by_era(headers, envelope.method, ident, envelope.params or {})
+
+
+def _has_many_members(body: bytes) -> bool:
+    """Whether the `params` of a large body have too many members beside what is in the large ones that MCP knows.
+
+    Raises one of jsonrpc.UNREADABLE.
+    """
+    params = bytes(_decode_large(body).params)
+    if params.count(b",") <= _MAX_MEMBERS or params[:1] != b"{":
+        return False
+    parts = _decode_params(params)
+    inside = sum(bytes(part).count(b",") for part in msgspec.structs.astuple(parts))
+    return params.count(b",") - inside > _MAX_MEMBERS
 
 
 def _classify_by_era(
@@ -193,6 +216,8 @@ def read_meta(raw: bytes) -> tuple[RequestMeta, ProgressToken | None]:
 
 
 def _read_meta(raw: bytes) -> RequestMeta:
+    if len(raw) > _LARGE:
+        return RequestMeta("", misread=f"params._meta is larger than {_LARGE >> 10} KiB")
     said = jsonrpc.decode_object(raw)
     version, capabilities_said = said.get(eras.META_VERSION), said.get(eras.META_CAPABILITIES)
     lacking = ""

@@ -13,7 +13,7 @@ from fastapi import APIRouter, Request, Response
 
 from fairlead_formats.tools.between import Conversion
 from fairlead_rest import jobs
-from fairlead_rest.bodies import encoded, read_pieces
+from fairlead_rest.bodies import encoded
 from fairlead_rest.context import RestContext, format_called
 from fairlead_rest.examples import conversions as examples
 from fairlead_rest.jobs import ConvertBody, ConvertedBody, ConvertedMessages, Declined, MessagesBody
@@ -36,7 +36,7 @@ def router(context: RestContext) -> APIRouter:
         **described("Convert tool definitions", Conversion, examples.CONVERTED, ConvertBody, examples.CONVERT),
     )
     async def convert(request: Request) -> Response:
-        body = await read_pieces(request, context.max_body)
+        body = await context.pieces(request)
         return _answer(await _done(context, jobs.CONVERT, body, _convert_here))
 
     @routes.post(
@@ -44,7 +44,7 @@ def router(context: RestContext) -> APIRouter:
         **described("Convert calls and results", ConvertedMessages, examples.SAID, MessagesBody, examples.SAY),
     )
     async def convert_messages(request: Request) -> Response:
-        body = await read_pieces(request, context.max_body)
+        body = await context.pieces(request)
         return _answer(await _done(context, jobs.MESSAGES, body, jobs.convert_messages))
 
     return routes

@@ -19,7 +19,7 @@ from fairlead_formats.tokens.outcome import Cut, Numbers, SkippedModel
 from fairlead_formats.tokens.plan import plan
 from fairlead_formats.tokens.routes import ModelChoice, ModelRoute, models_for
 from fairlead_formats.tools.format import Options
-from fairlead_rest.bodies import answer, decode, encode, read_pieces
+from fairlead_rest.bodies import answer, decode, encode
 from fairlead_rest.caller_tools import provided
 from fairlead_rest.context import RestContext, format_called
 from fairlead_rest.examples import plans as examples
@@ -84,7 +84,7 @@ def router(context: RestContext) -> APIRouter:
         "/plan", **described("Plan a request's model and tools", PlanAnswer, examples.PLANNED, PlanBody, examples.PLAN)
     )
     async def plan_request(request: Request) -> Response:
-        body = await read_pieces(request, context.max_body)
+        body = await context.pieces(request)
         found = await context.measured(body)
         if found.repeats:
             raise Problem(INVALID_ARGUMENTS, TWICE)

@@ -12,9 +12,10 @@ import pytest
 from fairlead_llm.gemini.format import GEMINI_EVENTS
 from fairlead_llm.gemini.stream import GeminiStream
 from fairlead_llm.scripted import ScriptedTurn
+from fairlead_mcp.read_bounds import MAX_VALUES
 from fairlead_models.providers import Provider
-from fairlead_models.upstream import MAX_ANSWER, ProviderAnswer, ProviderClient, ProviderUnavailable
-from llmworld import llm_world
+from fairlead_models.upstream import MAX_ANSWER, MAX_REFUSAL, ProviderAnswer, ProviderClient, ProviderUnavailable
+from llmworld import chunks, llm_world
 from toolservers import serve_asgi
 
 KEY = "sk-the-providers-own-key"
@@ -89,3 +90,20 @@ async def test_a_request_of_a_million_values_is_refused_before_it_is_read(tmp_pa
     assert "values" in answer.message["error"]["message"]
     assert text.status == 200
     assert len(world.model.requests) == 1
+
+
+async def test_of_a_refusal_of_megabytes_its_status_is_all_that_is_read() -> None:
+    short, long = b'{"error":{"message":"no"}}', b'{"error":{"message":"no","x":[' + b"{}," * MAX_REFUSAL + b"1]}}"
+    assert (await asked(saying(400, short)))[1] == short
+    assert (await asked(saying(400, long)))[1] == b""
+    assert (await asked(saying(200, long)))[1] == long
+
+
+@pytest.mark.parametrize("stream", [False, True])
+async def test_an_answer_or_an_event_of_more_values_than_are_read_is_refused(tmp_path: Path, stream: bool) -> None:
+    values = [1] * (MAX_VALUES + 1)
+    chunk = json.dumps({"choices": [{"index": 0, "delta": {"content": "x"}}], "x": values})
+    turn = ScriptedTurn(events=[chunk]) if stream else ScriptedTurn(whole=json.dumps({"choices": [], "x": values}))
+    async with llm_world(tmp_path, turn) as world:
+        answer = await world.chat("Hi", stream=stream)
+    assert "more than 200,000 values" in (chunks(answer)[-1] if stream else answer.message)["error"]["message"]

@@ -332,3 +332,17 @@ def test_a_request_has_the_token_that_it_was_sent_with() -> None:
         assert isinstance(asked, McpRequest)
         assert asked.token is not None
         assert asked.token.value == number
+
+
+def test_a_large_meta_is_refused_before_it_is_read() -> None:
+    refused = modern(params={"name": "add", "_meta": identity(x="y" * (256 << 10))})
+    assert isinstance(refused, Rejection)
+    assert (refused.status, refused.message) == (400, "params._meta is larger than 256 KiB")
+
+
+def test_params_of_tens_of_thousands_of_members_are_refused_and_large_arguments_are_not() -> None:
+    many = {f"member_{number}": "a value of some length" for number in range(11_000)}
+    refused = modern(params={"name": "add", "_meta": identity(), **many})
+    assert isinstance(refused, Rejection)
+    assert refused.message == "params has more than 10000 members"
+    assert isinstance(modern(params={"name": "add", "arguments": many, "_meta": identity()}), McpRequest)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import msgspec
 import pytest
 from msgspec import UNSET, Raw
 
@@ -75,3 +76,24 @@ def test_an_excerpt_is_one_short_printable_line() -> None:
     assert "\n" not in text
     assert "\x1b" not in text
     assert len(text) == jsonrpc.EXCERPT
+
+
+@pytest.mark.parametrize(
+    ("result", "reason"),
+    [
+        (b'{"content":[%b1]}' % (b"{}," * 1_100_000), "it holds more than 1000000 values"),
+        (b'{"content":[],"structuredContent":{"x":[%b1]}}' % (b"1," * 1_100_000), "it holds more than 1000000 values"),
+        (b'{"content":[],"_meta":{"x":[%b1]}}' % (b"{}," * 1_100_000), "it holds more than 1000000 values"),
+    ],
+)
+def test_a_result_of_more_values_than_are_read_is_refused(result: bytes, reason: str) -> None:
+    with pytest.raises(msgspec.DecodeError, match=reason):
+        jsonrpc.decode_result(result)
+
+
+def test_a_long_text_and_a_table_of_many_rows_are_read() -> None:
+    table = b"a, b, c\\n" * 500_000
+    assert jsonrpc.decode_result(b'{"content":[{"type":"text","text":"%b"}]}' % table).content
+    rows = b'{"type":"text","name":"x"},' * 60_000
+    read = jsonrpc.decode_result(b'{"content":[],"structuredContent":{"rows":[%b{}]}}' % rows)
+    assert read.structured_content is not UNSET

@@ -152,10 +152,16 @@ def test_a_long_text_of_another_type_is_mended_too() -> None:
 
 
 @pytest.mark.parametrize("item", [b"0", b"{}", b"null", b'{"type":"text"}', b'"x"', b"[]"])
-def test_a_result_of_millions_of_odd_blocks_is_one_text(item: bytes) -> None:
-    raw = b'{"content":[' + b",".join([item] * ((8 << 20) // (len(item) + 1))) + b"]}"
+def test_a_result_of_many_odd_blocks_is_one_text(item: bytes) -> None:
+    raw = b'{"content":[' + b",".join([item] * 300_000) + b"]}"
     (block,) = shown(raw)["content"]
     assert block["type"] == "text"
+
+
+def test_blocks_without_number_are_one_text() -> None:
+    blocks = [{"type": "text", "text": "more than a few words each"}] * (jsonrpc.MAX_BLOCKS + 1)
+    (block,) = content(blocks)
+    assert json.loads(block["text"]) == blocks
 
 
 def test_over_a_thousand_blocks_of_which_one_is_odd_are_one_text() -> None:
@@ -169,7 +175,7 @@ HOSTILE = {
     "parameters of a data URL": lambda: b'{"content":[{"type":"image","data":"data:;%b"}]}' % (b";" * SIZE),
     "spaces in base64": lambda: b'{"content":[{"type":"image","data":"%b"}]}' % (b"A " * (SIZE // 2)),
     "members": lambda: b"{%b}" % b",".join(b'"a%d":0' % number for number in range(SIZE // 12)),
-    "blocks": lambda: b'{"content":[%b,0]}' % b",".join([b'{"type":"text","text":""}'] * (SIZE // 26)),
+    "blocks": lambda: b'{"content":[%b,0]}' % b",".join([b'{"type":"text","text":""}'] * 300_000),
     "escapes": lambda: (
         b'{"content":[%b]}' % b",".join([b'{"type":"x","text":"%b"}' % (b'\\"' * 4000)] * (SIZE // 8100))
     ),

@@ -1,4 +1,4 @@
-"""Requests to models with more messages, parts and calls than a conversation has."""
+"""Documents with more values, messages, parts and calls than are read."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from fairlead_llm.raw_json import MAX_ITEMS, too_many_items
+from fairlead_mcp.read_bounds import LONG_BYTES, MAX_ITEMS, MAX_VALUES, excess, is_long, too_many_items
 
 MANY = MAX_ITEMS + 1
 CALL = {"id": "c", "type": "function", "function": {"name": "f", "arguments": "{}"}}
@@ -24,6 +24,12 @@ FLOODS: dict[str, dict[str, Any]] = {
     },
     "gemini, parts": {"contents": [{"role": "user", "parts": [{"text": "x"}] * MANY}]},
     "numbers": {"input": [1] * MANY},
+    "chat, calls of an answer": {"choices": [{"message": {"tool_calls": [CALL] * MANY}}]},
+    "responses, items of a finished answer": {"response": {"output": [{"type": "message", "role": "x"}] * MANY}},
+    "gemini, parts of an answer": {"candidates": [{"content": {"parts": [{"text": "x"}] * MANY}}]},
+    "rest, calls of a message": {"format": "openai-chat", "message": {"tool_calls": [CALL] * MANY}},
+    "rest, events": {"format": "openai-chat", "stream": [{}] * MANY},
+    "tools of a choice": {"tool_choice": {"allowed_tools": {"tools": [{}] * MANY}}},
 }
 HARMLESS: dict[str, dict[str, Any]] = {
     "as many as there may be": {"messages": [{"role": "user", "content": "x"}] * MAX_ITEMS},
@@ -54,3 +60,16 @@ def test_lists_in_arguments_results_and_schemas_are_no_items(name: str) -> None:
 @pytest.mark.parametrize("body", [b"[" * MANY + b"," * MANY, b'{"messages":[' + b"1," * MANY, b"\xff" + b"," * MANY])
 def test_a_body_that_cannot_be_read_is_for_the_reader_to_refuse(body: bytes) -> None:
     assert not too_many_items(body)
+
+
+def test_values_are_counted_outside_of_texts() -> None:
+    numbers = b"[" + b"1," * MAX_VALUES + b"1]"
+    assert excess(numbers) == "more than 200,000 values"
+    assert excess(json.dumps({"x": numbers.decode()}).encode()) is None
+    assert excess(b"[" + b"1," * (MAX_VALUES - 3_000) + b"1]") is None
+
+
+def test_what_is_small_is_read_at_once_and_what_is_not_beside_the_loop() -> None:
+    assert not is_long(json.dumps({"messages": [{"role": "user", "content": "x"}] * 200}).encode())
+    assert is_long(b'"' + b"x" * LONG_BYTES + b'"')
+    assert is_long(b"[" + b"{}," * 2_000 + b"{}]")

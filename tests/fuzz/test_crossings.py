@@ -1,0 +1,397 @@
+"""Hundreds of tries at boundaries that hold by one guard each: sign-in, cookies, ids, folders under races, rebinding.
+
+Each test says what none of its tries may get; how many there are it asserts, so that a corpus cannot shrink unseen.
+"""
+
+from __future__ import annotations
+
+import base64
+import itertools
+import json
+import shutil
+import threading
+from collections.abc import Callable, Iterator
+from contextlib import suppress
+from html.parser import HTMLParser
+from pathlib import Path
+from typing import Any, Final
+from urllib.parse import quote, urlencode, urlsplit
+
+from consoleworld import cookie_of, csrf_of, posted, visited
+from fairlead_api.load import load_text
+from fairlead_api.meta import ServerKey
+from fairlead_console.session_cookie import CookieSealer
+from fairlead_console.sign_in_form import own_place
+from fairlead_gateway.calls.task_ids import TaskIds
+from fairlead_gateway.core.identity import Identity
+from fairlead_gateway.identity.setup import Trust
+from fairlead_mcp.egress import Egress
+from fairlead_mcp.errors import ConnectFailed
+from fairlead_mcp.http.dial import Address
+from fairlead_servers.file_io.jail import FolderQuota, Jail, Refused
+from fixed_authenticator import Names
+from gatewayworld import Ask, ask, catalog, running
+from podtemplates import TEMPLATES
+from restworld import get, post
+from toolservers import modern_server, tool
+
+TRIES: Final = 100
+"""Tries that each row has at least."""
+ALPHABET: Final = "ABab01-_"
+KEYS: Final = Trust((Names("alice", "mallory"),))
+SHOP: Final = catalog("shop", "http://127.0.0.1:9/mcp", ["buy"])
+
+
+def _addresses() -> Iterator[str]:
+    """Ways to write another site that a browser follows, after `Location:` or as a link."""
+    fronts = (
+        "//",
+        "///",
+        "/\\",
+        "\\\\",
+        "/\t/",
+        "/\n/",
+        "\t//",
+        " //",
+        "https:",
+        "https:/",
+        "https://",
+        "HtTpS://",
+        "javascript:",
+        "data:text/html,",
+        "/console/..//",
+        "/console//../..//",
+        "/console\\..\\",
+        "/;//",
+        "http:///",
+        "/%2f/",
+        "/console/%2e%2e//",
+        "/console/\r\nLocation: https://",
+        "//user@",
+        "/.//",
+    )
+    hosts = (
+        "evil.example",
+        "evil.example/console/",
+        "evil.example%2f.tools.example/console",
+        "[::1]/console/",
+        "evil\u3002example",
+        "evil.example\\@tools.example/console/",
+    )
+    return (front + host for front, host in itertools.product(fronts, hosts))
+
+
+def _as_a_browser(location: str) -> str:
+    """Where a browser goes (WHATWG URL): white space at the ends and tabs and breaks vanish, `\\` is `/`."""
+    text = "".join(char for char in location.strip() if char not in "\t\r\n").replace("\\", "/")
+    parts = urlsplit(text)
+    return f"{parts.scheme}//{parts.netloc}" if parts.scheme or parts.netloc or text.startswith("//") else ""
+
+
+def test_signing_in_leads_to_no_other_site_however_it_is_written() -> None:
+    tried = [*_addresses()]
+    assert len(tried) >= TRIES
+    assert {given: own_place(given) for given in tried if _as_a_browser(own_place(given))} == {}
+    assert all(own_place(given).startswith("/console/") for given in tried)
+    assert all(own_place(quote(given)).startswith("/console/") for given in tried)
+
+
+async def test_no_form_of_another_site_signs_somebody_in_or_acts_for_them(tmp_path: Path) -> None:
+    origins = [
+        *("null", "https://evil.example", "http://tools.example.evil.example", "https://tools.example.", "file://"),
+        *(f"https://{name}" for name in ("xtools.example", "tools.example@evil.example", "tools.exampl\u0435")),
+        *(f"https://sub{number}.tools.example" for number in range(20)),
+        *(f"https://tools.example:{port}" for port in (1, 80, 8080, 8443)),
+    ]
+    targets = ("/console/sign-in", "/console/sign-out", "/console/servers/default/shop/refresh")
+    let_in = []
+    async with running(tmp_path, SHOP, trust=KEYS, allowed_hosts=("tools.example", "127.0.0.1")) as gateway:
+        cookie = cookie_of(await posted(gateway, "/console/sign-in", key="alice"))
+        token = csrf_of(await visited(gateway, "/console/servers/default/shop", cookie=cookie))
+        tried = [*itertools.product(origins, targets)]
+        for origin, target in tried:
+            fields = urlencode({"key": "mallory", "csrf": token}).encode()
+            headers = {"host": "tools.example", "origin": origin, "content-type": "application/x-www-form-urlencoded"}
+            headers["cookie"] = cookie
+            answer = await ask(gateway, Ask(target=target, body=fields, headers=headers))
+            if answer.status != 403 or "set-cookie" in answer.headers:
+                let_in.append((origin, target, answer.status))
+    assert len(tried) >= 90
+    assert let_in == []
+
+
+def _altered(text: str) -> Iterator[str]:
+    """Every way to alter one character, or to cut a text short at either end."""
+    for place in range(len(text)):
+        yield text[:place]
+        yield text[place + 1 :]
+        yield from (text[:place] + char + text[place + 1 :] for char in ALPHABET if char != text[place])
+
+
+def test_no_altered_or_swapped_cookie_is_a_session() -> None:
+    sealer, other = CookieSealer(b"key"), CookieSealer(b"another")
+    session = sealer.begin("token")
+    value = sealer.seal(session, sealer.name)
+    bits = base64.urlsafe_b64decode(value + "=" * (-len(value) % 4))
+    tried = [changed for changed in _altered(value) if _decoded(changed) != bits]
+    tried += [other.seal(session, sealer.name), sealer.seal(session, "another purpose"), value + "A", value * 2]
+    assert len(tried) >= TRIES
+    assert [changed for changed in tried if sealer.session(f"{sealer.name}={changed}") is not None] == []
+    assert sealer.session(f"{sealer.name}={value}") == session
+
+
+def _decoded(text: str) -> bytes:
+    try:
+        return base64.urlsafe_b64decode(text + "=" * (-len(text) % 4))
+    except ValueError:
+        return b""
+
+
+def test_no_altered_replayed_or_swapped_id_of_a_task_opens_it() -> None:
+    ids, alice, mallory = TaskIds(b"key"), _somebody("alice"), _somebody("mallory")
+    sealed = ids.sealed("task-1", ServerKey("default", "shop"), "buy", alice)
+    prefix, mac, payload = sealed.split(".")
+    others = [
+        ids.sealed(task, ServerKey(namespace, server), name, mallory)
+        for task, namespace, server, name in itertools.product(
+            ("task-1", "task-2", ""), ("default", "team"), ("shop", "x"), ("buy", "pay")
+        )
+        if task
+    ]
+    hers = ids.sealed("task-1", ServerKey("default", "shop"), "buy", mallory)
+    spliced = [f"{prefix}.{each.split('.')[1]}.{payload}" for each in others if each != hers]
+    spliced += [f"{prefix}.{mac}.{each.split('.')[2]}" for each in others if each.split(".")[2] != payload]
+    tried = [*_altered(sealed), *spliced, *(each + "=" for each in others), sealed.upper(), f" {sealed}", f"{sealed}\n"]
+    assert len(tried) >= TRIES
+    assert [each for each in tried if ids.opened(each, alice) is not None] == []
+    altered = [each for each in tried if each.rstrip("=") not in others]
+    assert [each for each in (sealed, *altered) if ids.opened(each, mallory) is not None] == []
+    assert TaskIds(b"other").opened(sealed, alice) is None
+    assert ids.opened(sealed, alice) is not None
+
+
+def _somebody(principal: str) -> Identity:
+    return Identity(kind="apiKey", principal=principal)
+
+
+async def test_nobody_reads_a_result_that_was_kept_for_another_principal(tmp_path: Path) -> None:
+    secret = {"content": [{"type": "text", "text": "alice's secret " * 400}]}
+    async with (
+        modern_server([tool("read")], call=lambda _: secret) as server,
+        running(tmp_path, catalog("shop", server.url, [tool("read")]), trust=KEYS, rest_processes=0) as gateway,
+    ):
+        made = await post(gateway, "/v1/executions", {"name": "shop__read"}, authorization="Bearer alice")
+        kept = made.message["result"]["_meta"]["fairlead.dev/context"]
+        session, ident = kept["sessionId"], kept["entryId"]
+        sessions = [session, *(changed for changed in _altered(session) if changed.strip())][:: len(session) // 8]
+        targets = [
+            f"/v1/context?{urlencode({'session_id': each, **more})}"
+            for each in (session, *sessions)
+            for more in (
+                {"query": "secret"},
+                {"entry_id": ident, "grep": "secret"},
+                {"entry_id": ident, "range": "1-9"},
+            )
+        ]
+        tried = [await get(gateway, target, authorization="Bearer mallory") for target in targets]
+        tried += [await get(gateway, target) for target in targets[:8]]
+        own = await get(gateway, targets[0], authorization="Bearer alice")
+    assert len(tried) >= TRIES
+    assert [answer.body for answer in tried if b"alice's secret" in answer.body] == []
+    assert {answer.status for answer in tried[:-8]} != {401}
+    assert b"alice's secret" in own.body
+
+
+class _Markup(HTMLParser):
+    """What would run in a page."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.active: list[str] = []
+
+    def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
+        said = dict(attrs)
+        if tag in ("iframe", "object", "embed", "base") or "XSS" in tag or (tag == "script" and "src" not in said):
+            self.active.append(tag)
+        for name, value in attrs:
+            leads = (value or "").strip().lower() if name in ("href", "src", "action", "formaction") else ""
+            if name.startswith("on") or leads.startswith(("javascript:", "data:", "vbscript:", "//")):
+                self.active.append(f"{tag} {name}={value}")
+
+
+def _texts() -> list[str]:
+    bodies = (
+        "<script>XSS()</script>",
+        "<img src=x onerror=XSS()>",
+        "<svg/onload=XSS()>",
+        "<iframe srcdoc=XSS>",
+        "<a href=javascript:XSS()>a</a>",
+        "<base href=//evil.example>",
+        "<object data=//evil.example>",
+    )
+    fronts = (
+        "",
+        '"',
+        "'",
+        "'>",
+        '">',
+        "-->",
+        "]]>",
+        "</title>",
+        "</textarea>",
+        "</script>",
+        "{{7*7}}",
+        "${7}",
+        "\u2028",
+        "&lt;",
+        "\\",
+    )
+    return [front + body for front, body in itertools.product(fronts, bodies)]
+
+
+async def test_no_text_of_a_server_is_markup_in_the_console(tmp_path: Path) -> None:
+    texts = _texts()
+    assert len(texts) >= TRIES
+    definitions = [
+        tool(f"t{number}", title=text, description=text, annotations={"title": text})
+        for number, text in enumerate(texts)
+    ]
+    shop = catalog("shop", "http://127.0.0.1:9/mcp", definitions, instructions=texts[3])
+    async with running(tmp_path, shop) as gateway:
+        pages = [f"/console/tools/shop__t{number}" for number in range(len(texts))]
+        pages += ["/console/", "/console/servers", "/console/servers/default/shop", "/console/tools"]
+        pages += [f"/console/tools?{urlencode({'q': text})}" for text in texts]
+        active: dict[str, list[str]] = {}
+        shown = 0
+        for target in pages:
+            answer = await visited(gateway, target)
+            shown += "XSS" in answer.body.decode()
+            parser = _Markup()
+            parser.feed(answer.body.decode())
+            if parser.active:
+                active[target] = parser.active
+    assert active == {}
+    assert shown >= TRIES
+
+
+def test_a_folder_that_is_swapped_for_a_link_meanwhile_leads_nowhere(tmp_path: Path) -> None:
+    jail = Jail(tmp_path / "files", FolderQuota(file_bytes=1000, total_bytes=1_000_000, files=1000))
+    root, outside = tmp_path / "files", tmp_path / "outside"
+    outside.mkdir()
+    (outside / "name").write_text("secret")
+    over = threading.Event()
+
+    swapped = 0
+
+    def swap() -> None:
+        nonlocal swapped
+        while not over.is_set():
+            with suppress(OSError):
+                (root / "place").symlink_to(outside)
+                swapped += 1
+                (root / "place").unlink()
+            with suppress(OSError):
+                (root / "place").mkdir()
+                (root / "place" / "name").write_text("mine")
+                (root / "place" / "link").symlink_to(outside / "name")
+                (root / "place" / "link").unlink()
+            shutil.rmtree(root / "place", ignore_errors=True)  # also what is written meanwhile
+
+    swapping = threading.Thread(target=swap)
+    swapping.start()
+    read: list[bytes] = []
+    try:
+        for number in range(600):
+            with suppress(Refused):
+                read.append(jail.read(("place/name", "place/link")[number % 2]))
+            with suppress(Refused):
+                jail.write(("place/name", "place/link", "place/new")[number % 3], b"mine")
+    finally:
+        over.set()
+        swapping.join()
+    assert swapped >= TRIES
+    assert set(read) <= {b"mine", b""}
+    assert ([each.name for each in outside.iterdir()], (outside / "name").read_text()) == (["name"], "secret")
+
+
+_INWARDS: Final = (
+    "127.0.0.1",
+    "127.8.9.1",
+    "0.0.0.0",
+    "::1",
+    "::",
+    "169.254.169.254",
+    "169.254.0.1",
+    "fd00:ec2::254",
+    "fe80::1",
+    "::ffff:127.0.0.1",
+    "::ffff:169.254.169.254",
+    "64:ff9b::7f00:1",
+    "2002:7f00:1::",
+    "::127.0.0.1",
+    "10.0.0.1",
+    "224.0.0.1",
+    "ff02::1",
+)
+
+
+async def test_a_name_that_is_another_address_each_time_is_connected_to_where_it_was_looked_at() -> None:
+    egress = Egress.of([], [], confined=True, environ={"KUBERNETES_SERVICE_HOST": "10.0.0.1"})
+    connected: list[str] = []
+    tried = 0
+    for inwards, turn, both in itertools.product(_INWARDS, range(4), (False, True)):
+        tried += 1
+        times = itertools.count()
+
+        async def rebinding(
+            host: str,
+            port: int,
+            inwards: str = inwards,
+            turn: int = turn,
+            both: bool = both,
+            times: Iterator[int] = times,
+        ) -> list[Address]:
+            if host.startswith("kubernetes"):
+                return [("10.0.0.1", port)]
+            away = next(times) >= turn
+            return [*([("192.0.2.1", port)] if both or not away else []), *([(inwards, port)] if away else [])]
+
+        look = egress.guarded(rebinding, "team", _nameless)
+        for _ in range(5):
+            with suppress(ConnectFailed):
+                connected += [address for address, _ in await look("rebind.example.com", 80)]
+    assert tried >= TRIES
+    assert set(connected) == {"192.0.2.1"}
+
+
+async def _nameless(address: str) -> str:
+    return ""
+
+
+def _respelt(value: Any, respell: Callable[[str], str]) -> Any:
+    """A document whose members have another spelling."""
+    if isinstance(value, dict):
+        return {respell(name): _respelt(item, respell) for name, item in value.items()}
+    return [_respelt(item, respell) for item in value] if isinstance(value, list) else value
+
+
+_SPELLINGS: Final[tuple[Callable[[str], str], ...]] = (
+    lambda name: name,
+    lambda name: name[:1].upper() + name[1:],
+    str.upper,
+    lambda name: f"{name}\0",
+    lambda name: name.replace("s", "\u017f"),
+)
+
+
+def test_no_template_of_pods_gives_them_more_in_any_spelling_or_beside_what_is_allowed() -> None:
+    taken, tried = [], 0
+    for (path, template), respell in itertools.product(TEMPLATES, _SPELLINGS):
+        tried += 1
+        spelt = _respelt(template, respell) if isinstance(template, dict) else template
+        head = {"apiVersion": "fairlead.dev/v1alpha1", "kind": "McpServer", "metadata": {"name": "demo"}}
+        text = json.dumps({**head, "spec": {"image": {"name": "demo:1"}, "podTemplate": spelt}})
+        if not load_text(text).problems:
+            taken.append((path, spelt))
+    assert tried >= TRIES
+    assert taken == []

@@ -1,0 +1,173 @@
+"""A gateway as a process, whose event loop is timed while it gets bodies and answers that are made to be slow to read.
+
+    async with gap_world(tmp_path) as world:
+        gap = await world.longest_gap_ms(attack)
+
+The models and the MCP server behind it are in this process, and answer with whatever bytes an attack has for them.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import json
+from collections.abc import AsyncIterator, Mapping
+from dataclasses import dataclass, field
+from itertools import count
+from pathlib import Path
+from typing import Any, Final
+
+from fairlead_api.documents.rules import Policy, Rule, Rules
+from gap_recorder import Gaps
+from gatewayprocess import Process, started
+from gatewayworld import Answer, Ask, ask, calling, catalog, entry, publish
+from rawserver import Reply, Request
+from restworld import get
+from toolservers import answer_modern, raw_server, serve_asgi, tool
+
+TRIES: Final = 2
+"""Times that an attack is made: the shorter of the longest gaps counts, as the first request of a kind imports code."""
+MODEL: Final = b"MODEL"
+"""Stands for a name of a model that no request before had: one that failed is not asked again for a while."""
+_PATTERNS: Final[Mapping[str, Mapping[str, Any]]] = {
+    "chat": {"models": ["chat-*"]},
+    "responses": {"models": ["responses-*"], "responses": True},
+    "anthropic": {"models": ["anthropic-*"], "kind": "anthropic"},
+    "gemini": {"models": ["gemini-*"], "kind": "gemini"},
+}
+
+
+@dataclass(frozen=True)
+class Filled:
+    """Bytes of `size`: `unit` as often as it fits between opening and closing, or `times` times."""
+
+    opening: bytes
+    unit: bytes
+    closing: bytes
+    size: int
+    times: int = 0
+
+    def bytes(self, number: int = 0) -> bytes:
+        times = self.times or (self.size - len(self.opening) - len(self.closing)) // len(self.unit)
+        times = min(times, (self.size - len(self.opening) - len(self.closing)) // len(self.unit))
+        whole = self.opening + self.unit * times + self.closing
+        return whole.replace(MODEL, b"%d" % number, 1)
+
+
+@dataclass(frozen=True)
+class Attack:
+    """A request, with what is answered to it from behind the gateway where that is the attack."""
+
+    name: str
+    request: Ask | Filled
+    path: str = "/mcp"
+    headers: Mapping[str, str] = field(default_factory=lambda: {"content-type": "application/json"})
+    result: Filled | None = None
+    """Result of the MCP server's tool."""
+    answer: Filled | None = None
+    """Answer of the model."""
+    status: int = 200
+    kind: str = "application/json"
+
+
+@dataclass
+class GapWorld:
+    """All that runs."""
+
+    process: Process
+    gaps: Gaps
+    behind: _Behind
+    numbers: count[int] = field(default_factory=count)
+
+    async def longest_gap_ms(self, attack: Attack) -> float:
+        """The longest time for which others wait for the loop because of the attack."""
+        longest = []
+        self.behind.attack = attack
+        for _ in range(TRIES):
+            self.gaps.reset()
+            await self.made(attack)
+            await self._settled()
+            longest.append(self.gaps.longest_ms())
+        self.behind.attack = None
+        return min(longest)
+
+    async def made(self, attack: Attack) -> Answer:
+        """The answer to an attack."""
+        if isinstance(attack.request, Ask):
+            return await ask(self.process, attack.request)
+        number = next(self.numbers)
+        path = attack.path.replace(MODEL.decode(), str(number))
+        asked = Ask(body=attack.request.bytes(number), headers=dict(attack.headers), target=path)
+        return await ask(self.process, asked)
+
+    async def _settled(self) -> None:
+        assert (await get(self.process, "/v1/tiers")).status == 200
+
+
+@dataclass
+class _Behind:
+    """What the model and the MCP server answer."""
+
+    attack: Attack | None = None
+
+    async def __call__(self, scope: Any, receive: Any, send: Any) -> None:
+        """The model, as an ASGI application."""
+        if scope["type"] != "http":
+            return
+        while (await receive()).get("more_body"):
+            pass
+        attack, body, status, kind = self.attack, b"{}", 200, "application/json"
+        if attack is not None and attack.answer is not None:
+            body, status, kind = attack.answer.bytes(), attack.status, attack.kind
+        await send({"type": "http.response.start", "status": status, "headers": [(b"content-type", kind.encode())]})
+        await send({"type": "http.response.body", "body": body})
+
+    async def tool(self, request: Request, reply: Reply) -> None:
+        result = None if self.attack is None else self.attack.result
+        if request.method != "tools/call" or result is None:
+            answer_modern(request, reply, [], call=lambda _: {"content": []})
+            return
+        ident = json.dumps(request.message["id"]).encode()
+        reply.send(200, b'{"jsonrpc":"2.0","id":%b,"result":%b}' % (ident, result.bytes()))
+
+
+@contextlib.asynccontextmanager
+async def gap_world(folder: Path) -> AsyncIterator[GapWorld]:
+    """A gateway that lets everybody in, with models of each API and tools with a policy, a schema, and neither."""
+    behind = _Behind()
+    async with contextlib.AsyncExitStack() as stack:
+        port = await stack.enter_async_context(serve_asgi(behind))
+        server = await stack.enter_async_context(raw_server(behind.tool))
+        anything = {"type": "object"}
+        listed = {"type": "array", "items": {"type": ["integer", "object", "array", "string"]}}
+        definitions = [entry({**tool(name), "inputSchema": anything}) for name in ("constrained", "free")]
+        typed = {"inputSchema": {**anything, "properties": {"x": listed}}, "outputSchema": anything}
+        definitions.append(entry({**tool("typed"), **typed}))
+        rule = Rule(action="Allow", tools=("constrained",), arguments={"properties": {"x": {"type": "array"}}})
+        policy = Policy(
+            namespace="default", name="p", every=True, rules=(rule, Rule(action="Allow", tools=("free", "typed")))
+        )
+        documents, routes = folder / "documents", folder / "models.yaml"
+        publish(documents, catalog("demo", server.url, definitions, trust_annotations=True), Rules(policies=(policy,)))
+        base = f"http://127.0.0.1:{port}"
+        providers = {
+            name: {**members, "baseUrl": base if "kind" in members else f"{base}/v1"}
+            for name, members in _PATTERNS.items()
+        }
+        routes.write_text(json.dumps({"providers": providers}))
+        gaps = Gaps(folder / "gaps")
+        process = await stack.enter_async_context(
+            started(
+                gaps=folder / "gaps", FAIRLEAD_DOCUMENTS=str(documents), FAIRLEAD_ALLOWED_HOSTS="*",
+                FAIRLEAD_ANONYMOUS="allow", FAIRLEAD_ROUTES=str(routes), FAIRLEAD_EMBEDDER="none",
+                FAIRLEAD_AUDIT_FILE=str(folder / "audit.log"),
+            )
+        )  # fmt: skip
+        await process.line("up to date")
+        process.port = int((await process.line(r"MCP on http://127\.0\.0\.1:(\d+)/mcp"))[1])
+        assert process.process.stderr is not None
+        reading = asyncio.ensure_future(process.process.stderr.read())  # a full pipe would stop it
+        stack.callback(reading.cancel)
+        await ask(process, calling("demo__free"))
+        await get(process, "/v1/tiers")  # REST is made with its first request
+        yield GapWorld(process, gaps, behind)

@@ -1,0 +1,91 @@
+"""Guards that hold a boundary alone, each against hundreds of tries: see `guards`."""
+
+from __future__ import annotations
+
+from product_guard import GATEWAY, Guard
+
+_TEST = "tests/fuzz/test_crossings.py"
+CROSSINGS = (
+    Guard(
+        "an address of another site, however it is written, that signing in leads to",
+        "fairlead_console.sign_in_form",
+        (("return parts.path if good and written", "return place if True or written"),),
+        f"{_TEST}::test_signing_in_leads_to_no_other_site_however_it_is_written",
+        "evil.example",
+    ),
+    Guard(
+        "a form of another site that signs somebody in, or acts for them",
+        "fairlead_rest.guard",
+        (("if not same and not self.allow.origin(origin):", "if False:"),),
+        f"{_TEST}::test_no_form_of_another_site_signs_somebody_in_or_acts_for_them",
+        "https://evil.example",
+    ),
+    Guard(
+        "a cookie that was sealed for another purpose",
+        "fairlead_console.session_cookie",
+        (
+            ("msgspec.json.encode(content), purpose.encode())", "msgspec.json.encode(content), b'')"),
+            ("data[_NONCE_BYTES:], purpose.encode())", "data[_NONCE_BYTES:], b'')"),
+        ),
+        f"{_TEST}::test_no_altered_or_swapped_cookie_is_a_session",
+        "assert [",
+    ),
+    Guard(
+        "an altered or swapped id of a task",
+        f"{GATEWAY}.calls.task_ids",
+        (("found is None or not self._seal.verifies(found[1], identity.owner, found[2])", "found is None"),),
+        f"{_TEST}::test_no_altered_replayed_or_swapped_id_of_a_task_opens_it",
+        "fairlead-task.",
+    ),
+    Guard(
+        "a kept result of another principal, by its session and its id",
+        f"{GATEWAY}.calls.context_recorder",
+        (
+            (
+                'return f"{identity.kind} {identity.principal}" if identity.owner else f"anonymous {session}"',
+                'return "everybody"',
+            ),
+        ),
+        f"{_TEST}::test_nobody_reads_a_result_that_was_kept_for_another_principal",
+        "secret",
+    ),
+    Guard(
+        "a text of a server that is markup in the console",
+        "fairlead_console.html",
+        (("autoescape=True", "autoescape=False"),),
+        f"{_TEST}::test_no_text_of_a_server_is_markup_in_the_console",
+        "script",
+    ),
+    Guard(
+        "a folder that becomes a link while file-io is on its way",
+        "fairlead_servers.file_io.jail",
+        (
+            (
+                "_FOLDER: Final = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC",
+                "_FOLDER: Final = os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC",
+            ),
+        ),
+        f"{_TEST}::test_a_folder_that_is_swapped_for_a_link_meanwhile_leads_nowhere",
+        "assert",
+    ),
+    Guard(
+        "a name that is another address each time it is asked for",
+        "fairlead_mcp.egress",
+        (("            return good\n", "            return await resolve(host, port)\n"),),
+        f"{_TEST}::test_a_name_that_is_another_address_each_time_is_connected_to_where_it_was_looked_at",
+        "169.254",
+    ),
+    Guard(
+        "a pod that is more than a server, in a member of its template that nobody listed",
+        "fairlead_api.v1alpha1.mcpserver.podtemplate",
+        (
+            (
+                "class PodTemplateOverlay(Model):\n",
+                'class PodTemplateOverlay(Model, extra="allow"):\n',
+            ),
+            ("    spec: PodOverlaySpec | None = None\n", "    spec: dict[str, Any] | None = None\n"),
+        ),
+        f"{_TEST}::test_no_template_of_pods_gives_them_more_in_any_spelling_or_beside_what_is_allowed",
+        "hostPath",
+    ),
+)
