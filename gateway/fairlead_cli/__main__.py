@@ -25,7 +25,7 @@ TRACEBACK: Final = "FAIRLEAD_TRACEBACK"
 """Environment variable that has a fault of ours shown with its traceback."""
 EXTRA: Final = "up"
 """Extra that brings what verbs need which ask a gateway, or read what gateways write."""
-SERVING: Final = frozenset({"up", "operator", "gateway", "serve"})
+SERVING: Final = frozenset({"up", "operator", "gateway", "serve", "bridge"})
 """Verbs that run until a signal: their standard error is a log, which a traceback belongs in."""
 
 

@@ -13,6 +13,7 @@ import typer
 
 from fairlead_cli.access.can import can
 from fairlead_cli.access.keys import keys
+from fairlead_cli.bridging.commands import bridge
 from fairlead_cli.calling.search import search
 from fairlead_cli.clients.commands import client
 from fairlead_cli.cluster.processes import gateway, operator
@@ -344,6 +345,7 @@ def migrate(
     migrate_files(files, in_place=in_place)
 
 
+app.command()(bridge)
 app.command()(serve)
 app.command()(ingest)
 app.command()(operator)

@@ -121,19 +121,18 @@ class Destination:
         return str(error)
 
 
-def check_url(url: str) -> None:
+def check_url(url: str, option: str = "--url") -> None:
     """Raises Failure, code USED_WRONGLY, for what cannot be an MCP endpoint; it says what was probably meant."""
     try:
         Target.from_url(url)
     except InvalidTarget as error:
         if "://" in url or not re.fullmatch(r"[\w.\[\]:-]+(/\S*)?", url):
-            raise Failure(f"--url: {error}, such as {DEFAULT_URL}", code=USED_WRONGLY) from error
+            raise Failure(f"{option}: {error}, such as {DEFAULT_URL}", code=USED_WRONGLY) from error
         host, _, path = url.partition("/")
         scheme = "http" if is_loopback(_host_of(host)) else "https"
         meant = f"{scheme}://{host}/{path or 'mcp'}"
-        raise Failure(
-            f"--url: {url!r} has no http:// or https:// in front: --url {meant}", code=USED_WRONGLY
-        ) from error
+        message = f"{option}: {url!r} has no http:// or https:// in front: {option} {meant}"
+        raise Failure(message, code=USED_WRONGLY) from error
 
 
 def no_path(url: str) -> Failure:

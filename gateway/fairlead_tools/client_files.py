@@ -1,84 +1,302 @@
-"""Text of a client's configuration with an entry put in or taken out, all else kept. Pure module."""
+"""Text of a client's configuration with an entry put in or taken out by one edit, all else kept. Pure module.
+
+JSON may have comments and trailing commas, as editors write it; they stay. Every edit is read again before it is given
+out: what it would change besides the entry makes it an UnreadableFile.
+"""
 
 from __future__ import annotations
 
 import json
 import re
 import tomllib
-from collections.abc import Mapping
-from typing import Any, Final
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, replace
+from typing import Any, Final, Literal
+
+import yaml
+
+Form = Literal["json", "toml", "yaml"]
 
 _INDENT: Final = re.compile(r"^([ \t]+)\S", re.MULTILINE)
+_COMMENT: Final = re.compile(r'("(?:\\.|[^"\\\n])*")|//[^\n]*|/\*.*?\*/', re.DOTALL)
+_TRAILING: Final = re.compile(r'("(?:\\.|[^"\\\n])*")|,(?=\s*[}\]])')
+_SPACE: Final = re.compile(r"\s*")
 
 
 class UnreadableFile(ValueError):
     """A configuration that cannot be changed without losing something; the message says what to do."""
 
 
-def with_entry(text: str, member: str, name: str, entry: Mapping[str, Any] | None, *, toml: bool) -> str:
-    """The text with the entry as `member.name`; without it where `entry` is None. Raises UnreadableFile."""
-    return _toml(text, member, name, entry) if toml else _json(text, member, name, entry)
+@dataclass(frozen=True)
+class Edit:
+    """Characters `start` to `end` of a text, and what takes their place."""
+
+    start: int
+    end: int
+    text: str
+
+    def applied(self, before: str) -> str:
+        return before[: self.start] + self.text + before[self.end :]
 
 
-def entry_of(text: str, member: str, name: str, *, toml: bool) -> object:
+@dataclass(frozen=True)
+class _Member:
+    """A member of a JSON object in its text."""
+
+    name: str
+    start: int
+    value: int
+    end: int
+
+
+def edit_of(text: str, member: str, name: str, entry: Mapping[str, Any] | str | None, form: Form) -> Edit:
+    """The edit that makes the entry `member.name`; that takes it out where it is None. A string is an entry as
+    `raw_entry` gave it. Raises UnreadableFile.
+    """
+    before = _decoded(text, form)
+    servers = before.get(member, {})
+    if not isinstance(servers, dict):
+        raise UnreadableFile(f"its member {member} is no object")
+    edit = {"json": _json, "toml": _toml, "yaml": _yaml}[form](text, member, name, entry)
+    if "\r\n" in text:
+        edit = replace(edit, text=edit.text.replace("\r\n", "\n").replace("\n", "\r\n"))
+    if not isinstance(entry, str):
+        wanted = {**before, member: {**servers, name: entry}}
+        if entry is None:
+            wanted[member] = {key: value for key, value in servers.items() if key != name}
+        after = _decoded(edit.applied(text), form)
+        if {**wanted, member: wanted[member] or None} != {**after, member: after.get(member) or None}:
+            raise UnreadableFile(f"it has {member} in another form than is edited here")
+    return edit
+
+
+def with_entry(text: str, member: str, name: str, entry: Mapping[str, Any] | str | None, form: Form) -> str:
+    """The text with the entry as `member.name`; without it where it is None. Raises UnreadableFile."""
+    return edit_of(text, member, name, entry, form).applied(text)
+
+
+def entry_of(text: str, member: str, name: str, form: Form) -> object:
     """The entry that stands in the text; None where there is none. Raises UnreadableFile."""
-    document = _decoded_toml(text) if toml else _decoded(text)
-    servers = document.get(member)
+    servers = _decoded(text, form).get(member)
     return servers.get(name) if isinstance(servers, dict) else None
 
 
-def _json(text: str, member: str, name: str, entry: Mapping[str, Any] | None) -> str:
-    document = _decoded(text)
-    servers = document.setdefault(member, {})
-    if not isinstance(servers, dict):
-        raise UnreadableFile(f"its member {member} is no object")
-    if entry is None:
-        servers.pop(name, None)
-        if not servers:
-            del document[member]
-    else:
-        servers[name] = entry
-    found = _INDENT.search(text)
-    indent: str | int = found[1] if found else 2
-    return json.dumps(document, indent=indent, ensure_ascii=False) + "\n" if document else ""
+def raw_entry(text: str, member: str, name: str, form: Form) -> str | None:
+    """The entry as it is written in the text, for `edit_of` to put it back; None where there is none."""
+    if entry_of(text, member, name, form) is None:
+        return None
+    if form == "json":
+        blank = _without_comments(text)
+        found = next(each for each in _members(blank, _of(_members(blank), member).value) if each.name == name)
+        return text[found.value : found.end]
+    start, end = (_table if form == "toml" else _block)(text, member, name)
+    return text[start:end]
 
 
-def _decoded(text: str) -> dict[str, Any]:
+def _decoded(text: str, form: Form) -> dict[str, Any]:
     try:
-        document = json.loads(text) if text.strip() else {}
-    except (json.JSONDecodeError, RecursionError) as error:
-        if re.search(r"^\s*//|/\*|,\s*[}\]]", text, re.MULTILINE):
-            raise UnreadableFile("it has comments or trailing commas, which would be lost") from error
-        raise UnreadableFile(f"it is not JSON: {error}") from error
+        if form == "toml":
+            document: object = tomllib.loads(text)
+        elif form == "yaml":
+            document = yaml.safe_load(text)
+        else:
+            blank = _without_comments(text)
+            document = json.loads(blank) if blank.strip() else None
+    except (ValueError, yaml.YAMLError, RecursionError) as error:
+        what = " ".join(str(error).split())
+        raise UnreadableFile(f"it is not {form.upper()}: {what}") from error
+    if document is None:
+        return {}
     if not isinstance(document, dict):
-        raise UnreadableFile("it is no JSON object")
+        raise UnreadableFile("it is no object")
     return document
 
 
-def _toml(text: str, member: str, name: str, entry: Mapping[str, Any] | None) -> str:
-    """TOML is changed by whole tables, so that comments stay: an entry is a table of texts."""
-    servers = _decoded_toml(text).get(member, {})
-    header = f"[{member}.{name}]"
-    lines = text.splitlines(keepends=True)
-    start = next((at for at, line in enumerate(lines) if line.split("#")[0].strip() == header), None)
-    if start is None and isinstance(servers, dict) and name in servers:
+# JSON with comments
+
+
+def _without_comments(text: str) -> str:
+    """The text with blanks for comments and trailing commas; every other character stays in its place."""
+
+    def blanks(match: re.Match[str]) -> str:
+        return match[0] if match[1] else re.sub(r"[^\n]", " ", match[0])
+
+    start = "\ufeff" if text.startswith("\ufeff") else ""
+    plain = " " * len(start) + text[len(start) :]
+    return _TRAILING.sub(blanks, _COMMENT.sub(blanks, plain))
+
+
+def _members(blank: str, start: int | None = None) -> list[_Member]:
+    """Members of the object at `start`, the outermost one by default; `blank` is valid JSON."""
+    decoder, found = json.JSONDecoder(), []
+    at = _after_space(blank, blank.index("{") if start is None else start) + 1
+    while blank[at := _after_space(blank, at)] != "}":
+        begin = at
+        name, at = decoder.raw_decode(blank, at)
+        value = _after_space(blank, _after_space(blank, at) + 1)
+        _, end = decoder.raw_decode(blank, value)
+        found.append(_Member(name, begin, value, end))
+        at = _after_space(blank, end)
+        at += blank[at] == ","
+    return found
+
+
+def _of(members: list[_Member], name: str) -> _Member:
+    return next(each for each in members if each.name == name)
+
+
+def _after_space(text: str, at: int) -> int:
+    match = _SPACE.match(text, at)
+    return at if match is None else match.end()
+
+
+def _json(text: str, member: str, name: str, entry: Mapping[str, Any] | str | None) -> Edit:
+    blank = _without_comments(text)
+    unit = (_INDENT.search(blank) or ("", "  "))[1]
+    if not blank.strip():
+        whole = {} if entry is None else {member: {name: _value(entry)}}
+        return Edit(0, len(text), json.dumps(whole, indent=2, ensure_ascii=False) + "\n" if whole else "")
+    root = _members(blank)
+    if member not in [each.name for each in root]:
+        at = blank.index("{")
+        if entry is None:
+            return Edit(at, at, "")
+        block = json.dumps({name: _value(entry)}, indent=unit, ensure_ascii=False)
+        return _added(text, at, member, block, unit)
+    servers = _of(root, member)
+    inside = _members(blank, servers.value)
+    if name not in [each.name for each in inside]:
+        if entry is None:
+            return Edit(servers.value, servers.value, "")
+        return _added(text, servers.value, name, _dumped(entry, unit), unit * 2)
+    old = _of(inside, name)
+    if entry is not None:
+        dumped = entry if isinstance(entry, str) else _dumped(entry, unit).replace("\n", "\n" + unit * 2)
+        return Edit(old.value, old.end, dumped)
+    if len(inside) > 1:
+        return _removed(blank, inside, old)
+    return _removed(blank, root, servers) if len(root) > 1 else Edit(blank.index("{"), blank.rindex("}") + 1, "{}")
+
+
+def _value(entry: Mapping[str, Any] | str) -> Any:
+    return json.loads(_without_comments(entry)) if isinstance(entry, str) else entry
+
+
+def _dumped(entry: Mapping[str, Any] | str, unit: str) -> str:
+    return entry if isinstance(entry, str) else json.dumps(entry, indent=unit, ensure_ascii=False)
+
+
+def _added(text: str, start: int, name: str, dumped: str, indent: str) -> Edit:
+    """The edit that adds a member at the end of the object at `start`, behind `indent`."""
+    blank, line = _without_comments(text), f"\n{indent}"
+    members, body = _members(blank, start), f"{line}{json.dumps(name)}: " + dumped.replace("\n", line)
+    if not members:
+        end = _after_space(blank, start + 1)
+        outer = "" if start == blank.index("{") else indent[: len(indent) // 2]
+        return Edit(start + 1, end, f"{text[start + 1 : end].rstrip()}{body}\n{outer}")
+    last = members[-1].end
+    after = _after_space(text, last)
+    if text[after : after + 1] == ",":  # a trailing comma: it stays, and separates
+        return Edit(after + 1, after + 1, f"{body},")
+    return Edit(last, last, f",{body}")
+
+
+def _removed(blank: str, members: list[_Member], old: _Member) -> Edit:
+    """The edit that takes a member out, with the comma that separates it."""
+    at = members.index(old)
+    if at:
+        return Edit(members[at - 1].end, old.end, "")
+    return Edit(old.start, members[1].start, "")
+
+
+# TOML: an entry is a table of texts
+
+
+def _table(text: str, member: str, name: str) -> tuple[int, int]:
+    """Start and end of the lines of `[member.name]`, without blanks and comments behind it."""
+    header, lines, start = f"[{member}.{name}]", text.splitlines(keepends=True), None
+    for number, line in enumerate(lines):
+        if start is None:
+            start = number if line.split("#")[0].strip() == header else None
+        elif line.lstrip().startswith("["):
+            if line.strip().startswith(f"[{member}.{name}."):
+                raise UnreadableFile(f"{header} has tables below it")
+            lines = lines[:number]
+            break
+    if start is None:
         raise UnreadableFile(f"it defines {member}.{name} in another form than a table {header}")
-    if start is not None:
-        rest = (at for at in range(start + 1, len(lines)) if lines[at].lstrip().startswith("["))
-        end = next(rest, len(lines))
-        if any(line.strip().startswith(f"[{member}.{name}.") for line in lines[end : end + 1]):
-            raise UnreadableFile(f"{header} has tables below it")
-        del lines[start:end]
-    kept = "".join(lines).rstrip("\n")
-    kept = kept + "\n" if kept else ""
+    end = len(lines)
+    while end > start + 1 and (not lines[end - 1].strip() or lines[end - 1].lstrip().startswith("#")):
+        end -= 1
+    return sum(map(len, lines[:start])), sum(map(len, lines[:end]))
+
+
+def _toml(text: str, member: str, name: str, entry: Mapping[str, Any] | str | None) -> Edit:
+    there = entry_of(text, member, name, "toml") is not None
+    if isinstance(entry, Mapping):
+        values = "".join(f"{key} = {json.dumps(value)}\n" for key, value in entry.items())
+        entry = f"[{member}.{name}]\n{values}"
+    if not there:
+        gap = "" if not text or text.endswith("\n\n") else "\n" if text.endswith("\n") else "\n\n"
+        return Edit(len(text), len(text), "" if entry is None else gap + entry)
+    start, end = _table(text, member, name)
+    if entry is None and text[:start].endswith("\n\n"):
+        start -= 1
+    return Edit(start, end, entry or "")
+
+
+# YAML: a block below a block
+
+
+def _block(text: str, member: str, name: str) -> tuple[int, int]:
+    """Start and end of the lines of `name` below `member`."""
+    found = [
+        (begin, end)
+        for begin, end, line in _blocks(text, member)
+        if re.match(rf"\s+[\"']?{re.escape(name)}[\"']?:", line)
+    ]
+    if len(found) != 1:
+        raise UnreadableFile(f"it has {member}.{name} in another form than a block")
+    return found[0]
+
+
+def _blocks(text: str, member: str) -> Iterator[tuple[int, int, str]]:
+    """Start, end and first line of each block below `member`, which begins a line of its own."""
+    at, inside, indent, open_block = 0, False, "", None
+    for line in [*text.splitlines(keepends=True), "\x00"]:
+        deeper = line[:1] in " \t" or not line.strip() or line.startswith("#")
+        if inside and line.strip() and not line.lstrip().startswith("#"):
+            lead = line[: len(line) - len(line.lstrip())]
+            indent = indent or lead
+            if not deeper or lead == indent:
+                if open_block is not None:
+                    yield open_block[0], at, open_block[1]
+                open_block = (at, line) if deeper else None
+            inside = deeper
+        if re.match(rf"{re.escape(member)}:\s*(#.*)?$", line):
+            inside = True
+        at += len(line)
+
+
+def _yaml(text: str, member: str, name: str, entry: Mapping[str, Any] | str | None) -> Edit:
+    there = entry_of(text, member, name, "yaml") is not None
+    if isinstance(entry, Mapping):
+        indent = next((line[: len(line) - len(line.lstrip())] for _, _, line in _blocks(text, member)), "  ")
+        block = yaml.safe_dump({name: dict(entry)}, sort_keys=False, allow_unicode=True, default_flow_style=False)
+        entry = "".join(f"{indent}{line}\n" for line in block.splitlines())
+    if there:
+        start, end = _block(text, member, name)
+        alone = entry is None and len([*_blocks(text, member)]) == 1
+        if alone and (head := re.search(rf"^{re.escape(member)}:[^\n]*\n\Z", text[:start], re.MULTILINE)):
+            start = head.start()
+        return Edit(start, end, entry or "")
     if entry is None:
-        return kept
-    values = "".join(f"{key} = {json.dumps(value)}\n" for key, value in entry.items())
-    return f"{kept}{chr(10) if kept else ''}{header}\n{values}"
-
-
-def _decoded_toml(text: str) -> dict[str, Any]:
-    try:
-        return tomllib.loads(text)
-    except (tomllib.TOMLDecodeError, RecursionError) as error:
-        raise UnreadableFile(f"it is not TOML: {error}") from error
+        return Edit(0, 0, "")
+    blocks = [*_blocks(text, member)]
+    if blocks:
+        return Edit(blocks[-1][1], blocks[-1][1], entry)
+    head = re.search(rf"^{re.escape(member)}:[ \t]*(#[^\n]*)?\n", text, re.MULTILINE)
+    if head:
+        return Edit(head.end(), head.end(), entry)
+    gap = "" if not text or text.endswith("\n") else "\n"
+    return Edit(len(text), len(text), f"{gap}{member}:\n{entry}")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from enum import StrEnum
+from pathlib import Path
 from typing import Annotated
 
 import typer
@@ -37,7 +38,8 @@ def setup(
         str,
         typer.Argument(
             metavar="CLIENT",
-            help="claude-code, cursor, vscode, windsurf, gemini-cli or codex.",
+            help="claude-code, claude-desktop, cursor, vscode, windsurf, gemini-cli, codex, zed, cline, cline-vscode, "
+            "opencode, goose or jetbrains.",
             autocompletion=client_names,
         ),
     ],
@@ -48,9 +50,17 @@ def setup(
             "--key-env", metavar="NAME", help="Environment variable that holds the API key where the client runs."
         ),
     ] = None,
+    key_file: Annotated[
+        Path | None,
+        typer.Option(
+            "--key-file", metavar="FILE", help="File with the API key: `fairlead bridge` reads it at each start."
+        ),
+    ] = None,
     scope: Annotated[ConfigScope, typer.Option(help="The file of the user, or of this folder.")] = ConfigScope.user,
     name: NameOption = "fairlead",
-    undo: Annotated[bool, typer.Option("--undo", help="Take the entry out again.")] = False,
+    undo: Annotated[
+        bool, typer.Option("--undo", help="Take the entry out again, and put back what it replaced.")
+    ] = False,
     yes: Annotated[bool, typer.Option("--yes", "-y", help="Write without asking.")] = False,
     dry_run: Annotated[bool, typer.Option("--dry-run", help="Show the change, and write nothing.")] = False,
     output: OutputOption = Output.table,
@@ -63,13 +73,15 @@ def setup(
 
         fairlead client setup vscode --scope project --dry-run
 
+        fairlead client setup claude-desktop --url https://tools.example.com/mcp --key-file me.key
+
         fairlead client setup claude-code --url https://tools.example.com/mcp --key-env FAIRLEAD_KEY
 
         fairlead client setup cursor --undo
     """
     from fairlead_cli.clients.setup import SetupWishes, run_setup
 
-    wishes = SetupWishes(url, name, key_env, scope.value, undo=undo, yes=yes, dry_run=dry_run)
+    wishes = SetupWishes(url, name, key_env, scope.value, undo=undo, yes=yes, dry_run=dry_run, key_file=key_file)
     run_setup(name_of_client, wishes, output)
 
 

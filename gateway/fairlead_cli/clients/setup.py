@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import difflib
 import json
 import os
 import re
@@ -12,13 +11,17 @@ from pathlib import Path
 from typing import Any, Final
 from urllib.parse import urlsplit
 
+from fairlead_cli.clients.earlier import Earlier, replace_file
 from fairlead_cli.connecting import check_url, no_path
 from fairlead_cli.failure import USED_WRONGLY, Failure
 from fairlead_cli.output import Output
-from fairlead_tools.client_files import UnreadableFile, entry_of, with_entry
+from fairlead_tools.client_files import Edit, Form, UnreadableFile, edit_of, entry_of, raw_entry, with_entry
 from fairlead_tools.known_clients import CLIENTS, KnownClient, Scope
 
 _NAME: Final = re.compile(r"[A-Za-z0-9_-]{1,64}")
+_SECRET: Final = re.compile(
+    r"""((?:authorization|[\w-]*(?:key|token|secret|password))["']?\s*[:=]\s*).+""", re.IGNORECASE
+)
 _VARIABLE: Final = re.compile(r"[A-Za-z_][A-Za-z0-9_]{0,127}")
 
 
@@ -33,6 +36,7 @@ class SetupWishes:
     undo: bool = False
     yes: bool = False
     dry_run: bool = False
+    key_file: Path | None = None
 
 
 def run_setup(client: str, wishes: SetupWishes, output: Output) -> None:
@@ -40,24 +44,55 @@ def run_setup(client: str, wishes: SetupWishes, output: Output) -> None:
     known = CLIENTS.get(client)
     if known is None:
         raise Failure(f"there is no client {client!r}; known are {', '.join(CLIENTS)}", code=USED_WRONGLY)
-    _check(wishes)
+    _check(known, wishes)
     file = place_of(known, wishes.scope)
-    before = _text(file)
-    entry = None if wishes.undo else known.entry(wishes.url, wishes.key_env)
+    before, existed = _text(file), file.exists()
+    earlier = Earlier.of(file, wishes.name)
+    entry = None if wishes.undo else _entry(known, wishes)
+    wanted = earlier.entry if wishes.undo and earlier is not None else entry
     try:
-        there = entry_of(before, known.member, wishes.name, toml=known.is_toml)
-        after = with_entry(before, known.member, wishes.name, entry, toml=known.is_toml) if there != entry else before
+        there = entry_of(before, known.member, wishes.name, known.form)
+        if there == entry or (wishes.undo and there is None):
+            _report(known, file, "unchanged", wishes, output)
+            return
+        edit = edit_of(before, known.member, wishes.name, wanted, known.form)
+        replaced = raw_entry(before, known.member, wishes.name, known.form)
     except UnreadableFile as error:
         advice = "take out by hand" if entry is None else "put in by hand"
         shown = f"{known.member}.{wishes.name}" if entry is None else _shown(known, wishes.name, entry)
         raise Failure(f"{file} is left as it is: {error}; {advice}: {shown}") from error
-    change = "unchanged" if after == before else "removed" if wishes.undo else "added" if there is None else "replaced"
-    if change != "unchanged":
-        _show(file, before, after)
-        if not wishes.dry_run:
-            _confirm(file, yes=wishes.yes)
-            _write(file, after)
+    after: str | None = edit.applied(before)
+    change = "added" if there is None else "replaced"
+    if wishes.undo:
+        change = "removed" if wanted is None else "restored"
+        if earlier is not None and wanted is None and not _has_content(after or "", known.form):
+            after = earlier.blank
+    _show(file, before, edit)
+    if not wishes.dry_run:
+        _confirm(file, yes=wishes.yes)
+        if not wishes.undo and earlier is None:
+            blank = before if existed and not _has_content(before, known.form) else None
+            Earlier(replaced, blank).keep(file, wishes.name)
+        _write(file, after)
+        if wishes.undo:
+            Earlier.forget(file, wishes.name)
     _report(known, file, change, wishes, output)
+
+
+def _entry(known: KnownClient, wishes: SetupWishes) -> dict[str, Any]:
+    key_file = None if wishes.key_file is None else str(wishes.key_file.expanduser().absolute())
+    return known.entry_for(wishes.url, wishes.key_env, key_file, own_program())
+
+
+def own_program() -> tuple[str, ...]:
+    """The command line of this `fairlead`, for a client that has another PATH than a terminal."""
+    beside = Path(sys.executable).with_name("fairlead")
+    return (str(beside),) if beside.exists() else (sys.executable, "-m", "fairlead_cli")
+
+
+def _has_content(text: str, form: Form) -> bool:
+    """Whether a configuration says anything, in comments too."""
+    return bool(text.strip()) and not (form == "json" and re.fullmatch(r"\s*\{\s*\}\s*", text))
 
 
 def found_clients(output: Output, name: str) -> None:
@@ -69,7 +104,7 @@ def found_clients(output: Output, name: str) -> None:
                 continue
             file = place_of(known, scope)
             try:
-                entry = entry_of(_text(file), known.member, name, toml=known.is_toml)
+                entry = entry_of(_text(file), known.member, name, known.form)
                 state = "no file" if not file.exists() else "not set up" if entry is None else "set up"
             except (UnreadableFile, Failure) as error:
                 state = f"cannot be read: {error}"
@@ -78,7 +113,7 @@ def found_clients(output: Output, name: str) -> None:
         print(json.dumps(rows))
         return
     for row in rows:
-        print(f"{row['client']:<12} {row['scope']:<8} {row['state']:<11} {row['file']}")
+        print(f"{row['client']:<14} {row['scope']:<8} {row['state']:<11} {row['file']}")
 
 
 def place_of(known: KnownClient, scope: Scope, platform: str = sys.platform) -> Path:
@@ -86,12 +121,18 @@ def place_of(known: KnownClient, scope: Scope, platform: str = sys.platform) -> 
     if scope == "project":
         if not known.project:
             raise Failure(f"{known.title} has no file of a project; use --scope user", code=USED_WRONGLY)
-        return Path.cwd() / known.project
+        return _with_comments(Path.cwd() / known.project)
     own = known.user_macos if platform == "darwin" and known.user_macos is not None else known.user
-    return Path.home() / own
+    return _with_comments(Path.home() / own)
 
 
-def _check(wishes: SetupWishes) -> None:
+def _with_comments(file: Path) -> Path:
+    """The file, or the one beside it with comments where there is only that, as opencode reads either."""
+    other = file.with_suffix(".jsonc")
+    return other if file.suffix == ".json" and other.exists() and not file.exists() else file
+
+
+def _check(known: KnownClient, wishes: SetupWishes) -> None:
     check_url(wishes.url)
     if not urlsplit(wishes.url).path.strip("/"):
         raise no_path(wishes.url)
@@ -102,11 +143,20 @@ def _check(wishes: SetupWishes) -> None:
             "--key-env takes the name of an environment variable, not the key itself: the file holds no secret",
             code=USED_WRONGLY,
         )
+    if wishes.key_env is not None and wishes.key_file is not None:
+        raise Failure("give either --key-env or --key-file", code=USED_WRONGLY)
+    if wishes.key_env is not None and not known.reads_variables:
+        message = (
+            f"{known.title} hands on no environment variable: write the key to a file, and name it with --key-file"
+        )
+        raise Failure(message, code=USED_WRONGLY)
+    if wishes.key_file is not None and not wishes.undo and not wishes.key_file.expanduser().is_file():
+        raise Failure(f"--key-file: there is no file {wishes.key_file}", code=USED_WRONGLY)
 
 
 def _text(file: Path) -> str:
     try:
-        return file.read_text("utf-8")
+        return file.read_bytes().decode("utf-8")  # with its own ends of lines
     except FileNotFoundError:
         return ""
     except (OSError, UnicodeDecodeError) as error:
@@ -114,15 +164,22 @@ def _text(file: Path) -> str:
 
 
 def _shown(known: KnownClient, name: str, entry: dict[str, Any]) -> str:
-    text = with_entry("", known.member, name, entry, toml=known.is_toml)
-    return text.strip() if known.is_toml else json.dumps(json.loads(text))
+    text = with_entry("", known.member, name, entry, known.form)
+    return json.dumps(json.loads(text)) if known.form == "json" else text.strip()
 
 
-def _show(file: Path, before: str, after: str) -> None:
-    lines = difflib.unified_diff(
-        before.splitlines(), after.splitlines(), str(file), str(file), "now", "then", lineterm=""
-    )
+def _show(file: Path, before: str, edit: Edit) -> None:
+    """Print what is taken out and what is put in, and nothing around it: other entries may hold secrets."""
+    line = before.count("\n", 0, edit.start) + 1
+    lines = [f"--- {file}", f"+++ {file}", f"@@ line {line} @@"]
+    lines += [f"-{hidden(text)}" for text in before[edit.start : edit.end].splitlines() if text.strip(" ,")]
+    lines += [f"+{text}" for text in edit.text.splitlines() if text.strip(" ,")]
     print("\n".join(lines), file=sys.stderr)
+
+
+def hidden(line: str) -> str:
+    """A line of an entry that goes, without the value of what may be a secret."""
+    return _SECRET.sub(lambda match: f"{match[1]}…", line)
 
 
 def _confirm(file: Path, *, yes: bool) -> None:
@@ -135,22 +192,15 @@ def _confirm(file: Path, *, yes: bool) -> None:
         raise Failure(f"{file} is left as it was")
 
 
-def _write(file: Path, text: str) -> None:
-    """Write beside the file and rename, so that a full disk leaves the old one whole. An empty file goes."""
+def _write(file: Path, text: str | None) -> None:
+    """Write beside the file and rename, so that a full disk leaves the old one whole. With None the file goes."""
     target = file.resolve()
-    beside = target.with_name(f".{target.name}.fairlead")
     try:
-        if not text:
+        if text is None:
             target.unlink(missing_ok=True)
-            return
-        target.parent.mkdir(parents=True, exist_ok=True)
-        mode = target.stat().st_mode & 0o777 if target.exists() else 0o600
-        with os.fdopen(os.open(beside, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, mode), "w", encoding="utf-8") as out:
-            out.write(text)
-        beside.chmod(mode)
-        beside.replace(target)
+        else:
+            replace_file(target, text)
     except OSError as error:
-        beside.unlink(missing_ok=True)
         raise Failure(f"{file} cannot be written: {error}") from error
 
 

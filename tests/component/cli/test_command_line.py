@@ -20,8 +20,8 @@ from ports import free_port
 
 pytestmark = pytest.mark.timeout(240)  # an interpreter for each command
 VERBS = dict(tree().verbs())
-PRINT_NO_RESULT = {"operator", "gateway", "completion", "migrate"}
-"""They log until a signal, or print a script or manifests."""
+PRINT_NO_RESULT = {"operator", "gateway", "completion", "migrate", "bridge"}
+"""They log until a signal, print a script or manifests, or speak MCP."""
 WRITE_AN_ADDRESS = {"client setup"}
 _LOADED = (
     "import atexit, sys; atexit.register(lambda: print(sorted({'httpx2', 'httpcore2', 'textual'} & set(sys.modules)), "

@@ -7,11 +7,12 @@ import tomllib
 from pathlib import Path
 
 import pytest
+import yaml
 
-from fairlead_cli.clients.setup import SetupWishes, found_clients, run_setup
+from fairlead_cli.clients.setup import SetupWishes, found_clients, own_program, run_setup
 from fairlead_cli.failure import Failure
 from fairlead_cli.output import Output
-from fairlead_tools.client_files import UnreadableFile, with_entry
+from fairlead_tools.client_files import UnreadableFile, entry_of, with_entry
 from fairlead_tools.known_clients import CLIENTS
 
 URL = "http://127.0.0.1:8080/mcp"
@@ -39,7 +40,7 @@ def test_a_client_without_a_file_gets_one_and_undo_takes_it_away(client: str, ho
     assert not file.exists()
 
 
-@pytest.mark.parametrize("client", [name for name, known in CLIENTS.items() if not known.is_toml])
+@pytest.mark.parametrize("client", [name for name, known in CLIENTS.items() if known.form == "json"])
 def test_what_stands_in_a_json_file_stays(client: str, home: Path) -> None:
     known = CLIENTS[client]
     file = home / known.user
@@ -51,7 +52,7 @@ def test_what_stands_in_a_json_file_stays(client: str, home: Path) -> None:
     run_setup(client, wishes(), Output.table)
     after = json.loads(file.read_text())
     assert list(after) == list(before)
-    assert after[known.member].pop("fairlead") == known.entry(URL, None)
+    assert after[known.member].pop("fairlead") == known.entry_for(URL, fairlead=own_program())
     assert after == before
     assert file.stat().st_mode & 0o777 == 0o644
     run_setup(client, wishes(undo=True), Output.table)
@@ -75,9 +76,7 @@ def test_comments_of_a_toml_file_stay(home: Path) -> None:
     }
 
 
-@pytest.mark.parametrize(
-    "text", ['{"mcpServers": {}, // mine\n}', '{"mcpServers": {},}', "{", "[]", '{"mcpServers": 1}']
-)
+@pytest.mark.parametrize("text", ["{", "[]", '{"mcpServers": 1}', '{"mcpServers": {},, }', '{"mcpServers": {"x": /* }'])
 def test_a_file_that_would_lose_something_is_left_as_it_is(home: Path, text: str) -> None:
     file = home / ".cursor/mcp.json"
     file.parent.mkdir()
@@ -89,7 +88,7 @@ def test_a_file_that_would_lose_something_is_left_as_it_is(home: Path, text: str
 
 def test_an_inline_table_of_toml_is_not_touched() -> None:
     with pytest.raises(UnreadableFile, match="another form"):
-        with_entry('mcp_servers = {fairlead = {url = "x"}}', "mcp_servers", "fairlead", {"url": URL}, toml=True)
+        with_entry('mcp_servers = {fairlead = {url = "x"}}', "mcp_servers", "fairlead", {"url": URL}, "toml")
 
 
 def test_a_dry_run_shows_the_change_and_writes_nothing(home: Path, capsys: pytest.CaptureFixture[str]) -> None:
@@ -118,6 +117,8 @@ def test_a_second_run_changes_nothing(home: Path, capsys: pytest.CaptureFixture[
 @pytest.mark.parametrize(
     ("client", "header"),
     [
+        ("opencode", "Bearer {env:KEY}"),
+        ("goose", "Bearer ${KEY}"),
         ("claude-code", "Bearer ${KEY}"),
         ("cursor", "Bearer ${env:KEY}"),
         ("vscode", "Bearer ${env:KEY}"),
@@ -126,7 +127,7 @@ def test_a_second_run_changes_nothing(home: Path, capsys: pytest.CaptureFixture[
     ],
 )
 def test_a_key_stands_as_a_variable_in_the_clients_own_words(client: str, header: str) -> None:
-    assert CLIENTS[client].entry(URL, "KEY")["headers"] == {"Authorization": header}
+    assert CLIENTS[client].entry_for(URL, "KEY")["headers"] == {"Authorization": header}
 
 
 def test_a_key_itself_is_refused() -> None:
@@ -158,3 +159,131 @@ def test_a_link_is_followed(home: Path) -> None:
     run_setup("cursor", wishes(), Output.table)
     assert (home / ".cursor/mcp.json").is_symlink()
     assert URL in real.read_text()
+
+
+JSONC = """// my settings
+{
+  "theme": "dark", // at night
+  "MEMBER": {
+    /* the first */
+    "other": {
+      "command": "x", // a program
+      "env": {"API_KEY": "s3cr3t"},
+    },
+  },
+  // the end
+}
+"""
+
+
+@pytest.mark.parametrize("client", [name for name, known in CLIENTS.items() if known.form == "json"])
+@pytest.mark.parametrize("text", [JSONC, JSONC.replace("},\n  // the", "}\n  // the"), JSONC.replace("\n", "\r\n")])
+def test_comments_stay_and_undo_gives_the_file_as_it_was(
+    client: str, text: str, home: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    known = CLIENTS[client]
+    file = home / known.user
+    file.parent.mkdir(parents=True, exist_ok=True)
+    text = text.replace("MEMBER", known.member)
+    file.write_bytes(text.encode())
+    run_setup(client, wishes(), Output.table)
+    after = file.read_bytes().decode()
+    assert entry_of(after, known.member, "fairlead", "json") == known.entry_for(URL, fairlead=own_program())
+    assert entry_of(after, known.member, "other", "json") == {"command": "x", "env": {"API_KEY": "s3cr3t"}}
+    for comment in ("// my settings", "// at night", "/* the first */", "// a program", "// the end"):
+        assert comment in after
+    assert "s3cr3t" not in capsys.readouterr().err
+    found_clients(Output.json, "fairlead")
+    rows = json.loads(capsys.readouterr().out)
+    assert ("user", "set up") in [(row["scope"], row["state"]) for row in rows if row["client"] == client]
+    run_setup(client, wishes(undo=True), Output.table)
+    assert file.read_bytes().decode() == text
+
+
+@pytest.mark.parametrize("client", CLIENTS)
+@pytest.mark.parametrize("text", ["", "\n", "{}", "{ }\n"])
+def test_undo_keeps_a_file_that_was_empty(client: str, text: str, home: Path) -> None:
+    known = CLIENTS[client]
+    if "{" in text and known.form != "json":
+        text = "# nothing yet\n"
+    file = home / known.user
+    file.parent.mkdir(parents=True, exist_ok=True)
+    file.write_text(text)
+    run_setup(client, wishes(), Output.table)
+    run_setup(client, wishes(undo=True), Output.table)
+    assert file.read_text() == text
+    assert not (home / ".local/state/fairlead/clients.json").exists()
+
+
+OLD = {
+    "json": '{"MEMBER": {"a": {"x": 1}, "fairlead": {"url": "http://old", /* mine */ "headers": '
+    '{"Authorization": "Bearer s3cr3t"}}, "b": {}}}\n',
+    "toml": '[MEMBER.fairlead]\nurl = "http://old" # mine\ntoken = "s3cr3t"\n\n# of tools\n[tools]\nweb = true\n',
+    "yaml": "MEMBER:\n  a:\n    x: 1\n"
+    "  fairlead:\n    uri: http://old # mine\n    token: s3cr3t\n  b:\n    y: 1\nlast: 1\n",
+}
+
+
+@pytest.mark.parametrize("client", CLIENTS)
+def test_undo_puts_back_the_entry_that_was_replaced(
+    client: str, home: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    known = CLIENTS[client]
+    file, text = home / known.user, OLD[known.form].replace("MEMBER", known.member)
+    file.parent.mkdir(parents=True, exist_ok=True)
+    file.write_text(text)
+    run_setup(client, wishes(), Output.table)
+    run_setup(client, wishes(url=URL + "/fast"), Output.table)
+    assert entry_of(file.read_text(), known.member, "fairlead", known.form) == known.entry_for(
+        URL + "/fast", fairlead=own_program()
+    )
+    assert "s3cr3t" not in capsys.readouterr().err
+    run_setup(client, wishes(undo=True), Output.table)
+    assert file.read_text() == text
+
+
+def test_a_yaml_file_keeps_its_comments_and_other_blocks(home: Path) -> None:
+    file = home / ".config/goose/config.yaml"
+    file.parent.mkdir(parents=True)
+    text = (
+        "GOOSE_MODEL: m # mine\nextensions:\n  developer:\n    enabled: true\n    type: builtin\n\n  # kept\n"
+        "  memory:\n    enabled: false\nactive_provider: x\n"
+    )
+    file.write_text(text)
+    run_setup("goose", wishes(key_env="KEY"), Output.table)
+    after = file.read_text()
+    document = yaml.safe_load(after)
+    assert document["extensions"]["fairlead"]["uri"] == URL
+    assert document["extensions"]["fairlead"]["env_keys"] == ["KEY"]
+    assert document["active_provider"] == "x"
+    assert "# mine" in after
+    assert "# kept" in after
+    run_setup("goose", wishes(undo=True), Output.table)
+    assert file.read_text() == text
+    file.write_text("extensions: {developer: {enabled: true}}\n")
+    with pytest.raises(Failure, match="is left as it is"):
+        run_setup("goose", wishes(), Output.table)
+
+
+@pytest.mark.parametrize("client", [name for name, known in CLIENTS.items() if not known.reads_variables])
+def test_a_client_that_reads_no_variable_starts_a_bridge_that_reads_a_file(client: str, home: Path) -> None:
+    with pytest.raises(Failure, match="--key-file"):
+        run_setup(client, wishes(key_env="KEY"), Output.table)
+    with pytest.raises(Failure, match="there is no file"):
+        run_setup(client, wishes(key_file=home / "me.key"), Output.table)
+    (home / "me.key").write_text("flk_1")
+    run_setup(client, wishes(key_file=home / "me.key"), Output.table)
+    known = CLIENTS[client]
+    entry = json.loads((home / known.user).read_text())[known.member]["fairlead"]
+    assert [entry["command"], *entry["args"]] == [*own_program(), "bridge", URL, "--token", f"@{home / 'me.key'}"]
+    assert "flk_1" not in (home / known.user).read_text()
+
+
+def test_opencode_is_set_up_in_the_file_with_comments_where_there_is_that_alone(home: Path) -> None:
+    file = home / ".config/opencode/opencode.jsonc"
+    file.parent.mkdir(parents=True)
+    file.write_text('{\n  // mine\n  "model": "x"\n}\n')
+    run_setup("opencode", wishes(), Output.table)
+    assert "// mine" in file.read_text()
+    assert entry_of(file.read_text(), "mcp", "fairlead", "json") == {"type": "remote", "url": URL, "enabled": True}
+    assert not file.with_suffix(".json").exists()

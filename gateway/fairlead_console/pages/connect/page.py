@@ -16,7 +16,7 @@ from fairlead_rest.resources.keys import DEFAULT_DAYS, KeyFacts, KeyList, KeyReq
 from fairlead_rest.resources.servers import ServerList
 from fairlead_rest.resources.tiers import TierList
 from fairlead_tools.client_files import with_entry
-from fairlead_tools.known_clients import CLIENTS
+from fairlead_tools.known_clients import CLIENTS, KnownClient
 
 PATH: Final = "/console/connect"
 ENTRY: Final = NavigationEntry("Connect", PATH, 80)
@@ -24,6 +24,8 @@ NAME: Final = "fairlead"
 """Name of the gateway in a client's configuration."""
 KEY_VARIABLE: Final = "FAIRLEAD_TOKEN"
 """Environment variable that holds the key, so that it stands in no file."""
+KEY_FILE: Final = "~/fairlead.key"
+"""File that holds it for clients that read no variable, in the home folder of their user."""
 _MERGED: Final = "/mcp"
 _ROUTER: Final = "/router/mcp"
 
@@ -110,20 +112,19 @@ def endpoints_of(tiers: TierList, servers: ServerList) -> list[OfferedEndpoint]:
 
 def client_snippets(url: str, *, keyed: bool) -> list[ClientSnippet]:
     """A snippet for each known client, in the order of the table."""
-    key = KEY_VARIABLE if keyed else None
-    option = f" --key-env {KEY_VARIABLE}" if keyed else ""
-    return [
-        ClientSnippet(
-            name,
-            client.title,
-            tuple(
-                (scope, place)
-                for scope, place in (("project", client.project), ("user", f"~/{client.user}"))
-                if place is not None
-            ),
-            with_entry("", client.member, NAME, client.entry(url, key), toml=client.is_toml),
-            f"fairlead client setup {name} --url {url}{option}",
-            client.restart,
-        )
-        for name, client in CLIENTS.items()
-    ]
+    return [_snippet(name, client, url, keyed=keyed) for name, client in CLIENTS.items()]
+
+
+def _snippet(name: str, client: KnownClient, url: str, *, keyed: bool) -> ClientSnippet:
+    variable = KEY_VARIABLE if keyed and client.reads_variables else None
+    file = KEY_FILE if keyed and not client.reads_variables else None
+    option = f" --key-env {variable}" if variable else f" --key-file {file}" if file else ""
+    places = (("project", client.project), ("user", f"~/{client.user}"))
+    return ClientSnippet(
+        name,
+        client.title,
+        tuple((scope, place) for scope, place in places if place is not None),
+        with_entry("", client.member, NAME, client.entry_for(url, variable, file), client.form),
+        f"fairlead client setup {name} --url {url}{option}",
+        client.restart,
+    )

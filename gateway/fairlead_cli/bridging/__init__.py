@@ -1,0 +1,1 @@
+"""`fairlead bridge`: an MCP endpoint for clients that only start programs."""

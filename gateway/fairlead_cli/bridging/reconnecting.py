@@ -1,0 +1,256 @@
+"""HTTP of the bridge: an endpoint that goes away and comes back, below the SDK's transport, which sees one session.
+
+The transport above holds the id of the session that it opened. When the endpoint does not know it any more (404), this
+layer opens another with the client's own `initialize` and sends what was asked in that one.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import AsyncIterator, Callable
+from dataclasses import dataclass
+from typing import Any, Final, Self
+
+import anyio
+import httpx2
+
+from fairlead_cli.connecting import CREDENTIAL
+from fairlead_cli.wording import after
+from fairlead_mcp.methods import METHODS
+
+SESSION_ID: Final = "mcp-session-id"
+LAST_EVENT_ID: Final = "last-event-id"
+LARGEST_ANSWER: Final = 64 << 20
+"""Bytes of one answer that is no stream of events."""
+LARGEST_REFUSAL: Final = 64 << 10
+STREAM_SECONDS: Final = 300.0
+"""Silence after which the stream of notifications is opened anew: nobody tells of a connection that was cut off."""
+CONNECT_SECONDS: Final = 10.0
+PAUSES: Final = (0.1, 0.2, 0.5, 1.0, 2.0)
+"""Seconds between tries to connect; the last one again and again."""
+UNREACHABLE: Final = -32000
+"""Code of errors of the bridge itself, from the range that JSON-RPC leaves to servers."""
+_EVENTS: Final = "text/event-stream"
+
+
+@dataclass
+class _Session:
+    """The client's session: what opened it, its id in the transport above, and its id at the endpoint."""
+
+    url: httpx2.URL
+    opened_by: bytes
+    headers: httpx2.Headers
+    first: str
+    now: str
+
+
+class ReconnectingTransport(httpx2.AsyncBaseTransport):
+    """Sends the requests of one client. `changed` is called when notifications may have been missed: the session or
+    their stream is another one.
+
+    A request waits `patience` seconds for an endpoint that cannot be reached; the stream of notifications for good.
+    """
+
+    def __init__(
+        self, client: httpx2.AsyncClient, patience: float, remark: Callable[[str], None], changed: Callable[[], None]
+    ) -> None:
+        self._client = client
+        self._patience = patience
+        self._remark = remark
+        self._changed = changed
+        self._session: _Session | None = None
+        self._renewing = anyio.Lock()
+        self._away = False
+        self._streams = 0
+        """Streams of notifications that the endpoint has opened."""
+
+    async def handle_async_request(self, request: httpx2.Request) -> httpx2.Response:
+        """The answer of the endpoint; its refusals, and its absence, as errors of JSON-RPC."""
+        body = await request.aread()
+        method = _method(body) if request.method == "POST" else ""
+        try:
+            answer = await self._sent(request, body, method)
+            if self._is_lost(request, answer) and (session := self._session):
+                await answer.aclose()
+                if request.method == "DELETE":
+                    return httpx2.Response(204)
+                await self._renew(session, session.now)
+                answer = await self._sent(request, body, method)
+        except httpx2.HTTPError as error:
+            return self._failed(request, error)
+        if answer.status_code >= 400:
+            return await self._refused(request, answer)
+        if request.method == "GET":
+            self._streams += 1
+            if self._streams > 1 and LAST_EVENT_ID not in request.headers:
+                self._changed()
+        if method == "initialize" and (ident := answer.headers.get(SESSION_ID)):
+            self._session = _Session(request.url, body, request.headers.copy(), ident, ident)
+        return httpx2.Response(answer.status_code, headers=answer.headers, stream=_Body(answer))
+
+    def _is_lost(self, request: httpx2.Request, answer: httpx2.Response) -> bool:
+        """Whether the endpoint does not know the session any more. A gateway that started again may take its calls, and
+        refuse its stream (405) where it gave one before.
+        """
+        refused = answer.status_code == 405 and request.method == "GET" and self._streams > 0
+        return SESSION_ID in request.headers and (answer.status_code == 404 or refused)
+
+    async def _sent(self, request: httpx2.Request, body: bytes, method: str) -> httpx2.Response:
+        """Send it; again while nobody takes the connection, and again if it breaks and repeating does no harm."""
+        forever, deadline = request.method == "GET", anyio.current_time() + self._patience
+        repeatable, tries = _is_repeatable(request.method, method), 0
+        while True:
+            try:
+                answer = await self._client.send(self._copy(request, body), stream=True)
+            except (httpx2.ConnectError, httpx2.ConnectTimeout) as error:
+                late = anyio.current_time() >= deadline and not forever
+                if late or request.method == "DELETE":
+                    raise
+                if not self._away:
+                    self._away = True
+                    self._remark(f"cannot reach {request.url}: {_reason(error)}; trying again")
+            except (httpx2.NetworkError, httpx2.RemoteProtocolError):
+                if not repeatable or (tries and not forever):
+                    raise
+            else:
+                if self._away:
+                    self._away = False
+                    self._remark(f"{request.url} answers again")
+                return answer
+            await anyio.sleep(PAUSES[min(tries, len(PAUSES) - 1)])
+            tries += 1
+
+    def _copy(self, request: httpx2.Request, body: bytes) -> httpx2.Request:
+        headers = request.headers.copy()
+        if (session := self._session) is not None and headers.get(SESSION_ID) == session.first:
+            headers[SESSION_ID] = session.now
+        for name in ("host", "content-length"):
+            headers.pop(name, None)
+        headers["accept-encoding"] = "identity"  # a session that is opened anew is read here
+        wait = httpx2.Timeout(CONNECT_SECONDS, read=STREAM_SECONDS if request.method == "GET" else None, pool=None)
+        return self._client.build_request(
+            request.method, request.url, headers=headers, content=body or None, timeout=wait
+        )
+
+    async def _renew(self, session: _Session, lost: str) -> None:
+        """Open another session in place of the one that was `lost`, unless that has been done. Raises HTTPError."""
+        async with self._renewing:
+            if session.now != lost:
+                return
+            opening = httpx2.Request("POST", session.url, headers=session.headers)
+            answer = await self._sent(opening, session.opened_by, "initialize")
+            async with _Body(answer) as whole:
+                reply = await whole.message()
+            ident = answer.headers.get(SESSION_ID)
+            if answer.status_code >= 400 or ident is None or "result" not in reply:
+                raise httpx2.RemoteProtocolError("the session was lost, and another one is refused")
+            session.now = ident
+            version = str(reply["result"].get("protocolVersion", ""))
+            told = json.dumps({"jsonrpc": "2.0", "method": "notifications/initialized"}).encode()
+            headers = {**session.headers, SESSION_ID: ident, "mcp-protocol-version": version}
+            ready = httpx2.Request("POST", session.url, headers=headers)
+            await (await self._sent(ready, told, "notifications/initialized")).aclose()
+        self._remark("the gateway had forgotten the session: another one is open")
+        self._changed()
+
+    def _failed(self, request: httpx2.Request, error: httpx2.HTTPError) -> httpx2.Response:
+        if isinstance(error, httpx2.ConnectError | httpx2.ConnectTimeout):
+            text = after(f"cannot reach {request.url}: {_reason(error)}", "Is a gateway running there?")
+        else:
+            text = f"the connection to {request.url} broke, and what was asked may have been done: {_reason(error)}"
+        self._remark(text)
+        return _problem(503, text)
+
+    async def _refused(self, request: httpx2.Request, answer: httpx2.Response) -> httpx2.Response:
+        """The refusal as an error that says who refuses what; one of JSON-RPC as it is."""
+        async with _Body(answer) as whole:
+            data = await whole.beginning(LARGEST_REFUSAL)
+        if request.method != "POST":
+            return httpx2.Response(answer.status_code, content=data)
+        try:
+            said = json.loads(data)
+        except ValueError:
+            said = None
+        error = said.get("error") if isinstance(said, dict) else None
+        if isinstance(error, dict) and isinstance(error.get("code"), int) and isinstance(error.get("message"), str):
+            if answer.status_code not in (401, 403):
+                headers = {"content-type": "application/json"}
+                return httpx2.Response(answer.status_code, headers=headers, content=data)
+            text = error["message"]
+        else:
+            text = f"{request.url} answered {answer.status_code} {answer.reason_phrase}".rstrip()
+        if answer.status_code in (401, 403):
+            text = after(text, CREDENTIAL)
+        self._remark(text)
+        return _problem(answer.status_code, text)
+
+
+class _Body(httpx2.AsyncByteStream):
+    """The body of an answer. It ends where the connection breaks; what is missing then, its reader tells."""
+
+    def __init__(self, answer: httpx2.Response) -> None:
+        self._answer = answer
+        self._bounded = not answer.headers.get("content-type", "").startswith(_EVENTS)
+
+    async def __aenter__(self) -> Self:
+        return self
+
+    async def __aexit__(self, *_: object) -> None:
+        await self.aclose()
+
+    async def __aiter__(self) -> AsyncIterator[bytes]:
+        size = 0
+        try:
+            async for piece in self._answer.aiter_raw():
+                size += len(piece)
+                if self._bounded and size > LARGEST_ANSWER:
+                    return
+                yield piece
+        except httpx2.HTTPError:
+            return
+
+    async def beginning(self, most: int) -> bytes:
+        """At most so many bytes, and some more."""
+        data = b""
+        async for piece in self:
+            data += piece
+            if len(data) > most:
+                break
+        return data
+
+    async def message(self) -> dict[str, Any]:
+        """The message in it, whether it comes alone or as an event; an empty one where there is none."""
+        data = await self.beginning(LARGEST_ANSWER)
+        if not self._bounded:
+            lines = [line[5:] for line in data.replace(b"\r\n", b"\n").split(b"\n") if line.startswith(b"data:")]
+            data = b"\n".join(lines)
+        try:
+            decoded = json.loads(data)
+        except ValueError:
+            return {}
+        return decoded if isinstance(decoded, dict) else {}
+
+    async def aclose(self) -> None:
+        await self._answer.aclose()
+
+
+def _problem(status: int, text: str) -> httpx2.Response:
+    """An error that the SDK's transport gives the id of its request."""
+    error = {"code": UNREACHABLE, "message": text}
+    return httpx2.Response(status, json={"jsonrpc": "2.0", "id": None, "error": error})
+
+
+def _method(body: bytes) -> str:
+    message = json.loads(body)  # the SDK has written it
+    return str(message.get("method", "")) if isinstance(message, dict) and "id" in message else ""
+
+
+def _is_repeatable(verb: str, method: str) -> bool:
+    """Whether a request may be sent again although the endpoint may have got it."""
+    if verb == "GET" or method in ("initialize", "ping", "server/discover") or method.endswith("/list"):
+        return True
+    return method in METHODS and METHODS[method].idempotent
+
+
+def _reason(error: httpx2.HTTPError) -> str:
+    return str(error) or type(error).__name__

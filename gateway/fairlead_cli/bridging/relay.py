@@ -1,0 +1,192 @@
+"""Messages between a client on standard input and output and an endpoint over HTTP, both by the SDK's transports."""
+
+from __future__ import annotations
+
+import logging
+import sys
+from collections.abc import Mapping
+from typing import Any, Final
+from urllib.parse import urlsplit
+
+import anyio
+import httpx2
+from mcp.client.streamable_http import streamable_http_client
+from mcp.server.stdio import stdio_server
+from mcp.shared.inbound import (
+    MCP_METHOD_HEADER,
+    MCP_NAME_HEADER,
+    MCP_PROTOCOL_VERSION_HEADER,
+    encode_header_value,
+    find_invalid_x_mcp_header,
+    mcp_param_headers,
+    x_mcp_header_map,
+)
+from mcp.shared.message import ClientMessageMetadata, SessionMessage
+from mcp_types import (
+    PARSE_ERROR,
+    PROTOCOL_VERSION_META_KEY,
+    ErrorData,
+    JSONRPCError,
+    JSONRPCMessage,
+    JSONRPCNotification,
+    JSONRPCRequest,
+    JSONRPCResponse,
+    RequestId,
+)
+
+from fairlead_cli.bridging.reconnecting import LARGEST_ANSWER, ReconnectingTransport
+from fairlead_cli.connecting import Destination, is_loopback
+from fairlead_cli.output import printable
+from fairlead_mcp.methods import METHODS, HeaderRule
+
+LAST_SECONDS: Final = 5.0
+"""How long answers are waited for when the client has closed its end."""
+MOST_SCHEMAS: Final = 10_000
+"""Tools whose arguments are remembered that a header repeats."""
+LISTENING: Final = "subscriptions/listen"
+"""A request that is answered when it ends."""
+LISTS: Final = ("tools", "resources", "prompts")
+
+
+def run_bridge(destination: Destination) -> None:
+    """Pass messages on until the client closes standard input. `destination.timeout` is for how long a request waits
+    for an endpoint that cannot be reached.
+    """
+    logging.basicConfig(stream=sys.stderr, level=logging.ERROR, format="fairlead bridge: %(message)s")
+    logging.getLogger("mcp").setLevel(logging.CRITICAL)  # what it logs is told to the client as an error
+    anyio.run(_run, destination)
+
+
+async def _run(destination: Destination) -> None:
+    async with stdio_server() as (from_client, to_client), from_client, to_client:
+        await Relay(destination).run(from_client, to_client)
+
+
+class Relay:
+    """One client and its endpoint."""
+
+    def __init__(self, destination: Destination) -> None:
+        self._destination = destination
+        self._version = ""
+        """Protocol version of a session of the legacy era."""
+        self._pending: dict[RequestId, str] = {}
+        """Methods of the client's requests without an answer."""
+        self._header_maps: dict[str, Mapping[tuple[str, ...], str]] = {}
+        self._lists: list[str] = []
+        """Lists whose changes the endpoint tells of."""
+        self._ended = False
+        """Whether the client has closed its end."""
+        self._idle = anyio.Event()
+        self._to_client: Any = None
+        self._group: anyio.abc.TaskGroup | None = None
+
+    async def run(self, from_client: Any, to_client: Any) -> None:
+        """Pass messages on until `from_client` ends. Both are message streams of the SDK."""
+        url, self._to_client = self._destination.url, to_client
+        host = urlsplit(url).hostname or ""
+        direct = {f"all://[{host}]" if ":" in host else f"all://{host}": None} if is_loopback(host) else None
+        limits = httpx2.Limits(max_connections=None, max_keepalive_connections=8)
+        async with (
+            httpx2.AsyncClient(headers=self._destination.headers, mounts=direct, limits=limits) as network,
+            anyio.create_task_group() as group,
+        ):
+            self._group = group
+            transport = ReconnectingTransport(network, self._destination.timeout, _remark, self._list_anew)
+            async with (
+                httpx2.AsyncClient(transport=transport, timeout=None) as client,
+                streamable_http_client(url, http_client=client, max_sse_event_size=LARGEST_ANSWER) as (down, up),
+            ):
+                group.start_soon(self._answers, down)
+                await self._requests(from_client, up)
+                with anyio.move_on_after(LAST_SECONDS):
+                    self._ended = True
+                    self._note_answered()
+                    await self._idle.wait()
+            group.cancel_scope.cancel()
+
+    async def _requests(self, from_client: Any, up: Any) -> None:
+        async for item in from_client:
+            if isinstance(item, Exception):
+                error = ErrorData(code=PARSE_ERROR, message="not a message of JSON-RPC")
+                await self._to_client.send(SessionMessage(JSONRPCError(jsonrpc="2.0", id=None, error=error)))
+                continue
+            message = item.message
+            if isinstance(message, JSONRPCRequest) and message.method != LISTENING:
+                self._pending[message.id] = message.method
+            metadata = ClientMessageMetadata(headers=self._headers(message))
+            await up.send(SessionMessage(message, metadata))
+            if _cancels(message) in self._pending:
+                del self._pending[_cancels(message)]
+
+    async def _answers(self, down: Any) -> None:
+        async for item in down:
+            if isinstance(item, Exception):
+                _remark(f"an answer could not be read: {item}")
+                continue
+            message = item.message
+            if isinstance(message, JSONRPCResponse | JSONRPCError) and message.id is not None:
+                method = self._pending.pop(message.id, "")
+                if isinstance(message, JSONRPCResponse):
+                    self._learn(method, message.result)
+            await self._to_client.send(item)
+            self._note_answered()
+
+    def _note_answered(self) -> None:
+        if self._ended and not self._pending:
+            self._idle.set()
+
+    def _learn(self, method: str, result: Mapping[str, Any]) -> None:
+        """Remember of an answer what the headers of later requests repeat."""
+        if method == "initialize":
+            self._version = str(result.get("protocolVersion", ""))
+            capabilities = result.get("capabilities")
+            offered = capabilities if isinstance(capabilities, dict) else {}
+            self._lists = [name for name in LISTS if _member(offered.get(name), "listChanged") is True]
+        elif method == "tools/list":
+            tools = result.get("tools")
+            for tool in tools if isinstance(tools, list) else ():
+                name, schema = _member(tool, "name"), _member(tool, "inputSchema")
+                if not isinstance(name, str) or not isinstance(schema, dict):
+                    continue
+                self._header_maps.pop(name, None)
+                valid = len(self._header_maps) < MOST_SCHEMAS and find_invalid_x_mcp_header(schema) is None
+                if valid and (header_map := x_mcp_header_map(schema)):
+                    self._header_maps[name] = header_map
+
+    def _headers(self, message: JSONRPCMessage) -> dict[str, str]:
+        """Headers that repeat what a message says: the version, and of the modern era method and name (SEP-2243)."""
+        params = getattr(message, "params", None) or {}
+        version = _member(params.get("_meta"), PROTOCOL_VERSION_META_KEY)
+        if not isinstance(version, str) or not isinstance(message, JSONRPCRequest | JSONRPCNotification):
+            return {MCP_PROTOCOL_VERSION_HEADER: self._version} if self._version else {}
+        headers = {MCP_PROTOCOL_VERSION_HEADER: version, MCP_METHOD_HEADER: message.method}
+        row = METHODS.get(message.method)
+        name = None if row is None or row.header is HeaderRule.NONE else params.get(row.member)
+        if isinstance(name, str):
+            headers[MCP_NAME_HEADER] = encode_header_value(name)
+        arguments = params.get("arguments")
+        if message.method == "tools/call" and name in self._header_maps and isinstance(arguments, dict):
+            headers |= mcp_param_headers(self._header_maps[str(name)], arguments)
+        return headers
+
+    def _list_anew(self) -> None:
+        """Have the client list anew."""
+        assert self._group is not None
+        for name in self._lists:
+            told = JSONRPCNotification(jsonrpc="2.0", method=f"notifications/{name}/list_changed")
+            self._group.start_soon(self._to_client.send, SessionMessage(told))
+
+
+def _member(value: object, name: str) -> Any:
+    return value.get(name) if isinstance(value, dict) else None
+
+
+def _cancels(message: JSONRPCMessage) -> Any:
+    """Id of the request that a message cancels; None for any other message."""
+    if isinstance(message, JSONRPCNotification) and message.method == "notifications/cancelled":
+        return (message.params or {}).get("requestId")
+    return None
+
+
+def _remark(text: str) -> None:
+    print(f"fairlead bridge: {printable(text)}", file=sys.stderr, flush=True)

@@ -1,0 +1,87 @@
+"""What stood in a client's configuration before `fairlead client setup`, kept for `--undo`, for its user alone."""
+
+from __future__ import annotations
+
+import json
+import os
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Any
+
+from fairlead_cli.failure import Failure
+
+
+@dataclass(frozen=True)
+class Earlier:
+    """State of an entry before the first change."""
+
+    entry: str | None
+    """The entry as it was written; None where there was none."""
+    blank: str | None
+    """Text of a file that had nothing in it; None where there was no file, or one with content."""
+
+    @classmethod
+    def of(cls, file: Path, name: str) -> Earlier | None:
+        """State that was kept of an entry; None where none was. Raises Failure."""
+        found = _kept().get(_key(file, name))
+        if not isinstance(found, dict):
+            return None
+        entry, blank = found.get("entry"), found.get("blank")
+        return cls(entry if isinstance(entry, str) else None, blank if isinstance(blank, str) else None)
+
+    def keep(self, file: Path, name: str) -> None:
+        """Raises Failure."""
+        _write({**_kept(), _key(file, name): asdict(self)})
+
+    @staticmethod
+    def forget(file: Path, name: str) -> None:
+        """Raises Failure."""
+        kept, key = _kept(), _key(file, name)
+        if key in kept:
+            _write({each: value for each, value in kept.items() if each != key})
+
+
+def replace_file(target: Path, text: str) -> None:
+    """Write beside the file and rename. A new one is its owner's alone. Raises OSError."""
+    beside = target.with_name(f".{target.name}.fairlead")
+    try:
+        target.parent.mkdir(parents=True, exist_ok=True)
+        mode = target.stat().st_mode & 0o777 if target.exists() else 0o600
+        with os.fdopen(os.open(beside, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, mode), "wb") as out:
+            out.write(text.encode())
+        beside.chmod(mode)
+        beside.replace(target)
+    except OSError:
+        beside.unlink(missing_ok=True)
+        raise
+
+
+def state_file() -> Path:
+    """By the XDG base directory specification."""
+    base = os.environ.get("XDG_STATE_HOME") or ""
+    return (Path(base) if base.startswith("/") else Path.home() / ".local/state") / "fairlead" / "clients.json"
+
+
+def _key(file: Path, name: str) -> str:
+    return f"{file.resolve()}#{name}"
+
+
+def _kept() -> dict[str, Any]:
+    try:
+        found = json.loads(state_file().read_bytes())
+    except FileNotFoundError:
+        return {}
+    except (OSError, ValueError) as error:
+        raise Failure(f"{state_file()}, which says what --undo restores, cannot be read: {error}") from error
+    return found if isinstance(found, dict) else {}
+
+
+def _write(kept: dict[str, Any]) -> None:
+    file = state_file()
+    try:
+        if kept:
+            replace_file(file, json.dumps(kept, indent=2) + "\n")
+        else:
+            file.unlink(missing_ok=True)
+    except OSError as error:
+        raise Failure(f"{file}, which says what --undo restores, cannot be written: {error}") from error
