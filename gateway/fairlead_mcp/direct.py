@@ -17,12 +17,13 @@ import sys
 import tempfile
 from collections import defaultdict
 from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import contextmanager, nullcontext
 from pathlib import Path
 from typing import Final
 
 from fairlead_mcp import processes
 from fairlead_mcp.errors import ConnectFailed, McpError
+from fairlead_mcp.package_caches import is_cached
 from fairlead_mcp.stdio import FETCHED_BYTES, ChildSpec, Process, ProcessObserver, SubprocessLauncher
 from fairlead_mcp.waiting import happened
 from fairlead_mcp.wrappers import SHELL, Start, Wrapper, is_npm, is_uv, script, start, wrapper
@@ -116,7 +117,7 @@ class DirectLauncher:
     ) -> Start | Process | None:
         """The program, or the wrapper as it failed, or None to start the latter. What one start fetches, another one
         of the same package waits for: two of npm in one folder of its cache break each other. Packages that were
-        started before wait for none.
+        started before, or are in the cache of npm or uv, wait for no other package.
         """
         package = (wrapped.kind, wrapped.package)
         if package in self._fetched:
@@ -125,7 +126,8 @@ class DirectLauncher:
         async with self._locks[package]:
             if package in self._fetched:  # meanwhile
                 return await self._found(wrapped, environment, spec, events)
-            async with self._fetches:
+            cached = await asyncio.to_thread(is_cached, wrapped, environment)
+            async with nullcontext() if cached else self._fetches:
                 found = await self._found(wrapped, environment, spec, events)
         if isinstance(found, Start):
             self._fetched.add(package)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from typing import Final
 
 import msgspec
@@ -28,6 +28,9 @@ MAX_LIMIT: Final = 100
 MAX_QUERIES: Final = 16
 MAX_QUERY: Final = 1000
 """Characters."""
+FILTERS: Final = "filters"
+NO_WORD_FITS: Final = "no tool that the filters pass fits the query: these are tools that they pass, by name"
+NO_HITS: Final = RankedTools([], FILTERS)
 
 
 class FoundTool(msgspec.Struct, frozen=True, rename="camel"):
@@ -47,10 +50,11 @@ class SearchAnswer(msgspec.Struct, frozen=True, rename="camel", omit_defaults=Tr
     """Visible tools that were looked at, after the filters."""
     ranking: str
     """`bm25`: by the words of names, descriptions and arguments, and words related to these. `hybrid`: by these and by
-    vectors, which find what is said in other words.
+    vectors, which find what is said in other words. `filters`: by name, where no query fits a tool that the filters
+    pass, or none was given.
     """
     note: str = ""
-    """Why words alone ranked although vectors are made."""
+    """Why words alone ranked although vectors are made, or why filters did."""
     cut: tuple[Cut, ...] = ()
     """Tools that were found and that the limit on tokens left out."""
 
@@ -59,6 +63,7 @@ class SearchQuery(msgspec.Struct, frozen=True):
     """Parameters of a search."""
 
     queries: tuple[str, ...]
+    """None where filters alone find."""
     limit: int
     tier: str | None
     tags: frozenset[str]
@@ -69,14 +74,16 @@ class SearchQuery(msgspec.Struct, frozen=True):
     tool_tokens: int | None
 
 
-def checked(queries: Sequence[str]) -> tuple[str, ...]:
-    """The queries without spaces around them. Raises Problem."""
+def checked(queries: Sequence[str], *filters: Collection[str]) -> tuple[str, ...]:
+    """The queries without spaces around them; empty ones are left out where there are filters. Raises Problem."""
     stripped = tuple(query.strip() for query in queries)
-    if not all(stripped):
+    if any(filters):
+        stripped = tuple(filter(None, stripped))
+    elif not stripped or not all(stripped):
         raise Problem(INVALID_ARGUMENTS, "the query: `query` is empty; say in a few words what the tool should do")
     if len(stripped) > MAX_QUERIES:
         raise Problem(INVALID_ARGUMENTS, f"the query: at most {MAX_QUERIES} queries in one search")
-    if max(map(len, stripped)) > MAX_QUERY:
+    if max(map(len, stripped), default=0) > MAX_QUERY:
         raise Problem(INVALID_ARGUMENTS, f"the query: at most {MAX_QUERY} characters; a few words find more")
     return stripped
 
@@ -97,9 +104,14 @@ async def ranked(
     """The visible tools, those of them that were found, and how many were looked at. Raises Problem."""
     shelf, chosen = await context.worker.do(lambda: _chosen(context, seen, wish))
     try:
-        hits = await context.search.find(shelf, wish.queries, wish.limit, chosen)
+        hits = NO_HITS
+        if wish.queries:
+            hits = await context.search.find(shelf, wish.queries, wish.limit, chosen)
     except Overloaded as error:
         raise Problem(RATE_LIMITED, str(error), retry_after_ms=1000) from error
+    if chosen and not hits.tools:
+        first = sorted(chosen, key=lambda entry: entry.name)[: wish.limit]
+        hits = RankedTools([(entry, 0.0) for entry in first], FILTERS, NO_WORD_FITS if wish.queries else "")
     context.counts.searched(seen.identity.principal, hits.ranking, [entry.name for entry, _ in hits.tools])
     return shelf, hits, len(shelf.entries if chosen is None else chosen)
 

@@ -20,6 +20,8 @@ class LatencyDocument(msgspec.Struct, frozen=True):
     measured_duration_ms: int | None
     """Median of the last calls, up to 100, probes among them. Takes the place of what is declared."""
     measured_p99_ms: int | None
+    measured_at: str | None
+    """RFC 3339, of the last call behind what was measured; up to an hour earlier where calls go on."""
     idempotent: bool
     """Whether a call may be made again without harm."""
     cacheable_seconds: int
@@ -55,9 +57,15 @@ def latency_of(tool: Tool, state: ToolState | None) -> LatencyDocument:
         max_duration_ms=tool.max_duration_ms,
         measured_duration_ms=round(quantiles.p50_ms) if quantiles else None,
         measured_p99_ms=round(quantiles.p99_ms) if quantiles else None,
+        measured_at=measured_at(state),
         idempotent=tool.idempotent,
         cacheable_seconds=tool.cacheable_seconds,
     )
+
+
+def measured_at(state: ToolState | None) -> str | None:
+    """Time of the last call behind the figures, RFC 3339; None where nothing was measured, or the time is not known."""
+    return (state.measured_at or None) if state is not None and state.quantiles is not None else None
 
 
 def measured_of(state: ToolState | None, round_trip_ms: float | None) -> MeasuredDocument:

@@ -21,7 +21,7 @@ Block = dict[str, Any]
 
 
 class ResultDocument(msgspec.Struct, frozen=True):
-    """What a result says."""
+    """The content of a result."""
 
     whole: object
     """Text, or decoded JSON, that is read and searched."""

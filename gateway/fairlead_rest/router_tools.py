@@ -89,11 +89,10 @@ def _result(said: bytes) -> bytes:
 async def _search(context: RestContext, seen: SubjectCatalog, tier: str | None, asked: SearchArguments) -> bytes:
     """Raises Problem."""
     given = [*([asked.query] if asked.query is not None else []), *asked.queries]
-    if not given:
+    filters = asked.tags, asked.servers, asked.categories
+    if not given and not any(filters):
         raise Problem(INVALID_ARGUMENTS, "give query or queries: say in a few words what the tool should do")
-    wish = SearchQuery(
-        checked(given), asked.limit, tier, asked.tags, asked.servers, asked.categories, None, None, asked.token_budget
-    )
+    wish = SearchQuery(checked(given, *filters), asked.limit, tier, *filters, None, None, asked.token_budget)
     _, hits, searched = await ranked(context, seen, wish)
     return await context.done(lambda: _written(context, hits, searched, wish))
 

@@ -26,6 +26,8 @@ PASSAGE: Final = 600
 """Characters of a part where there are too many."""
 MAX_UNITS: Final = 50_000
 """Parts of one search; what comes after them is not searched."""
+RELEVANT: Final = 0.1
+"""Part of the best score that a part needs to be picked: words that stand everywhere fill no budget."""
 RANGE_TOKENS: Final = 3
 """Tokens by which the place of several lines is longer than that of one."""
 PATTERN_BYTES: Final = 8 << 20
@@ -82,7 +84,11 @@ def best(
     """
     found = _units(sources)
     rated = rate(found, query)
-    ranked = sorted((place for place, score in enumerate(rated) if score > 0), key=lambda place: (-rated[place], place))
+    least = max(rated, default=0.0) * RELEVANT
+    ranked = sorted(
+        (place for place, score in enumerate(rated) if score > 0 and score >= least),
+        key=lambda place: (-rated[place], place),
+    )
     if ranked and _cost(found, ranked[0], (), overhead) > budget_tokens:
         return fitting([_passage([found[ranked[0]]], rated[ranked[0]])], budget_tokens, overhead)
     chosen: set[int] = set()

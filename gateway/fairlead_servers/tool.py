@@ -16,7 +16,7 @@ from pydantic import ValidationError
 
 from fairlead_servers.sentences import quoted, sentence
 
-__all__ = ["READS", "Declared", "StrictTool", "ToolError", "annotated", "tool"]
+__all__ = ["READS", "LatencyDeclaration", "StrictTool", "ToolError", "annotated", "tool"]
 
 READS: Final = ToolAnnotations(read_only_hint=True, destructive_hint=False, idempotent_hint=True, open_world_hint=False)
 """Annotations of a tool that reads its own data, and answers the same until these change."""
@@ -55,7 +55,7 @@ class StrictTool(Tool):
 
 
 @dataclass(frozen=True)
-class Declared:
+class LatencyDeclaration:
     """Latency that a tool declares in the `_meta` of its definition."""
 
     estimated_ms: int
@@ -66,7 +66,9 @@ class Declared:
     """Fastest latency tier that may show the tool."""
 
 
-def tool(function: Callable[..., Any], annotations: ToolAnnotations, title: str, declared: Declared) -> StrictTool:
+def tool(
+    function: Callable[..., Any], annotations: ToolAnnotations, title: str, declared: LatencyDeclaration
+) -> StrictTool:
     """Tool of a function or a bound method: its name, docstring and annotated parameters are the definition."""
     meta = {
         "fairlead.dev/estimated_duration_ms": declared.estimated_ms,

@@ -42,6 +42,8 @@ class ToolState(DocumentStruct, kw_only=True, frozen=True):
     name: str
     environment: str = "cluster"
     quantiles: Quantiles | None = None
+    measured_at: str = ""
+    """RFC 3339, of the last call behind the quantiles when this was written; empty where it is not known."""
     bimodal: bool = False
     health: Health = Health()
     tiers: tuple[str, ...] | None = None

@@ -109,6 +109,8 @@ def explanation(found: dict[str, Any]) -> list[str]:
     if figures:
         parts = [f"{name} {duration(figures[f'{name}Ms'])}" for name in ("p50", "p90", "p95", "p99")]
         known = f"{', '.join(parts)} over {figures['samples']} calls" + ", two speeds" * measured["bimodal"]
+        if latency.get("measured_at"):
+            known += f", the last at {printable(latency['measured_at'])}"
     return [
         f"{printable(found['name'])} of {printable(found['server'])}",
         f"  declared  {declared}" + (f", in no tier faster than {printable(floor)}" if floor else ""),

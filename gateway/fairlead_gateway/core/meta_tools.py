@@ -91,7 +91,10 @@ DEFINITIONS: Final = (
         "Find tools by what they should do. Answers with the best ones: name, description and inputSchema, ready for "
         "execute_tool. Search for one step at a time, or give several queries.",
         {
-            "query": {"type": "string", "description": "What the tool should do, in a few words."},
+            "query": {
+                "type": "string",
+                "description": "What the tool should do, in a few words. Or only filters.",
+            },
             "queries": {**_WORDS, "description": "Several steps, in place of query: the best of each come in turn."},
             "tags": {**_WORDS, "description": "Only tools with one of these tags."},
             "categories": {**_WORDS, "description": "Only tools in one of these categories."},

@@ -21,7 +21,7 @@ class SearchCounts:
 
     def __init__(self) -> None:
         self.searches = dict.fromkeys(("bm25", "hybrid"), 0)
-        """By ranking: `bm25`, `hybrid`."""
+        """By ranking: `bm25`, `hybrid`, `filters`."""
         self.executed = dict.fromkeys(("1", "2-5", "6-"), 0)
         """Hits of which `execute_tool` was asked, by their place in the search: `1`, `2-5`, `6-`."""
         self.changes = dict.fromkeys(("added", "removed", "modified"), 0)

@@ -171,7 +171,12 @@ def _gauge(name: str, text: str, value: float) -> Metric:
 
 def _searches(counts: SearchCounts) -> Iterable[Metric]:
     for name, text, label, counted in (
-        ("fairlead_searches", "Searches of tools, by how they were ranked: bm25 or hybrid", "ranking", counts.searches),
+        (
+            "fairlead_searches",
+            "Searches of tools, by ranking: bm25, hybrid or filters",
+            "ranking",
+            counts.searches,
+        ),
         (
             "fairlead_search_hits_executed",
             "Tools that a search found and its caller then called by execute_tool, by their place in it",

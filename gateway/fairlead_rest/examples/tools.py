@@ -23,6 +23,7 @@ TOOL: Final[dict[str, Any]] = {
             "estimated_duration_ms": 300,
             "max_duration_ms": 2000,
             "measured_duration_ms": 41,
+            "measured_at": "2026-01-31T08:59:58Z",
             "measured_p99_ms": 120,
             "idempotent": True,
             "cacheable_seconds": 0,

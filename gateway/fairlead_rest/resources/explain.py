@@ -33,6 +33,7 @@ EXAMPLE: Final[dict[str, Any]] = {
             "max_duration_ms": None,
             "measured_duration_ms": 640,
             "measured_p99_ms": 812,
+            "measured_at": "2026-01-31T08:59:58Z",
             "idempotent": True,
             "cacheable_seconds": 0,
         },

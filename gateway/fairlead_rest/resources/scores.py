@@ -20,6 +20,7 @@ from fairlead_gateway.policy.tiers import by_speed, why_hidden
 from fairlead_rest.bodies import answer, encode
 from fairlead_rest.call_counts import CallCount, CallCountReading
 from fairlead_rest.context import RestContext
+from fairlead_rest.latency import measured_at
 from fairlead_rest.openapi import described
 from fairlead_rest.prediction import DECLARED, MEASURED, UNKNOWN, Basis
 from fairlead_rest.problems import INVALID_ARGUMENTS, Problem
@@ -54,6 +55,7 @@ _SCORE: Final[dict[str, Any]] = {
     "basis": "measured",
     "p95Ms": 3870.0,
     "samples": 100,
+    "measuredAt": "2026-01-31T08:59:58Z",
     "tier": "deep",
     "tags": ["DEEP only"],
     "honesty": {"declaredMs": 900, "measuredMs": 3205.0, "ratio": 3.56, "pastMaximum": False, "verdict": "misleading"},
@@ -96,6 +98,8 @@ class Score(msgspec.Struct, frozen=True, rename="camel"):
     p95_ms: float | None
     """95th percentile of the same calls; null where nothing was measured."""
     samples: int
+    measured_at: str | None
+    """RFC 3339, of the last call behind the figures; null where nothing was measured."""
     tier: str | None
     """The fastest tier that shows it to the principal; null where none does, or there is none."""
     tags: tuple[str, ...]
@@ -204,6 +208,7 @@ def score(
         basis=basis,
         p95_ms=None if figures is None else figures.p95_ms,
         samples=figures.samples if figures is not None else 0,
+        measured_at=measured_at(state),
         tier=tier,
         tags=() if figures is None else tags,
         honesty=_honesty(tool, state),

@@ -22,7 +22,10 @@ def router(context: RestContext) -> APIRouter:
     @routes.get("/search", **described("Search tools", SearchAnswer | OfferedTools, examples.FOUND))
     async def search_tools(
         request: Request,
-        query: Annotated[list[str], Query(description="What is wanted, in words; repeated for several steps.")],
+        query: Annotated[
+            list[str] | None,
+            Query(description="What is wanted, in words; repeated for several steps. Filters alone find, too."),
+        ] = None,
         limit: Annotated[int, Query(ge=1, le=MAX_LIMIT, description="Tools at most.")] = DEFAULT_LIMIT,
         tier: Annotated[str | None, Query(description="A latency tier; without it the default one.")] = None,
         tags: Annotated[list[str] | None, Query(description="With one of these; commas or repeated.")] = None,
@@ -34,9 +37,8 @@ def router(context: RestContext) -> APIRouter:
             int | None, Query(alias="toolTokens", ge=1, description="Tokens of all definitions at most.")
         ] = None,
     ) -> Response:
-        wish = SearchQuery(
-            checked(query), limit, tier, words(tags), words(servers), words(categories), format, model, tool_tokens
-        )
+        filters = words(tags), words(servers), words(categories)
+        wish = SearchQuery(checked(query or (), *filters), limit, tier, *filters, format, model, tool_tokens)
         return answer(await context.patiently(request, lambda seen: found(context, seen, wish)))
 
     return routes

@@ -15,7 +15,7 @@ from fairlead_servers.definition import ServerSettings, SettingError, ToolServer
 from fairlead_servers.dice_roller.grammar import MOST_CHARACTERS, BadExpression, parse
 from fairlead_servers.dice_roller.rolling import Roller, Throw
 from fairlead_servers.dice_roller.tables import BadTable, TableFolder
-from fairlead_servers.tool import Declared, ToolError, tool
+from fairlead_servers.tool import LatencyDeclaration, ToolError, tool
 from fairlead_tools.version import VERSION
 
 OWN_TABLES: Final = Path(__file__).parent / "tables"
@@ -162,8 +162,8 @@ def open_server(folder: Path, settings: DiceSettings) -> MCPServer[Any]:
         "dice-roller",
         instructions="Rolls dice. Never make up a roll: call roll, and report its total as it is.",
         tools=[
-            tool(dice.roll, ROLLS, "Roll dice", Declared(15, 2000, "fast")),
-            tool(dice.roll_table, ROLLS, "Roll on a table", Declared(20, 2000, "fast")),
+            tool(dice.roll, ROLLS, "Roll dice", LatencyDeclaration(15, 2000, "fast")),
+            tool(dice.roll_table, ROLLS, "Roll on a table", LatencyDeclaration(20, 2000, "fast")),
         ],
         version=VERSION,
         log_level="WARNING",

@@ -10,7 +10,7 @@ from pydantic import BaseModel, Field
 
 from fairlead_servers.definition import ServerSettings, SettingError, ToolServer
 from fairlead_servers.file_io.jail import FolderQuota, Jail, Refused
-from fairlead_servers.tool import READS, Declared, ToolError, annotated, tool
+from fairlead_servers.tool import READS, LatencyDeclaration, ToolError, annotated, tool
 from fairlead_tools.version import VERSION
 
 Path_ = Annotated[
@@ -93,9 +93,9 @@ def open_server(folder: Path, settings: FileSettings) -> MCPServer[Any]:
                 files.write_file,
                 annotated(destructive=True, idempotent=True),
                 "Write a file",
-                Declared(30, 2000, "fast"),
+                LatencyDeclaration(30, 2000, "fast"),
             ),
-            tool(files.read_file, READS, "Read a file", Declared(20, 2000, "fast")),
+            tool(files.read_file, READS, "Read a file", LatencyDeclaration(20, 2000, "fast")),
         ],
         version=VERSION,
         log_level="WARNING",

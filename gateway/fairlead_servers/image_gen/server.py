@@ -14,7 +14,7 @@ from pydantic import BaseModel, Field
 from fairlead_servers.definition import ServerSettings, SettingError, ToolServer
 from fairlead_servers.image_gen.endpoint import EndpointFailed, ImagesEndpoint
 from fairlead_servers.limited_process import ProcessSlots, SlotsTaken, WorkFailed
-from fairlead_servers.tool import Declared, ToolError, annotated, tool
+from fairlead_servers.tool import LatencyDeclaration, ToolError, annotated, tool
 from fairlead_tools.version import VERSION
 
 MARGIN_MS: Final = 10_000
@@ -129,7 +129,7 @@ def open_server(folder: Path, settings: ImageSettings) -> MCPServer[Any]:
                 images.generate_image,
                 annotated(open_world=endpoint is not None),
                 "Make a picture",
-                Declared(3000, round(settings.timeout_s * 1000) + MARGIN_MS, "deep"),
+                LatencyDeclaration(3000, round(settings.timeout_s * 1000) + MARGIN_MS, "deep"),
             )
         ],
         version=VERSION,

@@ -24,7 +24,7 @@ from fairlead_servers.archive.searching import (
 )
 from fairlead_servers.archive.store import Archive
 from fairlead_servers.definition import ToolServer
-from fairlead_servers.tool import READS, Declared, tool
+from fairlead_servers.tool import READS, LatencyDeclaration, tool
 from fairlead_tools.version import VERSION
 
 Kind = Annotated[str, Field(description="Only entities of this kind, for example person or place", max_length=100)]
@@ -64,10 +64,10 @@ def open_server(folder: Path, settings: ArchiveSettings) -> MCPServer[Any]:
         "memory",
         instructions="Past sessions, entities and facts of this table. Names and ids are as stored.",
         tools=[
-            tool(memory.search_sessions, READS, "Search sessions", Declared(200, 5000, "standard")),
-            tool(memory.query_entities, READS, "Query entities", Declared(50, 5000, "fast")),
-            tool(memory.get_summary, READS, "Summary of a session", Declared(100, 5000, "standard")),
-            tool(memory.search_facts, READS, "Search facts", Declared(200, 5000, "standard")),
+            tool(memory.search_sessions, READS, "Search sessions", LatencyDeclaration(200, 5000, "standard")),
+            tool(memory.query_entities, READS, "Query entities", LatencyDeclaration(50, 5000, "fast")),
+            tool(memory.get_summary, READS, "Summary of a session", LatencyDeclaration(100, 5000, "standard")),
+            tool(memory.search_facts, READS, "Search facts", LatencyDeclaration(200, 5000, "standard")),
         ],
         version=VERSION,
         log_level="WARNING",

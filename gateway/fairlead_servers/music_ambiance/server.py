@@ -19,7 +19,7 @@ from fairlead_servers.definition import ServerSettings, SettingError, ToolServer
 from fairlead_servers.music_ambiance.player import Player, PlayerFailed, find_player
 from fairlead_servers.music_ambiance.playlists import Playlists
 from fairlead_servers.subscriptions import LegacySubscriptions
-from fairlead_servers.tool import Declared, ToolError, annotated, tool
+from fairlead_servers.tool import LatencyDeclaration, ToolError, annotated, tool
 from fairlead_tools.version import VERSION
 
 STATE: Final = "music://state"
@@ -188,8 +188,8 @@ def open_server(folder: Path, settings: MusicSettings) -> MCPServer[Any]:
         "music-ambiance",
         instructions=f"Plays background music by mood. {STATE} says what plays now.",
         tools=[
-            tool(music.play_track, annotated(), "Play music", Declared(100, 5000, "fast")),
-            tool(music.stop_music, annotated(idempotent=True), "Stop the music", Declared(50, 5000, "fast")),
+            tool(music.play_track, annotated(), "Play music", LatencyDeclaration(100, 5000, "fast")),
+            tool(music.stop_music, annotated(idempotent=True), "Stop the music", LatencyDeclaration(50, 5000, "fast")),
         ],
         resources=[state],
         subscriptions=bus,

@@ -12,7 +12,7 @@ from fairlead_servers.definition import ServerSettings, SettingError, ToolServer
 from fairlead_servers.fulltext import cut
 from fairlead_servers.rules_lookup.files import slug
 from fairlead_servers.rules_lookup.index import RuleIndex
-from fairlead_servers.tool import READS, Declared, ToolError, tool
+from fairlead_servers.tool import READS, LatencyDeclaration, ToolError, tool
 from fairlead_tools.version import VERSION
 
 OWN_RULES: Final = Path(__file__).parent / "rules"
@@ -111,8 +111,8 @@ def open_server(folder: Path, settings: RulesSettings) -> MCPServer[Any]:
         "rules-lookup",
         instructions="Rules of games. Quote a rule as it is written; if none is found, say so.",
         tools=[
-            tool(lookup.search_rules, READS, "Search rules", Declared(300, 5000, "standard")),
-            tool(lookup.get_rule, READS, "Rule in full", Declared(300, 5000, "standard")),
+            tool(lookup.search_rules, READS, "Search rules", LatencyDeclaration(300, 5000, "standard")),
+            tool(lookup.get_rule, READS, "Rule in full", LatencyDeclaration(300, 5000, "standard")),
         ],
         version=VERSION,
         log_level="WARNING",

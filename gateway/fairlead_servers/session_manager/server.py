@@ -19,7 +19,7 @@ from fairlead_servers.archive.searching import (
 )
 from fairlead_servers.archive.store import Archive
 from fairlead_servers.definition import ToolServer
-from fairlead_servers.tool import READS, Declared, tool
+from fairlead_servers.tool import READS, LatencyDeclaration, tool
 from fairlead_tools.version import VERSION
 
 AROUND: Final = 2
@@ -50,8 +50,8 @@ def open_server(folder: Path, settings: ArchiveSettings) -> MCPServer[Any]:
         "session-manager",
         instructions="Transcripts and summaries of this table's sessions.",
         tools=[
-            tool(manager.get_summary, READS, "Summary of a session", Declared(100, 5000, "standard")),
-            tool(manager.search_history, READS, "Search what was said", Declared(200, 5000, "standard")),
+            tool(manager.get_summary, READS, "Summary of a session", LatencyDeclaration(100, 5000, "standard")),
+            tool(manager.search_history, READS, "Search what was said", LatencyDeclaration(200, 5000, "standard")),
         ],
         version=VERSION,
         log_level="WARNING",

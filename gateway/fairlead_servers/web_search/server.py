@@ -17,7 +17,7 @@ from fairlead_servers.definition import ServerSettings, SettingError, ToolServer
 from fairlead_servers.fetching import Fetcher, FetchFailed, host_of
 from fairlead_servers.limited_process import ProcessSlots, SlotsTaken
 from fairlead_servers.page import Page
-from fairlead_servers.tool import READS, Declared, ToolError, tool
+from fairlead_servers.tool import READS, LatencyDeclaration, ToolError, tool
 from fairlead_servers.web_search.index import SCHEME, FileIndex
 from fairlead_servers.web_search.page_text import Unreadable
 from fairlead_servers.web_search.reading import read_apart
@@ -195,9 +195,14 @@ def open_server(folder: Path, settings: SearchSettings) -> MCPServer[Any]:
                 tools.search,
                 READS if engine is None else READS_THE_WEB,
                 "Search the web",
-                Declared(1500, timeout_ms + MARGIN_MS, "deep"),
+                LatencyDeclaration(1500, timeout_ms + MARGIN_MS, "deep"),
             ),
-            tool(tools.fetch_page, READS_THE_WEB, "Fetch a page", Declared(2000, 2 * timeout_ms + MARGIN_MS, "deep")),
+            tool(
+                tools.fetch_page,
+                READS_THE_WEB,
+                "Fetch a page",
+                LatencyDeclaration(2000, 2 * timeout_ms + MARGIN_MS, "deep"),
+            ),
         ],
         version=VERSION,
         log_level="WARNING",

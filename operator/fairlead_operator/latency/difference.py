@@ -17,6 +17,10 @@ goes on from what was published.
 """
 
 
+HOUR: Final = len("2026-01-31T09")
+"""Characters of a time up to its hour: how old figures are is published that often."""
+
+
 def quantiles_differ(published: ToolState | None, now: Quantiles | None) -> bool:
     """Whether the quantiles of one tool moved."""
     before = published.quantiles if published is not None else None
@@ -27,11 +31,14 @@ def quantiles_differ(published: ToolState | None, now: Quantiles | None) -> bool
     return any(_moved(old, new) for old, new in pairs)
 
 
-def worth_a_document(published: ToolState | None, now: Quantiles | None) -> bool:
-    """Whether the quantiles of one tool moved, or far more calls stand behind them."""
+def worth_a_document(published: ToolState | None, now: Quantiles | None, measured_at: str = "") -> bool:
+    """Whether the quantiles of one tool moved, far more calls stand behind them, or they were `measured_at` (RFC 3339)
+    in a later hour than was published.
+    """
     before = published.quantiles if published is not None else None
     grown = before is not None and now is not None and now.samples >= GROWN * before.samples
-    return grown or quantiles_differ(published, now)
+    aged = published is not None and measured_at[:HOUR] > published.measured_at[:HOUR]
+    return grown or aged or quantiles_differ(published, now)
 
 
 def round_trips_differ(published: Mapping[str, float], now: Mapping[str, float]) -> bool:

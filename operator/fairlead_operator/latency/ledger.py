@@ -340,7 +340,8 @@ class Ledger:
             record = kept.records.get((tool.name, tool.environment)) if kept is not None else None
             if kept is None or record is None:
                 continue
-            if worth_a_document(kept.published.get((tool.name, tool.environment)), record.window.quantiles()):
+            published = kept.published.get((tool.name, tool.environment))
+            if worth_a_document(published, record.window.quantiles(), record.measured_at):
                 self._other.add(shard)
                 break
         return shard in self._other

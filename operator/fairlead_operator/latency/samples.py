@@ -3,7 +3,12 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from datetime import UTC, datetime
 from enum import Enum
+from typing import Final
+
+LATEST_S: Final = 253_402_300_799.0
+"""Unix time of the last second of the year 9999, which is the last one that RFC 3339 can say."""
 
 
 class AttemptOutcome(Enum):
@@ -28,7 +33,12 @@ class Sample:
     attempt: str
     """Unique among replicas; the same for a running attempt and its end."""
     at: float
-    """Seconds, when it ended or was seen running."""
+    """Unix time in seconds, when it ended or was seen running."""
     duration_ms: float
     outcome: AttemptOutcome
     probe: bool = False
+
+
+def rfc3339(seconds: float) -> str:
+    """A Unix time as RFC 3339 in UTC, to the second."""
+    return datetime.fromtimestamp(min(max(seconds, 0.0), LATEST_S), UTC).strftime("%Y-%m-%dT%H:%M:%SZ")

@@ -16,7 +16,7 @@ from fairlead_api.floors import Floor, Floors
 from fairlead_operator.latency.bimodal import is_bimodal
 from fairlead_operator.latency.health import HealthScore
 from fairlead_operator.latency.moves import sentence
-from fairlead_operator.latency.samples import AttemptOutcome, Sample
+from fairlead_operator.latency.samples import AttemptOutcome, Sample, rfc3339
 from fairlead_operator.latency.score import MEASURED, TierScore, definition
 from fairlead_operator.latency.window import Window
 from fairlead_operator.latency.wording import cause_of, why_degraded, why_hidden, why_shown
@@ -57,7 +57,7 @@ class ToolRecord:
 
     __slots__ = (
         "_floors", "_running", "_samples", "_scores", "_unlimited",
-        "bimodal", "declaration", "health", "tiers", "window",
+        "bimodal", "declaration", "health", "measured_at", "tiers", "window",
     )  # fmt: skip
 
     def __init__(
@@ -67,6 +67,8 @@ class ToolRecord:
         figures = published.quantiles if published else None
         self.declaration = declaration
         self.window = Window.from_figures(figures) if figures else Window()
+        self.measured_at = published.measured_at if published else ""
+        """RFC 3339, of the last call in the window; empty where it is not known."""
         health = published.health if published else Health()
         self.health = HealthScore(score=health.score, degraded=health.state == DEGRADED, now=now)
         self.bimodal = published.bimodal if published else False
@@ -115,6 +117,7 @@ class ToolRecord:
         late = [score for score in self._scores if sample.duration_ms > score.late_from_ms and not unreadable]
         if late or sample.outcome is AttemptOutcome.OK:
             entry = self._remember(entry, sample.duration_ms)
+            self.measured_at = max(self.measured_at, rfc3339(sample.at))
         for score in late:
             if score.tier not in counted:
                 score.observe(late=True)
@@ -162,6 +165,7 @@ class ToolRecord:
             name=name,
             environment=environment,
             quantiles=self.window.quantiles(),
+            measured_at=self.measured_at,
             bimodal=self.bimodal,
             health=self._health(),
             tiers=self.tiers,

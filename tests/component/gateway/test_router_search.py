@@ -5,11 +5,13 @@ from __future__ import annotations
 import json
 from pathlib import Path
 from typing import Any
+from urllib.parse import urlencode
 
 import pytest
 
 from gatewayworld import ask as asked
 from gatewayworld import calling, catalog, entry, running, scraped
+from restworld import get
 from toolservers import tool
 
 AWAY = "http://127.0.0.1:9/mcp"
@@ -51,7 +53,7 @@ async def test_the_best_tools_of_several_queries_come_in_turn(tmp_path: Path) ->
     ({"categories": ["rigging"]}, 1, {"ship__furl_sail"}),
     ({"servers": ["shore"]}, 2, {"shore__sew_sail"}),
     ({"servers": ["default/ship"], "tags": ["craft"]}, 1, {"ship__mend_sail"}),
-    ({"categories": ["food"], "servers": ["ship"]}, 2, set()),
+    ({"categories": ["food"], "servers": ["ship"]}, 2, {"ship__cook_rice", "ship__cook_stew"}),
     ({"tags": ["nowhere"]}, 0, set()),
 ])  # fmt: skip
 async def test_filters_are_applied_before_the_search(
@@ -61,6 +63,18 @@ async def test_filters_are_applied_before_the_search(
         answer = await found(gateway, query="sail", **filters)
     assert answer["searched"] == searched
     assert {*names(answer)} == expected
+
+
+@pytest.mark.parametrize("query", [{}, {"query": "quantum physics"}, {"query": " "}])
+async def test_filters_alone_find_tools_by_name(tmp_path: Path, query: dict[str, str]) -> None:
+    async with running(tmp_path, SHIP, SHORE) as gateway:
+        answer = await found(gateway, **query, tags=["galley"])
+        one = await found(gateway, **query, tags=["galley"], limit=1)
+        over_rest = await get(gateway, "/v1/search?tags=galley&" + urlencode(query))
+    assert (names(answer), answer["ranking"]) == (["ship__cook_rice", "ship__cook_stew"], "filters")
+    assert ("note" in answer) is ("quantum" in query.get("query", ""))
+    assert names(one) == ["ship__cook_rice"]
+    assert [hit["tool"]["name"] for hit in over_rest.message["tools"]] == names(answer)
 
 
 async def test_limit_and_token_budget_bound_what_is_answered_and_what_is_left_out_is_named(tmp_path: Path) -> None:

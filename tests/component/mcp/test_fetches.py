@@ -38,23 +38,27 @@ def world(folder: Path, *programs: str) -> None:
 
 
 def spec(folder: Path, program: str) -> ChildSpec:
-    env = {"PATH": f"{folder}/bin:/usr/bin:/bin", "WORLD": str(folder)}
+    env = {"PATH": f"{folder}/bin:/usr/bin:/bin", "WORLD": str(folder), "UV_CACHE_DIR": f"{folder}/cache"}
     return ChildSpec.of(str(folder / "bin" / "uvx"), [program], env, str(folder))
 
 
 async def test_few_packages_are_fetched_at_once_and_one_that_is_there_waits_for_none(tmp_path: Path) -> None:
     cold = [f"cold{number}" for number in range(2 * FETCHES)]
-    world(tmp_path, "warm", *cold)
+    world(tmp_path, "warm", "cached", *cold)
     inner = SubprocessLauncher()
     direct = DirectLauncher(inner)
     await (await direct.launch(spec(tmp_path, "warm"), Heard())).stop(1.0)
     starts = [asyncio.ensure_future(direct.launch(spec(tmp_path, name), Heard())) for name in cold]
     await eventually(lambda: _fetching(tmp_path) >= FETCHES)
+    program = tmp_path / "cache" / "environments-v2" / "python" / "env" / "bin" / "cached"
+    program.parent.mkdir(parents=True)
+    program.touch(0o755)
     warm = await direct.launch(spec(tmp_path, "warm"), Heard())
+    cached = await direct.launch(spec(tmp_path, "cached"), Heard())
     assert _fetching(tmp_path) == FETCHES
     assert not any(start.done() for start in starts)
     (tmp_path / "go").touch()
-    for process in [warm, *await asyncio.gather(*starts)]:
+    for process in [warm, cached, *await asyncio.gather(*starts)]:
         await process.stop(1.0)
     await inner.aclose()
 

@@ -144,12 +144,19 @@ async def test_tools_carry_their_declared_and_measured_speed_under_the_names_of_
     shop = catalog("shop", NOWHERE, ["quick", "new"])
     said = DeclaredLatency(estimated_duration_ms=30, max_duration_ms=900, idempotent=True, cacheable_seconds=5)
     shop = replace(shop, tools=tuple(replace(tool, latency=said) for tool in shop.tools))
-    async with running(tmp_path, shop, RULES, measured(quick=40)) as gateway:
+    state = measured(quick=40)
+    (server,) = state.servers
+    at = "2026-01-31T08:59:58Z"
+    timed = replace(server, tools=tuple(replace(tool, measured_at=at) for tool in server.tools))
+    async with running(tmp_path, shop, RULES, replace(state, servers=(timed,))) as gateway:
         one = (await get(gateway, "/v1/tools/shop__quick")).message["latency"]
+        why = (await get(gateway, "/v1/tools/shop__quick/explain")).message["latency"]
+        scores = {score["name"]: score for score in (await get(gateway, "/v1/scores")).message["tools"]}
         new, _ = [tool["latency"] for tool in (await get(gateway, "/v1/tools")).message["tools"]]
     declared = {"estimated_duration_ms": 30, "max_duration_ms": 900, "idempotent": True, "cacheable_seconds": 5}
-    assert one == {**declared, "measured_duration_ms": 40, "measured_p99_ms": 40}
-    assert new == {**declared, "measured_duration_ms": None, "measured_p99_ms": None}
+    assert one == why == {**declared, "measured_duration_ms": 40, "measured_p99_ms": 40, "measured_at": at}
+    assert (scores["shop__quick"]["measuredAt"], scores["shop__new"]["measuredAt"]) == (at, None)
+    assert new == {**declared, "measured_duration_ms": None, "measured_p99_ms": None, "measured_at": None}
 
 
 async def test_a_tool_is_explained_whichever_tier_hides_it(tmp_path: Path) -> None:

@@ -84,6 +84,16 @@ def test_where_there_are_too_many_lines_they_are_searched_together() -> None:
     assert found.text.endswith("keel")
 
 
+def test_parts_that_share_only_words_that_stand_everywhere_fill_no_budget() -> None:
+    items = [
+        {"name": f"item {number}", "price": number, "kind": "rope" if number == 7 else "sail"} for number in range(60)
+    ]
+    found, more = best({"": {"items": items}}, "price of rope", 900, 60)
+    assert json.loads(found[0].text)["kind"] == "rope"
+    assert len(found) <= 5, "the item, and those beside it"
+    assert not more
+
+
 def test_nothing_is_picked_where_nothing_is_found_or_kept() -> None:
     assert best({"": "a mast"}, "keel", 100) == ([], False)
     assert best({"": ""}, "keel", 100) == ([], False)

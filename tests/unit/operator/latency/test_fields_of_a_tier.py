@@ -8,7 +8,8 @@ from typing import Any
 import pytest
 
 from fairlead_api.documents.rules import Tier
-from fairlead_operator.latency.samples import AttemptOutcome, Sample
+from fairlead_operator.latency.difference import worth_a_document
+from fairlead_operator.latency.samples import AttemptOutcome, Sample, rfc3339
 from fairlead_operator.latency.tool import Declaration, ToolRecord
 
 NUMBERS = count()
@@ -44,3 +45,18 @@ def test_fewer_samples_than_wanted_do_not_judge_a_declaration() -> None:
 
     assert (tiers(9), tiers(10)) == ((), ("fast",))
     assert (tiers(19, min_samples=20), tiers(20, min_samples=20)) == ((), ("fast",))
+
+
+def test_figures_say_when_the_last_call_behind_them_was_and_a_later_hour_is_worth_a_document() -> None:
+    record = ToolRecord((), Declaration(), now=0.0)
+    assert record.state("a", "laptop", 0.0).measured_at == ""
+    for at in (1_769_850_000.0, 1_769_849_000.0):
+        record.observe(Sample(str(next(NUMBERS)), at, 120.0, AttemptOutcome.OK))
+    record.observe(Sample(str(next(NUMBERS)), 1_769_859_000.0, 5.0, AttemptOutcome.BAD))
+    published = record.state("a", "laptop", 0.0)
+    assert published.measured_at == "2026-01-31T09:00:00Z", "a failed call is no figure"
+    figures = record.window.quantiles()
+    assert not worth_a_document(published, figures, "2026-01-31T09:59:59Z")
+    assert worth_a_document(published, figures, "2026-01-31T10:00:00Z")
+    assert ToolRecord((), Declaration(), now=0.0, published=published).measured_at == published.measured_at
+    assert rfc3339(1e300) == "9999-12-31T23:59:59Z"
