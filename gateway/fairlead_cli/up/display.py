@@ -17,7 +17,6 @@ from rich.console import Console
 from rich.live import Live
 from rich.text import Text
 
-from fairlead_api.documents.servers import INSTALLING
 from fairlead_api.load import ManifestProblem
 from fairlead_api.meta import ServerKey
 from fairlead_cli.up.board import COMING, Board, Row, TierChange, plain_name
@@ -240,8 +239,8 @@ class PlainLines(_Changes):
                 return
         count = self._repeats.told(f"{row.key} {row.state} {row.cause}", f"{text} {' '.join(row.tools)}")
         if count:
-            again = times(count) if row.state != INSTALLING else ""  # its steps are others each time
-            self._say(f"{row.name}  {harmless(text)}{_named(row)}{again}")
+            goes_on = before is not None and before.state == row.state != "failed"  # another step, or other tools
+            self._say(f"{row.name}  {harmless(text)}{_named(row)}{'' if goes_on else times(count)}")
 
     def _gone(self, key: ServerKey) -> None:
         self._repeats.forget(f"{key} ")

@@ -78,6 +78,13 @@ def test_steps_of_an_installation_are_told_without_a_count(capsys: pytest.Captur
     assert told == [f"12:00:05  demo  installing: {step}" for step in steps]
 
 
+def test_a_server_whose_tools_change_is_told_without_a_count(capsys: pytest.CaptureFixture[str]) -> None:
+    printed = Printed(capsys, tools=1)
+    printed.shown("True", "Verified")
+    printed.board = Board(lambda _: ("demo__0", "demo__more"), lambda: None)
+    assert printed.shown("True", "Verified") == ["12:00:05  demo  ready, 2 tools (demo__0, demo__more)"]
+
+
 def test_a_server_that_comes_and_goes_is_told_of_ever_more_rarely(capsys: pytest.CaptureFixture[str]) -> None:
     printed = Printed(capsys)
     told = []
