@@ -12,6 +12,7 @@ import re
 import signal
 import threading
 from collections.abc import Mapping
+from pathlib import Path
 from typing import Final, Protocol, cast
 
 import msgspec
@@ -214,7 +215,7 @@ class SubprocessLauncher:
                 preexec_fn=processes.dying_with_parent(self._thread),
             )
         except FileNotFoundError as error:
-            raise ConnectFailed(f"{error.filename or argv[0]} does not exist", reason="CommandNotFound") from error
+            raise _missing(argv[0], cwd) from error
         except (OSError, ValueError) as error:
             raise ConnectFailed(f"{argv[0]} cannot be started ({error})", reason="StartFailed") from error
         self._guard.add(transport.get_pid(), "" if container is None else container.last_will())
@@ -222,6 +223,13 @@ class SubprocessLauncher:
 
     async def aclose(self) -> None:
         await self._guard.aclose()
+
+
+def _missing(program: str, cwd: str | None) -> ConnectFailed:
+    """What a start lacked: the program, or its folder, which uvloop does not tell apart."""
+    if cwd is not None and not Path(cwd).is_dir():
+        return ConnectFailed(f"its folder {cwd} does not exist", reason="StartFailed")
+    return ConnectFailed(f"{program} does not exist", reason="CommandNotFound")
 
 
 class _Streams(asyncio.SubprocessProtocol):

@@ -141,7 +141,7 @@ async def test_the_last_words_of_a_server_are_in_the_error() -> None:
     ("spec", "reason", "sentence"),
     [
         (ChildSpec("no-such-command-here"), "CommandNotFound", "no-such-command-here does not exist"),
-        (ChildSpec.of("true", cwd="/no/such/folder"), "CommandNotFound", "/no/such/folder does not exist"),
+        (ChildSpec.of("true", cwd="/no/such/folder"), "StartFailed", "its folder /no/such/folder does not exist"),
         (ChildSpec("/"), "StartFailed", "cannot be started"),
         (ChildSpec.of(sys.executable, ["-c", "pass"]), "StartFailed", "exited with code 0"),
         (script(ODD_STDIO, "crash"), "StartFailed", "cannot find the database"),
