@@ -85,7 +85,7 @@ async def ask_supplier(item: Item, pieces: int = 1) -> Offer:
     return Offer(item=item, cents=(_number(item) % 9000 + 100) * pieces, days=_number(item, "days") % 14 + 1)
 
 
-@server.tool(annotations=HARMLESS, title="Demand forecast")
+@server.tool(annotations=HARMLESS, title="Demand forecast", meta={"fairlead.dev/estimated_duration_ms": 3000})
 async def forecast_demand(item: Item, weeks: int = 4) -> Forecast:
     """Forecast the demand for an item, week by week. Takes about 3 s."""
     await asyncio.sleep(3)

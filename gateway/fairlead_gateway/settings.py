@@ -182,7 +182,7 @@ class Settings(EnvironmentSettings, frozen=True, kw_only=True):
     published figure does, and with the list what clients and model providers keep of it.
     """
     result_cache_bytes: Annotated[int, Meta(ge=0)] = 64 << 20
-    """For results of tools with `cacheableSeconds`; 0 keeps none."""
+    """For results of tools with `latency.cacheable`; 0 keeps none."""
     router_result_tokens: Annotated[int, Meta(ge=0, le=10_000_000)] = 2000
     """Tokens of a result at `/router/mcp` where neither tool, policy nor request says another number; 0 for any."""
     upstream_connections: Count = 64

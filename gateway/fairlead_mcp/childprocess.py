@@ -65,7 +65,7 @@ class ChildProcess:
             self._skipped += 1
             self._child.logged(printable(line), "stdout")
             if self._skipped <= 10:
-                logger.warning("%s wrote to its output what is no MCP: %.80r", self._child.name, line)
+                logger.warning("%s wrote to its output what is not MCP: %.80r", self._child.name, line)
 
     def on_stderr(self, line: str) -> None:
         if not self.heard:

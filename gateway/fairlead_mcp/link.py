@@ -304,7 +304,7 @@ class _Life:
         if not understood:
             self._skipped += 1
             if self._skipped <= _LOGGED_LINES:
-                logger.warning("%s sent what is no MCP: %.80r", self._link.name, line)
+                logger.warning("%s sent what is not MCP: %.80r", self._link.name, line)
 
     def on_refused(self, line: bytes, error: McpError) -> None:
         ident = jsonrpc.decode_message(line).id

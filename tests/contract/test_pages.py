@@ -51,6 +51,14 @@ def test_no_package_of_the_wheel_holds_a_page_or_a_picture() -> None:
     assert [path for path in found if path.endswith((".md", ".svg")) and not path.startswith(DATA + SERVED)] == []
 
 
+@pytest.mark.parametrize("page", [page for page in pages() if page == "README.md" or page.startswith("docs/")])
+def test_what_a_page_installs_shows_that_it_works(page: str) -> None:
+    blocks = re.findall(r"^```sh\n(.*?)^```", (ROOT / page).read_text(), re.DOTALL | re.MULTILINE)
+    assert [
+        line for block in blocks for line in block.splitlines() if re.search(r"install\b.* (-q|--quiet)\b", line)
+    ] == []
+
+
 FORMATS = "tests/component/gateway/test_formats_readme.py"
 SERVERS = "tests/component/servers/test_server_pages.py"
 RUN_BY = {

@@ -239,7 +239,8 @@ class PlainLines(_Changes):
                 return
         count = self._repeats.told(f"{row.key} {row.state} {row.cause}", f"{text} {' '.join(row.tools)}")
         if count:
-            self._say(f"{row.name}  {harmless(text)}{_named(row)}{times(count)}")
+            goes_on = before is not None and before.state == row.state != "failed"  # another step, or other tools
+            self._say(f"{row.name}  {harmless(text)}{_named(row)}{'' if goes_on else times(count)}")
 
     def _gone(self, key: ServerKey) -> None:
         self._repeats.forget(f"{key} ")

@@ -19,11 +19,7 @@ DEMO_PROBES: Final[list[dict[str, Any]]] = [
     {"name": "get_stock", "probe": {"arguments": {"item": "rope"}}},
     {"name": "search_orders", "probe": {"arguments": {"customer": "Ahab"}}},
     {"name": "ask_supplier", "probe": {"arguments": {"item": "rope"}}},
-    {
-        "name": "forecast_demand",
-        "probe": {"arguments": {"item": "rope"}},
-        "latency": {"estimated": "3s"},  # probes may take a twentieth of its time: it is measured in minutes
-    },
+    {"name": "forecast_demand", "probe": {"arguments": {"item": "rope"}}},
 ]
 """The only tools of the quick start that nobody has to call before they are measured."""
 

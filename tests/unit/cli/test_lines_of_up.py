@@ -71,6 +71,20 @@ def test_a_server_that_fails_for_ever_is_one_line_until_it_changes(capsys: pytes
     ]
 
 
+def test_steps_of_an_installation_are_told_without_a_count(capsys: pytest.CaptureFixture[str]) -> None:
+    printed = Printed(capsys)
+    steps = ("mcp-server-time from PyPI", "downloading cryptography (4.5MiB)", "prepared 31 packages in 2.71s")
+    told = [line for step in steps for line in printed.shown("Unknown", "Pending", f"Installing: {step}")]
+    assert told == [f"12:00:05  demo  installing: {step}" for step in steps]
+
+
+def test_a_server_whose_tools_change_is_told_without_a_count(capsys: pytest.CaptureFixture[str]) -> None:
+    printed = Printed(capsys, tools=1)
+    printed.shown("True", "Verified")
+    printed.board = Board(lambda _: ("demo__0", "demo__more"), lambda: None)
+    assert printed.shown("True", "Verified") == ["12:00:05  demo  ready, 2 tools (demo__0, demo__more)"]
+
+
 def test_a_server_that_comes_and_goes_is_told_of_ever_more_rarely(capsys: pytest.CaptureFixture[str]) -> None:
     printed = Printed(capsys)
     told = []

@@ -10,15 +10,18 @@ import stat
 from datetime import UTC, datetime
 from pathlib import Path
 
+import msgspec
 import pytest
 from rich.console import Console
 
+from fairlead_api.latency_metadata import authored_latency
 from fairlead_api.load import ManifestProblem
 from fairlead_api.meta import ServerKey
 from fairlead_api.v1alpha1.causes import REASON_OF, Cause, worded
 from fairlead_api.v1alpha1.common import Condition
 from fairlead_api.v1alpha1.conditions import Status
 from fairlead_api.v1alpha1.mcpserver import McpServer, McpServerStatus
+from fairlead_cli.demo import server as demo
 from fairlead_cli.failure import Failure
 from fairlead_cli.up.board import Board, row_for
 from fairlead_cli.up.clients import client_lines
@@ -215,6 +218,15 @@ def test_the_lines_to_paste_name_the_address() -> None:
 )
 def test_the_gateways_own_address_is_recognized(url: str, here: bool) -> None:
     assert leads_here(url, UpOptions()) is here
+
+
+async def test_the_slow_tool_of_the_demo_declares_its_latency() -> None:
+    slow = {
+        tool.name: authored_latency(msgspec.json.encode(tool.model_dump(by_alias=True))).latency
+        for tool in await demo.list_tools()
+        if "about 3 s" in (tool.description or "")
+    }
+    assert {name: latency.estimated_duration_ms for name, latency in slow.items()} == {"forecast_demand": 3000}
 
 
 def test_the_quick_start_serves_the_repository_around_it(tmp_path: Path) -> None:

@@ -1,0 +1,99 @@
+"""Fields of resources that pages name are in the CRDs; examples in YAML are read by the tests of each page."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+
+from crdrules import is_moved
+from fairlead_api import crd
+
+ROOT = Path(__file__).parents[2]
+FieldPath = tuple[str, ...]
+_FENCED = re.compile(r"^ *```.*?^ *```", re.DOTALL | re.MULTILINE)
+_SPAN = re.compile(r"`([^`\n]+)`")
+_NAME = r"[a-z][A-Za-z]*(?:\[\])?"
+_FIELD = re.compile(rf"({_NAME}(?:\.{_NAME})*)(?:: .*)?")
+"""A field, perhaps with its value: `latency.max`, `tools[].minTier`, `trustAnnotations: false`."""
+OTHERS = frozenset(
+    (
+        "inputSchema", "outputSchema", "structuredContent", "isError", "patternProperties", "retryAfterMs", "shownIn",
+        "offer.hidden", "roundTripMs",
+    )
+)  # fmt: skip
+"""Members of MCP, of JSON Schema and of answers of the REST API."""
+KUBERNETES = frozenset(
+    (
+        "hostPort", "hostPath", "serviceAccountToken", "serviceAccountName", "priorityClassName", "schedulerName",
+        "nodeName", "seLinuxOptions", "resources.requests.cpu",
+    )
+)  # fmt: skip
+"""Fields of pods and of quotas."""
+OTHERS_OF_PAGES = {
+    "docs/configure/custom-tools.md": {"fairlead.tools"},
+    "docs/configure/policies.md": {"defaultAction"},
+    "docs/configure/pinning.md": {"gatewayApprovals"},
+    "docs/configure/servers/web-search.md": {"search.formats"},
+}
+"""An entry point of packages, values of the chart by their last part, and a setting of SearXNG."""
+FILES = (".json", ".py", ".sqlite")
+
+
+def paths(schema: Mapping[str, Any], above: FieldPath = (), *, moved: bool = False) -> Iterator[FieldPath]:
+    """Fields below a schema; those that have another name by now with `moved`, all others without."""
+    for name, member in (schema.get("properties") or {}).items():
+        if is_moved(member) == moved:
+            yield (*above, name)
+        yield from paths(member, (*above, name), moved=moved)
+    for nested in ("items", "additionalProperties"):
+        if isinstance(schema.get(nested), Mapping):
+            yield from paths(schema[nested], above, moved=moved)
+
+
+def fields(*, moved: bool = False) -> set[FieldPath]:
+    """Every path of every kind, and every end of one: `latency.max` stands for `spec.tools[].latency.max`."""
+    versions = [version for one in crd.crd_manifests() for version in one["spec"]["versions"]]
+    whole = {path for one in versions for path in paths(one["schema"]["openAPIV3Schema"], moved=moved)}
+    return {path[start:] for path in whole for start in range(len(path))}
+
+
+def values(of: Any, above: FieldPath = ()) -> Iterator[FieldPath]:
+    """Values of the chart."""
+    if isinstance(of, Mapping):
+        for name, value in of.items():
+            yield (*above, name)
+            yield from values(value, (*above, name))
+
+
+def named(page: Path) -> Iterator[FieldPath]:
+    """What a page names like a field: by dots, or by a capital within."""
+    for span in _SPAN.findall(_FENCED.sub("", page.read_text())):
+        match = _FIELD.fullmatch(span)
+        if match and re.search(r"[.A-Z]", match[1]) and not match[1].endswith(FILES):
+            yield tuple(match[1].replace("[]", "").removeprefix("fairlead.tools.").split("."))
+
+
+@pytest.mark.parametrize("page", sorted(str(page.relative_to(ROOT)) for page in ROOT.glob("docs/configure/**/*.md")))
+def test_every_field_that_a_page_about_configuration_names_exists(page: str) -> None:
+    chart = yaml.safe_load((ROOT / "charts/fairlead/values.yaml").read_text())
+    allowed = fields() | set(values(chart))
+    others = OTHERS | KUBERNETES | OTHERS_OF_PAGES.get(page, set())
+    missing = [".".join(path) for path in named(ROOT / page) if path not in allowed and ".".join(path) not in others]
+    assert missing == []
+
+
+def test_no_page_names_a_field_by_the_name_that_it_had_before() -> None:
+    before = {path[-1] for path in fields(moved=True)} - {path[-1] for path in fields()}
+    assert "estimatedDurationMs" in before
+    wrong = [
+        f"{page.relative_to(ROOT)}: {path[-1]}"
+        for page in sorted(ROOT.glob("docs/**/*.md"))
+        for path in named(page)
+        if path[-1] in before
+    ]
+    assert wrong == []
