@@ -68,8 +68,8 @@ def is_long(document: bytes) -> bool:
 
 
 def excess(document: bytes) -> str | None:
-    """What a document holds too much of, in words, such as `more than 200,000 values`; None where it may be read. Only
-    one that `is_long` may hold too much.
+    """Reason not to decode a document, such as `more than 200,000 values`; None where it may be decoded. Only one that
+    `is_long` may hold too much.
     """
     dear = too_dear(document, MAX_VALUES) if len(document) > MAX_VALUES else None
     if dear is not None:

@@ -298,7 +298,7 @@ class RestContext:
         return pieces
 
     async def excess(self, document: bytes) -> str | None:
-        """What a document holds too much of to be decoded, in words; None where it may be. Raises Problem."""
+        """Reason not to decode a document, as `read_bounds.excess`; None where it may be decoded. Raises Problem."""
         return await self.reading(lambda: excess(document), long=True) if is_long(document) else None
 
     async def reading(self, work: Callable[[], Result], *, long: bool) -> Result:

@@ -388,7 +388,7 @@ def test_no_template_of_pods_gives_them_more_in_any_spelling_or_beside_what_is_a
     taken, tried = [], 0
     for (path, template), respell in itertools.product(TEMPLATES, _SPELLINGS):
         tried += 1
-        spelt = _respelt(template, respell) if isinstance(template, dict) else template
+        spelt = _respelt(template, respell)
         head = {"apiVersion": "fairlead.dev/v1alpha1", "kind": "McpServer", "metadata": {"name": "demo"}}
         text = json.dumps({**head, "spec": {"image": {"name": "demo:1"}, "podTemplate": spelt}})
         if not load_text(text).problems:

@@ -1,6 +1,6 @@
 """Records how long the event loop of a program keeps others waiting: import it in front of the program.
 
-    async with started(recorder=file, …) as gateway:
+    async with started(FAIRLEAD_TEST_GAPS=str(file), …) as gateway:
         gap = Gaps(file); gap.reset(); …; gap.longest_ms()
 
 What is counted is CPU time of the process between two turns of a timer, so that other work of the machine makes no

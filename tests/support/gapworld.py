@@ -106,7 +106,7 @@ class GapWorld:
 
 @dataclass
 class _Behind:
-    """What the model and the MCP server answer."""
+    """Model and MCP server that answer with the bytes of the attack."""
 
     attack: Attack | None = None
 
@@ -158,7 +158,7 @@ async def gap_world(folder: Path) -> AsyncIterator[GapWorld]:
         gaps = Gaps(folder / "gaps")
         process = await stack.enter_async_context(
             started(
-                gaps=folder / "gaps", FAIRLEAD_DOCUMENTS=str(documents), FAIRLEAD_ALLOWED_HOSTS="*",
+                FAIRLEAD_TEST_GAPS=str(folder / "gaps"), FAIRLEAD_DOCUMENTS=str(documents), FAIRLEAD_ALLOWED_HOSTS="*",
                 FAIRLEAD_ANONYMOUS="allow", FAIRLEAD_ROUTES=str(routes), FAIRLEAD_EMBEDDER="none",
                 FAIRLEAD_AUDIT_FILE=str(folder / "audit.log"),
             )

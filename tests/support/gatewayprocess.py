@@ -41,15 +41,12 @@ class Process:
 
 
 @asynccontextmanager
-async def started(*, gaps: Path | None = None, **environment: str) -> AsyncIterator[Process]:
-    """`gaps`: file that the longest gaps of its event loop go to, as `gap_recorder` has it."""
+async def started(**environment: str) -> AsyncIterator[Process]:
+    """With the variable that `gap_recorder` reads, the longest gaps of its event loop go to a file."""
     base = {name: os.environ[name] for name in ("PATH", "HOME", UNGUARDED) if name in os.environ}
-    if gaps is not None:
-        base[gap_recorder.FILE] = str(gaps)
     program = ["-m", "fairlead_gateway"]
-    first = [
-        name for name, variable in (("unguarded", UNGUARDED), ("gap_recorder", gap_recorder.FILE)) if variable in base
-    ]
+    plugins = {"unguarded": UNGUARDED in base, "gap_recorder": gap_recorder.FILE in environment}
+    first = [name for name, wanted in plugins.items() if wanted]
     if first:
         base["PYTHONPATH"] = str(Path(__file__).parent)
         runs = "runpy.run_module('fairlead_gateway', run_name='__main__')"

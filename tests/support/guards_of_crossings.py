@@ -86,6 +86,6 @@ CROSSINGS = (
             ("    spec: PodOverlaySpec | None = None\n", "    spec: dict[str, Any] | None = None\n"),
         ),
         f"{_TEST}::test_no_template_of_pods_gives_them_more_in_any_spelling_or_beside_what_is_allowed",
-        "hostPath",
+        "privileged",
     ),
 )
