@@ -1,4 +1,4 @@
-"""Keys that a gateway makes for whoever shows it a credential (`/v1/keys`), by `fairlead keys --url`."""
+"""Keys that a gateway makes for a caller that shows it a credential (`/v1/keys`), by `fairlead keys --url`."""
 
 from __future__ import annotations
 

@@ -60,7 +60,7 @@ def create(
 ) -> None:
     """Make a key and print it, once: only a hash of it is kept. A running gateway takes it within a second.
 
-    With --url the gateway makes it, for whoever shows a credential there: AGENT is the key's name in lists, and the key
+    With --url the gateway makes it, for a caller that shows a credential: AGENT is the key's name in lists, and the key
     has the rights of that credential.
 
     Examples:

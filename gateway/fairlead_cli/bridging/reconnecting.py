@@ -34,7 +34,7 @@ _EVENTS: Final = "text/event-stream"
 
 
 @dataclass
-class _Session:
+class BridgeSession:
     """The client's session: what opened it, its id in the transport above, and its id at the endpoint."""
 
     url: httpx2.URL
@@ -58,7 +58,7 @@ class ReconnectingTransport(httpx2.AsyncBaseTransport):
         self._patience = patience
         self._remark = remark
         self._changed = changed
-        self._session: _Session | None = None
+        self._session: BridgeSession | None = None
         self._renewing = anyio.Lock()
         self._away = False
         self._streams = 0
@@ -85,7 +85,7 @@ class ReconnectingTransport(httpx2.AsyncBaseTransport):
             if self._streams > 1 and LAST_EVENT_ID not in request.headers:
                 self._changed()
         if method == "initialize" and (ident := answer.headers.get(SESSION_ID)):
-            self._session = _Session(request.url, body, request.headers.copy(), ident, ident)
+            self._session = BridgeSession(request.url, body, request.headers.copy(), ident, ident)
         return httpx2.Response(answer.status_code, headers=answer.headers, stream=_Body(answer))
 
     def _is_lost(self, request: httpx2.Request, answer: httpx2.Response) -> bool:
@@ -132,7 +132,7 @@ class ReconnectingTransport(httpx2.AsyncBaseTransport):
             request.method, request.url, headers=headers, content=body or None, timeout=wait
         )
 
-    async def _renew(self, session: _Session, lost: str) -> None:
+    async def _renew(self, session: BridgeSession, lost: str) -> None:
         """Open another session in place of the one that was `lost`, unless that has been done. Raises HTTPError."""
         async with self._renewing:
             if session.now != lost:

@@ -1,4 +1,4 @@
-"""What stood in a client's configuration before `fairlead client setup`, kept for `--undo`, for its user alone."""
+"""State of a client's configuration from before `fairlead client setup`, kept for `--undo` and for its user alone."""
 
 from __future__ import annotations
 

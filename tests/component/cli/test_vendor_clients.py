@@ -17,6 +17,7 @@ from toolservers import modern_server, tool
 PACKAGES = {
     "claude-code": ("@anthropic-ai/claude-code@2.1.331", ("claude", "mcp", "get", "fairlead"), "Connected"),
     "gemini-cli": ("@google/gemini-cli@0.61.0", ("gemini", "mcp", "list"), "fairlead: {url} (http)"),
+    "opencode": ("opencode-ai@1.18.33", ("opencode", "mcp", "list"), "fairlead"),
     "codex": ("@openai/codex@0.169.0", ("codex", "mcp", "get", "fairlead"), "url: {url}"),
 }
 QUIET = {"CLAUDE_CODE_DISABLE_NONESSENTIAL_TRAFFIC": "1", "DISABLE_TELEMETRY": "1", "NO_COLOR": "1"}

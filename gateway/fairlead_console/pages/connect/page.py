@@ -70,7 +70,8 @@ def router(console: ConsoleContext) -> APIRouter:
         return await visit.page(
             "connect/connect.html", status, keys=keys, made=made, why=why, default_days=DEFAULT_DAYS,
             revoked=request.query_params.get("revoked") == "1", endpoints=endpoints, chosen=chosen, url=base + chosen,
-            base=base, keyed=keyed, variable=KEY_VARIABLE, clients=client_snippets(base + chosen, keyed=keyed),
+            base=base, keyed=keyed, variable=KEY_VARIABLE,
+            key_file=KEY_FILE, clients=client_snippets(base + chosen, keyed=keyed),
         )  # fmt: skip
 
     @routes.get(PATH)
