@@ -226,7 +226,7 @@ class SubprocessLauncher:
 
 
 def _missing(program: str, cwd: str | None) -> ConnectFailed:
-    """What a start lacked: the program, or its folder, which uvloop does not tell apart."""
+    """Cause of a start without its program or its folder, which uvloop does not tell apart."""
     if cwd is not None and not Path(cwd).is_dir():
         return ConnectFailed(f"its folder {cwd} does not exist", reason="StartFailed")
     return ConnectFailed(f"{program} does not exist", reason="CommandNotFound")
