@@ -111,9 +111,10 @@ def test_both_programs_understand_every_variable_that_they_are_given(values: Pat
         variables = workload["spec"]["template"]["spec"]["containers"][0]["env"]
         names = [each["name"] for each in variables]
         assert len(names) == len(set(names))
-        secrets = dict.fromkeys(names, "secret") | {"FAIRLEAD_REDIS": "redis://secret"}
+        elsewhere = {"FAIRLEAD_REDIS": "redis://secret", "FAIRLEAD_POD_IPS": "10.244.0.7,fd00:10:244::7"}
+        from_there = dict.fromkeys(names, "secret") | elsewhere
         ours = {
-            each["name"]: each.get("value", secrets[each["name"]])
+            each["name"]: each.get("value", from_there[each["name"]])
             for each in variables
             if each["name"].startswith("FAIRLEAD_")
         }
