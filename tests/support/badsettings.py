@@ -57,6 +57,7 @@ TEXTS: Final[dict[str, str]] = {
     "installation_secret": "a_b",
     "image_pull_secrets": "registry/login",
     "any_pod_templates_in": "team.a",
+    "secret_namespaces": "team.a",
     "listener_image": "busy box",
     "runner_image": "-",
     "gateways": "fairlead-gateway-ops:9464",

@@ -80,7 +80,7 @@ class ServerDocument(msgspec.Struct, frozen=True, rename="camel"):
     cause: str | UnsetType = UNSET
     """Observation in one word; the page of reasons explains each."""
     conflict: str | UnsetType = UNSET
-    """Whose its prefix is, where that is not its own, whatever its state. Administrators read the server's name."""
+    """Sentence that says that another server holds its prefix; names it for administrators. Absent otherwise."""
     breaker: str | UnsetType = UNSET
     """`closed`: calls go through; `open`: after failures in a row they are refused for a while; `half-open`: the next
     one is a trial. Of the replica that answers.

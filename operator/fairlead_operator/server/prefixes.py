@@ -48,7 +48,7 @@ class Reservation(NamedTuple):
     until: str = ""
     """RFC 3339, for people and for the next leader; empty while the owner claims the prefix."""
     ends: float | None = None
-    """The same on the monotonic clock, which no correction of the time moves."""
+    """End on the monotonic clock, which no correction of the time moves."""
 
 
 def wanted_prefix(server: McpServer, style: PrefixStyle) -> str:

@@ -217,5 +217,6 @@ async def test_a_catalog_deleted_by_hand_is_put_back_as_offline_while_its_server
         before = world.catalog("demo")
         assert world.request("DELETE", world.config_map_path(name))[0] == 200
         after = await world.until("put back", lambda: world.catalog("demo"))
+    assert after is not None
     assert after == before
     assert not after.online

@@ -96,6 +96,7 @@ async def test_a_conflict_is_told_by_kubectl_status_documents_rest_and_command_l
         assert name in columns(heir, "-o", "wide")["CONFLICT"]
         assert name in heir.condition("demo", "Conflicted")["message"]
         listed = await heir.until("its entry", lambda: entry(heir, "demo"))
+        assert listed is not None
         assert (listed.state, listed.prefix) == ("ready", None)
         assert name in listed.conflict
 

@@ -28,7 +28,7 @@ class ConsoleServer(msgspec.Struct, frozen=True):
     advice: ServerAdvice | None
     """None where it is simply ready."""
     conflict: str
-    """Whose its prefix is, where another server has it; empty otherwise."""
+    """Sentence that names the server which holds its prefix; empty where it has the prefix itself."""
     transport: str | None
     version: str | None
     era: str | None
