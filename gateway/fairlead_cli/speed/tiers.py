@@ -109,10 +109,12 @@ def explanation(found: dict[str, Any]) -> list[str]:
     if figures:
         parts = [f"{name} {duration(figures[f'{name}Ms'])}" for name in ("p50", "p90", "p95", "p99")]
         known = f"{', '.join(parts)} over {figures['samples']} calls" + ", two speeds" * measured["bimodal"]
+    policy = found.get("noCallsBy")
     return [
         f"{printable(found['name'])} of {printable(found['server'])}",
         f"  declared  {declared}" + (f", in no tier faster than {printable(floor)}" if floor else ""),
         f"  measured  {known}",
         f"  network   {duration(measured['roundTripMs'])} for a request that calls no tool",
         f"  health    {health['state']}, {health['score']} of 100",
+        *([f"  calls     none: the ToolPolicy {printable(policy)} has limits.callsPerMinute: 0"] if policy else ()),
     ]
