@@ -39,7 +39,8 @@ def test_a_gateway_api_takes_the_route_without_a_timeout_and_the_policy(
         plane.kubectl("apply", "--server-side", "--validate=strict", "-f", "-", stdin=yaml.safe_dump_all(made))
     stored = json.loads(plane.kubectl("get", "httproute", "-n", NAMESPACE, "-o", "json").stdout)["items"]
     assert [item["spec"]["rules"][0]["timeouts"] for item in stored] == [{"request": "0s"}]
-    unknown = yaml.safe_dump({**made[0], "spec": {**made[0]["spec"], "hostnames": ["https://x"]}})
+    bad = ("--set", "gateway.httpRoute.parentRefs[0].port=70000")
+    unknown = yaml.safe_dump_all(of_kind(helm.template(*ROUTE, *bad, *KNOWN), "HTTPRoute"))
     assert plane.kubectl("apply", "--server-side", "-f", "-", stdin=unknown, check=False).returncode, "they do judge"
 
 

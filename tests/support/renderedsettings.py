@@ -3,10 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import Final
 
 from fairlead_gateway.settings import Settings as GatewaySettings
 from fairlead_operator.settings import Settings as OperatorSettings
 from helmworld import Object, of_kind
+
+ELSEWHERE: Final = {"FAIRLEAD_REDIS": "redis://secret", "FAIRLEAD_POD_IPS": "10.244.0.7,fd00:10:244::7"}
+"""Values that a Secret or the pod itself gives, of which the form matters."""
 
 
 def read_settings(rendered: Sequence[Object]) -> tuple[OperatorSettings, GatewaySettings]:
@@ -18,12 +22,12 @@ def read_settings(rendered: Sequence[Object]) -> tuple[OperatorSettings, Gateway
 
 
 def _variables(rendered: Sequence[Object], component: str) -> dict[str, str]:
-    """Fairlead's own; those out of Secrets have a text."""
+    """Fairlead's own; those from elsewhere have a text."""
     (workload,) = [d for d in of_kind(rendered, "Deployment") if d["metadata"]["name"].endswith(f"-{component}")]
     listed = workload["spec"]["template"]["spec"]["containers"][0]["env"]
     names = [each["name"] for each in listed]
     assert len(names) == len(set(names))
-    secrets = dict.fromkeys(names, "secret") | {"FAIRLEAD_REDIS": "redis://secret"}
+    secrets = dict.fromkeys(names, "secret") | ELSEWHERE
     return {
         each["name"]: each.get("value", secrets[each["name"]])
         for each in listed

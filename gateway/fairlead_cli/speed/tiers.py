@@ -111,10 +111,12 @@ def explanation(found: dict[str, Any]) -> list[str]:
         known = f"{', '.join(parts)} over {figures['samples']} calls" + ", two speeds" * measured["bimodal"]
         if latency.get("measured_at"):
             known += f", the last at {printable(latency['measured_at'])}"
+    policy = found.get("noCallsBy")
     return [
         f"{printable(found['name'])} of {printable(found['server'])}",
         f"  declared  {declared}" + (f", in no tier faster than {printable(floor)}" if floor else ""),
         f"  measured  {known}",
         f"  network   {duration(measured['roundTripMs'])} for a request that calls no tool",
         f"  health    {health['state']}, {health['score']} of 100",
+        *([f"  calls     none: the ToolPolicy {printable(policy)} has limits.callsPerMinute: 0"] if policy else ()),
     ]

@@ -44,6 +44,7 @@ EXAMPLE: Final[dict[str, Any]] = {
             "roundTripMs": 2.4,
         },
         "minTier": None,
+        "noCallsBy": None,
         "tiers": [
             {
                 "tier": "fast",
@@ -75,6 +76,8 @@ class Explanation(msgspec.Struct, frozen=True, rename="camel"):
     measured: MeasuredDocument
     min_tier: str | None
     """The fastest tier that may show it to this caller, however fast it is; null: any."""
+    no_calls_by: str | None
+    """ToolPolicy whose `limits.callsPerMinute: 0` leaves this caller no calls; null: none does."""
     tiers: list[TierVerdict]
     """The fastest first."""
     decided_at: str
@@ -103,6 +106,7 @@ def explained(seen: SubjectCatalog, name: str) -> Explanation:
     exposed, server, tool = _found(snapshot, seen.view(None).everything, name)
     state, shown = snapshot.states.get(server.key, {}).get(tool.name), seen.tiers
     floor = seen.floor(tool)
+    quota = seen.decision(server.key, tool.name).quota
     return Explanation(
         id=tool_id(server.key, tool.name),
         name=exposed,
@@ -110,6 +114,7 @@ def explained(seen: SubjectCatalog, name: str) -> Explanation:
         latency=latency_of(tool, state),
         measured=measured_of(state, snapshot.round_trips.get(server.key)),
         min_tier=None if floor is None else floor.tier,
+        no_calls_by=None if quota is None or quota.calls_per_minute != 0 else quota.by["calls_per_minute"],
         tiers=[_verdict(tier, tool, state, floor) for tier in by_speed(snapshot.rules.tiers) if tier.name in shown],
         decided_at=snapshot.decided_at,
     )

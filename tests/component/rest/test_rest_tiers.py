@@ -11,7 +11,7 @@ from pathlib import Path
 from msgspec.structs import replace
 
 from fairlead_api.documents.catalog import DeclaredLatency
-from fairlead_api.documents.rules import Rules, Tier
+from fairlead_api.documents.rules import Policy, PolicyLimits, Rule, Rules, Subject, Tier
 from fairlead_api.documents.state import Quantiles, ServerState, State, ToolState
 from fairlead_gateway.app import Gateway
 from fairlead_operator.publish.compile import compile_rules
@@ -179,6 +179,23 @@ async def test_a_tool_is_explained_whichever_tier_hides_it(tmp_path: Path) -> No
     assert slow["decidedAt"] == "2026-01-31T09:00:00Z"
     assert problem(unknown) == (404, "UNKNOWN_TOOL")
     assert unknown.message["didYouMean"] == "shop__slow"
+
+
+async def test_a_tool_that_a_policy_leaves_no_calls_is_explained_so(tmp_path: Path) -> None:
+    shop = catalog("shop", NOWHERE, ["quick"])
+    closed = Policy(
+        namespace="default",
+        name="closed",
+        every=True,
+        subjects=(Subject(kind="Any"),),
+        rules=(Rule(action="Allow", tools=("*",)),),
+        limits=PolicyLimits(calls_per_minute=0),
+    )
+    async with running(tmp_path, shop, replace(RULES, policies=(closed,))) as gateway:
+        why = (await get(gateway, "/v1/tools/shop__quick/explain")).message
+        shown = await fairlead("explain", "shop__quick", "--url", f"http://127.0.0.1:{gateway.port}/mcp")
+    assert why["noCallsBy"] == "default/closed"
+    assert "calls     none: the ToolPolicy default/closed has limits.callsPerMinute: 0" in shown[1]
 
 
 async def test_the_commands_show_tiers_their_tools_and_the_reasons(tmp_path: Path) -> None:
