@@ -135,7 +135,7 @@ ON_A_CLUSTER: Final = frozenset(
         Cause.VOLUME_UNAVAILABLE, Cause.NODES_EXCLUDED,
         Cause.IMAGE_PULL_FAILED, Cause.RUN_AS_ROOT_REFUSED, Cause.INSTALL_FAILED, Cause.APPLY_REFUSED,
         Cause.APPLY_FAILED, Cause.TOO_MANY_PROCESSES, Cause.NETWORK_POLICY_ENFORCED, Cause.NETWORK_POLICY_NOT_ENFORCED,
-        Cause.NETWORK_POLICY_NOT_PROBED, Cause.NAME_TAKEN,
+        Cause.NETWORK_POLICY_NOT_PROBED, Cause.NAME_TAKEN, Cause.PREFIX_RESERVED,
     }
 )  # fmt: skip
 """Causes that no server of an `mcp.json` gets: of Deployments, of references, of packages and of other resources."""

@@ -2,17 +2,11 @@
 
 from __future__ import annotations
 
-import asyncio
 import re
 from pathlib import Path
 
-import pytest
-
 from fairlead_gateway.configuration import load_models
-from fairlead_llm.scripted import ScriptedCall, ScriptedTurn
-from llmworld import llm_world
 
-pytest.importorskip("openai", reason="OpenAI's client is not installed (fairlead[dev])")
 PAGE = Path(__file__).parents[3] / "docs" / "connect" / "chat-completions.md"
 
 
@@ -28,13 +22,3 @@ def test_the_file_of_providers_is_read(tmp_path: Path) -> None:
     providers = load_models(file).providers
     assert providers is not None
     assert [target.provider for target in providers.targets("fairlead/default")[1]] == ["vllm", "openai"]
-
-
-async def test_the_client_of_the_page_gets_its_answer(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    turns = [ScriptedTurn("", [ScriptedCall("demo__add", {"a": 1, "b": 2})]), ScriptedTurn("There are 3.")]
-    async with llm_world(tmp_path, *turns) as world:
-        code = block("python").replace("127.0.0.1:8080", f"127.0.0.1:{world.gateway.port}")
-        code = code.replace("gpt-5-mini", "scripted")
-        await asyncio.to_thread(exec, code, {})
-    assert capsys.readouterr().out == "There are 3.\n"
-    assert world.called

@@ -210,7 +210,7 @@ async def test_the_commands_show_tiers_their_tools_and_the_reasons(tmp_path: Pat
         as_json = await fairlead("explain", "shop__slow", "--output", "json", "--url", url)
     assert [tool["name"] for tool in json.loads(fast[1])] == ["shop__quick"]
     assert [tool["name"] for tool in json.loads(deep[1])] == ["shop__quick", "shop__slow"]
-    assert wrong[0] == 1
+    assert wrong[0] == 2
     assert "--tier" in wrong[2]
     assert "(default)" not in table[1]
     assert WHY in table[1]

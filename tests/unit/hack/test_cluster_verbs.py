@@ -50,7 +50,8 @@ def test_where_docker_answers_the_cluster_is_one_of_kind(machine: dict[str, str]
     told, done = hack(machine, "cluster", "up")
     kubeconfig = f"{machine['KUBE_RUN']}/kind.kubeconfig"
     assert told == f"{kubeconfig}\n"
-    config = REPOSITORY / "hack" / "kubernetes" / "kind-newest.yaml"
+    config = Path(machine["KUBE_RUN"]) / "kind.yaml"
+    assert config.read_text().endswith("networking: {ipFamily: ipv4}\n")
     assert done[1] == f"kind create cluster --name fairlead --config {config} --kubeconfig {kubeconfig} --wait 180s"
     assert hack(machine, "cluster", "down")[1] == [f"kind delete cluster --name fairlead --kubeconfig {kubeconfig}"]
 
