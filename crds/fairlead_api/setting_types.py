@@ -62,7 +62,12 @@ def check_url(text: str) -> None:
 
 _OCTET: Final = "(25[0-5]|2[0-4][0-9]|1?[0-9]?[0-9])"
 _IPV4: Final = rf"{_OCTET}(\.{_OCTET}){{3}}(/(3[0-2]|[12]?[0-9]))?"
-_IPV6: Final = r"[0-9A-Fa-f]*:[0-9A-Fa-f:.]*(/(12[0-8]|1[01][0-9]|[1-9]?[0-9]))?"
+_GROUP: Final = "[0-9A-Fa-f]{1,4}"
+_IPV6: Final = (  # RFC 4291, section 2.2: eight groups, or fewer with `::` once
+    rf"(({_GROUP}:){{7}}{_GROUP}|({_GROUP}:){{1,7}}:|:((:{_GROUP}){{1,7}}|:)|"
+    + "|".join(rf"({_GROUP}:){{1,{7 - after}}}(:{_GROUP}){{1,{after}}}" for after in range(1, 7))
+    + r")(/(12[0-8]|1[01][0-9]|[1-9]?[0-9]))?"
+)
 _NETWORK: Final = f"{_IPV4}|{_IPV6}"
 _LABEL: Final = "[a-z0-9]([-a-z0-9]*[a-z0-9])?"
 _PORT: Final = "(:[0-9]{1,5})?"

@@ -37,6 +37,8 @@ class Destination:
     """Seconds for each request."""
     tier: str | None = None
     """Latency tier that an option chose."""
+    server: str | None = None
+    """Server that an option chose, as `NAMESPACE/NAME`."""
 
     @classmethod
     def parse(
@@ -61,7 +63,7 @@ class Destination:
             raise Failure(f"--server: {error}", code=USED_WRONGLY) from error
         parts = urlsplit(self.url)
         path = _SERVER_PATH.format(quote(key.namespace, safe=""), quote(key.name, safe=""))
-        return replace(self, url=urlunsplit((parts.scheme, parts.netloc, path, "", "")))
+        return replace(self, url=urlunsplit((parts.scheme, parts.netloc, path, "", "")), server=str(key))
 
     def _key(self, server: str) -> str:
         from fairlead_cli.rest import Plane
@@ -102,6 +104,9 @@ class Destination:
             known = f"; tiers: {tiers}" if tiers else ""
             what = f"{self.url} does not exist: no latency tier is called {self.tier!r}{known}"
             return Failure(f"--tier: {what}", code=USED_WRONGLY)
+        if self.server is not None:
+            what = f"{self.url} does not exist: there is no server {self.server}, or none that you may see"
+            return Failure(f"--server: {what}; `fairlead servers` lists them", code=USED_WRONGLY)
         if not urlsplit(self.url).path.strip("/"):
             return no_path(self.url)
         return Failure(f"{self.url} does not exist (404): check the path of --url, which mostly ends in /mcp.")

@@ -15,7 +15,6 @@ from fairlead_cli.failure import USED_WRONGLY, Failure, needs
 from fairlead_cli.options import OutputOption
 from fairlead_cli.output import Output, print_json, print_table, remark
 from fairlead_cli.wording import after
-from fairlead_mcp.addresses import authority
 
 if TYPE_CHECKING:
     from fairlead_servers.table import BundledServer
@@ -93,6 +92,8 @@ def serve(
         try:
             serve_http(server, host, port, at_end)
         except OSError as error:
+            from fairlead_mcp.addresses import authority
+
             where = authority(host, port)
             raise Failure(
                 f"{where} cannot be listened on: {error.strerror}. --host and --port name another address"

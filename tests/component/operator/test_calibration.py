@@ -101,7 +101,7 @@ async def test_a_trusted_servers_read_only_tools_are_measured_on_connect_and_a_s
     assert found is not None
     latency, wide = found
     assert 520 <= latency["p50Ms"] <= latency["p95Ms"]
-    assert wide[0].split()[:7] == ["NAME", "TRANSPORT", "TOOLS", "READY", "REASON", "P50", "P95"]
+    assert wide[0].split()[3:8] == ["READY", "REASON", "CONFLICTED", "P50", "P95"]
     assert "forecast" in wide[1].split()
     counts = {row.split()[0]: row.split() for row in table[1:]}
     assert "2" in counts["fast"]

@@ -111,7 +111,7 @@ async def test_ingested_records_are_found_at_once_by_a_server_that_runs(tmp_path
 
         file.write_text("nonsense")
         code, _, err = await fairlead("ingest", str(file), FAIRLEAD_DATA=str(tmp_path))
-        assert (code, err.count("\n")) == (1, 1)
+        assert (code, err.count("\n")) == (2, 1)
         assert "line 1 of evening.jsonl" in err
 
 

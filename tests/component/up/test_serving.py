@@ -232,7 +232,7 @@ async def test_the_command_line_lists_and_calls_through_it(tmp_path: Path) -> No
         code, _, complaint = await command("call", "demo__nothing", "a=1", "--url", up.url)
         assert (code, "Unknown tool: demo__nothing." in complaint) == (2, True)
         code, _, complaint = await command("tools", "--url", up.url, "--server", "default/none")
-        assert (code, "check the path of --url, and the names in --server and --tier" in complaint) == (1, True)
+        assert (code, "there is no server default/none" in complaint) == (2, True)
 
 
 @pytest.mark.parametrize("host", ["127.0.0.1", "[::1]"])
