@@ -2,15 +2,18 @@
 
 from __future__ import annotations
 
+from contextlib import aclosing
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 from controlplane import ControlPlane, PlaneFactory
+from fairlead_kube.client import Kube
+from fairlead_operator.kube.preflight import CannotStart, check_cluster
 from fairlead_operator.settings import Settings
 from helmworld import NAMESPACE, Helm, Refused, environment, grants, of_kind, one
-from operatorworld import World, running
+from operatorworld import World, configuration_of, running
 from toolservers import sdk_server
 
 pytestmark = pytest.mark.timeout(300)
@@ -47,6 +50,10 @@ async def test_secrets_are_read_in_the_namespaces_of_the_value_alone(plane: Cont
     for namespace, allowed in (("tools", "yes"), ("elsewhere", "no")):
         asked = ("auth", "can-i", "list", "secrets", "-n", namespace, "--kubeconfig", account["kubeconfig"])
         assert plane.kubectl(*asked, check=False).stdout.strip() == allowed
+    async with aclosing(Kube.connect(await configuration_of(plane, account["kubeconfig"]))) as kube:
+        await check_cluster(kube, NAMESPACE, secret_namespaces=("tools",))
+        with pytest.raises(CannotStart, match="may not list secrets"):
+            await check_cluster(kube, NAMESPACE)
     async with sdk_server() as url, running(own, secret_namespaces=("tools",), **account):
         for world in (own, other):
             world.create("demo", {"url": url, "auth": AUTH})
@@ -62,6 +69,7 @@ def test_the_value_moves_the_right_from_the_whole_cluster_to_roles_and_reaches_t
     assert grants(one(helm.template(), "ClusterRole", name)) >= READ
     found = helm.template("--set", "rbac.secretNamespaces={a,b,a}")
     assert all("secrets" not in {resource for _, resource, _ in grants(r)} for r in of_kind(found, "ClusterRole"))
+    assert grants(one(helm.template("--set", "rbac.secretNamespaces=null"), "ClusterRole", name)) >= READ
     roles = [r for r in of_kind(found, "Role") if r["metadata"]["name"] == f"{name}-secrets"]
     assert [role["metadata"]["namespace"] for role in roles] == ["a", "b"]
     assert all(grants(role) == READ for role in roles)

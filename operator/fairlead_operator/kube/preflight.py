@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
+from collections.abc import Sequence
 from typing import Final
 
 from fairlead_api.meta import API_VERSION, GROUP
@@ -36,13 +37,17 @@ class CannotStart(Exception):
     """The message is one sentence that says what is missing and what to do."""
 
 
-async def check_cluster(kube: Kube, release_namespace: str, watched: str = "") -> None:
-    """See that the operator could work here, for the namespace `watched` or for all. Raises CannotStart."""
+async def check_cluster(
+    kube: Kube, release_namespace: str, watched: str = "", secret_namespaces: Sequence[str] = ()
+) -> None:
+    """See that the operator could work here, for the namespace `watched` or for all, with Secrets of servers in
+    `secret_namespaces` or wherever servers are. Raises CannotStart.
+    """
     try:
         async with asyncio.timeout(CONNECT_SECONDS):
             await kube.get_path("/version")
             await _crds(kube)
-            await _rights(kube, release_namespace, watched)
+            await _rights(kube, release_namespace, watched, secret_namespaces or (watched,))
     except TimeoutError as error:
         slow = Unavailable(f"no answer within {CONNECT_SECONDS:g} s")
         raise CannotStart(slow.sentence(kube.host)) from error
@@ -77,14 +82,14 @@ async def _crds(kube: Kube) -> None:
         raise CannotStart(f"the custom resources {', '.join(missing)} of {GROUP} are not installed: {install}")
 
 
-async def _rights(kube: Kube, release_namespace: str, watched: str) -> None:
+async def _rights(kube: Kube, release_namespace: str, watched: str, secret_namespaces: Sequence[str]) -> None:
     """The rights that nothing works without, one for each rule of the manifest that grants them."""
     followed_in, followed = lease_place(watched)
     needed: list[tuple[str, Kind, str, str, str]] = [
         ("watch", MCP_SERVERS, watched, "", ""),
         ("patch", MCP_SERVERS, watched, "status", ""),
         ("patch", DEPLOYMENTS, watched, "", ""),
-        ("list", SECRETS, watched, "", ""),
+        *(("list", SECRETS, namespace, "", "") for namespace in secret_namespaces),
         ("list", SECRETS, release_namespace, "", ""),
         ("watch", PODS, watched, "", ""),
         ("update", LEASES, release_namespace, "", ""),
