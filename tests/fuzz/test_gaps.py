@@ -18,7 +18,7 @@ from gapworld import gap_world
 
 MOST_MS: Final = 150.0
 STRIDE: Final = 1 if os.environ.get(LONG) else 10
-"""Of so many attacks the short form makes one: neighbors differ in their unit or size alone."""
+"""One attack in so many is made in the short form: neighbors differ in their unit or size alone."""
 
 
 @pytest.mark.timeout(1800)

@@ -21,7 +21,7 @@ from fairlead_mcp.methods import METHODS
 SESSION_ID: Final = "mcp-session-id"
 LAST_EVENT_ID: Final = "last-event-id"
 LARGEST_ANSWER: Final = 64 << 20
-"""Bytes of one answer that is no stream of events."""
+"""Bytes of one answer as JSON; an event stream has no bound in all, but each of its events has."""
 LARGEST_REFUSAL: Final = 64 << 10
 STREAM_SECONDS: Final = 300.0
 """Silence after which the stream of notifications is opened anew: nobody tells of a connection that was cut off."""

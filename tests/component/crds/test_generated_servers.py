@@ -1,4 +1,4 @@
-"""Of random McpServers that the CRD takes an API server takes the pods too, or says at once which field is wrong."""
+"""Random McpServers that the CRD takes: the API server takes their pods too, or names the wrong field at once."""
 
 from __future__ import annotations
 

@@ -149,7 +149,7 @@ class ModernAsker:
 async def test_what_one_client_said_to_a_question_is_no_result_of_another(
     tmp_path: Path, asker: Any, era: str, tool: str, arguments: Any
 ) -> None:
-    """Of equal calls of legacy clients, one after the other and at once."""
+    """Equal calls of legacy clients, one after the other and at once: each asks its own client."""
     async with (
         raw_server(asker().handle) as server,
         running(
@@ -176,7 +176,7 @@ async def test_what_one_client_said_to_a_question_is_no_result_of_another(
 async def test_a_call_with_progress_is_answered_by_what_was_kept_and_the_other_way_round(
     tmp_path: Path, era: str
 ) -> None:
-    """Its token is no part of the question, and its result the one of any other call."""
+    """A progress token is not part of the cache key, and the result is that of any other call."""
     async with modern_server() as server, running(tmp_path, catalog("demo", server.url, [cacheable()])) as gateway:
         calls = [calling("demo__x", era=era) for _ in range(3)]
         for call, token in zip(calls, ("p", "q"), strict=False):

@@ -58,7 +58,7 @@ def test_where_docker_answers_the_cluster_is_one_of_kind(machine: dict[str, str]
 
 @pytest.fixture
 def without_clients(machine: dict[str, str], tmp_path: Path) -> dict[str, str]:
-    """The same machine, without helm, kubectl and Go: the programs of its path but for those."""
+    """A machine with Docker and kind, and without helm, kubectl and Go."""
     others = tmp_path / "others"
     others.mkdir()
     for folder in map(Path, os.environ["PATH"].split(":")):
