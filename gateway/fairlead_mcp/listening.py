@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import socket
 from collections.abc import Callable
+from functools import partial
 from ssl import SSLContext
 from typing import Final
 
@@ -44,18 +45,19 @@ async def listen(
     ssl_handshake_timeout: float | None = None,
 ) -> asyncio.Server:
     """Server of the running loop at an address; at `::` it serves IPv4 clients too. Raises OSError."""
-    loop = asyncio.get_running_loop()
+    serve = partial(
+        asyncio.get_running_loop().create_server,
+        protocol,
+        backlog=backlog,
+        start_serving=start_serving,
+        ssl=ssl,
+        ssl_handshake_timeout=ssl_handshake_timeout,
+    )
     if host != EVERY_ADDRESS:
-        return await loop.create_server(
-            protocol, host, port, backlog=backlog, start_serving=start_serving, ssl=ssl,
-            ssl_handshake_timeout=ssl_handshake_timeout,
-        )  # fmt: skip
+        return await serve(host, port)
     made = every_address_socket(port)
     try:
-        return await loop.create_server(
-            protocol, sock=made, backlog=backlog, start_serving=start_serving, ssl=ssl,
-            ssl_handshake_timeout=ssl_handshake_timeout,
-        )  # fmt: skip
+        return await serve(sock=made)
     except BaseException:
         made.close()
         raise

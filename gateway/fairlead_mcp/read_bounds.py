@@ -11,7 +11,7 @@ from typing import Final
 import msgspec
 from msgspec import Raw
 
-from fairlead_mcp.value_count import MAX_DIGITS, too_dear
+from fairlead_mcp.value_count import too_dear
 
 LONG_BYTES: Final = 256 << 10
 """Bytes of a document from which on it is read beside the event loop."""
@@ -73,8 +73,7 @@ def excess(document: bytes) -> str | None:
     """
     dear = too_dear(document, MAX_VALUES) if len(document) > MAX_VALUES else None
     if dear is not None:
-        numbers = "digits" in dear
-        return f"a number with more than {MAX_DIGITS} digits" if numbers else f"more than {MAX_VALUES:,} values"
+        return dear
     return f"more than {MAX_ITEMS:,} messages, parts and calls" if too_many_items(document) else None
 
 

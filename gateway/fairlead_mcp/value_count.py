@@ -17,8 +17,8 @@ _MAX_STRINGS: Final = 200_000
 
 
 def too_dear(document: bytes, most: int) -> str | None:
-    """Why a document is not to be decoded: it holds more values than `most`, by its commas and openings outside of
-    strings (an empty list or object counts twice), or a number with more than MAX_DIGITS digits. None: it may be.
+    """What a document holds that is not to be decoded: more values than `most`, by its commas and openings outside of
+    strings (an empty list or object counts twice), or a number with more than MAX_DIGITS digits. None: nothing.
     Costs some milliseconds per MiB, and some 100 bytes of memory for each of `most`.
     """
     counted = _marks(document)  # upper bounds, with those that are within strings
@@ -26,8 +26,8 @@ def too_dear(document: bytes, most: int) -> str | None:
         return None
     outside = _outside_strings(document, most)
     if outside is None or _marks(outside) > most:
-        return f"it may hold {most} values"
-    return f"a number in it may have {MAX_DIGITS} digits" if _has_long_number(outside) else None
+        return f"more than {most:,} values"
+    return f"a number with more than {MAX_DIGITS} digits" if _has_long_number(outside) else None
 
 
 def too_many_values(document: bytes, most: int) -> bool:

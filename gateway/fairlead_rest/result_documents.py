@@ -38,10 +38,18 @@ def read_document(result: bytes) -> ResultDocument:
     """The document of a raw result: its `structuredContent`, unless that only wraps the texts or is the shorter of two
     that differ; else its texts, as JSON where they are. Other content is named by type and size.
     """
+    return _document_in(_members(result), result)
+
+
+def _members(result: bytes) -> object:
+    """A raw result decoded, as text where it is not JSON."""
     try:
-        members = msgspec.json.decode(result)
+        return msgspec.json.decode(result)
     except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
-        return ResultDocument(result.decode("utf-8", "replace"))
+        return result.decode("utf-8", "replace")
+
+
+def _document_in(members: object, result: bytes) -> ResultDocument:
     if not isinstance(members, dict):
         return ResultDocument(str(members))
     blocks = _blocks_of(members)
@@ -64,24 +72,18 @@ def read_document(result: bytes) -> ResultDocument:
 
 def contents(result: bytes, uri: str) -> bytes:
     """A raw result as the contents of a resource: its document as text, and what else it holds as it is."""
-    read = read_document(result)
+    members = _members(result)
+    read = _document_in(members, result)
     parts: list[Block] = [
         {"uri": uri, "mimeType": "text/plain" if isinstance(each, str) else "application/json", "text": written(each)}
         for each in (read.whole, read.other)
         if each is not None
     ]
-    for block in _blocks(result):
+    for block in _blocks_of(members):
         mime, data = _binary(block)
         if data is not None:
             parts.append({"uri": uri, "mimeType": mime, "blob": data})
     return msgspec.json.encode({"contents": parts})
-
-
-def _blocks(result: bytes) -> list[Block]:
-    try:
-        return _blocks_of(msgspec.json.decode(result))
-    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
-        return []
 
 
 def _blocks_of(members: object) -> list[Block]:

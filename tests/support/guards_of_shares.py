@@ -58,14 +58,14 @@ SHARES = (
     Guard(
         "a `_meta` of megabytes that is read twice",
         "fairlead_gateway.endpoint.inbound",
-        (("    if len(raw) > _LARGE:\n", "    if False:\n"),),
+        (("    if len(raw) > LONG_BYTES:\n", "    if False:\n"),),
         "tests/unit/gateway/test_inbound.py::test_a_large_meta_is_refused_before_it_is_read",
         "assert False",
     ),
     Guard(
         "params of a hundred thousand members, each an object of its own",
         "fairlead_gateway.endpoint.inbound",
-        (("if len(body) > _LARGE and _has_many_members(body):", "if False:"),),
+        (("if len(body) > LONG_BYTES and _has_many_members(body):", "if False:"),),
         "tests/unit/gateway/test_inbound.py::"
         "test_params_of_tens_of_thousands_of_members_are_refused_and_large_arguments_are_not",
         "assert False",

@@ -30,6 +30,7 @@ from fairlead_mcp.hosts import AllowList
 from fairlead_mcp.jsonrpc import UNSET, RawObject
 from fairlead_mcp.mending import mend
 from fairlead_mcp.progress_token import ProgressToken
+from fairlead_mcp.read_bounds import LONG_BYTES, MAX_ITEMS
 
 WANTED: Final = frozenset(
     {
@@ -51,10 +52,6 @@ _INTEGER: Final = re.compile(rb"-?[0-9]+")
 _JSON: Final = b"application/json"
 _USUAL_ACCEPT: Final = b"application/json, text/event-stream"
 
-_LARGE: Final = 256 << 10
-"""Bytes of a body whose members are counted before they are read, and of a `_meta` that is not."""
-_MAX_MEMBERS: Final = 10_000
-"""Members of `params`, about: each becomes an object of its own."""
 _decode_large: Final = msgspec.json.Decoder(LargeBody).decode
 _decode_params: Final = msgspec.json.Decoder(RawParams).decode
 _decode_envelope: Final = msgspec.json.Decoder(RequestBody).decode
@@ -137,8 +134,8 @@ def classify(
     try:
         if not body.isascii():
             body.decode()
-        if len(body) > _LARGE and _has_many_members(body):
-            return Rejection(400, jsonrpc.INVALID_REQUEST, f"params has more than {_MAX_MEMBERS} members")
+        if len(body) > LONG_BYTES and _has_many_members(body):
+            return Rejection(400, jsonrpc.INVALID_REQUEST, f"params has more than {MAX_ITEMS:,} members")
         envelope = _decode_envelope(body)
     except msgspec.ValidationError:
         return _classify_response(headers, body)
@@ -155,16 +152,17 @@ def classify(
 
 
 def _has_many_members(body: bytes) -> bool:
-    """Whether the `params` of a large body have too many members beside what is in the large ones that MCP knows.
+    """Whether the `params` of a large body have too many members beside what is in the large ones that MCP knows: each
+    becomes an object of its own.
 
     Raises one of jsonrpc.UNREADABLE.
     """
     params = bytes(_decode_large(body).params)
-    if params.count(b",") <= _MAX_MEMBERS or params[:1] != b"{":
+    if params.count(b",") <= MAX_ITEMS or params[:1] != b"{":
         return False
     parts = _decode_params(params)
     inside = sum(bytes(part).count(b",") for part in msgspec.structs.astuple(parts))
-    return params.count(b",") - inside > _MAX_MEMBERS
+    return params.count(b",") - inside > MAX_ITEMS
 
 
 def _classify_by_era(
@@ -216,8 +214,8 @@ def read_meta(raw: bytes) -> tuple[RequestMeta, ProgressToken | None]:
 
 
 def _read_meta(raw: bytes) -> RequestMeta:
-    if len(raw) > _LARGE:
-        return RequestMeta("", misread=f"params._meta is larger than {_LARGE >> 10} KiB")
+    if len(raw) > LONG_BYTES:
+        return RequestMeta("", misread=f"params._meta is larger than {LONG_BYTES >> 10} KiB")
     said = jsonrpc.decode_object(raw)
     version, capabilities_said = said.get(eras.META_VERSION), said.get(eras.META_CAPABILITIES)
     lacking = ""

@@ -99,10 +99,10 @@ class Target(msgspec.Struct, frozen=True):
         section 5), or is not an address. The origin is that of the URL, or of the Host header in its place.
         """
         scheme = "https" if self.tls else "http"
-        for place in (self._shown_authority, self.authority.decode("latin-1")):
-            ours = urlsplit(f"{scheme}://{place}")
+        for origin in (f"{scheme}://{named}" for named in (self._shown_authority, self.authority.decode("latin-1"))):
+            ours = urlsplit(origin)
             try:
-                named = urlsplit(urljoin(f"{scheme}://{place}{self.path.decode()}", reference))
+                named = urlsplit(urljoin(f"{origin}{self.path.decode()}", reference))
                 same = _origin(named) == _origin(ours) and named.username is None and named.password is None
             except ValueError:
                 return None

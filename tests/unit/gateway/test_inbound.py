@@ -344,5 +344,5 @@ def test_params_of_tens_of_thousands_of_members_are_refused_and_large_arguments_
     many = {f"member_{number}": "a value of some length" for number in range(11_000)}
     refused = modern(params={"name": "add", "_meta": identity(), **many})
     assert isinstance(refused, Rejection)
-    assert refused.message == "params has more than 10000 members"
+    assert refused.message == "params has more than 10,000 members"
     assert isinstance(modern(params={"name": "add", "arguments": many, "_meta": identity()}), McpRequest)

@@ -214,7 +214,7 @@ def test_no_reader_finds_tools_of_the_provider_that_the_gateway_does_not_see(fra
 
 def test_values_are_counted_outside_of_texts_alone() -> None:
     words = json.dumps({"a": '[,{"\\' * 50, 'b", "[': [1, {"c": "\\"}, []]}).encode()
-    assert too_dear(words, 6) == "it may hold 6 values", "three commas and four openings"
+    assert too_dear(words, 6) == "more than 6 values", "three commas and four openings"
     assert too_dear(words, 7) is None
     assert too_dear(b'["' + b'","' * 100 + b'"]', 100) is not None
     assert too_dear(b'"' * 1000, 100) is None, "it is no JSON: its decoder says so at the third quote"
@@ -222,7 +222,7 @@ def test_values_are_counted_outside_of_texts_alone() -> None:
 
 def test_long_numbers_are_not_decoded_as_they_take_the_square_of_their_digits() -> None:
     digits = b"1" * (MAX_DIGITS + 1)
-    assert too_dear(b'{"a":[1,' + digits + b"]}", 100) == f"a number in it may have {MAX_DIGITS} digits"
+    assert too_dear(b'{"a":[1,' + digits + b"]}", 100) == f"a number with more than {MAX_DIGITS} digits"
     assert too_dear(b'{"a":-0.' + digits + b"}", 100) is not None
     assert too_dear(b'{"a":"\\"' + digits + b'","b":1}', 100) is None
     assert too_dear(b'{"a":' + digits[1:] + b"}", 100) is None
@@ -246,7 +246,7 @@ def test_values_beyond_the_bound_are_refused_without_being_decoded(
 ) -> None:
     monkeypatch.setattr("fairlead_speech.frames.read", lambda _: pytest.fail("it was decoded"))
     frame = b'{"session":[' + unit * MAX_VALUES + b"0]}"
-    with pytest.raises(TooLargeFrame, match="it may hold 20000 values"):
+    with pytest.raises(TooLargeFrame, match="it holds more than 20,000 values"):
         realtime.CLIENT_FRAMES.check(frame)
 
 
