@@ -149,8 +149,9 @@ class _ConfigurationReader:
         self._file = file
         self._environ = environ
         self._is_own = is_own
-        around = surroundings_of(file, environ.get("HOME"))
-        self._around = surroundings_with_bundle(around, content, str(file.parent), environ)
+        where = file.absolute()  # servers may run elsewhere, and know nothing of the folder that we run in
+        around = surroundings_of(where, environ.get("HOME"))
+        self._around = surroundings_with_bundle(around, content, str(where.parent), environ)
         self._result = Configuration()
 
     def read(self) -> Configuration:

@@ -82,6 +82,21 @@ def test_the_workspace_is_the_folder_above_that_of_the_editor(folder: str) -> No
     assert command == ["x", "/src/boat/good.py", f"{HOME}/y"]
 
 
+def test_the_workspace_of_a_relative_path_is_an_absolute_folder(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "boat").mkdir()
+    (tmp_path / "boat/.env").write_text("TOKEN=t0p\n")
+    entry = {"command": "x", "args": ["${workspaceFolder}/good.py"], "envFile": "${workspaceFolder}/.env"}
+    command, credential = only(entry, "boat/.vscode/mcp.json")
+    assert command == ["x", f"{tmp_path}/boat/good.py"]
+    assert credential.env == {"TOKEN": "t0p"}
+    bundle = {"manifest_version": "0.3", "name": "b", "server": {"mcp_config": {"command": "${__dirname}/run"}}}
+    (declared,) = read(bundle, "boat/manifest.json").servers
+    assert declared.server.spec.command == [f"{tmp_path}/boat/run"]
+
+
 def test_the_users_own_file_of_an_editor_has_no_workspace() -> None:
     configuration = read({"mcpServers": {"a": {"command": "${workspaceFolder}/x"}}}, f"{HOME}/.cursor/mcp.json")
     (problem,) = configuration.problems
