@@ -229,7 +229,8 @@ class Prefixes:
             message = f"prefix {prefix} is held by {holder}, which had it first; {served}"
             return ConditionVerdict(True, Cause.PREFIX_TAKEN, message), None
         message = f"prefix {prefix} is reserved until {reservation.until} for {holder}, which was deleted; {served}"
-        return ConditionVerdict(True, Cause.PREFIX_RESERVED, message), None
+        names = {"NAMESPACE": holder.namespace, "PREFIX": prefix}
+        return ConditionVerdict(True, Cause.PREFIX_RESERVED, message, names), None
 
     def _owner(self, prefix: str) -> ServerKey | None:
         reservation = self._reservations.get(prefix)
