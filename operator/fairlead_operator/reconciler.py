@@ -137,7 +137,7 @@ class Reconciler:
         led, or that cannot be read, it is reserved. Raises PLATFORM_ERRORS.
         """
         servers = {server.key: server async for server in self._servers()}
-        for catalog in await self.catalogs.without([(key, server.metadata.uid) for key, server in servers.items()]):
+        for catalog in await self.catalogs.orphans([(key, server.metadata.uid) for key, server in servers.items()]):
             if catalog.prefix is not None:
                 self._prefixes.reserve(catalog.prefix, catalog.key)
         for server in servers.values():
