@@ -142,7 +142,7 @@ class Reconciler:
                 self._prefixes.reserve(catalog.prefix, catalog.key)
         for server in servers.values():
             self._prefixes.claim(server)
-        for prefix, keys in self._prefixes.contested().items():
+        for prefix, keys in self._prefixes.contenders().items():
             for key in keys:
                 stored = await self.catalogs.stored(key, servers[key].metadata.uid)
                 if stored is not None and stored.prefix == prefix:
@@ -222,7 +222,7 @@ class Reconciler:
 
     async def _remember_prefixes(self, key: ServerKey) -> None:
         """Store the reservation before the catalog goes: an operator that ends in between leaves one of the two."""
-        if self._store_prefixes is None or not self._prefixes.reserved(key):
+        if self._store_prefixes is None or not self._prefixes.has_reservation(key):
             return
         try:
             await self._store_prefixes()
