@@ -94,13 +94,13 @@ class Reconciler:
         connector: Connector,
         *,
         changed: Callable[[ServerKey], None],
+        prefixes: Prefixes,
         published: Callable[[Catalog], None] = lambda catalog: None,
         shown: Callable[[ServerKey, Condition | None], None] = lambda key, ready: None,
         entered: Callable[[ServerKey, ServerEntry | None], None] = lambda key, entry: None,
         prober: Prober | None = None,
         figures: Figures | None = None,
         definitions: PinnedDefinitions | None = None,
-        prefixes: Prefixes | None = None,
         store_prefixes: Callable[[], Awaitable[object]] | None = None,
         tools_changed: Callable[[ToolChanges], None] = lambda changes: None,
         options: ReconcilerOptions | None = None,
@@ -122,7 +122,7 @@ class Reconciler:
         options = options or ReconcilerOptions()
         self._pod_templates = options.pod_templates
         self._probe = options.probe
-        self._prefixes = prefixes or Prefixes(options.prefix_style)
+        self._prefixes = prefixes
         self._store_prefixes = store_prefixes
         self.floors = TierFloors(changed)
         self._rounds = Discoverer(connector, changed, pace=options.pace, monotonic=monotonic, now=now, rng=rng)
