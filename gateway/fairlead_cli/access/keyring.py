@@ -13,12 +13,12 @@ from pathlib import Path
 from typing import Final, Protocol
 
 from fairlead_cli.access.asking import GatewayKeys
-from fairlead_cli.access.keyoutput import KeyOutput, life, show_key
+from fairlead_cli.access.keyoutput import KeyOutput, key_id, life, show_key
 from fairlead_cli.access.keysecret import SecretPlace
 from fairlead_cli.connecting import Destination
 from fairlead_cli.failure import USED_WRONGLY, Failure
 from fairlead_cli.output import Output, print_json, print_table, remark
-from fairlead_gateway.identity.keys import BadKeys, KeyDocument, KeyRecord, id_of, new_key, read, written
+from fairlead_gateway.identity.keys import BadKeys, KeyDocument, KeyRecord, new_key, read, written
 
 _NAME: Final = re.compile(r"[a-z0-9]([a-z0-9.-]{0,251}[a-z0-9])?")
 KEY_FILE: Final = "keys.json"
@@ -105,7 +105,7 @@ def run_list(kept: KeyLocation, output: Output) -> None:
 
 def run_revoke(kept: KeyLocation, ident: str, output: Output) -> None:
     """Take a key out. Raises Failure where there is none of that id."""
-    wanted = id_of(ident) or ident
+    wanted = key_id(ident)
 
     def without(document: KeyDocument) -> KeyDocument:
         left = tuple(record for record in document.keys if record.id != wanted)
