@@ -72,10 +72,12 @@ def place(options: KeyOptions) -> KeyLocation | GatewayKeys:
         return SecretPlace(options.secret, options.namespace, options.kubeconfig)
     if options.state_dir is not None:
         return FilePlace(private_folder(options.state_dir) / KEY_FILE)
-    if file is None and (url or (options.file is None and options.url)):
-        address = options.url or ""
-        return GatewayKeys(Destination.parse(address, options.headers, None, options.timeout, options.token))
-    return FilePlace(file or options.file or Path(KEY_FILE))
+    if not (file or url):  # then the environment says it
+        file = options.file
+        url = options.url
+    if url and file is None:
+        return GatewayKeys(Destination.parse(url, options.headers, None, options.timeout, options.token))
+    return FilePlace(file or Path(KEY_FILE))
 
 
 def run_create(
@@ -148,7 +150,7 @@ class FilePlace:
 
 
 def private_folder(folder: Path) -> Path:
-    """The folder, which only its owner may read; made where it does not exist. Raises Failure."""
+    """The absolute folder, made for its owner alone where it does not exist. Raises Failure."""
     path = folder.expanduser().absolute()
     try:
         path.mkdir(mode=0o700, parents=True, exist_ok=True)
