@@ -53,7 +53,7 @@ class KeyOptions:
     timeout: float
 
 
-def place(options: KeyOptions) -> KeyLocation | GatewayKeys:
+def key_location(options: KeyOptions) -> KeyLocation | GatewayKeys:
     """The file, the Secret where one is named, or the gateway of a URL. An option beats the environment, and a file a
     URL. Raises Failure, also for a name that the API server does not take.
     """
@@ -81,7 +81,12 @@ def place(options: KeyOptions) -> KeyLocation | GatewayKeys:
 
 
 def run_create(
-    kept: KeyLocation, agent: str, groups: list[str], expires: str | None, output: Output, to: KeyOutput | None = None
+    location: KeyLocation,
+    agent: str,
+    groups: list[str],
+    expires: str | None,
+    output: Output,
+    to: KeyOutput | None = None,
 ) -> None:
     """Make a key and print it, or write it to a file, after its hash was kept. Raises Failure."""
     if not agent.strip() or not agent.isprintable():
@@ -90,14 +95,14 @@ def run_create(
     key, record = new_key(agent, groups, now=now, expires=None if expires is None else now + life(expires))
     if to is not None:
         to.check()
-    kept.change(lambda document: KeyDocument((*document.keys, record)))
+    location.change(lambda document: KeyDocument((*document.keys, record)))
     show_key(key, _shown(record), f"{record.id} of {agent}", to, output)
-    remark("keys create", f"its hash is written to {kept}")
+    remark("keys create", f"its hash is written to {location}")
 
 
-def run_list(kept: KeyLocation, output: Output) -> None:
+def run_list(location: KeyLocation, output: Output) -> None:
     """Everything that is kept but the hashes."""
-    records = kept.load().keys
+    records = location.load().keys
     if output is Output.json:
         print_json([_shown(record) for record in records])
         return
@@ -105,7 +110,7 @@ def run_list(kept: KeyLocation, output: Output) -> None:
     print_table(["ID", "AGENT", "GROUPS", "CREATED", "EXPIRES"], rows)
 
 
-def run_revoke(kept: KeyLocation, ident: str, output: Output) -> None:
+def run_revoke(location: KeyLocation, ident: str, output: Output) -> None:
     """Take a key out. Raises Failure where there is none of that id."""
     wanted = key_id(ident)
 
@@ -115,11 +120,11 @@ def run_revoke(kept: KeyLocation, ident: str, output: Output) -> None:
             raise Failure(f"there is no key {wanted[:16]}: `fairlead keys list` shows them", code=USED_WRONGLY)
         return KeyDocument(left)
 
-    kept.change(without)
+    location.change(without)
     if output is Output.json:
         print_json({"revoked": wanted})
     else:
-        print(f"{wanted} is revoked in {kept}")
+        print(f"{wanted} is revoked in {location}")
 
 
 class FilePlace:

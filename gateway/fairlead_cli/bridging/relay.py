@@ -170,8 +170,8 @@ class Relay:
         """Have the client list anew."""
         assert self._group is not None
         for name in self._lists:
-            told = JSONRPCNotification(jsonrpc="2.0", method=f"notifications/{name}/list_changed")
-            self._group.start_soon(self._to_client.send, SessionMessage(told))
+            notice = JSONRPCNotification(jsonrpc="2.0", method=f"notifications/{name}/list_changed")
+            self._group.start_soon(self._to_client.send, SessionMessage(notice))
 
 
 def _member(value: object, name: str) -> Any:
