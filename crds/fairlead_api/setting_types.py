@@ -13,6 +13,8 @@ from urllib.parse import urlsplit
 
 from msgspec import Meta
 
+from fairlead_api.patterns import IPV4_ADDRESS, LABEL, SUBDOMAIN
+
 RULE: Final = "rule"
 """Key of a type's TextRule in the `extra` of its Meta."""
 LONGEST_SECONDS: Final = 31_536_000
@@ -60,8 +62,7 @@ def check_url(text: str) -> None:
         raise ValueError(f"{text!r} is not an http or https URL")
 
 
-_OCTET: Final = "(25[0-5]|2[0-4][0-9]|1?[0-9]?[0-9])"
-_IPV4: Final = rf"{_OCTET}(\.{_OCTET}){{3}}(/(3[0-2]|[12]?[0-9]))?"
+_IPV4: Final = rf"{IPV4_ADDRESS}(/(3[0-2]|[12]?[0-9]))?"
 _GROUP: Final = "[0-9A-Fa-f]{1,4}"
 _IPV6: Final = (  # RFC 4291, section 2.2: eight groups, or fewer with `::` once
     rf"(({_GROUP}:){{7}}{_GROUP}|({_GROUP}:){{1,7}}:|:((:{_GROUP}){{1,7}}|:)|"
@@ -69,7 +70,6 @@ _IPV6: Final = (  # RFC 4291, section 2.2: eight groups, or fewer with `::` once
     + r")(/(12[0-8]|1[01][0-9]|[1-9]?[0-9]))?"
 )
 _NETWORK: Final = f"{_IPV4}|{_IPV6}"
-_LABEL: Final = "[a-z0-9]([-a-z0-9]*[a-z0-9])?"
 _PORT: Final = "(:[0-9]{1,5})?"
 
 Seconds = Annotated[float, Meta(gt=0, le=LONGEST_SECONDS)]
@@ -129,13 +129,13 @@ RedisUrl = Annotated[
 ]
 Token = Annotated[str, _text("a bearer token: printable ASCII characters without spaces", "[!-~]+", secret=True)]
 NamespaceName = Annotated[
-    str, _text("the name of a namespace: lower-case letters, digits and hyphens", _LABEL, longest=63)
+    str, _text("the name of a namespace: lower-case letters, digits and hyphens", LABEL, longest=63)
 ]
 ObjectName = Annotated[
     str,
     _text(
         "the name of a Kubernetes object: lower-case letters, digits, hyphens and dots",
-        rf"{_LABEL}(\.{_LABEL})*",
+        SUBDOMAIN,
         longest=253,
     ),
 ]

@@ -156,6 +156,14 @@ def is_loopback(host: str) -> bool:
         return host == "localhost" or host.endswith(".localhost")
 
 
+def without_proxy(url: str) -> dict[str, None] | None:
+    """Transports of an httpx2 client for the URL: on this machine that of no proxy, else those of the environment."""
+    host = urlsplit(url).hostname or ""
+    if not is_loopback(host):
+        return None
+    return {f"all://[{host}]" if ":" in host else f"all://{host}": None}
+
+
 def _host_of(netloc: str) -> str:
     return urlsplit(f"//{netloc}").hostname or ""
 

@@ -15,7 +15,7 @@ from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any, Final
 from urllib.parse import unquote, urlencode, urlsplit, urlunsplit
 
-from fairlead_cli.connecting import CREDENTIAL, Destination, is_loopback
+from fairlead_cli.connecting import CREDENTIAL, Destination, without_proxy
 from fairlead_cli.failure import FAILED, USED_WRONGLY, Failure
 from fairlead_cli.output import named
 from fairlead_cli.wording import after, look_at_tools
@@ -129,11 +129,11 @@ class Plane:
 
         kind = {} if body is None else {"Content-Type": "application/json"}
         sent = {"Accept-Encoding": "identity", **kind, **headers, **self._headers}
-        host = urlsplit(self._base).hostname or ""
-        direct = {f"all://[{host}]" if ":" in host else f"all://{host}": None} if is_loopback(host) else None
         try:
             with (
-                httpx2.Client(timeout=httpx2.Timeout(timeout, connect=self._timeout), mounts=direct) as client,
+                httpx2.Client(
+                    timeout=httpx2.Timeout(timeout, connect=self._timeout), mounts=without_proxy(self._base)
+                ) as client,
                 client.stream(method, self._base + path, headers=sent, content=body) as answer,
             ):
                 if not answer.is_success:

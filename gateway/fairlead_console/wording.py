@@ -68,5 +68,7 @@ def breakable(name: str) -> Markup:
 
 
 WORDING: Final[Mapping[str, Callable[..., Any]]] = {
-    "outcome": outcome_words, "transport": transport_words, "breakable": breakable
-}  # fmt: skip
+    "outcome": outcome_words,
+    "transport": transport_words,
+    "breakable": breakable,
+}

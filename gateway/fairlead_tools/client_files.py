@@ -54,19 +54,17 @@ def edit_of(text: str, member: str, name: str, entry: Mapping[str, Any] | str | 
     `raw_entry` gave it. Raises UnreadableFile.
     """
     before = _decoded(text, form)
-    servers = before.get(member, {})
-    if not isinstance(servers, dict):
-        raise UnreadableFile(f"its member {member} is no object")
+    is_empty_block = form == "yaml" and before.get(member) is None
+    if not is_empty_block and not isinstance(before.get(member, {}), dict):
+        raise UnreadableFile(f"its member {member} is not an object")
     edit = {"json": _json, "toml": _toml, "yaml": _yaml}[form](text, member, name, entry)
     if "\r\n" in text:
         edit = replace(edit, text=edit.text.replace("\r\n", "\n").replace("\n", "\r\n"))
-    if not isinstance(entry, str):
-        wanted = {**before, member: {**servers, name: entry}}
-        if entry is None:
-            wanted[member] = {key: value for key, value in servers.items() if key != name}
-        after = _decoded(edit.applied(text), form)
-        if {**wanted, member: wanted[member] or None} != {**after, member: after.get(member) or None}:
-            raise UnreadableFile(f"it has {member} in another form than is edited here")
+    edited = edit.applied(text)
+    changed = entry_of(edited, member, name, form)
+    is_wanted = changed is not None if isinstance(entry, str) else changed == entry
+    if not is_wanted or _beside(before, member, name) != _beside(_decoded(edited, form), member, name):
+        raise UnreadableFile(f"it has {member} in another form than is edited here")
     return edit
 
 
@@ -81,14 +79,22 @@ def entry_of(text: str, member: str, name: str, form: Form) -> object:
     return servers.get(name) if isinstance(servers, dict) else None
 
 
+def _beside(document: Mapping[str, Any], member: str, name: str) -> dict[str, Any]:
+    """A document without the entry `member.name`."""
+    servers = document.get(member)
+    others = {key: value for key, value in servers.items() if key != name} if isinstance(servers, dict) else {}
+    return {**document, member: others}
+
+
 def raw_entry(text: str, member: str, name: str, form: Form) -> str | None:
     """The entry as it is written in the text, for `edit_of` to put it back; None where there is none."""
     if entry_of(text, member, name, form) is None:
         return None
     if form == "json":
         blank = _without_comments(text)
-        found = next(each for each in _members(blank, _of(_members(blank), member).value) if each.name == name)
-        return text[found.value : found.end]
+        servers = _of(_members(blank), member)
+        old = _of(_members(blank, servers.value), name)
+        return text[old.value : old.end]
     start, end = (_table if form == "toml" else _block)(text, member, name)
     return text[start:end]
 
@@ -108,7 +114,7 @@ def _decoded(text: str, form: Form) -> dict[str, Any]:
     if document is None:
         return {}
     if not isinstance(document, dict):
-        raise UnreadableFile("it is no object")
+        raise UnreadableFile("it is not an object")
     return document
 
 
@@ -298,5 +304,7 @@ def _yaml(text: str, member: str, name: str, entry: Mapping[str, Any] | str | No
     head = re.search(rf"^{re.escape(member)}:[ \t]*(#[^\n]*)?\n", text, re.MULTILINE)
     if head:
         return Edit(head.end(), head.end(), entry)
+    if member in _decoded(text, "yaml"):
+        raise UnreadableFile(f"it has {member} in another form than a block")
     gap = "" if not text or text.endswith("\n") else "\n"
     return Edit(len(text), len(text), f"{gap}{member}:\n{entry}")

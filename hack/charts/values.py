@@ -29,6 +29,7 @@ import msgspec
 import yaml
 
 import fairlead_api.setting_types
+import fairlead_api.v1alpha1.latencytier
 import fairlead_api.v1alpha1.names
 import fairlead_gateway.settings
 import fairlead_operator.settings
@@ -203,10 +204,10 @@ def _named(pattern: str, values_are: Json) -> Json:
 
 def _server_field(path: str) -> Json:
     """The schema of a field of an McpServer's spec, such as `podTemplate.spec.tolerations`."""
-    found = _spec_of(_SERVERS)
+    field = _spec_of(_SERVERS)
     for name in path.split("."):
-        found = found["properties"][name] if "properties" in found else found["items"]["properties"][name]
-    made = _plain(found, strict=False)
+        field = field["properties"][name] if "properties" in field else field["items"]["properties"][name]
+    made = _plain(field, strict=False)
     if path == "resources":  # named by a rule in the CRD
         for amounts in made["properties"].values():
             amounts |= _named(_RESOURCES, amounts["additionalProperties"])

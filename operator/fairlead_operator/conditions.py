@@ -81,7 +81,8 @@ def _condition(
 
 def _advised(verdict: ConditionVerdict, form: Form, transport: str, server: str) -> str:
     """The message with what to do about it, which survives where a long one is cut; what is still open needs none."""
-    advice = remedy(verdict.cause, form, transport, server) if verdict.ok is not None else ""
+    names = {"SERVER": server or "SERVER", **verdict.names}
+    advice = remedy(verdict.cause, form, transport, names) if verdict.ok is not None else ""
     message = worded(verdict.cause, in_words_of(verdict.message, form))
     if not advice or message.endswith(advice):
         return message[:MESSAGE_LIMIT]

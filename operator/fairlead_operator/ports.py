@@ -8,7 +8,7 @@ from __future__ import annotations
 import logging
 from collections.abc import Callable, Collection, Mapping
 from contextlib import AbstractAsyncContextManager
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Final, Literal, Protocol
 
 from fairlead_api.documents.catalog import Credential, CredentialRef, Endpoint
@@ -56,6 +56,8 @@ class ConditionVerdict:
     """None = not known yet, retried soon."""
     cause: Cause
     message: str
+    names: Mapping[str, str] = field(default_factory=dict, compare=False)
+    """Objects of this server for words in capitals in the advice about the cause."""
 
     @property
     def reason(self) -> Reason:

@@ -94,13 +94,13 @@ class Reconciler:
         connector: Connector,
         *,
         changed: Callable[[ServerKey], None],
+        prefixes: Prefixes,
         published: Callable[[Catalog], None] = lambda catalog: None,
         shown: Callable[[ServerKey, Condition | None], None] = lambda key, ready: None,
         entered: Callable[[ServerKey, ServerEntry | None], None] = lambda key, entry: None,
         prober: Prober | None = None,
         figures: Figures | None = None,
         definitions: PinnedDefinitions | None = None,
-        prefixes: Prefixes | None = None,
         store_prefixes: Callable[[], Awaitable[object]] | None = None,
         tools_changed: Callable[[ToolChanges], None] = lambda changes: None,
         options: ReconcilerOptions | None = None,
@@ -122,7 +122,7 @@ class Reconciler:
         options = options or ReconcilerOptions()
         self._pod_templates = options.pod_templates
         self._probe = options.probe
-        self._prefixes = prefixes or Prefixes(options.prefix_style)
+        self._prefixes = prefixes
         self._store_prefixes = store_prefixes
         self.floors = TierFloors(changed)
         self._rounds = Discoverer(connector, changed, pace=options.pace, monotonic=monotonic, now=now, rng=rng)
@@ -137,12 +137,12 @@ class Reconciler:
         led, or that cannot be read, it is reserved. Raises PLATFORM_ERRORS.
         """
         servers = {server.key: server async for server in self._servers()}
-        for catalog in await self.catalogs.without([(key, server.metadata.uid) for key, server in servers.items()]):
+        for catalog in await self.catalogs.orphans([(key, server.metadata.uid) for key, server in servers.items()]):
             if catalog.prefix is not None:
                 self._prefixes.reserve(catalog.prefix, catalog.key)
         for server in servers.values():
             self._prefixes.claim(server)
-        for prefix, keys in self._prefixes.contested().items():
+        for prefix, keys in self._prefixes.contenders().items():
             for key in keys:
                 stored = await self.catalogs.stored(key, servers[key].metadata.uid)
                 if stored is not None and stored.prefix == prefix:
@@ -222,7 +222,7 @@ class Reconciler:
 
     async def _remember_prefixes(self, key: ServerKey) -> None:
         """Store the reservation before the catalog goes: an operator that ends in between leaves one of the two."""
-        if self._store_prefixes is None or not self._prefixes.reserved(key):
+        if self._store_prefixes is None or not self._prefixes.has_reservation(key):
             return
         try:
             await self._store_prefixes()

@@ -39,7 +39,9 @@ def operator_account(plane: ControlPlane) -> dict[str, Any]:
 async def test_secrets_are_read_in_the_namespaces_of_the_value_alone(plane: ControlPlane, tmp_path: Path) -> None:
     helm = Helm(tmp_path, plane)
     own, other = (World(plane, plane.create_namespace(name), NAMESPACE) for name in ("tools", "elsewhere"))
-    notes = helm.install("--set", "rbac.secretNamespaces={tools}")
+    with pytest.raises(Refused, match=r"rbac\.secretNamespaces names absent, and the cluster has no such namespace"):
+        helm.install("--set", "rbac.secretNamespaces={tools,absent}")
+    notes = helm.install("--set", f"rbac.secretNamespaces={{tools,{NAMESPACE}}}")
     assert "Names: servers of all namespaces share prefixes (servers.prefixStyle is name)" in notes
     apart = helm.upgrade("--reuse-values", "--set", "servers.prefixStyle=namespace-name")
     assert "Names:" not in apart

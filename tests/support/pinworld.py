@@ -20,6 +20,7 @@ from fairlead_operator.discovery.state import DiscoveryOptions
 from fairlead_operator.pinning.asked import AskedApprovals
 from fairlead_operator.pinning.definitions import PinnedDefinitions
 from fairlead_operator.reconciler import Reconciler, ReconcilerOptions
+from fairlead_operator.server.prefixes import Prefixes
 from fairlead_operator.workqueue import ItemBackoff
 from operatorfakes import (
     NOW,
@@ -60,6 +61,7 @@ class World:
             self.documents,
             ScriptedConnector({KEY: self.script}),
             changed=lambda key: None,
+            prefixes=Prefixes("name"),
             definitions=PinnedDefinitions(self.documents, self.held.__setitem__, lambda: NOW, self.asked),
             options=AT_ONCE,
             now=lambda: NOW,

@@ -37,13 +37,17 @@ class Tier(DocumentStruct, kw_only=True, frozen=True):
     call_timeout_ms: int | None = None
     selection: TierSelection = TierSelection()
 
+    def excludes(self, estimated_ms: int | None) -> bool:
+        """Whether a declared median, in milliseconds, alone keeps a tool out of this tier."""
+        return estimated_ms is not None and self.max_latency_ms is not None and estimated_ms > self.max_latency_ms
+
     def admits_unmeasured(self, estimated_ms: int | None, *, untrusted: bool = False) -> bool:
         """Whether a tool of which nothing was measured belongs to this tier: by its declared median, in milliseconds,
         else as `unmeasured` says. An `untrusted` median keeps it out, and never brings it in.
         """
         if self.max_latency_ms is None:
             return True
-        if estimated_ms is not None and estimated_ms > self.max_latency_ms:
+        if self.excludes(estimated_ms):
             return False
         return self.unmeasured == "Show" or (estimated_ms is not None and not untrusted)
 

@@ -10,14 +10,15 @@ from typing import Annotated, Final
 
 from pydantic import Field
 
+from fairlead_api.patterns import LABEL, SUBDOMAIN
 from fairlead_api.v1alpha1.rules import ValidationRule
 
-_LABEL: Final = "[a-z0-9]([-a-z0-9]*[a-z0-9])?"
-_SUBDOMAIN: Final = rf"{_LABEL}(\.{_LABEL})*"
 QUALIFIED_PATTERN: Final = r"^([a-z0-9.-]+/)?[A-Za-z0-9]([\w.-]*[A-Za-z0-9])?$"
 """Name of a label or annotation, a little wide: the length of its pattern costs at an API server."""
-ObjectName = Annotated[str, Field(min_length=1, max_length=253, pattern=f"^{_SUBDOMAIN}$")]
+ObjectName = Annotated[str, Field(min_length=1, max_length=253, pattern=f"^{SUBDOMAIN}$")]
 """Name of an object: an RFC 1123 subdomain."""
+DnsLabel = Annotated[str, Field(min_length=1, max_length=63, pattern=f"^{LABEL}$")]
+"""Name of a namespace or container: an RFC 1123 label."""
 LABEL_VALUE_PATTERN: Final = "^([A-Za-z0-9]([-A-Za-z0-9_.]*[A-Za-z0-9])?)?$"
 LabelValue = Annotated[str, Field(max_length=63, pattern=LABEL_VALUE_PATTERN)]
 LabelName = Annotated[str, Field(min_length=1, max_length=317, pattern=QUALIFIED_PATTERN)]

@@ -18,6 +18,7 @@ from fairlead_api.v1alpha1.reasons import EXPLANATIONS
 Form = Literal["cluster", "local", "client-configuration"]
 """An McpServer on a cluster, one on a laptop, or an entry of a client's configuration on a laptop."""
 
+NO_NAMES: Final[Mapping[str, str]] = MappingProxyType({})
 _HIDE: Final = (
     "Read the texts that the message names; if they are not harmless, set enabled: false for the tool in "
     "fairlead.tools, or remove the server."
@@ -26,6 +27,7 @@ _LOG: Final = "Read its log: fairlead logs SERVER."
 
 _LOCAL: Final[Mapping[Cause, str]] = MappingProxyType(
     {
+        Cause.SECRET_NOT_LABELLED: "Give it the label in its manifest, if it is meant for this server.",
         Cause.START_FAILED: "Check the program, its arguments and env; fairlead logs SERVER has what it printed.",
         Cause.COMMAND_NOT_FOUND: "Install it, or correct spec.command.",
         Cause.START_TIMEOUT: "See all that it printed with fairlead logs SERVER; run its command in a terminal, to see "
@@ -142,15 +144,15 @@ ON_A_CLUSTER: Final = frozenset(
 _FIELD: Final = re.compile(rf"\bspec\.(?:remote\.)?(?=(?:{'|'.join(OWN_FIELDS)})\b)")
 
 
-_SERVER: Final = re.compile(r"\bSERVER\b")
+_PLACEHOLDER: Final = re.compile(r"\b[A-Z]+\b")
 
 
-def remedy(cause: Cause, form: Form, transport: str = "", server: str = "") -> str:
+def remedy(cause: Cause, form: Form, transport: str = "", names: Mapping[str, str] = NO_NAMES) -> str:
     """Advice to the person who declared the server; empty where nothing is amiss. `transport` is that of the server, as
-    `spec.effective_transport` has it. Commands are ready to paste where `server`, `namespace/name`, is given.
+    `spec.effective_transport` has it. Commands are ready to paste where `names` has their words in capitals, such as
+    `SERVER`.
     """
-    advice = _remedy(cause, form, transport)
-    return _SERVER.sub(server, advice) if server else advice
+    return _PLACEHOLDER.sub(lambda word: names.get(word[0], word[0]), _remedy(cause, form, transport))
 
 
 def _remedy(cause: Cause, form: Form, transport: str) -> str:

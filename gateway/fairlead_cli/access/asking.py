@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any, Final
 from urllib.parse import quote
 
-from fairlead_cli.access.keyoutput import KeyOutput, life, show_key
+from fairlead_cli.access.keyoutput import KeyOutput, key_id, life, show_key
 from fairlead_cli.connecting import Destination
 from fairlead_cli.failure import USED_WRONGLY, Failure
 from fairlead_cli.output import Output, print_json, print_table, printable, remark
@@ -49,8 +49,8 @@ class GatewayKeys:
         print_table(["ID", "NAME", "CREATED", "EXPIRES"], rows)
 
     def revoke(self, ident: str, output: Output) -> None:
-        """Revoke a key by its id. Raises Failure."""
-        revoked = self._plane.delete(f"/v1/keys/{quote(ident, safe='')}")["id"]
+        """Revoke a key by its id, or by the key itself. Raises Failure."""
+        revoked = self._plane.delete(f"/v1/keys/{quote(key_id(ident), safe='')}")["id"]
         if output is Output.json:
             print_json({"revoked": revoked})
         else:

@@ -1,4 +1,4 @@
-"""A new key, shown once: printed, or written to a file of its owner; and how long keys live."""
+"""A new key, shown once: printed, or written to a file of its owner; how long keys live, and how they are named."""
 
 from __future__ import annotations
 
@@ -12,6 +12,7 @@ from typing import Final
 
 from fairlead_cli.failure import USED_WRONGLY, Failure
 from fairlead_cli.output import Output, print_json
+from fairlead_gateway.identity.keys import PREFIX, id_of
 
 _DURATION: Final = re.compile(r"([1-9][0-9]{0,5})(m|h|d)")
 _UNITS: Final = {"m": "minutes", "h": "hours", "d": "days"}
@@ -69,7 +70,18 @@ def show_key(key: str, facts: Mapping[str, object], whose: str, to: KeyOutput | 
 
 def life(text: str) -> timedelta:
     """A life such as 30m, 12h or 90d. Raises Failure."""
-    found = _DURATION.fullmatch(text)
-    if found is None:
+    match = _DURATION.fullmatch(text)
+    if match is None:
         raise Failure(f"--expires: {text!r} is not a valid duration, such as 30m, 12h or 90d", code=USED_WRONGLY)
-    return timedelta(**{_UNITS[found[2]]: int(found[1])})
+    return timedelta(**{_UNITS[match[2]]: int(match[1])})
+
+
+def key_id(given: str) -> str:
+    """The id of a key that is named by its id, or by the whole key. Raises Failure for a part of a key, which it does
+    not quote: a secret stands in no URL and in no message.
+    """
+    ident = id_of(given) or given
+    if ident.startswith(PREFIX):
+        message = f"that begins like a key and is not a whole one: give its id, which stands behind {PREFIX}"
+        raise Failure(message, code=USED_WRONGLY)
+    return ident

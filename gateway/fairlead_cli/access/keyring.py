@@ -13,12 +13,12 @@ from pathlib import Path
 from typing import Final, Protocol
 
 from fairlead_cli.access.asking import GatewayKeys
-from fairlead_cli.access.keyoutput import KeyOutput, life, show_key
+from fairlead_cli.access.keyoutput import KeyOutput, key_id, life, show_key
 from fairlead_cli.access.keysecret import SecretPlace
 from fairlead_cli.connecting import Destination
 from fairlead_cli.failure import USED_WRONGLY, Failure
 from fairlead_cli.output import Output, print_json, print_table, remark
-from fairlead_gateway.identity.keys import BadKeys, KeyDocument, KeyRecord, id_of, new_key, read, written
+from fairlead_gateway.identity.keys import BadKeys, KeyDocument, KeyRecord, new_key, read, written
 
 _NAME: Final = re.compile(r"[a-z0-9]([a-z0-9.-]{0,251}[a-z0-9])?")
 KEY_FILE: Final = "keys.json"
@@ -53,7 +53,7 @@ class KeyOptions:
     timeout: float
 
 
-def place(options: KeyOptions) -> KeyLocation | GatewayKeys:
+def key_location(options: KeyOptions) -> KeyLocation | GatewayKeys:
     """The file, the Secret where one is named, or the gateway of a URL. An option beats the environment, and a file a
     URL. Raises Failure, also for a name that the API server does not take.
     """
@@ -72,14 +72,21 @@ def place(options: KeyOptions) -> KeyLocation | GatewayKeys:
         return SecretPlace(options.secret, options.namespace, options.kubeconfig)
     if options.state_dir is not None:
         return FilePlace(private_folder(options.state_dir) / KEY_FILE)
-    if file is None and (url or (options.file is None and options.url)):
-        address = options.url or ""
-        return GatewayKeys(Destination.parse(address, options.headers, None, options.timeout, options.token))
-    return FilePlace(file or options.file or Path(KEY_FILE))
+    if not (file or url):  # then the environment says it
+        file = options.file
+        url = options.url
+    if url and file is None:
+        return GatewayKeys(Destination.parse(url, options.headers, None, options.timeout, options.token))
+    return FilePlace(file or Path(KEY_FILE))
 
 
 def run_create(
-    kept: KeyLocation, agent: str, groups: list[str], expires: str | None, output: Output, to: KeyOutput | None = None
+    location: KeyLocation,
+    agent: str,
+    groups: list[str],
+    expires: str | None,
+    output: Output,
+    to: KeyOutput | None = None,
 ) -> None:
     """Make a key and print it, or write it to a file, after its hash was kept. Raises Failure."""
     if not agent.strip() or not agent.isprintable():
@@ -88,14 +95,14 @@ def run_create(
     key, record = new_key(agent, groups, now=now, expires=None if expires is None else now + life(expires))
     if to is not None:
         to.check()
-    kept.change(lambda document: KeyDocument((*document.keys, record)))
+    location.change(lambda document: KeyDocument((*document.keys, record)))
     show_key(key, _shown(record), f"{record.id} of {agent}", to, output)
-    remark("keys create", f"its hash is written to {kept}")
+    remark("keys create", f"its hash is written to {location}")
 
 
-def run_list(kept: KeyLocation, output: Output) -> None:
+def run_list(location: KeyLocation, output: Output) -> None:
     """Everything that is kept but the hashes."""
-    records = kept.load().keys
+    records = location.load().keys
     if output is Output.json:
         print_json([_shown(record) for record in records])
         return
@@ -103,9 +110,9 @@ def run_list(kept: KeyLocation, output: Output) -> None:
     print_table(["ID", "AGENT", "GROUPS", "CREATED", "EXPIRES"], rows)
 
 
-def run_revoke(kept: KeyLocation, ident: str, output: Output) -> None:
+def run_revoke(location: KeyLocation, ident: str, output: Output) -> None:
     """Take a key out. Raises Failure where there is none of that id."""
-    wanted = id_of(ident) or ident
+    wanted = key_id(ident)
 
     def without(document: KeyDocument) -> KeyDocument:
         left = tuple(record for record in document.keys if record.id != wanted)
@@ -113,11 +120,11 @@ def run_revoke(kept: KeyLocation, ident: str, output: Output) -> None:
             raise Failure(f"there is no key {wanted[:16]}: `fairlead keys list` shows them", code=USED_WRONGLY)
         return KeyDocument(left)
 
-    kept.change(without)
+    location.change(without)
     if output is Output.json:
         print_json({"revoked": wanted})
     else:
-        print(f"{wanted} is revoked in {kept}")
+        print(f"{wanted} is revoked in {location}")
 
 
 class FilePlace:
@@ -148,7 +155,7 @@ class FilePlace:
 
 
 def private_folder(folder: Path) -> Path:
-    """The folder, which only its owner may read; made where it does not exist. Raises Failure."""
+    """The absolute folder, made for its owner alone where it does not exist. Raises Failure."""
     path = folder.expanduser().absolute()
     try:
         path.mkdir(mode=0o700, parents=True, exist_ok=True)

@@ -75,14 +75,16 @@ def create(
     """
     from fairlead_cli.access.asking import GatewayKeys
     from fairlead_cli.access.keyoutput import KeyOutput
-    from fairlead_cli.access.keyring import KeyOptions, place, run_create
+    from fairlead_cli.access.keyring import KeyOptions, key_location, run_create
 
     to = None if out is None else KeyOutput(out, overwrite=overwrite)
-    where = place(KeyOptions(file, secret, namespace, kubeconfig, state_dir, url, header or [], token, timeout))
-    if isinstance(where, GatewayKeys):
-        where.create(agent, group or [], expires, output, to)
+    location = key_location(
+        KeyOptions(file, secret, namespace, kubeconfig, state_dir, url, header or [], token, timeout)
+    )
+    if isinstance(location, GatewayKeys):
+        location.create(agent, group or [], expires, output, to)
     else:
-        run_create(where, agent, group or [], expires, output, to)
+        run_create(location, agent, group or [], expires, output, to)
 
 
 @keys.command("list")
@@ -103,13 +105,15 @@ def list_keys(
     Example: fairlead keys list --file keys.json
     """
     from fairlead_cli.access.asking import GatewayKeys
-    from fairlead_cli.access.keyring import KeyOptions, place, run_list
+    from fairlead_cli.access.keyring import KeyOptions, key_location, run_list
 
-    where = place(KeyOptions(file, secret, namespace, kubeconfig, state_dir, url, header or [], token, timeout))
-    if isinstance(where, GatewayKeys):
-        where.list(output)
+    location = key_location(
+        KeyOptions(file, secret, namespace, kubeconfig, state_dir, url, header or [], token, timeout)
+    )
+    if isinstance(location, GatewayKeys):
+        location.list(output)
     else:
-        run_list(where, output)
+        run_list(location, output)
 
 
 @keys.command()
@@ -131,10 +135,12 @@ def revoke(
     Example: fairlead keys revoke 3f9a0c2b77d1
     """
     from fairlead_cli.access.asking import GatewayKeys
-    from fairlead_cli.access.keyring import KeyOptions, place, run_revoke
+    from fairlead_cli.access.keyring import KeyOptions, key_location, run_revoke
 
-    where = place(KeyOptions(file, secret, namespace, kubeconfig, state_dir, url, header or [], token, timeout))
-    if isinstance(where, GatewayKeys):
-        where.revoke(ident, output)
+    location = key_location(
+        KeyOptions(file, secret, namespace, kubeconfig, state_dir, url, header or [], token, timeout)
+    )
+    if isinstance(location, GatewayKeys):
+        location.revoke(ident, output)
     else:
-        run_revoke(where, ident, output)
+        run_revoke(location, ident, output)

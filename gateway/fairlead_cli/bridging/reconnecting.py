@@ -21,7 +21,7 @@ from fairlead_mcp.methods import METHODS
 SESSION_ID: Final = "mcp-session-id"
 LAST_EVENT_ID: Final = "last-event-id"
 LARGEST_ANSWER: Final = 64 << 20
-"""Bytes of one answer as JSON; an event stream has no bound in all, but each of its events has."""
+"""Bytes of one answer as JSON, and of one event of a stream, which has no bound in all."""
 LARGEST_REFUSAL: Final = 64 << 10
 STREAM_SECONDS: Final = 300.0
 """Silence after which the stream of notifications is opened anew: nobody tells of a connection that was cut off."""
@@ -140,16 +140,16 @@ class ReconnectingTransport(httpx2.AsyncBaseTransport):
             opening = httpx2.Request("POST", session.url, headers=session.headers)
             answer = await self._sent(opening, session.opened_by, "initialize")
             async with _Body(answer) as whole:
-                reply = await whole.message()
+                reply = await whole.reply()
             ident = answer.headers.get(SESSION_ID)
             if answer.status_code >= 400 or ident is None or "result" not in reply:
                 raise httpx2.RemoteProtocolError("the session was lost, and another one is refused")
             session.now = ident
             version = str(reply["result"].get("protocolVersion", ""))
-            told = json.dumps({"jsonrpc": "2.0", "method": "notifications/initialized"}).encode()
+            notice = json.dumps({"jsonrpc": "2.0", "method": "notifications/initialized"}).encode()
             headers = {**session.headers, SESSION_ID: ident, "mcp-protocol-version": version}
             ready = httpx2.Request("POST", session.url, headers=headers)
-            await (await self._sent(ready, told, "notifications/initialized")).aclose()
+            await (await self._sent(ready, notice, "notifications/initialized")).aclose()
         self._remark("the gateway had forgotten the session: another one is open")
         self._changed()
 
@@ -167,11 +167,7 @@ class ReconnectingTransport(httpx2.AsyncBaseTransport):
             data = await whole.beginning(LARGEST_REFUSAL)
         if request.method != "POST":
             return httpx2.Response(answer.status_code, content=data)
-        try:
-            said = json.loads(data)
-        except ValueError:
-            said = None
-        error = said.get("error") if isinstance(said, dict) else None
+        error = _message(data).get("error")
         if isinstance(error, dict) and isinstance(error.get("code"), int) and isinstance(error.get("message"), str):
             if answer.status_code not in (401, 403):
                 headers = {"content-type": "application/json"}
@@ -211,24 +207,25 @@ class _Body(httpx2.AsyncByteStream):
 
     async def beginning(self, most: int) -> bytes:
         """At most so many bytes, and some more."""
-        data = b""
+        data = bytearray()
         async for piece in self:
             data += piece
             if len(data) > most:
                 break
-        return data
+        return bytes(data)
 
-    async def message(self) -> dict[str, Any]:
-        """The message in it, whether it comes alone or as an event; an empty one where there is none."""
-        data = await self.beginning(LARGEST_ANSWER)
-        if not self._bounded:
-            lines = [line[5:] for line in data.replace(b"\r\n", b"\n").split(b"\n") if line.startswith(b"data:")]
-            data = b"\n".join(lines)
+    async def reply(self) -> dict[str, Any]:
+        """The answer in it, whether it comes alone or as an event; an empty one where there is none."""
+        if self._bounded:
+            return _message(await self.beginning(LARGEST_ANSWER))
         try:
-            decoded = json.loads(data)
-        except ValueError:
+            async for event in httpx2.EventSource(self._answer, max_event_size=LARGEST_ANSWER):
+                message = _message(event.data)
+                if "result" in message or "error" in message:
+                    return message  # the stream may stay open
+        except httpx2.HTTPError:
             return {}
-        return decoded if isinstance(decoded, dict) else {}
+        return {}
 
     async def aclose(self) -> None:
         await self._answer.aclose()
@@ -238,6 +235,15 @@ def _problem(status: int, text: str) -> httpx2.Response:
     """An error that the SDK's transport gives the id of its request."""
     error = {"code": UNREACHABLE, "message": text}
     return httpx2.Response(status, json={"jsonrpc": "2.0", "id": None, "error": error})
+
+
+def _message(data: bytes | str) -> dict[str, Any]:
+    """The JSON object in it; an empty one where there is none."""
+    try:
+        decoded = json.loads(data)
+    except (ValueError, RecursionError):
+        return {}
+    return decoded if isinstance(decoded, dict) else {}
 
 
 def _method(body: bytes) -> str:

@@ -6,7 +6,6 @@ import logging
 import sys
 from collections.abc import Mapping
 from typing import Any, Final
-from urllib.parse import urlsplit
 
 import anyio
 import httpx2
@@ -35,7 +34,7 @@ from mcp_types import (
 )
 
 from fairlead_cli.bridging.reconnecting import LARGEST_ANSWER, ReconnectingTransport
-from fairlead_cli.connecting import Destination, is_loopback
+from fairlead_cli.connecting import Destination, without_proxy
 from fairlead_cli.output import printable
 from fairlead_mcp.methods import METHODS, HeaderRule
 
@@ -83,11 +82,9 @@ class Relay:
     async def run(self, from_client: Any, to_client: Any) -> None:
         """Pass messages on until `from_client` ends. Both are message streams of the SDK."""
         url, self._to_client = self._destination.url, to_client
-        host = urlsplit(url).hostname or ""
-        direct = {f"all://[{host}]" if ":" in host else f"all://{host}": None} if is_loopback(host) else None
         limits = httpx2.Limits(max_connections=None, max_keepalive_connections=8)
         async with (
-            httpx2.AsyncClient(headers=self._destination.headers, mounts=direct, limits=limits) as network,
+            httpx2.AsyncClient(headers=self._destination.headers, mounts=without_proxy(url), limits=limits) as network,
             anyio.create_task_group() as group,
         ):
             self._group = group
@@ -173,8 +170,8 @@ class Relay:
         """Have the client list anew."""
         assert self._group is not None
         for name in self._lists:
-            told = JSONRPCNotification(jsonrpc="2.0", method=f"notifications/{name}/list_changed")
-            self._group.start_soon(self._to_client.send, SessionMessage(told))
+            notice = JSONRPCNotification(jsonrpc="2.0", method=f"notifications/{name}/list_changed")
+            self._group.start_soon(self._to_client.send, SessionMessage(notice))
 
 
 def _member(value: object, name: str) -> Any:

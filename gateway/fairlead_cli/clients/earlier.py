@@ -23,22 +23,23 @@ class Earlier:
     @classmethod
     def of(cls, file: Path, name: str) -> Earlier | None:
         """State that was kept of an entry; None where none was. Raises Failure."""
-        found = _kept().get(_key(file, name))
-        if not isinstance(found, dict):
+        earlier = _entries().get(_key(file, name))
+        if not isinstance(earlier, dict):
             return None
-        entry, blank = found.get("entry"), found.get("blank")
+        entry, blank = earlier.get("entry"), earlier.get("blank")
         return cls(entry if isinstance(entry, str) else None, blank if isinstance(blank, str) else None)
 
     def keep(self, file: Path, name: str) -> None:
         """Raises Failure."""
-        _write({**_kept(), _key(file, name): asdict(self)})
+        _write({**_entries(), _key(file, name): asdict(self)})
 
     @staticmethod
     def forget(file: Path, name: str) -> None:
         """Raises Failure."""
-        kept, key = _kept(), _key(file, name)
-        if key in kept:
-            _write({each: value for each, value in kept.items() if each != key})
+        entries = _entries()
+        key = _key(file, name)
+        if key in entries:
+            _write({each: value for each, value in entries.items() if each != key})
 
 
 def replace_file(target: Path, text: str) -> None:
@@ -66,21 +67,21 @@ def _key(file: Path, name: str) -> str:
     return f"{file.resolve()}#{name}"
 
 
-def _kept() -> dict[str, Any]:
+def _entries() -> dict[str, Any]:
     try:
-        found = json.loads(state_file().read_bytes())
+        document = json.loads(state_file().read_bytes())
     except FileNotFoundError:
         return {}
     except (OSError, ValueError) as error:
         raise Failure(f"{state_file()}, which says what --undo restores, cannot be read: {error}") from error
-    return found if isinstance(found, dict) else {}
+    return document if isinstance(document, dict) else {}
 
 
-def _write(kept: dict[str, Any]) -> None:
+def _write(entries: dict[str, Any]) -> None:
     file = state_file()
     try:
-        if kept:
-            replace_file(file, json.dumps(kept, indent=2) + "\n")
+        if entries:
+            replace_file(file, json.dumps(entries, indent=2) + "\n")
         else:
             file.unlink(missing_ok=True)
     except OSError as error:

@@ -2,22 +2,19 @@
 
 from __future__ import annotations
 
-import sys
-import time
 from collections.abc import Iterator
-from typing import Any, Final
+from typing import Any
 
 import msgspec
 
 from fairlead_api.documents.pins import Pinned, Pins
-from fairlead_api.meta import ServerKey
 from fairlead_cli.failure import USED_WRONGLY, Failure
 from fairlead_cli.output import Output, named, print_json, printable
 from fairlead_cli.pinning.holding import PinLocation
+from fairlead_cli.pinning.showing import IN_FORCE, NOT_SEEN, check_answerable, confirm, print_change, print_nothing_held
+from fairlead_cli.waiting import looks
 from fairlead_tools.definitions.difference import decoded, unified
 from fairlead_tools.definitions.scan import scan
-
-LOOK_SECONDS: Final = 0.25
 
 
 def run_diff(place: PinLocation, server: str, output: Output) -> None:
@@ -44,26 +41,17 @@ def run_approve(
     it was when somebody was shown it. Raises Failure.
     """
     pins = _of(place, server)
-    as_json = output is Output.json
     if wanted is not None:
         _approve_exactly(place, pins, wanted, wait, output)
         return
-    if as_json and not yes:
-        raise Failure(
-            "nobody is asked where JSON is printed: look at `fairlead diff`, then give --yes", code=USED_WRONGLY
-        )
+    if not yes:
+        check_answerable(output)
     if not pins.held:
-        if as_json:
-            print_json({"server": str(pins.key), "approved": None, "outcome": "nothing is held back"})
-        else:
-            print(f"{pins.key}: nothing is held back.")
+        print_nothing_held(str(pins.key), output)
         return
     if not yes:
         _show(pins)
-        if not sys.stdin.isatty():
-            raise Failure("nobody can be asked here: look at the changes above, then give --yes", code=USED_WRONGLY)
-        if input(f"\nPut these {len(pins.held)} definitions in force ({pins.held_hash[:12]}…)? [y/N] ").lower() != "y":
-            raise Failure("nothing was approved")
+        confirm(len(pins.held), pins.held_hash)
     _approve(place, pins, pins.held_hash, wait, output)
 
 
@@ -85,14 +73,14 @@ def _approve(place: PinLocation, pins: Pins, approval: str, wait: float, output:
 
 
 def _outcome(place: PinLocation, before: Pins, approval: str, seconds: float) -> str:
-    end = time.monotonic() + seconds
-    while (now := place.pins().get(before.key)) is not None and now.held_hash == before.held_hash:
-        if time.monotonic() > end:
-            return "The operator has not seen it yet; it takes effect with the server's next answer."
-        time.sleep(LOOK_SECONDS)
-    if now is not None and now.held and approval == before.held_hash:
-        return "Meanwhile the server has changed again; what came after is still held back: fairlead diff shows it."
-    return "In force."
+    for _ in looks(seconds):
+        now = place.pins().get(before.key)
+        if now is not None and now.held_hash == before.held_hash:
+            continue
+        if now is not None and now.held and approval == before.held_hash:
+            return "Meanwhile the server has changed again; what came after is still held back: fairlead diff shows it."
+        return IN_FORCE
+    return NOT_SEEN
 
 
 def _of(place: PinLocation, server: str) -> Pins:
@@ -134,14 +122,10 @@ def _findings(one: Pinned) -> list[str]:
 
 def _show(pins: Pins) -> None:
     known = _before(pins)
-    key: ServerKey = pins.key
     for one in pins.held:
         old = known.get((one.sort, one.name))
-        print(f"{key}: {one.sort} {printable(one.name)} {'has changed' if old else 'is new'}".replace("  ", " "))
-        for line in unified(old.definition if old else None, one.definition):
-            print(f"  {line}")
-        for finding in _findings(one):
-            print(f"  ! {printable(finding)}")
+        lines = unified(old.definition if old else None, one.definition)
+        print_change(str(pins.key), one.sort, one.name, lines, _findings(one), changed=old is not None, cut=False)
 
 
 def _show_history(pins: Pins) -> None:

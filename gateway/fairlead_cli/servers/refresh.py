@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import time
 from datetime import UTC, datetime, timedelta
 from typing import Any, Final
 from urllib.parse import quote
@@ -11,9 +10,9 @@ from fairlead_cli.connecting import Destination
 from fairlead_cli.failure import Failure
 from fairlead_cli.output import Output, print_json
 from fairlead_cli.rest import Plane
+from fairlead_cli.waiting import looks
 from fairlead_cli.wording import ready_to_paste
 
-LOOK_SECONDS: Final = 0.25
 RECENT: Final = timedelta(minutes=1)
 """An operator that has not been seen for so long is taken to be away."""
 
@@ -50,8 +49,8 @@ def _news(before: dict[str, Any], after: dict[str, Any]) -> str:
 
 def _answered(plane: Plane, asked: dict[str, Any], seconds: float) -> dict[str, Any]:
     """The server once its last refresh is another one than before."""
-    end = time.monotonic() + seconds
-    while True:
+    state = ""
+    for _ in looks(seconds):
         try:
             shown: dict[str, Any] = plane.get(f"/v1/servers/{quote(asked['server'], safe='/')}")
         except Failure as error:
@@ -62,9 +61,8 @@ def _answered(plane: Plane, asked: dict[str, Any], seconds: float) -> dict[str, 
         answered = shown.get("tools") is not None or (refreshed is not None and refreshed["failure"] is not None)
         if answered and refreshed is not None and refreshed["at"] != asked["before"]:
             return shown
-        if time.monotonic() > end:
-            raise Failure(_why_not(asked, shown["state"], seconds))
-        time.sleep(LOOK_SECONDS)
+        state = shown["state"]
+    raise Failure(_why_not(asked, state, seconds))
 
 
 def _why_not(asked: dict[str, Any], state: str, seconds: float) -> str:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import sys
-import time
 from collections.abc import Callable, Iterable
 from typing import Any, Final
 
@@ -13,8 +12,8 @@ from fairlead_cli.connecting import Destination
 from fairlead_cli.failure import Failure
 from fairlead_cli.output import printable
 from fairlead_cli.rest import Plane
+from fairlead_cli.waiting import looks
 
-LOOK_SECONDS: Final = 0.25
 LIST_SECONDS: Final = 10.0
 """How long a list waits for servers that start."""
 NAMED: Final = 5
@@ -37,17 +36,17 @@ def servers_of(destination: Destination) -> list[Server]:
 
 def wait_for(destination: Destination, seconds: float, means: Callable[[Server], bool] = lambda server: True) -> bool:
     """Wait while a server starts that is meant, saying so once on standard error. Whether there was one."""
-    end, told = time.monotonic() + seconds, False
-    while True:
+    waited = False
+    for _ in looks(seconds):
         starting = [one for one in servers_of(destination) if _may_come(one) and means(one)]
-        if not starting or time.monotonic() >= end:
-            return told or bool(starting)
-        if not told:
-            told = True
+        if not starting:
+            return waited
+        if not waited and seconds > 0:
             verb = "is" if len(starting) == 1 else "are"
             what = f"{named(starting)} {verb} still starting; waiting for up to {seconds:.0f} s"
             print(f"fairlead: {what}", file=sys.stderr)
-        time.sleep(LOOK_SECONDS)
+        waited = True
+    return True
 
 
 def _may_come(server: Server) -> bool:

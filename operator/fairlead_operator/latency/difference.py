@@ -9,14 +9,10 @@ from fairlead_api.documents.state import Quantiles, ToolState
 
 MOVED: Final = 0.1
 """Share by which a figure has to move to be worth a document."""
-
-
 GROWN: Final = 4
 """Times the calls behind figures that make them worth a document although they stayed: an operator that is started anew
 goes on from what was published.
 """
-
-
 HOUR: Final = len("2026-01-31T09")
 """Characters of a time up to its hour: how old figures are is published that often."""
 

@@ -16,7 +16,7 @@ from typing import Final
 
 import msgspec
 
-from fairlead_api.documents.catalog import Catalog, ToolEntry
+from fairlead_api.documents.catalog import Catalog, DeclaredLatency, ToolEntry
 from fairlead_api.documents.rules import Tier
 from fairlead_api.documents.state import SERVERS_PER_STATE, ServerState, State, ToolState
 from fairlead_api.floors import Floors
@@ -27,6 +27,7 @@ from fairlead_operator.latency.score import definition
 from fairlead_operator.latency.thresholds import WINDOW
 from fairlead_operator.latency.tool import Declaration, ToolRecord
 
+NOTHING_DECLARED: Final = DeclaredLatency()
 FIGURES_EVERY_S: Final = 60.0
 """Seconds between two documents that differ in figures alone."""
 
@@ -284,7 +285,7 @@ class Ledger:
         if published is not None and published.tiers is not None:
             return tier.name in published.tiers
         floor = self._floors.of(declaration)
-        return declaration.admitted(tier) and not (floor is not None and floor.hides(tier))
+        return declaration.fits(tier) and not (floor is not None and floor.hides(tier))
 
     def _record(self, tool: ToolKey, now: float) -> ToolRecord | None:
         kept = self._servers.get(tool.server)
@@ -369,16 +370,14 @@ def _steadied(published: ToolState | None, now: ToolState) -> ToolState:
 
 
 def _declaration(entry: ToolEntry) -> Declaration:
-    said = entry.latency
-    if said is None:
-        return _shared(Declaration(min_tier=entry.min_tier, authored_min_tier=entry.authored_min_tier))
+    latency = entry.latency or NOTHING_DECLARED
     return _shared(
         Declaration(
-            said.estimated_duration_ms,
-            said.max_duration_ms,
+            latency.estimated_duration_ms,
+            latency.max_duration_ms,
             entry.min_tier,
             entry.authored_min_tier,
-            untrusted=said.estimate_untrusted,
+            untrusted=latency.estimate_untrusted,
         )
     )
 

@@ -43,13 +43,9 @@ class Declaration:
     untrusted: bool = False
     """Whether the estimate is the word of an author who is not trusted."""
 
-    def admitted(self, tier: Tier) -> bool:
+    def fits(self, tier: Tier) -> bool:
         """Whether a tier shows it before anything is measured."""
         return tier.admits_unmeasured(self.estimated_ms, untrusted=self.untrusted)
-
-    def exceeds(self, tier: Tier) -> bool:
-        """Whether the estimate alone keeps it out of a tier."""
-        return self.estimated_ms is not None and self.estimated_ms > (tier.max_latency_ms or self.estimated_ms)
 
 
 class ToolRecord:
@@ -224,8 +220,8 @@ class ToolRecord:
         if len(self.window) >= tier.min_samples:
             return TierScore(tier, points=0, bimodal=self.bimodal)
         score = TierScore(tier, points=points.get(tier.name), bimodal=self.bimodal)
-        if not self.declaration.admitted(tier):
-            score.begin_hidden(now, "declared" if self.declaration.exceeds(tier) else "unmeasured")
+        if not self.declaration.fits(tier):
+            score.begin_hidden(now, "declared" if tier.excludes(self.declaration.estimated_ms) else "unmeasured")
         return score
 
     def _remember(self, entry: int | None, duration_ms: float) -> int:

@@ -98,13 +98,10 @@ class Catalogs:
         """Names of the documents that are stored."""
         return await self._documents.listing()
 
-    async def without(self, alive: Collection[tuple[ServerKey, str]]) -> list[Catalog]:
+    async def orphans(self, alive: Collection[tuple[ServerKey, str]]) -> list[Catalog]:
         """Stored catalogs of servers that are not `alive`, by key and uid. Raises PLATFORM_ERRORS."""
-        identities = {tuple(sorted(labels_for(key, uid).items())) for key, uid in alive}
         catalogs = []
-        for name, labels in [*(await self._documents.listing()).items()]:
-            if labels.get(LABEL_DOCUMENT) != CATALOG or _identity(labels) in identities:
-                continue
+        for name in await self._of_others(alive, CATALOG):
             data = await self._documents.read(name)
             try:
                 document = None if data is None else decode(data)
@@ -160,14 +157,8 @@ class Catalogs:
 
         Returns the names of those withdrawn.
         """
-        kept = [labels_for(key, uid) for key, uid in alive]
-        identities = {tuple(sorted(labels.items())) for labels in kept}
         gone = []
-        for name, labels in [*(await self._documents.listing()).items()]:
-            if labels.get(LABEL_DOCUMENT) not in (CATALOG, PINS):
-                continue
-            if _identity(labels) in identities:
-                continue
+        for name, labels in (await self._of_others(alive, CATALOG, PINS)).items():
             if (await self._documents.listing()).get(name) == labels:  # not replaced while others were withdrawn
                 await self._documents.withdraw(name)
                 logger.info("document %s withdrawn: its server is gone", name)
@@ -175,10 +166,21 @@ class Catalogs:
         await self._documents.tidy()
         return gone
 
+    async def _of_others(
+        self, alive: Collection[tuple[ServerKey, str]], *kinds: str
+    ) -> Mapping[str, Mapping[str, str]]:
+        """Names and labels of the stored documents of these kinds whose server, by key and uid, is not `alive`."""
+        identities = {_identity(labels_for(key, uid)) for key, uid in alive}
+        return {
+            name: labels
+            for name, labels in (await self._documents.listing()).items()
+            if labels.get(LABEL_DOCUMENT) in kinds and _identity(labels) not in identities
+        }
 
-def _identity(labels: Mapping[str, str]) -> tuple[tuple[str, str], ...]:
-    """Labels of a document that say whose it is, comparable with those of `labels_for`."""
-    return tuple(sorted((label, labels.get(label, "")) for label in (LABEL_NAMESPACE, LABEL_NAME, LABEL_UID)))
+
+def _identity(labels: Mapping[str, str]) -> tuple[str, ...]:
+    """Values of the labels that say whose a document is."""
+    return tuple(labels.get(label, "") for label in (LABEL_NAMESPACE, LABEL_NAME, LABEL_UID))
 
 
 def _digest(catalog: Catalog) -> str:

@@ -19,9 +19,9 @@ logger = logging.getLogger(__name__)
 class ServerEntries:
     """The entries of one installation. `wanted` is set while what is stored may say something else."""
 
-    def __init__(self, documents: Documents, prefixes: Prefixes | None = None) -> None:
+    def __init__(self, documents: Documents, prefixes: Prefixes) -> None:
         self._documents = documents
-        self._prefixes = prefixes or Prefixes("name")
+        self._prefixes = prefixes
         self._writing = asyncio.Lock()
         self._entries: dict[ServerKey, ServerEntry] = {}
         self.wanted = asyncio.Event()

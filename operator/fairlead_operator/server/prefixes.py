@@ -94,7 +94,7 @@ class Prefixes:
         key = server.key
         if server.status.tools is not None:
             self._served.add(key)
-        touched = self._released(server)
+        touched = self._give_up(server)
         created = server.metadata.creation_timestamp or datetime.min.replace(tzinfo=UTC)
         claim = Claim(created, key, wanted_prefix(server, self._style))
         if self._claims.get(key) != claim:
@@ -104,10 +104,8 @@ class Prefixes:
         return touched - {key}
 
     def _enter(self, claim: Claim) -> set[ServerKey]:
-        key, served = claim.key, claim.key in self._served
+        key = claim.key
         touched = self._drop(key)
-        if served:
-            self._served.add(key)
         for prefix in [each for each, owner in self._reservations.items() if owner.key == key and each != claim.prefix]:
             touched |= self._forget(prefix, key)
         holder = self.holder(claim.prefix)
@@ -121,7 +119,7 @@ class Prefixes:
                 touched |= contenders
         return touched
 
-    def contested(self) -> dict[str, frozenset[ServerKey]]:
+    def contenders(self) -> dict[str, frozenset[ServerKey]]:
         """Claimants of each prefix that several servers claim and that is reserved for none."""
         return {
             prefix: frozenset(keys)
@@ -149,8 +147,9 @@ class Prefixes:
             return set()
         served = served or key in self._served or self._owner(claim.prefix) == key
         held = self.holder(claim.prefix) == key and served
-        given_up = self._given_up(key.namespace, claim.prefix)
+        given_up = self._gives_up(key.namespace, claim.prefix)
         waiting = self._drop(key)
+        self._served.discard(key)
         self._releases.pop(key, None)
         if held and not given_up:
             waiting |= self.reserve(claim.prefix, key)
@@ -162,13 +161,12 @@ class Prefixes:
         """Reserve a prefix for a server that is gone. Returns servers whose prefix made room, and is free."""
         if self._retention <= 0 or (self._owner(prefix) or key) != key:
             return set()
-        until = (self._now() + timedelta(seconds=self._retention)).astimezone(UTC).isoformat(timespec="seconds")
-        self._reservations[prefix] = Reservation(key, until, self._monotonic() + self._retention)
+        self._reservations[prefix] = Reservation(key, self._until(self._retention), self._monotonic() + self._retention)
         self._changed()
         return self._make_room()
 
-    def reserved(self, key: ServerKey) -> bool:
-        """Whether a prefix is reserved for a server that is gone."""
+    def has_reservation(self, key: ServerKey) -> bool:
+        """Whether a prefix is reserved for this server, which is gone."""
         return any(owner.key == key and owner.ends is not None for owner in self._reservations.values())
 
     def expire(self) -> set[ServerKey]:
@@ -196,14 +194,12 @@ class Prefixes:
             return
         now, monotonic = self._now(), self._monotonic()
         for owner in owners:
-            left, until = self._retention, owner.until
+            until = owner.until
             try:
                 left = (datetime.fromisoformat(until).astimezone(UTC) - now).total_seconds()
             except (ValueError, OverflowError):  # one that existed, and edits by hand
-                until = ""
+                left, until = self._retention, self._until(self._retention)
             left = min(max(left, SKEW_S), self._retention)
-            if not until:
-                until = (now + timedelta(seconds=left)).astimezone(UTC).isoformat(timespec="seconds")
             self._reservations.setdefault(owner.prefix, Reservation(owner.key, until, monotonic + left))
         self._make_room()
 
@@ -229,7 +225,12 @@ class Prefixes:
             message = f"prefix {prefix} is held by {holder}, which had it first; {served}"
             return ConditionVerdict(True, Cause.PREFIX_TAKEN, message), None
         message = f"prefix {prefix} is reserved until {reservation.until} for {holder}, which was deleted; {served}"
-        return ConditionVerdict(True, Cause.PREFIX_RESERVED, message), None
+        names = {"NAMESPACE": holder.namespace, "PREFIX": prefix}
+        return ConditionVerdict(True, Cause.PREFIX_RESERVED, message, names), None
+
+    def _until(self, seconds: float) -> str:
+        """The time in so many seconds, RFC 3339."""
+        return (self._now() + timedelta(seconds=seconds)).astimezone(UTC).isoformat(timespec="seconds")
 
     def _owner(self, prefix: str) -> ServerKey | None:
         reservation = self._reservations.get(prefix)
@@ -249,7 +250,7 @@ class Prefixes:
         self._changed()
         return set(self._by_prefix[prefix])
 
-    def _released(self, server: McpServer) -> set[ServerKey]:
+    def _give_up(self, server: McpServer) -> set[ServerKey]:
         """Drop the reservations that the annotation of a server gives up for deleted ones of its namespace."""
         text = server.metadata.annotations.get(ANNOTATION_RELEASE_PREFIX, "")
         prefixes = frozenset(filter(None, (each.strip() for each in text.split(","))))
@@ -265,7 +266,7 @@ class Prefixes:
             touched |= self._forget(prefix, reservation.key)
         return touched
 
-    def _given_up(self, namespace: str, prefix: str) -> bool:
+    def _gives_up(self, namespace: str, prefix: str) -> bool:
         return any(prefix in prefixes for key, prefixes in self._releases.items() if key.namespace == namespace)
 
     def _forget(self, prefix: str, key: ServerKey) -> set[ServerKey]:
@@ -277,7 +278,6 @@ class Prefixes:
         return set(self._by_prefix.get(prefix, ()))
 
     def _drop(self, key: ServerKey) -> set[ServerKey]:
-        self._served.discard(key)
         claim = self._claims.pop(key, None)
         if claim is None:
             return set()

@@ -44,6 +44,10 @@ _EXCLUDED: Final = re.compile(
     r"node affinity|node selector|nodeselector|taint|affinity rules|topology spread|unschedulable",
     re.IGNORECASE,
 )
+_PREEMPTION: Final = re.compile(r"(?<=\.) (?:no new claims to deallocate\b|not found$|preemption:).*", re.DOTALL)
+"""Outcome of the scheduler's attempt to make room, behind what it says of the nodes. In Kubernetes 1.36 it is
+"not found" for a pod whose volume is missing.
+"""
 _NEVER_RAN: Final = {"StartError", "ContainerCannotRun"}
 """Reasons of a container that the runtime could not start: it counts as one that ended, with exit code 128."""
 _MISSING: Final = re.compile(r"executable file not found|no such file or directory", re.IGNORECASE)
@@ -114,7 +118,7 @@ def _unscheduled(message: str) -> Symptom:
     """Cause by what the scheduler counts for each node, as each has another remedy. A node that only lacks room comes
     before nodes that do not fit: every control plane is tainted.
     """
-    said, _, _ = message.partition(" preemption:")  # which nodes could not be cleared for it either
+    said = _PREEMPTION.sub("", message)
     causes = ((_CLAIM, Cause.VOLUME_UNAVAILABLE), (_ROOM, Cause.UNSCHEDULABLE), (_VOLUME, Cause.VOLUME_UNAVAILABLE),
               (_EXCLUDED, Cause.NODES_EXCLUDED))  # fmt: skip
     cause = next((cause for pattern, cause in causes if pattern.search(said)), Cause.UNSCHEDULABLE)

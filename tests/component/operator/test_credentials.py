@@ -87,6 +87,8 @@ async def test_a_secret_without_the_label_is_refused_until_it_has_it(world: Worl
         world.create("demo", {"url": server.url, "auth": AUTH})
         await world.until("refused", lambda: world.is_("demo", "ResolvedRefs", "False", "SecretNotLabelled"))
         assert world.is_("demo", "Ready", "False", "SecretNotLabelled")
+        label = f"kubectl label secret key -n {world.namespace} fairlead.dev/credential=true"
+        assert world.condition("demo", "Ready")["message"].endswith(label)
         assert (seen, stored(world)) == ([], [])
         patch = {"metadata": {"labels": {"fairlead.dev/credential": "true"}}}
         world.request("PATCH", world.path("secrets", "key"), patch, content_type=MERGE)

@@ -22,7 +22,7 @@ from mcp.server.mcpserver import Context
 from mcp.server.transport_security import TransportSecuritySettings
 from mcp.shared.exceptions import MCPError
 
-from askers import PICKED, LegacyAsker
+from askers import PICKED, LegacyAsker, said
 from commands import fairlead
 from fairlead_gateway.identity.setup import trusted
 from fairlead_gateway.settings import Settings
@@ -193,6 +193,32 @@ async def test_a_session_that_a_server_forgot_is_opened_anew_with_what_the_clien
     assert asker.sessions == 2
     assert asker.declared[0] == asker.declared[1]
     assert "elicitation" in asker.declared[1]
+
+
+async def test_a_session_is_opened_anew_by_an_answer_that_is_one_event_of_a_stream_that_stays_open() -> None:
+    opened: list[Request] = []
+    session = {"protocolVersion": LEGACY, "capabilities": {}, "serverInfo": {"name": "s", "version": "1"}}
+
+    async def handle(request: Request, reply: Reply) -> None:
+        if request.verb == "GET":
+            return reply.send(405)
+        if request.method == "initialize":
+            opened.append(request)
+            reply.open_stream(mcp_session_id=f"s{len(opened)}")
+            reply.event({"jsonrpc": "2.0", "method": "notifications/message", "params": {"level": "info", "data": 1}})
+            reply.event({"jsonrpc": "2.0", "id": request.message["id"], "result": session})
+            return await reply.flush()
+        if request.method == "tools/list":
+            return reply.result(request, {"tools": [tool("rope")]})
+        if request.method != "tools/call":
+            return reply.send(202)
+        if request.headers["mcp-session-id"] == "s1":
+            return reply.send(404)
+        return reply.result(request, said("in the second session"))
+
+    async with raw_server(handle) as server, Client(bridging(server.url), mode="legacy") as client:
+        async with asyncio.timeout(20):
+            assert words_of(await client.call_tool("rope", {})) == "in the second session"
 
 
 async def test_notifications_come_again_after_a_restart_without_a_request(tmp_path: Path) -> None:

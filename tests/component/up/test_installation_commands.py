@@ -73,8 +73,10 @@ async def test_keys_of_a_folder_guard_the_gateway_that_keeps_its_documents_there
         assert "plain__echo" in (await fairlead("tools", "--url", up.url, "--token", made))[1]
         listed = json.loads((await fairlead("keys", "list", "--json", *shown))[1])
         assert [each["name"] for each in listed] == ["laptop"]
-        code, out, _ = await fairlead("keys", "revoke", listed[0]["id"], *shown)
-        assert (code, f"is revoked at {up.url}" in out) == (0, True)
+        code, out, err = await fairlead("keys", "revoke", made[:-1], *shown)
+        assert (code, made[:-1] in out + err, "not a whole one" in err) == (2, False, True)
+        code, out, _ = await fairlead("keys", "revoke", made, *shown)
+        assert (code, out) == (0, f"{listed[0]['id']} is revoked at {up.url}\n")
 
         async def refused() -> bool:
             return (await fairlead("tools", "--url", up.url, "--token", made))[0] == 1

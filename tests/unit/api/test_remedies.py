@@ -60,6 +60,6 @@ def test_a_field_in_a_message_is_named_where_an_mcp_json_has_it() -> None:
 @pytest.mark.parametrize("form", ["cluster", "local", "client-configuration"])
 def test_a_command_in_advice_names_the_server(cause: Cause, form: Form) -> None:
     for transport in ("", "stdio", "sse", "streamable-http"):
-        plain, named = remedy(cause, form, transport), remedy(cause, form, transport, "default/demo")
+        plain, named = remedy(cause, form, transport), remedy(cause, form, transport, {"SERVER": "default/demo"})
         assert "SERVER" not in named
         assert named == plain.replace("SERVER", "default/demo")

@@ -265,6 +265,14 @@ def test_a_yaml_file_keeps_its_comments_and_other_blocks(home: Path) -> None:
         run_setup("goose", wishes(), Output.table)
 
 
+def test_a_yaml_file_gets_no_second_member_and_no_entry_that_cannot_be_read() -> None:
+    assert with_entry("extensions:\n", "extensions", "f", {"a": 1}, "yaml") == "extensions:\n  f:\n    a: 1\n"
+    with pytest.raises(UnreadableFile, match="another form than a block"):
+        with_entry("extensions: {}\n", "extensions", "f", {"a": 1}, "yaml")
+    with pytest.raises(UnreadableFile, match="it is not YAML"):
+        with_entry("extensions:\n    a:\n        x: 1\n", "extensions", "f", "  f:\n    y: 1\n", "yaml")
+
+
 @pytest.mark.parametrize("client", [name for name, known in CLIENTS.items() if not known.reads_variables])
 def test_a_client_that_reads_no_variable_starts_a_bridge_that_reads_a_file(client: str, home: Path) -> None:
     with pytest.raises(Failure, match="--key-file"):

@@ -64,6 +64,7 @@ def test_the_prefix_of_a_deleted_server_is_reserved_and_its_heir_reads_for_whom_
         "prefix faces is reserved until 2026-11-21T12:00:00+00:00 for strict/faces, which was deleted; "
         "this one is served at its own endpoint only"
     )
+    assert conflicted.names == {"NAMESPACE": "strict", "PREFIX": "faces"}
 
 
 def test_the_owner_has_its_prefix_at_once_when_it_is_back_however_old_its_heir_is() -> None:

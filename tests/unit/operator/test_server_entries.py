@@ -22,6 +22,7 @@ from fairlead_operator.controller import Controller, World
 from fairlead_operator.ports import ConditionVerdict, ResolvedCredential, Workload
 from fairlead_operator.publish.servers import ServerEntries
 from fairlead_operator.server.entries import entry_for, state_of
+from fairlead_operator.server.prefixes import Prefixes
 from operatorfakes import (
     NOW,
     RUNS,
@@ -239,7 +240,7 @@ async def test_a_refresh_of_a_server_whose_spec_is_refused_says_so() -> None:
 
 async def test_an_operator_that_starts_keeps_what_is_known_of_servers_it_has_not_looked_at() -> None:
     documents = MemoryDocuments()
-    before, after = ServerEntries(documents), ServerEntries(documents)
+    before, after = (ServerEntries(documents, Prefixes("name")) for _ in range(2))
     before.put(KEY, ServerEntry(namespace="team", name="demo", state="failed", reason="StartFailed"))
     assert await before.publish()
     await after.restore()

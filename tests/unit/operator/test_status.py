@@ -115,6 +115,30 @@ def test_what_has_no_effect_stands_beside_a_server_that_is_ready_and_goes_when_i
     assert build_status(shown(server, amiss), WELL, Facts(HTTP), NOW).condition("Conflicted") is None
 
 
+@pytest.mark.parametrize(
+    ("cause", "names", "advice"),
+    [
+        (
+            Cause.SECRET_NOT_LABELLED,
+            {"NAME": "key", "NAMESPACE": "team"},
+            "kubectl label secret key -n team fairlead.dev/credential=true",
+        ),
+        (
+            Cause.PREFIX_RESERVED,
+            {"NAMESPACE": "strict", "PREFIX": "faces"},
+            "annotate any McpServer in strict with fairlead.dev/release-prefix=faces.",
+        ),
+    ],
+)
+def test_advice_names_the_objects_that_the_verdict_is_about(cause: Cause, names: dict[str, str], advice: str) -> None:
+    verdict = ConditionVerdict(False, cause, "why", names)
+    status = build_status(mcp_server(), replace(WELL, resolved=verdict), Facts(HTTP), NOW)
+    for kind in ("ResolvedRefs", "Ready"):
+        condition = status.condition(kind)
+        assert condition is not None
+        assert condition.message.endswith(advice)
+
+
 def test_a_message_begins_with_the_cause_where_it_says_more_than_the_reason_and_only_once() -> None:
     server = mcp_server()
     first = build_status(server, Verdicts(GOOD, GOOD, GOOD, DOWN), Facts(HTTP), NOW)

@@ -145,6 +145,9 @@ def test_a_closed_port_is_a_fault_only_after_seconds_and_an_hour_of_another_cloc
 
 
 PREEMPTION = " preemption: 0/3 nodes are available: 3 Preemption is not helpful for scheduling."
+NO_CLAIMS = f" no new claims to deallocate,{PREEMPTION}"
+NO_STATE = " not found"
+"""Kubernetes 1.36, of a pod whose volume is missing."""
 
 
 @pytest.mark.parametrize(
@@ -164,10 +167,12 @@ PREEMPTION = " preemption: 0/3 nodes are available: 3 Preemption is not helpful 
         ("something that no scheduler says today.", "Unschedulable"),
     ],
 )  # fmt: skip
-def test_a_pod_without_a_node_is_advised_by_what_the_scheduler_says_of_the_nodes(nodes: str, cause: str) -> None:
-    said = {"type": "PodScheduled", "reason": "Unschedulable",
-            "message": f"0/3 nodes are available: {nodes}{PREEMPTION}"}  # fmt: skip
-    found = symptom(pod(conditions=[said]))
+@pytest.mark.parametrize("attempt", ["", PREEMPTION, NO_CLAIMS, NO_STATE])
+def test_a_pod_without_a_node_is_advised_by_what_the_scheduler_says_of_the_nodes(
+    nodes: str, cause: str, attempt: str
+) -> None:
+    message = f"0/3 nodes are available: {nodes}{attempt}"
+    found = symptom(pod(conditions=[{"type": "PodScheduled", "reason": "Unschedulable", "message": message}]))
     assert found is not None
     assert found.cause == cause
     assert found.message == f"no node takes its pod: 0/3 nodes are available: {nodes}"

@@ -12,8 +12,8 @@ from pydantic import Field
 from fairlead_api.v1alpha1.common import IntOrString, Model, ShortText
 from fairlead_api.v1alpha1.lists import Distinct
 from fairlead_api.v1alpha1.mcpserver.container import Argument, EnvFromSource, EnvVar, ResourceRequirements
+from fairlead_api.v1alpha1.names import DnsLabel
 
-ContainerName = Annotated[str, Field(min_length=1, max_length=63, pattern=r"^[a-z0-9]([-a-z0-9]*[a-z0-9])?$")]
 MountPath = Annotated[str, Field(min_length=1, max_length=1024)]
 Seconds = Annotated[int, Field(ge=0, le=86400)]
 PortNumber = Annotated[int, Field(ge=1, le=65535)]
@@ -181,7 +181,7 @@ class VolumeMount(Model):
 
     mount_path: MountPath
     """Its folder or file."""
-    name: ContainerName | None = None
+    name: DnsLabel | None = None
     """Name of the volume; absent where a generated mount is changed only."""
     sub_path: str | None = Field(default=None, max_length=1024)
     """Part of the volume."""
@@ -196,7 +196,7 @@ class PodContainer(Model):
 
     removable: ClassVar[frozenset[str]] = frozenset({"livenessProbe", "readinessProbe", "startupProbe", "lifecycle"})
 
-    name: ContainerName
+    name: DnsLabel
     """Its name."""
     image: Annotated[str, Field(min_length=1, max_length=512)] | None = None
     """Reference to its image."""

@@ -10,9 +10,8 @@ from typing import Annotated, ClassVar, Literal
 from pydantic import Field
 
 from fairlead_api.v1alpha1.common import Model, ShortText
-from fairlead_api.v1alpha1.names import LabelName, LabelValue
+from fairlead_api.v1alpha1.names import DnsLabel, LabelName, LabelValue
 
-NamespaceName = Annotated[str, Field(min_length=1, max_length=63, pattern=r"^[a-z0-9]([-a-z0-9]*[a-z0-9])?$")]
 Weight = Annotated[int, Field(ge=1, le=100)]
 
 
@@ -94,7 +93,7 @@ class PodTerm(Model):
 
     label_selector: LabelSelection | None = None
     """Which pods."""
-    namespaces: list[NamespaceName] | None = Field(default=None, max_length=32)
+    namespaces: list[DnsLabel] | None = Field(default=None, max_length=32)
     """Their namespaces. Absent, with the next too: its own."""
     namespace_selector: LabelSelection | None = None
     """Labels of their namespaces."""

@@ -11,9 +11,8 @@ from pydantic import Field
 
 from fairlead_api.v1alpha1.common import Model, Quantity, ShortText
 from fairlead_api.v1alpha1.mcpserver.container import FieldSelector, ResourceFieldSelector
-from fairlead_api.v1alpha1.mcpserver.podcontainers import ContainerName
 from fairlead_api.v1alpha1.mcpserver.podplacement import LabelSelection
-from fairlead_api.v1alpha1.names import LabelValue, ObjectName
+from fairlead_api.v1alpha1.names import DnsLabel, LabelValue, ObjectName
 
 FileMode = Annotated[int, Field(ge=0, le=511)]
 RelativePath = Annotated[str, Field(min_length=1, max_length=1024)]
@@ -227,7 +226,7 @@ class PodVolume(Model):
 
     removable: ClassVar[frozenset[str]] = frozenset({"emptyDir"})
 
-    name: ContainerName
+    name: DnsLabel
     """Its name."""
     empty_dir: EmptyDirVolume | None = None
     """An empty folder; `null` where a generated one gets another source."""
