@@ -24,9 +24,13 @@ pytestmark = [pytest.mark.nightly, pytest.mark.timeout(300)]
 
 SCHEMA: Final = json.loads((CHART / "values.schema.json").read_text())
 CLUSTER_SCOPED: Final = {
-    "ClusterRole", "ClusterRoleBinding", "CustomResourceDefinition", "Namespace",
-    "ValidatingAdmissionPolicy", "ValidatingAdmissionPolicyBinding",
-}  # fmt: skip
+    "ClusterRole",
+    "ClusterRoleBinding",
+    "CustomResourceDefinition",
+    "Namespace",
+    "ValidatingAdmissionPolicy",
+    "ValidatingAdmissionPolicyBinding",
+}
 KNOWN: Final = [
     word
     for kind in (

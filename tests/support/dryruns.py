@@ -9,9 +9,14 @@ from controlplane import ControlPlane
 from fairlead_kube.resources import Kind
 
 PLURALS: Final = {
-    "McpServer": "mcpservers", "ToolPolicy": "toolpolicies", "LatencyTier": "latencytiers", "Service": "services",
-    "Secret": "secrets", "PersistentVolumeClaim": "persistentvolumeclaims", "ConfigMap": "configmaps",
-}  # fmt: skip
+    "McpServer": "mcpservers",
+    "ToolPolicy": "toolpolicies",
+    "LatencyTier": "latencytiers",
+    "Service": "services",
+    "Secret": "secrets",
+    "PersistentVolumeClaim": "persistentvolumeclaims",
+    "ConfigMap": "configmaps",
+}
 
 
 def applied(plane: ControlPlane, path: str, manifest: dict[str, Any]) -> tuple[int, Any]:

@@ -158,11 +158,15 @@ async def gap_world(folder: Path) -> AsyncIterator[GapWorld]:
         gaps = Gaps(folder / "gaps")
         process = await stack.enter_async_context(
             started(
-                FAIRLEAD_TEST_GAPS=str(folder / "gaps"), FAIRLEAD_DOCUMENTS=str(documents), FAIRLEAD_ALLOWED_HOSTS="*",
-                FAIRLEAD_ANONYMOUS="allow", FAIRLEAD_ROUTES=str(routes), FAIRLEAD_EMBEDDER="none",
+                FAIRLEAD_TEST_GAPS=str(folder / "gaps"),
+                FAIRLEAD_DOCUMENTS=str(documents),
+                FAIRLEAD_ALLOWED_HOSTS="*",
+                FAIRLEAD_ANONYMOUS="allow",
+                FAIRLEAD_ROUTES=str(routes),
+                FAIRLEAD_EMBEDDER="none",
                 FAIRLEAD_AUDIT_FILE=str(folder / "audit.log"),
             )
-        )  # fmt: skip
+        )
         await process.line("up to date")
         process.port = int((await process.line(r"MCP on http://127\.0\.0\.1:(\d+)/mcp"))[1])
         assert process.process.stderr is not None

@@ -19,8 +19,14 @@ CRD: Final = load_yaml((CRDS / "fairlead.dev_mcpservers.yaml").read_text("utf-8"
 SPEC: Final = CRD["spec"]["versions"][0]["schema"]["openAPIV3Schema"]["properties"]["spec"]
 OF_PODS: Final = ("image", "env", "envFrom", "resources", "replicas", "podTemplate", "network", "runtimeClassName")
 JUDGED_BY_THE_API_SERVER: Final = (
-    ".affinity.", ".tolerations[", "ontainers[", ".volumes[", ".topologySpreadConstraints[", ".dnsConfig", ".dnsPolicy",
-)  # fmt: skip
+    ".affinity.",
+    ".tolerations[",
+    "ontainers[",
+    ".volumes[",
+    ".topologySpreadConstraints[",
+    ".dnsConfig",
+    ".dnsPolicy",
+)
 """Parts of a pod template whose members depend on each other, or lie too deep for rules on the names of labels."""
 
 

@@ -22,9 +22,15 @@ from upprocess import PLAIN, fairlead_up
 
 VERBS = dict(tree().verbs())
 VALUES = {
-    "agent": "me", "call": "call", "tool": "plain__echo", "tools": "plain__echo", "words": "echo", "server": "plain",
-    "ident": "0123456789ab", "name_of_client": "cursor",
-}  # fmt: skip
+    "agent": "me",
+    "call": "call",
+    "tool": "plain__echo",
+    "tools": "plain__echo",
+    "words": "echo",
+    "server": "plain",
+    "ident": "0123456789ab",
+    "name_of_client": "cursor",
+}
 """A value for each argument that a verb has to have and that is no file."""
 OPTIONS = {"plan": ("--model", "gpt-5-mini"), "convert": ("--from", "mcp", "--to", "openai")}
 """Options without which a verb does nothing."""
