@@ -19,7 +19,7 @@ EVENT: Final = 7 * MIB
 _HERE: Final = b'"HERE"'
 _VALUES: Final = (b"{},", b"1,", b'"",', b'{"a":1},', b"[[],[]],")
 _FEWER: Final = 1_040_000
-"""Values that pass a bound of 2**20."""
+"""Values that stay below a bound of 2**20."""
 _MESSAGE: Final = b'{"role":"user","content":"x"}'
 
 
@@ -130,7 +130,7 @@ _ASKED: Final = b'"messages":[' + _MESSAGE
 
 
 def _counts(unit: bytes) -> tuple[int, ...]:
-    """As often as it fits, as many values as may be, and as many items."""
+    """Numbers of units: below a million values, at the bound of values of a body, and at its bound of items."""
     values = sum(map(unit.count, (b",", b"{", b"[")))
     return _FEWER, (MAX_VALUES - 2_000) // values, MAX_ITEMS - 100
 

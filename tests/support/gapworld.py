@@ -85,14 +85,14 @@ class GapWorld:
         self.behind.attack = attack
         for _ in range(TRIES):
             self.gaps.reset()
-            await self.made(attack)
+            await self.make(attack)
             await self._settled()
             longest.append(self.gaps.longest_ms())
         self.behind.attack = None
         return min(longest)
 
-    async def made(self, attack: Attack) -> Answer:
-        """The answer to an attack."""
+    async def make(self, attack: Attack) -> Answer:
+        """Make an attack once, and return the answer to it."""
         if isinstance(attack.request, Ask):
             return await ask(self.process, attack.request)
         number = next(self.numbers)
