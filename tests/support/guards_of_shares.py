@@ -98,6 +98,6 @@ SHARES = (
         "fairlead_models.upstream",
         (("if self.status != _OK and len(found) > MAX_REFUSAL:", "if False:"),),
         "tests/component/llm/test_hostile_providers.py::test_a_refusal_of_megabytes_is_read_by_its_status_alone",
-        "assert",
+        'assert b\'{"error":',
     ),
 )
