@@ -13,9 +13,9 @@ from hypothesis import HealthCheck, Phase, given, settings
 from hypothesis import strategies as st
 
 from controlplane import ControlPlane
-from dryruns import applied
+from dryruns import dry_run
 from examples import examples
-from helmworld import CHART, NAMESPACE, Helm, Object, Refused
+from helmworld import API_VERSIONS, CHART, NAMESPACE, Helm, Refused
 from renderedsettings import read_settings
 from schemastrategies import values_of
 
@@ -23,22 +23,6 @@ from schemastrategies import values_of
 pytestmark = [pytest.mark.nightly, pytest.mark.timeout(300)]
 
 SCHEMA: Final = json.loads((CHART / "values.schema.json").read_text())
-CLUSTER_SCOPED: Final = {
-    "ClusterRole", "ClusterRoleBinding", "CustomResourceDefinition", "Namespace",
-    "ValidatingAdmissionPolicy", "ValidatingAdmissionPolicyBinding",
-}  # fmt: skip
-KNOWN: Final = [
-    word
-    for kind in (
-        "fairlead.dev/v1alpha1/McpServer",
-        "gateway.networking.k8s.io/v1/BackendTLSPolicy",
-        "gateway.networking.k8s.io/v1/HTTPRoute",
-        "monitoring.coreos.com/v1/PodMonitor",
-        "monitoring.coreos.com/v1/PrometheusRule",
-        "monitoring.coreos.com/v1/ServiceMonitor",
-    )
-    for word in ("--api-versions", kind)
-]
 PEERS: Final = [[], [{"podSelector": {"matchLabels": {"app": "a"}}}]]
 CONTAINERS: Final = [[], [{"name": "beside", "image": "beside:1"}]]
 SPREADS: Final = [[], [{"maxSkew": 1, "topologyKey": "zone", "whenUnsatisfiable": "DoNotSchedule"}]]
@@ -131,15 +115,6 @@ def drawn_values() -> st.SearchStrategy[dict[str, Any]]:
     return few.flatmap(lambda paths: st.fixed_dictionaries({path: LEAVES[path] for path in paths})).map(nested)
 
 
-def path_of(item: Object) -> str:
-    version, kind, name = item["apiVersion"], item["kind"], item["metadata"]["name"]
-    plural = kind.lower()
-    plural = f"{plural[:-1]}ies" if plural.endswith("y") else f"{plural}es" if plural.endswith("s") else f"{plural}s"
-    root = f"/apis/{version}" if "/" in version else f"/api/{version}"
-    scope = "" if kind in CLUSTER_SCOPED else f"/namespaces/{item['metadata']['namespace']}"
-    return f"{root}{scope}/{plural}/{name}"
-
-
 def test_values_that_the_schema_takes_work_or_are_refused_with_a_sentence(
     knowing: ControlPlane, helm: Helm, tmp_path: Path
 ) -> None:
@@ -154,18 +129,18 @@ def test_values_that_the_schema_takes_work_or_are_refused_with_a_sentence(
         nonlocal rendered
         file.write_text(json.dumps(values))
         try:
-            made = helm.template("--values", file, *KNOWN)
+            made = helm.template("--values", file, *API_VERSIONS)
         except Refused as refused:
             if "execution error at (fairlead/templates/" not in str(refused):
                 raise
             return
         read_settings(made)
         for item in made:
-            namespace = item["metadata"].get("namespace", NAMESPACE)
             if item["kind"] == "CustomResourceDefinition":
                 continue  # the same whatever is set, but for labels
+            namespace = item["metadata"].get("namespace", NAMESPACE)
             knowing.request("POST", "/api/v1/namespaces", {"metadata": {"name": namespace}})
-            status, answer = applied(knowing, path_of(item), item)
+            status, answer = dry_run(knowing, namespace, item)
             absent = status in (403, 422) and ABSENT.search(str(answer))
             assert absent or status in (200, 201), f"{item['kind']}: {answer}"
         rendered += 1

@@ -22,6 +22,7 @@ from fairlead_operator.server.manifests import ManifestContext, deployment, netw
 from fairlead_operator.settings import Settings as OperatorSettings
 from helmschemas import write_schemas
 from helmworld import (
+    API_VERSIONS,
     CHART,
     NAMESPACE,
     Helm,
@@ -39,18 +40,6 @@ from renderedsettings import read_settings
 pytestmark = pytest.mark.timeout(120)
 
 FILES = sorted((Path(__file__).parent / "values").glob("*.yaml"))
-KNOWN = [
-    word
-    for kind in (
-        "fairlead.dev/v1alpha1/McpServer",
-        "gateway.networking.k8s.io/v1/BackendTLSPolicy",
-        "gateway.networking.k8s.io/v1/HTTPRoute",
-        "monitoring.coreos.com/v1/PodMonitor",
-        "monitoring.coreos.com/v1/PrometheusRule",
-        "monitoring.coreos.com/v1/ServiceMonitor",
-    )
-    for word in ("--api-versions", kind)
-]
 each_file = pytest.mark.parametrize("values", FILES, ids=lambda path: path.stem)
 
 
@@ -58,7 +47,7 @@ each_file = pytest.mark.parametrize("values", FILES, ids=lambda path: path.stem)
 def rendered(values: Path) -> list[Object]:
     """Once for all tests: nobody changes what it gives."""
     with TemporaryDirectory() as home:
-        return Helm(Path(home)).template("--values", values, *KNOWN)
+        return Helm(Path(home)).template("--values", values, *API_VERSIONS)
 
 
 @each_file

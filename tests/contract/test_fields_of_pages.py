@@ -22,17 +22,31 @@ _FIELD = re.compile(rf"({_NAME}(?:\.{_NAME})*)(?:: .*)?")
 """A field, perhaps with its value: `latency.max`, `tools[].minTier`, `trustAnnotations: false`."""
 OTHERS = frozenset(
     (
-        "inputSchema", "outputSchema", "structuredContent", "isError", "patternProperties", "retryAfterMs", "shownIn",
-        "offer.hidden", "roundTripMs",
+        "inputSchema",
+        "outputSchema",
+        "structuredContent",
+        "isError",
+        "patternProperties",
+        "retryAfterMs",
+        "shownIn",
+        "offer.hidden",
+        "roundTripMs",
     )
-)  # fmt: skip
+)
 """Members of MCP, of JSON Schema and of answers of the REST API."""
 KUBERNETES = frozenset(
     (
-        "hostPort", "hostPath", "serviceAccountToken", "serviceAccountName", "priorityClassName", "schedulerName",
-        "nodeName", "seLinuxOptions", "resources.requests.cpu",
+        "hostPort",
+        "hostPath",
+        "serviceAccountToken",
+        "serviceAccountName",
+        "priorityClassName",
+        "schedulerName",
+        "nodeName",
+        "seLinuxOptions",
+        "resources.requests.cpu",
     )
-)  # fmt: skip
+)
 """Fields of pods and of quotas."""
 OTHERS_OF_PAGES = {
     "docs/configure/custom-tools.md": {"fairlead.tools"},

@@ -52,7 +52,7 @@ def test_no_package_of_the_wheel_holds_a_page_or_a_picture() -> None:
 
 
 @pytest.mark.parametrize("page", [page for page in pages() if page == "README.md" or page.startswith("docs/")])
-def test_what_a_page_installs_shows_that_it_works(page: str) -> None:
+def test_commands_that_install_show_their_progress(page: str) -> None:
     blocks = re.findall(r"^```sh\n(.*?)^```", (ROOT / page).read_text(), re.DOTALL | re.MULTILINE)
     assert [
         line for block in blocks for line in block.splitlines() if re.search(r"install\b.* (-q|--quiet)\b", line)

@@ -99,9 +99,7 @@ async def test_a_server_that_speaks_http_and_events_is_served_from_an_image(
         namespace,
         "-f",
         "-",
-        stdin=mcp_server(
-            name, image={"name": image, "transport": "sse", "command": ["python", "-c", SSE]}, env=[POD_IP]
-        ),
+        stdin=sse(name, image),
     )
     until("Ready", lambda: ready(namespace, name) == "True", seconds=90)
     async with Client(f"{gateway}/servers/{namespace}/{name}/mcp") as client:
@@ -111,10 +109,7 @@ async def test_a_server_that_speaks_http_and_events_is_served_from_an_image(
 
 async def test_a_server_that_speaks_http_and_events_is_served_by_url(image: str, gateway: str, namespace: str) -> None:
     name = f"away-{namespace[-8:]}"
-    there = mcp_server(
-        "there", image={"name": image, "transport": "sse", "command": ["python", "-c", SSE]}, env=[POD_IP]
-    )
-    kubectl("apply", "-n", namespace, "-f", "-", stdin=there)
+    kubectl("apply", "-n", namespace, "-f", "-", stdin=sse("there", image))
     url = f"http://there.{namespace}.svc:8080/sse"
     kubectl("apply", "-n", namespace, "-f", "-", stdin=mcp_server(name, url=url, remote={"transport": "sse"}))
     until("Ready", lambda: ready(namespace, name) == "True", seconds=90)

@@ -13,9 +13,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from fairlead_api.documents.catalog import CredentialRef, TcpEndpoint
+from fairlead_api.documents.catalog import TcpEndpoint
 from fairlead_mcp.multiplex import Multiplexer
 from fuzzed_gateway import marker_of, profile
+from gated_stdio_server import CREDENTIAL, write_token
 from gatewayworld import LEGACY, MODERN, Wire, calling, catalog, running
 from shared_connections import Crowd, Shuffler, WithoutRewriting
 
@@ -109,13 +110,10 @@ async def strangers(folder: Path, seed: int, clients: int, calls: int, patience:
     for no answer. All count from 1.
     """
     wrong: list[object] = []
-    (folder / "credentials").mkdir()
-    (folder / "credentials" / "s.json").write_text('{"token":"t"}')
-    ref = CredentialRef(secret="s", key="k", hash="1")
+    write_token(folder)
     async with shuffling_server(seed) as port:
-        document = catalog(
-            "demo", TcpEndpoint(host="127.0.0.1", port=port), ["x"], version=LEGACY, credential=ref,
-        )  # fmt: skip
+        reached = TcpEndpoint(host="127.0.0.1", port=port)
+        document = catalog("demo", reached, ["x"], version=LEGACY, credential=CREDENTIAL)
         async with running(folder, document, call_timeout=patience) as gateway:
 
             async def client(name: int) -> None:

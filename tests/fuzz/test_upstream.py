@@ -11,9 +11,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from fairlead_api.documents.catalog import CredentialRef, TcpEndpoint
+from fairlead_api.documents.catalog import TcpEndpoint
 from fuzzed_gateway import FuzzWorld, fuzz_world, profile, read, regressions
 from fuzzupstream import Program, Script, bodies, http_answers, http_script, line_script, meet, programs
+from gated_stdio_server import CREDENTIAL, write_token
 from gatewayworld import LEGACY, MODERN, catalog, limits
 
 KINDS = ("http-modern", "http-legacy", "lines")
@@ -23,13 +24,11 @@ KINDS = ("http-modern", "http-legacy", "lines")
 def world_of(folder: Path, kind: str, script: Script) -> Iterator[FuzzWorld]:
     bounds = limits(max_result_bytes=64 << 10)
     if kind == "lines":
-        (folder / "credentials").mkdir()
-        (folder / "credentials" / "s.json").write_text('{"token":"t"}')
-        ref = CredentialRef(secret="s", key="k", hash="1")
+        write_token(folder)
 
         def document(server: Any) -> Any:
             reached = TcpEndpoint(host="127.0.0.1", port=server.port)
-            return catalog("demo", reached, ["echo"], version=LEGACY, credential=ref, limits=bounds)
+            return catalog("demo", reached, ["echo"], version=LEGACY, credential=CREDENTIAL, limits=bounds)
 
         with fuzz_world(folder, serve=lambda: line_script(script), document_of=document) as world:
             yield world

@@ -8,6 +8,7 @@ from __future__ import annotations
 import fcntl
 import hashlib
 import os
+import shutil
 import subprocess
 import sys
 from collections.abc import Callable
@@ -41,6 +42,12 @@ def built(source: Path, name: str, build: Callable[[Path, Path], None]) -> Path:
     return folder
 
 
+def require(*programs: str) -> None:
+    """Skip a test where one of the programs that it needs is not installed."""
+    if missing := [program for program in programs if shutil.which(program) is None]:
+        pytest.skip(f"{', '.join(missing)} not installed: the SDK needs it")
+
+
 def build_go(source: Path, folder: Path) -> None:
     """Build a Go program as `reader`."""
     command = ["go", "build", "-mod=readonly", "-trimpath", "-o", str(folder / "reader"), "."]
@@ -54,6 +61,11 @@ def build_java(source: Path, folder: Path) -> None:
     subprocess.run(fetch, cwd=source, check=True, capture_output=True, timeout=_BUILD_SECONDS)
     compile_ = ["javac", "-cp", f"{folder}/lib/*", "-d", str(folder), *map(str, source.glob("*.java"))]
     subprocess.run(compile_, cwd=source, check=True, capture_output=True, timeout=_BUILD_SECONDS)
+
+
+def java(folder: Path, main: str) -> list[str]:
+    """Command that runs a class of what `build_java` made."""
+    return ["java", "-XX:TieredStopAtLevel=1", "-cp", f"{folder}:{folder}/lib/*", main]
 
 
 def build_node(source: Path, folder: Path) -> None:

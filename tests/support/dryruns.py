@@ -3,31 +3,38 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Mapping
 from typing import Any, Final
 
 from controlplane import ControlPlane
-from fairlead_kube.resources import Kind
 
-PLURALS: Final = {
-    "McpServer": "mcpservers", "ToolPolicy": "toolpolicies", "LatencyTier": "latencytiers", "Service": "services",
-    "Secret": "secrets", "PersistentVolumeClaim": "persistentvolumeclaims", "ConfigMap": "configmaps",
-}  # fmt: skip
+_CLUSTER_SCOPED: Final = {
+    "ClusterRole",
+    "ClusterRoleBinding",
+    "CustomResourceDefinition",
+    "LatencyTier",
+    "Namespace",
+    "ValidatingAdmissionPolicy",
+    "ValidatingAdmissionPolicyBinding",
+}
 
 
-def applied(plane: ControlPlane, path: str, manifest: dict[str, Any]) -> tuple[int, Any]:
-    """Answer to a server-side apply that changes nothing, and takes no field that it does not know."""
+def dry_run(plane: ControlPlane, namespace: str, manifest: Mapping[str, Any]) -> tuple[int, Any]:
+    """Status and answer to a server-side apply that changes nothing, and takes no field that it does not know."""
     query = "dryRun=All&fieldManager=page&force=true&fieldValidation=Strict"
     body = json.loads(json.dumps(manifest))
-    return plane.request("PATCH", f"{path}?{query}", body, content_type="application/apply-patch+yaml")
+    path = f"{_path(manifest, namespace)}?{query}"
+    return plane.request("PATCH", path, body, content_type="application/apply-patch+yaml")
 
 
-def path_of(manifest: dict[str, Any], namespace: str, plural: str) -> str:
-    version = manifest["apiVersion"]
+def _path(manifest: Mapping[str, Any], namespace: str) -> str:
+    version, kind = manifest["apiVersion"], manifest["kind"]
     root = f"/apis/{version}" if "/" in version else f"/api/{version}"
-    scope = "" if plural == "latencytiers" else f"namespaces/{namespace}/"
-    return f"{root}/{scope}{plural}/{manifest['metadata']['name']}"
+    scope = "" if kind in _CLUSTER_SCOPED else f"/namespaces/{namespace}"
+    return f"{root}{scope}/{_plural(kind.lower())}/{manifest['metadata']['name']}"
 
 
-def rendered_applied(plane: ControlPlane, namespace: str, kind: Kind, rendered: dict[str, Any]) -> tuple[int, Any]:
-    manifest = {"apiVersion": kind.api_version, "kind": kind.kind, **rendered}
-    return applied(plane, path_of(manifest, namespace, kind.plural), manifest)
+def _plural(kind: str) -> str:
+    if kind.endswith("y"):
+        return f"{kind[:-1]}ies"
+    return f"{kind}es" if kind.endswith("s") else f"{kind}s"

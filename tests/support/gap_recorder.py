@@ -68,5 +68,5 @@ def install(path: Path) -> None:
     module.run = lambda program, **options: begin(_recorded(program, Gaps(path)), **options)
 
 
-if found := os.environ.get(FILE):
-    install(Path(found))
+if file := os.environ.get(FILE):
+    install(Path(file))

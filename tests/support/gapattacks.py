@@ -19,7 +19,7 @@ EVENT: Final = 7 * MIB
 _HERE: Final = b'"HERE"'
 _VALUES: Final = (b"{},", b"1,", b'"",', b'{"a":1},', b"[[],[]],")
 _FEWER: Final = 1_040_000
-"""Values that pass a bound of 2**20."""
+"""Values that stay below a bound of 2**20."""
 _MESSAGE: Final = b'{"role":"user","content":"x"}'
 
 
@@ -35,15 +35,20 @@ def _mcp(name: str, request: Ask, opening: bytes, unit: bytes, closing: bytes, s
 
 
 _OPENING: Final = {
-    "protocolVersion": "2025-11-25", "clientInfo": {"name": "x", "version": "1"}, "capabilities": "HERE",
-}  # fmt: skip
+    "protocolVersion": "2025-11-25",
+    "clientInfo": {"name": "x", "version": "1"},
+    "capabilities": "HERE",
+}
 _METHODS: Final[Sequence[tuple[str, Mapping[str, Any]]]] = (
-    ("tools/list", {"cursor": "HERE"}), ("logging/setLevel", {"level": "HERE"}), ("initialize", _OPENING),
-    ("resources/subscribe", {"uri": "HERE"}), ("resources/read", {"uri": "HERE"}),
+    ("tools/list", {"cursor": "HERE"}),
+    ("logging/setLevel", {"level": "HERE"}),
+    ("initialize", _OPENING),
+    ("resources/subscribe", {"uri": "HERE"}),
+    ("resources/read", {"uri": "HERE"}),
     ("prompts/get", {"name": "a", "arguments": "HERE"}),
     ("completion/complete", {"ref": {"type": "ref/prompt", "name": "x"}, "argument": "HERE"}),
     ("notifications/cancelled", {"requestId": "HERE"}),
-)  # fmt: skip
+)
 
 
 def _mcp_bodies() -> Iterator[Attack]:
@@ -125,7 +130,7 @@ _ASKED: Final = b'"messages":[' + _MESSAGE
 
 
 def _counts(unit: bytes) -> tuple[int, ...]:
-    """As often as it fits, as many values as may be, and as many items."""
+    """Numbers of units: below a million values, at the bound of values of a body, and at its bound of items."""
     values = sum(map(unit.count, (b",", b"{", b"[")))
     return _FEWER, (MAX_VALUES - 2_000) // values, MAX_ITEMS - 100
 
@@ -198,7 +203,7 @@ _SHORT: Final = (
     (_CHAT, b'{"model":"%b-MODEL",' + _ASKED + b"]"),
     (_MESSAGES, b'{"model":"%b-MODEL","max_tokens":9,' + _ASKED + b"]"),
     (_RESPONSES, b'{"model":"%b-MODEL","input":"x"'),
-)  # fmt: skip
+)
 _TEXT: Final = b'{"type":"text","text":"x"},'
 _OF_CHAT: Final = b'{"choices":[{"index":0,"message":{"role":"assistant",'
 _END_OF_CHAT: Final = b'},"finish_reason":"stop"}]'
@@ -243,9 +248,11 @@ def _pairs() -> Iterator[tuple[str, bytes, bytes]]:
 
 
 _OF_MODEL: Final = {
-    b"chat": ("unknown", "choices", "calls", "usage", "error"), b"responses": ("unknown", "output", "error"),
-    b"anthropic": ("unknown", "content", "input", "error"), b"gemini": ("unknown", "candidates", "arguments", "error"),
-}  # fmt: skip
+    b"chat": ("unknown", "choices", "calls", "usage", "error"),
+    b"responses": ("unknown", "output", "error"),
+    b"anthropic": ("unknown", "content", "input", "error"),
+    b"gemini": ("unknown", "candidates", "arguments", "error"),
+}
 
 
 def _answers() -> Iterator[Attack]:
@@ -276,7 +283,7 @@ _RESULTS: Final = (
     ("members", b'{"content":[],"x":[', b"1]}", (b"{},", b"1,")),
     ("meta", b'{"content":[],"_meta":{"x":[', b"1]}}", (b"{},", b"1,")),
     ("text of JSON", b'{"content":[{"type":"text","text":"[', b'1]"}]}', (b"{},", b"1,")),
-)  # fmt: skip
+)
 
 
 def _results() -> Iterator[Attack]:
@@ -295,6 +302,10 @@ def _results() -> Iterator[Attack]:
 
 
 PLANES: Final = {
-    "mcp": _mcp_bodies, "rest": _rest_bodies, "llm": _llm_bodies, "answers": _answers, "results": _results,
-}  # fmt: skip
+    "mcp": _mcp_bodies,
+    "rest": _rest_bodies,
+    "llm": _llm_bodies,
+    "answers": _answers,
+    "results": _results,
+}
 """Attacks by plane, made when they are wanted: together they are gigabytes."""

@@ -85,14 +85,14 @@ class GapWorld:
         self.behind.attack = attack
         for _ in range(TRIES):
             self.gaps.reset()
-            await self.made(attack)
+            await self.make(attack)
             await self._settled()
             longest.append(self.gaps.longest_ms())
         self.behind.attack = None
         return min(longest)
 
-    async def made(self, attack: Attack) -> Answer:
-        """The answer to an attack."""
+    async def make(self, attack: Attack) -> Answer:
+        """Make an attack once, and return the answer to it."""
         if isinstance(attack.request, Ask):
             return await ask(self.process, attack.request)
         number = next(self.numbers)
@@ -158,11 +158,15 @@ async def gap_world(folder: Path) -> AsyncIterator[GapWorld]:
         gaps = Gaps(folder / "gaps")
         process = await stack.enter_async_context(
             started(
-                FAIRLEAD_TEST_GAPS=str(folder / "gaps"), FAIRLEAD_DOCUMENTS=str(documents), FAIRLEAD_ALLOWED_HOSTS="*",
-                FAIRLEAD_ANONYMOUS="allow", FAIRLEAD_ROUTES=str(routes), FAIRLEAD_EMBEDDER="none",
+                FAIRLEAD_TEST_GAPS=str(folder / "gaps"),
+                FAIRLEAD_DOCUMENTS=str(documents),
+                FAIRLEAD_ALLOWED_HOSTS="*",
+                FAIRLEAD_ANONYMOUS="allow",
+                FAIRLEAD_ROUTES=str(routes),
+                FAIRLEAD_EMBEDDER="none",
                 FAIRLEAD_AUDIT_FILE=str(folder / "audit.log"),
             )
-        )  # fmt: skip
+        )
         await process.line("up to date")
         process.port = int((await process.line(r"MCP on http://127\.0\.0\.1:(\d+)/mcp"))[1])
         assert process.process.stderr is not None

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import json
 import os
 import shutil
 import signal
@@ -14,11 +15,14 @@ from pathlib import Path
 
 import pytest
 
+from fairlead_api.documents.catalog import CredentialRef, TcpEndpoint
 from fairlead_operator.server import gate
 from ports import free_port
 from waiting import eventually
 
 TOKEN = "a-token-of-a-test"
+CREDENTIAL = CredentialRef(secret="s", key="k", hash="1")
+"""Where a catalog has the token of a server: see `write_token`."""
 
 
 @dataclass(frozen=True)
@@ -29,12 +33,22 @@ class Gated:
     process: asyncio.subprocess.Process
 
     @property
+    def endpoint(self) -> TcpEndpoint:
+        return TcpEndpoint(host="127.0.0.1", port=self.port)
+
+    @property
     def servers(self) -> list[int]:
         """Process ids of the servers that it has started and that live (the listener itself is no server)."""
         found = []
         for listener in children(self.process.pid):
             found += children(listener)
         return found
+
+
+def write_token(folder: Path, token: str = TOKEN) -> None:
+    """Give a gateway that runs in a folder the token of CREDENTIAL."""
+    (folder / "credentials").mkdir()
+    (folder / "credentials" / "s.json").write_text(json.dumps({"token": token}))
 
 
 def children(pid: int) -> list[int]:

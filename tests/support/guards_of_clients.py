@@ -128,7 +128,7 @@ IDENTITY = (
                 "            key, self._key = self._key, self._key",
             ),
         ),
-        f"{AT}/test_cached_calls.py::test_what_one_client_said_to_a_question_is_no_result_of_another",
+        f"{AT}/test_cached_calls.py::test_a_result_after_a_question_to_its_client_is_not_cached",
         "assert",
     ),
     Guard(

@@ -66,7 +66,7 @@ CROSSINGS = (
             ),
         ),
         f"{_TEST}::test_a_folder_that_is_swapped_for_a_link_meanwhile_leads_nowhere",
-        "assert",
+        "b'secret'",
     ),
     Guard(
         "a name that is another address each time it is asked for",

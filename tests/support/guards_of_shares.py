@@ -97,7 +97,7 @@ SHARES = (
         "a refusal of a model that takes half a second to read",
         "fairlead_models.upstream",
         (("if self.status != _OK and len(found) > MAX_REFUSAL:", "if False:"),),
-        "tests/component/llm/test_hostile_providers.py::test_of_a_refusal_of_megabytes_its_status_is_all_that_is_read",
-        "assert",
+        "tests/component/llm/test_hostile_providers.py::test_a_refusal_of_megabytes_is_read_by_its_status_alone",
+        'assert b\'{"error":',
     ),
 )

@@ -19,6 +19,19 @@ from controlplane import REPOSITORY, ControlPlane, find_assets
 CHART = REPOSITORY / "charts" / "fairlead"
 NAMESPACE = "fairlead-system"
 BUILD = REPOSITORY / "hack" / "kubernetes" / "build"
+API_VERSIONS = [
+    word
+    for kind in (
+        "fairlead.dev/v1alpha1/McpServer",
+        "gateway.networking.k8s.io/v1/BackendTLSPolicy",
+        "gateway.networking.k8s.io/v1/HTTPRoute",
+        "monitoring.coreos.com/v1/PodMonitor",
+        "monitoring.coreos.com/v1/PrometheusRule",
+        "monitoring.coreos.com/v1/ServiceMonitor",
+    )
+    for word in ("--api-versions", kind)
+]
+"""Options of `helm template` that name every kind of which the chart asks whether the cluster has it."""
 
 Object = dict[str, Any]
 

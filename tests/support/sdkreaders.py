@@ -10,16 +10,13 @@ from __future__ import annotations
 
 import asyncio
 import json
-import shutil
 import sys
 from asyncio.subprocess import PIPE
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any, Final, NamedTuple
 
-import pytest
-
-from builtprograms import build_go, build_java, build_node, build_python, built
+from builtprograms import build_go, build_java, build_node, build_python, built, java, require
 
 _SOURCES: Final = Path(__file__).parent / "sdk_readers"
 _SECONDS: Final = 240
@@ -64,7 +61,7 @@ READERS: Final = {
         "java",
         ("java", "javac", "mvn"),
         build_java,
-        lambda folder: ["java", "-XX:TieredStopAtLevel=1", "-cp", f"{folder}:{folder}/lib/*", "Lister"],
+        lambda folder: java(folder, "Lister"),
         calls=False,
     ),
 }
@@ -85,9 +82,7 @@ async def refusals(sdk: str, url: str, tool: str, corpus: Path) -> list[tuple[in
 
 
 async def _read(reader: Reader, verb: str, url: str, *words: str) -> Any:
-    missing = [program for program in reader.needed if shutil.which(program) is None]
-    if missing:
-        pytest.skip(f"{', '.join(missing)} not installed: the SDK needs it")
+    require(*reader.needed)
     folder = _SOURCES / reader.folder
     if reader.build is not None:
         folder = await asyncio.to_thread(built, folder, f"sdk-{reader.folder}", reader.build)

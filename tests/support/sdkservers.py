@@ -7,7 +7,6 @@ number 2,000, has the word keel. A test is skipped where a compiler or registry 
 from __future__ import annotations
 
 import asyncio
-import shutil
 import sys
 from asyncio.subprocess import DEVNULL, PIPE, Process
 from collections.abc import Callable
@@ -15,9 +14,8 @@ from pathlib import Path
 from typing import Any, Final, NamedTuple
 
 import msgspec
-import pytest
 
-from builtprograms import build_go, build_java, build_node, build_python, built
+from builtprograms import build_go, build_java, build_node, build_python, built, java, require
 
 _SOURCES: Final = Path(__file__).parent / "sdk_servers"
 _READERS: Final = Path(__file__).parent / "sdk_readers"
@@ -56,7 +54,7 @@ SERVERS: Final = {
         _SOURCES / "java",
         ("java", "javac", "mvn"),
         build_java,
-        lambda folder: ["java", "-XX:TieredStopAtLevel=1", "-cp", f"{folder}:{folder}/lib/*", "Shapes"],
+        lambda folder: java(folder, "Shapes"),
     ),
 }
 
@@ -64,9 +62,7 @@ SERVERS: Final = {
 async def results(sdk: str) -> dict[str, bytes]:
     """Raw results of the tools of one of SERVERS, by the names of the tools."""
     server = SERVERS[sdk]
-    missing = [program for program in server.needed if shutil.which(program) is None]
-    if missing:
-        pytest.skip(f"{', '.join(missing)} not installed: the SDK needs it")
+    require(*server.needed)
     folder = _SOURCES
     if server.source is not None and server.build is not None:
         prefix = "sdk" if server.source.parent == _READERS else "sdk-server"

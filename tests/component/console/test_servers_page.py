@@ -95,7 +95,7 @@ async def test_failed_servers_beyond_a_page_are_on_the_next_one(tmp_path: Path) 
     assert max(len(page) for page in pages) <= MOST_BYTES
 
 
-async def test_how_a_server_is_reached_is_named_for_readers(tmp_path: Path) -> None:
+async def test_transports_of_servers_are_named_in_words(tmp_path: Path) -> None:
     async with running(tmp_path, *shops(1)) as gateway:
         listed = (await visited(gateway, LIST)).body.decode()
         own = (await visited(gateway, f"{LIST}/default/shop00")).body.decode()
@@ -190,7 +190,7 @@ CONFLICTED = Servers(
 )
 
 
-async def test_whose_a_prefix_is_stands_beside_whatever_else_is_wrong(tmp_path: Path) -> None:
+async def test_the_holder_of_a_prefix_is_shown_beside_other_faults_of_a_server(tmp_path: Path) -> None:
     ready = msgspec.structs.replace(catalog("ready", "http://127.0.0.1:9/mcp", ["buy"]), prefix=None)
     async with running(tmp_path, ready, CONFLICTED) as gateway:
         pages = [await visited(gateway, f"{LIST}{name}") for name in ("", "/default/ready", "/default/mail")]
@@ -205,7 +205,7 @@ async def test_whose_a_prefix_is_stands_beside_whatever_else_is_wrong(tmp_path: 
     assert [one["conflict"].split(":")[0] for one in served] == ["PrefixTaken", "PrefixReserved"]
 
 
-async def test_which_server_has_a_prefix_is_for_administrators(tmp_path: Path) -> None:
+async def test_administrators_alone_read_which_server_holds_a_prefix(tmp_path: Path) -> None:
     trust = Trust((Names("npc"),))
     async with running(tmp_path, CONFLICTED, trust=trust, admin_groups=("admins",)) as gateway:
         cookie = await signed_in(gateway, "npc")

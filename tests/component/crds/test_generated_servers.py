@@ -9,7 +9,7 @@ from hypothesis import HealthCheck, given, settings
 
 from controlplane import ControlPlane
 from crdrules import CRDS, load_yaml
-from dryruns import applied, path_of, rendered_applied
+from dryruns import dry_run
 from fairlead_api.v1alpha1.mcpserver import McpServer
 from fairlead_operator.server.manifests import ManifestContext
 from fairlead_operator.server.plan import plan
@@ -19,8 +19,14 @@ CRD: Final = load_yaml((CRDS / "fairlead.dev_mcpservers.yaml").read_text("utf-8"
 SPEC: Final = CRD["spec"]["versions"][0]["schema"]["openAPIV3Schema"]["properties"]["spec"]
 OF_PODS: Final = ("image", "env", "envFrom", "resources", "replicas", "podTemplate", "network", "runtimeClassName")
 JUDGED_BY_THE_API_SERVER: Final = (
-    ".affinity.", ".tolerations[", "ontainers[", ".volumes[", ".topologySpreadConstraints[", ".dnsConfig", ".dnsPolicy",
-)  # fmt: skip
+    ".affinity.",
+    ".tolerations[",
+    "ontainers[",
+    ".volumes[",
+    ".topologySpreadConstraints[",
+    ".dnsConfig",
+    ".dnsPolicy",
+)
 """Parts of a pod template whose members depend on each other, or lie too deep for rules on the names of labels."""
 
 
@@ -44,13 +50,14 @@ def test_a_server_that_the_crd_takes_has_pods_or_a_field_to_blame(control_plane:
         nonlocal started
         head = {"apiVersion": "fairlead.dev/v1alpha1", "kind": "McpServer", "metadata": {"name": "drawn"}}
         manifest = {**head, "spec": json.loads(json.dumps(spec))}
-        status, answer = applied(control_plane, path_of(manifest, namespace, "mcpservers"), manifest)
+        status, answer = dry_run(control_plane, namespace, manifest)
         if status == 422:  # by a rule between several members
             assert all(field.startswith("spec.") for field, _ in causes(answer)), answer
             return
         assert status in (200, 201), answer
         for kind, rendered in plan(McpServer.model_validate(answer), ManifestContext("fairlead-system")).apply:
-            status, refusal = rendered_applied(control_plane, namespace, kind, rendered)
+            typed = {"apiVersion": kind.api_version, "kind": kind.kind, **rendered}
+            status, refusal = dry_run(control_plane, namespace, typed)
             if status == 422:
                 others = [each for each in causes(refusal) if not any(p in each[0] for p in JUDGED_BY_THE_API_SERVER)]
                 assert others == []

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from controlplane import ControlPlane
-from dryruns import PLURALS, applied, path_of, rendered_applied
+from dryruns import dry_run
 from fairlead_api.v1alpha1.mcpserver import McpServer
 from fairlead_operator.server.manifests import ManifestContext
 from fairlead_operator.server.plan import plan
@@ -22,7 +22,7 @@ def refusals(plane: ControlPlane, namespace: str, example: Example) -> list[str]
     """What the API server says against an object and what the operator makes of it."""
     manifest = json.loads(json.dumps(example.manifest, default=str))
     manifest["metadata"].pop("namespace", None)
-    status, answer = applied(plane, path_of(manifest, namespace, PLURALS[manifest["kind"]]), manifest)
+    status, answer = dry_run(plane, namespace, manifest)
     if status not in (200, 201):
         return [f"{example.where}: {manifest['kind']}: {answer['message']}"]
     if manifest["kind"] != "McpServer":
@@ -30,7 +30,8 @@ def refusals(plane: ControlPlane, namespace: str, example: Example) -> list[str]
     found = []
     wanted = plan(McpServer.model_validate(answer), ManifestContext("fairlead-system"))
     for kind, rendered in wanted.apply:
-        status, answer = rendered_applied(plane, namespace, kind, rendered)
+        typed = {"apiVersion": kind.api_version, "kind": kind.kind, **rendered}
+        status, answer = dry_run(plane, namespace, typed)
         if status not in (200, 201):
             found.append(f"{example.where}: {kind.kind} of the server: {answer['message']}")
     return found

@@ -55,9 +55,13 @@ async def test_subscriptions_are_declared_where_updates_can_be_told_apart(
     tmp_path: Path, endpoint: Endpoint, subscribes: bool, session: str
 ) -> None:
     document = catalog(
-        "demo", endpoint, version=LEGACY, session=session, resources=(WATCHED,),
+        "demo",
+        endpoint,
+        version=LEGACY,
+        session=session,
+        resources=(WATCHED,),
         capabilities=Raw(b'{"resources":{"subscribe":true}}'),
-    )  # fmt: skip
+    )
     children = ChildHost()
     try:
         async with running(tmp_path, document, children=children) as gateway:

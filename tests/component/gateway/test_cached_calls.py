@@ -146,7 +146,7 @@ class ModernAsker:
     ],
     ids=["in mid-call", "by a result", "by a task"],
 )
-async def test_what_one_client_said_to_a_question_is_no_result_of_another(
+async def test_a_result_after_a_question_to_its_client_is_not_cached(
     tmp_path: Path, asker: Any, era: str, tool: str, arguments: Any
 ) -> None:
     """Equal calls of legacy clients, one after the other and at once: each asks its own client."""

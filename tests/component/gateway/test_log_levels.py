@@ -10,10 +10,10 @@ from pathlib import Path
 from typing import Any
 
 from askers import session_of
-from fairlead_api.documents.catalog import ChildEndpoint, CredentialRef, TcpEndpoint
+from fairlead_api.documents.catalog import ChildEndpoint
 from fairlead_gateway.app import Gateway
 from fairlead_mcp.host import ChildHost
-from gated_stdio_server import TOKEN, gated
+from gated_stdio_server import CREDENTIAL, gated, write_token
 from gatewayworld import LEGACY, META, ask, calling, catalog, legacy, modern, running
 from rawserver import RawServer, Reply, Request, raw_server
 from waiting import until_async
@@ -171,13 +171,9 @@ for line in sys.stdin:
 async def test_a_client_with_a_process_of_its_own_in_a_pod_gets_its_log_messages(tmp_path: Path) -> None:
     script = tmp_path / "server.py"
     script.write_text(ON_STDIO)
-    (tmp_path / "credentials").mkdir()
-    (tmp_path / "credentials" / "s.json").write_text(f'{{"token":"{TOKEN}"}}')
+    write_token(tmp_path)
     async with gated(str(script)) as server:
-        document = catalog(
-            "demo", TcpEndpoint(host="127.0.0.1", port=server.port), ["x"], version=LEGACY, session="PerClient",
-            credential=CredentialRef(secret="s", key="k", hash="1"),
-        )  # fmt: skip
+        document = catalog("demo", server.endpoint, ["x"], version=LEGACY, session="PerClient", credential=CREDENTIAL)
         async with running(tmp_path, document) as gateway:
             curious, calm = await client_of(gateway, "debug"), await client_of(gateway, "error")
             assert await heard(gateway, curious) == list(ALL)

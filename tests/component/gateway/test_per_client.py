@@ -14,11 +14,11 @@ from typing import Any
 import pytest
 
 from askers import conversation
-from fairlead_api.documents.catalog import ChildEndpoint, CredentialRef, DeclaredLatency, TcpEndpoint
+from fairlead_api.documents.catalog import ChildEndpoint, CredentialRef, DeclaredLatency
 from fairlead_gateway.app import Gateway
 from fairlead_gateway.upstream import registry
 from fairlead_mcp.host import ChildHost
-from gated_stdio_server import TOKEN, gated
+from gated_stdio_server import CREDENTIAL, Gated, gated, write_token
 from gatewayworld import (
     LEGACY,
     META,
@@ -102,6 +102,20 @@ def text(answer: Answer) -> str:
 
 def count(session: str | None = None, **more: Any) -> Ask:
     return legacy("tools/call", {"name": "demo__count", "arguments": {}, **more}, session=session)
+
+
+def echo(session: str) -> Ask:
+    return legacy("tools/call", {"name": "demo__echo", "arguments": {"text": "x"}}, session=session)
+
+
+@contextlib.asynccontextmanager
+async def behind_a_listener(folder: Path) -> AsyncIterator[tuple[Gated, Gateway]]:
+    """A server over stdio in a pod, with a process for each client, and its gateway."""
+    write_token(folder)
+    async with gated(LEGACY_STDIO) as server:
+        document = per_client(server.endpoint, "echo", credential=CREDENTIAL)
+        async with running(folder, document) as gateway:
+            yield server, gateway
 
 
 async def test_each_client_session_has_one_of_its_own_whatever_it_asks_for(tmp_path: Path) -> None:
@@ -191,19 +205,13 @@ async def test_kept_results_are_of_one_client(tmp_path: Path) -> None:
 
 
 async def test_each_client_has_a_process_of_its_own_behind_a_listener(tmp_path: Path) -> None:
-    (tmp_path / "credentials").mkdir()
-    (tmp_path / "credentials" / "s.json").write_text(json.dumps({"token": TOKEN}))
-    async with gated(LEGACY_STDIO) as server:
-        endpoint = TcpEndpoint(host="127.0.0.1", port=server.port)
-        ref = CredentialRef(secret="s", key="k", hash="1")
-        async with running(tmp_path, per_client(endpoint, "echo", credential=ref)) as gateway:
-            sessions = [await session_of(gateway) for _ in range(2)]
-            for session in sessions * 2:
-                params = {"name": "demo__echo", "arguments": {"text": "x"}}
-                assert text(await ask(gateway, legacy("tools/call", params, session=session)))
-            assert len(server.servers) == 2
-            await ask(gateway, Ask(verb="DELETE", headers={"mcp-session-id": sessions[0]}))
-            await eventually(lambda: len(server.servers) == 1)
+    async with behind_a_listener(tmp_path) as (server, gateway):
+        sessions = [await session_of(gateway) for _ in range(2)]
+        for session in sessions * 2:
+            assert text(await ask(gateway, echo(session)))
+        assert len(server.servers) == 2
+        await ask(gateway, Ask(verb="DELETE", headers={"mcp-session-id": sessions[0]}))
+        await eventually(lambda: len(server.servers) == 1)
 
 
 async def test_a_process_behind_a_listener_is_kept_for_as_long_as_a_session_is(
@@ -211,18 +219,12 @@ async def test_a_process_behind_a_listener_is_kept_for_as_long_as_a_session_is(
 ) -> None:
     """Not for as long as the stream of a process that all clients share, which opens anew with the next call."""
     monkeypatch.setattr(registry, "IDLE_SECONDS", 0.01)
-    (tmp_path / "credentials").mkdir()
-    (tmp_path / "credentials" / "s.json").write_text(json.dumps({"token": TOKEN}))
-    async with gated(LEGACY_STDIO) as server:
-        endpoint = TcpEndpoint(host="127.0.0.1", port=server.port)
-        ref = CredentialRef(secret="s", key="k", hash="1")
-        async with running(tmp_path, per_client(endpoint, "echo", credential=ref)) as gateway:
-            seen: list[set[int]] = []
-            for session in [await session_of(gateway) for _ in range(3)]:  # each takes longer to start than that
-                params = {"name": "demo__echo", "arguments": {"text": "x"}}
-                assert text(await ask(gateway, legacy("tools/call", params, session=session)))
-                seen.append({*server.servers})
-            assert seen[0] < seen[1] < seen[2]
+    async with behind_a_listener(tmp_path) as (server, gateway):
+        seen: list[set[int]] = []
+        for session in [await session_of(gateway) for _ in range(3)]:  # each takes longer to start than that
+            assert text(await ask(gateway, echo(session)))
+            seen.append({*server.servers})
+        assert seen[0] < seen[1] < seen[2]
 
 
 async def test_each_client_has_a_child_of_its_own_off_a_cluster(tmp_path: Path) -> None:
@@ -232,8 +234,7 @@ async def test_each_client_has_a_child_of_its_own_off_a_cluster(tmp_path: Path) 
         async with running(tmp_path, per_client(child, "echo"), children=children) as gateway:
             sessions = [await session_of(gateway) for _ in range(2)]
             for session in sessions * 2:
-                params = {"name": "demo__echo", "arguments": {"text": "x"}}
-                assert text(await ask(gateway, legacy("tools/call", params, session=session)))
+                assert text(await ask(gateway, echo(session)))
             assert len(children.children()) == 2
             for session in sessions:
                 await ask(gateway, Ask(verb="DELETE", headers={"mcp-session-id": session}))
@@ -264,15 +265,15 @@ async def test_a_client_with_a_process_of_its_own_is_asked_by_it(
     tmp_path: Path, kept: str, client: str, method: str, offered: dict[str, Any]
 ) -> None:
     told = {"action": "accept", "z": [1.5]}
-    (tmp_path / "credentials").mkdir()
-    (tmp_path / "credentials" / "s.json").write_text(json.dumps({"token": TOKEN}))
+    write_token(tmp_path)
     async with contextlib.AsyncExitStack() as stack:
         endpoint: Any = ChildEndpoint(command=sys.executable, args=(LEGACY_STDIO,))
-        ref, children = None, ChildHost()
+        ref: CredentialRef | None = None
+        children = ChildHost()
         stack.push_async_callback(children.aclose)
         if kept != "a child process":
-            port = (await stack.enter_async_context(gated(LEGACY_STDIO))).port
-            endpoint, ref = TcpEndpoint(host="127.0.0.1", port=port), CredentialRef(secret="s", key="k", hash="1")
+            endpoint = (await stack.enter_async_context(gated(LEGACY_STDIO))).endpoint
+            ref = CREDENTIAL
         document = per_client(endpoint, "ask", credential=ref)
         gateway = await stack.enter_async_context(running(tmp_path, document, children=children))
         x: dict[str, Any] = {"name": "demo__ask", "arguments": {"method": method}}

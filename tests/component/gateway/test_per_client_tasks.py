@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import contextlib
-import json
 import os
 import signal
 import sys
@@ -15,10 +14,10 @@ from typing import Any
 from msgspec import Raw
 
 from askers import session_of
-from fairlead_api.documents.catalog import ChildEndpoint, CredentialRef, TcpEndpoint
+from fairlead_api.documents.catalog import ChildEndpoint
 from fairlead_gateway.app import Gateway
 from fairlead_mcp.host import ChildHost
-from gated_stdio_server import TOKEN, gated
+from gated_stdio_server import CREDENTIAL, gated, write_token
 from gatewayworld import LEGACY, META, Answer, Wire, ask, calling, catalog, legacy, modern, running
 from policyworld import by
 from rawserver import raw_server
@@ -43,7 +42,7 @@ class World:
     def processes(self) -> int:
         return len(self.children.children())
 
-    async def created(self, name: str = "job", **arguments: Any) -> str:
+    async def create_task(self, name: str = "job", **arguments: Any) -> str:
         """Id of a new task."""
         given = {"until": str(self.until), **arguments}
         result = (await ask(self.gateway, calling(f"demo__{name}", given, **DECLARING))).message["result"]
@@ -89,7 +88,7 @@ async def test_tasks_of_a_modern_http_server_work_as_with_shared_sessions(tmp_pa
 
 async def test_a_task_goes_on_in_the_process_that_made_it_and_no_other(tmp_path: Path) -> None:
     async with world(tmp_path) as clients:
-        tasks = [await clients.created() for _ in range(2)]
+        tasks = [await clients.create_task() for _ in range(2)]
         await eventually(lambda: clients.processes == 2)
         assert await clients.pid()
         for task in tasks:
@@ -101,17 +100,19 @@ async def test_a_task_goes_on_in_the_process_that_made_it_and_no_other(tmp_path:
 
 
 async def test_a_task_behind_a_listener_goes_on_in_the_process_that_made_it(tmp_path: Path) -> None:
-    (tmp_path / "credentials").mkdir()
-    (tmp_path / "credentials" / "s.json").write_text(json.dumps({"token": TOKEN}))
+    write_token(tmp_path)
     async with gated(SDK_TASKS_STDIO) as server:
-        endpoint = TcpEndpoint(host="127.0.0.1", port=server.port)
-        ref = CredentialRef(secret="s", key="k", hash="1")
         document = catalog(
-            "demo", endpoint, OWN_TOOLS, session="PerClient", credential=ref, capabilities=Raw(CAPABILITIES)
+            "demo",
+            server.endpoint,
+            OWN_TOOLS,
+            session="PerClient",
+            credential=CREDENTIAL,
+            capabilities=Raw(CAPABILITIES),
         )
         async with running(tmp_path, document) as gateway:
             clients = World(gateway, ChildHost(), tmp_path / "ended")
-            tasks = [await clients.created() for _ in range(2)]
+            tasks = [await clients.create_task() for _ in range(2)]
             await eventually(lambda: len(server.servers) == 2)
             clients.until.touch()
             ended = [(await clients.about("tasks/get", task)).message["result"] for task in tasks]
@@ -120,7 +121,7 @@ async def test_a_task_behind_a_listener_goes_on_in_the_process_that_made_it(tmp_
 
 async def test_a_process_ends_with_the_time_of_its_task(tmp_path: Path) -> None:
     async with world(tmp_path) as clients:
-        task = await clients.created(ttlMs=100)
+        task = await clients.create_task(ttlMs=100)
         await eventually(lambda: clients.processes == 0)
         answer = await clients.about("tasks/get", task)
         assert (answer.status, answer.code) == (400, -32602)
@@ -130,13 +131,13 @@ async def test_a_process_ends_with_the_time_of_its_task(tmp_path: Path) -> None:
 
 async def test_a_process_that_nobody_asks_ends_with_its_task(tmp_path: Path) -> None:
     async with world(tmp_path, upstream_session_seconds=0.2) as clients:
-        await clients.created()
+        await clients.create_task()
         await eventually(lambda: clients.processes == 0)
 
 
 async def test_processes_with_tasks_are_half_of_all_and_calls_have_the_others(tmp_path: Path) -> None:
     async with world(tmp_path, upstream_sessions=4) as clients:
-        tasks = [await clients.created() for _ in range(2)]
+        tasks = [await clients.create_task() for _ in range(2)]
         assert text((await ask(clients.gateway, calls("job"))).message["result"]) == "at once"
         refused = await ask(clients.gateway, calls("must"))
         assert refused.refusal == "RATE_LIMITED"
@@ -144,14 +145,14 @@ async def test_processes_with_tasks_are_half_of_all_and_calls_have_the_others(tm
         assert (await ask(clients.gateway, calling("demo__must", {}, era=LEGACY))).refusal == "RATE_LIMITED"
         assert await clients.pid()
         assert (await clients.about("tasks/cancel", tasks[0])).message["result"]["resultType"] == "complete"
-        await clients.created("must")
+        await clients.create_task("must")
         assert (await clients.about("tasks/get", tasks[1])).message["result"]["status"] == "working"
 
 
 async def test_an_ended_process_takes_its_task_along(tmp_path: Path) -> None:
     """It is started again, and the one after it has another task under the same id."""
     async with world(tmp_path) as clients:
-        task = await clients.created()
+        task = await clients.create_task()
         (child,) = clients.children.children().values()
         before = child.starts
         assert child.pid is not None
@@ -163,7 +164,7 @@ async def test_an_ended_process_takes_its_task_along(tmp_path: Path) -> None:
 
 async def test_a_client_is_notified_of_tasks_in_processes_of_its_own(tmp_path: Path) -> None:
     async with world(tmp_path) as clients:
-        tasks = [await clients.created() for _ in range(2)]
+        tasks = [await clients.create_task() for _ in range(2)]
         clients.until.touch()
         async with await Wire.connect(clients.gateway) as wire:
             assert (await listening(wire, tasks))["taskIds"] == tasks
@@ -205,15 +206,10 @@ async def test_a_call_that_asked_by_its_result_goes_on_in_the_process_that_asked
 
 async def test_nobody_reaches_a_task_in_the_process_of_somebody_else(tmp_path: Path) -> None:
     """Each process has a task `t1`."""
-    child = ChildEndpoint(command=sys.executable, args=(SDK_TASKS_STDIO,))
-    document = catalog("demo", child, OWN_TOOLS, session="PerClient", capabilities=Raw(CAPABILITIES))
-    children = ChildHost()
-    try:
-        async with running(tmp_path, document, children=children, trust=trusted_by("alice", "bob")) as gateway:
-            tasks = [(await ask(gateway, by(who, calls()))).message["result"]["taskId"] for who in ("alice", "bob")]
-            for who, own, foreign in (("alice", *tasks), ("bob", *tasks[::-1])):
-                assert (await ask(gateway, by(who, about("tasks/get", own)))).message["result"]["taskId"] == own
-                answer = await ask(gateway, by(who, about("tasks/get", foreign)))
-                assert (answer.status, answer.code) == (400, -32602)
-    finally:
-        await children.aclose()
+    async with world(tmp_path, trust=trusted_by("alice", "bob")) as clients:
+        gateway = clients.gateway
+        tasks = [(await ask(gateway, by(who, calls()))).message["result"]["taskId"] for who in ("alice", "bob")]
+        for who, own, foreign in (("alice", *tasks), ("bob", *tasks[::-1])):
+            assert (await ask(gateway, by(who, about("tasks/get", own)))).message["result"]["taskId"] == own
+            answer = await ask(gateway, by(who, about("tasks/get", foreign)))
+            assert (answer.status, answer.code) == (400, -32602)

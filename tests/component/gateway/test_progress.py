@@ -10,8 +10,9 @@ from typing import Any
 import pytest
 
 from askers import session_of
-from fairlead_api.documents.catalog import CredentialRef, TcpEndpoint
+from fairlead_api.documents.catalog import TcpEndpoint
 from fairlead_gateway.app import Gateway
+from gated_stdio_server import CREDENTIAL, write_token
 from gatewayworld import LEGACY, MODERN, Ask, Wire, ask, calling, catalog, legacy, modern, running
 from rawserver import Reply, Request, raw_server
 from waiting import eventually
@@ -223,12 +224,10 @@ async def test_nobody_holds_up_a_server_that_others_use_on_the_same_connection(t
                 say(id=message["id"], result={"content": []})
         writer.close()
 
-    (tmp_path / "credentials").mkdir()
-    (tmp_path / "credentials" / "s.json").write_text('{"token":"t"}')
+    write_token(tmp_path)
     async with await asyncio.start_server(serve, "127.0.0.1", 0) as listener:
         reached = TcpEndpoint(host="127.0.0.1", port=listener.sockets[0].getsockname()[1])
-        ref = CredentialRef(secret="s", key="k", hash="1")
-        document = catalog("demo", reached, ["x"], version=LEGACY, credential=ref)
+        document = catalog("demo", reached, ["x"], version=LEGACY, credential=CREDENTIAL)
         async with running(tmp_path, document) as gateway, await Wire.connect(gateway) as wire:
             assert await unread(gateway, wire, asking(MODERN, 0, "tok")) < 3 << 20
             assert (await ask(gateway, calling("demo__x"))).message["result"]["content"] == []

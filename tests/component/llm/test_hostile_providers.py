@@ -92,7 +92,7 @@ async def test_a_request_of_a_million_values_is_refused_before_it_is_read(tmp_pa
     assert len(world.model.requests) == 1
 
 
-async def test_of_a_refusal_of_megabytes_its_status_is_all_that_is_read() -> None:
+async def test_a_refusal_of_megabytes_is_read_by_its_status_alone() -> None:
     short, long = b'{"error":{"message":"no"}}', b'{"error":{"message":"no","x":[' + b"{}," * MAX_REFUSAL + b"1]}}"
     assert (await asked(saying(400, short)))[1] == short
     assert (await asked(saying(400, long)))[1] == b""

@@ -195,7 +195,7 @@ async def test_without_the_right_to_patch_tiers_the_operator_works_and_says_what
     assert "set spec.default of the tier to false" in caplog.text
 
 
-async def test_all_tiers_that_are_deleted_are_created_again_by_the_leader_that_is(alone: World) -> None:
+async def test_tiers_that_were_all_deleted_are_created_again_without_a_restart(alone: World) -> None:
     async with running(alone):
         await alone.until("all three", lambda: in_force(alone) == {"fast", "standard", "deep"})
         await alone.until("no mark", lambda: not marked(alone))

@@ -56,6 +56,17 @@ def refused(words: str) -> Iterator[None]:
     assert re.search(words, str(error)), error
 
 
+class ToolListChanges:
+    """Event of a client that was told that the list of tools changed."""
+
+    def __init__(self) -> None:
+        self.heard = asyncio.Event()
+
+    async def hear(self, message: Any) -> None:
+        if isinstance(message, types.ToolListChangedNotification):
+            self.heard.set()
+
+
 def words_of(result: Any) -> str:
     return "\n".join(item.text for item in result.content)
 
@@ -148,26 +159,23 @@ async def test_a_server_that_asks_for_a_models_answer_gets_it() -> None:
 
 @pytest.mark.parametrize("mode", BOTH)
 async def test_a_gateway_that_starts_again_is_reached_again(mode: Mode, tmp_path: Path) -> None:
-    port, listed = free_port(), asyncio.Event()
+    port = free_port()
+    changes = ToolListChanges()
     url = f"http://127.0.0.1:{port}/mcp"
-
-    async def heard(message: Any) -> None:
-        if isinstance(message, types.ToolListChangedNotification):
-            listed.set()
 
     async with modern_server([tool("rope")]) as server, contextlib.AsyncExitStack() as stack:
         document = catalog("demo", server.url, [tool("rope")])
         async with running(tmp_path, document, port=port):
-            client = await stack.enter_async_context(Client(bridging(url), mode=mode, message_handler=heard))
+            client = await stack.enter_async_context(Client(bridging(url), mode=mode, message_handler=changes.hear))
             assert (await client.call_tool("demo__rope", {})).content
-        listed.clear()
+        changes.heard.clear()
         call = asyncio.create_task(client.call_tool("demo__rope", {}))
         async with running(tmp_path, document, port=port):
             assert (await call).content
             assert (await client.call_tool("demo__rope", {})).content
             if mode == "legacy":
                 async with asyncio.timeout(20):
-                    await listed.wait()
+                    await changes.heard.wait()
         await stack.aclose()
 
 
@@ -222,22 +230,19 @@ async def test_a_session_is_opened_anew_by_an_answer_that_is_one_event_of_a_stre
 
 
 async def test_notifications_come_again_after_a_restart_without_a_request(tmp_path: Path) -> None:
-    port, listed = free_port(), asyncio.Event()
-
-    async def heard(message: Any) -> None:
-        if isinstance(message, types.ToolListChangedNotification):
-            listed.set()
+    port = free_port()
+    changes = ToolListChanges()
 
     async with modern_server([tool("rope")]) as server, contextlib.AsyncExitStack() as stack:
         document = catalog("demo", server.url, [tool("rope")])
         async with running(tmp_path, document, port=port):
             client = await stack.enter_async_context(
-                Client(bridging(f"http://127.0.0.1:{port}/mcp"), mode="legacy", message_handler=heard)
+                Client(bridging(f"http://127.0.0.1:{port}/mcp"), mode="legacy", message_handler=changes.hear)
             )
             assert (await client.call_tool("demo__rope", {})).content
-        listed.clear()
+        changes.heard.clear()
         async with running(tmp_path, document, port=port), asyncio.timeout(20):
-            await listed.wait()
+            await changes.heard.wait()
             await stack.aclose()
 
 
@@ -286,7 +291,7 @@ async def test_a_key_comes_from_a_file_or_a_variable_and_a_wrong_one_is_told(tmp
                 pass
 
 
-async def test_a_program_without_an_endpoint_or_with_a_line_that_is_no_message_is_told(tmp_path: Path) -> None:
+async def test_the_bridge_tells_a_bad_url_a_missing_key_and_a_malformed_line(tmp_path: Path) -> None:
     code, out, err = await fairlead("bridge", "127.0.0.1:1/mcp")
     assert (code, out, "http://127.0.0.1:1/mcp" in err) == (2, "", True)
     code, _, err = await fairlead("bridge", "http://127.0.0.1:1/mcp", "--key-env", "NOT_SET")

@@ -22,9 +22,15 @@ from upprocess import PLAIN, fairlead_up
 
 VERBS = dict(tree().verbs())
 VALUES = {
-    "agent": "me", "call": "call", "tool": "plain__echo", "tools": "plain__echo", "words": "echo", "server": "plain",
-    "ident": "0123456789ab", "name_of_client": "cursor",
-}  # fmt: skip
+    "agent": "me",
+    "call": "call",
+    "tool": "plain__echo",
+    "tools": "plain__echo",
+    "words": "echo",
+    "server": "plain",
+    "ident": "0123456789ab",
+    "name_of_client": "cursor",
+}
 """A value for each argument that a verb has to have and that is no file."""
 OPTIONS = {"plan": ("--model", "gpt-5-mini"), "convert": ("--from", "mcp", "--to", "openai")}
 """Options without which a verb does nothing."""
@@ -141,7 +147,7 @@ async def test_a_file_that_cannot_be_used_is_a_wrong_use(content: str | None, tm
     assert await faults(2, calls, file.name) == {}
 
 
-async def test_what_a_gateway_does_not_have_is_a_wrong_use_and_what_it_refuses_a_failure(tmp_path: Path) -> None:
+async def test_an_unknown_name_is_a_wrong_use_and_a_refusal_of_the_gateway_a_failure(tmp_path: Path) -> None:
     key = ended("keys", "create", "me", "--group", "admins", "--file", str(tmp_path / "keys.json"))[1].strip()
     (tmp_path / "mcp.json").write_text(
         f'{{"mcpServers": {{"plain": {{"command": "{PLAIN[0]}", "args": ["{PLAIN[1]}"]}}}}}}'

@@ -51,7 +51,7 @@ async def test_a_tool_that_leaves_every_tier_is_still_listed_and_called(tmp_path
     assert refused[2].rstrip().endswith("no tier has it now; without a tier it is shown, at /mcp")
 
 
-async def test_a_plain_entry_of_rules_lookup_is_in_standard_by_its_own_word(tmp_path: Path) -> None:
+async def test_a_plain_entry_of_rules_lookup_is_in_standard_by_what_it_declares(tmp_path: Path) -> None:
     command = [sys.executable, "-m", "fairlead_cli", "serve", "rules-lookup", "--data", str(tmp_path / "data")]
     servers = {"mcpServers": {"rules-lookup": {"command": command[0], "args": command[1:]}}}
     (tmp_path / "mcp.json").write_text(json.dumps(servers))

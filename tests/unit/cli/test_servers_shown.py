@@ -36,7 +36,7 @@ def test_the_reason_is_told_below_the_table_and_last_words_only_where_they_say_m
     assert details([other]) == ["", "default/mail: it does not answer", "  last words: no key"]
 
 
-def test_whose_a_prefix_is_is_told_of_a_server_that_is_ready_and_of_one_that_failed() -> None:
+def test_the_holder_of_a_prefix_is_told_for_ready_and_for_failed_servers() -> None:
     conflict = "PrefixTaken: prefix time is held by strict/time, which had it first"
     assert row({**READY, "prefix": None, "conflict": conflict})[-1] == "Conflicted"
     assert row({**FAILED, "prefix": None, "conflict": conflict})[-1] == "StartFailed"

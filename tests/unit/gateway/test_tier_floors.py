@@ -176,8 +176,9 @@ def test_an_estimate_of_an_author_who_is_not_trusted_takes_out_of_tiers_and_puts
     tiers = tuple(msgspec.structs.replace(tier, unmeasured=unmeasured) for tier in TIERS)
     latency = DeclaredLatency(estimated_duration_ms=estimated_ms, estimate_untrusted=untrusted)
     documents: dict[str, Document] = {
-        "c": catalog("s", "http://s", [entry("roll", latency=latency)]), "r": Rules(tiers=tiers),
-    }  # fmt: skip
+        "c": catalog("s", "http://s", [entry("roll", latency=latency)]),
+        "r": Rules(tiers=tiers),
+    }
     assert tiers_with(select(build(documents)), "roll") == expected
     declaration = Declaration(estimated_ms, untrusted=untrusted)
     record = ToolRecord(tiers, declaration, now=0.0)

@@ -53,8 +53,9 @@ def test_the_tool_with_most_words_of_the_question_is_called(
 def test_each_question_of_a_message_gets_its_tool() -> None:
     text = "How much rope is in stock? What time is it in Berlin? Sing! How much rope is in stock?"
     assert [(call.name, call.arguments) for call in turn_for(_asked(text)).calls] == [
-        ("shop__get_stock", {"item": "rope"}), ("get_time", {"timezone": "Europe/Berlin"}),
-    ]  # fmt: skip
+        ("shop__get_stock", {"item": "rope"}),
+        ("get_time", {"timezone": "Europe/Berlin"}),
+    ]
 
 
 @pytest.mark.parametrize("more", [{}, {"tool_choice": "none"}, {"tools": []}])

@@ -32,10 +32,14 @@ def test_a_pod_listens_on_every_address_of_the_families_that_it_has(pod: tuple[s
 @pytest.mark.parametrize(
     ("peer", "address"),
     [
-        ("::ffff:192.0.2.1", "192.0.2.1"), ("192.0.2.1", "192.0.2.1"), ("2001:db8::1", "2001:db8::1"), ("::1", "::1"),
-        ("::ffff:c000:201", "::ffff:c000:201"), ("", ""),
+        ("::ffff:192.0.2.1", "192.0.2.1"),
+        ("192.0.2.1", "192.0.2.1"),
+        ("2001:db8::1", "2001:db8::1"),
+        ("::1", "::1"),
+        ("::ffff:c000:201", "::ffff:c000:201"),
+        ("", ""),
     ],
-)  # fmt: skip
+)
 def test_an_ipv4_peer_of_a_socket_of_both_families_has_its_ipv4_address(peer: str, address: str) -> None:
     assert unmapped(peer) == address
 

@@ -69,7 +69,7 @@ def test_values_are_counted_outside_of_texts() -> None:
     assert excess(b"[" + b"1," * (MAX_VALUES - 3_000) + b"1]") is None
 
 
-def test_what_is_small_is_read_at_once_and_what_is_not_beside_the_loop() -> None:
+def test_short_documents_are_read_at_once_and_long_ones_beside_the_loop() -> None:
     assert not is_long(json.dumps({"messages": [{"role": "user", "content": "x"}] * 200}).encode())
     assert is_long(b'"' + b"x" * LONG_BYTES + b'"')
     assert is_long(b"[" + b"{}," * 2_000 + b"{}]")

@@ -75,7 +75,7 @@ def failed(number: int | None = None, reason: str = "Unreachable") -> ConnectFai
     ],
     ids=["refused", "no route", "silence", "no name", "no descriptors", "no network"],
 )
-async def test_only_what_a_server_is_to_blame_for_is_a_loss(failure: ConnectFailed, lost: bool) -> None:
+async def test_only_a_fault_of_the_server_is_a_lost_connection(failure: ConnectFailed, lost: bool) -> None:
     told: list[str] = []
     first, second = IdleConnection(), IdleConnection()
     dialled = Dialled([first, failure, failure, second])
@@ -88,7 +88,7 @@ async def test_only_what_a_server_is_to_blame_for_is_a_loss(failure: ConnectFail
     await watch.aclose()
 
 
-async def test_one_refusal_before_the_next_connection_is_no_loss() -> None:
+async def test_one_refusal_before_the_next_connection_is_not_a_loss() -> None:
     told: list[str] = []
     dialled = Dialled([failed(errno.ECONNREFUSED, "ConnectionRefused"), IdleConnection()])
     observer = ConnectionObserver(lambda key, error: told.append("lost"), lambda key: told.append("back"))

@@ -126,7 +126,7 @@ def test_a_reservation_of_another_leader_stands_five_minutes_at_least_and_the_re
     assert prefixes.expire() == {HEIR}
 
 
-def test_what_one_leader_reserved_the_next_one_reserves_too() -> None:
+def test_reservations_of_one_leader_are_those_of_the_next() -> None:
     clocks = Clocks()
     before = contested(clocks)
     before.release(OWNER)

@@ -424,7 +424,7 @@ async def remove(bench: Bench, controller: Controller, name: str) -> None:
 
 
 @pytest.mark.parametrize("restarted", ["not", "after the deletion", "before the deletion"])
-async def test_the_owner_of_a_prefix_has_it_back_whatever_operator_saw_it_go(restarted: str) -> None:
+async def test_the_owner_of_a_prefix_has_it_back_from_another_operator(restarted: str) -> None:
     bench = Bench()
     bench.declare("owner", "a", age=60, prefix="same")
     bench.declare("heir", "a", age=30, prefix="same")
@@ -509,7 +509,7 @@ async def test_an_older_server_that_took_a_prefix_while_no_operator_led_gets_not
         assert conflict(bench, "owner") is None
 
 
-async def test_a_conflict_is_in_the_servers_document_beside_whatever_else_is_wrong() -> None:
+async def test_a_conflict_is_in_the_servers_document_beside_other_faults() -> None:
     bench = Bench()
     bench.declare("owner", "a", age=60, prefix="same")
     bench.declare("heir", "a", prefix="same")
