@@ -17,8 +17,9 @@ _MAX_STRINGS: Final = 200_000
 
 
 def too_dear(document: bytes, most: int) -> str | None:
-    """What a document holds that is not to be decoded: more values than `most`, by its commas and openings outside of
-    strings (an empty list or object counts twice), or a number with more than MAX_DIGITS digits. None: nothing.
+    """Return the reason for which a document is not to be decoded, or None: it holds more values than `most`, by its
+    commas and openings outside of strings (an empty list or object counts twice), or a number of more than MAX_DIGITS
+    digits.
     Costs some milliseconds per MiB, and some 100 bytes of memory for each of `most`.
     """
     counted = _marks(document)  # upper bounds, with those that are within strings
