@@ -18,11 +18,11 @@ from playwright.async_api import Page
 from consoleshowcase import CHANGED_SERVER, SLOW_TOOL, decided, showcase
 from consolewalk import NAVIGATION, Look, start_page
 from consoleworld import browser
-from fairlead_gateway.app import Gateway
+from fairlead_app.gateway import Gateway
+from fairlead_app.settings import Settings
+from fairlead_app.trust import trusted
 from fairlead_gateway.endpoint.listener import PortTaken
 from fairlead_gateway.identity.keys import new_key, written
-from fairlead_gateway.identity.setup import trusted
-from fairlead_gateway.settings import Settings
 from gatewayworld import publish
 from waiting import until_async
 

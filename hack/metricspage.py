@@ -14,9 +14,9 @@ from prometheus_client import CollectorRegistry
 from prometheus_client.core import Metric
 
 from fairlead_api.documents.catalog import Credential, CredentialRef
-from fairlead_gateway.app import build
+from fairlead_app.gateway import build
+from fairlead_app.settings import Settings
 from fairlead_gateway.catalog.source import Inbox
-from fairlead_gateway.settings import Settings
 from fairlead_operator.telemetry import Telemetry
 from generatedpage import run
 
@@ -55,8 +55,8 @@ class _Nowhere:
 
 def page() -> str:
     """The page as Markdown."""
-    from fairlead_gateway.metrics.exposition import MAX_SERVERS
-    from fairlead_gateway.metrics.latencies import MAX_TOOLS
+    from fairlead_app.metrics.exposition import MAX_SERVERS
+    from fairlead_app.metrics.latencies import MAX_TOOLS
     from fairlead_gateway.telemetry import MAX_LABEL_SETS
     from fairlead_models.model_metrics import MAX_MODELS
     from fairlead_models.model_metrics import MAX_TOOLS as MODEL_TOOLS

@@ -11,7 +11,7 @@ from typing import Any, Final
 
 import msgspec
 
-import fairlead_gateway.settings
+import fairlead_app.settings
 import fairlead_operator.settings
 from charts.values import SETTINGS, camel_case, fields, settings
 from generatedpage import run
@@ -36,7 +36,7 @@ It never becomes ready, so a rollout stops and the pods from before serve on. Th
 the same bounds. Looked at are also the files and folders that settings name.
 """
 _DEFAULTS: Final[dict[str, dict[str, Any]]] = {
-    "gateway": msgspec.structs.asdict(fairlead_gateway.settings.Settings()),
+    "gateway": msgspec.structs.asdict(fairlead_app.settings.Settings()),
     "operator": msgspec.structs.asdict(fairlead_operator.settings.Settings()),
 }
 

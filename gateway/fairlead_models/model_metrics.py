@@ -1,4 +1,4 @@
-"""Counters and histograms of requests to models, recorded as they go; `fairlead_gateway.metrics.models` shows them.
+"""Counters and histograms of requests to models, recorded as they go; `fairlead_app.metrics.models` shows them.
 
 Pure recording. A model has series of its own once it has answered, for clients can make names up.
 """

@@ -1,4 +1,4 @@
-"""Counters of speech sessions, recorded as they go; `fairlead_gateway.metrics.speech` shows them. Pure recording."""
+"""Counters of speech sessions, recorded as they go; `fairlead_app.metrics.speech` shows them. Pure recording."""
 
 from __future__ import annotations
 

@@ -31,7 +31,7 @@ import yaml
 import fairlead_api.setting_types
 import fairlead_api.v1alpha1.latencytier
 import fairlead_api.v1alpha1.names
-import fairlead_gateway.settings
+import fairlead_app.settings
 import fairlead_operator.settings
 from fairlead_models.cascaded import CascadedProvider
 from fairlead_models.providers import Provider
@@ -39,7 +39,7 @@ from fairlead_models.providers import Provider
 Json = dict[str, Any]
 SETTINGS: Final[dict[str, type[msgspec.Struct]]] = {
     "operator": fairlead_operator.settings.Settings,
-    "gateway": fairlead_gateway.settings.Settings,
+    "gateway": fairlead_app.settings.Settings,
 }
 _TIERS: Final = Path("crds/fairlead.dev_latencytiers.yaml")
 _SERVERS: Final = Path("crds/fairlead.dev_mcpservers.yaml")

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from fairlead_gateway.app import Gateway
+from fairlead_app.gateway import Gateway
 from gatewayworld import catalog, running
 from helmworld import Helm, of_kind
 

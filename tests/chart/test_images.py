@@ -142,7 +142,7 @@ def test_a_gateway_runs_without_root_on_a_root_that_it_cannot_write(image: Image
         "LOG_LEVEL": "DEBUG",
     }
     environment = {f"FAIRLEAD_{name}": value for name, value in settings.items()}
-    with in_pod(image, root, "python", "-m", "fairlead_gateway", **environment) as process:
+    with in_pod(image, root, "python", "-m", "fairlead_app", **environment) as process:
 
         def alive() -> bool:
             assert process.poll() is None, process.stderr and process.stderr.read()

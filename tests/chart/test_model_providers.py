@@ -8,7 +8,7 @@ from pathlib import Path
 import msgspec
 import pytest
 
-from fairlead_gateway.configuration import load_models
+from fairlead_app.configuration import load_models
 from fairlead_models.cascaded import CascadedProvider
 from fairlead_models.providers import Provider
 from helmworld import CHART, Helm, Object, Refused, environment, one

@@ -13,8 +13,8 @@ import yaml
 
 from controlplane import REPOSITORY, ControlPlane
 from fairlead_api.v1alpha1.mcpserver import McpServer
+from fairlead_app.settings import Settings as GatewaySettings
 from fairlead_gateway.identity.configuration import load_vouchers
-from fairlead_gateway.settings import Settings as GatewaySettings
 from fairlead_operator.kube.credentials import store_names
 from fairlead_operator.kube.installationsecret import KEYS
 from fairlead_operator.publish.configured import tiers_in

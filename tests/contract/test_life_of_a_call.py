@@ -19,7 +19,7 @@ from typing import Any
 import pytest
 
 from askers import PICKED, LegacyAsker, conversation, session_of
-from fairlead_gateway.app import Gateway
+from fairlead_app.gateway import Gateway
 from fairlead_gateway.calls.call import ToolCall
 from fairlead_gateway.calls.stages import STAGES
 from gatewayworld import LEGACY, MODERN, Wire, ask, catalog, legacy, modern, reached, running

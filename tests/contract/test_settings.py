@@ -13,7 +13,7 @@ from typing import Any
 
 import pytest
 
-import fairlead_gateway.__main__
+import fairlead_app.__main__
 import fairlead_operator.__main__
 from badsettings import ANY_TEXT, BAD_VALUES, READ_LATER, TEXTS, BadSettingValue
 from charts.values import SETTINGS, Value, camel_case, fields, settings, values
@@ -21,7 +21,7 @@ from charts.values import SETTINGS, Value, camel_case, fields, settings, values
 ROOT = Path(__file__).parents[2]
 CHART = ROOT / "charts/fairlead"
 STARTS: dict[str, Callable[[], int | None]] = {
-    "gateway": fairlead_gateway.__main__.main,
+    "gateway": fairlead_app.__main__.main,
     "operator": fairlead_operator.__main__.main,
 }
 SCHEMA = json.loads((CHART / "values.schema.json").read_text())
@@ -176,7 +176,7 @@ def test_a_gateway_process_ends_where_a_setting_cannot_be_used(
         environ["FAIRLEAD_AUDIT"] = "all"
     environ[variable] = value.replace("FOLDER", str(tmp_path))
     done = subprocess.run(
-        [sys.executable, "-m", "fairlead_gateway"], env=environ, capture_output=True, text=True, timeout=60, check=False
+        [sys.executable, "-m", "fairlead_app"], env=environ, capture_output=True, text=True, timeout=60, check=False
     )
     assert done.returncode == 1, done.stderr
     assert re.search(words, done.stderr), done.stderr

@@ -20,11 +20,11 @@ from urllib.parse import quote, urlencode, urlsplit
 from consoleworld import cookie_of, csrf_of, posted, visited
 from fairlead_api.load import load_text
 from fairlead_api.meta import ServerKey
+from fairlead_app.trust import Trust
 from fairlead_console.session_cookie import CookieSealer
 from fairlead_console.sign_in_form import own_place
 from fairlead_gateway.calls.task_ids import TaskIds
 from fairlead_gateway.core.identity import Identity
-from fairlead_gateway.identity.setup import Trust
 from fairlead_mcp.egress import Egress
 from fairlead_mcp.errors import ConnectFailed
 from fairlead_mcp.http.dial import Address

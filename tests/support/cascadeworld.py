@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from fairlead_gateway.app import Gateway
+from fairlead_app.gateway import Gateway
 from fairlead_speech.cascaded.answering import TurnAnswerer
 from fairlead_speech.cascaded.session import CascadedSession
 from fairlead_speech.metrics import SpeechMetrics

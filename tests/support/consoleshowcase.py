@@ -27,7 +27,7 @@ from fairlead_api.documents.pins import Pinned, Pins
 from fairlead_api.documents.rules import Policy, Rule, Rules, Subject, Tier
 from fairlead_api.documents.state import Quantiles, ServerState, State, ToolState
 from fairlead_api.meta import ServerKey
-from fairlead_gateway.app import Gateway
+from fairlead_app.gateway import Gateway
 from fairlead_gateway.calls.dispatch import CALL
 from fairlead_gateway.recent.ended_call import KeptCaller, PackedCall
 from fairlead_gateway.recent.phases import ATTEMPT, BACKOFF, QUEUE, CallPhase

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any, Final, Protocol, TypeVar
 
 from fairlead_api.documents.catalog import Catalog
-from fairlead_gateway.app import Gateway
+from fairlead_app.gateway import Gateway
 from fairlead_mcp.methods import MCP_NAME_MEMBER, SKILLS, UI
 from gatewayworld import LEGACY, META, MODERN, Answer, Ask, ask, legacy, modern, running
 from rawserver import Reply, Request, raw_server

@@ -25,7 +25,7 @@ from typing import Any, Final, Protocol, TypeVar
 from hypothesis import HealthCheck, Phase, settings
 
 from fairlead_api.documents.catalog import Catalog
-from fairlead_gateway.app import Gateway
+from fairlead_app.gateway import Gateway
 from gatewayworld import ask, calling, running
 
 REGRESSIONS: Final = Path(__file__).parents[1] / "fuzz" / "regressions"

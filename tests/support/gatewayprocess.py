@@ -22,7 +22,7 @@ UNGUARDED: Final = "FAIRLEAD_UNGUARDED"
 
 
 class Process:
-    """A gateway started with `python -m fairlead_gateway`; looks like a Gateway as far as a client is concerned."""
+    """A gateway started with `python -m fairlead_app`; looks like a Gateway as far as a client is concerned."""
 
     def __init__(self, process: asyncio.subprocess.Process) -> None:
         self.process = process
@@ -44,7 +44,7 @@ class Process:
 async def started(**environment: str) -> AsyncIterator[Process]:
     """With the variable that `gap_recorder` reads, the longest gaps of its event loop go to a file."""
     base = {name: os.environ[name] for name in ("PATH", "HOME", UNGUARDED) if name in os.environ}
-    program = ["-m", "fairlead_gateway"]
+    program = ["-m", "fairlead_app"]
     plugins = {"unguarded": UNGUARDED in base, "gap_recorder": gap_recorder.FILE in environment}
     first = [name for name, wanted in plugins.items() if wanted]
     if first:

@@ -23,12 +23,12 @@ from fairlead_api.documents.codec import RULES_NAME, SERVERS_NAME, Document, cat
 from fairlead_api.documents.pins import Pins
 from fairlead_api.documents.servers import Servers
 from fairlead_api.documents.state import State
-from fairlead_gateway.app import Gateway, build
+from fairlead_app.configuration import Models
+from fairlead_app.configured_models import ConfiguredModels
+from fairlead_app.gateway import Gateway, build
+from fairlead_app.settings import Settings
 from fairlead_gateway.catalog.directory import DirectoryCredentials, DirectorySource
 from fairlead_gateway.catalog.pins import DirectoryPins
-from fairlead_gateway.configuration import Models
-from fairlead_gateway.configured_models import ConfiguredModels
-from fairlead_gateway.settings import Settings
 from rawserver import RawServer
 from toolservers import tool
 from waiting import eventually

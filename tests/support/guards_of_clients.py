@@ -271,7 +271,7 @@ DOORS = (
     ),
     Guard(
         "a web page that asks the operations port",
-        f"{GATEWAY}.operations_server",
+        "fairlead_app.operations_server",
         (("misplaced = None if request.path in PROBES else self._misplaced(request)", "misplaced = None"),),
         f"{AT}/test_operations_port.py::test_a_web_page_that_made_a_browser_ask_learns_nothing",
         "421",

@@ -16,9 +16,9 @@ from typing import Any
 from joserfc import jwt
 from joserfc.jwk import ECKey, Key, OctKey, RSAKey
 
-from fairlead_gateway.app import Gateway
-from fairlead_gateway.identity.setup import trusted
-from fairlead_gateway.settings import Settings
+from fairlead_app.gateway import Gateway
+from fairlead_app.settings import Settings
+from fairlead_app.trust import trusted
 from gatewayworld import Wire, modern
 from rawserver import RawServer, Reply, Request, raw_server
 

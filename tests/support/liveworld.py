@@ -18,7 +18,7 @@ from typing import Any
 
 import aiohttp
 
-from fairlead_gateway.app import Gateway
+from fairlead_app.gateway import Gateway
 from fairlead_speech.metrics import SpeechMetrics
 from fairlead_speech.scripted.gemini import LiveScriptSession, ScriptedLive
 from fairlead_speech.scripted.script import SpeechScript, SpokenReply

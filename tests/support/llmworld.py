@@ -14,11 +14,11 @@ from pathlib import Path
 from typing import Any
 
 from fairlead_api.documents.rules import Policy, PolicyLimits, Rule, Rules, Tier
+from fairlead_app.configuration import Models
+from fairlead_app.gateway import Gateway
 from fairlead_formats.tokens.models import ContextWindows
 from fairlead_formats.tokens.prices import ModelPrice
 from fairlead_formats.tokens.routes import read_routes
-from fairlead_gateway.app import Gateway
-from fairlead_gateway.configuration import Models
 from fairlead_llm.scripted import ScriptedModel, ScriptedTurn
 from fairlead_models.providers import read_providers
 from gatewayworld import Answer, catalog, running

@@ -13,8 +13,8 @@ from dataclasses import dataclass, field
 from typing import Any, Final, TypeAlias
 
 from askers import PICKED
+from fairlead_app.gateway import Gateway
 from fairlead_client import AsyncToolRegistry, Server
-from fairlead_gateway.app import Gateway
 from fairlead_mcp.methods import TASKS
 from gatewayworld import LEGACY, META, MODERN, Ask, Wire, ask, legacy, modern
 from restworld import MESSAGES, post

@@ -7,8 +7,8 @@ from __future__ import annotations
 
 from prometheus_client.parser import text_string_to_metric_families
 
-from fairlead_gateway.app import Gateway
-from fairlead_gateway.metrics.exposition import exposed
+from fairlead_app.gateway import Gateway
+from fairlead_app.metrics.exposition import exposed
 
 Labels = tuple[tuple[str, str], ...]
 

@@ -20,8 +20,8 @@ from urllib.parse import parse_qsl, unquote_plus, urlencode, urlsplit
 import aiohttp
 from yarl import URL
 
-from fairlead_gateway.identity.setup import trusted
-from fairlead_gateway.settings import Settings
+from fairlead_app.settings import Settings
+from fairlead_app.trust import trusted
 from gatewayworld import catalog, running
 from issuers import DISCOVERY, LocalIssuer
 from ports import free_port

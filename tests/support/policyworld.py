@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 
 from fairlead_api.documents.catalog import Catalog, ToolEntry
 from fairlead_api.documents.rules import Policy, Rule, Rules, Subject
-from fairlead_gateway.app import Gateway
+from fairlead_app.gateway import Gateway
 from fairlead_gateway.core.identity import Identity, Kind, ServiceAccount
 from fairlead_gateway.identity.authenticator import Revoked, Verdict
 from fairlead_gateway.identity.refusal import UNKNOWN_TOKEN

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Final
 
-from fairlead_gateway.settings import Settings as GatewaySettings
+from fairlead_app.settings import Settings as GatewaySettings
 from fairlead_operator.settings import Settings as OperatorSettings
 from helmworld import Object, of_kind
 

@@ -20,10 +20,10 @@ import aiohttp
 
 from fairlead_api.documents.catalog import ToolEntry
 from fairlead_api.documents.rules import Policy, Rules, Tier
+from fairlead_app.configuration import Models
+from fairlead_app.gateway import Gateway
 from fairlead_formats.tokens.models import ContextWindows
 from fairlead_formats.tokens.routes import read_routes
-from fairlead_gateway.app import Gateway
-from fairlead_gateway.configuration import Models
 from fairlead_models.providers import read_providers
 from fairlead_speech.metrics import SpeechMetrics
 from fairlead_speech.scripted.realtime import RealtimeScriptSession, ScriptedRealtime

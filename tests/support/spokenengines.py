@@ -15,7 +15,7 @@ from typing import Any, Protocol
 from cascadeworld import LOUD as LOUD_SPEECH
 from cascadeworld import QUIET as LONG_SILENCE
 from cascadeworld import CascadeWorld, cascade_world, speak
-from fairlead_gateway.app import Gateway
+from fairlead_app.gateway import Gateway
 from fairlead_speech.gemini.session import LiveSession
 from fairlead_speech.metrics import SpeechMetrics
 from fairlead_speech.scripted.script import SpokenReply

@@ -12,12 +12,12 @@ from pathlib import Path
 from typing import Any
 
 from controlplane import ControlPlane
-from fairlead_gateway.app import Gateway, build
+from fairlead_app.configuration import Models
+from fairlead_app.configured_models import NO_MODELS, ConfiguredModels
+from fairlead_app.gateway import Gateway, build
+from fairlead_app.settings import Settings
+from fairlead_app.trust import trusted
 from fairlead_gateway.catalog.kube import HOLD_SECONDS, KubeCredentials, KubePins, KubeSource
-from fairlead_gateway.configuration import Models
-from fairlead_gateway.configured_models import NO_MODELS, ConfiguredModels
-from fairlead_gateway.identity.setup import trusted
-from fairlead_gateway.settings import Settings
 from fairlead_kube.client import Kube
 from fairlead_kube.connection import load_configuration
 from fairlead_mcp.http.dial import Resolve, resolve_by_dns

@@ -125,8 +125,8 @@ def gateway(
     options = locals()
     with needs("gateway"):
         from fairlead_api.bad_setting import BadSetting
-        from fairlead_gateway.__main__ import run
-        from fairlead_gateway.settings import Settings
+        from fairlead_app.__main__ import run
+        from fairlead_app.settings import Settings
 
     _run(run, Settings.from_env, BadSetting, options | {"tools": tuple(tools) if tools else None})
 

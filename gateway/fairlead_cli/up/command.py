@@ -26,6 +26,10 @@ from rich.console import Console
 
 from fairlead_api.bad_setting import BadSetting
 from fairlead_api.meta import ServerKey
+from fairlead_app.configured_models import ConfiguredModels
+from fairlead_app.gateway import Gateway, build
+from fairlead_app.settings import Settings
+from fairlead_app.trust import trusted
 from fairlead_cli.access.keyring import KEY_FILE
 from fairlead_cli.failure import FAILED, USED_WRONGLY, Failure
 from fairlead_cli.up.board import Board
@@ -39,17 +43,13 @@ from fairlead_cli.up.logs import configure_logging
 from fairlead_cli.up.own_files import own_files
 from fairlead_cli.up.places import missing
 from fairlead_cli.up.quickstart import Skipped, quick_start
-from fairlead_gateway.app import Gateway, build
 from fairlead_gateway.catalog.directory import DirectoryCredentials, DirectorySource
 from fairlead_gateway.catalog.pins import DirectoryPins
-from fairlead_gateway.configured_models import ConfiguredModels
 from fairlead_gateway.custom.load import LoadedTools, load
 from fairlead_gateway.endpoint.free_ports import instead
 from fairlead_gateway.endpoint.listener import PortTaken
 from fairlead_gateway.heap import Heap
 from fairlead_gateway.identity.made_keys import EVERYBODY
-from fairlead_gateway.identity.setup import trusted
-from fairlead_gateway.settings import Settings
 from fairlead_mcp import processes
 from fairlead_mcp.addresses import EVERY_ADDRESS, EVERY_IPV4_ADDRESS, authority
 from fairlead_mcp.eras import Client

@@ -11,9 +11,9 @@ from typing import Final
 
 import msgspec
 
+from fairlead_app.configuration import NOTHING_ADDED, AddedModels
 from fairlead_cli.failure import USED_WRONGLY, Failure
 from fairlead_formats.tokens.routes import ModelRoute
-from fairlead_gateway.configuration import NOTHING_ADDED, AddedModels
 from fairlead_llm.scripted_assistant import ScriptedAssistant
 from fairlead_models.providers import ROUTE_PREFIX, Provider
 

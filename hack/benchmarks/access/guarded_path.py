@@ -17,13 +17,13 @@ from joserfc import jwt
 from joserfc.jwk import Key, RSAKey
 
 from access.guarded import AGENT, ARGUMENTS, AUDIENCE, GROUP, KEYS, OPEN, POLICIES, TOKENS, key_file, write_worlds
-from fairlead_gateway.app import build
+from fairlead_app.gateway import build
+from fairlead_app.settings import Settings as GatewaySettings
+from fairlead_app.trust import Trust, trusted
 from fairlead_gateway.catalog.directory import DirectoryCredentials, DirectorySource
 from fairlead_gateway.core.identity import Identity
 from fairlead_gateway.identity.configuration import Issuer
-from fairlead_gateway.identity.setup import Trust, trusted
 from fairlead_gateway.identity.tokens import Tokens
-from fairlead_gateway.settings import Settings as GatewaySettings
 from gateway.bench_path import CONNECTIONS, PORTS, Loop, World, requests_of
 from gateway.gateways import VERSIONS, world
 from rig.harness import Settings, Unmeasurable

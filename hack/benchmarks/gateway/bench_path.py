@@ -25,12 +25,12 @@ from typing import Any
 
 import uvloop
 
-from fairlead_gateway.app import Gateway, build
+from fairlead_app.gateway import Gateway, build
+from fairlead_app.settings import Settings as GatewaySettings
 from fairlead_gateway.catalog.directory import DirectoryCredentials, DirectorySource
 from fairlead_gateway.endpoint.connection import ClientConnection
 from fairlead_gateway.endpoint.fallback import FallbackServer
 from fairlead_gateway.heap import Heap
-from fairlead_gateway.settings import Settings as GatewaySettings
 from gateway.bytecodes import count_work
 from gateway.gateways import STRICT, TOOLS, VERSIONS, contents, world, write_documents
 from gateway.workloads import CAPABLE, DECLARED, STREAMED, STREAMS_FIRST, STRICT_ARGUMENTS, TOKEN

@@ -291,7 +291,7 @@ def gateway_over(
     pairs = zip(options[::2], options[1::2], strict=True)
     given = {f"FAIRLEAD_{str(option)[2:].replace('-', '_').upper()}": str(value) for option, value in pairs}
     environment = {**as_installed(stage.folder), **given, **variables}
-    process = stage.start(name, [*under, sys.executable, "-m", "fairlead_gateway"], core=core, env=environment)
+    process = stage.start(name, [*under, sys.executable, "-m", "fairlead_app"], core=core, env=environment)
     stage.wait_ready(name, process, metrics, "/readyz", START_S)  # where the chart has it asked
     stage.wait_listening(name, process, port)
     return Target("fairlead", port, process.pid, prefixed=True, metrics=metrics)
@@ -309,7 +309,7 @@ def ask_for_rest(gateway: Target) -> None:
 
 START_S = 120
 """Seconds that a gateway may take to be ready, under a program that slows it down too."""
-ENTRIES = ("fairlead_gateway.__main__", "fairlead_gateway.endpoint.uvicorn_protocols", "fairlead_rest.application")
+ENTRIES = ("fairlead_app.__main__", "fairlead_gateway.endpoint.uvicorn_protocols", "fairlead_rest.application")
 """Modules that import all of a gateway: the first at the start, the others with the first request for REST."""
 ABSENT = ("email_validator", "orjson", "python_multipart", "sniffio", "watchfiles")
 """Packages that the image has not, and that libraries of it import where they are there."""

@@ -27,6 +27,8 @@ from commands import fairlead
 from fairlead_api.documents.rules import Policy, Rule, Rules, Subject, Tier
 from fairlead_api.documents.servers import ServerEntry, Servers
 from fairlead_api.documents.state import Quantiles, ServerState, State, ToolState
+from fairlead_app.gateway import Gateway
+from fairlead_app.trust import Trust
 from fairlead_cli.connecting import Destination
 from fairlead_cli.rest import Plane
 from fairlead_cli.top.application import TopApp
@@ -34,8 +36,6 @@ from fairlead_cli.top.commands import SortKey
 from fairlead_cli.top.dialogs import TextDialog
 from fairlead_cli.top.reading import read
 from fairlead_cli.top.tables import MOST_ROWS, WatchedTable
-from fairlead_gateway.app import Gateway
-from fairlead_gateway.identity.setup import Trust
 from gatewayworld import ask, calling, catalog, running
 from policyworld import Vouching, anybody
 from ports import free_port

@@ -7,7 +7,7 @@ from pathlib import Path
 
 from console.consoles import FIRST, Browser, three_consoles
 from consoleworld import shops
-from fairlead_gateway.app import Gateway
+from fairlead_app.gateway import Gateway
 from gatewayworld import running
 
 

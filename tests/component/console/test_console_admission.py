@@ -11,9 +11,9 @@ from urllib.parse import urlencode
 import pytest
 
 from consoleworld import BROKEN, cookie_of, csrf_of, posted, visited
+from fairlead_app.trust import Trust
 from fairlead_console.session_cookie import ConsoleSession, CookieSealer
 from fairlead_console.sign_in_form import own_place
-from fairlead_gateway.identity.setup import Trust
 from fixed_authenticator import Names
 from gatewayworld import Ask, ask, catalog, running
 

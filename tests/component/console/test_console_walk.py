@@ -14,7 +14,7 @@ from consoleshowcase import showcase
 from consolewalk import Look, walked
 from consoleworld import BROKEN, beside_the_browser, emptied, visited
 from fairlead_api.documents.servers import Servers
-from fairlead_gateway.app import Gateway
+from fairlead_app.gateway import Gateway
 from gatewayworld import running
 
 DAY, NIGHT = Look(1280), Look(375, dark=True)

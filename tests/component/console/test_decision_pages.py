@@ -26,8 +26,8 @@ from consoleworld import (
 from fairlead_api.documents.catalog import DeclaredLatency
 from fairlead_api.documents.rules import Policy, Rule, Rules, Tier
 from fairlead_api.documents.state import Quantiles, ServerState, State, ToolState
+from fairlead_app.trust import Trust
 from fairlead_console.pages.budget.page import BudgetForm
-from fairlead_gateway.identity.setup import Trust
 from fairlead_tools.known_clients import CLIENTS
 from fixed_authenticator import Names
 from gatewayworld import catalog, entry, running

@@ -16,10 +16,10 @@ from playwright.async_api import Browser, Page
 from consoleworld import beside_the_browser, complaints, emptied, opened
 from dexprovider import CLIENT, EMAIL, PASSWORD, PERSON, SECRET, dex
 from fairlead_api.documents.rules import Policy, Rule, Rules, Subject
+from fairlead_app.gateway import Gateway
+from fairlead_app.settings import Settings
+from fairlead_app.trust import trusted
 from fairlead_console.session_cookie import CookieSealer
-from fairlead_gateway.app import Gateway
-from fairlead_gateway.identity.setup import trusted
-from fairlead_gateway.settings import Settings
 from gatewayworld import catalog, running
 from ports import free_port
 

@@ -24,10 +24,10 @@ from consoleworld import (
     violations,
     visited,
 )
-from fairlead_gateway.app import Gateway
+from fairlead_app.gateway import Gateway
+from fairlead_app.settings import Settings
+from fairlead_app.trust import trusted
 from fairlead_gateway.identity.keys import new_key, written
-from fairlead_gateway.identity.setup import trusted
-from fairlead_gateway.settings import Settings
 from gatewayworld import Ask, ask, catalog, running
 from restworld import get, post, problem
 from waiting import until_async

@@ -22,8 +22,8 @@ from consoleworld import (
 )
 from fairlead_api.documents.catalog import Endpoint
 from fairlead_api.documents.servers import FAILED, ServerEntry, Servers
+from fairlead_app.trust import Trust
 from fairlead_console.wording import TRANSPORTS
-from fairlead_gateway.identity.setup import Trust
 from fixed_authenticator import Names
 from gatewayworld import catalog, publish, running, withdraw
 

@@ -16,13 +16,13 @@ import pytest
 from commands import fairlead
 from controlplane import ControlPlane
 from fairlead_api.bad_setting import BadSetting
-from fairlead_gateway.app import Gateway
+from fairlead_app.gateway import Gateway
+from fairlead_app.settings import Settings
+from fairlead_app.trust import trusted
 from fairlead_gateway.core.identity import Identity
 from fairlead_gateway.identity.apikeys import ApiKeys
 from fairlead_gateway.identity.identities import Identities
 from fairlead_gateway.identity.keys import PREFIX, BadKeys, KeyDocument, digest, new_key, read, written
-from fairlead_gateway.identity.setup import trusted
-from fairlead_gateway.settings import Settings
 from gatewayworld import Ask, Wire, catalog, modern, running
 from togetherworld import gateway_on
 from waiting import eventually, until_async

@@ -13,7 +13,7 @@ from typing import Any
 import pytest
 
 from fairlead_api.bad_setting import BadSetting
-from fairlead_gateway.app import Gateway
+from fairlead_app.gateway import Gateway
 from gatewayworld import (
     LEGACY,
     MODERN,

@@ -20,7 +20,7 @@ from mcp.types import TextContent
 
 from askers import session_of
 from fairlead_api.documents.catalog import Catalog, ToolEntry
-from fairlead_gateway.app import Gateway
+from fairlead_app.gateway import Gateway
 from fairlead_mcp.http.target import Target
 from fairlead_mcp.session import McpSession
 from gatewayworld import LEGACY, MODERN, Ask, ask, catalog, legacy, running

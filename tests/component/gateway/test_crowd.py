@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from fairlead_gateway.app import Gateway
+from fairlead_app.gateway import Gateway
 from fairlead_gateway.endpoint.connection_limiter import MAX_ANSWERED, ConnectionLimiter
 from gatewayworld import Ask, Wire, ask, calling, catalog, modern, running
 from rawserver import RawServer

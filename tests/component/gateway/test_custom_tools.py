@@ -9,11 +9,11 @@ import pytest
 
 from custom_tools import lookup_user, of, text
 from fairlead_api.documents.rules import Rules, Tier
+from fairlead_app.gateway import build
+from fairlead_app.settings import Settings
 from fairlead_gateway import tool
-from fairlead_gateway.app import build
 from fairlead_gateway.catalog.directory import DirectoryCredentials, DirectorySource
 from fairlead_gateway.custom.load import load
-from fairlead_gateway.settings import Settings
 from gatewayworld import LEGACY, MODERN, ask, calling, catalog, modern, running, scraped
 from restworld import MESSAGES, get, post
 from toolservers import modern_server

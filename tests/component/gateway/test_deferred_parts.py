@@ -13,9 +13,9 @@ from pathlib import Path
 
 import pytest
 
+from fairlead_app.trust import Trust
 from fairlead_gateway.heap import Heap
 from fairlead_gateway.identity.resource import WELL_KNOWN
-from fairlead_gateway.identity.setup import Trust
 from fixed_authenticator import Names
 from gatewayworld import Ask, ask, calling, catalog, publish, running
 from policyworld import by
@@ -31,10 +31,10 @@ SERVER = ("click", "multiprocessing", "uvicorn")
 GATEWAY = """
 import asyncio, json, sys
 from pathlib import Path
-import fairlead_gateway.__main__
-from fairlead_gateway.app import build
+import fairlead_app.__main__
+from fairlead_app.gateway import build
 from fairlead_gateway.catalog.directory import DirectoryCredentials, DirectorySource
-from fairlead_gateway.settings import Settings
+from fairlead_app.settings import Settings
 
 async def main(folder, heavy):
     settings = Settings(port=0, metrics_port=0, embedder="none")

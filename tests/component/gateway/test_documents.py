@@ -10,10 +10,10 @@ from pathlib import Path
 import pytest
 
 from fairlead_api.documents.rules import Rules, Tier
-from fairlead_gateway.app import Gateway, build
+from fairlead_app.gateway import Gateway, build
+from fairlead_app.settings import Settings
 from fairlead_gateway.catalog.cache import SnapshotCache
 from fairlead_gateway.catalog.directory import DirectoryCredentials, DirectorySource
-from fairlead_gateway.settings import Settings
 from gatewayworld import Ask, ask, calling, catalog, entry, modern, publish, running, scraped, served, withdraw
 from toolservers import modern_server
 from waiting import eventually

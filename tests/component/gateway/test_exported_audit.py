@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from fairlead_api.bad_setting import BadSetting
-from fairlead_gateway.metrics.exposition import exposed
+from fairlead_app.metrics.exposition import exposed
 from fairlead_tools.otel.deliveries import EXPORT_FAILED, QUEUE_FULL
 from gatewayworld import ask, calling, catalog, running
 from otelcollector import RunningCollector, collector

@@ -16,7 +16,7 @@ from starlette.requests import ClientDisconnect, Request
 from starlette.responses import PlainTextResponse
 from starlette.types import Receive, Scope, Send
 
-from fairlead_gateway.app import Gateway
+from fairlead_app.gateway import Gateway
 from fairlead_gateway.endpoint.connection import ClientConnection
 from fairlead_gateway.endpoint.fallback import FallbackRequest, FallbackServer
 from fairlead_gateway.heap import Heap

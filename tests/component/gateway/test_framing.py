@@ -12,10 +12,10 @@ from typing import Any
 import pytest
 
 from commands import fairlead
-from fairlead_gateway.app import Gateway
+from fairlead_app.gateway import Gateway
+from fairlead_app.settings import Settings
+from fairlead_app.trust import trusted
 from fairlead_gateway.endpoint.client_limits import MAX_FIELDS, MAX_PIPELINED, ClientLimits
-from fairlead_gateway.identity.setup import trusted
-from fairlead_gateway.settings import Settings
 from fuzzinbound import chunked
 from gatewayworld import Answer, Ask, Wire, ask, calling, catalog, reached, running
 from rawserver import Reply, Request, raw_server

@@ -13,7 +13,7 @@ import pytest
 
 from fairlead_api.documents.catalog import DeclaredLatency
 from fairlead_api.documents.rules import Rules, Tier
-from fairlead_gateway.app import Gateway
+from fairlead_app.gateway import Gateway
 from gatewayworld import (
     LEGACY,
     MODERN,

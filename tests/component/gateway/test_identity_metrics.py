@@ -6,9 +6,9 @@ import json
 from pathlib import Path
 from typing import Any
 
-from fairlead_gateway.identity.setup import trusted
-from fairlead_gateway.metrics.exposition import exposed
-from fairlead_gateway.settings import Settings
+from fairlead_app.metrics.exposition import exposed
+from fairlead_app.settings import Settings
+from fairlead_app.trust import trusted
 from gatewayworld import Wire, modern, running
 from issuers import issuing
 

@@ -13,8 +13,8 @@ import pytest
 import uvloop
 
 from fairlead_api.reports import PATH
+from fairlead_app.settings import Settings
 from fairlead_gateway.endpoint.listener import PortTaken
-from fairlead_gateway.settings import Settings
 from fairlead_mcp.addresses import authority
 from gatewayworld import Wire, calling, catalog, running
 from toolservers import modern_server, tool

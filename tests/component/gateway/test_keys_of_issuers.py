@@ -6,11 +6,11 @@ import asyncio
 import time
 from pathlib import Path
 
+from fairlead_app.trust import Trust
 from fairlead_gateway.core.identity import Identity
 from fairlead_gateway.identity.authenticator import Verdict
 from fairlead_gateway.identity.configuration import Issuer
 from fairlead_gateway.identity.identities import Identities
-from fairlead_gateway.identity.setup import Trust
 from fairlead_gateway.identity.tokens import Tokens
 from fixed_authenticator import Names
 from gatewayworld import Clock, Wire, modern, running

@@ -18,7 +18,7 @@ from fairlead_api.documents.codec import RULES_NAME, catalog_name, encode
 from fairlead_api.documents.rules import Rules
 from fairlead_api.documents.store import Blob, pack
 from fairlead_api.meta import ANNOTATION_WITHDRAWN
-from fairlead_gateway.app import Gateway
+from fairlead_app.gateway import Gateway
 from gatewayworld import ask, calling, catalog, served
 from togetherworld import gateway_on, names
 from toolservers import modern_server

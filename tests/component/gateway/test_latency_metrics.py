@@ -9,8 +9,8 @@ from pathlib import Path
 from fairlead_api.documents.rules import Rules, Tier
 from fairlead_api.documents.servers import ServerEntry, Servers
 from fairlead_api.documents.state import Health, Quantiles, ServerState, State, ToolState
-from fairlead_gateway.metrics.exposition import exposed
-from fairlead_gateway.metrics.latencies import MAX_TOOLS, LatencyCollector
+from fairlead_app.metrics.exposition import exposed
+from fairlead_app.metrics.latencies import MAX_TOOLS, LatencyCollector
 from fairlead_gateway.policy.selection import Selection
 from fairlead_gateway.telemetry import MAX_TIERS, MetricsRegistry
 from gatewayworld import LEGACY, ask, calling, catalog, running

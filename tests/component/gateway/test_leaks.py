@@ -21,7 +21,7 @@ import pytest
 
 from client_churn import REFUSED, WAYS, come, crowd
 from fairlead_api.documents.catalog import ChildEndpoint
-from fairlead_gateway.app import Gateway
+from fairlead_app.gateway import Gateway
 from fairlead_gateway.endpoint.connection import ClientConnection
 from fairlead_gateway.endpoint.exchange import HttpExchange
 from fairlead_gateway.endpoint.fallback import FallbackRequest

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from fairlead_gateway.app import Gateway
+from fairlead_app.gateway import Gateway
 from gatewayworld import Answer, catalog, running
 from restworld import post, problem
 from toolservers import modern_server, tool

@@ -20,7 +20,7 @@ from fairlead_api.documents.catalog import Catalog
 from fairlead_api.documents.rules import Policy, Rule, Rules, Subject, Tier
 from fairlead_api.documents.state import ServerState, State, ToolState
 from fairlead_api.meta import ServerKey
-from fairlead_gateway.app import Gateway
+from fairlead_app.gateway import Gateway
 from gatewayworld import LEGACY, MODERN, Clock, Wire, calling, catalog, modern, publish, running
 from rawserver import Reply, Request, raw_server
 from restworld import MESSAGES, get, post

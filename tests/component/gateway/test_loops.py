@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 from msgspec.structs import replace
 
-from fairlead_gateway.app import Gateway
+from fairlead_app.gateway import Gateway
 from fairlead_mcp.via import MAX_HOPS, passed_on, pseudonym, refusal
 from gatewayworld import LEGACY, MODERN, Answer, ask, calling, catalog, legacy, modern, publish, running, served
 from toolservers import legacy_server, modern_server, tool

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from fairlead_gateway.app import Gateway
+from fairlead_app.gateway import Gateway
 from fairlead_gateway.endpoint.client_limits import ClientLimits
 from gatewayworld import Ask, Wire, ask, calling, catalog, legacy, modern, running
 from rawserver import RawServer, Reply, Request, raw_server

@@ -11,7 +11,7 @@ import pytest
 from fairlead_api.documents.catalog import DeclaredLatency
 from fairlead_api.documents.rules import Rules, Tier
 from fairlead_api.documents.state import Quantiles, ServerState, State, ToolState
-from fairlead_gateway.app import Gateway
+from fairlead_app.gateway import Gateway
 from gatewayworld import ask, catalog, entry, modern, publish, running, served
 from restworld import get
 

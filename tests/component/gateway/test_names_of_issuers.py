@@ -14,10 +14,10 @@ import pytest
 from commands import fairlead
 from fairlead_api.bad_setting import BadSetting
 from fairlead_api.documents.rules import Policy, Rule, Rules, Subject
-from fairlead_gateway.app import Gateway
+from fairlead_app.gateway import Gateway
+from fairlead_app.settings import Settings
+from fairlead_app.trust import trusted
 from fairlead_gateway.identity.keys import new_key, written
-from fairlead_gateway.identity.setup import trusted
-from fairlead_gateway.settings import Settings
 from gatewayworld import catalog, running, scraped
 from issuers import HERE, LocalIssuer, issuing
 from policyworld import listed

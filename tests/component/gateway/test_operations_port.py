@@ -9,8 +9,8 @@ from pathlib import Path
 
 import pytest
 
-from fairlead_gateway.app import Gateway
-from fairlead_gateway.operations_server import MAX_REQUEST_BYTES
+from fairlead_app.gateway import Gateway
+from fairlead_app.operations_server import MAX_REQUEST_BYTES
 from gatewayworld import running
 from waiting import eventually
 

@@ -14,8 +14,8 @@ from dataclasses import dataclass, field
 import pytest
 import uvloop
 
+from fairlead_app.operations_server import LIFE_SECONDS, OperationsServer, PageConnection
 from fairlead_gateway.core.operations_page import PageRequest, PageResponse
-from fairlead_gateway.operations_server import LIFE_SECONDS, OperationsServer, PageConnection
 from fairlead_mcp.hosts import AllowList
 from virtualtime import in_virtual_time
 from waiting import eventually

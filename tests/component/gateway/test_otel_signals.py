@@ -14,8 +14,8 @@ from urllib.request import urlopen
 import pytest
 
 from fairlead_api.documents.rules import Rules, Tier
-from fairlead_gateway.app import Gateway
-from fairlead_gateway.metrics.exposition import DURATION, exposed
+from fairlead_app.gateway import Gateway
+from fairlead_app.metrics.exposition import DURATION, exposed
 from fairlead_tools.otel.deliveries import EXPORT_FAILED, QUEUE_FULL
 from gatewayworld import ask, calling, catalog, running
 from otlpreceiver import Receiver, attributes, otlp_receiver

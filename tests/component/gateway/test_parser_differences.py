@@ -18,8 +18,8 @@ from msgspec import Raw
 
 from fairlead_api.documents.catalog import DeclaredLatency, Definition
 from fairlead_api.documents.rules import Policy, Rule, Rules
-from fairlead_gateway.app import Gateway
-from fairlead_gateway.identity.setup import Trust
+from fairlead_app.gateway import Gateway
+from fairlead_app.trust import Trust
 from foreignreaders import Reader, go_reader, java_reader
 from gatewayworld import LEGACY, MODERN, Answer, Ask, ask, calling, catalog, entry, legacy, modern, running
 from policyworld import Vouching, anybody, by

@@ -15,7 +15,7 @@ import pytest
 
 from askers import conversation
 from fairlead_api.documents.catalog import ChildEndpoint, CredentialRef, DeclaredLatency
-from fairlead_gateway.app import Gateway
+from fairlead_app.gateway import Gateway
 from fairlead_gateway.upstream import registry
 from fairlead_mcp.host import ChildHost
 from gated_stdio_server import CREDENTIAL, Gated, gated, write_token

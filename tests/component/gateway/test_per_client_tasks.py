@@ -15,7 +15,7 @@ from msgspec import Raw
 
 from askers import session_of
 from fairlead_api.documents.catalog import ChildEndpoint
-from fairlead_gateway.app import Gateway
+from fairlead_app.gateway import Gateway
 from fairlead_mcp.host import ChildHost
 from gated_stdio_server import CREDENTIAL, gated, write_token
 from gatewayworld import LEGACY, META, Answer, Wire, ask, calling, catalog, legacy, modern, running

@@ -16,7 +16,7 @@ from typing import Any
 import pytest
 
 from fairlead_api.documents.catalog import Catalog, DeclaredLatency
-from fairlead_gateway.app import Gateway
+from fairlead_app.gateway import Gateway
 from fairlead_gateway.upstream.pod_health import PING_AFTER
 from gatewayworld import LEGACY, MODERN, Answer, ask, calling, catalog, entry, limits, running, scraped
 from ports import free_port

@@ -11,9 +11,9 @@ import pytest
 from commands import fairlead
 from fairlead_api.documents.rules import Policy, Rule, Rules, Subject
 from fairlead_api.policies.subjects import Speakers, keys_of
-from fairlead_gateway.app import Gateway
-from fairlead_gateway.identity.setup import trusted
-from fairlead_gateway.settings import Settings
+from fairlead_app.gateway import Gateway
+from fairlead_app.settings import Settings
+from fairlead_app.trust import trusted
 from gatewayworld import Wire, catalog, modern, running
 from issuers import issuing
 

@@ -13,8 +13,8 @@ from typer.testing import CliRunner
 from fairlead_api.documents.catalog import DeclaredLatency
 from fairlead_api.documents.rules import Rules, Tier
 from fairlead_api.documents.state import Quantiles, ServerState, State, ToolState
+from fairlead_app.gateway import Gateway
 from fairlead_cli.app import app
-from fairlead_gateway.app import Gateway
 from fairlead_tools.batch import makespan
 from gatewayworld import catalog, entry, running
 from rawserver import Reply, Request, raw_server

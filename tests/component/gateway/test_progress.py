@@ -11,7 +11,7 @@ import pytest
 
 from askers import session_of
 from fairlead_api.documents.catalog import TcpEndpoint
-from fairlead_gateway.app import Gateway
+from fairlead_app.gateway import Gateway
 from gated_stdio_server import CREDENTIAL, write_token
 from gatewayworld import LEGACY, MODERN, Ask, Wire, ask, calling, catalog, legacy, modern, running
 from rawserver import Reply, Request, raw_server

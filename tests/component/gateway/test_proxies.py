@@ -9,9 +9,9 @@ from typing import Any
 import pytest
 
 from commands import fairlead
-from fairlead_gateway.app import Gateway
+from fairlead_app.gateway import Gateway
+from fairlead_app.metrics.exposition import exposed
 from fairlead_gateway.endpoint.trusted_proxies import TrustedProxies
-from fairlead_gateway.metrics.exposition import exposed
 from gatewayworld import Answer, Wire, calling, catalog, running
 from restworld import post
 from toolservers import modern_server, tool

@@ -12,7 +12,7 @@ from msgspec import Raw
 
 from askers import session_of
 from fairlead_api.documents.catalog import Catalog, Definition
-from fairlead_gateway.app import Gateway
+from fairlead_app.gateway import Gateway
 from gatewayworld import LEGACY, META, MODERN, Ask, Wire, ask, catalog, legacy, modern, running
 from rawserver import Reply, Request, raw_server
 

@@ -11,8 +11,8 @@ from typing import Any
 import pytest
 from msgspec import Raw
 
+from fairlead_app.gateway import Gateway
 from fairlead_client import AsyncToolRegistry, Server
-from fairlead_gateway.app import Gateway
 from fairlead_mcp.host import ChildHost
 from gatewayworld import LEGACY, MODERN, ask, calling, catalog, entry, running
 from rawserver import raw_server

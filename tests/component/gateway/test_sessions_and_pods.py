@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from askers import PICKED, QUESTION, LegacyAsker, conversation, said, session_of
-from fairlead_gateway.app import Gateway
+from fairlead_app.gateway import Gateway
 from gatewayworld import LEGACY, META, MODERN, ask, calling, catalog, limits, modern, running
 from rawserver import Reply, Request, raw_server
 from waiting import eventually

@@ -13,7 +13,7 @@ from typing import Any
 
 import pytest
 
-from fairlead_gateway.app import Gateway
+from fairlead_app.gateway import Gateway
 from fairlead_gateway.core.quota import Caps
 from fairlead_gateway.limits.daily import TokenLimiter
 from fairlead_gateway.limits.limiter import Limited, Limiter

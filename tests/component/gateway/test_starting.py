@@ -8,10 +8,10 @@ from pathlib import Path
 import aiohttp
 import pytest
 
-from fairlead_gateway.app import build
+from fairlead_app.gateway import build
+from fairlead_app.settings import Settings
 from fairlead_gateway.catalog.directory import DirectoryCredentials, DirectorySource
 from fairlead_gateway.catalog.source import Inbox
-from fairlead_gateway.settings import Settings
 from gatewayworld import catalog, publish
 
 

@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 
 from askers import session_of
-from fairlead_gateway.app import Gateway
+from fairlead_app.gateway import Gateway
 from fairlead_gateway.endpoint.connection import ClientConnection
 from fairlead_gateway.endpoint.exchange import COPIED
 from fairlead_gateway.endpoint.fallback import FallbackServer

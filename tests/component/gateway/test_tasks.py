@@ -15,7 +15,7 @@ from msgspec import Raw
 from askers import PICKED
 from fairlead_api.documents.catalog import Catalog, ChildEndpoint
 from fairlead_api.documents.rules import Rules
-from fairlead_gateway.app import Gateway
+from fairlead_app.gateway import Gateway
 from fairlead_mcp.host import ChildHost
 from fairlead_mcp.methods import TASKS
 from gatewayworld import (

@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from askers import PICKED, session_of
-from fairlead_gateway.app import Gateway
+from fairlead_app.gateway import Gateway
 from gatewayworld import LEGACY, Answer, Ask, Wire, ask, calling, legacy
 from tasks_gateway import world
 from taskserver import TaskServer, said

@@ -13,8 +13,8 @@ from msgspec import Raw
 from typer.testing import CliRunner, Result
 
 from fairlead_api.documents.catalog import ToolEntry
+from fairlead_app.gateway import Gateway
 from fairlead_cli.app import app
-from fairlead_gateway.app import Gateway
 from gatewayworld import ask, calling, catalog, entry, publish, running, served
 from rawserver import RawServer
 from restworld import get, problem

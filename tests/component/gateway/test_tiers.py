@@ -10,7 +10,7 @@ import pytest
 from fairlead_api.documents.catalog import DeclaredLatency
 from fairlead_api.documents.rules import Rules, Tier
 from fairlead_api.documents.state import ServerState, State, ToolState
-from fairlead_gateway.app import Gateway
+from fairlead_app.gateway import Gateway
 from gatewayworld import LEGACY, MODERN, Clock, Wire, ask, calling, catalog, entry, modern, publish, running, served
 from rawserver import Reply, Request, raw_server
 from restworld import MESSAGES, get, post

@@ -11,7 +11,7 @@ import pytest
 from certificates import Authority
 from commands import fairlead
 from fairlead_api.bad_setting import BadSetting
-from fairlead_gateway.app import Gateway
+from fairlead_app.gateway import Gateway
 from gatewayworld import Wire, calling, catalog, modern, running
 from toolservers import modern_server
 from waiting import eventually, until_async

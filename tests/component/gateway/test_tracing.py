@@ -14,7 +14,7 @@ import pytest
 from msgspec import Raw
 
 from fairlead_api.documents.catalog import Definition
-from fairlead_gateway.app import Gateway
+from fairlead_app.gateway import Gateway
 from fairlead_tools.refusal import CONNECTION_LOST
 from gatewayworld import Ask, ask, calling, catalog, legacy, limits, modern, running
 from otlpreceiver import Receiver, attributes, otlp_receiver
@@ -142,7 +142,7 @@ async def test_prompts_have_spans_too_and_lists_have_none(tmp_path: Path, monkey
 
 def test_neither_the_sdk_of_opentelemetry_nor_the_client_of_redis_is_loaded_unless_it_is_configured() -> None:
     code = (
-        "import sys, fairlead_gateway.app, json;"
+        "import sys, fairlead_app.gateway, json;"
         "wanted = {'opentelemetry.sdk', 'opentelemetry.exporter', 'redis'};"
         "print(json.dumps(sorted(wanted & {*sys.modules})))"
     )

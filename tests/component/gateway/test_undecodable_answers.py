@@ -11,7 +11,7 @@ import pytest
 
 from fairlead_api.meta import ServerKey
 from fairlead_api.reports import OK, UNREADABLE
-from fairlead_gateway.app import Gateway
+from fairlead_app.gateway import Gateway
 from fairlead_mcp.host import ChildHost
 from gatewayworld import LEGACY, MODERN, Ask, ask, calling, catalog, running
 from shapeserver import TRANSPORTS, serving, verbatim

@@ -16,7 +16,7 @@ from typing import Any
 import pytest
 
 from certificates import Authority
-from fairlead_gateway.app import Gateway
+from fairlead_app.gateway import Gateway
 from gatewayprocess import started
 from gatewayworld import Answer, Ask, Reachable, Wire, ask, calling, catalog, legacy, modern, publish, running, scraped
 from rawserver import RawServer, Reply, Request, raw_server

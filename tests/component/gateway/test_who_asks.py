@@ -12,7 +12,7 @@ from starlette.routing import BaseRoute, Route
 
 from askers import PICKED, LegacyAsker
 from fairlead_api.documents.rules import Policy, Rule, Rules, Subject
-from fairlead_gateway.identity.setup import Trust
+from fairlead_app.trust import Trust
 from fairlead_rest.application import assembled
 from fixed_authenticator import Names
 from gatewayworld import LEGACY, META, Ask, Wire, calling, catalog, legacy, modern, reached, running

@@ -64,7 +64,7 @@ def test_what_a_row_calls_is_in_the_catalog(workload: Workload) -> None:
 
 
 def test_the_measured_gateway_imports_no_package_that_the_image_has_not(tmp_path: Path) -> None:
-    import_all = "import fairlead_gateway.__main__, fairlead_rest.application, sys; print(*sys.modules)"
+    import_all = "import fairlead_app.__main__, fairlead_rest.application, sys; print(*sys.modules)"
     command = [sys.executable, "-c", import_all]
     printed = subprocess.run(command, env=as_installed(tmp_path), check=True, capture_output=True, text=True).stdout
 

@@ -12,8 +12,8 @@ from custom_tools import of
 from fairlead_api.documents.catalog import DeclaredLatency
 from fairlead_api.documents.rules import Rules, Tier
 from fairlead_api.reports import OK, Attempt, Report, ToolAttempts
+from fairlead_app.gateway import Gateway
 from fairlead_gateway import tool
-from fairlead_gateway.app import Gateway
 from fairlead_operator.gateways.http import HttpGateways
 from fairlead_operator.gateways.pull import Puller
 from fairlead_operator.latency.ledger import Move

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from pathlib import Path
 
-from fairlead_gateway.configuration import load_models
+from fairlead_app.configuration import load_models
 
 PAGE = Path(__file__).parents[3] / "docs" / "connect" / "chat-completions.md"
 

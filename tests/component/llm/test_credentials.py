@@ -11,7 +11,7 @@ import openai
 import pytest
 from google import genai
 
-from fairlead_gateway.identity.setup import Trust
+from fairlead_app.trust import Trust
 from fairlead_llm.scripted import ScriptedTurn
 from gatewayworld import scraped
 from googleclient import google

@@ -10,7 +10,7 @@ import openai
 import pytest
 from google import genai
 
-from fairlead_gateway.app import Gateway
+from fairlead_app.gateway import Gateway
 from fairlead_llm import paths
 from googleclient import google
 from llmworld import LlmWorld, llm_world

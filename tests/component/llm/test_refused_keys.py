@@ -13,7 +13,7 @@ import openai
 import pytest
 from google import genai
 
-from fairlead_gateway.identity.setup import Trust
+from fairlead_app.trust import Trust
 from fairlead_llm.scripted import ScriptedCall, ScriptedTurn
 from geminiworld import KIND
 from googleclient import google

@@ -13,9 +13,9 @@ from typing import Any
 import pytest
 from starlette.types import ASGIApp, Receive, Scope, Send
 
-from fairlead_gateway.app import Gateway
-from fairlead_gateway.configuration import AddedModels
-from fairlead_gateway.configured_models import ConfiguredModels
+from fairlead_app.configuration import AddedModels
+from fairlead_app.configured_models import ConfiguredModels
+from fairlead_app.gateway import Gateway
 from fairlead_llm.scripted import ScriptedCall, ScriptedModel, ScriptedTurn
 from fairlead_models.providers import ModelTarget, Provider
 from gatewayworld import catalog, running, scraped

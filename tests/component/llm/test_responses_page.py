@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from fairlead_gateway.configuration import load_models
+from fairlead_app.configuration import load_models
 from fairlead_llm.scripted import ScriptedCall, ScriptedTurn
 from responsesworld import kinds, respond, responses_world
 

@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from fairlead_gateway.identity.setup import Trust
+from fairlead_app.trust import Trust
 from fairlead_llm.scripted import ScriptedCall, ScriptedTurn
 from fixed_authenticator import Names
 from gatewayworld import Ask, ask

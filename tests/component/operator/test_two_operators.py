@@ -22,9 +22,9 @@ import pytest
 
 from audit import intruders
 from controlplane import PlaneFactory
-from fairlead_gateway.app import Gateway, build
+from fairlead_app.gateway import Gateway, build
+from fairlead_app.settings import Settings
 from fairlead_gateway.catalog.kube import KubeCredentials, KubeSource
-from fairlead_gateway.settings import Settings
 from fairlead_kube.client import Kube
 from fairlead_kube.connection import load_configuration
 from gatewayworld import Wire, calling, modern

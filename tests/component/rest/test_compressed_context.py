@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 
 from chatendpoint import ChatEndpoint, Said, chatting, fenced
-from fairlead_gateway.app import Gateway
+from fairlead_app.gateway import Gateway
 from fairlead_gateway.core.search_counts import SearchCounts
 from fairlead_rest import chat_compressor
 from fairlead_rest.compressor import CompressionFailed

@@ -13,7 +13,7 @@ import msgspec
 import pytest
 
 from fairlead_api.documents.catalog import Catalog
-from fairlead_gateway.app import Gateway
+from fairlead_app.gateway import Gateway
 from fairlead_gateway.catalog.model import EMPTY, build
 from fairlead_gateway.events import Event, EventLog, Missed
 from fairlead_rest import event_stream

@@ -13,9 +13,9 @@ import pytest
 from msgspec.structs import replace
 
 from fairlead_api.documents.state import Quantiles, ServerState, State, ToolState
+from fairlead_app.configuration import Models
 from fairlead_formats.tokens.counting import best_counter
 from fairlead_formats.tokens.prices import ModelPrice
-from fairlead_gateway.configuration import Models
 from fairlead_gateway.core.meta_tools import INSTRUCTIONS
 from fairlead_operator.publish.compile import compile_rules
 from fairlead_rest.exposed_tools import INSTRUCTIONS_TOKENS

@@ -10,7 +10,7 @@ import pytest
 from commands import fairlead
 from fairlead_api.documents.catalog import ChildEndpoint, HttpEndpoint, TcpEndpoint
 from fairlead_api.meta import ServerKey
-from fairlead_gateway.identity.setup import Trust
+from fairlead_app.trust import Trust
 from fairlead_mcp.host import ChildHost
 from fairlead_mcp.stdio import ChildSpec
 from gatewayworld import catalog, running

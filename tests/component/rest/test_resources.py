@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 from fastapi.routing import APIRoute
 
-from fairlead_gateway.identity.setup import Trust
+from fairlead_app.trust import Trust
 from fairlead_rest import resources
 from fairlead_rest.application import routes_of
 from fixed_authenticator import Names

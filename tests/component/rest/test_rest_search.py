@@ -13,8 +13,8 @@ from typing import Any
 import pytest
 
 from fairlead_api.documents.rules import Policy, Rule, Rules, Subject
+from fairlead_app.trust import Trust
 from fairlead_client import ToolRegistry
-from fairlead_gateway.identity.setup import Trust
 from gatewayworld import catalog, entry, publish, running, scraped, served
 from policyworld import Vouching, anybody
 from restworld import get, problem

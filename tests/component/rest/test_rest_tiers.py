@@ -13,7 +13,7 @@ from msgspec.structs import replace
 from fairlead_api.documents.catalog import DeclaredLatency
 from fairlead_api.documents.rules import Policy, PolicyLimits, Rule, Rules, Subject, Tier
 from fairlead_api.documents.state import Quantiles, ServerState, State, ToolState
-from fairlead_gateway.app import Gateway
+from fairlead_app.gateway import Gateway
 from fairlead_operator.publish.compile import compile_rules
 from gatewayworld import catalog, running
 from restworld import get, post, problem

@@ -10,10 +10,10 @@ import jsonschema_rs
 import pytest
 
 from fairlead_api.documents.rules import Rules, Tier
+from fairlead_app.configuration import Models
 from fairlead_formats.registry import FORMATS
 from fairlead_formats.schema.property_names import restored
 from fairlead_formats.tokens.routes import read_routes
-from fairlead_gateway.configuration import Models
 from fairlead_rest.application import assembled
 from fairlead_rest.fast_routes import plain
 from gatewayworld import Ask, Wire, ask, catalog, entry, modern, running

@@ -13,7 +13,7 @@ import pytest
 from aiohttp import web
 
 from fairlead_api.documents.codec import Document
-from fairlead_gateway.app import Gateway
+from fairlead_app.gateway import Gateway
 from fairlead_mcp.errors import McpError
 from fairlead_search.embedding import EmbeddingConfig
 from gatewayworld import catalog, entry, publish, running, served

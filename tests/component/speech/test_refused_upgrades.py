@@ -12,8 +12,8 @@ from typing import Any
 import aiohttp
 import pytest
 
+from fairlead_app.trust import Trust
 from fairlead_gateway.endpoint.upgrades import UPGRADE_SECONDS
-from fairlead_gateway.identity.setup import Trust
 from policyworld import Vouching, anybody
 from reverseproxies import PROXIES
 from speechworld import SpeechWorld, speech_world

@@ -11,7 +11,7 @@ from typing import Any
 import aiohttp
 import pytest
 
-from fairlead_gateway.identity.setup import Trust
+from fairlead_app.trust import Trust
 from fairlead_models.errors import LlmError
 from fairlead_speech.session_slots import SessionSlots
 from liveworld import live_world

@@ -11,7 +11,7 @@ from typing import Any
 import aiohttp
 import pytest
 
-from fairlead_gateway.identity.setup import Trust
+from fairlead_app.trust import Trust
 from fairlead_speech.scripted.script import SpokenCall, SpokenReply
 from gatewayworld import Ask, ask
 from llmworld import policy

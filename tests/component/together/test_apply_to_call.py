@@ -14,7 +14,7 @@ import pytest
 from mcp import Client
 
 from controlplane import ControlPlane
-from fairlead_gateway.app import Gateway
+from fairlead_app.gateway import Gateway
 from operatorworld import World, release_namespace, running
 from togetherworld import serving, shows
 from toolservers import SDK_TOOLS, Reply, Request, answer_modern, raw_server, sdk_server, tool

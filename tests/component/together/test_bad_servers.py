@@ -14,7 +14,7 @@ from badservers import TABLE, lists
 from controlplane import ControlPlane
 from fairlead_api.v1alpha1.causes import Cause
 from fairlead_api.v1alpha1.reasons import EXPLANATIONS
-from fairlead_gateway.app import Gateway
+from fairlead_app.gateway import Gateway
 from gatewayworld import Wire, calling
 from operatorworld import World, release_namespace, running
 from rawserver import RawServer, raw_server

@@ -20,7 +20,7 @@ from controlplane import ControlPlane
 from fairlead_api.documents.base import sha256
 from fairlead_api.documents.codec import catalog_name
 from fairlead_api.meta import ANNOTATION_SHA256, ServerKey
-from fairlead_gateway.app import Gateway
+from fairlead_app.gateway import Gateway
 from operatorprocess import start
 from operatorworld import Json, World, release_namespace, running
 from rawserver import RawServer, Reply, Request, raw_server

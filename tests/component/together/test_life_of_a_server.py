@@ -15,7 +15,7 @@ from typing import Any
 import pytest
 
 from controlplane import ControlPlane
-from fairlead_gateway.app import Gateway
+from fairlead_app.gateway import Gateway
 from fairlead_gateway.events import Event
 from gatewayworld import Answer, ask, calling, modern
 from operatorworld import QUICK, World, release_namespace, running

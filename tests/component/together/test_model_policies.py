@@ -7,8 +7,8 @@ from collections.abc import Iterator
 import pytest
 
 from controlplane import ControlPlane
-from fairlead_gateway.app import Gateway
-from fairlead_gateway.configuration import Models
+from fairlead_app.configuration import Models
+from fairlead_app.gateway import Gateway
 from fairlead_llm.scripted import ScriptedCall, ScriptedModel, ScriptedTurn
 from fairlead_models.providers import read_providers
 from gatewayworld import Answer

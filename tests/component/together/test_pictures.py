@@ -25,8 +25,8 @@ from starlette.types import Receive, Scope, Send
 from apiproxy import ApiProxy
 from controlplane import ControlPlane
 from fairlead_api.documents.codec import state_name
-from fairlead_gateway.app import Gateway
-from fairlead_gateway.configured_models import ConfiguredModels
+from fairlead_app.configured_models import ConfiguredModels
+from fairlead_app.gateway import Gateway
 from fairlead_llm.scripted import ScriptedCall, ScriptedModel, ScriptedTurn
 from fairlead_operator.probes import served
 from gatewayworld import Wire, ask, calling, modern

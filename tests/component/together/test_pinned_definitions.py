@@ -18,7 +18,7 @@ import pytest
 
 from controlplane import ControlPlane
 from fairlead_api.meta import ANNOTATION_APPROVE
-from fairlead_gateway.app import Gateway
+from fairlead_app.gateway import Gateway
 from gatewayworld import Reachable, ask, calling, modern
 from operatorworld import World, release_namespace, running
 from rawserver import raw_server

@@ -24,8 +24,8 @@ from mcp.shared.exceptions import MCPError
 
 from askers import PICKED, LegacyAsker, said
 from commands import fairlead
-from fairlead_gateway.identity.setup import trusted
-from fairlead_gateway.settings import Settings
+from fairlead_app.settings import Settings
+from fairlead_app.trust import trusted
 from gatewayworld import LEGACY, catalog, running
 from ports import free_port
 from rawserver import raw_server

@@ -7,9 +7,9 @@ from pathlib import Path
 import pytest
 
 from fairlead_api.bad_setting import BadSetting
+from fairlead_app.configuration import load_models
 from fairlead_cli.failure import Failure
 from fairlead_cli.up.llm import chosen_model
-from fairlead_gateway.configuration import load_models
 
 
 @pytest.mark.parametrize(

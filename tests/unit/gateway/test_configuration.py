@@ -8,10 +8,10 @@ from pathlib import Path
 import pytest
 
 from fairlead_api.bad_setting import BadSetting
+from fairlead_app import configuration
+from fairlead_app.configuration import compression, embedding, load_models, vector_folder
+from fairlead_app.settings import Settings
 from fairlead_formats.tokens.models import LiveSource
-from fairlead_gateway import configuration
-from fairlead_gateway.configuration import compression, embedding, load_models, vector_folder
-from fairlead_gateway.settings import Settings
 from fairlead_search.embedding import EmbeddingConfig
 
 

@@ -8,9 +8,9 @@ from typing import Any
 import pytest
 
 from fairlead_api.bad_setting import BadSetting
+from fairlead_app.console_client import console_client
+from fairlead_app.settings import Settings
 from fairlead_gateway.identity.configuration import Issuer, Vouchers
-from fairlead_gateway.identity.console_client import console_client
-from fairlead_gateway.settings import Settings
 
 CORP = Issuer(issuer="https://login.example.com", name="corp")
 PARTNER = Issuer(issuer="https://login.partner.example", name="partner", audiences=("tools",))

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from fairlead_api.bad_setting import BadSetting
-from fairlead_gateway.settings import Settings
+from fairlead_app.settings import Settings
 from fairlead_gateway.telemetry import BOUNDS, OTHER, Histogram, MetricsRegistry
 from fairlead_mcp import errors
 from fairlead_mcp.hosts import AllowList

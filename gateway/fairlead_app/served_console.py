@@ -10,13 +10,13 @@ import msgspec
 from starlette.types import ASGIApp, Receive, Scope, Send
 
 from fairlead_api.bad_setting import BadSetting
+from fairlead_app.settings import Settings
 from fairlead_console.paths import is_for_console
 from fairlead_console.trace_url import checked_trace_url
 from fairlead_gateway.core.page_counts import PageCounts
 from fairlead_gateway.deferred import Deferred
 from fairlead_gateway.heap import Heap
 from fairlead_gateway.identity.console_client import ConsoleSignIn
-from fairlead_gateway.settings import Settings
 from fairlead_rest.context import RestContext
 
 if TYPE_CHECKING:

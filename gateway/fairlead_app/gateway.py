@@ -14,7 +14,31 @@ from typing import TYPE_CHECKING, Final
 import msgspec
 
 from fairlead_api.documents.rules import Rules
-from fairlead_gateway.activation import Activation
+from fairlead_app.activation import Activation
+from fairlead_app.configuration import (
+    certificates,
+    check_paths,
+    client_limits,
+    compression,
+    embedding,
+    vector_folder,
+)
+from fairlead_app.configured_models import NO_MODELS, ConfiguredModels
+from fairlead_app.governance import Governance, configured_proxies, result_store
+from fairlead_app.metrics.exposition import GatewayCollector, registry_of
+from fairlead_app.metrics.guards import GuardCollector
+from fairlead_app.metrics.latencies import LatencyCollector
+from fairlead_app.metrics.models import ModelCollector
+from fairlead_app.metrics.reloads import ReloadCollector
+from fairlead_app.metrics.servers import ServerCollector
+from fairlead_app.metrics.speech import SpeechCollector
+from fairlead_app.model_endpoints import llm_endpoints, speech_front
+from fairlead_app.operations_pages import operations_pages
+from fairlead_app.operations_server import OperationsServer
+from fairlead_app.served_console import ConsoleEntry, served_console
+from fairlead_app.served_rest import served_rest
+from fairlead_app.settings import Settings
+from fairlead_app.trust import Trust
 from fairlead_gateway.calls.cache import ResultCache
 from fairlead_gateway.calls.context import CallContext
 from fairlead_gateway.calls.context_recorder import ContextRecorder
@@ -35,15 +59,6 @@ from fairlead_gateway.catalog.cache import SnapshotCache
 from fairlead_gateway.catalog.model import Snapshot
 from fairlead_gateway.catalog.pins import PinReader
 from fairlead_gateway.catalog.source import SnapshotStore, Source
-from fairlead_gateway.configuration import (
-    certificates,
-    check_paths,
-    client_limits,
-    compression,
-    embedding,
-    vector_folder,
-)
-from fairlead_gateway.configured_models import NO_MODELS, ConfiguredModels
 from fairlead_gateway.conversation.choosers import Choosers
 from fairlead_gateway.core.credentials import Credentials
 from fairlead_gateway.custom.exposition import CustomCollector
@@ -56,28 +71,13 @@ from fairlead_gateway.endpoint.mcp_endpoint import McpEndpoint
 from fairlead_gateway.endpoint.notification_streams import NotificationStreams
 from fairlead_gateway.endpoint.view_builds import ViewBuilds
 from fairlead_gateway.events import EventLog
-from fairlead_gateway.governance import Governance, configured_proxies, result_store
 from fairlead_gateway.heap import Heap
 from fairlead_gateway.identity.identities import Identities
 from fairlead_gateway.identity.resource import ProtectedResource
-from fairlead_gateway.identity.setup import Trust
 from fairlead_gateway.limits.buffers import AnswerBuffers
-from fairlead_gateway.metrics.exposition import GatewayCollector, registry_of
-from fairlead_gateway.metrics.guards import GuardCollector
-from fairlead_gateway.metrics.latencies import LatencyCollector
-from fairlead_gateway.metrics.models import ModelCollector
-from fairlead_gateway.metrics.reloads import ReloadCollector
-from fairlead_gateway.metrics.servers import ServerCollector
-from fairlead_gateway.metrics.speech import SpeechCollector
-from fairlead_gateway.model_endpoints import llm_endpoints, speech_front
-from fairlead_gateway.operations_pages import operations_pages
-from fairlead_gateway.operations_server import OperationsServer
 from fairlead_gateway.policy.gateways_behind import gateways_behind
 from fairlead_gateway.policy.view import MERGED
 from fairlead_gateway.reports.outbox import Outbox
-from fairlead_gateway.served_console import ConsoleEntry, served_console
-from fairlead_gateway.served_rest import served_rest
-from fairlead_gateway.settings import Settings
 from fairlead_gateway.telemetry import MetricsRegistry
 from fairlead_gateway.upstream.registry import Registry
 from fairlead_mcp.eras import Client

@@ -9,21 +9,22 @@ from typing import TYPE_CHECKING, Final
 import msgspec
 
 from fairlead_api.bad_setting import BadSetting
+from fairlead_app.console_client import console_client
+from fairlead_app.settings import Settings
 from fairlead_gateway.identity.apikeys import ApiKeys, KeyPlace
 from fairlead_gateway.identity.authenticator import Authenticator
 from fairlead_gateway.identity.configuration import Vouchers, load_vouchers
-from fairlead_gateway.identity.console_client import ConsoleSignIn, console_client
+from fairlead_gateway.identity.console_client import ConsoleSignIn
 from fairlead_gateway.identity.keyfile import KeyFile
 from fairlead_gateway.identity.keys import BadKeys, KeyDocument
 from fairlead_gateway.identity.made_keys import EVERYBODY, FileKeyStore, KeyStore, MadeKeys
 from fairlead_gateway.identity.names import Issuers
-from fairlead_gateway.settings import Settings
 
 if TYPE_CHECKING:
     from fairlead_gateway.identity.tokens import Tokens
     from fairlead_kube.client import Kube
 
-log = logging.getLogger(__name__)
+log = logging.getLogger("fairlead_gateway")
 
 
 NOBODY: Final = Issuers()

@@ -12,8 +12,8 @@ from typing import Final
 from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, HistogramMetricFamily, Metric
 from prometheus_client.registry import Collector
 
+from fairlead_app.metrics.exposition import cumulated
 from fairlead_gateway.core.ports import BREAKER_STATES
-from fairlead_gateway.metrics.exposition import cumulated
 from fairlead_models.breakers import ModelBreakers
 from fairlead_models.model_metrics import TOKEN_BOUNDS, ModelMetrics, ModelSeries, TokenHistogram
 

@@ -24,7 +24,7 @@ from fairlead_mcp.hosts import AllowList
 from fairlead_mcp.listening import listen
 from fairlead_rest.public_pages import PROBES
 
-log = logging.getLogger(__name__)
+log = logging.getLogger("fairlead_gateway")
 
 METHODS: Final = frozenset({b"GET", b"HEAD"})
 LIFE_SECONDS: Final = LONGEST_WAIT_S + 10.0

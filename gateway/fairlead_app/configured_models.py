@@ -11,15 +11,15 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Final, Self
 
 from fairlead_api.bad_setting import BadSetting
+from fairlead_app.configuration import NOTHING_ADDED, AddedModels, Models, load_models
 from fairlead_formats.tokens.models import LiveModels, LiveSource
-from fairlead_gateway.configuration import NOTHING_ADDED, AddedModels, Models, load_models
 from fairlead_gateway.file_changes import FileChanges
 
 if TYPE_CHECKING:
     from fairlead_rest.live_models import Refresher
 
 NO_MODELS: Final = Models()
-log = logging.getLogger(__name__)
+log = logging.getLogger("fairlead_gateway")
 
 
 class ConfiguredModels:

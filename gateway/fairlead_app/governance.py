@@ -18,6 +18,7 @@ from prometheus_client.registry import Collector
 
 from fairlead_api.bad_setting import BadSetting
 from fairlead_api.extras import install_command
+from fairlead_app.settings import Settings
 from fairlead_gateway.audit.arguments import BadPath, read_path, teller
 from fairlead_gateway.audit.auditor import Auditor
 from fairlead_gateway.audit.lines import line_of
@@ -31,7 +32,6 @@ from fairlead_gateway.limits.daily import TokenLimiter
 from fairlead_gateway.limits.limiter import Limiter
 from fairlead_gateway.limits.rate import Sharing
 from fairlead_gateway.recent.ring import ArgumentTeller, RecentCalls
-from fairlead_gateway.settings import Settings
 from fairlead_gateway.telemetry import MetricsRegistry
 from fairlead_gateway.tracing.configured import spans_of
 from fairlead_tools.otel.opening import opened

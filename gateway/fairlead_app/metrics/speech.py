@@ -7,7 +7,7 @@ from collections.abc import Iterable
 from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, HistogramMetricFamily, Metric
 from prometheus_client.registry import Collector
 
-from fairlead_gateway.metrics.exposition import cumulated
+from fairlead_app.metrics.exposition import cumulated
 from fairlead_speech.metrics import SpeechMetrics
 
 

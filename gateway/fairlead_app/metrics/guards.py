@@ -11,12 +11,12 @@ from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, Metri
 from prometheus_client.registry import Collector
 
 from fairlead_api.meta import ServerKey
+from fairlead_app.metrics.exposition import MAX_SERVERS
 from fairlead_gateway.calls.cache import ResultCache
 from fairlead_gateway.core.ports import BREAKER_STATES
 from fairlead_gateway.endpoint.trusted_proxies import TrustedProxies
 from fairlead_gateway.identity.identities import Identities
 from fairlead_gateway.limits.buffers import AnswerBuffers
-from fairlead_gateway.metrics.exposition import MAX_SERVERS
 from fairlead_gateway.upstream.guard import Guard
 from fairlead_tools.validation.shelf import Checks
 

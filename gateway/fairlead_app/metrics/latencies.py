@@ -16,7 +16,7 @@ from prometheus_client.registry import Collector
 
 from fairlead_api.documents.state import Quantiles, ToolState
 from fairlead_api.v1alpha1.conditions import Reason
-from fairlead_gateway.metrics.exposition import MAX_SERVERS, cumulated
+from fairlead_app.metrics.exposition import MAX_SERVERS, cumulated
 from fairlead_gateway.policy.selection import Selection
 from fairlead_gateway.telemetry import OTHER, MetricsRegistry
 

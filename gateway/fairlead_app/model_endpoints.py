@@ -6,12 +6,12 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from fairlead_app.configured_models import ConfiguredModels
+from fairlead_app.governance import Governance
+from fairlead_app.metrics.models import ModelCollector
+from fairlead_app.settings import Settings
 from fairlead_gateway.calls.context_recorder import ContextRecorder
-from fairlead_gateway.configured_models import ConfiguredModels
 from fairlead_gateway.core.llm_counts import LlmCounts
-from fairlead_gateway.governance import Governance
-from fairlead_gateway.metrics.models import ModelCollector
-from fairlead_gateway.settings import Settings
 from fairlead_rest.context import RestContext
 
 if TYPE_CHECKING:

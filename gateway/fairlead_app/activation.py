@@ -13,6 +13,7 @@ from typing import Final
 
 from fairlead_api.documents.rules import Policy, Tier
 from fairlead_api.slices import tabled
+from fairlead_app.settings import Settings
 from fairlead_gateway.calls.dispatch import CALL
 from fairlead_gateway.calls.routing import tool_route
 from fairlead_gateway.catalog.model import Snapshot
@@ -28,14 +29,13 @@ from fairlead_gateway.policy.server_info import server_info
 from fairlead_gateway.policy.tier_moves import TierMoves
 from fairlead_gateway.policy.tiers import fastest_limit
 from fairlead_gateway.reports.outbox import Outbox
-from fairlead_gateway.settings import Settings
 from fairlead_gateway.telemetry import MetricsRegistry
 from fairlead_gateway.upstream.hedge import Hedged
 from fairlead_gateway.upstream.registry import Registry
 from fairlead_gateway.yielding import in_turns, let_go
 from fairlead_tools.validation.shelf import Checks
 
-log = logging.getLogger(__name__)
+log = logging.getLogger("fairlead_gateway")
 
 MOST_NAMED: Final = 10
 """Policies that one line of the log names."""

@@ -14,13 +14,13 @@ from msgspec import Meta
 
 from fairlead_api.bad_setting import BadSetting
 from fairlead_api.extras import install_command
+from fairlead_app.settings import Settings
 from fairlead_formats.registry import UnknownFormat
 from fairlead_formats.tokens.models import ContextWindow, ContextWindows, LiveSource
 from fairlead_formats.tokens.prices import ModelPrice
 from fairlead_formats.tokens.routes import InvalidRoute, ModelRoute, read_routes
 from fairlead_gateway.endpoint.client_limits import ClientLimits
 from fairlead_gateway.endpoint.tls import BadCertificate, Certificates
-from fairlead_gateway.settings import Settings
 from fairlead_gateway.yaml_files import read_yaml
 from fairlead_models.providers import InvalidProvider, Provider, Providers, read_providers
 from fairlead_search.compression import CompressorConfig

@@ -14,7 +14,7 @@ from prometheus_client.registry import Collector
 
 from fairlead_api.documents.servers import FAILED, INSTALLING, STARTING, WAITING
 from fairlead_api.meta import ServerKey
-from fairlead_gateway.metrics.exposition import MAX_SERVERS
+from fairlead_app.metrics.exposition import MAX_SERVERS
 from fairlead_gateway.policy.selection import Selection
 from fairlead_gateway.policy.unready import unready
 from fairlead_mcp.host import ChildHost

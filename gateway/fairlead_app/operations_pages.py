@@ -9,8 +9,8 @@ from collections.abc import Callable, Mapping
 from prometheus_client.registry import CollectorRegistry
 
 from fairlead_api.reports import PATH
+from fairlead_app.metrics.exposition import exposed
 from fairlead_gateway.core.operations_page import Page, PageRequest, PageResponse, failure
-from fairlead_gateway.metrics.exposition import exposed
 from fairlead_gateway.reports.endpoint import reports_page
 from fairlead_gateway.reports.outbox import Outbox
 from fairlead_rest.public_pages import HEALTH, READY, Readiness

@@ -1,0 +1,205 @@
+"""`python -m fairlead_app`, and `fairlead gateway`: the gateway as a process.
+
+`run` owns what belongs to a process: the loop, signals, logs, the exit code. It ends with 0 after SIGTERM or
+SIGINT, and with 1 and one sentence on standard error when it cannot start.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import errno
+import logging
+import signal
+import sys
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from typing import TYPE_CHECKING, Final
+
+import uvloop
+
+from fairlead_api.bad_setting import BadSetting
+from fairlead_api.extras import install_command
+from fairlead_api.logs import set_up
+from fairlead_app.configured_models import ConfiguredModels
+from fairlead_app.gateway import Gateway, build
+from fairlead_app.settings import Settings
+from fairlead_app.trust import trusted
+from fairlead_gateway.catalog.directory import DirectoryCredentials, DirectorySource
+from fairlead_gateway.catalog.pins import DirectoryPins, PinReader
+from fairlead_gateway.catalog.source import Source
+from fairlead_gateway.core.credentials import Credentials
+from fairlead_gateway.custom.load import load
+from fairlead_gateway.endpoint.free_ports import instead
+from fairlead_gateway.endpoint.listener import PortTaken
+from fairlead_gateway.heap import Heap
+from fairlead_kube.errors import ApiError, Forbidden, Unauthorized
+from fairlead_mcp import processes
+from fairlead_mcp.addresses import authority
+from fairlead_mcp.host import ChildHost
+from fairlead_tools.handlers.tools import CustomTools
+
+if TYPE_CHECKING:
+    from fairlead_kube.client import Kube
+
+log = logging.getLogger("fairlead_gateway")
+
+PROBE_SECONDS: Final = 10.0
+SWITCH_SECONDS: Final = 0.0001
+"""How long a thread can keep the loop waiting, several times for one call: one that compiles schemas, say, or writes
+metrics. Python's own default is fifty times that.
+"""
+
+
+class StartFailed(Exception):
+    """The message is one sentence that says what is missing and what to do."""
+
+
+def run(settings: Settings) -> int:
+    """Serve until a signal; the exit code."""
+    set_up(settings.log_format, settings.log_level)
+    sys.setswitchinterval(SWITCH_SECONDS)
+    try:
+        uvloop.run(_run(settings))
+    except StartFailed as error:
+        print(f"fairlead gateway: {error}", file=sys.stderr)
+        return 1
+    except Exception:
+        log.exception("The gateway ends")
+        return 1
+    return 0
+
+
+async def _run(settings: Settings) -> None:
+    try:
+        models = ConfiguredModels.of_file(settings.routes)
+    except BadSetting as error:
+        raise StartFailed(str(error)) from error
+    async with _feeds(settings) as (source, credentials, children, kube, pins):
+        if kube is not None and settings.anonymous is None:
+            settings = settings.replaced(anonymous="deny")
+        try:
+            gateway = build(
+                settings,
+                source=source,
+                credentials=credentials,
+                children=children,
+                shared_children=False,
+                models=models,
+                custom=_custom_tools(settings),
+                trust=trusted(settings, kube),
+                closed=kube is not None,
+                heap=Heap(),
+                pins=pins,
+            )
+        except BadSetting as error:
+            raise StartFailed(str(error)) from error
+        ending = asyncio.Event()
+        asyncio.get_running_loop().add_signal_handler(signal.SIGHUP, lambda: None)  # what rotates logs may send it
+        for number in (signal.SIGTERM, signal.SIGINT):
+            asyncio.get_running_loop().add_signal_handler(number, ending.set)
+        try:
+            await gateway.start()
+        except PortTaken as error:
+            raise StartFailed(f"{error}: {_other_ports(error, settings)}") from error
+        _announce(gateway)
+        try:
+            await ending.wait()
+        finally:
+            log.info("Stopping: draining for %g s, then calls in flight get up to %g s", settings.drain, settings.grace)
+            await gateway.stop()
+
+
+def _other_ports(error: PortTaken, settings: Settings) -> str:
+    cause = error.__cause__
+    if isinstance(cause, OSError) and cause.errno == errno.EADDRINUSE:
+        return instead(settings.address, {"--port": settings.port, "--metrics-port": settings.metrics_port})
+    return "choose another with --port or --metrics-port"
+
+
+def _custom_tools(settings: Settings) -> CustomTools:
+    loaded = load(settings.tools)
+    for problem in loaded.problems:
+        log.error("%s", problem)
+    return loaded.tools
+
+
+@asynccontextmanager
+async def _feeds(
+    settings: Settings,
+) -> AsyncIterator[tuple[Source, Credentials, ChildHost | None, Kube | None, PinReader]]:
+    """Where the gateway gets its documents and credentials, what runs its child processes, the API server of a
+    cluster, and what is held back. Raises CannotStart.
+    """
+    if settings.documents is not None:
+        directory = settings.documents
+        if not await asyncio.to_thread(directory.is_dir):
+            raise StartFailed(f"{directory} is not a directory: --documents names one that holds documents")
+        processes.become_subreaper()
+        children = ChildHost()
+        try:
+            credentials = DirectoryCredentials(settings.credentials or directory / "credentials")
+            yield DirectorySource(directory), credentials, children, None, DirectoryPins(directory)
+        finally:
+            await children.aclose()
+        return
+    try:  # only here: a laptop has no client of the Kubernetes API, and it takes a second to import
+        from fairlead_gateway.catalog.kube import KubeCredentials, KubePins, KubeSource
+        from fairlead_kube.client import Kube
+        from fairlead_kube.connection import NoCluster, load_configuration
+    except ModuleNotFoundError as error:
+        if (error.name or "").startswith("fairlead"):
+            raise
+        raise StartFailed(
+            f"catalogs of a cluster need the Python package {error.name}, which is missing: "
+            f"{install_command('gateway')}; off a cluster, name a directory of documents with --documents"
+        ) from error
+
+    namespace = settings.release_namespace
+    try:
+        configuration = await load_configuration(
+            settings.kubeconfig, otherwise="off a cluster, name a directory of documents with --documents"
+        )
+    except NoCluster as error:
+        raise StartFailed(str(error)) from error
+    kube = Kube.connect(configuration)
+    try:
+        await _probe(kube, namespace)
+        secrets = KubeCredentials(kube, namespace, settings.credentials)
+        yield KubeSource(kube, namespace), secrets, None, kube, KubePins(kube, namespace)
+    finally:
+        await kube.aclose()
+
+
+async def _probe(kube: Kube, namespace: str) -> None:
+    """A refusal is a mistake in the installation; an API server that is away is not: the last catalog is served."""
+    from fairlead_gateway.catalog.kube import documents_of
+
+    try:
+        async with asyncio.timeout(PROBE_SECONDS):
+            await kube.probe(documents_of(namespace))
+    except (Unauthorized, Forbidden) as error:
+        rights = "Grant the gateway's account `list` and `watch` on ConfigMaps and `get` on Secrets there."
+        raise StartFailed(error.sentence(kube.host, rights)) from error
+    except ApiError as error:
+        log.warning("Starting without the API server: %s", error.sentence(kube.host))
+    except TimeoutError:
+        log.warning("Starting without the API server: %s does not answer", kube.host)
+
+
+def _announce(gateway: Gateway) -> None:
+    scheme = "http" if gateway.settings.tls_cert is None else "https"
+    where = authority(gateway.settings.address, gateway.port)
+    log.info("MCP on %s://%s/mcp, metrics on port %d", scheme, where, gateway.metrics_port)
+
+
+def main() -> int:
+    """Settings from the environment alone."""
+    try:
+        return run(Settings.from_env())
+    except (BadSetting, ValueError) as error:
+        print(f"fairlead gateway: {error}", file=sys.stderr)
+        return 1
+
+
+if __name__ == "__main__":
+    sys.exit(main())
