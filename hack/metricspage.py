@@ -14,7 +14,7 @@ from prometheus_client import CollectorRegistry
 from prometheus_client.core import Metric
 
 from fairlead_api.documents.catalog import Credential, CredentialRef
-from fairlead_app.gateway import build
+from fairlead_app.compose import compose
 from fairlead_app.settings import Settings
 from fairlead_gateway.catalog.source import Inbox
 from fairlead_operator.telemetry import Telemetry
@@ -64,7 +64,7 @@ def page() -> str:
     nowhere: Any = _Nowhere()
     everything = Settings(host="127.0.0.1", redis="redis://127.0.0.1", audit="all")
     os.environ["OTEL_TRACES_EXPORTER"] = "otlp"  # figures of exports are there where there are any
-    gateway = build(everything, source=nowhere, credentials=nowhere)
+    gateway = compose(everything, source=nowhere, credentials=nowhere)
     parts = [
         _INTRODUCTION.format(
             histograms=f"{MAX_LABEL_SETS:,}",

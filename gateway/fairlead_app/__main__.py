@@ -20,8 +20,9 @@ import uvloop
 from fairlead_api.bad_setting import BadSetting
 from fairlead_api.extras import install_command
 from fairlead_api.logs import set_up
+from fairlead_app.compose import compose
 from fairlead_app.configured_models import ConfiguredModels
-from fairlead_app.gateway import Gateway, build
+from fairlead_app.gateway import Gateway
 from fairlead_app.settings import Settings
 from fairlead_app.trust import trusted
 from fairlead_gateway.catalog.directory import DirectoryCredentials, DirectorySource
@@ -78,7 +79,7 @@ async def _run(settings: Settings) -> None:
         if kube is not None and settings.anonymous is None:
             settings = settings.replaced(anonymous="deny")
         try:
-            gateway = build(
+            gateway = compose(
                 settings,
                 source=source,
                 credentials=credentials,

@@ -1,6 +1,6 @@
 """From a snapshot to what is served: each tool bound to the way its calls go, one selection in the place of another.
 
-Made by `app`. The SnapshotStore calls `swap` for each snapshot, and `let_go` when nobody is served by the last one.
+The SnapshotStore calls `swap` for each snapshot, and `let_go` when nobody is served by the last one.
 """
 
 from __future__ import annotations
@@ -8,12 +8,12 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import logging
-from collections.abc import Callable, Collection, Generator
+from collections.abc import Collection, Generator
 from typing import Final
 
 from fairlead_api.documents.rules import Policy, Tier
 from fairlead_api.slices import tabled
-from fairlead_app.settings import Settings
+from fairlead_app.shared_parts import SERVER_INFO, SharedParts
 from fairlead_gateway.calls.dispatch import CALL
 from fairlead_gateway.calls.routing import tool_route
 from fairlead_gateway.catalog.model import Snapshot
@@ -22,18 +22,14 @@ from fairlead_gateway.core.route import Route
 from fairlead_gateway.core.server import Server, Tool
 from fairlead_gateway.core.server_binding import ServerBinding
 from fairlead_gateway.endpoint.mcp_endpoint import McpEndpoint
-from fairlead_gateway.events import EventLog
-from fairlead_gateway.identity.names import Issuers
 from fairlead_gateway.policy.selection import Selection, select_in_slices
 from fairlead_gateway.policy.server_info import server_info
 from fairlead_gateway.policy.tier_moves import TierMoves
 from fairlead_gateway.policy.tiers import fastest_limit
 from fairlead_gateway.reports.outbox import Outbox
-from fairlead_gateway.telemetry import MetricsRegistry
 from fairlead_gateway.upstream.hedge import Hedged
 from fairlead_gateway.upstream.registry import Registry
 from fairlead_gateway.yielding import in_turns, let_go
-from fairlead_tools.validation.shelf import Checks
 
 log = logging.getLogger("fairlead_gateway")
 
@@ -54,23 +50,11 @@ class Activation:
     besides it only measuring by tiers changes here.
     """
 
-    def __init__(
-        self, settings: Settings, endpoint: McpEndpoint, registry: Registry, checks: Checks, book: MetricsRegistry,
-        outbox: Outbox, news: EventLog, own_info: bytes, clock: Callable[[], float], issuers: Issuers,
-    ) -> None:  # fmt: skip
-        """`own_info` is how a server that says nothing of itself is introduced, as JSON; `clock` is in seconds;
-        `issuers` are those that may give the names that policies speak of.
-        """
-        self._settings = settings
+    def __init__(self, shared: SharedParts, endpoint: McpEndpoint, registry: Registry, outbox: Outbox) -> None:
+        self._shared = shared
         self._endpoint = endpoint
         self._registry = registry
-        self._checks = checks
-        self._book = book
         self._outbox = outbox
-        self._news = news
-        self._own_info = own_info
-        self._clock = clock
-        self._issuers = issuers
         self.moves = TierMoves()
         """Moves of tools between tiers, of the snapshots that were served."""
         self._left: list[object] = []
@@ -82,8 +66,8 @@ class Activation:
         await self._registry.sync(snapshot.servers)
         before = endpoint.selection
         after = await in_turns(self._selecting(snapshot, before))
-        for check in self._checks.large():
-            await asyncio.to_thread(self._checks.compile, check)
+        for check in self._shared.checks.large():
+            await asyncio.to_thread(self._shared.checks.compile, check)
         with contextlib.suppress(TimeoutError):
             async with asyncio.timeout(FOLLOWING_SECONDS):
                 await in_turns(after.prepare_in_slices(before))
@@ -93,7 +77,7 @@ class Activation:
         if snapshot.rules.policies != before.snapshot.rules.policies:
             self._warn_of(snapshot.rules.policies)
         await endpoint.streams.swapped(before, endpoint.selection)
-        await self._news.swapped(before.snapshot, snapshot)
+        await self._shared.events.swapped(before.snapshot, snapshot)
         await in_turns(self.moves.swapped(before.snapshot, snapshot))
         return not self._registry.incomplete
 
@@ -103,11 +87,11 @@ class Activation:
 
     def _selecting(self, snapshot: Snapshot, before: Selection) -> Generator[None, None, Selection]:
         reaches = yield from tabled((key, self._reach(server)) for key, server in snapshot.servers.items())
-        now, figures = self._clock(), self._settings.meta_latency
+        now, figures = self._shared.clock(), self._shared.settings.meta_latency
         return (yield from select_in_slices(snapshot, reaches, self._bind, before, now=now, figures=figures))
 
     def _warn_of(self, policies: Collection[Policy]) -> None:
-        found = self._issuers.without_issuer(policies)
+        found = self._shared.trust.names.without_issuer(policies)
         if found:
             log.warning(
                 "%d policies name an Agent, a Group or a Claim without its issuer, and several may vouch for it: their "
@@ -118,7 +102,7 @@ class Activation:
             )
 
     def _reach(self, server: Server) -> ServerBinding:
-        limits, settings = server.catalog.limits, self._settings
+        limits, settings = server.catalog.limits, self._shared.settings
         return ServerBinding(
             server,
             self._registry.upstream(server.key),
@@ -126,25 +110,25 @@ class Activation:
             timeout=shortest(settings.call_timeout, limits.timeout_ms),
             max_timeout=MAX_TIMEOUT if limits.max_timeout_ms is None else limits.max_timeout_ms / 1000,
             max_bytes=min(limits.max_result_bytes or settings.max_result_bytes, settings.max_result_bytes),
-            server_info=server_info(server) or self._own_info,
+            server_info=server_info(server) or SERVER_INFO,
             retries=DEFAULT_RETRIES if limits.retries is None else limits.retries,
         )
 
     def _bind(self, reach: ServerBinding, tool: Tool) -> Route:
         key = reach.server.key
-        checked = self._settings.validate
+        checked = self._shared.settings.validate
         return tool_route(
             reach,
             tool,
-            self._book.recorder(CALL, tool.name, str(key)),
+            self._shared.metrics.recorder(CALL, tool.name, str(key)),
             self._outbox.samples.meter(key, tool.name, tool.hash),
-            check=self._checks.of(str(key), tool.name, tool.definition, tool.hash) if checked else None,
+            check=self._shared.checks.of(str(key), tool.name, tool.definition, tool.hash) if checked else None,
             upstream=hedged(self._registry, reach.server, tool),
         )
 
     def _measure_by(self, tiers: Collection[Tier]) -> None:
         self._outbox.samples.tell_beyond(fastest_limit(tiers))
-        self._book.budgets({tier.name: tier.max_latency_ms for tier in tiers})
+        self._shared.metrics.budgets({tier.name: tier.max_latency_ms for tier in tiers})
 
 
 def hedged(registry: Registry, server: Server, tool: Tool) -> Upstream | None:

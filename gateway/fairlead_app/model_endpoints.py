@@ -6,73 +6,106 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+import msgspec
+
 from fairlead_app.configured_models import ConfiguredModels
-from fairlead_app.governance import Governance
 from fairlead_app.metrics.models import ModelCollector
-from fairlead_app.settings import Settings
+from fairlead_app.metrics.speech import SpeechCollector
+from fairlead_app.shared_parts import SharedParts
 from fairlead_gateway.calls.context_recorder import ContextRecorder
-from fairlead_gateway.core.llm_counts import LlmCounts
 from fairlead_rest.context import RestContext
 
 if TYPE_CHECKING:
     from fairlead_llm.routes import LlmEndpoints
+    from fairlead_models.request_record import RequestRecords
     from fairlead_speech.front import SpeechFront
-    from fairlead_speech.metrics import SpeechMetrics
 
 
-def llm_endpoints(
-    settings: Settings,
+class ModelEndpoints(msgspec.Struct, frozen=True, kw_only=True):
+    """Endpoints in front of models that write and that speak, None where no provider is configured; and their figures.
+    `speech` is the front of models that speak.
+    """
+
+    configured: ConfiguredModels
+    requests: ModelCollector
+    sessions: SpeechCollector
+    llm: LlmEndpoints | None
+    speech: SpeechFront | None
+
+
+def model_endpoints(
+    shared: SharedParts, models: ConfiguredModels, rest: RestContext, recorder: ContextRecorder
+) -> ModelEndpoints:
+    """Endpoints over the providers of `models`, which may come later where their file is watched."""
+    requests, sessions = ModelCollector(), SpeechCollector()
+    llm, speech = None, None
+    if models.changes is not None or models.current.providers:
+        speech = _speech(shared, models, rest, requests, sessions)
+        llm = _llm(shared, models, rest, recorder, requests, speech)
+    return ModelEndpoints(configured=models, requests=requests, sessions=sessions, llm=llm, speech=speech)
+
+
+def _llm(
+    shared: SharedParts,
     models: ConfiguredModels,
     rest: RestContext,
     recorder: ContextRecorder,
-    governance: Governance,
-    collector: ModelCollector,
-    counts: LlmCounts,
-    speech: SpeechFront | None,
-) -> LlmEndpoints | None:
-    """None where there are no providers, and there will be none."""
-    if models.changes is None and not models.current.providers:
-        return None
+    requests: ModelCollector,
+    speech: SpeechFront,
+) -> LlmEndpoints:
     from fairlead_llm.loop import LoopLimits
     from fairlead_llm.routes import LlmEndpoints
-    from fairlead_models.request_record import RequestRecords
 
+    settings = shared.settings
     limits = LoopLimits(settings.llm_rounds, settings.llm_seconds, settings.llm_tokens, settings.llm_request_bytes)
-    records = RequestRecords(
-        collector.metrics, governance.auditor, governance.tokens, lambda: models.current.prices, spans=governance.spans
-    )
-    more = () if speech is None else speech.routes
     return LlmEndpoints(
-        rest, lambda: models.current.providers, recorder, limits, collector.breakers, records, counts, more
+        rest,
+        lambda: models.current.providers,
+        recorder,
+        limits,
+        requests.breakers,
+        _records(shared, models, requests),
+        shared.metrics.llm,
+        speech.routes,
     )
 
 
-def speech_front(
-    settings: Settings,
+def _speech(
+    shared: SharedParts,
     models: ConfiguredModels,
     rest: RestContext,
-    governance: Governance,
-    collector: ModelCollector,
-    metrics: SpeechMetrics,
-) -> SpeechFront | None:
-    """None where there are no providers, and there will be none."""
-    if models.changes is None and not models.current.providers:
-        return None
+    requests: ModelCollector,
+    sessions: SpeechCollector,
+) -> SpeechFront:
     from fairlead_llm.model_streams import ModelStreams
-    from fairlead_models.request_record import RequestRecords
     from fairlead_models.upstream import ProviderClient
     from fairlead_speech.front import SpeechFront
     from fairlead_speech.services import SpeechSettings
 
-    records = RequestRecords(
-        collector.metrics, governance.auditor, governance.tokens, lambda: models.current.prices, spans=governance.spans
-    )
+    settings, client = shared.settings, ProviderClient()
     allowed = SpeechSettings(
-        settings.speech_sessions, settings.speech_sessions_each, settings.speech_provider_mcp,
-        settings.speech_client_secrets, settings.session_key.encode(),
-    )  # fmt: skip
-    client = ProviderClient()
-    chat = ModelStreams(lambda: models.current.providers, client, collector.breakers)
+        settings.speech_sessions,
+        settings.speech_sessions_each,
+        settings.speech_provider_mcp,
+        settings.speech_client_secrets,
+        settings.session_key.encode(),
+    )
     return SpeechFront(
-        rest, lambda: models.current.providers, allowed, collector.breakers, records, metrics, client, chat
+        rest,
+        lambda: models.current.providers,
+        allowed,
+        requests.breakers,
+        _records(shared, models, requests),
+        sessions.metrics,
+        client,
+        ModelStreams(lambda: models.current.providers, client, requests.breakers),
+    )
+
+
+def _records(shared: SharedParts, models: ConfiguredModels, requests: ModelCollector) -> RequestRecords:
+    from fairlead_models.request_record import RequestRecords
+
+    governance = shared.governance
+    return RequestRecords(
+        requests.metrics, governance.auditor, governance.tokens, lambda: models.current.prices, spans=governance.spans
     )

@@ -181,3 +181,14 @@ def test_a_gateway_process_ends_where_a_setting_cannot_be_used(
     assert done.returncode == 1, done.stderr
     assert re.search(words, done.stderr), done.stderr
     assert "Traceback" not in done.stderr
+
+
+def test_the_former_module_of_the_gateway_starts_it_and_warns(tmp_path: Path) -> None:
+    environ = {**os.environ, "FAIRLEAD_DOCUMENTS": str(tmp_path / "missing"), "FAIRLEAD_PORT": "0"}
+    done = subprocess.run(
+        [sys.executable, "-m", "fairlead_gateway"], env=environ, capture_output=True, text=True, timeout=60, check=False
+    )
+
+    assert done.returncode == 1
+    assert "DeprecationWarning: `python -m fairlead_gateway` is deprecated; write `fairlead gateway`" in done.stderr
+    assert done.stderr.splitlines()[-1].startswith("fairlead gateway: "), "it ran, as the program that it was"

@@ -23,9 +23,10 @@ from fairlead_api.documents.codec import RULES_NAME, SERVERS_NAME, Document, cat
 from fairlead_api.documents.pins import Pins
 from fairlead_api.documents.servers import Servers
 from fairlead_api.documents.state import State
+from fairlead_app.compose import compose
 from fairlead_app.configuration import Models
 from fairlead_app.configured_models import ConfiguredModels
-from fairlead_app.gateway import Gateway, build
+from fairlead_app.gateway import Gateway
 from fairlead_app.settings import Settings
 from fairlead_gateway.catalog.directory import DirectoryCredentials, DirectorySource
 from fairlead_gateway.catalog.pins import DirectoryPins
@@ -126,7 +127,7 @@ async def running(
     directory = folder / "documents"
     directory.mkdir(exist_ok=True)
     publish(directory, *documents)
-    gateway = build(
+    gateway = compose(
         Settings(**{"port": 0, "metrics_port": 0, "grace": 2.0, "embedder": "none", **settings}),
         source=DirectorySource(directory, nudge=nudge),
         credentials=DirectoryCredentials(folder / "credentials"),

@@ -12,9 +12,10 @@ from pathlib import Path
 from typing import Any
 
 from controlplane import ControlPlane
+from fairlead_app.compose import compose
 from fairlead_app.configuration import Models
 from fairlead_app.configured_models import NO_MODELS, ConfiguredModels
-from fairlead_app.gateway import Gateway, build
+from fairlead_app.gateway import Gateway
 from fairlead_app.settings import Settings
 from fairlead_app.trust import trusted
 from fairlead_gateway.catalog.kube import HOLD_SECONDS, KubeCredentials, KubePins, KubeSource
@@ -39,7 +40,7 @@ async def gateway_on(
     """A gateway on free ports and on the documents of one namespace."""
     async with aclosing(Kube.connect(await load_configuration(kubeconfig or plane.kubeconfig))) as kube:
         set_up = Settings(**{"port": 0, "metrics_port": 0, "namespace": namespace, **settings})
-        gateway = build(
+        gateway = compose(
             set_up,
             trust=trusted(set_up, kube),
             source=KubeSource(kube, namespace, hold=hold),

@@ -1,6 +1,6 @@
 """Prometheus metrics of what guards the path of a call, read at scrape time.
 
-Made by `app` beside `exposition`, and served with it.
+Collected beside `exposition`.
 """
 
 from __future__ import annotations

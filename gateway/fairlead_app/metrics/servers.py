@@ -1,6 +1,6 @@
 """Prometheus metrics of servers that failed or still start, and of processes that were started again.
 
-Made by `app` beside `exposition`, and served with it.
+Collected beside `exposition`.
 """
 
 from __future__ import annotations

@@ -26,8 +26,9 @@ from rich.console import Console
 
 from fairlead_api.bad_setting import BadSetting
 from fairlead_api.meta import ServerKey
+from fairlead_app.compose import compose
 from fairlead_app.configured_models import ConfiguredModels
-from fairlead_app.gateway import Gateway, build
+from fairlead_app.gateway import Gateway
 from fairlead_app.settings import Settings
 from fairlead_app.trust import trusted
 from fairlead_cli.access.keyring import KEY_FILE
@@ -264,7 +265,7 @@ def _gateway(
             audit=os.environ.get("FAIRLEAD_AUDIT") or "off",  # standard output is for people here
         )
         custom = load(settings.tools)
-        made = build(
+        made = compose(
             settings,
             source=DirectorySource(where.documents, nudge=nudge),
             credentials=DirectoryCredentials(where.credentials),

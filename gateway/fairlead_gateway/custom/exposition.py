@@ -1,6 +1,6 @@
 """Prometheus metrics of custom tools, beside those that every tool has.
 
-Made by `app`, and served with those of `metrics`.
+Collected beside those of `fairlead_app.metrics`.
 """
 
 from __future__ import annotations

@@ -42,7 +42,7 @@ from fairlead_gateway.identity.refusal import CredentialRefusal
 from fairlead_gateway.identity.resource import ProtectedResource
 from fairlead_gateway.limits.buffers import AnswerBuffers
 from fairlead_gateway.policy.decision import denial
-from fairlead_gateway.policy.selection import Selection
+from fairlead_gateway.policy.selection import Selection, ServedSelection
 from fairlead_gateway.policy.tiers import in_tier
 from fairlead_gateway.policy.view import MERGED, View
 from fairlead_gateway.telemetry import MetricsRegistry
@@ -81,6 +81,7 @@ class McpEndpoint:
         buffers: AnswerBuffers | None = None,
         installation: str = "",
         *,
+        served: ServedSelection,
         recorder: ContextRecorder,
         own_tools: OwnToolCalls,
         router_tokens: int | None = None,
@@ -101,7 +102,8 @@ class McpEndpoint:
         self.head_cache = HeadCache()
         self.connection_limiter = ConnectionLimiter(bounds.connections, bounds.connections_each)
         self.clock = clock
-        self.selection = Selection()
+        self._served = served
+        self.selection = served.selection  # each request reads it: a step less
         self.known_views = self.selection.known
         self.proxies = TrustedProxies() if proxies is None else proxies
         self.buffers = AnswerBuffers() if buffers is None else buffers
@@ -113,16 +115,14 @@ class McpEndpoint:
         """Whether each response closes its connection, so that clients open new ones at another replica."""
         self.pending_tasks: set[asyncio.Task[None]] = set()
         """Requests that wait for their authentication or for a view to be built."""
-        self.held_requests = HeldRequests(
-            lambda: self.selection, startup_wait, self.context.server_info, metrics, self._fail
-        )
+        self.held_requests = HeldRequests(served.get, startup_wait, self.context.server_info, metrics, self._fail)
         self.router_tokens = router_tokens
         self.meta_calls = MetaCalls(dispatcher, recorder, own_tools, self)
         self._recorders = {method: metrics.recorder(method) for method in TIMED}
 
     def activate(self, selection: Selection) -> None:
         """Serve it from now on, in place of the last one; requests that wait for a server look again."""
-        self.selection = selection
+        self.selection = self._served.selection = selection
         self.known_views = selection.known
         self.held_requests.startup_wait.swapped()
 

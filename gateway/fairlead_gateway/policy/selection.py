@@ -197,3 +197,15 @@ class Selection:
         with self._lock:
             kept = [each for each in self._of_rules.values() if each.rules.ready and each.rules.quotas]
         return {each.rules.names: each.views for each in kept}
+
+
+class ServedSelection:
+    """Holder of the selection that is served now, which is replaced as a whole; empty before the first catalog."""
+
+    __slots__ = ("selection",)
+
+    def __init__(self) -> None:
+        self.selection = Selection()
+
+    def get(self) -> Selection:
+        return self.selection

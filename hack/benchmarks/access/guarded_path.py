@@ -17,7 +17,7 @@ from joserfc import jwt
 from joserfc.jwk import Key, RSAKey
 
 from access.guarded import AGENT, ARGUMENTS, AUDIENCE, GROUP, KEYS, OPEN, POLICIES, TOKENS, key_file, write_worlds
-from fairlead_app.gateway import build
+from fairlead_app.compose import compose
 from fairlead_app.settings import Settings as GatewaySettings
 from fairlead_app.trust import Trust, trusted
 from fairlead_gateway.catalog.directory import DirectoryCredentials, DirectorySource
@@ -59,7 +59,7 @@ class Place:
 
 
 async def _place(stack: AsyncExitStack, folder: Path, loop: Loop, trust: Trust, credential: str) -> Place:
-    gateway = build(
+    gateway = compose(
         GatewaySettings(port=0, metrics_port=0), trust=trust,
         source=DirectorySource(folder), credentials=DirectoryCredentials(folder / "credentials"),
     )  # fmt: skip

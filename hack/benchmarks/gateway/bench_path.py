@@ -25,7 +25,8 @@ from typing import Any
 
 import uvloop
 
-from fairlead_app.gateway import Gateway, build
+from fairlead_app.compose import compose
+from fairlead_app.gateway import Gateway
 from fairlead_app.settings import Settings as GatewaySettings
 from fairlead_gateway.catalog.directory import DirectoryCredentials, DirectorySource
 from fairlead_gateway.endpoint.connection import ClientConnection
@@ -245,7 +246,7 @@ def cases(sessions: list[bytes], capable: list[bytes]) -> Cases:
 async def running(folder: Path, loop: Loop, tools: int = TOOLS) -> AsyncIterator[tuple[World, Cases]]:
     """The gateway with `tools` tools of each server, its clients, and what they ask."""
     write_documents(folder, contents(list(world(PORTS, tools))))
-    gateway = build(
+    gateway = compose(
         GatewaySettings(port=0, metrics_port=0),
         source=DirectorySource(folder), credentials=DirectoryCredentials(folder / "credentials"), heap=Heap(),
     )  # fmt: skip

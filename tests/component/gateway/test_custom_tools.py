@@ -9,7 +9,7 @@ import pytest
 
 from custom_tools import lookup_user, of, text
 from fairlead_api.documents.rules import Rules, Tier
-from fairlead_app.gateway import build
+from fairlead_app.compose import compose
 from fairlead_app.settings import Settings
 from fairlead_gateway import tool
 from fairlead_gateway.catalog.directory import DirectoryCredentials, DirectorySource
@@ -171,7 +171,7 @@ async def test_custom_tools_are_never_kept_in_the_cache(tmp_path: Path) -> None:
 async def test_custom_tools_are_served_while_the_source_of_the_documents_is_away_from_the_start(
     tmp_path: Path,
 ) -> None:
-    gateway = build(
+    gateway = compose(
         Settings(port=0, metrics_port=0),
         source=DirectorySource(tmp_path / "not" / "there"),
         credentials=DirectoryCredentials(tmp_path),

@@ -10,7 +10,8 @@ from pathlib import Path
 import pytest
 
 from fairlead_api.documents.rules import Rules, Tier
-from fairlead_app.gateway import Gateway, build
+from fairlead_app.compose import compose
+from fairlead_app.gateway import Gateway
 from fairlead_app.settings import Settings
 from fairlead_gateway.catalog.cache import SnapshotCache
 from fairlead_gateway.catalog.directory import DirectoryCredentials, DirectorySource
@@ -44,7 +45,7 @@ async def test_a_nudge_has_the_directory_looked_at_at_once(tmp_path: Path) -> No
     nudge = asyncio.Event()
     source = DirectorySource(tmp_path / "documents", nudge=nudge, poll=60)
     publish(tmp_path / "documents", catalog("one", "http://127.0.0.1:1/mcp", ["a"]))
-    gateway = build(
+    gateway = compose(
         Settings(port=0, metrics_port=0), source=source, credentials=DirectoryCredentials(tmp_path / "credentials")
     )
     await gateway.start()
@@ -97,7 +98,7 @@ async def test_a_gateway_that_starts_without_its_source_serves_what_it_served_be
     async with modern_server() as server:
         async with running(tmp_path, catalog("one", server.url, ["a"]), cache_dir=cache) as gateway:
             assert not gateway.snapshots.stale
-        lost = build(
+        lost = compose(
             Settings(port=0, metrics_port=0, cache_dir=cache),
             source=DirectorySource(tmp_path / "nowhere"),
             credentials=DirectoryCredentials(tmp_path / "credentials"),

@@ -22,7 +22,8 @@ import pytest
 
 from audit import intruders
 from controlplane import PlaneFactory
-from fairlead_app.gateway import Gateway, build
+from fairlead_app.compose import compose
+from fairlead_app.gateway import Gateway
 from fairlead_app.settings import Settings
 from fairlead_gateway.catalog.kube import KubeCredentials, KubeSource
 from fairlead_kube.client import Kube
@@ -120,7 +121,7 @@ async def called_all_the_time(world: World) -> AsyncIterator[Client]:
     """A gateway on the documents of the release, with a server that answers; ends with what the client has seen."""
     kube = Kube.connect(await load_configuration(world.plane.kubeconfig))
     source, credentials = KubeSource(kube, world.release), KubeCredentials(kube, world.release)
-    gateway = build(Settings(port=0, metrics_port=0), source=source, credentials=credentials)
+    gateway = compose(Settings(port=0, metrics_port=0), source=source, credentials=credentials)
     await gateway.start()
     try:
         await asyncio.wait_for(gateway.snapshots.first_snapshot.wait(), 20)

@@ -88,7 +88,7 @@ async def test_where_the_setting_is_off_no_request_is_one_of_the_console() -> No
 
 def test_a_gateway_does_not_load_pages_that_nobody_asked_for() -> None:
     program = (
-        "import sys, fairlead_app.gateway; print([name for name in sys.modules if name.startswith('fairlead_console')])"
+        "import sys, fairlead_app.compose; print([name for name in sys.modules if name.startswith('fairlead_console')])"
     )
     told = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True)
     light = ("paths", "trace_url")  # which requests are for the console, and whether the setting is good

@@ -1,0 +1,161 @@
+"""Makes the path of a call: from a client's request to the MCP endpoint to the request to a server."""
+
+from __future__ import annotations
+
+import msgspec
+
+from fairlead_app.configuration import client_limits
+from fairlead_app.governance import result_store
+from fairlead_app.shared_parts import CLIENT, SERVER_INFO, SharedParts
+from fairlead_gateway.calls.cache import ResultCache
+from fairlead_gateway.calls.context import CallContext
+from fairlead_gateway.calls.context_recorder import ContextRecorder
+from fairlead_gateway.calls.direct import Caller
+from fairlead_gateway.calls.dispatch import Dispatcher
+from fairlead_gateway.calls.input_required import Bridge
+from fairlead_gateway.calls.open_tasks import OpenTasks
+from fairlead_gateway.calls.own_tools import OwnToolCalls
+from fairlead_gateway.calls.request_state import RequestStateSigner
+from fairlead_gateway.calls.resource_subscriptions import ResourceSubscriptions
+from fairlead_gateway.calls.result_keeper import ResultKeeper
+from fairlead_gateway.calls.server_requests import ServerRequests
+from fairlead_gateway.calls.sessions import SessionIds
+from fairlead_gateway.calls.task_ids import TaskIds
+from fairlead_gateway.calls.task_subscriptions import TaskSubscriptions
+from fairlead_gateway.core.credentials import Credentials
+from fairlead_gateway.custom.upstream import LocalUpstream
+from fairlead_gateway.endpoint.builtin_methods import BuiltinMethods
+from fairlead_gateway.endpoint.event_store import EventStore
+from fairlead_gateway.endpoint.mcp_endpoint import McpEndpoint
+from fairlead_gateway.endpoint.notification_streams import NotificationStreams
+from fairlead_gateway.endpoint.view_builds import ViewBuilds
+from fairlead_gateway.policy.gateways_behind import gateways_behind
+from fairlead_gateway.reports.outbox import Outbox
+from fairlead_gateway.upstream.registry import Registry
+from fairlead_mcp.host import ChildHost
+from fairlead_mcp.http.dial import RememberedNames, Resolve
+from fairlead_mcp.via import together
+from fairlead_rest.router_tools import RouterTools
+from fairlead_tools.handlers.tools import CustomTools
+
+
+class Servers(msgspec.Struct, frozen=True, kw_only=True):
+    """How servers are reached. With `children`, some may be child processes: those that somebody else runs in it, or,
+    where they are not `shared_children`, started by the gateway itself. `custom` are the tools of the server `local`.
+    """
+
+    credentials: Credentials
+    resolve: Resolve
+    custom: CustomTools
+    children: ChildHost | None = None
+    shared_children: bool = True
+
+
+class CallPath(msgspec.Struct, frozen=True, kw_only=True):
+    """The MCP endpoint, and what others take of the path behind it."""
+
+    endpoint: McpEndpoint
+    recorder: ContextRecorder
+    streams: NotificationStreams
+    caller: Caller
+    """Way to call a tool for those who are not MCP clients."""
+
+
+def server_registry(shared: SharedParts, servers: Servers, outbox: Outbox) -> Registry:
+    """Upstreams of the servers of the catalog."""
+    settings = shared.settings
+    remembered = RememberedNames(servers.resolve, shared.clock)
+    return Registry(
+        servers.credentials,
+        children=servers.children,
+        shared_children=servers.shared_children,
+        client=CLIENT,
+        connections=settings.upstream_connections,
+        waiting=settings.upstream_waiting,
+        queue_seconds=settings.upstream_queue_seconds,
+        sessions=settings.upstream_sessions,
+        session_seconds=settings.upstream_session_seconds,
+        resolve=lambda key: settings.egress.guarded(remembered, key.namespace),
+        lost=outbox.server_lost,
+        sharing=shared.governance.sharing,
+        installation=shared.installation,
+        local=lambda limit: LocalUpstream(
+            servers.custom, limit=limit, threads=settings.tool_threads, clock=shared.clock
+        ),
+    )
+
+
+def call_path(shared: SharedParts, registry: Registry, router_tools: RouterTools) -> CallPath:
+    """The MCP endpoint over `registry`. `router_tools` answer what the gateway answers itself. Raises BadSetting."""
+    settings, clock = shared.settings, shared.clock
+    key = settings.session_key.encode()
+    recorder = ContextRecorder(result_store(settings, clock), key)
+    keeper = ResultKeeper(recorder, router_tools, shared.metrics)
+    subscriptions = ResourceSubscriptions(CLIENT, clock)
+    task_ids = TaskIds(key)
+    open_tasks = OpenTasks(settings.open_tasks, clock)
+    task_subscriptions = TaskSubscriptions(
+        CLIENT, task_ids, open_tasks, shared.metrics, shared.governance.auditor, clock, keeper
+    )
+    streams = NotificationStreams(subscriptions, task_subscriptions, shared.identities, ViewBuilds(), shared.served.get)
+    server_requests = ServerRequests(SessionIds(key), streams.notify)
+    context = CallContext(
+        shared.metrics,
+        CLIENT,
+        SERVER_INFO,
+        server_requests,
+        subscriptions,
+        Bridge(clock),
+        clock,
+        ResultCache(settings.result_cache_bytes, clock),
+        shared.governance.limiter,
+        shared.governance.auditor,
+        shared.governance.spans,
+        RequestStateSigner(key),
+        registry.end_session,
+        task_ids,
+        open_tasks,
+        keeper,
+        shared.governance.recent,
+    )
+    dispatcher, own_tools = Dispatcher(context), OwnToolCalls(context, router_tools)
+    endpoint = _endpoint(shared, dispatcher, own_tools, recorder, streams)
+    return CallPath(
+        endpoint=endpoint, recorder=recorder, streams=streams, caller=Caller(dispatcher, own_tools, shared.buffers)
+    )
+
+
+def _endpoint(
+    shared: SharedParts,
+    dispatcher: Dispatcher,
+    own_tools: OwnToolCalls,
+    recorder: ContextRecorder,
+    streams: NotificationStreams,
+) -> McpEndpoint:
+    """Raises BadSetting."""
+    settings, requests = shared.settings, dispatcher.context.server_requests
+
+    def installations(base: bytes) -> list[str]:
+        """This gateway and those behind it, for a client that looks for a way back to itself."""
+        return together(shared.installation, gateways_behind(shared.served.get().snapshot, base))
+
+    return McpEndpoint(
+        shared.allow,
+        dispatcher,
+        BuiltinMethods(SERVER_INFO, requests.sessions, requests.set_level, installations),
+        shared.metrics,
+        client_limits(settings),
+        shared.identities,
+        shared.resource,
+        streams,
+        EventStore(shared.clock, cancels_abandoned=settings.cancel_abandoned),
+        shared.startup_wait,
+        shared.clock,
+        shared.proxies,
+        shared.buffers,
+        shared.installation,
+        served=shared.served,
+        recorder=recorder,
+        own_tools=own_tools,
+        router_tokens=settings.router_result_tokens or None,
+    )

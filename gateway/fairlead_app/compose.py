@@ -1,0 +1,111 @@
+"""The composition root: every part of a gateway made and wired, each with all that it needs.
+
+`fairlead up` runs what `compose` returns in its own loop; `__main__` does the same for a gateway alone.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+from typing import Final
+
+from fairlead_api.documents.rules import Rules
+from fairlead_app.activation import Activation
+from fairlead_app.call_path import Servers, call_path, server_registry
+from fairlead_app.configuration import check_paths
+from fairlead_app.configured_models import NO_MODELS, ConfiguredModels
+from fairlead_app.gateway import Gateway
+from fairlead_app.gateway_metrics import gateway_metrics
+from fairlead_app.lifecycle import Lifecycle
+from fairlead_app.listening import client_listener, operations_listener
+from fairlead_app.model_endpoints import model_endpoints
+from fairlead_app.parts import Parts
+from fairlead_app.rest_services import Observed, rest_context
+from fairlead_app.served_console import ConsoleEntry
+from fairlead_app.settings import Settings
+from fairlead_app.shared_parts import shared_parts
+from fairlead_app.trust import Trust
+from fairlead_gateway.catalog.cache import SnapshotCache
+from fairlead_gateway.catalog.pins import PinReader
+from fairlead_gateway.catalog.source import SnapshotStore, Source
+from fairlead_gateway.core.credentials import Credentials
+from fairlead_gateway.heap import Heap
+from fairlead_gateway.reports.outbox import Outbox
+from fairlead_mcp.host import ChildHost
+from fairlead_mcp.http.dial import Resolve, resolve_by_dns
+from fairlead_rest.process_outputs import ProcessOutputs
+from fairlead_rest.public_pages import PublicPages
+from fairlead_rest.router_tools import RouterTools
+from fairlead_tools.handlers.tools import DOCUMENT, CustomTools
+
+CLOSED: Final = Rules(default_action="Deny")
+NOBODY: Final = Trust()
+
+
+def compose(
+    settings: Settings,
+    *,
+    source: Source,
+    credentials: Credentials,
+    children: ChildHost | None = None,
+    shared_children: bool = True,
+    models: ConfiguredModels | None = None,
+    custom: CustomTools | None = None,
+    trust: Trust = NOBODY,
+    resolve: Resolve = resolve_by_dns,
+    clock: Callable[[], float] = time.monotonic,
+    closed: bool = False,
+    outputs: ProcessOutputs | None = None,
+    heap: Heap | None = None,
+    console_token: str = "",
+    pins: PinReader | None = None,
+) -> Gateway:
+    """Wire a gateway; nothing runs before its `start`.
+
+    `children` and `shared_children` are those of `Servers`; `models` are the routes and windows that plans reckon with,
+    `custom` the tools of the server `local`; without any there is no such server. `trust` authenticates clients.
+    `clock` times calls, in seconds. With `closed` nobody sees a tool before the operator's rules were read. `outputs`
+    has the printed lines of servers, also of those that never answered. `heap` takes over the garbage collector of a
+    process that is its own. With `console_token` the console is for browsers of this machine that showed it once.
+    `pins` has what is held back. Raises BadSetting for certificates and other settings that cannot be used.
+    """
+    check_paths(settings)
+    custom = CustomTools() if custom is None else custom
+    models = models or ConfiguredModels(NO_MODELS)
+    shared = shared_parts(settings, trust, heap or Heap(owner=False), clock)
+    own = {DOCUMENT: custom.catalog(settings.local_namespace)} if len(custom) else {}
+    outbox = Outbox(settings.environment, clock, own=own.values(), tallying=settings.aggregates)
+    servers = Servers(
+        credentials=credentials, resolve=resolve, custom=custom, children=children, shared_children=shared_children
+    )
+    registry = server_registry(shared, servers, outbox)
+    path = call_path(shared, registry, RouterTools(lambda: rest))
+    activation = Activation(shared, path.endpoint, registry, outbox)
+    observed = Observed(moves=activation.moves, children=children, outputs=outputs, pins=pins)
+    rest = rest_context(shared, path, outbox, models, observed)
+    snapshots = SnapshotStore(
+        source,
+        activation.swap,
+        cache=SnapshotCache(settings.cache_dir) if settings.cache_dir is not None else None,
+        own=own,
+        environment=settings.environment,
+        rules=CLOSED if closed else Rules(),
+        replaced=activation.let_go,
+        heap=shared.heap,
+    )
+    parts = Parts(
+        shared=shared,
+        snapshots=snapshots,
+        registry=registry,
+        outbox=outbox,
+        custom=custom,
+        path=path,
+        rest=rest,
+        models=model_endpoints(shared, models, rest, path.recorder),
+    )
+    lifecycle = Lifecycle(snapshots)
+    pages = PublicPages(lifecycle.readiness, rest.guard.resource)
+    listener = client_listener(parts, pages, ConsoleEntry(console_token, trust.sign_in))
+    metrics = gateway_metrics(parts, lifecycle, listener)
+    operations = operations_listener(parts, lifecycle, metrics)
+    return Gateway(parts, lifecycle, pages, listener, operations, metrics)

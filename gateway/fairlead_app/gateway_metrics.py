@@ -1,0 +1,53 @@
+"""All that one gateway tells at /metrics."""
+
+from __future__ import annotations
+
+import time
+
+from prometheus_client import CollectorRegistry
+
+from fairlead_app.lifecycle import Lifecycle
+from fairlead_app.metrics.exposition import GatewayCollector, registry_of
+from fairlead_app.metrics.guards import GuardCollector
+from fairlead_app.metrics.latencies import LatencyCollector
+from fairlead_app.metrics.reloads import ReloadCollector
+from fairlead_app.metrics.servers import ServerCollector
+from fairlead_app.parts import Parts
+from fairlead_gateway.custom.exposition import CustomCollector
+from fairlead_gateway.endpoint.listener import Listener
+
+
+def gateway_metrics(parts: Parts, lifecycle: Lifecycle, listener: Listener) -> CollectorRegistry:
+    """Collectors of all parts in one registry."""
+    shared, rest, models = parts.shared, parts.rest, parts.models
+    served, configured = shared.served, models.configured
+    gateway = GatewayCollector(
+        shared.metrics,
+        parts.snapshots,
+        parts.registry.gauges,
+        lambda: len(listener.connections),
+        parts.path.endpoint.connection_limiter,
+        lifecycle.tasks,
+        lambda: rest.throttle.waiting,
+        lambda: shared.heap.full_seconds,
+    )
+    guards = GuardCollector(
+        shared.checks,
+        lambda: parts.registry.guards,
+        parts.path.endpoint.context.cache,
+        shared.identities,
+        shared.proxies,
+        shared.buffers,
+        lambda: len(rest.issuers.without_issuer(served.get().snapshot.rules.policies)),
+    )
+    return registry_of(
+        gateway,
+        guards,
+        LatencyCollector(served.get, shared.metrics, lambda: parts.outbox.asked_at, time.time),
+        ServerCollector(served.get, rest.children),
+        CustomCollector(parts.custom),
+        shared.governance,
+        models.requests,
+        models.sessions,
+        ReloadCollector(lambda: configured.reload_failed, lambda: configured.reloads),
+    )

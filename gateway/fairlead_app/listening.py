@@ -1,0 +1,38 @@
+"""Makes what listens: the port of clients, and that of probes, metrics and the operator."""
+
+from __future__ import annotations
+
+from prometheus_client import CollectorRegistry
+
+from fairlead_app.configuration import certificates
+from fairlead_app.lifecycle import Lifecycle
+from fairlead_app.operations_pages import operations_pages
+from fairlead_app.operations_server import OperationsServer
+from fairlead_app.parts import Parts
+from fairlead_app.served_console import ConsoleEntry, served_console
+from fairlead_app.served_rest import served_rest
+from fairlead_gateway.endpoint.fallback import FallbackServer
+from fairlead_gateway.endpoint.listener import Listener
+from fairlead_mcp.hosts import AllowList
+from fairlead_rest.guard import GuardMiddleware
+from fairlead_rest.public_pages import PublicPages
+
+
+def client_listener(parts: Parts, pages: PublicPages, entry: ConsoleEntry) -> Listener:
+    """Listener for MCP, the REST API, the console and the endpoints in front of models. Raises BadSetting."""
+    shared, rest, models = parts.shared, parts.rest, parts.models
+    settings = shared.settings
+    api = served_rest(pages, rest, shared.heap)
+    console = served_console(settings, rest, api, entry, shared.metrics.console, shared.heap)
+    models_api = () if models.llm is None else (models.llm.api,)
+    served = console.in_front_of(GuardMiddleware(api, rest.guard, console.request, *models_api))
+    fallbacks = FallbackServer(served, shared.heap, models.speech)
+    return Listener(parts.path.endpoint, fallbacks, settings.address, settings.port, certificates(settings))
+
+
+def operations_listener(parts: Parts, lifecycle: Lifecycle, metrics: CollectorRegistry) -> OperationsServer:
+    """Listener for probes, `metrics` and the report that operators fetch."""
+    settings = parts.shared.settings
+    pages = operations_pages(metrics, lifecycle.readiness, parts.outbox, settings.pull_token)
+    allow = AllowList.for_operations(settings.address, settings.allowed_hosts, settings.allowed_origins)
+    return OperationsServer(pages, allow, settings.address, settings.metrics_port)

@@ -1,0 +1,28 @@
+"""All parts of a gateway, wired: what listens, runs, is shown at /metrics and is stopped."""
+
+from __future__ import annotations
+
+import msgspec
+
+from fairlead_app.call_path import CallPath
+from fairlead_app.model_endpoints import ModelEndpoints
+from fairlead_app.shared_parts import SharedParts
+from fairlead_gateway.catalog.source import SnapshotStore
+from fairlead_gateway.reports.outbox import Outbox
+from fairlead_gateway.upstream.registry import Registry
+from fairlead_rest.context import RestContext
+from fairlead_tools.handlers.tools import CustomTools
+
+
+class Parts(msgspec.Struct, frozen=True, kw_only=True):
+    """Parts of one gateway; nothing runs yet."""
+
+    shared: SharedParts
+    snapshots: SnapshotStore
+    registry: Registry
+    outbox: Outbox
+    """Report for the operator that polls this gateway."""
+    custom: CustomTools
+    path: CallPath
+    rest: RestContext
+    models: ModelEndpoints

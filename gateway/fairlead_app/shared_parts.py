@@ -1,0 +1,83 @@
+"""Parts of a gateway that all others use: settings, accounts, who asks, and what is served now."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Final
+
+import msgspec
+
+from fairlead_app.governance import Governance, configured_proxies
+from fairlead_app.settings import Settings
+from fairlead_app.trust import Trust
+from fairlead_gateway.calls.startup import StartupWait
+from fairlead_gateway.endpoint.trusted_proxies import TrustedProxies
+from fairlead_gateway.events import EventLog
+from fairlead_gateway.heap import Heap
+from fairlead_gateway.identity.identities import Identities
+from fairlead_gateway.identity.resource import ProtectedResource
+from fairlead_gateway.limits.buffers import AnswerBuffers
+from fairlead_gateway.policy.selection import ServedSelection
+from fairlead_gateway.telemetry import MetricsRegistry
+from fairlead_mcp.eras import Client
+from fairlead_mcp.hosts import AllowList
+from fairlead_mcp.via import pseudonym
+from fairlead_tools.validation.shelf import Checks
+from fairlead_tools.version import NAME, VERSION
+
+CLIENT: Final = Client(name=NAME, version=VERSION)
+"""The gateway as it introduces itself to servers."""
+SERVER_INFO: Final = msgspec.json.encode(CLIENT)
+"""The gateway as it introduces itself to clients."""
+
+
+class SharedParts(msgspec.Struct, frozen=True, kw_only=True):
+    """Parts that know none of the others. `clock` is in seconds."""
+
+    settings: Settings
+    clock: Callable[[], float]
+    heap: Heap
+    trust: Trust
+    installation: str
+    """Value of `Via` in this gateway's requests (RFC 9110, 7.6.3)."""
+    served: ServedSelection
+    startup_wait: StartupWait
+    checks: Checks
+    events: EventLog
+    metrics: MetricsRegistry
+    governance: Governance
+    identities: Identities
+    resource: ProtectedResource
+    allow: AllowList
+    """Hosts and origins that requests may name."""
+    proxies: TrustedProxies
+    buffers: AnswerBuffers
+
+
+def shared_parts(settings: Settings, trust: Trust, heap: Heap, clock: Callable[[], float]) -> SharedParts:
+    """Make them. With an authenticator, a request without a credential is refused unless `settings.anonymous` allows
+    it. Raises BadSetting.
+    """
+    metrics = MetricsRegistry()
+    served = ServedSelection()
+    anonymous = settings.anonymous == "allow" or (settings.anonymous is None and not trust.authenticators)
+    return SharedParts(
+        settings=settings,
+        clock=clock,
+        heap=heap,
+        trust=trust,
+        installation=settings.installation or pseudonym(settings.pull_token),
+        served=served,
+        startup_wait=StartupWait(served.get, settings.start_wait),
+        checks=Checks(),
+        events=EventLog(),
+        metrics=metrics,
+        governance=Governance(settings, metrics, clock),
+        identities=Identities(trust.authenticators, anonymous=anonymous),
+        resource=ProtectedResource(
+            settings.public_url, trust.issuers, trust.scopes, secure=settings.tls_cert is not None
+        ),
+        allow=AllowList.for_bind(settings.address, settings.allowed_hosts, settings.allowed_origins),
+        proxies=configured_proxies(settings),
+        buffers=AnswerBuffers(settings.answer_bytes, settings.answer_bytes_each),
+    )
