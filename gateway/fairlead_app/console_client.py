@@ -6,8 +6,9 @@ from urllib.parse import urlsplit
 
 from fairlead_api.bad_setting import BadSetting
 from fairlead_app.settings import Settings
-from fairlead_gateway.identity.configuration import Issuer, Vouchers, is_loopback
+from fairlead_gateway.identity.configuration import Issuer, Vouchers
 from fairlead_gateway.identity.console_client import ConsoleClient
+from fairlead_mcp.hosts import is_loopback
 
 
 def console_client(settings: Settings, vouchers: Vouchers) -> ConsoleClient | None:

@@ -7,8 +7,8 @@ from typing import Any, Final
 import typer
 
 from fairlead_cli.failure import Failure
+from fairlead_cli.wording import DEFAULT_URL
 
-DEFAULT_URL: Final = "http://127.0.0.1:8080/mcp"
 SECONDS: Final = 1.0
 """A person waits for it, with a key pressed."""
 

@@ -6,24 +6,22 @@ import asyncio
 import re
 from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass, replace
-from ipaddress import ip_address
 from os import environ
 from pathlib import Path
 from typing import TypeVar
 from urllib.parse import quote, urlsplit, urlunsplit
 
 from fairlead_api.meta import ServerKey
-from fairlead_cli.completing import DEFAULT_URL
 from fairlead_cli.failure import USED_WRONGLY, Failure
 from fairlead_cli.output import printable
-from fairlead_cli.wording import NAMED_URL, after
+from fairlead_cli.proxies import is_here
+from fairlead_cli.wording import CREDENTIAL, DEFAULT_URL, NAMED_URL, after
 from fairlead_mcp.errors import ConnectFailed, HttpRefused, McpError, NotMcp, RpcError, Timeout
 from fairlead_mcp.http.target import InvalidTarget, Target, checked_name, checked_value
 from fairlead_mcp.session import McpSession
 
 Result = TypeVar("Result")
 
-CREDENTIAL = "Give a credential with --token, or FAIRLEAD_TOKEN in the environment."
 _SERVER_PATH = "/servers/{}/{}/mcp"
 
 
@@ -134,7 +132,7 @@ def check_url(url: str, option: str = "--url") -> None:
         if "://" in url or not re.fullmatch(r"[\w.\[\]:-]+(/\S*)?", url):
             raise Failure(f"{option}: {error}, such as {DEFAULT_URL}", code=USED_WRONGLY) from error
         host, _, path = url.partition("/")
-        scheme = "http" if is_loopback(_host_of(host)) else "https"
+        scheme = "http" if is_here(_host_of(host)) else "https"
         meant = f"{scheme}://{host}/{path or 'mcp'}"
         message = f"{option}: {url!r} has no http:// or https:// in front: {option} {meant}"
         raise Failure(message, code=USED_WRONGLY) from error
@@ -146,22 +144,6 @@ def no_path(url: str) -> Failure:
     meant = urlunsplit((parts.scheme, parts.netloc, "/mcp", "", ""))
     message = f"--url: {url} is not the address of an MCP endpoint, which mostly ends in /mcp: --url {meant}"
     return Failure(message, code=USED_WRONGLY)
-
-
-def is_loopback(host: str) -> bool:
-    """Whether a host is this machine, which no proxy leads to."""
-    try:
-        return ip_address(host).is_loopback
-    except ValueError:
-        return host == "localhost" or host.endswith(".localhost")
-
-
-def without_proxy(url: str) -> dict[str, None] | None:
-    """Transports of an httpx2 client for the URL: on this machine that of no proxy, else those of the environment."""
-    host = urlsplit(url).hostname or ""
-    if not is_loopback(host):
-        return None
-    return {f"all://[{host}]" if ":" in host else f"all://{host}": None}
 
 
 def _host_of(netloc: str) -> str:

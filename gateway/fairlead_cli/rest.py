@@ -15,13 +15,15 @@ from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any, Final
 from urllib.parse import unquote, urlencode, urlsplit, urlunsplit
 
-from fairlead_cli.connecting import CREDENTIAL, Destination, without_proxy
 from fairlead_cli.failure import FAILED, USED_WRONGLY, Failure
 from fairlead_cli.output import named
-from fairlead_cli.wording import after, look_at_tools
+from fairlead_cli.proxies import without_proxy
+from fairlead_cli.wording import CREDENTIAL, after, look_at_tools
 
 if TYPE_CHECKING:
     import httpx2
+
+    from fairlead_cli.connecting import Destination
 
 _MAX_ANSWER: Final = 64 << 20
 _MAX_LINE: Final = 1 << 20

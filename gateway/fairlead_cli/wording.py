@@ -8,6 +8,8 @@ from typing import Final
 
 from fairlead_formats import names
 
+DEFAULT_URL: Final = "http://127.0.0.1:8080/mcp"
+CREDENTIAL: Final = "Give a credential with --token, or FAIRLEAD_TOKEN in the environment."
 _TOOLS: Final = "`fairlead tools` lists what there is."
 _ASKING: Final = re.compile(
     r"\bfairlead (approve|call|can|diff|explain|leaderboard|logs|plan|refresh|scores|search|servers|tiers|tools|top)\b"

@@ -14,10 +14,9 @@ import msgspec
 
 from fairlead_gateway.core.search_counts import SearchCounts
 from fairlead_mcp.errors import HttpRefused, McpError
-from fairlead_rest.compressor import CompressionFailed
 from fairlead_rest.model_api import decoded, guarded_api
 from fairlead_rest.worker import WorkerThread
-from fairlead_search.compression import CompressorConfig, chat_request, checked
+from fairlead_search.compression import CompressionFailed, CompressorConfig, chat_request, checked
 
 MAX_ANSWER_BYTES: Final = 1 << 20
 MAX_CACHED_BYTES: Final = 8 << 20

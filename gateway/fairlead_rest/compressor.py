@@ -10,10 +10,6 @@ from fairlead_rest.worker import WorkerThread
 from fairlead_search.compression import CompressorConfig
 
 
-class CompressionFailed(Exception):
-    """The model compressed nothing; the message says why, as the end of a sentence."""
-
-
 class Compressor(Protocol):
     """Compresses texts for a question."""
 

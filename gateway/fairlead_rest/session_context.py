@@ -16,7 +16,7 @@ from fairlead_gateway.calls.context_recorder import ContextRecorder, server_of
 from fairlead_gateway.context.store import ContextUnavailable, SessionEntry
 from fairlead_gateway.core.long_results import LEAST_TOKENS, LongResult, ShownResult
 from fairlead_mcp.escaping import escaped
-from fairlead_rest.compressor import CompressionFailed, Compressor
+from fairlead_rest.compressor import Compressor
 from fairlead_rest.jobs import READ, SHORTEN
 from fairlead_rest.kept_results import ANSWER_TOKENS, KeptResult, Reading, ReadPassages, compressed, read
 from fairlead_rest.pool import ProcessPool
@@ -26,7 +26,7 @@ from fairlead_rest.result_documents import contents
 from fairlead_rest.shortened_results import shorten
 from fairlead_rest.subject_catalog import SubjectCatalog
 from fairlead_rest.worker import WorkerThread
-from fairlead_search.compression import source_texts
+from fairlead_search.compression import CompressionFailed, source_texts
 from fairlead_search.passages import Lines, Passage
 
 DEFAULT_TOKENS: Final = 1000

@@ -24,14 +24,13 @@ from fairlead_rest.throttle import Throttle
 from fairlead_rest.worker import WorkerThread
 from fairlead_search.catalogs import NewTool
 from fairlead_search.embedding import (
-    BUILT_IN,
-    BUILT_IN_DIMENSIONS,
     Embedded,
     EmbeddingConfig,
     EmbedRequest,
     VectorText,
     vector_text,
 )
+from fairlead_search.record import BUILT_IN, BUILT_IN_DIMENSIONS
 from fairlead_search.search_index import ToolVector
 
 BATCH: Final = 32

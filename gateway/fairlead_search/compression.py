@@ -42,6 +42,10 @@ SYSTEM: Final = (
 )
 
 
+class CompressionFailed(Exception):
+    """The model compressed nothing; the message says why, as the end of a sentence."""
+
+
 class CompressorConfig(msgspec.Struct, frozen=True):
     """Chat model that compresses results, at an OpenAI-compatible API."""
 

@@ -16,8 +16,6 @@ NEEDED: Final = ("numpy", "onnxruntime", "tokenizers", "fairlead_search_model")
 """Modules of the built-in encoder."""
 NEEDED_BY_ENDPOINTS: Final = ("numpy",)
 NEEDED_ON_DISK: Final = ("numpy", "lancedb", "pyarrow")
-BUILT_IN: Final = "all-MiniLM-L6-v2-int8"
-BUILT_IN_DIMENSIONS: Final = 384
 
 
 class EmbeddingConfig(msgspec.Struct, frozen=True, omit_defaults=True):

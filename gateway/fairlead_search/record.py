@@ -18,6 +18,9 @@ VECTOR_TEXT_VERSION: Final = 1
 """Changes with the texts that vectors are made of."""
 NAME_WEIGHT: Final = 3
 """Times that the terms of a name count: it says more than any other part."""
+BUILT_IN: Final = "all-MiniLM-L6-v2-int8"
+"""Model of the built-in encoder."""
+BUILT_IN_DIMENSIONS: Final = 384
 MAX_PARAMETERS: Final = 256
 """Properties of an input schema that are read."""
 

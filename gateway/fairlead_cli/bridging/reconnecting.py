@@ -14,8 +14,7 @@ from typing import Any, Final, Self
 import anyio
 import httpx2
 
-from fairlead_cli.connecting import CREDENTIAL
-from fairlead_cli.wording import after
+from fairlead_cli.wording import CREDENTIAL, after
 from fairlead_mcp.methods import METHODS
 
 SESSION_ID: Final = "mcp-session-id"

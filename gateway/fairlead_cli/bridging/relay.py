@@ -34,8 +34,9 @@ from mcp_types import (
 )
 
 from fairlead_cli.bridging.reconnecting import LARGEST_ANSWER, ReconnectingTransport
-from fairlead_cli.connecting import Destination, without_proxy
+from fairlead_cli.connecting import Destination
 from fairlead_cli.output import printable
+from fairlead_cli.proxies import without_proxy
 from fairlead_mcp.methods import METHODS, HeaderRule
 
 LAST_SECONDS: Final = 5.0

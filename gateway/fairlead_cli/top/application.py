@@ -18,12 +18,12 @@ from fairlead_cli.failure import Failure
 from fairlead_cli.output import printable
 from fairlead_cli.rest import Plane
 from fairlead_cli.top.columns import SERVER_COLUMNS, TOOL_COLUMNS, per_minute
-from fairlead_cli.top.commands import SortKey
 from fairlead_cli.top.details import server_details, tool_details
 from fairlead_cli.top.dialogs import HELP, TextDialog
 from fairlead_cli.top.feed import RepeatedRequest, requested
 from fairlead_cli.top.reading import GatewayReading, read
 from fairlead_cli.top.rows import WatchedServerRow, WatchedToolRow, not_ready_total, rows_of
+from fairlead_cli.top.sort_key import SortKey
 from fairlead_cli.top.tables import WatchedTable
 from fairlead_tools.call_rates import CallRates
 

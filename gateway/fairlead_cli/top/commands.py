@@ -2,22 +2,13 @@
 
 from __future__ import annotations
 
-from enum import StrEnum
 from typing import Annotated
 
 import typer
 
 from fairlead_cli.options import DEFAULT_URL, HeaderOption, OutputOption, TimeoutOption, TokenOption, UrlOption
 from fairlead_cli.output import Output
-
-
-class SortKey(StrEnum):
-    """Order of rows: the busiest, the most failing, the slowest, or by name."""
-
-    calls = "calls"
-    errors = "errors"
-    latency = "latency"
-    name = "name"
+from fairlead_cli.top.sort_key import SortKey
 
 
 def top(

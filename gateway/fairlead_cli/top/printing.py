@@ -14,9 +14,9 @@ from fairlead_cli.failure import USED_WRONGLY, Failure, needs
 from fairlead_cli.output import Output, print_json, print_table, remark
 from fairlead_cli.rest import Plane
 from fairlead_cli.top.columns import UNKNOWN, count, milliseconds, short_name
-from fairlead_cli.top.commands import SortKey
 from fairlead_cli.top.reading import GatewayReading, read
 from fairlead_cli.top.rows import WatchedRows, WatchedServerRow, WatchedToolRow, rows_of
+from fairlead_cli.top.sort_key import SortKey
 from fairlead_tools.call_rates import CallRates
 
 

@@ -7,8 +7,8 @@ from dataclasses import dataclass
 from typing import Any, TypeVar
 
 from fairlead_api.documents.servers import READY
-from fairlead_cli.top.commands import SortKey
 from fairlead_cli.top.reading import GatewayReading, MeasuredTool, WatchedServer
+from fairlead_cli.top.sort_key import SortKey
 from fairlead_tools.call_rates import CallRate
 
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import ipaddress
 from pathlib import Path
 from typing import Annotated, Final
 from urllib.parse import urlsplit
@@ -12,6 +11,7 @@ from msgspec import Meta
 
 from fairlead_api.bad_setting import BadSetting
 from fairlead_gateway.yaml_files import read_yaml
+from fairlead_mcp.hosts import is_loopback
 
 ALGORITHMS: Final = (
     "RS256", "RS384", "RS512", "PS256", "PS384", "PS512", "ES256", "ES384", "ES512", "EdDSA", "Ed25519",
@@ -114,15 +114,8 @@ def is_private(url: str, issuer: Issuer) -> bool:
     if parts.scheme == "https" or issuer.allow_http:
         return parts.scheme in ("http", "https")
     own = urlsplit(issuer.issuer)
-    return parts.scheme == own.scheme == "http" and is_loopback(parts.hostname) and is_loopback(own.hostname)
-
-
-def is_loopback(host: str | None) -> bool:
-    """Whether a host name or an address is this machine."""
-    try:
-        return ipaddress.ip_address(host or "").is_loopback
-    except ValueError:
-        return host == "localhost"
+    hosts = (parts.hostname or "", own.hostname or "")
+    return parts.scheme == own.scheme == "http" and all(map(is_loopback, hosts))
 
 
 def _path(kind: type, value: object) -> object:

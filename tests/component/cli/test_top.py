@@ -32,9 +32,9 @@ from fairlead_app.trust import Trust
 from fairlead_cli.connecting import Destination
 from fairlead_cli.rest import Plane
 from fairlead_cli.top.application import TopApp
-from fairlead_cli.top.commands import SortKey
 from fairlead_cli.top.dialogs import TextDialog
 from fairlead_cli.top.reading import read
+from fairlead_cli.top.sort_key import SortKey
 from fairlead_cli.top.tables import MOST_ROWS, WatchedTable
 from gatewayworld import ask, calling, catalog, running
 from policyworld import Vouching, anybody

@@ -15,10 +15,9 @@ from chatendpoint import ChatEndpoint, Said, chatting, fenced
 from fairlead_app.gateway import Gateway
 from fairlead_gateway.core.search_counts import SearchCounts
 from fairlead_rest import chat_compressor
-from fairlead_rest.compressor import CompressionFailed
 from fairlead_rest.session_context import COMPRESSED, DATA
 from fairlead_rest.worker import WorkerThread
-from fairlead_search.compression import CompressorConfig
+from fairlead_search.compression import CompressionFailed, CompressorConfig
 from fairlead_search.token_estimate import BYTES_PER_TOKEN
 from gatewayworld import ask, calling, catalog, running, scraped
 from routercalls import ROUTER, execute, kept_of

@@ -7,9 +7,9 @@ from itertools import count
 import pytest
 
 from fairlead_cli.top.columns import GAP, SERVER_COLUMNS, TOOL_COLUMNS, layout_of, per_minute, shortened
-from fairlead_cli.top.commands import SortKey
 from fairlead_cli.top.reading import CountedCalls, GatewayReading, MeasuredTool, WatchedServer
 from fairlead_cli.top.rows import WatchedRows, rows_of
+from fairlead_cli.top.sort_key import SortKey
 from fairlead_tools.call_rates import MOST_ORIGINS, CallRate, CallRates
 
 Counts = dict[str, tuple[int, int] | None]

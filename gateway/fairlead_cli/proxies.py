@@ -1,0 +1,20 @@
+"""Hosts that no proxy of the environment leads to: those of this machine. Pure module."""
+
+from __future__ import annotations
+
+from urllib.parse import urlsplit
+
+from fairlead_mcp.hosts import is_loopback
+
+
+def is_here(host: str) -> bool:
+    """Whether a host is this machine: a loopback address, or a name under `localhost` (RFC 6761, 6.3)."""
+    return is_loopback(host) or host.endswith(".localhost")
+
+
+def without_proxy(url: str) -> dict[str, None] | None:
+    """Transports of an httpx2 client for the URL: on this machine that of no proxy, else those of the environment."""
+    host = urlsplit(url).hostname or ""
+    if not is_here(host):
+        return None
+    return {f"all://[{host}]" if ":" in host else f"all://{host}": None}

@@ -1,0 +1,14 @@
+"""Orders of the rows of `fairlead top`, as its option and its keys name them. Pure module."""
+
+from __future__ import annotations
+
+from enum import StrEnum
+
+
+class SortKey(StrEnum):
+    """Order of rows: the busiest, the most failing, the slowest, or by name."""
+
+    calls = "calls"
+    errors = "errors"
+    latency = "latency"
+    name = "name"
