@@ -27,7 +27,7 @@ from fairlead_client.tools import Tool
 from fairlead_formats.messages.call import DEFAULT_CARRY, Carry, ModelCall
 from fairlead_formats.names import Names
 from fairlead_formats.registry import UnknownFormat
-from fairlead_formats.tools.format import JsonObject
+from fairlead_formats.tool_format import JsonObject
 from fairlead_tools.handlers.calls import THREADS
 from fairlead_tools.handlers.threads import Threads
 

@@ -12,9 +12,9 @@ from typing import Any, Final
 from fairlead_client.tools import Tool
 from fairlead_formats import registry
 from fairlead_formats.names import Names
+from fairlead_formats.tool_format import Format, JsonObject, Loss, Options, array_of
 from fairlead_formats.tools.cache import Conversions
 from fairlead_formats.tools.definitions import name_of
-from fairlead_formats.tools.format import Format, JsonObject, Loss, Options, array_of
 
 logger = logging.getLogger(__name__)
 

@@ -21,7 +21,7 @@ from fairlead_formats.messages.arguments import read
 from fairlead_formats.messages.call import InvalidCall
 from fairlead_formats.schema.nulls import un_null
 from fairlead_formats.schema.property_names import restored
-from fairlead_formats.tools.format import JsonObject
+from fairlead_formats.tool_format import JsonObject
 from fairlead_mcp import tool_results
 from fairlead_mcp.backoff import Backoff
 from fairlead_mcp.capabilities import sentence

@@ -9,7 +9,7 @@ from typing import Final
 from fairlead_client.outcomes import Outcome, UnknownFunction
 from fairlead_formats.messages.call import CUSTOM, DEFAULT_CARRY, Carry, ModelCall, ResultLoss, Written
 from fairlead_formats.registry import message_format
-from fairlead_formats.tools.format import JsonObject
+from fairlead_formats.tool_format import JsonObject
 
 _DEPTH: Final = 3
 """Levels of lists and objects in which an SDK's object may stand: message, content, part."""

@@ -16,7 +16,7 @@ from dataclasses import dataclass
 from typing import Any, Final
 
 from fairlead_formats.names import unknown_tool
-from fairlead_formats.tools.format import JsonObject
+from fairlead_formats.tool_format import JsonObject
 from fairlead_tools.refusal import INVALID_ARGUMENTS, META_ERROR
 
 UNKNOWN_TOOL: Final = "UNKNOWN_TOOL"

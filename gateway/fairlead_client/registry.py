@@ -38,8 +38,8 @@ from fairlead_formats import registry as formats
 from fairlead_formats.messages.call import CUSTOM, DEFAULT_CARRY, Carry, ModelCall
 from fairlead_formats.names import Names
 from fairlead_formats.registry import message_format
+from fairlead_formats.tool_format import JsonObject, Options
 from fairlead_formats.tools.cache import Conversions
-from fairlead_formats.tools.format import JsonObject, Options
 from fairlead_search.index import Bm25Index
 from fairlead_search.record import record
 from fairlead_tools.batch import run_all

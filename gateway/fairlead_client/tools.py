@@ -18,7 +18,7 @@ from fairlead_api.latency_metadata import authored_latency, effective_latency
 from fairlead_api.meta import ServerKey
 from fairlead_client.servers import ServerDeclaration
 from fairlead_formats.schema.property_names import other_names
-from fairlead_formats.tools.format import JsonObject
+from fairlead_formats.tool_format import JsonObject
 from fairlead_formats.tools.verbatim import UnusableDefinition, shown
 from fairlead_tools.names import exposed_name, tool_id
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 import msgspec
 
 from fairlead_formats.messages.base import MessageFormat
-from fairlead_formats.tools.format import Format
+from fairlead_formats.tool_format import Format
 
 
 class ProviderFormat(msgspec.Struct, frozen=True, kw_only=True):

@@ -18,7 +18,7 @@ from fairlead_formats.providers.gemini import GEMINI
 from fairlead_formats.providers.mcp import MCP
 from fairlead_formats.providers.openai_chat import AZURE_OPENAI, OPENAI_CHAT, OPENAI_FUNCTIONS
 from fairlead_formats.providers.openai_responses import OPENAI_RESPONSES
-from fairlead_formats.tools.format import Format
+from fairlead_formats.tool_format import Format
 
 __all__ = ["ANTHROPIC", "AZURE_OPENAI", "GEMINI", "MCP", "OPENAI_CHAT", "OPENAI_FUNCTIONS", "OPENAI_RESPONSES"]
 """Names of the formats that code, and not a caller, chooses."""

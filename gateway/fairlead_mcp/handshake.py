@@ -15,7 +15,6 @@ from msgspec import Raw
 from fairlead_mcp import jsonrpc
 from fairlead_mcp.eras import Client, Negotiated, initialize_params, modern_params, read_discover, read_initialize
 from fairlead_mcp.errors import McpError, TransportError
-from fairlead_mcp.http.reading import rpc_error
 from fairlead_mcp.multiplex import Multiplexer
 
 logger = logging.getLogger(__name__)
@@ -25,7 +24,7 @@ def read_line(line: bytes) -> Raw:
     """The raw result in a response line. Raises RpcError, NotMcp, BadJson."""
     response = jsonrpc.read_response(line)
     if response.error is not None:
-        raise rpc_error(response.error)
+        raise jsonrpc.rpc_error(response.error)
     assert isinstance(response.result, Raw)
     return response.result
 

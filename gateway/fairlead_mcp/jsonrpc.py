@@ -12,9 +12,18 @@ from typing import Final, TypeAlias
 import msgspec
 from msgspec import Raw
 
-from fairlead_mcp.errors import BadJson, NotMcp
+from fairlead_mcp.errors import BadJson, NotMcp, RpcError
 from fairlead_mcp.mending import mend, what_is_wrong
-from fairlead_mcp.messages import LongResultMembers, Message, RawContent, Response, ResultHead, ResultMembers, has_texts
+from fairlead_mcp.messages import (
+    ErrorObject,
+    LongResultMembers,
+    Message,
+    RawContent,
+    Response,
+    ResultHead,
+    ResultMembers,
+    has_texts,
+)
 from fairlead_mcp.value_count import too_many_values
 
 PARSE_ERROR: Final = -32700
@@ -209,3 +218,9 @@ def reply_to_server(request: Message) -> bytes:
         return error(request.id, METHOD_NOT_FOUND, NO_CLIENT_FEATURES)
     message = f"The client of this request has not declared the capability {capability}"
     return error(request.id, METHOD_NOT_FOUND, message)
+
+
+def rpc_error(error: ErrorObject, status: int = 0) -> RpcError:
+    """A server's error object as an exception."""
+    data = bytes(error.data) if error.data is not UNSET else None
+    return RpcError(error.code, error.message, data, status=status)

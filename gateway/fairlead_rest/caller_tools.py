@@ -15,8 +15,8 @@ from fairlead_formats import registry
 from fairlead_formats.names import Names
 from fairlead_formats.schema.nulls import un_null
 from fairlead_formats.schema.property_names import other_names, restored
+from fairlead_formats.tool_format import Action, Format, JsonObject, Loss, Original
 from fairlead_formats.tools.definitions import ToolFormat, name_of
-from fairlead_formats.tools.format import Action, Format, JsonObject, Loss, Original
 from fairlead_rest.context import format_called
 from fairlead_rest.problems import INVALID_ARGUMENTS, Problem
 from fairlead_rest.visible_tools import VisibleTool, VisibleTools

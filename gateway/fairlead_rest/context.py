@@ -20,8 +20,8 @@ from fairlead_formats.tokens.models import ContextWindows, LiveModels
 from fairlead_formats.tokens.prices import ModelPrice
 from fairlead_formats.tokens.routes import ModelRoute
 from fairlead_formats.tokens.sizes import Sizes
+from fairlead_formats.tool_format import Format
 from fairlead_formats.tools.cache import Conversions
-from fairlead_formats.tools.format import Format
 from fairlead_gateway.aggregates.tally import Tally
 from fairlead_gateway.calls.context_recorder import ContextRecorder
 from fairlead_gateway.calls.direct import Caller

@@ -10,7 +10,7 @@ import msgspec
 from fairlead_formats import registry
 from fairlead_formats.tokens.fit import PlanLimits
 from fairlead_formats.tokens.outcome import TOOL_TOKENS, Cut
-from fairlead_formats.tools.format import Format, Options
+from fairlead_formats.tool_format import Format, Options
 from fairlead_rest.bodies import encode
 from fairlead_rest.context import RestContext, format_called
 from fairlead_rest.offered_tools import candidates, converted, within

@@ -15,14 +15,14 @@ from msgspec import Raw
 
 from fairlead_formats import registry
 from fairlead_formats.messages.call import InvalidCall, ResultLoss
-from fairlead_formats.messages.translate import translate_message, translate_results
 from fairlead_formats.tokens.conversation import ConversationTokens, measured
 from fairlead_formats.tokens.counting import best_counter
 from fairlead_formats.tokens.shorten import shortened
 from fairlead_formats.tokens.sizes import Size, Sizes
+from fairlead_formats.tool_format import DEFAULT, GEMINI_JSON_SCHEMA, GeminiField, JsonObject, Options
 from fairlead_formats.tools.between import between
 from fairlead_formats.tools.definitions import PreparedTool, ToolFormat
-from fairlead_formats.tools.format import DEFAULT, GEMINI_JSON_SCHEMA, GeminiField, JsonObject, Options
+from fairlead_formats.translate import translate_message, translate_results
 from fairlead_gateway.core.long_results import ShownResult
 from fairlead_mcp import members
 from fairlead_rest.kept_results import ReadPassages, read

@@ -22,9 +22,9 @@ from fairlead_formats.tokens.outcome import Cut, Numbers, Plan, PlanRefused
 from fairlead_formats.tokens.plan import plan
 from fairlead_formats.tokens.shorten import shortened
 from fairlead_formats.tokens.sizes import Size, Sizes
+from fairlead_formats.tool_format import Format, Options, array_of
 from fairlead_formats.tools.between import Conversion
 from fairlead_formats.tools.definitions import PreparedTool, ToolFormat
-from fairlead_formats.tools.format import Format, Options, array_of
 from fairlead_gateway.policy.notice import HiddenTools
 from fairlead_rest.bodies import encode
 from fairlead_rest.caller_tools import CallerTools, offered_names

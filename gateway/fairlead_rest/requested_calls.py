@@ -13,12 +13,12 @@ from msgspec import Meta
 
 from fairlead_api.documents.servers import ServerEntry
 from fairlead_formats.messages.call import CUSTOM, InvalidCall, ModelCall
-from fairlead_formats.messages.translate import parse_stream
 from fairlead_formats.names import did_you_mean
 from fairlead_formats.registry import message_format
 from fairlead_formats.schema.nulls import un_null
 from fairlead_formats.schema.property_names import restored
-from fairlead_formats.tools.format import JsonObject
+from fairlead_formats.tool_format import JsonObject
+from fairlead_formats.translate import parse_stream
 from fairlead_gateway.core.long_results import LEAST_TOKENS, MOST_TOKENS
 from fairlead_gateway.policy.decision import Denial
 from fairlead_rest.bodies import decode, encode

@@ -16,7 +16,7 @@ from msgspec import Raw
 from starlette.requests import Request
 
 from fairlead_formats.messages.call import InvalidCall, invalid_result
-from fairlead_formats.tools.format import JsonObject
+from fairlead_formats.tool_format import JsonObject
 from fairlead_gateway.calls.direct import Origin, Unknown
 from fairlead_gateway.calls.startup import refusal_of
 from fairlead_gateway.limits.buffers import Holding

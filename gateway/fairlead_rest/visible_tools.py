@@ -19,7 +19,7 @@ from fairlead_api.documents.state import ToolState
 from fairlead_api.meta import GROUP, ServerKey
 from fairlead_formats.names import Names, did_you_mean
 from fairlead_formats.schema.property_names import other_names
-from fairlead_formats.tools.format import JsonObject
+from fairlead_formats.tool_format import JsonObject
 from fairlead_gateway.catalog.model import Snapshot
 from fairlead_gateway.core.meta_tools import READ_DEFINITION, READ_RESULT
 from fairlead_gateway.core.server import Tool

@@ -14,9 +14,9 @@ from fairlead_models.providers import ProviderKeyRefused, Providers, UnknownMode
 from fairlead_models.upstream import ProviderClient, ProviderUnavailable
 from fairlead_rest.bodies import JSON, decode, encode, read_pieces
 from fairlead_rest.problems import Problem
-from fairlead_speech.realtime.events import member
 from fairlead_speech.realtime.frames import misspelt
 from fairlead_speech.realtime.tools import has_provider_mcp
+from fairlead_speech.realtime_events import member
 
 CLIENT_SECRETS: Final = "/v1/realtime/client_secrets"
 MAX_BODY: Final = 1 << 20

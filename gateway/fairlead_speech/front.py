@@ -29,7 +29,7 @@ from fairlead_speech.cascaded.chat_model import ChatModel
 from fairlead_speech.client_secrets import CLIENT_SECRETS, ClientSecrets
 from fairlead_speech.gemini.entrance import LiveEntrance
 from fairlead_speech.metrics import SpeechMetrics
-from fairlead_speech.realtime.entrance import RealtimeEntrance
+from fairlead_speech.realtime_entrance import RealtimeEntrance
 from fairlead_speech.services import Entrance, Serve, SpeechServices, SpeechSettings
 from fairlead_speech.session_slots import SessionSlot, SessionSlots
 from fairlead_speech.sockets import CLOSE_SECONDS

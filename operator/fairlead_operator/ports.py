@@ -23,7 +23,7 @@ from fairlead_api.v1alpha1.mcpserver import McpServer, McpServerStatus
 from fairlead_api.v1alpha1.toolpolicy import ToolPolicy, ToolPolicyStatus
 from fairlead_kube.errors import ApiError, Forbidden, Invalid, TooBig
 from fairlead_mcp.session import McpSession
-from fairlead_operator.discovery.idleconnection import IdleConnection
+from fairlead_operator.idleconnection import IdleConnection
 
 Heard = Callable[[str], None]
 Environment = Literal["cluster", "local"]

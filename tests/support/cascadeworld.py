@@ -18,7 +18,7 @@ from fairlead_app.gateway import Gateway
 from fairlead_speech.cascaded.answering import TurnAnswerer
 from fairlead_speech.cascaded.session import CascadedSession
 from fairlead_speech.metrics import SpeechMetrics
-from fairlead_speech.realtime.routing import RoutedSession
+from fairlead_speech.routed.routing import RoutedSession
 from fairlead_speech.scripted.cascade import ScriptedCascade
 from fairlead_speech.scripted.realtime import ScriptedRealtime
 from fairlead_speech.scripted.script import SpeechScript, SpokenReply

@@ -29,7 +29,7 @@ from fairlead_mcp import capabilities
 from fairlead_mcp.eras import Era, Negotiated
 from fairlead_mcp.errors import ConnectionLost, RpcError, Timeout
 from fairlead_mcp.session import McpSession
-from fairlead_operator.discovery.idleconnection import IdleConnection
+from fairlead_operator.idleconnection import IdleConnection
 from fairlead_operator.ports import (
     Announcement,
     ConditionVerdict,

@@ -15,10 +15,10 @@ import msgspec
 
 from fairlead_api.documents.servers import ON_THE_WAY
 from fairlead_cli.calling.arguments import BadArgument, check_known, parse_arguments
-from fairlead_cli.calling.hidden import why_hidden
 from fairlead_cli.calling.tools import definition_of, listed, schema_of, unknown
 from fairlead_cli.connecting import Destination
 from fairlead_cli.failure import USED_WRONGLY, Failure
+from fairlead_cli.hidden_tools import why_hidden
 from fairlead_cli.output import Output, printable
 from fairlead_cli.rest import Plane
 from fairlead_cli.servers.starting import has_tool, lines_about, servers_of, wait_for

@@ -7,9 +7,9 @@ from typing import Any, Final
 import msgspec
 
 from fairlead_cli.calling.arguments import described_arguments
-from fairlead_cli.calling.hidden import hidden_lines, hidden_of, why_hidden
 from fairlead_cli.connecting import Destination
 from fairlead_cli.failure import USED_WRONGLY, Failure
+from fairlead_cli.hidden_tools import hidden_lines, hidden_of, why_hidden
 from fairlead_cli.models.offers import print_offer
 from fairlead_cli.output import Output, first_line, print_json, print_table, printable, remark
 from fairlead_cli.rest import Plane

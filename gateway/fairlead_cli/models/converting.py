@@ -12,8 +12,8 @@ from fairlead_cli.failure import FAILED, USED_WRONGLY, Failure
 from fairlead_cli.models.offers import print_offer
 from fairlead_cli.output import Output
 from fairlead_formats.registry import UnknownFormat, find
+from fairlead_formats.tool_format import Options
 from fairlead_formats.tools.between import between
-from fairlead_formats.tools.format import Options
 
 
 def run_convert(file: str, source: str, target: str, *, strict: bool, model: str | None, output: Output) -> None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from fairlead_cli.calling.hidden import hidden_lines
+from fairlead_cli.hidden_tools import hidden_lines
 from fairlead_cli.output import Output, print_json, remark
 
 

@@ -11,7 +11,7 @@ from typing import Any, Final
 import msgspec
 
 from fairlead_formats.messages.call import EXCERPT, MAX_ARGUMENT_BYTES, MAX_DEPTH, MAX_NODES, InvalidCall
-from fairlead_formats.tools.format import JsonObject
+from fairlead_formats.tool_format import JsonObject
 
 _decode = msgspec.json.Decoder().decode
 _KINDS: Final[dict[type[Any], str]] = {

@@ -23,7 +23,7 @@ from fairlead_formats.messages.drafts import Draft, finish
 from fairlead_formats.messages.parts import AnswerPart, Part
 from fairlead_formats.messages.streams import Assembler, WholeAssembler
 from fairlead_formats.names import Names
-from fairlead_formats.tools.format import JsonObject
+from fairlead_formats.tool_format import JsonObject
 
 
 class Answers:

@@ -11,7 +11,7 @@ from typing import Any, Final, TypeAlias
 import msgspec
 
 from fairlead_formats.names import Names
-from fairlead_formats.tools.format import Action, JsonObject
+from fairlead_formats.tool_format import Action, JsonObject
 
 MAX_CALLS: Final = 128
 """Calls of one message that are looked at; a further one is answered, but not run."""

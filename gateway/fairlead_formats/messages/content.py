@@ -16,7 +16,7 @@ from fairlead_formats.messages.arguments import amiss, kind_of, well_formed
 from fairlead_formats.messages.call import ModelCall, ResultLoss
 from fairlead_formats.messages.drafts import text_of
 from fairlead_formats.messages.repeated_content import RepeatedContent, canonical_base64, same
-from fairlead_formats.tools.format import Action, JsonObject
+from fairlead_formats.tool_format import Action, JsonObject
 
 MEGABYTE: Final = 1 << 20
 PDF: Final = "application/pdf"

@@ -15,7 +15,7 @@ import msgspec
 from fairlead_formats.messages.arguments import excerpt, read, well_formed
 from fairlead_formats.messages.call import MAX_CALLS, MAX_NAME, InvalidCall, ModelCall
 from fairlead_formats.names import Names
-from fairlead_formats.tools.format import JsonObject
+from fairlead_formats.tool_format import JsonObject
 
 
 class Draft(msgspec.Struct, frozen=True):

@@ -12,7 +12,7 @@ from typing import Final
 from fairlead_formats.messages.base import MessageFormat
 from fairlead_formats.messages.call import CUSTOM, ModelCall, ResultLoss
 from fairlead_formats.messages.parts import MAX_LOSSES, SERVER_TOOL, TEXT, THINKING, AnswerPart, Part
-from fairlead_formats.tools.format import Action
+from fairlead_formats.tool_format import Action
 
 _WHY: Final = {
     THINKING: "thinking is for the model that thought it",

@@ -13,7 +13,7 @@ import msgspec
 from fairlead_formats.messages.arguments import amiss
 from fairlead_formats.messages.content import json_text
 from fairlead_formats.messages.drafts import member, text_of
-from fairlead_formats.tools.format import JsonObject
+from fairlead_formats.tool_format import JsonObject
 
 _MISSING: Final = "[a part that cannot be read]"
 

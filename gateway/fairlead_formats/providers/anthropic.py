@@ -35,9 +35,9 @@ from fairlead_formats.messages.streams import Assembler, Partial, event_of
 from fairlead_formats.names import Names
 from fairlead_formats.provider import ProviderFormat
 from fairlead_formats.schema import rules
+from fairlead_formats.tool_format import JsonObject, Options
 from fairlead_formats.tools.definitions import Envelope, Found, Parts, Targets, ToolFormat
 from fairlead_formats.tools.envelopes import in_tools, providers_own, renamed, settings_lost, tools_of
-from fairlead_formats.tools.format import JsonObject, Options
 
 ANTHROPIC: Final = "anthropic"
 MAX_IMAGE: Final = 5 * MEGABYTE

@@ -35,9 +35,9 @@ from fairlead_formats.names import Names
 from fairlead_formats.provider import ProviderFormat
 from fairlead_formats.schema import rules
 from fairlead_formats.schema.convert import UnusableSchema
+from fairlead_formats.tool_format import Action, JsonObject, Options
 from fairlead_formats.tools.definitions import Envelope, Found, Parts, ProvidersOwn, Targets, ToolFormat
 from fairlead_formats.tools.envelopes import settings_lost, tools_of
-from fairlead_formats.tools.format import Action, JsonObject, Options
 
 MAX_IMAGE: Final = 15 * MEGABYTE // 4
 _ID: Final = re.compile(r"[a-zA-Z0-9_.:-]{1,64}\Z")

@@ -33,9 +33,9 @@ from fairlead_formats.names import Names
 from fairlead_formats.provider import ProviderFormat
 from fairlead_formats.schema import rules
 from fairlead_formats.schema.openapi import from_openapi
+from fairlead_formats.tool_format import GEMINI_JSON_SCHEMA, Action, Definition, JsonObject, Options
 from fairlead_formats.tools.definitions import Envelope, Found, Parts, ProvidersOwn, Targets, ToolFormat
 from fairlead_formats.tools.envelopes import listed, renamed, settings_lost
-from fairlead_formats.tools.format import GEMINI_JSON_SCHEMA, Action, Definition, JsonObject, Options
 
 GEMINI: Final = "gemini"
 _encode: Final = msgspec.json.Encoder().encode

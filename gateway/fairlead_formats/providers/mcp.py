@@ -15,8 +15,8 @@ from fairlead_formats.messages.drafts import Draft, member, text_of
 from fairlead_formats.messages.parts import BLOCK, AnswerPart, Part, call, extras, pointed
 from fairlead_formats.names import Names
 from fairlead_formats.provider import ProviderFormat
+from fairlead_formats.tool_format import DEFAULT, Action, Converted, Definition, JsonObject, Loss, Options, Read
 from fairlead_formats.tools.definitions import name_of
-from fairlead_formats.tools.format import DEFAULT, Action, Converted, Definition, JsonObject, Loss, Options, Read
 
 MCP: Final = "mcp"
 METHOD: Final = "tools/call"

@@ -34,9 +34,9 @@ from fairlead_formats.names import Names
 from fairlead_formats.provider import ProviderFormat
 from fairlead_formats.schema import rules
 from fairlead_formats.schema.convert import UnusableSchema
+from fairlead_formats.tool_format import Action, JsonObject, Options
 from fairlead_formats.tools.definitions import Envelope, Found, Parts, Targets, ToolFormat
 from fairlead_formats.tools.envelopes import in_tools, listed, providers_own, renamed, settings_lost, tools_of
-from fairlead_formats.tools.format import Action, JsonObject, Options
 
 OPENAI_CHAT: Final = "openai-chat"
 OPENAI_FUNCTIONS: Final = "openai-functions"

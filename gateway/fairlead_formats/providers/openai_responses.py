@@ -43,9 +43,9 @@ from fairlead_formats.messages.streams import Assembler
 from fairlead_formats.names import Names
 from fairlead_formats.provider import ProviderFormat
 from fairlead_formats.providers.openai_chat import lax_targets, openai_format, read_flat, targets, write_function
+from fairlead_formats.tool_format import Action, JsonObject
 from fairlead_formats.tools.definitions import Envelope, Parts
 from fairlead_formats.tools.envelopes import in_tools, renamed, tools_of
-from fairlead_formats.tools.format import Action, JsonObject
 
 OPENAI_RESPONSES: Final = "openai-responses"
 _ITEM_CREATE: Final = "conversation.item.create"

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 from fairlead_formats.schema import constraint_texts, merge
 from fairlead_formats.schema.nulls import allows_null
 from fairlead_formats.schema.untyped import anything
-from fairlead_formats.tools.format import Action
+from fairlead_formats.tool_format import Action
 
 if TYPE_CHECKING:
     from fairlead_formats.schema.walk import Walk

@@ -15,7 +15,7 @@ from fairlead_formats.schema.budget import MAX_DEPTH, TooMuch
 from fairlead_formats.schema.counts import counted
 from fairlead_formats.schema.rules import Cell, SchemaTarget
 from fairlead_formats.schema.walk import Found, NotStrict, Walk
-from fairlead_formats.tools.format import Action
+from fairlead_formats.tool_format import Action
 
 JsonObject = dict[str, Any]
 

@@ -12,7 +12,7 @@ from collections.abc import Callable, Iterator
 from typing import TYPE_CHECKING, Any, Final
 
 from fairlead_formats.schema import constraint_texts, shapes
-from fairlead_formats.tools.format import Action
+from fairlead_formats.tool_format import Action
 from fairlead_mcp.schemas import HELD, parts, pointer
 
 if TYPE_CHECKING:

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from fairlead_formats.schema import constraint_texts
 from fairlead_formats.schema.merge import type_of
-from fairlead_formats.tools.format import Action
+from fairlead_formats.tool_format import Action
 
 if TYPE_CHECKING:
     from fairlead_formats.schema.walk import Walk

@@ -13,7 +13,7 @@ from fairlead_formats.schema import closing, constraint_texts, merge, patterns
 from fairlead_formats.schema.merge import type_of
 from fairlead_formats.schema.rules import Cell
 from fairlead_formats.schema.untyped import anything
-from fairlead_formats.tools.format import Action
+from fairlead_formats.tool_format import Action
 
 if TYPE_CHECKING:
     from fairlead_formats.schema.walk import Walk

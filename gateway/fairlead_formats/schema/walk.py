@@ -11,7 +11,7 @@ from fairlead_formats.schema import closing, constraint_texts, merge, shapes, st
 from fairlead_formats.schema.budget import ConversionBudget
 from fairlead_formats.schema.refs import SchemaReferences
 from fairlead_formats.schema.rules import Cell, SchemaTarget
-from fairlead_formats.tools.format import Action
+from fairlead_formats.tool_format import Action
 from fairlead_mcp.schemas import HELD, SINGLES, pointer
 
 JsonObject = dict[str, Any]

@@ -10,8 +10,8 @@ from typing import Any
 
 import msgspec
 
+from fairlead_formats.tool_format import DEFAULT, Action, Format, JsonObject, Loss, Options, Original, Read, array_of
 from fairlead_formats.tools.definitions import ToolFormat
-from fairlead_formats.tools.format import DEFAULT, Action, Format, JsonObject, Loss, Options, Original, Read, array_of
 
 
 class Conversion(msgspec.Struct, frozen=True, rename="camel", omit_defaults=True):

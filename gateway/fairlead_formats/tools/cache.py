@@ -15,8 +15,8 @@ from typing import Final
 import msgspec
 
 from fairlead_formats.names import Names
+from fairlead_formats.tool_format import DEFAULT, Converted, Definition, Format, Options
 from fairlead_formats.tools.definitions import PreparedTool, ToolFormat
-from fairlead_formats.tools.format import DEFAULT, Converted, Definition, Format, Options
 
 MAX_ENTRIES: Final = 20_000
 """Conversions kept, about 3 KB each."""

@@ -18,7 +18,7 @@ from fairlead_formats.schema import constraint_texts
 from fairlead_formats.schema.budget import TooMuch
 from fairlead_formats.schema.convert import ConvertedSchema, UnusableSchema, convert
 from fairlead_formats.schema.rules import SchemaTarget
-from fairlead_formats.tools.format import (
+from fairlead_formats.tool_format import (
     DEFAULT,
     Action,
     Converted,

@@ -9,8 +9,8 @@ from __future__ import annotations
 
 from typing import Any
 
+from fairlead_formats.tool_format import Definition, JsonObject
 from fairlead_formats.tools.definitions import ProvidersOwn
-from fairlead_formats.tools.format import Definition, JsonObject
 
 
 def renamed(tool: JsonObject, name: str) -> JsonObject:

@@ -14,7 +14,7 @@ from typing import Any, Final, Literal, TypeAlias
 import msgspec
 
 from fairlead_formats.messages.call import CUSTOM, EXCERPT, InvalidCall, McpResult, ModelCall, ToolResult
-from fairlead_formats.messages.open_calls import OpenCalls
+from fairlead_formats.open_calls import OpenCalls
 from fairlead_formats.schema.property_names import restored
 from fairlead_llm.between.losses import TranslationLosses
 

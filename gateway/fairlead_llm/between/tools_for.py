@@ -8,8 +8,8 @@ from typing import Any
 import msgspec
 
 from fairlead_formats.registry import find
+from fairlead_formats.tool_format import Action
 from fairlead_formats.tools.between import between
-from fairlead_formats.tools.format import Action
 from fairlead_llm.between.conversation import ToolChoice
 from fairlead_llm.between.custom_tools import as_functions
 from fairlead_llm.between.losses import TranslationLosses

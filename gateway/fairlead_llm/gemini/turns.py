@@ -15,7 +15,7 @@ from msgspec import Raw
 
 from fairlead_formats.messages.call import ModelCall
 from fairlead_formats.messages.drafts import member, text_of
-from fairlead_formats.messages.open_calls import OpenCalls
+from fairlead_formats.open_calls import OpenCalls
 from fairlead_llm.gemini.parts import CALL, MODEL, RESPONSE, read_parts
 from fairlead_llm.raw_json import array, decoded
 from fairlead_llm.wire import CallKey, CallPlace, KeptTurn

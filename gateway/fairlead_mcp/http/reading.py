@@ -13,7 +13,7 @@ import msgspec
 from msgspec import UNSET, Raw
 
 from fairlead_mcp import jsonrpc
-from fairlead_mcp.errors import HttpRefused, McpError, NotMcp, RpcError
+from fairlead_mcp.errors import HttpRefused, McpError, NotMcp
 from fairlead_mcp.http.answer import Answer
 from fairlead_mcp.messages import ErrorObject
 
@@ -39,7 +39,7 @@ def read_answer(answer: Answer, ident: bytes) -> Raw:
     if response.error is not None:
         if response.id is not UNSET and bytes(response.id) not in (ident, b'"%b"' % ident, b"null"):
             raise _wrong_id(answer, response.id)
-        raise rpc_error(response.error, status)
+        raise jsonrpc.rpc_error(response.error, status)
     if response.id is UNSET or bytes(response.id) not in (
         ident,
         b'"%b"' % ident,
@@ -55,7 +55,7 @@ def refusal(answer: Answer) -> McpError:
     if status not in _ALWAYS_REFUSALS and status >= 400:
         found = error_in(answer.body)
         if found is not None:
-            return rpc_error(found, status)
+            return jsonrpc.rpc_error(found, status)
     retry_after = answer.headers.get(b"retry-after")
     return HttpRefused(
         _refusal_sentence(answer),
@@ -70,12 +70,6 @@ def error_in(body: bytes) -> ErrorObject | None:
         return jsonrpc.decode_response(body).error
     except jsonrpc.UNREADABLE:
         return None
-
-
-def rpc_error(error: ErrorObject, status: int = 0) -> RpcError:
-    """A server's error object as an exception."""
-    data = bytes(error.data) if error.data is not UNSET else None
-    return RpcError(error.code, error.message, data, status=status)
 
 
 def looks_like_html(answer: Answer) -> bool:

@@ -18,7 +18,7 @@ from fairlead_formats.tokens.fit import RESERVED_OUTPUT_TOKENS, Fit, PlanLimits,
 from fairlead_formats.tokens.outcome import Cut, Numbers, SkippedModel
 from fairlead_formats.tokens.plan import plan
 from fairlead_formats.tokens.routes import ModelChoice, ModelRoute, models_for
-from fairlead_formats.tools.format import Options
+from fairlead_formats.tool_format import Options
 from fairlead_rest.bodies import answer, decode, encode
 from fairlead_rest.caller_tools import provided
 from fairlead_rest.context import RestContext, format_called

@@ -12,7 +12,7 @@ from msgspec import Meta
 
 from fairlead_formats import registry
 from fairlead_formats.tokens.fit import PlanLimits
-from fairlead_formats.tools.format import GEMINI_JSON_SCHEMA, GeminiField, Options
+from fairlead_formats.tool_format import GEMINI_JSON_SCHEMA, GeminiField, Options
 from fairlead_gateway.policy.notice import HiddenTools
 from fairlead_rest.bodies import answer, decode, encode
 from fairlead_rest.caller_tools import provided

@@ -9,7 +9,7 @@ import msgspec
 from fairlead_speech.cascaded.audio import BadAudio, decoded, milliseconds
 from fairlead_speech.cascaded.config import BadEvent
 from fairlead_speech.cascaded.input_buffer import LEAST_MS
-from fairlead_speech.realtime.events import Event, members, text
+from fairlead_speech.realtime_events import Event, members, text
 
 MOST_PARTS: Final = 64
 """Parts of one message."""

@@ -11,7 +11,7 @@ import msgspec
 from fairlead_models.cascaded import CascadedProvider
 from fairlead_speech.cascaded.audio import RATE
 from fairlead_speech.cascaded.voice_activity import DetectionSettings, detection
-from fairlead_speech.realtime.events import Event, member, members, text
+from fairlead_speech.realtime_events import Event, member, members, text
 
 MOST_BYTES: Final = 1 << 20
 """Bytes of instructions and tools of one session."""

@@ -11,7 +11,7 @@ from typing import Any, Final
 import msgspec
 
 from fairlead_speech.cascaded.audio import milliseconds
-from fairlead_speech.realtime.events import Event, members, text
+from fairlead_speech.realtime_events import Event, members, text
 
 MOST_BYTES: Final = 1 << 20
 """Bytes of all items; the oldest are forgotten beyond it."""

@@ -19,7 +19,7 @@ from fairlead_speech.cascaded.fillers import FillerAudio
 from fairlead_speech.cascaded.sentences import SentenceCutter, speakable
 from fairlead_speech.cascaded.spoken_item import SpokenItem
 from fairlead_speech.cascaded.spoken_usage import response_usage
-from fairlead_speech.realtime.events import Event
+from fairlead_speech.realtime_events import Event
 
 MOST_SECONDS: Final = 900.0
 """For one response as a whole, as servers that answer drop by drop are never idle. Nobody listens for so long: a long

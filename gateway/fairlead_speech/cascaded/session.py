@@ -12,6 +12,7 @@ import itertools
 from collections.abc import Awaitable, Callable
 from typing import Final
 
+from fairlead_speech import realtime_events
 from fairlead_speech.cascaded.audio import BadAudio, decoded, milliseconds
 from fairlead_speech.cascaded.client_items import cut_result, message_parts
 from fairlead_speech.cascaded.config import SESSION_SECONDS, BadEvent
@@ -22,8 +23,7 @@ from fairlead_speech.cascaded.hearing import MOST_TURNS, TurnHearing
 from fairlead_speech.cascaded.input_buffer import LEAST_MS, InputBuffer
 from fairlead_speech.cascaded.responses import Responses
 from fairlead_speech.cascaded.state import SessionState
-from fairlead_speech.realtime import events
-from fairlead_speech.realtime.events import Event, member, text
+from fairlead_speech.realtime_events import Event, member, text
 from fairlead_speech.sockets import GOING_AWAY, Closing
 
 _PIECE: Final = 50
@@ -103,7 +103,7 @@ class CascadedSession:
 
     async def send(self, frame: bytes) -> None:
         """Take an event of the client. It never waits for room: the bridge sends while it reads."""
-        event = events.read(frame)
+        event = realtime_events.read(frame)
         async with self._lock:
             if self._closed:
                 return

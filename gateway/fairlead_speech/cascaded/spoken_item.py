@@ -6,7 +6,7 @@ import base64
 from typing import Any, Final, Protocol
 
 from fairlead_speech.cascaded.conversation import ConversationItem, Said
-from fairlead_speech.realtime.events import Event
+from fairlead_speech.realtime_events import Event
 
 CHUNK: Final = 9600
 """Bytes of audio in one event: 200 ms."""

@@ -8,7 +8,7 @@ from typing import Any, Final
 import msgspec
 
 from fairlead_models.token_usage import TokenUsage, estimated, token_usage
-from fairlead_speech.realtime.events import Event
+from fairlead_speech.realtime_events import Event
 
 _CHARACTERS: Final = 4
 """Characters of an answer that are about a token."""

@@ -18,7 +18,7 @@ from fairlead_speech.cascaded.engine import CascadedEngine
 from fairlead_speech.cascaded.event_queue import EventQueue
 from fairlead_speech.cascaded.fillers import FillerTurns
 from fairlead_speech.metrics import ANSWER, FIRST
-from fairlead_speech.realtime.events import Event
+from fairlead_speech.realtime_events import Event
 
 _encode: Final = msgspec.json.encode
 log = logging.getLogger(__name__)

@@ -6,9 +6,9 @@ from typing import Final
 
 import msgspec
 
-from fairlead_speech.realtime import events
-from fairlead_speech.realtime.events import Event
+from fairlead_speech import realtime_events
 from fairlead_speech.realtime.tools import has_provider_mcp
+from fairlead_speech.realtime_events import Event
 from fairlead_speech.session import FrameSink
 from fairlead_speech.shown_tools import ShownTools, TierWish
 from fairlead_speech.tiers import UnknownTier
@@ -36,7 +36,7 @@ class ClientWishes:
         """
         if self._provider_mcp or not has_provider_mcp(event):
             return True
-        refusal = events.error_event(_MCP_REFUSED, "mcp_tools_refused", param, event.get("event_id"))
+        refusal = realtime_events.error_event(_MCP_REFUSED, "mcp_tools_refused", param, event.get("event_id"))
         await self._client.send(refusal)
         return False
 
@@ -45,5 +45,5 @@ class ClientWishes:
         try:
             await self._shown.wish(msgspec.json.decode(frame, type=TierWish))
         except (msgspec.MsgspecError, UnknownTier) as error:
-            event_id = events.read(frame).get("event_id")
-            await self._client.send(events.error_event(str(error), "invalid_value", "tier", event_id))
+            event_id = realtime_events.read(frame).get("event_id")
+            await self._client.send(realtime_events.error_event(str(error), "invalid_value", "tier", event_id))

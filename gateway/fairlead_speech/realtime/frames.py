@@ -7,7 +7,7 @@ from typing import Final
 
 from fairlead_mcp.members import Known
 from fairlead_speech.frames import BASE64, OF_CLIENT, OF_PROVIDER, PLAIN, SPACE, FrameReader
-from fairlead_speech.realtime.events import Event, member, members
+from fairlead_speech.realtime_events import Event, member, members
 
 _EVENT: Final = Known({"type", "event_id", "session", "response", "item"})
 _CONFIGURED: Final = Known({"type", "tools", "model", "conversation", "input"})

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections import OrderedDict
 from typing import Final
 
-from fairlead_speech.realtime.events import Event, member, members, text
+from fairlead_speech.realtime_events import Event, member, members, text
 
 MOST: Final = 4096
 """Hidden items that are remembered."""

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections import OrderedDict
 from typing import Final
 
-from fairlead_speech.realtime.events import own_id
+from fairlead_speech.realtime_events import own_id
 
 MOST: Final = 256
 """Events that are remembered until they are refused."""

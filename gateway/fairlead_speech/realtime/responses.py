@@ -6,7 +6,7 @@ has heard of it; for one that did not, another response is asked for when that o
 
 from __future__ import annotations
 
-from fairlead_speech.realtime.events import Event, member
+from fairlead_speech.realtime_events import Event, member
 
 
 class ResponseTurns:

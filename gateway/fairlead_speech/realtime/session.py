@@ -18,18 +18,18 @@ from fairlead_formats.registry import message_format
 from fairlead_models.offers import ToolOffer
 from fairlead_models.request_record import RequestRecord
 from fairlead_rest.problems import RATE_LIMITED
+from fairlead_speech import realtime_events
 from fairlead_speech.frames import FrameReader, UnreadableFrame
 from fairlead_speech.hearing import HeardText
 from fairlead_speech.metrics import SpeechMetrics
-from fairlead_speech.realtime import events
 from fairlead_speech.realtime.client_wishes import SESSION_UPDATE, ClientWishes
-from fairlead_speech.realtime.events import Event, member, members, text
 from fairlead_speech.realtime.frames import CLIENT_FRAMES, PROVIDER_FRAMES
 from fairlead_speech.realtime.hidden_items import HiddenItems
 from fairlead_speech.realtime.own_events import CLIENT_ASKS, OwnEvents
 from fairlead_speech.realtime.responses import ResponseTurns
 from fairlead_speech.realtime.rounds import CallRounds
 from fairlead_speech.realtime.tools import SessionTools
+from fairlead_speech.realtime_events import Event, member, members, text
 from fairlead_speech.results import unspoken
 from fairlead_speech.session import OVER_BUDGET, FrameSink, SessionEnd, day_over
 from fairlead_speech.shown_tools import ShownTools
@@ -41,7 +41,7 @@ ENGINE: Final = "openai-realtime"
 TOOL_RESULT: Final = "fairlead.tool_result"
 """Event for a client: parts of a result that cannot be spoken."""
 _CARRY: Final = Carry(images=False)
-_WATCHED: Final = frozenset({f"{events.TRANSCRIPT}delta", f"{events.TRANSCRIPT}completed"})
+_WATCHED: Final = frozenset({f"{realtime_events.TRANSCRIPT}delta", f"{realtime_events.TRANSCRIPT}completed"})
 _encode: Final = msgspec.json.encode
 log = logging.getLogger(__name__)
 
@@ -107,7 +107,12 @@ class RealtimeSession:
         """Give the model a result, and the client what cannot be spoken of it."""
         parts = unspoken(result)
         if parts:
-            event = {"type": TOOL_RESULT, "event_id": events.own_id(), "call_id": call.id, "name": call.wire_name}
+            event = {
+                "type": TOOL_RESULT,
+                "event_id": realtime_events.own_id(),
+                "call_id": call.id,
+                "name": call.wire_name,
+            }
             await self._client.send(_encode({**event, "content": parts}))
         written = message_format(ENGINE).write_results([call], [result], _CARRY)
         created = (each for each in written.messages if each.get("type") == "conversation.item.create")
@@ -163,7 +168,7 @@ class RealtimeSession:
 
     async def remember(self, text: str) -> str:
         """Have the provider know what was said in its place, as an item that the client does not see; its id."""
-        item = events.own_id()
+        item = realtime_events.own_id()
         self._hidden.hide(item)
         content = [{"type": "output_text", "text": text}]
         shown = {"id": item, "type": "message", "role": "assistant", "status": "completed", "content": content}
@@ -188,10 +193,10 @@ class RealtimeSession:
 
     async def from_client(self, frame: bytes) -> bytes | None:
         """The frame as the provider gets it; None where it gets none."""
-        kind = events.kind_of(frame)
-        if kind == events.APPEND:  # a large one: it is not decoded again
+        kind = realtime_events.kind_of(frame)
+        if kind == realtime_events.APPEND:  # a large one: it is not decoded again
             return frame
-        event = events.read(frame)
+        event = realtime_events.read(frame)
         if kind == "session.update":
             return await self._client_update(event)
         if kind == "response.create":
@@ -207,7 +212,7 @@ class RealtimeSession:
 
     def refusal(self, error: UnreadableFrame) -> bytes | None:
         """An event `error`, as OpenAI's server answers what it cannot read: the session goes on."""
-        return events.error_event(str(error), "invalid_event", None, None)
+        return realtime_events.error_event(str(error), "invalid_event", None, None)
 
     async def _client_update(self, event: Event) -> bytes | None:
         session = member(event, "session")
@@ -239,16 +244,16 @@ class RealtimeSession:
     async def _client_says(self, event: Event) -> None:
         """Hear what the user writes."""
         item = member(event, "item")
-        if words := events.written_text(item):
-            turn = text(item, "id") or events.own_id()
+        if words := realtime_events.written_text(item):
+            turn = text(item, "id") or realtime_events.own_id()
             await self._shown.heard(HeardText(turn, words, final=True, grows=False))
 
     # Frames of the provider
 
     async def from_provider(self, frame: bytes) -> bytes | None:
         """The frame as the client gets it; None where it gets none."""
-        kind = events.kind_of(frame)
-        event = events.read(frame)
+        kind = realtime_events.kind_of(frame)
+        event = realtime_events.read(frame)
         seen: Event | None = event
         if kind in ("session.created", "session.updated"):
             seen = await self._session(kind, event)
@@ -332,7 +337,7 @@ class RealtimeSession:
         if usage:
             self._record.response_used(usage)
             if (closing := day_over(self._record)) is not None:
-                await self._client.send(events.error_event(closing.reason, RATE_LIMITED, None, None))
+                await self._client.send(realtime_events.error_event(closing.reason, RATE_LIMITED, None, None))
                 self.end.ask(OVER_BUDGET, closing)
                 return
         if response.get("conversation_id", "") is not None:
@@ -388,7 +393,7 @@ class RealtimeSession:
             return
         outputs, self._outputs = self._outputs, []
         for call, created in outputs:
-            item = events.own_id()
+            item = realtime_events.own_id()
             event_id = self._own_events.add(item)
             self._hidden.hide(item)
             self._turns.sent(item)

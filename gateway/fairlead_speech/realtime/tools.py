@@ -13,7 +13,7 @@ import msgspec
 
 from fairlead_models.offers import ToolOffer
 from fairlead_speech.own_names import OwnNames
-from fairlead_speech.realtime.events import Event, member, members, own_id, text
+from fairlead_speech.realtime_events import Event, member, members, own_id, text
 
 MEMBERS: Final = ("type", "name", "description", "parameters")
 """Members of a tool; with any other the provider refuses the whole update."""

@@ -27,8 +27,8 @@ import msgspec
 from fairlead_formats import registry
 from fairlead_formats.schema.nulls import un_null
 from fairlead_formats.schema.openapi import from_openapi
+from fairlead_formats.tool_format import DEFAULT, Action, Converted, Format, Options
 from fairlead_formats.tools.cache import Conversions, hash_of
-from fairlead_formats.tools.format import DEFAULT, Action, Converted, Format, Options
 from formats.instances import Instances
 from formats.peers import peers
 from rig.harness import Goal, Report, Sample, Settings, Unmeasurable

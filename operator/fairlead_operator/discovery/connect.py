@@ -22,7 +22,7 @@ from fairlead_mcp.masking import Mask
 from fairlead_mcp.multiplex import Offering
 from fairlead_mcp.opening import network_session
 from fairlead_mcp.session import McpSession
-from fairlead_operator.discovery.idleconnection import IdleConnection
+from fairlead_operator.idleconnection import IdleConnection
 from fairlead_operator.ports import Heard
 
 LINE_SECONDS: Final = 1.5

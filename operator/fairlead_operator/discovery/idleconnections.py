@@ -18,8 +18,8 @@ from typing import Final
 from fairlead_api.documents.catalog import Endpoint
 from fairlead_api.meta import ServerKey
 from fairlead_mcp.errors import ConnectFailed
-from fairlead_operator.discovery.idleconnection import IdleConnection
 from fairlead_operator.discovery.servertasks import ServerTasks
+from fairlead_operator.idleconnection import IdleConnection
 from fairlead_operator.ports import Connector
 from fairlead_operator.workqueue import ItemBackoff
 

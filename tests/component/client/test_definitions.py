@@ -11,7 +11,7 @@ import pytest
 
 from fairlead_client import AsyncToolRegistry, Server, UnknownFormat
 from fairlead_formats.registry import FORMATS
-from fairlead_formats.tools.format import Action
+from fairlead_formats.tool_format import Action
 from oddproperties import ARGUMENTS, under_other_names
 from oddproperties import TOOL as OF_ODD_PROPERTIES
 from rawserver import Request

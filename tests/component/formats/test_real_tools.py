@@ -16,7 +16,7 @@ from msgspec import Raw
 
 from fairlead_api.documents.pins import Pinned
 from fairlead_formats.registry import FORMATS, find
-from fairlead_formats.tools.format import Options
+from fairlead_formats.tool_format import Options
 from fairlead_operator.local.installers import PackageVersion, explain
 from fairlead_tools.definitions.scan import scan
 from foreignvalidators import VARIABLE, judge

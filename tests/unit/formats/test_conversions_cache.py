@@ -5,8 +5,8 @@ from __future__ import annotations
 from typing import Any
 
 from fairlead_formats.registry import find
+from fairlead_formats.tool_format import Options
 from fairlead_formats.tools.cache import Conversions
-from fairlead_formats.tools.format import Options
 
 
 def tool(name: str, description: str = "d") -> dict[str, Any]:

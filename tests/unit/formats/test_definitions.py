@@ -11,7 +11,7 @@ import pytest
 
 from fairlead_formats import registry
 from fairlead_formats.registry import FORMATS, UnknownFormat, find
-from fairlead_formats.tools.format import Action, Converted, Options
+from fairlead_formats.tool_format import Action, Converted, Options
 from formatrules import violations
 
 GOLDEN = Path(__file__).resolve().parents[2] / "golden" / "formats"

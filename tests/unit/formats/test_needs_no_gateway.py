@@ -25,7 +25,7 @@ modules = [module.name for module in pkgutil.walk_packages(fairlead_formats.__pa
 for module in modules:
     importlib.import_module(module)
 
-from fairlead_formats.messages.translate import translate_message
+from fairlead_formats.translate import translate_message
 from fairlead_formats.registry import find
 from fairlead_formats.tokens.counting import best_counter
 from fairlead_formats.tools.between import between

@@ -10,8 +10,8 @@ import pytest
 
 from fairlead_formats.registry import find, message_format
 from fairlead_formats.schema.property_names import other_names, restored
+from fairlead_formats.tool_format import Action, Options
 from fairlead_formats.tools.between import between
-from fairlead_formats.tools.format import Action, Options
 from fairlead_mcp.schemas import every
 from oddproperties import ARGUMENTS, LONG, SCHEMA, TOOL, under_other_names
 

@@ -16,8 +16,8 @@ from conformance_offers import RICH_SCHEMA
 from examples import examples
 from fairlead_formats.registry import FORMATS, find
 from fairlead_formats.schema.openapi import from_openapi
+from fairlead_formats.tool_format import Action, Options
 from fairlead_formats.tools.definitions import FAULT
-from fairlead_formats.tools.format import Action, Options
 from formatrules import violations
 from formats.instances import Instances
 from formatschemas import ODDITIES, REFUSED, SCHEMAS, bomb, deep

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from examples import examples
 from fairlead_formats.registry import find
 from fairlead_formats.schema.nulls import un_null
-from fairlead_formats.tools.format import Options
+from fairlead_formats.tool_format import Options
 from formats.instances import Instances
 from formatschemas import SCHEMAS
 

@@ -7,8 +7,8 @@ from typing import Any
 import pytest
 
 from fairlead_formats.registry import find
+from fairlead_formats.tool_format import Options
 from fairlead_formats.tools.between import between
-from fairlead_formats.tools.format import Options
 
 SCHEMA: dict[str, Any] = {"type": "object", "properties": {"a": {"type": "string", "format": "uri"}}}
 PARAMETERS = {"name": "a", "description": "d", "parameters": SCHEMA}

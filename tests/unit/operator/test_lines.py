@@ -14,8 +14,8 @@ from fairlead_api.documents.catalog import Credential, Endpoint, HttpEndpoint
 from fairlead_api.meta import ServerKey
 from fairlead_mcp.errors import ConnectFailed
 from fairlead_mcp.session import McpSession
-from fairlead_operator.discovery.idleconnection import IdleConnection
 from fairlead_operator.discovery.idleconnections import ConnectionObserver, IdleConnections
+from fairlead_operator.idleconnection import IdleConnection
 from fairlead_operator.ports import Heard
 from virtualtime import in_virtual_time
 from waiting import eventually

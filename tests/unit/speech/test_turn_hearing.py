@@ -15,7 +15,7 @@ from fairlead_speech.cascaded.backends import SpeechBackends
 from fairlead_speech.cascaded.conversation import ConversationItem
 from fairlead_speech.cascaded.hearing import MOST_TURNS, TurnHearing
 from fairlead_speech.metrics import SpeechMetrics
-from fairlead_speech.realtime.events import Event
+from fairlead_speech.realtime_events import Event
 
 
 class HeldBackends(SpeechBackends):

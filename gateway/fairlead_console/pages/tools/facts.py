@@ -9,7 +9,7 @@ from typing import Any, Final
 import msgspec
 
 from fairlead_formats.tokens.families import CLAUDE_4_7, GEMINI, OPENAI, Family
-from fairlead_formats.tools.format import Loss, Options
+from fairlead_formats.tool_format import Loss, Options
 from fairlead_rest.context import RestContext, format_called
 from fairlead_rest.offered_tools import candidates, converted
 from fairlead_rest.subject_catalog import SubjectCatalog

@@ -13,9 +13,9 @@ from hypothesis import strategies as st
 from examples import examples
 from fairlead_formats import registry
 from fairlead_formats.messages.call import ModelCall
-from fairlead_formats.messages.translate import match, translate_message, translate_results
 from fairlead_formats.names import Names
 from fairlead_formats.registry import message_format
+from fairlead_formats.translate import match, translate_message, translate_results
 
 FORMATS = sorted(registry.FORMATS)
 WITH_IDS = [name for name in FORMATS if name != registry.OPENAI_FUNCTIONS]

@@ -20,7 +20,7 @@ from fairlead_mcp.errors import BadJson, ConnectionLost, HttpRefused, McpError, 
 from fairlead_mcp.session import McpSession
 from fairlead_operator.calibration.plan import PlannedProbe, ProbePlan
 from fairlead_operator.calibration.prober import Prober, ProbeSet
-from fairlead_operator.discovery.idleconnection import IdleConnection
+from fairlead_operator.idleconnection import IdleConnection
 from fairlead_operator.latency.samples import AttemptOutcome, Sample
 from fairlead_operator.ports import Heard
 from virtualtime import in_virtual_time

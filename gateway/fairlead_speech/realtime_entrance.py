@@ -18,8 +18,8 @@ from fairlead_models.request_record import RequestRecord
 from fairlead_speech.admission import SessionRequest
 from fairlead_speech.answerers import engine_session, follow_tier, turn_answerer
 from fairlead_speech.cascaded.session import CascadedSession
-from fairlead_speech.realtime.routing import RoutedSession
 from fairlead_speech.realtime.session import ENGINE, RealtimeSession
+from fairlead_speech.routed.routing import RoutedSession
 from fairlead_speech.services import OpenedModel, Serve, SpeechServices
 from fairlead_speech.session import BridgedSession
 from fairlead_speech.session_slots import SessionSlot
