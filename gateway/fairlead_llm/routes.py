@@ -30,8 +30,8 @@ from fairlead_llm.model_lists import document, found, listing, offered
 from fairlead_llm.paths import MODELS, TWICE, kind_of
 from fairlead_llm.preparation import RequestPreparation
 from fairlead_llm.responses.format import RESPONSES
-from fairlead_llm.responses.kept import KeptResponses
-from fairlead_llm.responses.stored import StoredResponses
+from fairlead_llm.stored_responses.kept import KeptResponses
+from fairlead_llm.stored_responses.resources import StoredResponses
 from fairlead_llm.tier_choice import TierChanges
 from fairlead_llm.turns import TurnStore
 from fairlead_models.breakers import ModelBreakers

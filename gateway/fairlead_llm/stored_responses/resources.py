@@ -19,7 +19,7 @@ from fairlead_gateway.core.identity import IDENTITY
 from fairlead_llm.llm_endpoint import caller_key
 from fairlead_llm.responses.format import RESPONSES
 from fairlead_llm.responses.items import encode, head_of, members_of
-from fairlead_llm.responses.kept import KeptResponse, KeptResponses
+from fairlead_llm.stored_responses.kept import KeptResponse, KeptResponses
 from fairlead_models.errors import LlmError
 from fairlead_models.openai_errors import error_body
 from fairlead_models.providers import ProviderKeyRefused, Providers

@@ -1,0 +1,1 @@
+"""Responses that the gateway keeps: those that a later request continues, and those that clients read and delete."""
