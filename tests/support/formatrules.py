@@ -2,7 +2,7 @@
 
 `violations(format, tool, model)` takes one definition in a provider's form and returns a sentence per broken rule. SDK
 types accept anything, so they prove nothing here; the rules are those of the providers' documentation, of transformers
-that run in production, and of reports from the field. `formatfailures` holds payloads that were really refused.
+that run in production, and of reports from the field. `test_format_rules` holds payloads that were really refused.
 """
 
 from __future__ import annotations

@@ -3,27 +3,87 @@
 Asked are real servers that take no notice of case: the official Go SDK as it was before CVE-2026-27896, a plain handler
 on Go's encoding/json, and one on Jackson with ACCEPT_CASE_INSENSITIVE_PROPERTIES. .NET with
 PropertyNameCaseInsensitive, on by default in ASP.NET, is the other known reader of this kind; there is none here.
+
+Each is built once, in ~/.cache. A test is skipped where its compiler is missing. What cannot be built is a failure with
+CI set, and skipped elsewhere, as it needs the network.
 """
 
 from __future__ import annotations
 
+import asyncio
 import contextlib
 import json
-from collections.abc import AsyncIterator, Callable
+import shutil
+import urllib.request
+from asyncio.subprocess import PIPE
+from collections.abc import AsyncIterator, Callable, Sequence
 from pathlib import Path
-from typing import Any
+from typing import Any, Final
 
 import pytest
 from msgspec import Raw
 
+from builtprograms import build_go, build_java, built
 from fairlead_api.documents.catalog import DeclaredLatency, Definition
 from fairlead_api.documents.rules import Policy, Rule, Rules
 from fairlead_gateway.app import Gateway
 from fairlead_gateway.identity.setup import Trust
-from foreignreaders import Reader, go_reader, java_reader
 from gatewayworld import LEGACY, MODERN, Answer, Ask, ask, calling, catalog, entry, legacy, modern, running
 from policyworld import Vouching, anybody, by
 from toolservers import tool
+
+_SOURCES: Final = Path(__file__).parents[2] / "support" / "foreign_readers"
+
+
+class Reader:
+    """A running server."""
+
+    def __init__(self, port: int) -> None:
+        self._port = port
+
+    def url(self, path: str) -> str:
+        return f"http://127.0.0.1:{self._port}{path}"
+
+    async def ran(self) -> list[Any]:
+        """Calls that it ran since the last question: `{"name", "arguments"}`."""
+
+        def get() -> Any:
+            with urllib.request.urlopen(self.url("/ran"), timeout=30) as answer:
+                return json.loads(answer.read())
+
+        found: list[Any] = await asyncio.to_thread(get)
+        return found
+
+
+def go_reader() -> contextlib.AbstractAsyncContextManager[Reader]:
+    return _running("go", ["go"], build_go, lambda folder: [str(folder / "reader")])
+
+
+def java_reader() -> contextlib.AbstractAsyncContextManager[Reader]:
+    return _running(
+        "java", ["java", "javac", "mvn"], build_java,
+        lambda folder: ["java", "-XX:TieredStopAtLevel=1", "-cp", f"{folder}:{folder}/lib/*", "Reader"],
+    )  # fmt: skip
+
+
+@contextlib.asynccontextmanager
+async def _running(
+    language: str, needed: Sequence[str], build: Callable[[Path, Path], None], command: Callable[[Path], list[str]]
+) -> AsyncIterator[Reader]:
+    missing = [program for program in needed if shutil.which(program) is None]
+    if missing:
+        pytest.skip(f"{', '.join(missing)} not installed: it builds the server in {language} that this test asks")
+    folder = await asyncio.to_thread(built, _SOURCES / language, f"reader-{language}", build)
+    process = await asyncio.create_subprocess_exec(*command(folder), stdin=PIPE, stdout=PIPE)
+    assert process.stdin is not None
+    assert process.stdout is not None
+    try:
+        async with asyncio.timeout(60):
+            yield Reader(int(await process.stdout.readline()))
+    finally:
+        process.stdin.close()
+        await process.wait()
+
 
 META = "io.modelcontextprotocol/"
 SERVERS = [

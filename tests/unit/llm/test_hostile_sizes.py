@@ -1,9 +1,14 @@
-"""Work for what a hostile caller or provider sends grows with its bytes, and no faster."""
+"""Work for what a hostile caller or provider sends grows with its bytes, and no faster.
+
+Work is counted in operations of the interpreter, which no load of the machine changes.
+"""
 
 from __future__ import annotations
 
 import json
+import sys
 from collections.abc import Callable
+from types import FrameType
 from typing import Any
 
 import msgspec
@@ -20,7 +25,27 @@ from fairlead_llm.gemini.format import GEMINI_EVENTS
 from fairlead_llm.responses.format import RESPONSES
 from fairlead_llm.usage import MAX_MEMBERS, added
 from fairlead_llm.wire import BadRequest, KeptTurn, ModelRound, WireFormat
-from operations import operations
+
+
+def operations(work: Callable[[], object]) -> int:
+    """Bytecode instructions that the work runs, those of built-in functions apart."""
+    count = 0
+
+    def trace(frame: FrameType, event: str, arg: Any) -> Any:
+        nonlocal count
+        frame.f_trace_opcodes, frame.f_trace_lines = True, False
+        count += event == "opcode"
+        return trace
+
+    before = sys.gettrace()
+    sys._getframe().f_trace_opcodes = True  # else CPython 3.12 tells none, whatever trace() says
+    sys.settrace(trace)
+    try:
+        work()
+    finally:
+        sys.settrace(before)
+    return count
+
 
 SMALL, LARGE = 30, 120
 ALLOWED = 1.5 * LARGE / SMALL
