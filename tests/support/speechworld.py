@@ -25,6 +25,7 @@ from fairlead_formats.tokens.routes import read_routes
 from fairlead_gateway.app import Gateway
 from fairlead_gateway.configuration import Models
 from fairlead_models.providers import read_providers
+from fairlead_speech.bounds import SpeechBounds
 from fairlead_speech.metrics import SpeechMetrics
 from fairlead_speech.scripted.realtime import RealtimeScriptSession, ScriptedRealtime
 from fairlead_speech.scripted.script import SpeechScript, SpokenReply
@@ -160,6 +161,7 @@ async def spoken_gateway(
     answer: Call | None = None,
     policies: Sequence[Policy] = (),
     tiers: Sequence[Tier] = (),
+    bounds: SpeechBounds | None = None,
     **settings: Any,
 ) -> AsyncIterator[tuple[Gateway, list[dict[str, Any]]]]:
     """A gateway in front of providers, with an MCP server, and the parameters of the calls that this gets. `model` is
@@ -189,6 +191,9 @@ async def spoken_gateway(
         demo = catalog("demo", server.url, [ADDS, FAILS, *tools, *entries], trust_annotations=True)
         rules = Rules(policies=tuple(policies), tiers=tuple(tiers))
         async with running(folder, demo, rules, models=models, **{"rest_processes": 0, **settings}) as gateway:
+            if bounds is not None:
+                assert gateway._speech is not None
+                gateway._speech._services.bounds = bounds
             yield gateway, seen
 
 

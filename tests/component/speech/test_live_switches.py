@@ -133,8 +133,7 @@ async def test_a_model_that_takes_other_tools_keeps_its_connection(tmp_path: Pat
         assert len(world.provider.sessions) == 1
 
 
-async def test_a_tier_that_has_to_wait_says_so(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("fairlead_speech.gemini.switch.LOOK_SECONDS", 0.01)
+async def test_a_tier_that_has_to_wait_says_so(tmp_path: Path) -> None:
     call = SpokenCall("demo__lookup", {}, "call_1")
     replies = SpokenReply("", (call,)), SpokenReply("Well.")
     async with live_world(tmp_path, *replies, model=OLD, tiers=TIERS, slow=[LOOKUP]) as world:
@@ -155,10 +154,7 @@ async def test_a_tier_that_has_to_wait_says_so(tmp_path: Path, monkeypatch: pyte
             assert len(world.provider.sessions) == 2
 
 
-async def test_a_tier_waits_where_more_was_said_since_the_handle_than_is_kept(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr("fairlead_speech.gemini.switch.LOOK_SECONDS", 0.01)
+async def test_a_tier_waits_where_more_was_said_since_the_handle_than_is_kept(tmp_path: Path) -> None:
     async with (
         live_world(tmp_path, HELLO, HELLO, model=OLD, tiers=TIERS, slow=[LOOKUP]) as world,
         world.client() as client,
@@ -204,10 +200,7 @@ async def test_a_client_that_resumes_by_itself_hears_that_its_connection_goes_aw
         assert await client.end() == (1007, "unknown session handle"), "it is the provider that knows handles"
 
 
-async def test_a_client_hears_of_the_end_where_nothing_can_be_done(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr("fairlead_speech.gemini.switch.LOOK_SECONDS", 0.01)
+async def test_a_client_hears_of_the_end_where_nothing_can_be_done(tmp_path: Path) -> None:
     async with live_world(tmp_path) as world:
         world.provider.hands_out = False
         async with world.client() as client:

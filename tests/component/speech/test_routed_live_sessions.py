@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 
 from fairlead_api.documents.rules import Tier
+from fairlead_speech.bounds import SpeechBounds
 from fairlead_speech.gemini.user_turns import UserTurn
 from fairlead_speech.scripted.cascade import STT
 from fairlead_speech.scripted.script import SpokenCall, SpokenReply
@@ -212,10 +213,10 @@ async def test_where_speech_ends_no_answer_the_next_turn_waits(tmp_path: Path) -
 async def test_a_turn_without_an_end_is_over_where_no_more_is_kept(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("fairlead_speech.gemini.routed_turns.MOST", len(VOICE) * 3)
     heard = ["the legend"] + ["and more"] * 9
+    bounds = SpeechBounds(routed_bytes=len(VOICE) * 3)
     async with (
-        routed_live_world(tmp_path, *[STORY] * 9, heard=heard, spoken=[HELLO] * 9, **DEEP) as world,
+        routed_live_world(tmp_path, *[STORY] * 9, heard=heard, spoken=[HELLO] * 9, bounds=bounds, **DEEP) as world,
         world.client(setup=MARKED) as client,
     ):
         hearing = SlowHearing(world, monkeypatch)

@@ -12,6 +12,7 @@ import aiohttp
 import pytest
 
 from fairlead_gateway.identity.setup import Trust
+from fairlead_speech.bounds import SpeechBounds
 from fairlead_speech.scripted.script import SpokenCall, SpokenReply
 from gatewayworld import Ask, ask
 from llmworld import policy
@@ -182,12 +183,8 @@ async def test_a_browser_shows_its_key_as_a_subprotocol(tmp_path: Path) -> None:
         assert (status, error["code"]) == (401, "UNAUTHENTICATED")
 
 
-async def test_a_client_that_does_not_read_is_closed_and_holds_its_provider_up(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr("fairlead_speech.bridge.STALLED_SECONDS", 0.2)
-    monkeypatch.setattr("fairlead_speech.bridge.LOOK_SECONDS", 0.05)
-    async with speech_world(tmp_path) as world:
+async def test_a_client_that_does_not_read_is_closed_and_holds_its_provider_up(tmp_path: Path) -> None:
+    async with speech_world(tmp_path, bounds=SpeechBounds(look_seconds=0.05, stalled_seconds=0.2)) as world:
         reader, writer = await asyncio.open_connection("127.0.0.1", world.gateway.port, limit=1024)
         head = "GET /v1/realtime?model=gpt-realtime HTTP/1.1\r\nhost: 127.0.0.1\r\nconnection: Upgrade\r\n"
         head += "upgrade: websocket\r\nsec-websocket-version: 13\r\nsec-websocket-key: dGhlIHNhbXBsZSBub25jZQ==\r\n\r\n"
