@@ -68,9 +68,8 @@ def slug(kind: str, server: str) -> str:
 
 
 @contextlib.asynccontextmanager
-async def _impatient(collector: Receiver | None) -> AsyncIterator[None]:
+async def _traced(collector: Receiver | None) -> AsyncIterator[None]:
     with pytest.MonkeyPatch.context() as patched:
-        patched.setattr("fairlead_gateway.audit.writer.GATHER_SECONDS", 0.001)
         if collector is not None:
             patched.setenv("OTEL_EXPORTER_OTLP_ENDPOINT", collector.url)
             patched.setenv("OTEL_BSP_SCHEDULE_DELAY", "5")  # milliseconds
@@ -82,7 +81,7 @@ async def world(folder: Path, collector: Receiver | None = None) -> AsyncIterato
     """Starts it. Lines of the audit log are written one by one, and spans sent at once, for they are waited for."""
     every, audit = EveryServer(), folder / "audit.log"
     names = {slug(kind, server): (kind, server) for kind in KINDS for server in SERVERS}
-    async with raw_server(every.handle) as server, _impatient(collector):
+    async with raw_server(every.handle) as server, _traced(collector):
         url, dead = f"http://127.0.0.1:{server.port}", f"http://127.0.0.1:{free_port()}/mcp"
         documents = [one for name, (_, kind) in names.items() for one in catalogs(name, kind, url, dead)]
         clock = Clock()
@@ -91,6 +90,8 @@ async def world(folder: Path, collector: Receiver | None = None) -> AsyncIterato
             folder, *documents, *governed([*names]), audit="all", audit_file=audit, audit_arguments="redact",
             audit_redact=("password",), clock=clock,
         ) as gateway:  # fmt: skip
+            assert gateway.endpoint.context.auditor is not None
+            gateway.endpoint.context.auditor.writer.gather_seconds = 0.001
             clock.forward(GRACE_SECONDS + 1)  # to the present, when the tool that has left its tier is refused
             clients: dict[str, Client] = {}
             for name, (kind, _) in names.items():

@@ -16,7 +16,6 @@ import pytest
 from askers import conversation
 from fairlead_api.documents.catalog import ChildEndpoint, CredentialRef, DeclaredLatency
 from fairlead_gateway.app import Gateway
-from fairlead_gateway.upstream import registry
 from fairlead_mcp.host import ChildHost
 from gated_stdio_server import CREDENTIAL, Gated, gated, write_token
 from gatewayworld import (
@@ -214,12 +213,10 @@ async def test_each_client_has_a_process_of_its_own_behind_a_listener(tmp_path: 
         await eventually(lambda: len(server.servers) == 1)
 
 
-async def test_a_process_behind_a_listener_is_kept_for_as_long_as_a_session_is(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+async def test_a_process_behind_a_listener_is_kept_for_as_long_as_a_session_is(tmp_path: Path) -> None:
     """Not for as long as the stream of a process that all clients share, which opens anew with the next call."""
-    monkeypatch.setattr(registry, "IDLE_SECONDS", 0.01)
     async with behind_a_listener(tmp_path) as (server, gateway):
+        gateway.registry.link_seconds = 0.01
         seen: list[set[int]] = []
         for session in [await session_of(gateway) for _ in range(3)]:  # each takes longer to start than that
             assert text(await ask(gateway, echo(session)))

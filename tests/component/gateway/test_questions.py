@@ -10,6 +10,7 @@ from typing import Any
 import pytest
 
 from askers import PICKED, QUESTION, LegacyAsker, conversation, said, session_of
+from fairlead_gateway.upstream.http import HttpUpstream
 from gatewayworld import (
     LEGACY,
     META,
@@ -82,15 +83,15 @@ async def test_calls_one_after_the_other_share_a_session_and_calls_at_once_do_no
     assert all(answer.message["result"]["resultType"] == "complete" for answer in answers)
 
 
-async def test_a_session_whose_call_waits_for_its_client_makes_no_room_for_others(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr("fairlead_gateway.upstream.sessions.MAX_SESSIONS", 2)
+async def test_a_session_whose_call_waits_for_its_client_makes_no_room_for_others(tmp_path: Path) -> None:
     asker = LegacyAsker()
     async with (
         raw_server(asker.handle) as server,
-        running(tmp_path, catalog("demo", server.url, ["x"], version=LEGACY)) as gateway,
+        running(tmp_path, demo := catalog("demo", server.url, ["x"], version=LEGACY)) as gateway,
     ):
+        upstream = gateway.registry.upstream(demo.key)
+        assert isinstance(upstream, HttpUpstream)
+        upstream.sessions.most = 2
         firsts = [await ask(gateway, modern("tools/call", X, **OFFER)) for _ in range(4)]
         assert asker.sessions == 4
         assert "DELETE" not in {request.verb for request in server.seen}

@@ -319,9 +319,9 @@ async def test_where_everything_is_denied_by_default_a_server_that_starts_is_unk
         assert await servers_for(gateway, "qa") == []
 
 
-async def test_more_requests_than_may_wait_are_told_at_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("fairlead_gateway.calls.startup.MOST_WAITING", 1)
+async def test_more_requests_than_may_wait_are_told_at_once(tmp_path: Path) -> None:
     async with starting(tmp_path) as (gateway, server), await Wire.connect(gateway) as wire:
+        gateway.endpoint.held_requests.startup_wait.most_waiting = 1
         wire.send(calling("demo__add"))
         await held(gateway)
         assert (await ask(gateway, calling("demo__add"))).refusal == "STARTING"

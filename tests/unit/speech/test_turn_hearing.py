@@ -5,17 +5,15 @@ from __future__ import annotations
 import asyncio
 from typing import Any
 
-import pytest
-
 from fairlead_models.cascaded import SpeechToText, TextToSpeech
 from fairlead_models.upstream import ProviderClient
-from fairlead_speech.cascaded import hearing
 from fairlead_speech.cascaded.audio import RATE
 from fairlead_speech.cascaded.backends import SpeechBackends
 from fairlead_speech.cascaded.conversation import ConversationItem
 from fairlead_speech.cascaded.hearing import MOST_TURNS, TurnHearing
 from fairlead_speech.metrics import SpeechMetrics
 from fairlead_speech.realtime.events import Event
+from virtualtime import in_virtual_time
 
 
 class HeldBackends(SpeechBackends):
@@ -109,8 +107,8 @@ async def test_what_was_written_beside_the_audio_stays() -> None:
     ]  # fmt: skip
 
 
-async def test_a_transcription_that_takes_too_long_as_a_whole_fails(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(hearing, "MOST_SECONDS", 0.0)
+@in_virtual_time
+async def test_a_transcription_that_takes_too_long_as_a_whole_fails() -> None:
     host = Host()
     turns = TurnHearing(host, lambda _: None)
     turns.begin(turn(AUDIO), b"1", "", shown=True)
