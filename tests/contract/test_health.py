@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
@@ -16,6 +15,7 @@ from fairlead_operator.conditions import conditions
 from fairlead_operator.ports import ConditionVerdict
 from fairlead_operator.server.status import Facts, Verdicts, build_status
 from operatorfakes import mcp_server
+from page_reader import blocks
 
 NOW = datetime(2026, 11, 23, tzinfo=UTC)
 GOOD = ConditionVerdict(True, Cause.ACCEPTED, "good")
@@ -95,7 +95,7 @@ def lua() -> Any:
     """Lua, as Argo CD runs scripts."""
     lupa = pytest.importorskip("lupa", reason="an environment from before lupa was in the extra `dev`")
     runtime = lupa.LuaRuntime()
-    script = re.findall(r"```lua\n(.*?)```", PAGE.read_text("utf-8"), re.DOTALL)
+    script = blocks(PAGE.read_text("utf-8"), "lua")
     assert len(script) == 1
     function = runtime.execute(f"return function(obj)\n{script[0]}\nend")
     return lambda resource: dict(function(runtime.table_from(resource, recursive=True)))

@@ -9,6 +9,8 @@ from pathlib import Path
 
 import pytest
 
+import page_reader
+
 ROOT = Path(__file__).parents[2]
 _LINK = re.compile(r"\]\((?!https?:|#|mailto:)([^)#\s]+)(?:#[^)]*)?\)")
 _CODE = re.compile(r"```.*?```", re.DOTALL)
@@ -38,10 +40,6 @@ def test_every_page_lies_in_docs_but_for_those_that_others_show() -> None:
     }  # fmt: skip
 
 
-def test_the_first_page_is_one_screen_of_reading() -> None:
-    assert len((ROOT / "README.md").read_text().splitlines()) <= 120
-
-
 def test_no_package_of_the_wheel_holds_a_page_or_a_picture() -> None:
     """A wheel holds everything that is in its packages."""
     packages = tomllib.loads((ROOT / "pyproject.toml").read_text())["tool"]["hatch"]["build"]["targets"]["wheel"][
@@ -53,7 +51,7 @@ def test_no_package_of_the_wheel_holds_a_page_or_a_picture() -> None:
 
 @pytest.mark.parametrize("page", [page for page in pages() if page == "README.md" or page.startswith("docs/")])
 def test_commands_that_install_show_their_progress(page: str) -> None:
-    blocks = re.findall(r"^```sh\n(.*?)^```", (ROOT / page).read_text(), re.DOTALL | re.MULTILINE)
+    blocks = page_reader.blocks((ROOT / page).read_text(), "sh")
     assert [
         line for block in blocks for line in block.splitlines() if re.search(r"install\b.* (-q|--quiet)\b", line)
     ] == []

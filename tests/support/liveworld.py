@@ -18,11 +18,9 @@ from typing import Any
 
 import aiohttp
 
-from fairlead_gateway.app import Gateway
-from fairlead_speech.metrics import SpeechMetrics
 from fairlead_speech.scripted.gemini import LiveScriptSession, ScriptedLive
 from fairlead_speech.scripted.script import SpeechScript, SpokenReply
-from speechworld import spoken_gateway
+from speechworld import SpokenGateway, spoken_gateway
 
 NEW, OLD, BLOCKS = "gemini-3.8-live", "gemini-2.5-flash-live", "gemini-3.1-flash-live-preview"
 PATH = "/ws/google.ai.generativelanguage.v1beta.GenerativeService.BidiGenerateContent"
@@ -120,25 +118,16 @@ class LiveClient:
 
 
 @dataclass
-class LiveWorld:
+class LiveWorld(SpokenGateway):
     """All that runs, with what it saw."""
 
-    gateway: Gateway
     provider: ScriptedLive
-    called: list[dict[str, Any]]
-    """Parameters of the calls that the MCP server got."""
     model: str
 
     @property
     def session(self) -> LiveScriptSession:
         """The provider's last connection."""
         return self.provider.sessions[-1]
-
-    @property
-    def metrics(self) -> SpeechMetrics:
-        """Figures of the gateway."""
-        assert self.gateway._speech is not None
-        return self.gateway._speech._services.metrics
 
     def url(self, query: str = "") -> str:
         return f"http://127.0.0.1:{self.gateway.port}{PATH}?{query}"
@@ -178,4 +167,4 @@ async def live_world(
     async with scripted.serving():
         base = {"kind": "gemini", "baseUrl": f"http://127.0.0.1:{scripted.port}", **(provider or {})}
         async with spoken_gateway(folder, model, {"scripted": {"models": [model], **base}}, **more) as (gateway, seen):
-            yield LiveWorld(gateway, scripted, seen, model)
+            yield LiveWorld(gateway, seen, scripted, model)

@@ -38,10 +38,9 @@ class RoutedLiveWorld(LiveWorld):
     @property
     def routed(self) -> RoutedLive:
         """The session that is open."""
-        assert self.gateway._speech is not None
-        (bridge,) = self.gateway._speech._services.running
-        assert isinstance(bridge._session, RoutedLive)
-        return bridge._session
+        session = self.bridge._session
+        assert isinstance(session, RoutedLive)
+        return session
 
     @property
     def contents(self) -> list[tuple[str, str]]:
@@ -89,4 +88,4 @@ async def routed_live_world(
         base = {"baseUrl": f"http://127.0.0.1:{backends.port}/v1"}
         providers = {"scripted": gemini, **engine_over(base, base, engine or {})}
         async with spoken_gateway(folder, model, providers, **more) as (gateway, seen):
-            yield RoutedLiveWorld(gateway, live, seen, model, backends)
+            yield RoutedLiveWorld(gateway, seen, live, model, backends)

@@ -254,9 +254,7 @@ class LiveTalk:
         await self._client.turns(1)
 
     async def settled(self) -> None:
-        assert self._world.gateway._speech is not None
-        (bridge,) = self._world.gateway._speech._services.running
-        session = bridge._session
+        session = self._world.bridge._session
         assert isinstance(session, LiveSession)
         await eventually(lambda: session._turns.fresh)
 

@@ -16,6 +16,7 @@ from commands import program_in
 from fairlead_gateway.identity.configuration import load_vouchers
 from gatewayworld import catalog, publish
 from issuers import issuing
+from page_reader import blocks
 from ports import free_port
 from waiting import until_async
 
@@ -69,7 +70,7 @@ async def serve(stack: AsyncExitStack, shell: Shell, command: str) -> None:
 
 def commands(section: str) -> list[list[str]]:
     """The blocks of commands of a section."""
-    return [block.strip().splitlines() for block in re.findall(r"```sh\n(.*?)```", SECTIONS[section], re.S)]
+    return [block.strip().splitlines() for block in blocks(SECTIONS[section], "sh")]
 
 
 @pytest.mark.timeout(180)

@@ -13,7 +13,6 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import json
-import shutil
 import urllib.request
 from asyncio.subprocess import PIPE
 from collections.abc import AsyncIterator, Callable, Sequence
@@ -29,6 +28,7 @@ from fairlead_api.documents.rules import Policy, Rule, Rules
 from fairlead_gateway.app import Gateway
 from fairlead_gateway.identity.setup import Trust
 from gatewayworld import LEGACY, MODERN, Answer, Ask, ask, calling, catalog, entry, legacy, modern, running
+from neededprograms import required
 from policyworld import Vouching, anybody, by
 from toolservers import tool
 
@@ -70,9 +70,8 @@ def java_reader() -> contextlib.AbstractAsyncContextManager[Reader]:
 async def _running(
     language: str, needed: Sequence[str], build: Callable[[Path, Path], None], command: Callable[[Path], list[str]]
 ) -> AsyncIterator[Reader]:
-    missing = [program for program in needed if shutil.which(program) is None]
-    if missing:
-        pytest.skip(f"{', '.join(missing)} not installed: it builds the server in {language} that this test asks")
+    for program in needed:
+        required(program)
     folder = await asyncio.to_thread(built, _SOURCES / language, f"reader-{language}", build)
     process = await asyncio.create_subprocess_exec(*command(folder), stdin=PIPE, stdout=PIPE)
     assert process.stdin is not None

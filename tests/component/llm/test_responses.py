@@ -10,7 +10,7 @@ import pytest
 
 from fairlead_llm.scripted import ScriptedCall, ScriptedTurn
 from provider_ids import with_provider_ids
-from responsesworld import events, kinds, respond, responses_world, result, theirs
+from responsesworld import events, final, kinds, respond, responses_world, result, theirs
 from restworld import get
 
 ADD = ScriptedCall("demo__add", {"a": 2, "b": 40})
@@ -19,18 +19,10 @@ THEIRS = ScriptedCall("theirs", {"q": 1})
 ROUNDS = (ScriptedTurn("Let me see.", [ADD], thoughts=["hm"]), ScriptedTurn("It is 42.", thoughts=["so"]))
 
 
-async def _said(world: Any, given: Any, *, stream: bool, **members: Any) -> dict[str, Any]:
-    """The final response, whole or streamed."""
-    answer = await respond(world, given, stream=stream, **members)
-    assert answer.status == 200, answer.body
-    found: dict[str, Any] = events(answer)[-1]["response"] if stream else answer.message
-    return found
-
-
 async def test_a_model_gets_the_tools_calls_one_and_answers(tmp_path: Path) -> None:
     for stream in (False, True):
         async with responses_world(tmp_path, *ROUNDS) as world:
-            said = await _said(world, "What is 2 + 40?", stream=stream, instructions="Be brief.", tools=[theirs()])
+            said = await final(world, "What is 2 + 40?", stream=stream, instructions="Be brief.", tools=[theirs()])
         first, second = world.model.requests
         for asked in (first, second):
             assert [tool["name"] for tool in asked["tools"]] == ["theirs", "demo__add", "demo__fail"]
@@ -72,11 +64,11 @@ async def test_one_stream_has_one_beginning_one_end_and_no_gaps(tmp_path: Path) 
 async def test_a_mixed_turn_is_whole_again_when_the_caller_comes_back(tmp_path: Path, stream: bool) -> None:
     mixed = ScriptedTurn("Both.", [ADD, THEIRS], thoughts=["both"])
     async with responses_world(tmp_path, mixed, ScriptedTurn("Done.")) as world:
-        said = await _said(world, "Ask", stream=stream, tools=[theirs()], store=False)
+        said = await final(world, "Ask", stream=stream, tools=[theirs()], store=False)
         assert kinds(said["output"]) == ["reasoning", "message", "function_call"]
         back = [{"role": "user", "content": "Ask"}, *said["output"]]
         back.append(result(said["output"][-1]["call_id"], "theirs said so"))
-        last = await _said(world, back, stream=False, tools=[theirs()], store=False)
+        last = await final(world, back, stream=False, tools=[theirs()], store=False)
     assert last["output"][-1]["content"][0]["text"] == "Done."
     sent = world.model.requests[1]["input"]
     assert kinds(sent) == ["message", "reasoning", "message", "function_call", "function_call",
@@ -88,9 +80,9 @@ async def test_a_mixed_turn_is_whole_again_when_the_caller_comes_back(tmp_path: 
 async def test_a_mixed_turn_is_gone_on_from_by_its_id(tmp_path: Path, store: bool) -> None:
     mixed = ScriptedTurn("Both.", [ADD, THEIRS], thoughts=["both"])
     async with responses_world(tmp_path, mixed, ScriptedTurn("Done.")) as world:
-        said = await _said(world, "Ask", stream=store, tools=[theirs()], store=store)
+        said = await final(world, "Ask", stream=store, tools=[theirs()], store=store)
         back = [result(said["output"][-1]["call_id"], "theirs said so")]
-        last = await _said(world, back, stream=False, tools=[theirs()], store=store, previous_response_id=said["id"])
+        last = await final(world, back, stream=False, tools=[theirs()], store=store, previous_response_id=said["id"])
     assert last["output"][-1]["content"][0]["text"] == "Done."
     assert last["previous_response_id"] == said["id"]
     asked = world.model.requests[1]
@@ -102,8 +94,8 @@ async def test_a_mixed_turn_is_gone_on_from_by_its_id(tmp_path: Path, store: boo
 @pytest.mark.parametrize("store", [True, False])
 async def test_a_conversation_goes_on_from_the_last_round(tmp_path: Path, store: bool) -> None:
     async with responses_world(tmp_path, *ROUNDS, ScriptedTurn("Yes.")) as world:
-        said = await _said(world, "Add", stream=True, store=store)
-        last = await _said(world, "Sure?", stream=True, store=store, previous_response_id=said["id"])
+        said = await final(world, "Add", stream=True, store=store)
+        last = await final(world, "Sure?", stream=True, store=store, previous_response_id=said["id"])
         assert last["output"][-1]["content"][0]["text"] == "Yes."
         asked = world.model.requests[2]
         if store:
@@ -118,18 +110,18 @@ async def test_a_conversation_goes_on_from_the_last_round(tmp_path: Path, store:
 
 async def test_thoughts_that_led_to_hidden_calls_stand_in_front_of_them_again(tmp_path: Path) -> None:
     async with responses_world(tmp_path, *ROUNDS, ScriptedTurn("Yes.")) as world:
-        said = await _said(world, "Add", stream=False, store=False)
+        said = await final(world, "Add", stream=False, store=False)
         back = [{"role": "user", "content": "Add"}, *said["output"], {"role": "user", "content": "Sure?"}]
-        assert (await _said(world, back, stream=False, store=False))["status"] == "completed"
+        assert (await final(world, back, stream=False, store=False))["status"] == "completed"
     assert kinds(world.model.requests[2]["input"])[3:5] == ["function_call", "function_call_output"]
 
 
 async def test_thoughts_whose_calls_are_lost_are_left_out(tmp_path: Path) -> None:
     async with responses_world(tmp_path, *ROUNDS, ScriptedTurn("Yes."), context_bytes=0) as world:
-        said = await _said(world, "Add", stream=False, store=False)
+        said = await final(world, "Add", stream=False, store=False)
         ours = [item for item in said["output"] if item["type"] != "message" or "42" in str(item)]
         back = [{"role": "user", "content": "Add"}, *ours, {"role": "user", "content": "Sure?"}]
-        assert (await _said(world, back, stream=False, store=False))["status"] == "completed"
+        assert (await final(world, back, stream=False, store=False))["status"] == "completed"
     assert kinds(world.model.requests[2]["input"]) == ["message", "reasoning", "message", "message"]
 
 
@@ -168,7 +160,7 @@ async def test_calls_of_tools_in_a_namespace_are_the_callers(tmp_path: Path) -> 
         tools = [{"type": "namespace", "name": "crm", "tools": [theirs("look")]}, {"type": "local_shell"}]
         for stream in (False, True):
             async with responses_world(tmp_path, ScriptedTurn("", [ADD], items=[item])) as world:
-                said = await _said(world, "Ask", stream=stream, tools=tools)
+                said = await final(world, "Ask", stream=stream, tools=tools)
             assert with_provider_ids(said["output"]) == [item]
             assert len(world.model.requests) == 1
             assert len(world.called) == 1
@@ -188,7 +180,7 @@ async def test_calls_of_tools_in_a_namespace_are_the_callers(tmp_path: Path) -> 
 )  # fmt: skip
 async def test_a_forced_choice_holds_for_the_first_round_alone(tmp_path: Path, choice: Any, later: Any) -> None:
     async with responses_world(tmp_path, ScriptedTurn("", [ADD]), ScriptedTurn("42")) as world:
-        said = await _said(world, "Add", stream=False, tool_choice=choice, tools=[theirs()])
+        said = await final(world, "Add", stream=False, tool_choice=choice, tools=[theirs()])
     assert [request["tool_choice"] for request in world.model.requests] == [choice, later]
     assert said["tool_choice"] == choice
 
@@ -197,11 +189,11 @@ async def test_the_last_round_may_call_nothing(tmp_path: Path) -> None:
     again = ScriptedTurn("", [ADD])
     for stream in (False, True):
         async with responses_world(tmp_path, *[again] * 9, llm_rounds=2) as world:
-            said = await _said(world, "Add", stream=stream)
+            said = await final(world, "Add", stream=stream)
             assert [request.get("tool_choice") for request in world.model.requests] == [None, None, "none"]
             assert len(world.called) == 2
             assert said["output"] == []
-            last = await _said(
+            last = await final(
                 world, "And?", stream=stream, previous_response_id=said["id"], fairlead={"tools": "none"}
             )
             assert last["status"] == "completed"
@@ -209,7 +201,7 @@ async def test_the_last_round_may_call_nothing(tmp_path: Path) -> None:
 
 async def test_calls_here_count_towards_max_tool_calls(tmp_path: Path) -> None:
     async with responses_world(tmp_path, ScriptedTurn("", [ADD, ADD]), ScriptedTurn("42")) as world:
-        await _said(world, "Add", stream=False, max_tool_calls=1)
+        await final(world, "Add", stream=False, max_tool_calls=1)
     assert len(world.called) == 1
     outputs = [item["output"] for item in world.model.requests[1]["input"] if "output" in item]
     assert outputs[0] == "42"
@@ -220,9 +212,9 @@ async def test_calls_here_count_towards_max_tool_calls(tmp_path: Path) -> None:
 async def test_a_conversation_that_the_provider_holds_gets_only_what_is_new(tmp_path: Path) -> None:
     mixed = ScriptedTurn("", [ADD, THEIRS])
     async with responses_world(tmp_path, ScriptedTurn("", [ADD]), mixed, ScriptedTurn("Done.")) as world:
-        said = await _said(world, "Ask", stream=False, tools=[theirs()], conversation="conv_1")
+        said = await final(world, "Ask", stream=False, tools=[theirs()], conversation="conv_1")
         back = [result(said["output"][-1]["call_id"], "1")]
-        await _said(world, back, stream=False, tools=[theirs()], conversation="conv_1")
+        await final(world, back, stream=False, tools=[theirs()], conversation="conv_1")
     _, second, third = world.model.requests
     assert kinds(second["input"]) == ["function_call_output"]
     assert [item["output"] for item in third["input"]] == ["42", "1"]
@@ -230,7 +222,7 @@ async def test_a_conversation_that_the_provider_holds_gets_only_what_is_new(tmp_
 
 async def test_an_answer_in_the_background_passes_without_tools_and_is_asked_for_by_its_id(tmp_path: Path) -> None:
     async with responses_world(tmp_path, ScriptedTurn("Later.")) as world:
-        said = await _said(world, "Hi", stream=False, background=True)
+        said = await final(world, "Hi", stream=False, background=True)
         assert "tools" not in world.model.requests[0]
         assert said["status"] == "queued"
         found = await get(world.gateway, f"/v1/responses/{said['id']}")
@@ -244,10 +236,10 @@ async def test_an_answer_in_the_background_passes_without_tools_and_is_asked_for
 async def test_an_answer_of_another_family_is_gone_on_from_by_its_id(tmp_path: Path, stream: bool) -> None:
     turns = [ScriptedTurn("Both.", [ADD, THEIRS]), ScriptedTurn("Done."), ScriptedTurn("Yes.")]
     async with responses_world(tmp_path, *turns, provider={"responses": False}) as world:
-        first = await _said(world, "Ask", stream=stream, tools=[theirs()])
+        first = await final(world, "Ask", stream=stream, tools=[theirs()])
         back = [result(first["output"][-1]["call_id"], "theirs said so")]
-        second = await _said(world, back, stream=stream, tools=[theirs()], previous_response_id=first["id"])
-        third = await _said(world, "Sure?", stream=stream, tools=[theirs()], previous_response_id=second["id"])
+        second = await final(world, back, stream=stream, tools=[theirs()], previous_response_id=first["id"])
+        third = await final(world, "Sure?", stream=stream, tools=[theirs()], previous_response_id=second["id"])
         found = await get(world.gateway, f"/v1/responses/{third['id']}")
     assert [message["role"] for message in world.model.requests[1]["messages"]] == [
         "user", "assistant", "tool", "tool"
@@ -279,6 +271,6 @@ async def test_a_refusal_after_a_tool_has_run_is_not_to_be_repeated(tmp_path: Pa
 async def test_calls_of_an_incomplete_answer_are_not_run(tmp_path: Path) -> None:
     for stream in (False, True):
         async with responses_world(tmp_path, ScriptedTurn("", [ADD], finish_reason="max_output_tokens")) as world:
-            said = await _said(world, "Add", stream=stream)
+            said = await final(world, "Add", stream=stream)
         assert said["status"] == "incomplete"
         assert not world.called

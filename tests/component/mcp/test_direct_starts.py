@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import os
-import shutil
 import socket
 import sys
 from pathlib import Path
@@ -19,10 +18,12 @@ from fairlead_mcp.errors import ConnectFailed
 from fairlead_mcp.host import ChildHost
 from fairlead_mcp.processes import descendants
 from fairlead_mcp.stdio import ChildSpec, SubprocessLauncher
+from neededprograms import needs
+from upprocess import command_of
 from waiting import eventually
 from wrappedpackages import JAVASCRIPT, Heard, npm_project, run, running, wheels, without_network
 
-NPX = pytest.mark.skipif(shutil.which("npx") is None, reason="npx is not installed")
+NPX = needs("npx")
 UVX = str(Path(sys.executable).with_name("uvx"))
 
 BOTH = pytest.mark.parametrize("command", [pytest.param(["npx", "-y", "reporter"], marks=NPX), [UVX, "reporter"]])
@@ -240,7 +241,7 @@ async def test_a_server_that_is_stopped_while_its_package_is_fetched_leaves_noth
     host = ChildHost()
     network = {"npm_config_registry": silent_registry, "npm_config_offline": "false", "TMPDIR": str(tmp_path)}
     child = host.get("slow", spec(tmp_path, "npx", "-y", "server", **network))
-    await eventually(lambda: any("npm" in _command(pid) for pid in below() - before))
+    await eventually(lambda: any("npm" in command_of(pid) for pid in below() - before))
     assert child.state is ChildState.STARTING
     await host.aclose()
     await eventually(lambda: not below() - before)
@@ -266,10 +267,3 @@ async def test_a_package_that_does_not_arrive_in_time_fails_the_starts_with_what
     assert first.reason == second.reason == "StartTimeout"
     await inner.aclose()
     await eventually(lambda: not below() - before)
-
-
-def _command(pid: int) -> str:
-    try:
-        return Path(f"/proc/{pid}/cmdline").read_text()
-    except OSError:
-        return ""

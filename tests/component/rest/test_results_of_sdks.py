@@ -18,11 +18,12 @@ from typing import Any, Final, NamedTuple
 import msgspec
 import pytest
 
-from builtprograms import build_go, build_java, build_node, build_python, built, java, require
+from builtprograms import build_go, build_java, build_node, build_python, built, java
 from fairlead_gateway.core.long_results import LongResult
 from fairlead_rest.kept_results import KeptResult, Reading, ReadPassages, read
 from fairlead_rest.shortened_results import block_tokens, shown
 from fairlead_search.passages import Lines
+from neededprograms import required
 
 _SOURCES: Final = Path(__file__).parents[2] / "support" / "sdk_servers"
 _READERS: Final = _SOURCES.parent / "sdk_readers"
@@ -69,7 +70,8 @@ SERVERS: Final = {
 async def results(sdk: str) -> dict[str, bytes]:
     """Raw results of the tools of one of SERVERS, by the names of the tools."""
     server = SERVERS[sdk]
-    require(*server.needed)
+    for program in server.needed:
+        required(program)
     folder = _SOURCES
     if server.source is not None and server.build is not None:
         prefix = "sdk" if server.source.parent == _READERS else "sdk-server"

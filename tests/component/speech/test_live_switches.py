@@ -31,9 +31,7 @@ def numbered(count: int) -> list[bytes]:
 
 def held_handle(world: LiveWorld) -> bool:
     """Whether the gateway has a handle that is good."""
-    assert world.gateway._speech is not None
-    (bridge,) = world.gateway._speech._services.running
-    session: Any = bridge._session
+    session: Any = world.bridge._session
     return bool(session._turns.fresh)
 
 

@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-import shutil
 import tempfile
 from collections.abc import AsyncIterator, Callable
 from pathlib import Path
@@ -18,6 +17,7 @@ import pytest
 
 from fairlead_gateway.endpoint.upgrades import UPGRADE_SECONDS
 from fairlead_gateway.identity.setup import Trust
+from neededprograms import required
 from policyworld import Vouching, anybody
 from speechworld import SpeechWorld, speech_world
 from waiting import eventually
@@ -63,13 +63,6 @@ http {{
 """
 
 
-def _program(name: str) -> str:
-    program = shutil.which(name) or shutil.which(name, path="/usr/sbin")
-    if program is None:
-        pytest.skip(f"{name} is not installed")
-    return program
-
-
 @contextlib.asynccontextmanager
 async def _running(folder: Path, *command: str) -> AsyncIterator[Path]:
     """The socket that the proxy listens on."""
@@ -86,7 +79,7 @@ async def _running(folder: Path, *command: str) -> AsyncIterator[Path]:
 
 def _haproxy(reuse: str) -> Callable[[Path, int], contextlib.AbstractAsyncContextManager[Path]]:
     def run(folder: Path, port: int) -> contextlib.AbstractAsyncContextManager[Path]:
-        program = _program("haproxy")
+        program = required("haproxy")
         configuration = folder / "haproxy.cfg"
         configuration.write_text(_HAPROXY.format(reuse=reuse, socket=folder / "front", port=port))
         return _running(folder, program, "-db", "-q", "-f", str(configuration))
@@ -95,7 +88,7 @@ def _haproxy(reuse: str) -> Callable[[Path, int], contextlib.AbstractAsyncContex
 
 
 def _nginx(folder: Path, port: int) -> contextlib.AbstractAsyncContextManager[Path]:
-    program = _program("nginx")
+    program = required("nginx")
     configuration = folder / "nginx.conf"
     configuration.write_text(_NGINX.format(folder=folder, socket=folder / "front", port=port))
     return _running(folder, program, "-p", str(folder), "-c", str(configuration))

@@ -8,17 +8,14 @@ import asyncio
 import contextlib
 import json
 import sys
-from collections.abc import AsyncIterator, Iterator
+from collections.abc import AsyncIterator
 from pathlib import Path
 from typing import Any
 
-import pytest
-
-from controlplane import ControlPlane
 from fairlead_gateway.app import Gateway
 from fairlead_gateway.events import Event
 from gatewayworld import Answer, ask, calling, modern
-from operatorworld import QUICK, World, release_namespace, running
+from operatorworld import QUICK, World, running
 from ports import free_port
 from rawserver import RawServer, Reply, Request, raw_server
 from restworld import get, post, problem
@@ -28,12 +25,6 @@ from upprocess import fairlead_up
 from waiting import until_async
 
 TOKEN = "shared-by-both"
-
-
-@pytest.fixture
-def world(control_plane: ControlPlane, namespace: str) -> Iterator[World]:
-    with release_namespace(control_plane, namespace) as release:
-        yield World(control_plane, namespace, release)
 
 
 class Server:

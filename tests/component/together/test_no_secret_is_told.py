@@ -10,7 +10,6 @@ import asyncio
 import base64
 import json
 import logging
-from collections.abc import Iterator
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -19,11 +18,10 @@ from urllib.parse import quote
 import pytest
 from prometheus_client import generate_latest
 
-from controlplane import ControlPlane
 from fairlead_api.logs import JsonFormatter
 from gatewayworld import ask, calling, modern
 from oidcprovider import providing, signing_in
-from operatorworld import GROUP, QUICK, World, release_namespace, running
+from operatorworld import GROUP, QUICK, World, running
 from ports import free_port
 from rawserver import Reply, Request, raw_server
 from restworld import get, post
@@ -44,12 +42,6 @@ PLANTED = {
 
 ADDRESS = frozenset({"query"})
 """A query is part of the address, which stands in the McpServer for all to read, and so in its catalog."""
-
-
-@pytest.fixture
-def world(control_plane: ControlPlane, namespace: str) -> Iterator[World]:
-    with release_namespace(control_plane, namespace) as release:
-        yield World(control_plane, namespace, release)
 
 
 def written(secret: str) -> set[str]:

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-from collections.abc import AsyncIterator, Iterator
+from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from typing import Any, cast
@@ -20,8 +20,7 @@ from mcp.server import MCPServer
 from mcp.server.mcpserver import Context
 from mcp.server.transport_security import TransportSecuritySettings
 
-from controlplane import ControlPlane
-from operatorworld import World, release_namespace, running
+from operatorworld import World, running
 from togetherworld import serving, shows
 from toolservers import serve_asgi
 from waiting import until_async
@@ -94,12 +93,6 @@ pytestmark = pytest.mark.filterwarnings("ignore::mcp.shared.exceptions.MCPDeprec
 
 MODES: list[Any] = ["auto", "legacy"]
 DAY = "note://by-day/monday"
-
-
-@pytest.fixture
-def world(control_plane: ControlPlane, namespace: str) -> Iterator[World]:
-    with release_namespace(control_plane, namespace) as release:
-        yield World(control_plane, namespace, release)
 
 
 @dataclass(frozen=True)

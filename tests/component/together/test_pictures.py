@@ -11,7 +11,7 @@ import re
 import subprocess
 import sys
 from asyncio.subprocess import PIPE
-from collections.abc import AsyncIterator, Iterator
+from collections.abc import AsyncIterator
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -23,14 +23,13 @@ from starlette.responses import JSONResponse
 from starlette.types import Receive, Scope, Send
 
 from apiproxy import ApiProxy
-from controlplane import ControlPlane
 from fairlead_api.documents.codec import state_name
 from fairlead_gateway.app import Gateway
 from fairlead_gateway.configured_models import ConfiguredModels
 from fairlead_llm.scripted import ScriptedCall, ScriptedModel, ScriptedTurn
 from fairlead_operator.probes import served
 from gatewayworld import Wire, ask, calling, modern
-from operatorworld import QUICK, World, release_namespace, running
+from operatorworld import QUICK, World, running
 from ports import free_port
 from prometheus import WINDOW, Prometheus, hurried, hurried_query, program, prometheus
 from rawserver import Reply, Request, raw_server
@@ -47,12 +46,6 @@ ALERTS = [rule["alert"] for group in yaml.safe_load(RULES.read_text())["groups"]
 PACED = {"FairleadWritesUndone"}
 """Alerts that cannot be hurried: repairs that somebody undoes are ever farther apart. promtool tells when they fire."""
 THRESHOLDS = {"FairleadDecisionsStale": ("> 60", "> 2"), "FairleadSampleLag": ("> 10", "> 2")}
-
-
-@pytest.fixture
-def world(control_plane: ControlPlane, namespace: str) -> Iterator[World]:
-    with release_namespace(control_plane, namespace) as release:
-        yield World(control_plane, namespace, release)
 
 
 class Shop:

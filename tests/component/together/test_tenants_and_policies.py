@@ -7,22 +7,15 @@ from collections.abc import Iterator
 import msgspec
 import pytest
 
-from controlplane import ControlPlane
 from fairlead_api.documents.codec import RULES_NAME, encode
 from fairlead_api.documents.rules import Policy, Rule, Rules
 from fairlead_api.documents.store import pack
 from fairlead_operator.kube.documents import config_map_for
-from operatorworld import GROUP, Json, World, release_namespace, running
+from operatorworld import GROUP, Json, World, running
 from shownconditions import causes
 from togetherworld import declare, names, serving
 from toolservers import modern_server, tool
 from waiting import eventually, until_async
-
-
-@pytest.fixture
-def world(control_plane: ControlPlane, namespace: str) -> Iterator[World]:
-    with release_namespace(control_plane, namespace) as release:
-        yield World(control_plane, namespace, release)
 
 
 def status(world: World, name: str) -> Json:

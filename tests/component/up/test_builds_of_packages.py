@@ -14,9 +14,10 @@ import pytest
 
 from curiouspackages import NAME, VERSION, curious_npm, curious_sdist
 from fairlead_operator.local.runner import main
+from neededprograms import needs
 from upprocess import fairlead_up
 
-NPM = pytest.mark.skipif(shutil.which("npm") is None, reason="npm is not installed")
+NPM = needs("npm")
 ROOT = Path(__file__).parents[3]
 SECRETS = {"AWS_SECRET_ACCESS_KEY": "hidden", "GITHUB_TOKEN": "hidden", "FAIRLEAD_PULL_TOKEN": "hidden"}
 SURROUNDINGS = {"NO_PROXY": "127.0.0.1", "SSL_CERT_DIR": "/etc/ssl/certs"}

@@ -16,7 +16,7 @@ from commands import program_in
 from controlplane import REPOSITORY
 from gatewayworld import catalog, publish
 from otlpreceiver import otlp_receiver
-from page_reader import Reader
+from page_reader import Reader, blocks
 from upprocess import DEMO, fairlead_up
 from waiting import until_async
 
@@ -30,7 +30,7 @@ SCORES = (REPOSITORY / "docs" / "operate" / "scores.md").read_text()
 
 def commands(page: str) -> list[str]:
     """Of the one block of a page."""
-    (block,) = re.findall(r"```sh\n(.*?)```", page, re.DOTALL)
+    (block,) = blocks(page, "sh")
     return [line.partition(" #")[0].strip() for line in block.splitlines()]
 
 

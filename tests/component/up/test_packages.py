@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import os
-import shutil
 import subprocess
 from pathlib import Path
 from typing import Any
@@ -13,11 +12,12 @@ import pytest
 from mcp import Client
 from mcp_types import TextContent
 
+from neededprograms import needs
 from upprocess import DEMO, DEMO_TOOLS, Up, children_of, command_of, fairlead_up, manifest
 from waiting import until_async
 
 INSTALL_SECONDS = 120.0
-NPM = pytest.mark.skipif(shutil.which("npm") is None, reason="npm is not installed")
+NPM = needs("npm")
 
 
 def package(name: str, registry: str, package_name: str, version: str, *args: str) -> str:

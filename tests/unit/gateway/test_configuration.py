@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from pathlib import Path
 
 import pytest
@@ -13,6 +12,7 @@ from fairlead_gateway import configuration
 from fairlead_gateway.configuration import compression, embedding, load_models, vector_folder
 from fairlead_gateway.settings import Settings
 from fairlead_search.embedding import EmbeddingConfig
+from page_reader import blocks
 
 
 def test_without_a_file_there_are_no_routes() -> None:
@@ -73,7 +73,7 @@ def test_windows_and_a_model_server_are_read(tmp_path: Path) -> None:
 
 def test_the_example_of_the_page_is_read(tmp_path: Path) -> None:
     page = (Path(__file__).parents[3] / "docs" / "connect" / "plans.md").read_text()
-    (text,) = re.findall(r"```yaml\n(.*?)```", page, re.S)
+    (text,) = blocks(page, "yaml")
     file = tmp_path / "models.yaml"
     file.write_text(text)
     read = load_models(file)
