@@ -50,7 +50,8 @@ def policy(**beside: ConditionVerdict) -> dict[str, Any]:
 
 def kstatus(resource: dict[str, Any]) -> str:
     """Status of a custom resource by the rules of sigs.k8s.io/cli-utils/pkg/kstatus: generic properties, then Ready."""
-    metadata, status = resource["metadata"], resource.get("status", {})
+    metadata = resource["metadata"]
+    status = resource.get("status", {})
     if metadata.get("deletionTimestamp"):
         return "Terminating"
     if status.get("observedGeneration", metadata["generation"]) != metadata["generation"]:

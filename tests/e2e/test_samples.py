@@ -163,7 +163,8 @@ class Table:
 @pytest.fixture(scope="module")
 def table(installation: Installation, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Table]:
     load_images("fairlead-servers")
-    namespace, folder = f"e2e-{uuid.uuid4().hex[:8]}", tmp_path_factory.mktemp("keys")
+    namespace = f"e2e-{uuid.uuid4().hex[:8]}"
+    folder = tmp_path_factory.mktemp("keys")
     kubectl("create", "namespace", namespace)
     try:
         with volumes(namespace, 5, tmp_path_factory.mktemp("volumes")) as storage_class:
@@ -347,7 +348,8 @@ def killed(table: Table, uids: list[str]) -> str:
 @pytest.mark.nightly
 async def test_a_session_is_played_over_every_speech_engine(table: Table, installation: Installation) -> None:
     world = PlayWorld(table.url, table.keys)
-    steps, played = cancellable(world), engines()
+    steps = cancellable(world)
+    played = engines()
     host = own_address(node_address())
     async with AsyncExitStack() as stack:
         for engine in played:

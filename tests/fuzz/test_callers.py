@@ -62,7 +62,8 @@ class Shuffler:
     def release(self, count: int) -> None:
         for _ in range(min(count, len(self._held))):
             message = self._held.pop(self.random.randrange(len(self._held)))
-            arguments, ident = message["params"]["arguments"], message["id"]
+            arguments = message["params"]["arguments"]
+            ident = message["id"]
             token = message["params"].get("_meta", {}).get("progressToken")
             if token is not None:
                 progress = {"progressToken": token, "progress": 1, "message": json.dumps(arguments)}
@@ -133,7 +134,8 @@ class Crowd:
 
 async def played(kind: type[Multiplexer], seed: int, clients: int, calls: int, patience: float = 60) -> Crowd:
     """A crowd over one stream whose two ends are in this loop."""
-    dice, loop = random.Random(seed), asyncio.get_running_loop()
+    dice = random.Random(seed)
+    loop = asyncio.get_running_loop()
     shuffler = Shuffler(dice, lambda line: loop.call_soon(multiplexer.feed, line), window=dice.randint(1, clients))
     multiplexer = kind(lambda line: shuffler.take(line))
     crowd = Crowd(multiplexer, dice, patience)

@@ -328,7 +328,8 @@ STRIDE: Final = 1 if os.environ.get(LONG) else 10
 @pytest.mark.timeout(1800)
 @pytest.mark.parametrize("plane", PLANES)
 async def test_slow_documents_do_not_hold_up_the_event_loop(tmp_path: Path, plane: str) -> None:
-    made, slow = 0, []
+    made = 0
+    slow = []
     async with gap_world(tmp_path) as world:
         for number, attack in enumerate(PLANES[plane]()):
             if number % STRIDE == 0:

@@ -189,7 +189,8 @@ class Script:
     seen: list[Seen] = field(default_factory=list)
 
     def begin(self, programs: list[Program]) -> None:
-        self.programs, self.seen = list(programs), []
+        self.programs = list(programs)
+        self.seen = []
 
     def next(self, ident: bytes, params: dict[str, Any]) -> tuple[Program | None, Seen, Seen]:
         arguments = params.get("arguments") or {}
@@ -236,7 +237,8 @@ class LineServer:
 @contextlib.asynccontextmanager
 async def line_script(script: Script) -> AsyncIterator[LineServer]:
     """A server on lines over TCP, which answers its handshake and then does as the script says."""
-    server, tasks = LineServer(), set[asyncio.Task[None]]()
+    server = LineServer()
+    tasks = set[asyncio.Task[None]]()
 
     async def serve(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         task = asyncio.current_task()
@@ -360,7 +362,9 @@ def test_no_bytes_of_a_server_do_harm(tmp_path: Path, kind: str) -> None:
 
 @pytest.mark.parametrize("file", [file for kind in KINDS for file in regressions(kind)], ids=lambda file: file.stem)
 def test_bytes_of_a_server_that_did_harm_once_do_none(tmp_path: Path, file: Path) -> None:
-    found, made, script = read(file), [], Script()
+    found = read(file)
+    made = []
+    script = Script()
     parts = iter(found.parts)
     for shape in found.more["programs"]:
         answers = []

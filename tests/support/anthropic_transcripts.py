@@ -16,7 +16,8 @@ START = {
         "stop_sequence": None, "usage": {**USAGE, "cache_read_input_tokens": 3, "service_tier": "standard"},
     },
 }  # fmt: skip
-PING, STOP = {"type": "ping"}, {"type": "message_stop"}
+PING = {"type": "ping"}
+STOP = {"type": "message_stop"}
 
 
 def block(index: int, start: Mapping[str, Any], *deltas: Mapping[str, Any]) -> list[dict[str, Any]]:

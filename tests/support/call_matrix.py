@@ -79,10 +79,12 @@ async def _traced(collector: Receiver | None) -> AsyncIterator[None]:
 @contextlib.asynccontextmanager
 async def world(folder: Path, collector: Receiver | None = None) -> AsyncIterator[World]:
     """Starts it. Lines of the audit log are written one by one, and spans sent at once, for they are waited for."""
-    every, audit = EveryServer(), folder / "audit.log"
+    every = EveryServer()
+    audit = folder / "audit.log"
     names = {slug(kind, server): (kind, server) for kind in KINDS for server in SERVERS}
     async with raw_server(every.handle) as server, _traced(collector):
-        url, dead = f"http://127.0.0.1:{server.port}", f"http://127.0.0.1:{free_port()}/mcp"
+        url = f"http://127.0.0.1:{server.port}"
+        dead = f"http://127.0.0.1:{free_port()}/mcp"
         documents = [one for name, (_, kind) in names.items() for one in catalogs(name, kind, url, dead)]
         clock = Clock()
         clock.forward(-GRACE_SECONDS - 1)
@@ -146,7 +148,8 @@ Play = Callable[[Cell], Awaitable[Outcome]]
 
 async def outcome(world: World, kind: str, server: str, method: str, play: Play) -> Outcome:
     """Outcome of `play` for one kind of client at one kind of server, as far as `method` is counted."""
-    counted, limited = world.counted(method), Counter(world.gateway.book.limited)
+    counted = world.counted(method)
+    limited = Counter(world.gateway.book.limited)
     cell = Cell(world, kind, server)
     more = await play(cell)
     await eventually(

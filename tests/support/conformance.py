@@ -193,7 +193,8 @@ def tasks_command() -> list[str]:
 def subject_and_gateway(folder: Path, command: list[str], session: str = "Shared") -> Iterator[tuple[str, str]]:
     """The URLs of the subject and of its endpoint at a gateway (`fairlead up`), on `localhost` as the suite wants."""
     folder.mkdir(parents=True, exist_ok=True)
-    bare, port = free_port(), free_port()
+    bare = free_port()
+    port = free_port()
     direct = f"http://localhost:{bare}/mcp"
     through = f"http://localhost:{port}/servers/default/subject/mcp"
     with ExitStack() as stack:
@@ -293,7 +294,8 @@ def main(folder: Path) -> int:
     try:
         compared = compare(folder)
         for one in compared:
-            bare, through = f"{one.bare.passed}/{one.bare.failed}", f"{one.through.passed}/{one.through.failed}"
+            bare = f"{one.bare.passed}/{one.bare.failed}"
+            through = f"{one.through.passed}/{one.through.failed}"
             print(f"{one.revision}: bare {bare}, through the gateway {through} (checks passed/failed)")
         for name in keep_bare(compared):
             print(f"tests/conformance/bare.json has the bare runs of {name} anew: commit it")

@@ -211,7 +211,8 @@ def record_calls(gateway: Gateway, server: str, name: str) -> None:
 
 def last_calls() -> Iterator[PackedCall]:
     """Calls of the last minutes, oldest first; the last one of them was tried twice."""
-    rng, now = random.Random("last calls"), time.monotonic()
+    rng = random.Random("last calls")
+    now = time.monotonic()
     for number in range(LAST_CALLS):
         server = rng.choice([*KINDS])
         name = f"{rng.choice(VERBS[:6])}_{rng.choice(KINDS[server])}"
@@ -227,7 +228,8 @@ def _ended(
 ) -> PackedCall:
     """One call of a server's tool. `times`: when it began, and seconds of its last attempt."""
     (server, name), (began, seconds) = what, times
-    agent, sent = rng.choice(AGENTS), began + 0.00023
+    agent = rng.choice(AGENTS)
+    sent = began + 0.00023
     trail: tuple[CallPhase, ...] = ()
     caller = KeptCaller(agent, agent, agent, 3 * len(agent))
     if retried:

@@ -76,7 +76,8 @@ class CostlyGateway:
         """Send about `total` bytes, on one connection after the other."""
         await self._settled()
         _reset_peak(self.pid)
-        before, began = _memory(self.pid), _loop_ns(self.pid)
+        before = _memory(self.pid)
+        began = _loop_ns(self.pid)
         sent = connections = 0
         while sent < total:
             sent += await _pour(self.process.port, flood, next(self.numbers), total - sent)
@@ -126,7 +127,9 @@ async def _pour(port: int, flood: Flood, number: int, most: int) -> int:
     """Bytes of a flood that were sent on one connection, until it ended, was refused, or `most` were out."""
     reader, writer = await asyncio.open_connection("127.0.0.1", port)
     answer = asyncio.ensure_future(reader.read(1))
-    opening, unit, sent = flood.opening(number), flood.unit, 0
+    opening = flood.opening(number)
+    unit = flood.unit
+    sent = 0
     size = flood.size or most
     block = unit * max(1, min(BLOCK, size) // max(len(unit), 1))
     try:

@@ -105,7 +105,8 @@ class FuzzWorld:
         async with asyncio.timeout(PATIENCE):
             await work
         await self.settled()
-        said, self.troubles.said = self.troubles.said, []
+        said = self.troubles.said
+        self.troubles.said = []
         assert not said, "\n".join(said)
 
     async def alive(self) -> None:

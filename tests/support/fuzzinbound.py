@@ -90,7 +90,8 @@ def spoiled_bodies(draw: st.DrawFn) -> bytes:
 
 
 def chunked(body: bytes, sizes: list[int], extension: bytes, trailer: bytes) -> bytes:
-    pieces, start = [], 0
+    pieces = []
+    start = 0
     for size in sizes:
         if start < len(body):
             piece = body[start : start + size]
@@ -208,7 +209,8 @@ conversations = st.builds(
 
 def segments(conversation: Conversation, world: FuzzWorld) -> tuple[list[bytes], list[int]]:
     """The bytes to send, cut, with numbers and lengths in them; and the numbers in their order."""
-    numbers, data = [], b""
+    numbers = []
+    data = b""
     for request in conversation.requests:
         if NUMBER in request:
             numbers.append(next(world.numbers))

@@ -278,7 +278,9 @@ class Wire:
     """One connection to a gateway."""
 
     def __init__(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter, host: str) -> None:
-        self.reader, self.writer, self.host = reader, writer, host
+        self.reader = reader
+        self.writer = writer
+        self.host = host
 
     @classmethod
     async def connect(cls, gateway: Reachable) -> Self:

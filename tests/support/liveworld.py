@@ -22,7 +22,9 @@ from fairlead_speech.scripted.gemini import LiveScriptSession, ScriptedLive
 from fairlead_speech.scripted.script import SpeechScript, SpokenReply
 from speechworld import SpokenGateway, spoken_gateway
 
-NEW, OLD, BLOCKS = "gemini-3.8-live", "gemini-2.5-flash-live", "gemini-3.1-flash-live-preview"
+NEW = "gemini-3.8-live"
+OLD = "gemini-2.5-flash-live"
+BLOCKS = "gemini-3.1-flash-live-preview"
 PATH = "/ws/google.ai.generativelanguage.v1beta.GenerativeService.BidiGenerateContent"
 LOUD, QUIET = b"\1" * 640, bytes(640)
 """20 ms of PCM at 16 kHz."""

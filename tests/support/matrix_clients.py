@@ -86,7 +86,9 @@ class Client:
     """One client of a kind, for the catalog `name`."""
 
     def __init__(self, gateway: Gateway, kind: Kind, name: str) -> None:
-        self.gateway, self.kind, self.name = gateway, kind, name
+        self.gateway = gateway
+        self.kind = kind
+        self.name = name
         self._session: str | None = None
         self._registry: AsyncToolRegistry | None = None
 

@@ -121,7 +121,8 @@ def chained(name: str) -> Outcome:
 
 async def _given_up(cell: Cell) -> Outcome:
     """The request is given up once its server has it, and the server hears of that."""
-    world, path = cell.world, f"/{cell.name}"
+    world = cell.world
+    path = f"/{cell.name}"
     world.server.broken_off.clear()
 
     async def held() -> None:

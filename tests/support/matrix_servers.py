@@ -262,7 +262,8 @@ def catalogs(name: str, kind: str, url: str, dead: str) -> list[Catalog]:
         "prompts": (_definition("name", "greet"), _definition("name", "broken")),
         "resources": (_definition("uri", f"test://{name}"),),
     }
-    again, one = DeclaredLatency(idempotent=True, max_duration_ms=OVERDUE_MS), [entry("answers")]
+    again = DeclaredLatency(idempotent=True, max_duration_ms=OVERDUE_MS)
+    one = [entry("answers")]
     twice = [entry("lags", latency=again), entry("explained")]
     return [
         _catalog(name, kind, f"{url}/{name}", _tools(), limits=limits(max_result_bytes=BOUND), **beside),

@@ -241,7 +241,8 @@ class BareBrowser:
         ):
             lines = answer.headers.getall("set-cookie", [])
             self._take(lines)
-            text, location = await answer.text(), answer.headers.get("location", "")
+            text = await answer.text()
+            location = answer.headers.get("location", "")
             return Page(answer.status, text, location, lines, {k.lower(): v for k, v in answer.headers.items()})
 
     def _take(self, lines: list[str]) -> None:

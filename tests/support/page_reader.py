@@ -75,7 +75,8 @@ class Reader:
 
         `listening` is by a word of a line that goes on beside the rest: the port that is waited for.
         """
-        printed, script = "", ""
+        printed = ""
+        script = ""
         for line in block.splitlines(keepends=True):
             if line.rstrip().endswith(" &"):
                 printed += self._run(script, seconds)

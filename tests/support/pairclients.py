@@ -65,7 +65,8 @@ class Wire:
 
     def __call__(self, request: httpx2.Request) -> httpx2.Response:
         """The answer to a client's request."""
-        wire, path = spoken(self.front, self.provider), request.url.path
+        wire = spoken(self.front, self.provider)
+        path = request.url.path
         named = path.rpartition("/")[2].partition(":")[0] if self.front == "gemini" else None
         streams = path.endswith(":streamGenerateContent") if self.front == "gemini" else None
         try:
@@ -113,7 +114,8 @@ def _in_pieces(body: bytes, cuts: Sequence[int]) -> Iterator[bytes]:
     while start < len(body):
         end = start + cuts[place % len(cuts)]
         yield body[start:end]
-        start, place = end, place + 1
+        start = end
+        place = place + 1
 
 
 @dataclass

@@ -39,7 +39,9 @@ class Pki:
         return key
 
     def _issue(self, name: str, subject: str, alternative_names: str = "") -> tuple[Path, Path]:
-        key, csr, crt = self._key(name), self.folder / f"{name}.csr", self.folder / f"{name}.crt"
+        key = self._key(name)
+        csr = self.folder / f"{name}.csr"
+        crt = self.folder / f"{name}.crt"
         extensions = self.folder / f"{name}.ext"
         san = f"subjectAltName={alternative_names}\n" if alternative_names else ""
         extensions.write_text(f"extendedKeyUsage=serverAuth,clientAuth\n{san}")

@@ -131,8 +131,11 @@ class RealtimePlay:
     """OpenAI Realtime."""
 
     name = "OpenAI Realtime"
-    agent, table = "s2s", SPEECH_TABLE
-    hears_first, hears_partials, asked_with_tools = True, False, False
+    agent = "s2s"
+    table = SPEECH_TABLE
+    hears_first = True
+    hears_partials = False
+    asked_with_tools = False
 
     def __init__(self) -> None:
         self._served: ScriptedRealtime | None = None

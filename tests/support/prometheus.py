@@ -133,7 +133,8 @@ class Prometheus:
 @contextlib.asynccontextmanager
 async def prometheus(folder: Path, targets: Mapping[str, int], rules: str) -> AsyncIterator[Prometheus]:
     """One that scrapes ports of this machine, by job; `folder` exists, and is its own."""
-    binary, port = program("prometheus"), free_port()
+    binary = program("prometheus")
+    port = free_port()
     (folder / "rules.yaml").write_text(rules)
     jobs = [
         {"job_name": job, "static_configs": [{"targets": [f"127.0.0.1:{there}"]}]} for job, there in targets.items()

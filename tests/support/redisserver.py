@@ -45,7 +45,8 @@ class RedisServer:
 
     async def stop(self) -> None:
         """As in a crash."""
-        process, self._process = self._process, None
+        process = self._process
+        self._process = None
         if process is not None:
             process.kill()
             await process.wait()

@@ -122,7 +122,8 @@ async def fairlead_up(*words: str | Path, cwd: Path, env: Mapping[str, str] | No
     arguments = (*words, "--port", "0", "--metrics-port", "0", "--output", "json")
     async with started_up(*arguments, cwd=cwd, env=env) as up:
         listening = await up.event(lambda event: event["event"] == "listening")
-        up.url, up.metrics = listening["url"], listening["metrics"]
+        up.url = listening["url"]
+        up.metrics = listening["metrics"]
         yield up
 
 

@@ -123,7 +123,8 @@ def interruptible() -> Iterator[None]:
 @pytest.mark.usefixtures("interruptible")
 @pytest.mark.parametrize("verb", ["tools", "tiers"])
 async def test_ctrl_c_ends_a_verb_in_silence(verb: str) -> None:
-    asked, ended = asyncio.Event(), asyncio.Event()
+    asked = asyncio.Event()
+    ended = asyncio.Event()
 
     async def silent(_reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         asked.set()

@@ -252,7 +252,8 @@ async def test_a_caller_sees_the_counts_of_the_tools_that_policies_show_it(tmp_p
         for agent in ("npc", "dm"):
             found = (await get(gateway, "/v1/scores", authorization=f"Bearer {agent}")).message
             seen[agent] = {one["name"]: one["count"] for one in found["tools"]}
-    none, one = {"calls": 0, "errors": 0}, {"calls": 1, "errors": 1}
+    none = {"calls": 0, "errors": 0}
+    one = {"calls": 1, "errors": 1}
     assert seen == {
         "npc": {"demo__add": none, "demo__slow": none},
         "dm": {"demo__add": none, "demo__bad": one, "demo__slow": none},
@@ -265,7 +266,8 @@ def in_terminal(*words: str) -> int:
     fcntl.ioctl(there, termios.TIOCSWINSZ, struct.pack("HHHH", 24, 80, 0, 0))
     process = subprocess.Popen([sys.executable, "-m", "fairlead_cli", *words], stdin=there, stdout=there, stderr=there)
     os.close(there)
-    drawn, asked = b"", False
+    drawn = b""
+    asked = False
     try:
         while process.poll() is None and select.select([here], [], [], 30)[0]:
             try:

@@ -360,7 +360,8 @@ async def test_a_server_that_asks_for_more_than_a_registry_can_give_is_an_execut
 
 
 async def test_many_calls_to_one_server_run_side_by_side() -> None:
-    together, waiting = asyncio.Event(), []
+    together = asyncio.Event()
+    waiting = []
 
     async def handle(request: Raw, reply: Reply) -> None:
         if request.method == "tools/call":

@@ -28,7 +28,8 @@ async def test_a_gated_tool_is_listed_and_its_call_names_the_capability(tmp_path
 
 
 async def test_a_server_that_runs_only_once_keeps_its_other_tools(tmp_path: Path) -> None:
-    lock, seen = str(tmp_path / "lock"), str(tmp_path / "seen")
+    lock = str(tmp_path / "lock")
+    seen = str(tmp_path / "seen")
     once = f"import os, runpy, sys; os.mkdir({lock!r}); sys.argv = ['', {seen!r}]; "
     command = [sys.executable, "-c", once + f"runpy.run_path({GATED!r}, run_name='__main__')"]
     async with AsyncToolRegistry([Server(name="once", command=command)]) as registry:

@@ -126,7 +126,8 @@ def listings(server: RawServer) -> int:
 
 
 async def test_a_listing_is_asked_for_again_only_when_it_is_older_than_the_ttl() -> None:
-    clock, tools = HandClock(1000.0), [tool("a")]
+    clock = HandClock(1000.0)
+    tools = [tool("a")]
     async with (
         changing_server(tools) as server,
         AsyncToolRegistry([Server(name="s", url=server.url)], cache_ttl=600, clock=clock) as registry,
@@ -162,7 +163,8 @@ async def test_a_listing_is_kept_for_less_time_where_the_server_says_so() -> Non
 
 
 async def test_callers_that_come_together_share_one_refresh() -> None:
-    asked, go = asyncio.Event(), asyncio.Event()
+    asked = asyncio.Event()
+    go = asyncio.Event()
 
     async def handle(request: Request, reply: Reply) -> None:
         if request.method == "tools/list":

@@ -80,7 +80,8 @@ async def test_the_pages_are_accessible_and_fit(tmp_path: Path, width: int, dark
     async with running(tmp_path, SHOP, TIERS, STATE) as gateway, emptied(chromium):
         page = await opened(chromium, gateway, "/console/", width=width, dark=dark)
         said = complaints(page)
-        broken, wide = [], []
+        broken = []
+        wide = []
         for path in PAGES:
             await page.goto(f"http://127.0.0.1:{gateway.port}{path}")
             broken += [f"{path}: {one}" for one in await violations(page)]
@@ -175,7 +176,8 @@ async def test_scores_leave_cells_empty_that_have_no_figure(tmp_path: Path) -> N
 async def test_a_budget_says_what_fits_and_which_way_is_cheapest(tmp_path: Path) -> None:
     async with running(tmp_path, *shops(2, 40)) as gateway:
         empty = await visited(gateway, "/console/budget")
-        cookie, csrf = empty.headers["set-cookie"].partition(";")[0], csrf_of(empty)
+        cookie = empty.headers["set-cookie"].partition(";")[0]
+        csrf = csrf_of(empty)
 
         async def planned(**fields: str) -> str:
             return (await posted(gateway, "/console/budget", cookie, csrf=csrf, **fields)).body.decode()

@@ -79,8 +79,10 @@ def configuration(issuer: str, port: int, console: str) -> dict[str, Any]:
 @contextlib.asynccontextmanager
 async def dex(folder: Path, console: str) -> AsyncIterator[str]:
     """A provider on a free port; its issuer. It is at `localhost`: to browsers another site than the gateway's."""
-    program, port = dex_program(), free_port()
-    issuer, file = f"http://localhost:{port}/dex", folder / "dex.json"
+    program = dex_program()
+    port = free_port()
+    issuer = f"http://localhost:{port}/dex"
+    file = folder / "dex.json"
     file.write_text(json.dumps(configuration(issuer, port, console)))
     with (folder / "dex.log").open("wb") as log:
         environ = {**os.environ, "DEX_SESSIONS_ENABLED": "true", "DEX_EXPAND_ENV": "false"}
@@ -163,7 +165,8 @@ async def test_a_person_of_dex_signs_in_goes_on_and_signs_out(tmp_path: Path, ch
         page = await opened(chromium, gateway, "/console/tools")
         said = complaints(page)
         await signed_in(page)
-        who, tools = await page.locator(".who").inner_text(), await page.locator("tbody th").all_inner_texts()
+        who = await page.locator(".who").inner_text()
+        tools = await page.locator("tbody th").all_inner_texts()
         await let_end(page)
         asked: list[str] = []
         page.on("request", lambda request: asked.append(request.url))

@@ -39,7 +39,8 @@ async def test_the_whole_way_in(tmp_path: Path) -> None:
     host = provider.url.removeprefix("http://")
     assert f"Sign in with {host}" in form.text
     assert "/console/sign-in/oidc?next=/console/servers" in form.text
-    told, fields = parameters(asked), provider.exchanged[0]
+    told = parameters(asked)
+    fields = provider.exchanged[0]
     assert {name: told[name] for name in ("client_id", "scope", "response_type", "code_challenge_method")} == {
         "client_id": CLIENT, "scope": "openid", "response_type": "code", "code_challenge_method": "S256",
     }  # fmt: skip
@@ -143,7 +144,8 @@ async def test_a_session_is_not_renewed_for_somebody_else_or_nobody(tmp_path: Pa
         await browser.sign_in()
         let_end(browser)
         page = await browser.get(SERVERS)
-        provider.asks, provider.person = change == "gone", "mallory"
+        provider.asks = change == "gone"
+        provider.person = "mallory"
         opened = await browser.get(page.location, **{"sec-fetch-mode": "navigate"})
         answer = await browser.get(await browser.come_back(opened.location))
         once_more = await browser.get(page.location, **{"sec-fetch-mode": "navigate"})
@@ -204,7 +206,8 @@ async def test_signing_out_stays_here_where_the_provider_has_no_place_for_it(tmp
 
 async def test_several_tabs_sign_in_at_once_and_a_browser_keeps_few_ways(tmp_path: Path) -> None:
     async with providing() as provider, signing_in(tmp_path, provider) as browser:
-        first, second = await browser.begin("/console/tools"), await browser.begin("/console/tiers")
+        first = await browser.begin("/console/tools")
+        second = await browser.begin("/console/tiers")
         later = await browser.get(await browser.come_back(second))
         earlier = await browser.get(await browser.come_back(first))
         ways = [await browser.begin() for _ in range(12)]

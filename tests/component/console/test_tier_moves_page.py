@@ -83,7 +83,8 @@ async def test_a_tool_that_became_slow_and_fast_again_is_told_and_drawn(tmp_path
 
 @beside_the_browser
 async def test_texts_of_decisions_and_names_are_text(tmp_path: Path, chromium: Browser) -> None:
-    rules, names = Rules(tiers=TIERS), (HOSTILE,)
+    rules = Rules(tiers=TIERS)
+    names = (HOSTILE,)
     async with (
         running(tmp_path, shop(HOSTILE), rules, decided("fast", "standard", "deep", names=names)) as gateway,
         emptied(chromium),
@@ -117,7 +118,8 @@ async def test_moves_of_tools_that_somebody_may_not_see_are_not_told_to_them(tmp
 
 async def test_the_last_moves_are_kept_within_a_bound_and_the_page_stays_small(tmp_path: Path) -> None:
     names = tuple(f"{'x' * 100}{number:03}" for number in range(600))
-    rules, nudge = Rules(tiers=TIERS), asyncio.Event()
+    rules = Rules(tiers=TIERS)
+    nudge = asyncio.Event()
     everywhere = decided("fast", "standard", "deep", names=names)
     async with running(tmp_path, shop(*names), rules, everywhere, nudge=nudge) as gateway:
         started = (await moves(gateway))["since"]

@@ -190,7 +190,8 @@ async def test_what_policies_hide_is_not_found_and_a_form_of_another_session_cal
     async with modern_server(call=selling(called)) as server:
         shop = catalog("shop", server.url, ["buy"])
         async with running(tmp_path, shop, trust=Trust((Names("npc", "bard"),))) as gateway:
-            npc, bard = await signed_in(gateway, "npc"), await signed_in(gateway, "bard")
+            npc = await signed_in(gateway, "npc")
+            bard = await signed_in(gateway, "bard")
             token = csrf_of(await visited(gateway, "/console/tools/shop__buy", cookie=bard))
             stolen = await posted(gateway, "/console/tools/shop__buy", npc, csrf=token)
             missing = await visited(gateway, "/console/tools/shop__steal", cookie=npc)

@@ -49,7 +49,8 @@ async def outcome(gateway: Gateway, key: str) -> str:
 
 
 async def test_the_log_names_who_has_a_key_and_tells_of_who_was_turned_away(tmp_path: Path) -> None:
-    keys, log = tmp_path / "keys.json", tmp_path / "audit.log"
+    keys = tmp_path / "keys.json"
+    log = tmp_path / "audit.log"
     key = await key_of("npc", keys)
     async with known(tmp_path, keys, audit="all", audit_file=log) as gateway:
         assert await outcome(gateway, key) == "ok"
@@ -73,7 +74,8 @@ async def test_the_log_names_who_has_a_key_and_tells_of_who_was_turned_away(tmp_
 
 async def test_an_agent_is_limited_whatever_connection_it_uses_and_others_are_not(tmp_path: Path) -> None:
     keys = tmp_path / "keys.json"
-    npc, qa = await key_of("npc", keys), await key_of("qa", keys)
+    npc = await key_of("npc", keys)
+    qa = await key_of("qa", keys)
     async with known(tmp_path, keys, agent_calls_per_minute=2) as gateway:
         assert [await outcome(gateway, npc) for _ in range(3)] == ["ok", "ok", "RATE_LIMITED"]
         assert [await outcome(gateway, qa) for _ in range(3)] == ["ok", "ok", "RATE_LIMITED"]
@@ -93,7 +95,8 @@ NO_WEB = Policy(
 async def test_a_call_that_a_policy_denies_is_in_the_log_with_the_rule_although_nobody_is_told(
     tmp_path: Path, target: str
 ) -> None:
-    log, prefix = tmp_path / "audit.log", "demo__" if target == "/mcp" else ""
+    log = tmp_path / "audit.log"
+    prefix = "demo__" if target == "/mcp" else ""
 
     def asking(name: str, **more: Any) -> Ask:
         return by("npc", calling(prefix + name, {"path": "/etc/passwd"}, **more)).to(target)

@@ -110,7 +110,8 @@ async def test_a_server_that_the_caller_may_not_see_makes_no_id_ambiguous_and_is
 async def test_a_tool_that_the_tier_hides_says_where_it_is(tmp_path: Path) -> None:
     slow = entry("dig", latency=DeclaredLatency(estimated_duration_ms=9000))
     rules = Rules(tiers=(Tier(name="fast", max_latency_ms=500), Tier(name="deep")))
-    clock, mine = Clock(), catalog("mine", "http://127.0.0.1:1/mcp", [slow])
+    clock = Clock()
+    mine = catalog("mine", "http://127.0.0.1:1/mcp", [slow])
     async with running(tmp_path, mine, rules, clock=clock) as gateway:
         clock.forward(61.0)
         answer = await ask(gateway, calling("mcp.mine.dig").to("/mcp/fast"))

@@ -65,7 +65,8 @@ async def test_calls_probes_and_metrics_load_nothing_that_only_rest_needs(tmp_pa
         publish(tmp_path, catalog("demo", server.url, ["add"]))
         words = [sys.executable, "-c", GATEWAY, str(tmp_path), *HEAVY, *SERVER]
         child = await asyncio.create_subprocess_exec(*words, stdin=PIPE, stdout=PIPE)
-        said, wanted = child.stdout, child.stdin
+        said = child.stdout
+        wanted = child.stdin
         assert said is not None
         assert wanted is not None
 

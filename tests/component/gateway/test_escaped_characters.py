@@ -20,7 +20,8 @@ from toolservers import answer_modern, tool
 
 BAD = "red \x1b[31m, back \x9b, \u202eleft"
 SHOWN = "red \\u001b[31m, back \\u009b, \\u202eleft"
-NPC, QA = anybody("npc"), anybody("qa")
+NPC = anybody("npc")
+QA = anybody("qa")
 ALL = Rule(action="Allow", tools=("*",))
 KEEP = Policy(namespace="default", name="keep", every=True, rules=(ALL,))
 ESCAPE = Policy(

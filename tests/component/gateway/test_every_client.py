@@ -62,7 +62,8 @@ PICKED: Final[Outcome] = {
 }
 ROUNDS: Final = "MCP 2026-07-28, Multi Round-Trip Requests (SEP-2322): the answers come with a call of their own"
 LACKING: Final = "MCP 2026-07-28, MissingRequiredClientCapability: the error -32021, no result"
-PROGRESS, LOG = "notifications/progress", "notifications/message"
+PROGRESS = "notifications/progress"
+LOG = "notifications/message"
 
 HEDGED: Final = "a slow call is overtaken by a second one"
 ONCE: Final = "docs/reference/calls.md, A second attempt beside the first"

@@ -182,7 +182,9 @@ async def test_no_refusal_says_where_a_server_is(tmp_path: Path, how: str) -> No
 async def test_calls_beyond_the_limit_wait_and_beyond_the_queue_are_refused(
     tmp_path: Path, more: dict[str, Any]
 ) -> None:
-    go, most, running_now = asyncio.Event(), 0, 0
+    go = asyncio.Event()
+    most = 0
+    running_now = 0
 
     async def handle(request: Request, reply: Reply) -> None:
         nonlocal most, running_now

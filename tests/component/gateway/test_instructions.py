@@ -17,7 +17,8 @@ from policyworld import Vouching, anybody, by
 from waiting import until_async
 
 NOWHERE = "http://127.0.0.1:1/mcp"
-NPC, QA = anybody("npc"), anybody("qa")
+NPC = anybody("npc")
+QA = anybody("qa")
 TRUST = Trust((Vouching(NPC, QA),))
 EVERYTHING = Policy(namespace="default", name="all", every=True, rules=(Rule(action="Allow", tools=("*",)),))
 HELLO = {"protocolVersion": LEGACY, "capabilities": {}, "clientInfo": {"name": "c", "version": "1"}}

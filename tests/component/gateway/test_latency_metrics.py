@@ -66,7 +66,8 @@ async def test_breaches_count_what_agents_waited_in_the_tier_that_they_are_in(tm
         await post(gateway, "/v1/tool-calls", {"format": "anthropic", "message": message})
         await ask(gateway, calling("shop__none"))
         series = await told(gateway)
-    fast, deep = labelled(fairlead_tier="fast"), labelled(fairlead_tier="deep")
+    fast = labelled(fairlead_tier="fast")
+    deep = labelled(fairlead_tier="deep")
     assert series["fairlead_tier_budget_breaches_total"] == {fast: 3, deep: 0}
     assert series["fairlead_tier_call_duration_seconds_count"] == {fast: 3, deep: 1}
     assert series["fairlead_tier_limit_seconds"] == {fast: 0.04, deep: 4}
@@ -107,7 +108,8 @@ async def test_promtool_has_nothing_to_say_about_the_metrics_of_a_gateway_with_m
 
 
 def test_the_silence_of_operators_counts_from_the_start_and_then_from_the_last_one_that_asked() -> None:
-    now, asked_at = 1000.0, None
+    now = 1000.0
+    asked_at = None
     collector = LatencyCollector(Selection, MetricsRegistry(), lambda: asked_at, lambda: now)
 
     def silence() -> float:

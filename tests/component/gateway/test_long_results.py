@@ -322,7 +322,8 @@ async def test_rest_reads_on_unlisted_where_a_request_bounds_its_own_results(tmp
 
 
 async def test_results_of_tasks_are_bounded_polled_waited_for_and_notified(tmp_path: Path) -> None:
-    server, long = TaskServer(), said("a long story\n" * 2000)
+    server = TaskServer()
+    long = said("a long story\n" * 2000)
     bounded = tuple(entry(name, result_tokens=500) for name in TOOLS)
     async with raw_server(server.handle) as raw:
         jobs = msgspec.structs.replace(demo(raw.url), tools=bounded)

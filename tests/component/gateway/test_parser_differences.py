@@ -187,7 +187,8 @@ async def test_a_member_beside_a_known_one_runs_nothing_else(
     tmp_path: Path, read: Any, path: str, version: str, era: str
 ) -> None:
     async with shop(tmp_path, read, path, version) as (gateway, reader):
-        ran, taken = list[Any](), list[str]()
+        ran = list[Any]()
+        taken = list[str]()
         for progress in ("", '"progressToken": "p"'):  # which goes another way through the gateway
             for members in OTHER_NAMES:
                 for place in ("more", "last"):
@@ -206,7 +207,8 @@ async def test_arguments_in_another_spelling_are_no_way_around_a_policy(
     tmp_path: Path, read: Any, path: str, version: str, era: str
 ) -> None:
     async with shop(tmp_path, read, path, version) as (gateway, reader):
-        ran, taken = list[Any](), list[str]()
+        ran = list[Any]()
+        taken = list[str]()
         for progress in ("", '"progressToken": "p"'):
             for arguments in OTHER_ARGUMENTS:
                 made = with_params(calling("shop__get_stock", era=era), meta=progress, arguments=arguments)

@@ -119,7 +119,8 @@ async def behind_a_listener(folder: Path) -> AsyncIterator[tuple[Gated, Gateway]
 
 async def test_each_client_session_has_one_of_its_own_whatever_it_asks_for(tmp_path: Path) -> None:
     async with counting() as (seen, server), running(tmp_path, per_client(server.url)) as gateway:
-        one, other = await session_of(gateway), await session_of(gateway)
+        one = await session_of(gateway)
+        other = await session_of(gateway)
         questions = await session_of(gateway, {"sampling": {}})
         assert text(await ask(gateway, count(one))) == "s1 1"
         assert text(await ask(gateway, count(one, _meta={"progressToken": "p"}))) == "s1 2"
@@ -140,7 +141,8 @@ async def test_without_per_client_all_share_one(tmp_path: Path) -> None:
 
 async def test_a_session_ends_with_that_of_the_client(tmp_path: Path) -> None:
     async with counting() as (seen, server), running(tmp_path, per_client(server.url)) as gateway:
-        one, other = await session_of(gateway), await session_of(gateway)
+        one = await session_of(gateway)
+        other = await session_of(gateway)
         for session in (one, other):
             await ask(gateway, count(session))
         await ask(gateway, Ask(verb="DELETE", headers={"mcp-session-id": one}))
@@ -198,7 +200,8 @@ async def test_sessions_are_bounded_and_the_one_idle_for_longest_makes_room(tmp_
 async def test_kept_results_are_of_one_client(tmp_path: Path) -> None:
     tool = entry(TOOL, latency=DeclaredLatency(cacheable_seconds=60))
     async with counting() as (_, server), running(tmp_path, per_client(server.url, tool)) as gateway:
-        one, other = await session_of(gateway), await session_of(gateway)
+        one = await session_of(gateway)
+        other = await session_of(gateway)
         answers = [text(await ask(gateway, count(session))) for session in (one, other, one, None, None)]
         assert answers == ["s1 1", "s2 1", "s1 1", "s3 1", "s4 1"]
 

@@ -27,7 +27,8 @@ from rawserver import raw_server
 from restworld import MESSAGES, post
 from toolservers import tool
 
-NPC, QA = anybody("npc"), anybody("qa")
+NPC = anybody("npc")
+QA = anybody("qa")
 
 
 PUBLIC_ONLY: dict[str, Any] = {

@@ -190,7 +190,8 @@ class ModernAsker:
     """A server of 2026-07-28 alone, whose tool asks by its result `rounds` times."""
 
     def __init__(self, rounds: int = 1, method: str = "elicitation/create") -> None:
-        self.rounds, self.method = rounds, method
+        self.rounds = rounds
+        self.method = method
         self.declared: list[Any] = []
         self.calls: list[dict[str, Any]] = []
 
@@ -263,7 +264,10 @@ async def test_a_server_that_asks_without_end_is_stopped(tmp_path: Path) -> None
 
 
 async def test_each_round_of_a_call_waits_for_a_place_at_its_server_and_none_is_held_meanwhile(tmp_path: Path) -> None:
-    asker, most, now, release = ModernAsker(), 0, 0, asyncio.Event()
+    asker = ModernAsker()
+    most = 0
+    now = 0
+    release = asyncio.Event()
 
     async def handle(request: Request, reply: Reply) -> None:
         nonlocal most, now

@@ -27,7 +27,8 @@ class Polled:
     """A legacy server that ends the stream of a call at once and answers a GET that names its last event."""
 
     def __init__(self, *, broken: bool = False, gets: int = 1) -> None:
-        self.broken, self.gets = broken, gets
+        self.broken = broken
+        self.gets = gets
         self.asked: list[dict[str, str]] = []
         self.release = asyncio.Event()
         self.release.set()

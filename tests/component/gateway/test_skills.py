@@ -59,7 +59,8 @@ class SkillServer:
     async def handle(self, request: Request, reply: Reply) -> None:
         if self.era == LEGACY and greeted(request, reply):
             return None
-        params, modern = request.params, self.era == MODERN
+        params = request.params
+        modern = self.era == MODERN
         said = params.get("_meta", {}).get(META + "clientCapabilities", {}).get("extensions", {})
         uri = params.get("uri", "")
         if request.method in ("skills/get", "resources/directory/read", "resources/read"):
@@ -120,7 +121,8 @@ async def test_hosts_find_skills_where_a_server_has_them_and_nowhere_else(tmp_pa
 
 
 async def test_a_text_that_names_a_file_by_its_servers_name_leads_there_alone(tmp_path: Path) -> None:
-    a, b = SkillServer("a"), SkillServer("b")
+    a = SkillServer("a")
+    b = SkillServer("b")
     b.files = {"skill://other/SKILL.md": "x"}
     async with (
         raw_server(a.handle) as one,
@@ -138,7 +140,8 @@ async def test_a_skill_of_another_scheme_is_all_of_one_server(tmp_path: Path, ca
     """Such a URI stays as it is, so two servers may have it: a skill of which another one answers for a file is left
     out at the endpoint of all.
     """
-    a, b = SkillServer("a"), SkillServer("b")
+    a = SkillServer("a")
+    b = SkillServer("b")
     a.skill = "repo://x/SKILL.md"
     b.skill = a.skill if case == "one skill" else "repo://y/SKILL.md"
     notes = "repo://x/notes.txt"

@@ -245,7 +245,8 @@ async def test_a_task_is_judged_by_the_definition_that_is_approved_when_it_is_as
 
 async def test_a_task_of_a_server_that_moved_or_is_gone_is_unknown(tmp_path: Path) -> None:
     """Another server under its name knows nothing of it, and hears nothing but an id that says nothing to it."""
-    server, heir = TaskServer(), TaskServer()
+    server = TaskServer()
+    heir = TaskServer()
     async with world(tmp_path, server) as (gateway, _), raw_server(heir.handle) as raw:
         task = await created(gateway)
         publish(tmp_path / "documents", demo(raw.url))

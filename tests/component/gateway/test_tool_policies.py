@@ -36,7 +36,8 @@ from rawserver import raw_server
 from restworld import MESSAGES, get, post
 from toolservers import tool
 
-NPC, QA = anybody("npc"), anybody("qa")
+NPC = anybody("npc")
+QA = anybody("qa")
 FORMATS = ("mcp", "openai-chat", "openai-responses", "anthropic", "gemini", "bedrock")
 ALLOWED = Policy(namespace="default", name="all", every=True, rules=(Rule(action="Allow", tools=("*",)),))
 NO_WEB = Policy(
@@ -75,7 +76,8 @@ async def test_an_npc_may_not_search_the_web_and_the_agent_for_questions_may(tmp
 async def test_a_refused_call_is_answered_as_one_of_an_unknown_tool(tmp_path: Path, era: str, target: str) -> None:
     """Byte for byte, headers too; the names are of one length and far from any other."""
     prefix = "" if "servers" in target else "tavern__"
-    denied, unknown = f"{prefix}web-search", f"{prefix}qzx-qzxqzx"
+    denied = f"{prefix}web-search"
+    unknown = f"{prefix}qzx-qzxqzx"
     async with (
         raw_server(handle) as server,
         running(

@@ -13,7 +13,11 @@ openai = pytest.importorskip("openai", reason="OpenAI's client is not installed 
 anthropic = pytest.importorskip("anthropic", reason="Anthropic's client is not installed (fairlead[dev])")
 errors = pytest.importorskip("google.genai.errors", reason="Google's client is not installed (fairlead[dev])")
 clients = pytest.importorskip("pairclients")
-PAIRS, Wire, ask, http, spoken = clients.PAIRS, clients.Wire, clients.ask, clients.http, clients.spoken
+PAIRS = clients.PAIRS
+Wire = clients.Wire
+ask = clients.ask
+http = clients.http
+spoken = clients.spoken
 
 STATUSES = {"invalid": 400, "key": 401, "denied": 403, "missing": 404, "rate": 429, "overloaded": 503, "broken": 500}
 

@@ -66,7 +66,8 @@ async def test_a_stop_of_anthropics_without_a_reason_is_an_error(tmp_path: Path,
 async def test_a_request_that_is_too_large_is_refused_in_the_clients_form(tmp_path: Path) -> None:
     long = "x" * 70_000
     async with llm_world(tmp_path, provider=ANTHROPIC, llm_request_bytes=65_536) as world:
-        chat, messages = await world.chat(long), await world.messages(long)
+        chat = await world.chat(long)
+        messages = await world.messages(long)
         counted = await world.messages(long, path="/v1/messages/count_tokens")
     assert not world.model.requests
     assert [each.status for each in (chat, messages, counted)] == [413] * 3

@@ -39,7 +39,8 @@ class Told:
         self.chunks.append(response.model_dump(mode="json", exclude_none=True, exclude={"sdk_http_response"}))
 
     def fail(self, error: Exception) -> None:
-        code, message = getattr(error, "code", None), getattr(error, "message", "")
+        code = getattr(error, "code", None)
+        message = getattr(error, "message", "")
         self.error = f"{type(error).__name__} {code} {message}"
 
     @property
@@ -216,7 +217,8 @@ async def test_a_cut_connection_is_an_error_behind_what_was_said(tmp_path: Path,
 @pytest.mark.parametrize("client", CLIENTS)
 async def test_what_breaks_a_silence_is_no_chunk(client: str) -> None:
     async def silent(scope: Any, receive: Any, send: Any) -> None:
-        stream, pieces = GeminiStream(set()), [piece({"text": "Wait"}), piece({"text": "."}), piece(reason="STOP")]
+        stream = GeminiStream(set())
+        pieces = [piece({"text": "Wait"}), piece({"text": "."}), piece(reason="STOP")]
         out = [stream.keep_alive() + stream.feed(json.dumps(each).encode()) for each in pieces]
         body = b"".join([*out, stream.keep_alive(), stream.finish({}), stream.keep_alive()])
         await StreamingResponse(iter([body]), media_type="text/event-stream")(scope, receive, send)

@@ -113,7 +113,8 @@ async def test_requests_of_one_conversation_begin_with_equal_bytes(tmp_path: Pat
                 said.append({"role": "user", "content": text})
                 await world.chat(*said, fairlead={"tier": "auto", "tools": wish})
                 said.append({"role": "assistant", "content": "Hello"})
-            bodies, requests = world.model.bodies, world.model.requests
+            bodies = world.model.bodies
+            requests = world.model.requests
         assert len({json.dumps(request["tools"]) for request in requests}) == 1
         assert requests[0]["tools"]
         for before, after in pairwise(bodies):

@@ -231,7 +231,8 @@ async def test_headers_of_the_provider_come_down(tmp_path: Path) -> None:
     headers = {"request-id": "req_1", "anthropic-ratelimit-tokens-remaining": "7", "x-secret": "no"}
     limited = ScriptedTurn("slow down", status=429, headers={"retry-after": "7", **headers})
     async with world(tmp_path, ScriptedTurn("Hi", headers=headers), limited) as here:
-        first, second = await here.messages("Hi"), await here.messages("Hi")
+        first = await here.messages("Hi")
+        second = await here.messages("Hi")
     for answer in (first, second):
         assert (answer.headers["request-id"], answer.headers["anthropic-ratelimit-tokens-remaining"]) == ("req_1", "7")
         assert "x-secret" not in answer.headers

@@ -112,7 +112,8 @@ async def test_with_denials_alone_the_log_has_requests_over_a_limit(tmp_path: Pa
 
 
 async def test_the_log_says_what_was_stopped_and_what_broke_off(tmp_path: Path) -> None:
-    log, again = tmp_path / "audit.log", ScriptedTurn("", [FAIL])
+    log = tmp_path / "audit.log"
+    again = ScriptedTurn("", [FAIL])
     async with llm_world(tmp_path, again, again, ScriptedTurn("No."), audit="all", audit_file=log) as world:
         await world.chat("Fail")
         assert chunks(await world.chat("Hi", stream=True))

@@ -12,7 +12,8 @@ from fairlead_llm.scripted import ScriptedCall, ScriptedTurn
 from llmworld import llm_world
 from otlpreceiver import Receiver, attributes, otlp_receiver
 
-TRACE, CALLER = "4bf92f3577b34da6a3ce929d0e0e4736", "00f067aa0ba902b7"
+TRACE = "4bf92f3577b34da6a3ce929d0e0e4736"
+CALLER = "00f067aa0ba902b7"
 PARENT = {"traceparent": f"00-{TRACE}-{CALLER}-01"}
 ADD = ScriptedCall("demo__add", {"a": 2, "b": 40})
 ERROR = 2

@@ -166,7 +166,8 @@ async def test_a_stream_of_several_rounds_is_the_whole_answer(tmp_path: Path, na
         async with openai.AsyncOpenAI(base_url=_base(world), api_key="none", max_retries=0) as client:
             whole = await client.responses.create(model="scripted", input="Hi", tools=TOOLS, **members)
         assert len(whole.model_extra["fairlead"]["calls"]) == len(world.called)
-    found, same = _dumped(streamed), _dumped(whole)
+    found = _dumped(streamed)
+    same = _dumped(whole)
     assert found is not None
     assert same is not None
     for each in (*found["output"], *same["output"]):

@@ -33,7 +33,8 @@ async def test_calls_are_shown_as_those_of_hosted_tools_and_come_back_as_functio
             back = [{"role": "user", "content": "Add"}, *said["output"], {"role": "user", "content": "Sure?"}]
             last = await final(world, back, stream=stream, store=False, **members)
         assert kinds(said["output"]) == SHOWN
-        listed, call = said["output"][0], said["output"][3]
+        listed = said["output"][0]
+        call = said["output"][3]
         assert [tool["name"] for tool in listed["tools"]] == ["demo__add", "demo__fail"]
         assert listed["tools"][0]["input_schema"]["required"] == ["a", "b"]
         assert (call["name"], call["output"], call["status"], call["error"]) == ("demo__add", "42", "completed", None)
@@ -123,7 +124,8 @@ async def test_a_call_runs_after_the_client_approved_it(tmp_path: Path, stream: 
             members: dict[str, Any] = {"previous_response_id": said["id"]}
             given = [yes]
         else:
-            members, given = {}, [{"role": "user", "content": "Add"}, *said["output"], yes]
+            members = {}
+            given = [{"role": "user", "content": "Add"}, *said["output"], yes]
         last = await final(world, given, stream=stream, store=store, tools=[asks], **members)
         assert len(world.called) == 1
         calls = [item for item in last["output"] if item["type"] == "mcp_call"]

@@ -231,7 +231,8 @@ LOOP
 def test_after_a_kill_of_the_parent_no_child_and_no_grandchild_lives_two_seconds_later(
     loop: str, tmp_path: Path
 ) -> None:
-    first, second = tmp_path / "first", tmp_path / "second"
+    first = tmp_path / "first"
+    second = tmp_path / "second"
     holder = subprocess.Popen(
         [sys.executable, "-c", HOLDER.replace("LOOP", loop), ODD_STDIO, "parent", str(first), "parent", str(second)],
         stdout=subprocess.PIPE,

@@ -65,7 +65,8 @@ async def test_program_arguments_folder_environment_and_log_are_as_with_the_wrap
     inner = SubprocessLauncher()
     wanted = spec(tmp_path, *command, "report", "a b", "$HOME", "it's", "", "-y", "*", KEY="ä \n'", LC_CTYPE="C")
     await run(inner, wanted)  # what is installed now says so no more
-    with_it, without = await run(inner, wanted), await run(DirectLauncher(inner), wanted)
+    with_it = await run(inner, wanted)
+    without = await run(DirectLauncher(inner), wanted)
     assert with_it.said[0]["args"] == ["report", "a b", "$HOME", "it's", "", "-y", "*"]
     assert without == with_it
     await inner.aclose()
@@ -103,7 +104,8 @@ async def test_versions_of_python_packages_are_found_anew_at_each_start(tmp_path
     async def path(package: str) -> str:
         return str((await run(direct, spec(tmp_path, UVX, package, "report"))).said[0]["env"]["PATH"].split(":")[0])
 
-    pinned, latest = await path("reporter==1.0"), await path("reporter@latest")
+    pinned = await path("reporter==1.0")
+    latest = await path("reporter@latest")
     wheels(tmp_path / "wheels", "1.1")
     assert await path("reporter==1.0") == pinned
     assert list(Path(latest).parent.glob("lib/*/site-packages/reporter-1.0.dist-info"))
@@ -165,7 +167,8 @@ async def test_what_is_not_found_is_told_once_in_the_words_of_the_wrapper(words:
     inner = SubprocessLauncher()
     wanted = spec(tmp_path, *words)
     await run(inner, wanted)
-    with_it, without = await run(inner, wanted), await run(DirectLauncher(inner), wanted)
+    with_it = await run(inner, wanted)
+    without = await run(DirectLauncher(inner), wanted)
     assert without.how == with_it.how
     assert _undated(without.log) == _undated(with_it.log)
     await inner.aclose()

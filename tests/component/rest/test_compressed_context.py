@@ -236,7 +236,8 @@ async def test_no_model_is_asked_where_all_fits_or_words_are_asked_for(tmp_path:
 
 
 async def test_an_endpoint_where_no_server_may_be_is_not_asked() -> None:
-    counts, worker = SearchCounts(), WorkerThread()
+    counts = SearchCounts()
+    worker = WorkerThread()
     refused = chat_compressor.ChatCompressor(CompressorConfig("http://169.254.169.254/v1", "small"), counts, worker)
     with pytest.raises(CompressionFailed, match="did not answer"):
         await refused.compress("keel", {"one": "A keel of oak"}, 200)
@@ -275,5 +276,6 @@ async def test_a_busy_endpoint_is_not_waited_for() -> None:
         for each in running_:
             each.cancel()
         await asyncio.gather(*running_, return_exceptions=True)
-        endpoint.hangs, endpoint.says = False, lambda _: "[1] A keel of oak."
+        endpoint.hangs = False
+        endpoint.says = lambda _: "[1] A keel of oak."
         assert await asked.compress("one more", source, 200) == {"one": "A keel of oak."}

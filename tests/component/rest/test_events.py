@@ -65,7 +65,8 @@ def offline(document: Catalog) -> Catalog:
 
 
 async def test_a_loss_a_return_changed_tools_and_a_removal_are_told_in_order(tmp_path: Path) -> None:
-    documents, demo = tmp_path / "documents", catalog("demo", URL, ["add", "old"])
+    documents = tmp_path / "documents"
+    demo = catalog("demo", URL, ["add", "old"])
     async with running(tmp_path, demo) as gateway, following(gateway) as reader:
         assert await reader.types(1) == ["stream.opened"]
         publish(documents, offline(demo))
@@ -84,7 +85,8 @@ async def test_a_loss_a_return_changed_tools_and_a_removal_are_told_in_order(tmp
 
 
 async def test_a_reader_resumes_behind_the_event_that_it_read_last(tmp_path: Path) -> None:
-    documents, demo = tmp_path / "documents", catalog("demo", URL, ["add"])
+    documents = tmp_path / "documents"
+    demo = catalog("demo", URL, ["add"])
     async with running(tmp_path, demo) as gateway:
         async with following(gateway) as reader:
             await reader.next()
@@ -138,7 +140,8 @@ async def test_what_falls_out_of_the_ring_is_missed_and_the_reader_is_told() -> 
 
 
 async def test_a_listener_hears_each_event_and_one_that_fails_stops_no_other() -> None:
-    news, heard = EventLog(), list[Event]()
+    news = EventLog()
+    heard = list[Event]()
 
     def fails(event: Event) -> None:
         raise RuntimeError("of the listener's own")

@@ -111,7 +111,8 @@ async def test_what_a_policy_hides_is_not_found_and_moves_no_score(tmp_path: Pat
         namespace="default", name="no-mail", every=True, subjects=(Subject(kind="Agent", name="npc"),),
         rules=(Rule(action="Deny", tools=("*_mail",)),),
     )  # fmt: skip
-    npc, dm = anybody("npc"), anybody("dm")
+    npc = anybody("npc")
+    dm = anybody("dm")
     trust = Trust((Vouching(npc, dm),))
     rules = Rules(policies=(everything, no_mail))
     async with running(made(tmp_path / "a"), FILES, MAIL, rules, trust=trust) as gateway:

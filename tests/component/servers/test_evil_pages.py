@@ -19,7 +19,8 @@ from servedtools import said, served, structured
 from upprocess import children_of, command_of
 from waiting import eventually
 
-EVIL, GOOD = "127.0.0.77", "127.0.0.78"
+EVIL = "127.0.0.77"
+GOOD = "127.0.0.78"
 SIZE: Final = 2_000_000
 """Bytes of a page that web-search reads by default."""
 STORY: Final = "The ferryman knows each of the seven sandbanks by the sound of the water. " * 20

@@ -98,7 +98,8 @@ async def test_a_client_of_an_earlier_version_subscribes_to_the_state(via: Via, 
 async def test_files_are_played_by_a_player_that_stops_when_told_and_is_told_of_when_it_ends(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    programs, folder = tmp_path / "bin", tmp_path / "data" / "music" / "Storm"
+    programs = tmp_path / "bin"
+    folder = tmp_path / "data" / "music" / "Storm"
     programs.mkdir()
     folder.mkdir(parents=True)
     (folder / "rain.ogg").write_bytes(b"")

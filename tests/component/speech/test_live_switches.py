@@ -79,7 +79,9 @@ async def test_audio_that_never_pauses_stays_in_order_and_is_whole_behind_the_ha
     """Frames that were on their way when the provider made its handle are in no connection: it does not say which."""
     async with live_world(tmp_path, HELLO, model=OLD, tiers=TIERS, slow=[LOOKUP]) as world, world.client() as client:
         frames = [frame[-20:] for frame in numbered(20_000)]
-        over, sent, behind = asyncio.Event(), 0, 20_000
+        over = asyncio.Event()
+        sent = 0
+        behind = 20_000
 
         async def stream() -> None:
             nonlocal sent

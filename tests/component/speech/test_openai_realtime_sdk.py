@@ -112,7 +112,8 @@ async def test_the_sdk_speaks_with_a_cascaded_engine(tmp_path: Path) -> None:
         AsyncOpenAI(api_key="any", base_url=f"http://127.0.0.1:{world.gateway.port}/v1") as client,
         client.realtime.connect(model="voice/any") as connection,
     ):
-        kinds, heard = set(), b""
+        kinds = set()
+        heard = b""
         await connection.session.update(session={"type": "realtime", "instructions": "Be brief."})
         await connection.input_audio_buffer.append(audio=LOUD)
         await connection.input_audio_buffer.append(audio=QUIET)

@@ -148,7 +148,8 @@ async def test_the_clients_own_request_for_a_response_wins(tmp_path: Path) -> No
 
 
 async def test_an_interruption_cancels_calls_that_only_read(tmp_path: Path) -> None:
-    begun, release = asyncio.Event(), asyncio.Event()
+    begun = asyncio.Event()
+    release = asyncio.Event()
 
     async def slow(params: Any) -> dict[str, Any]:
         if params["name"] == "look":

@@ -24,7 +24,8 @@ MARKED = {"realtimeInputConfig": {"automaticActivityDetection": {"disabled": Tru
 DEAF_MARKED = {"realtimeInputConfig": {**MARKED["realtimeInputConfig"], "activityHandling": "NO_INTERRUPTION"}}
 MUTE = (Tier(name="fast", max_latency_ms=500, default=True), Tier(name="deep", max_latency_ms=4000))
 """Tiers that no word chooses."""
-STORY, HELLO = SpokenReply("Long ago."), SpokenReply("Hello.")
+STORY = SpokenReply("Long ago.")
+HELLO = SpokenReply("Hello.")
 THEIRS = SpokenReply("", (SpokenCall("theirs", {}, "call_theirs"),))
 TOOLS = {"tools": [own_function()]}
 RESULT = {"id": "call_theirs", "name": "theirs", "response": {"output": "ok"}}
@@ -36,7 +37,8 @@ def held() -> SpokenReply:
 
 def hold_words(world: RoutedLiveWorld, monkeypatch: pytest.MonkeyPatch) -> tuple[asyncio.Event, asyncio.Event]:
     """Hold transcripts back: set once one is asked for, and to be set."""
-    asked, go_on = asyncio.Event(), asyncio.Event()
+    asked = asyncio.Event()
+    go_on = asyncio.Event()
     transcribe = world.routed._turns._transcribed
 
     async def transcribed(turn: UserTurn) -> str:
@@ -217,7 +219,8 @@ async def test_what_is_late_of_an_interrupted_answer_is_not_shown(
         routed_live_world(tmp_path, story, spoken=[held()], heard=["hi", "the legend"], **DEEP) as world,
         world.client() as client,
     ):
-        stop, provider = asyncio.Event(), world.session
+        stop = asyncio.Event()
+        provider = world.session
         interrupt = provider.interrupt
 
         async def late(*, calls: bool) -> None:

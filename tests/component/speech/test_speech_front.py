@@ -95,7 +95,8 @@ async def test_a_connection_that_is_cut_is_told_as_an_error(tmp_path: Path) -> N
 
 
 async def test_a_client_that_is_gone_ends_its_calls(tmp_path: Path) -> None:
-    begun, cancelled = asyncio.Event(), asyncio.Event()
+    begun = asyncio.Event()
+    cancelled = asyncio.Event()
 
     async def slow(_: Any) -> dict[str, Any]:
         begun.set()

@@ -45,7 +45,8 @@ async def test_the_client_of_gemini_live_gets_its_answer(
     tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     authority = Authority()
-    cert, bundle = tmp_path / "tls.pem", tmp_path / "bundle.pem"
+    cert = tmp_path / "tls.pem"
+    bundle = tmp_path / "bundle.pem"
     cert.write_text(authority.issued())
     bundle.write_text(authority.bundle)
     monkeypatch.setenv("SSL_CERT_FILE", str(bundle))

@@ -98,7 +98,8 @@ async def signed_in(folder: Path) -> dict[str, str]:
     """What a browser is told that signs in to a console by a provider, and is refused before."""
     found = {}
     async with providing() as provider:
-        provider.secret, provider.quotes = PLANTED["client secret"], 1
+        provider.secret = PLANTED["client secret"]
+        provider.quotes = 1
         async with signing_in(folder, provider) as browser:
             for way in ("refused", "taken"):
                 begun = await browser.get("/console/sign-in/oidc")
@@ -174,7 +175,8 @@ async def test_no_secret_is_in_anything_that_leaves_operator_or_gateway(
     world: World, tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
     caplog.set_level(logging.DEBUG)
-    port, server = free_port(), Telltale()
+    port = free_port()
+    server = Telltale()
     token = PLANTED["pull token"]
     settings = QUICK.replaced(gateways=f"http://127.0.0.1:{port}", pull_token=token)
     async with raw_server(server) as raw, running(world, settings) as operator:

@@ -205,15 +205,15 @@ async def test_every_alert_fires_and_clears_and_every_panel_has_data(
 ) -> None:
     monkeypatch.setenv("OTEL_TRACES_EXPORTER", "otlp")  # to nobody: what is lost has figures too
     ports = Ports(free_port(), free_port(), free_port())
-    shop, flaky = Shop(tool("knot"), tool("splice")), Shop(tool("reef"))
-    narrow, gone, useless = (
-        Shop(tool("bend")),
-        Shop(tool("hitch")),
-        Shop(tool("look", annotations={"readOnlyHint": True})),
-    )
+    shop = Shop(tool("knot"), tool("splice"))
+    flaky = Shop(tool("reef"))
+    narrow = Shop(tool("bend"))
+    gone = Shop(tool("hitch"))
+    useless = Shop(tool("look", annotations={"readOnlyHint": True}))
     pinned = Shop(tool("plait"), ttl_ms=1)
     twins = [Shop(tool("coil")), Shop(tool("coil"))]
-    rules, relay = hurried(RULES.read_text(), THRESHOLDS), Relay(ports.gateway)
+    rules = hurried(RULES.read_text(), THRESHOLDS)
+    relay = Relay(ports.gateway)
     async with contextlib.AsyncExitStack() as stack:
         enter = stack.enter_async_context
         targets = {"gateway": ports.gateway, "operator": ports.operator}
@@ -246,10 +246,15 @@ async def test_every_alert_fires_and_clears_and_every_panel_has_data(
                 await until_async("an answer of the model", lambda: watch.query("gen_ai_client_token_usage_count"))
 
                 # everything breaks
-                shop.seconds, flaky.broken, gone.deaf, narrow.seconds, model.down = 0.7, True, True, 0.3, True
+                shop.seconds = 0.7
+                flaky.broken = True
+                gone.deaf = True
+                narrow.seconds = 0.3
+                model.down = True
                 models.write_text("providers: [")
                 twins[0].awake.clear()
-                useless.refuses, pinned.tools = True, [tool("plait", description="Not what it was.")]
+                useless.refuses = True
+                pinned.tools = [tool("plait", description="Not what it was.")]
                 traffic.call("gone__hitch", "/mcp", wires=20, pause=60.0)
                 one_a_second = {"limits": {"callsPerMinute": 60}, "trustAnnotations": True,
                                 "calibration": {"probe": "ReadOnly"}}  # fmt: skip
@@ -277,7 +282,10 @@ async def test_every_alert_fires_and_clears_and_every_panel_has_data(
                 relay.open = True
                 await watch.until_fired(["FairleadSampleLag"])
                 operators_way.refuse(lambda method, path: method != "GET" and path.endswith(state_name(0)))
-                flaky.broken, gone.deaf, narrow.seconds, shop.seconds = False, False, 0.0, 0.0
+                flaky.broken = False
+                gone.deaf = False
+                narrow.seconds = 0.0
+                shop.seconds = 0.0
                 twins[0].awake.set()
                 await watch.until_fired(["FairleadPublishingFails"])
                 operators_way.refuse(None)
@@ -295,7 +303,8 @@ async def test_every_alert_fires_and_clears_and_every_panel_has_data(
         # and all is well again
         await gateways_way.__aenter__()
         world.request("DELETE", world.server_path("useless"))
-        pinned.tools, model.down = [tool("plait")], False
+        pinned.tools = [tool("plait")]
+        model.down = False
         models.write_text(usable)
         await enter(operating(world, ports, operators_way))
         async with asyncio.TaskGroup() as group:

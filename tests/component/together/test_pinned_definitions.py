@@ -187,7 +187,9 @@ for line in sys.stdin:
 
 @pytest.mark.timeout(180)
 async def test_on_a_laptop_a_change_is_held_back_and_approved_by_command(tmp_path: Path) -> None:
-    script, said, state = tmp_path / "server.py", tmp_path / "said", tmp_path / "state"
+    script = tmp_path / "server.py"
+    said = tmp_path / "said"
+    state = tmp_path / "state"
     script.write_text(CHANGING)
     said.write_text(HONEST)
     manifest = {
@@ -231,7 +233,9 @@ class _Printed:
 
 @pytest.mark.timeout(180)
 async def test_on_a_laptop_a_change_is_approved_over_rest_and_stays_so(tmp_path: Path) -> None:
-    script, said, state = tmp_path / "server.py", tmp_path / "said", tmp_path / "state"
+    script = tmp_path / "server.py"
+    said = tmp_path / "said"
+    state = tmp_path / "state"
     script.write_text(CHANGING)
     said.write_text(HONEST)
     entry = {"command": sys.executable, "args": [str(script), str(said)], "fairlead": {"pin": True}}

@@ -45,7 +45,8 @@ async def test_a_server_that_answers_to_one_name_is_called_by_it(world: World) -
 async def test_a_certificate_is_verified_against_the_bundle_of_the_spec_and_nothing_else(
     world: World, tmp_path: Path
 ) -> None:
-    authority, stranger = Authority(), Authority("a stranger")
+    authority = Authority()
+    stranger = Authority("a stranger")
     app = make_server().streamable_http_app(
         transport_security=TransportSecuritySettings(enable_dns_rebinding_protection=False)
     )

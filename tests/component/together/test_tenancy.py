@@ -86,7 +86,8 @@ async def test_a_forged_document_in_a_tenants_namespace_has_no_effect(teams: Tea
 async def test_a_name_or_a_prefix_that_another_team_has_costs_the_younger_server_alone(
     teams: Teams, prefix: dict[str, str]
 ) -> None:
-    older, younger = teams.older, teams.younger
+    older = teams.older
+    younger = teams.younger
     async with (
         modern_server([tool("add")], call=says("older")) as server,
         modern_server([tool("add"), tool("more")], call=says("younger")) as rival,
@@ -114,7 +115,8 @@ async def test_a_name_or_a_prefix_that_another_team_has_costs_the_younger_server
 
 
 async def test_credentials_of_another_team_are_not_to_be_had_and_not_to_be_lost(teams: Teams) -> None:
-    older, younger = teams.older, teams.younger
+    older = teams.older
+    younger = teams.younger
     secret = {
         "metadata": {"name": "key", "labels": {"fairlead.dev/credential": "true"}},
         "stringData": {"token": "of the older team"},

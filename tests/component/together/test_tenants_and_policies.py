@@ -44,7 +44,8 @@ def in_force(**beside: str) -> dict[str, tuple[str, str]]:
     return {"Accepted": IN_FORCE, **{kind: ("True", cause) for kind, cause in beside.items()}}
 
 
-ALL, NO_ADD = {"action": "Allow", "tools": ["*"]}, {"action": "Deny", "tools": ["add"]}
+ALL = {"action": "Allow", "tools": ["*"]}
+NO_ADD = {"action": "Deny", "tools": ["add"]}
 
 
 def told(world: World, policy: str, reason: str) -> bool:

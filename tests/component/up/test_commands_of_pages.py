@@ -86,7 +86,8 @@ async def test_a_tier_is_chosen_as_the_page_says(tmp_path: Path) -> None:
         await up.ready("team/time")
         code, said = await run(command.replace("localhost:8080", up.url.split("/")[2]), tmp_path, up.url)
     assert code == 0, said
-    found, expected = json.loads(said), json.loads(shown)
+    found = json.loads(said)
+    expected = json.loads(shown)
     assert found.keys() == expected.keys()
     told = ("tier", "rule", "matched", "limitMs")  # the rest is of what was measured there
     assert [found[key] for key in told] == [expected[key] for key in told]

@@ -61,7 +61,8 @@ async def test_a_gateway_serves_them_by_its_option_and_ends_although_one_of_them
     )  # fmt: skip
     try:
         assert process.stderr is not None
-        log, port = "", None
+        log = ""
+        port = None
         async with asyncio.timeout(30):
             while port is None:
                 log += (await process.stderr.readline()).decode()

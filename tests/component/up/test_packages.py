@@ -82,7 +82,8 @@ async def test_the_quick_start_installs_real_servers_once_and_runs_each_as_one_p
     where = repository(tmp_path / "project")
     cache = {"XDG_CACHE_HOME": str(tmp_path / "cache")}
     async with fairlead_up(cwd=where, env=cache) as up:
-        left, seen = {"default/time", "default/git", "default/demo"}, set()
+        left = {"default/time", "default/git", "default/demo"}
+        seen = set()
         while left:
             event = await up.event(lambda event: event["event"] == "server", within=INSTALL_SECONDS)
             seen.add((event["server"], event["state"]))

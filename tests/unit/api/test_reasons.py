@@ -48,7 +48,8 @@ def test_unknown_is_for_what_is_on_its_way_and_for_nothing_else() -> None:
 def test_a_message_carries_its_cause_and_gives_it_back() -> None:
     for cause in Cause:
         kind = next(kind for kind, causes in BELONGS_TO.items() if cause in causes)
-        status, reason = EXPLANATIONS[cause].status, REASON_OF[cause]
+        status = EXPLANATIONS[cause].status
+        reason = REASON_OF[cause]
         message = worded(cause, "it: was seen")
         condition = Condition(type=kind, status=status, reason=reason, message=message, last_transition_time=NOW)
         assert cause_of(condition) == (cause, "it: was seen")

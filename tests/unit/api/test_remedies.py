@@ -61,6 +61,7 @@ def test_a_field_in_a_message_is_named_where_an_mcp_json_has_it() -> None:
 @pytest.mark.parametrize("form", ["cluster", "local", "client-configuration"])
 def test_a_command_in_advice_names_the_server(form: Form) -> None:
     for cause, transport in itertools.product(Cause, ("", "stdio", "sse", "streamable-http")):
-        plain, named = remedy(cause, form, transport), remedy(cause, form, transport, {"SERVER": "default/demo"})
+        plain = remedy(cause, form, transport)
+        named = remedy(cause, form, transport, {"SERVER": "default/demo"})
         assert "SERVER" not in named
         assert named == plain.replace("SERVER", "default/demo")

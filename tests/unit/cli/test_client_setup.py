@@ -232,7 +232,8 @@ def test_undo_puts_back_the_entry_that_was_replaced(
     client: str, home: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     known = CLIENTS[client]
-    file, text = home / known.user, OLD[known.form].replace("MEMBER", known.member)
+    file = home / known.user
+    text = OLD[known.form].replace("MEMBER", known.member)
     file.parent.mkdir(parents=True, exist_ok=True)
     file.write_text(text)
     run_setup(client, wishes(), Output.table)

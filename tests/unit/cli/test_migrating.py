@@ -116,7 +116,8 @@ def test_the_fields_of_ours_in_a_client_configuration_are_rewritten(
 
 
 def test_one_unreadable_file_leaves_all_as_they_are(tmp_path: Path) -> None:
-    good, bad = tmp_path / "good.yaml", tmp_path / "bad.yaml"
+    good = tmp_path / "good.yaml"
+    bad = tmp_path / "bad.yaml"
     good.write_text(OLD)
     bad.write_text("{{- if .Values.own }}\nkind: Server\n{{- end }}\n")
 

@@ -90,7 +90,8 @@ def test_rates_of_replicas_are_added_up_while_they_answer() -> None:
 
 
 def test_ids_of_processes_are_bounded() -> None:
-    rates, numbers = CallRates(), count()
+    rates = CallRates()
+    numbers = count()
     for number in range(MOST_ORIGINS * 3):
         rates.take(reading(number / 10, {"a": (next(numbers), 0)}, f"process {number}"))
     assert rates.replicas == MOST_ORIGINS

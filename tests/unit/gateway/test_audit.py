@@ -186,7 +186,8 @@ def test_a_device_without_room_costs_lines_and_nothing_else() -> None:
 
 
 def test_a_file_that_is_moved_away_is_opened_anew(tmp_path: Path) -> None:
-    path, moved = tmp_path / "audit.log", tmp_path / "audit.log.old"
+    path = tmp_path / "audit.log"
+    moved = tmp_path / "audit.log.old"
     sink = File(path)
     sink.write(b"1\n")
     path.rename(moved)

@@ -15,7 +15,8 @@ from policyworld import anybody
 from selections import select
 from toolservers import tool
 
-NPC, QA = anybody("npc"), anybody("qa")
+NPC = anybody("npc")
+QA = anybody("qa")
 EVERYTHING = (Rule(action="Allow", tools=("*",)),)
 READS = entry({**tool("get"), "annotations": {"readOnlyHint": True}})
 WRITES = entry({**tool("put"), "annotations": {"readOnlyHint": False}})

@@ -81,7 +81,8 @@ def test_accounts_of_yesterday_go_as_new_ones_come_and_there_is_a_bound_on_all()
 
 
 def test_what_is_not_settled_is_told_once_and_what_others_say_of_another_day_is_nothing() -> None:
-    time, sharing = HandClock(NOON), Sharing()
+    time = HandClock(NOON)
+    sharing = Sharing()
     limiter = TokenLimiter(100, sharing, clock=time)
     limiter.budget("ada").charge(5)
     limiter.budget("ada").charge(6)

@@ -95,7 +95,8 @@ class Server(Upstream):
         return ANSWERED
 
     def answer(self, body: bytes) -> None:
-        sinks, self.sinks = self.sinks, []
+        sinks = self.sinks
+        self.sinks = []
         for sink in sinks:
             try:
                 members = jsonrpc.decode_result(body)
@@ -138,7 +139,9 @@ class Case:
     """Equal requests, of which all but the first wait for its result."""
 
     def calls(self, server: Server) -> list[tuple[ToolCall, _Captured]]:
-        made, metrics, client = [], MetricsRegistry(), eras.Client()
+        made = []
+        metrics = MetricsRegistry()
+        client = eras.Client()
         context = CallContext(
             metrics, client, b"{}", ServerRequests(SessionIds(b"k"), lambda session, params: False),
             ResourceSubscriptions(client), Bridge(lambda: CLOCK), lambda: CLOCK, ResultCache(),
@@ -149,7 +152,8 @@ class Case:
             params = {"name": Raw(b'"get"')} | ({"_meta": Raw(said.encode())} if self.modern else {})
             meta = RequestMeta("", extensions=self.extensions)
             request = McpRequest(self.modern, self.method, b"1", params, None, meta)
-            request.recording, request.result_tokens = self.recording, self.tokens
+            request.recording = self.recording
+            request.result_tokens = self.tokens
             exchange = _Captured(Origin(identity=ADA), None, AnswerBuffers())
             made.append((ToolCall(context, exchange, server.reached_by(self.route), request), exchange))
         return made
@@ -211,7 +215,8 @@ def read_result(depth: int) -> object:
 
 def deepest(read: Callable[[int], object] = read_result) -> int:
     """Depth of the deepest document that can be read from here."""
-    low, high = 1, 200_000
+    low = 1
+    high = 200_000
     while low < high:
         middle = (low + high + 1) // 2
         try:
@@ -250,7 +255,8 @@ def is_answer(body: bytes) -> bool:
 
 @pytest.mark.parametrize("name", CASES)
 async def test_a_result_of_any_depth_is_passed_on_or_refused(name: str) -> None:
-    case, top = CASES[name], await from_the_loop(deepest)
+    case = CASES[name]
+    top = await from_the_loop(deepest)
     bodies = []
     for depth in range(top - STEPS, top + 2):
         server = Server(case.to_modern)
@@ -270,7 +276,8 @@ async def test_a_result_of_any_depth_is_passed_on_or_refused(name: str) -> None:
 
 
 async def test_a_question_of_any_depth_is_passed_on_or_refused() -> None:
-    case, refused = CASES["of a call that may ask"], set[bool]()
+    case = CASES["of a call that may ask"]
+    refused = set[bool]()
     top = await from_the_loop(lambda: deepest(lambda depth: jsonrpc.decode_message(nested('"id":1', depth))))
     for depth in range(top - STEPS, top + 1):
         server = Server(modern=False)

@@ -64,7 +64,8 @@ def test_only_what_came_after_an_event_is_sent_again() -> None:
 
 def test_who_comes_back_takes_the_stream_over() -> None:
     threads = EventStore()
-    first, second = Paper(), Paper()
+    first = Paper()
+    second = Paper()
     thread = thread_of(threads, first)
     thread.attach(second, 1)
     assert first.ended
@@ -77,7 +78,8 @@ def test_who_comes_back_takes_the_stream_over() -> None:
 def test_finished_streams_are_forgotten_after_a_while() -> None:
     clock = HandClock()
     threads = EventStore(clock)
-    running, done = thread_of(threads), thread_of(threads)
+    running = thread_of(threads)
+    done = thread_of(threads)
     done.finish(b"answer")
     clock.now = KEPT_SECONDS - 1
     threads.sweep()

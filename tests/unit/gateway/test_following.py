@@ -12,7 +12,8 @@ from gatewayworld import catalog
 from policyworld import anybody
 from selections import select
 
-ONE, OTHER = anybody("one"), anybody("other")
+ONE = anybody("one")
+OTHER = anybody("other")
 POLICIES = (
     Policy(
         namespace="default", name="p", every=True, subjects=(Subject(kind="Agent", name="one"),),

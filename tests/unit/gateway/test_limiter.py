@@ -43,7 +43,8 @@ def test_each_agent_has_the_calls_of_a_minute_to_itself() -> None:
 
 def test_no_more_calls_at_once_than_allowed_and_the_next_when_one_is_over() -> None:
     limiter = Limiter(Caps(concurrency=2))
-    first, _ = lease(limiter.admit("ada")), lease(limiter.admit("ada"))
+    first = lease(limiter.admit("ada"))
+    _ = lease(limiter.admit("ada"))
     refused = refusal(limiter.admit("ada"))
     assert (refused.message, refused.retry_after) == ("each agent may make 2 calls at once", 1.0)
     for account in first:
@@ -53,7 +54,8 @@ def test_no_more_calls_at_once_than_allowed_and_the_next_when_one_is_over() -> N
 
 def test_policies_bound_each_asker_in_each_namespace_by_itself() -> None:
     limiter = Limiter(clock=HandClock(1000.0))
-    team, other = Quota("team", calls_per_minute=1), Quota("other", calls_per_minute=1)
+    team = Quota("team", calls_per_minute=1)
+    other = Quota("other", calls_per_minute=1)
     assert not isinstance(limiter.admit("ada", team), Limited)
     refused = refusal(limiter.admit("ada", team))
     assert (refused.scope, refused.message) == ("policy", "the policies of namespace team allow 1 calls a minute")
@@ -76,7 +78,8 @@ def test_a_tool_counts_the_calls_of_everybody() -> None:
 
 
 def test_a_tool_has_no_more_calls_at_once_than_its_own_limit_whoever_makes_them() -> None:
-    limiter, caps = Limiter(clock=HandClock(1000.0)), Caps(concurrency=1)
+    limiter = Limiter(clock=HandClock(1000.0))
+    caps = Caps(concurrency=1)
     held = lease(limiter.admit("ada", None, "team/demo/add", caps))
     assert refusal(limiter.admit("bob", None, "team/demo/add", caps)).scope == "tool"
     assert not isinstance(limiter.admit("bob", None, "team/demo/sub", caps), Limited)

@@ -25,7 +25,8 @@ from gatewayworld import catalog, entry
 from policyworld import Drawn, allowed, anybody, tools_of, worlds
 from selections import select
 
-NPC, QA = anybody("npc", "players"), anybody("qa")
+NPC = anybody("npc", "players")
+QA = anybody("qa")
 EVERYTHING = Rule(action="Allow", tools=("*",))
 
 
@@ -150,14 +151,16 @@ def takes_arguments(route: Route, n: int) -> bool:
 
 def test_askers_of_one_rule_set_share_their_views() -> None:
     selection = world(policy("p", allow("get"), subjects=(Subject(kind="Authenticated"),)))
-    one, other = selection.seen_by(anybody("one")), selection.seen_by(anybody("other", "group"))
+    one = selection.seen_by(anybody("one"))
+    other = selection.seen_by(anybody("other", "group"))
     assert one is other
     assert one[b"/mcp"] is other[b"/mcp"]
 
 
 def test_rule_sets_that_see_the_same_share_its_bytes() -> None:
     selection = world(policy("p", allow("get"), subjects=to("npc")), policy("q", allow("g*"), subjects=to("qa")))
-    one, other = selection.seen_by(NPC)[b"/mcp"], selection.seen_by(QA)[b"/mcp"]
+    one = selection.seen_by(NPC)[b"/mcp"]
+    other = selection.seen_by(QA)[b"/mcp"]
     assert one is not other
     assert one.listing is other.listing
 
@@ -214,7 +217,8 @@ def test_rules_that_come_later_are_prepared_for_though_the_servers_are_the_same(
     assert listed(after, NPC) == ["web__put"]
 
 
-FAST, SLOW = Tier(name="fast", max_latency_ms=500, default=True), Tier(name="slow", max_latency_ms=4000)
+FAST = Tier(name="fast", max_latency_ms=500, default=True)
+SLOW = Tier(name="slow", max_latency_ms=4000)
 
 
 def tiered(*policies: Policy) -> Selection:
@@ -310,7 +314,8 @@ def test_what_is_cut_from_a_list_stays_callable_for_a_while() -> None:
     after = select(build(documents), before=before, now=1000.0)
     assert listed(after, NPC) == ["web__a", "web__b"]
     view = after.seen_by(NPC)[b"/mcp"]
-    soon, late = view.unlisted("web__c", now=1059.0), view.unlisted("web__c", now=1061.0)
+    soon = view.unlisted("web__c", now=1059.0)
+    late = view.unlisted("web__c", now=1061.0)
     assert soon is not None
     assert late is not None
     assert (soon.unavailable is None, late.unavailable is None) == (True, False)

@@ -49,7 +49,8 @@ def packed(
 
 def largest(number: int) -> tuple[PackedCall, int]:
     """A call whose strings are as long as they get, of the widest characters, and its own; and its bytes."""
-    wide, mark = "\U0001f600", f"{number:08}"
+    wide = "\U0001f600"
+    mark = f"{number:08}"
     name = wide * (MAX_NAME - 8) + mark
     why = CallRefusal.cut(wide * 292 + mark, mark + wide * 292)
     arguments = b'{"a":"%b"}' % (b"x" * (MAX_ARGUMENTS - 20) + mark.encode())
@@ -120,8 +121,10 @@ def test_a_large_call_costs_the_oldest_and_leaves_the_numbers_right() -> None:
 
 
 def test_arguments_are_kept_where_they_may_be_told_and_are_not_too_large() -> None:
-    some, large = Raw(b'{"a":1}'), Raw(b'"%b"' % (b"x" * MAX_ARGUMENTS))
-    telling, silent = RecentCalls(1, LEAST_BYTES, FULL), RecentCalls(1, LEAST_BYTES)
+    some = Raw(b'{"a":1}')
+    large = Raw(b'"%b"' % (b"x" * MAX_ARGUMENTS))
+    telling = RecentCalls(1, LEAST_BYTES, FULL)
+    silent = RecentCalls(1, LEAST_BYTES)
     assert [telling.arguments(raw) for raw in (some, large, None)] == [b'{"a":1}', b"", None]
     assert silent.arguments(some) is None
 

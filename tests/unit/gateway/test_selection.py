@@ -76,7 +76,8 @@ def test_the_parts_of_a_selection_come_before_what_holds_them() -> None:
 
 
 def test_routes_of_an_unchanged_server_are_taken_over() -> None:
-    same, upstreams = catalog("same", "http://s", ["x"]), Upstreams()
+    same = catalog("same", "http://s", ["x"])
+    upstreams = Upstreams()
     first = build({"1": same, "2": catalog("other", "http://o", ["x"])})
     before = select(first, upstreams)
     after = select(build({"1": same, "2": catalog("other", "http://o", ["y"])}, first), upstreams, before)
@@ -85,7 +86,8 @@ def test_routes_of_an_unchanged_server_are_taken_over() -> None:
 
 
 def test_routes_follow_when_a_server_is_reached_anew() -> None:
-    same, upstreams = catalog("same", "http://s", ["x"]), Upstreams()
+    same = catalog("same", "http://s", ["x"])
+    upstreams = Upstreams()
     snapshot = build({"1": same})
     before = select(snapshot, upstreams)
     key = ServerKey("default", "same")

@@ -203,7 +203,8 @@ def test_the_first_call_is_to_keep_its_result_and_an_equal_one_waits_for_it() ->
 
 
 def test_sessions_of_one_server_for_each_client_keep_results_apart() -> None:
-    kept, route = ResultCache(1 << 20, lambda: CLOCK), replace(KEEPING, per_client=True)
+    kept = ResultCache(1 << 20, lambda: CLOCK)
+    route = replace(KEEPING, per_client=True)
     mine = call(route, cache=kept, opened=ASKING)
     shared = call(KEEPING, cache=kept)
     stages.cache(mine)

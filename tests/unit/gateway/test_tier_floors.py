@@ -26,7 +26,8 @@ TIERS = (
     Tier(name="fast", max_latency_ms=500),
     Tier(name="standard", max_latency_ms=1500),
 )
-VOICE, TEXT = anybody("voice"), anybody("text")
+VOICE = anybody("voice")
+TEXT = anybody("text")
 
 
 def world(*tools: ToolEntry, policies: tuple[Policy, ...] = (), state: State | None = None) -> Selection:
@@ -51,7 +52,9 @@ def policy(name: str, *rules: Rule, agent: str | None = None) -> Policy:
     return Policy(namespace="default", name=name, every=True, rules=rules, subjects=subjects)
 
 
-ALL, SLOWER, ONLY_DEEP = ["fast", "standard", "deep"], ["standard", "deep"], ["deep"]
+ALL = ["fast", "standard", "deep"]
+SLOWER = ["standard", "deep"]
+ONLY_DEEP = ["deep"]
 
 
 @pytest.mark.parametrize(
@@ -89,7 +92,8 @@ def test_a_list_and_a_late_call_name_the_floor_and_the_tier_that_has_the_tool() 
     view = world(entry("x", min_tier="standard")).seen_by(TEXT)[b"/mcp/fast"]
     hidden = view.hidden["s__x"]
     assert (hidden.reason, hidden.tier) == ("below_min_tier min_tier=standard tier=500ms by=mcpserver", "standard")
-    in_time, late = view.unlisted("s__x", hidden.callable_until - 1), view.unlisted("s__x", hidden.callable_until)
+    in_time = view.unlisted("s__x", hidden.callable_until - 1)
+    late = view.unlisted("s__x", hidden.callable_until)
     assert in_time is not None
     assert in_time.unavailable is None
     assert late is not None

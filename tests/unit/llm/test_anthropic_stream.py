@@ -52,7 +52,8 @@ def test_every_split_of_two_rounds_with_other_line_ends_gives_the_same() -> None
     first = body_of(turn(START, text(0, "\u00e4"), called(1, "ours", '{"q": "\u00e4"}'), ended("tool_use")))
     second = body_of(turn(START, THINKING, text(1, "\U0001faa2"), ended("end_turn"), ascii_only=False))
     whole = over_rounds([[first], [second]])
-    first, second = first.replace(b"\n", b"\r\n"), second.replace(b"\n", b"\r")
+    first = first.replace(b"\n", b"\r\n")
+    second = second.replace(b"\n", b"\r")
     assert {over_rounds([pieces, [second]]) for pieces in splits(first)} == {whole}
     assert {over_rounds([[first], pieces]) for pieces in splits(second)} == {whole}
 

@@ -106,7 +106,8 @@ ROWS: list[tuple[str, str, dict[str, Any]]] = [
 
 
 def _lost(source: str, target: str, members: dict[str, Any]) -> list[str]:
-    losses, family = TranslationLosses(), FAMILIES[source]
+    losses = TranslationLosses()
+    family = FAMILIES[source]
     asked = family.requests.read_request(PLAIN[source] | members, "m", False, losses)
     tools = translated_tools(asked.tools, source, target, losses)
     FAMILIES[target].requests.write_request(asked, tools, translated_choice(asked.choice, tools, losses), losses)

@@ -280,10 +280,8 @@ def test_images_in_results_reach_the_model(target: str) -> None:
 
 
 def test_ids_of_calls_without_any_are_their_own_and_match_their_results() -> None:
-    call, result = (
-        {"functionCall": {"name": "find", "args": {}}},
-        {"functionResponse": {"name": "find", "response": {}}},
-    )
+    call = {"functionCall": {"name": "find", "args": {}}}
+    result = {"functionResponse": {"name": "find", "response": {}}}
     contents = [
         {"role": "user", "parts": [{"text": "Hi"}]}, {"role": "model", "parts": [call, call]},
         {"role": "user", "parts": [result, result]}, {"role": "model", "parts": [call]},

@@ -33,7 +33,8 @@ def operations(work: Callable[[], object]) -> int:
 
     def trace(frame: FrameType, event: str, arg: Any) -> Any:
         nonlocal count
-        frame.f_trace_opcodes, frame.f_trace_lines = True, False
+        frame.f_trace_opcodes = True
+        frame.f_trace_lines = False
         count += event == "opcode"
         return trace
 
@@ -47,7 +48,8 @@ def operations(work: Callable[[], object]) -> int:
     return count
 
 
-SMALL, LARGE = 30, 120
+SMALL = 30
+LARGE = 120
 ALLOWED = 1.5 * LARGE / SMALL
 """Growth of linear work with room for what does not repeat; quadratic work grows by 16."""
 
@@ -128,7 +130,8 @@ def kept_results(n: int) -> Callable[[], object]:
     parts = [{"functionResponse": {"id": f"c{i}", "name": "f", "response": {}}} for i in reversed(range(n))]
     ours, theirs = ({"role": "user", "parts": half} for half in (parts[::2], parts[1::2]))
     files = [json.dumps({"role": "user", "parts": [{"text": str(i)}]}).encode() for i in range(n)]
-    before, result = json.dumps(model).encode(), json.dumps(ours).encode()
+    before = json.dumps(model).encode()
+    result = json.dumps(ours).encode()
     contents = [Raw(before), Raw(json.dumps(theirs).encode())]
     turn = KeptTurn(GEMINI_EVENTS.name, [before], [result, *files])
     return lambda: GEMINI_EVENTS.restored(contents, {0: turn})

@@ -8,7 +8,8 @@ from fairlead_models.breakers import MAX_KEPT, MAX_LATER, ModelBreakers, ModelCl
 from fairlead_models.providers import ModelTarget
 from virtualtime import HandClock
 
-ONE, OTHER = ModelTarget("openai", "gpt"), ModelTarget("vllm", "gpt")
+ONE = ModelTarget("openai", "gpt")
+OTHER = ModelTarget("vllm", "gpt")
 
 
 def made() -> tuple[ModelBreakers, HandClock]:

@@ -321,6 +321,7 @@ def test_a_name_becomes_a_label(name: str, expected: str) -> None:
 
 
 def test_a_long_name_is_cut_and_stays_itself() -> None:
-    one, other = resource_name("a" * 80), resource_name("a" * 79 + "b")
+    one = resource_name("a" * 80)
+    other = resource_name("a" * 79 + "b")
     assert one != other
     assert len(one) <= 50

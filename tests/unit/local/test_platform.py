@@ -86,7 +86,9 @@ class World:
 
 @asynccontextmanager
 async def world(folder: Path) -> AsyncIterator[World]:
-    launcher, heard, inventory = FakeLauncher(answering), Heard(), Inventory()
+    launcher = FakeLauncher(answering)
+    heard = Heard()
+    inventory = Inventory()
     children = ChildHost(launcher=launcher)
     packages = PackageStore(folder, Tools(), StepRunner(), on_change=lambda package: woken.set())
     credentials = DirectoryCredentialStore(folder / "credentials")

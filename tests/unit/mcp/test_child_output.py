@@ -193,7 +193,9 @@ async def test_a_child_that_failed_is_started_at_once_when_it_is_to_be_tried_aga
     child = host.get("a", SPEC)
     await asyncio.sleep(100)
     assert child.state is ChildState.FAILED
-    launcher.refusal, starts, asked = None, child.starts, now()
+    launcher.refusal = None
+    starts = child.starts
+    asked = now()
     child.retry()
     assert child.failure is None
     await child.ready(now() + 30)

@@ -12,7 +12,8 @@ from fairlead_operator.publish.review import Review, review, selectable
 from gatewayworld import catalog, entry
 from toolservers import tool
 
-WEB, FILE = ServerKey("n", "web"), ServerKey("n", "file")
+WEB = ServerKey("n", "web")
+FILE = ServerKey("n", "file")
 CATALOGS = [
     catalog("web", "http://w", [entry(tool("get"), tags=("safe",)), "put"], namespace="n"),
     catalog("file", "http://f", ["get", entry(tool("off"), enabled=False)], namespace="n"),
@@ -99,7 +100,9 @@ def test_all_that_has_no_effect_is_named_at_once() -> None:
     assert "no tool: rules[0]" in found.partially_invalid.message
 
 
-A, B, KNOWN = subject("Agent", "a"), subject("Agent", "b"), subject("Authenticated")
+A = subject("Agent", "a")
+B = subject("Agent", "b")
+KNOWN = subject("Authenticated")
 CONFLICTS: dict[str, tuple[Policy, Policy, str | None]] = {
     "it denies": (policy("p"), policy("q", deny("put")), "it denies web/put, which this one allows: denied"),
     "this denies": (policy("p", deny("put")), policy("q"), "it allows web/put, which this one denies: denied"),

@@ -52,7 +52,8 @@ def test_the_default_prefix_depends_on_name_namespace_and_style_alone() -> None:
 
 
 def test_the_oldest_holds_a_prefix_in_whatever_order_the_servers_are_seen() -> None:
-    old, young = mcp_server("old", age=60, prefix="p"), mcp_server("young", age=1, prefix="p")
+    old = mcp_server("old", age=60, prefix="p")
+    young = mcp_server("young", age=1, prefix="p")
     for order in ([old, young], [young, old]):
         prefixes = Prefixes("name")
         for server in order:
@@ -76,7 +77,8 @@ def test_a_default_prefix_is_taken_by_an_older_explicit_one() -> None:
 
 def test_whoever_waits_for_a_prefix_is_named_when_it_becomes_free() -> None:
     prefixes = Prefixes("name")
-    holder, waiting = mcp_server("old", age=60, prefix="p"), mcp_server("young", prefix="p")
+    holder = mcp_server("old", age=60, prefix="p")
+    waiting = mcp_server("young", prefix="p")
     prefixes.claim(holder)
     assert prefixes.claim(waiting) == set()
     assert prefixes.release(holder.key) == {waiting.key}

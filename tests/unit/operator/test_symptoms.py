@@ -195,10 +195,8 @@ def test_a_pod_on_its_way_is_not_blamed(seen: Json) -> None:
 
 def test_what_a_pod_tells_becomes_the_verdict_unless_another_pod_serves() -> None:
     found = symptom(pod(waiting("ImagePullBackOff", "not found")))
-    deploying, up = (
-        ConditionVerdict(None, Cause.DEPLOYING, "no pod yet"),
-        ConditionVerdict(True, Cause.PROGRAMMED, "its pods are up"),
-    )
+    deploying = ConditionVerdict(None, Cause.DEPLOYING, "no pod yet")
+    up = ConditionVerdict(True, Cause.PROGRAMMED, "its pods are up")
     verdict, _ = explained(deploying, None, found)
     assert (verdict.ok, verdict.cause) == (False, "ImagePullFailed")
     assert explained(up, None, found) == (up, None)

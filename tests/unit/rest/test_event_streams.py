@@ -16,7 +16,8 @@ from virtualtime import in_virtual_time
 
 @in_virtual_time
 async def test_a_reader_of_events_that_takes_nothing_is_cut_off() -> None:
-    readers, sent = set[object](), list[str]()
+    readers = set[object]()
+    sent = list[str]()
 
     async def send(message: Message) -> None:
         sent.append(message["type"])

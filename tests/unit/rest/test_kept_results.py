@@ -109,7 +109,9 @@ def test_matches_in_a_long_line_come_once_each_and_those_side_by_side_together()
 @pytest.mark.parametrize("text", ["word " * 4000, '\u4f60\u597d"' * 3000, "one\n" + "two " * 3000 + "\nthree"])
 def test_a_long_line_is_read_to_its_end_by_the_characters_at_which_each_part_was_cut(text: str) -> None:
     count = len(text.splitlines())
-    line, column, parts = 1, 1, ""
+    line = 1
+    column = 1
+    parts = ""
     for _ in range(200):
         answer = read_on(said(text), lines=Lines(line, count, column))
         (part,) = answer.passages

@@ -25,7 +25,9 @@ from examples import examples
 from fairlead_search.search_index import LEAST_SWEPT
 from fairlead_search.vectors import VectorStore, decoded, encoded
 
-EAST, NORTH, NORTHEAST = encoded([1, 0]), encoded([0, 1]), encoded([1, 1])
+EAST = encoded([1, 0])
+NORTH = encoded([0, 1])
+NORTHEAST = encoded([1, 1])
 
 
 @pytest.fixture(params=PLACES)

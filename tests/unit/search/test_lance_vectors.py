@@ -23,7 +23,8 @@ from fairlead_search.row_filter import MAX_PARTS
 from fairlead_search.search_index import BackendFault
 from fairlead_search.vectors import decoded, encoded
 
-EAST, NORTH = encoded([1, 0]), encoded([0, 1])
+EAST = encoded([1, 0])
+NORTH = encoded([0, 1])
 TOOLS = [tool("a", "send_mail", EAST), tool("b", "list_files", NORTH)]
 
 WITH_SUPPORT = {**os.environ, "PYTHONPATH": os.pathsep.join(sys.path)}

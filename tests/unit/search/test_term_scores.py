@@ -41,7 +41,8 @@ def test_arrays_rank_as_dicts_do_to_the_last_bit(
     tools: dict[str, Counter[str]], query: list[str], limit: int, among: frozenset[str] | None
 ) -> None:
     words = table(tools)
-    first, second = DictScores(words), ArrayScores(words)
+    first = DictScores(words)
+    second = ArrayScores(words)
     for _ in range(2):  # the second time by weights that are kept
         assert first.best(query, limit, among) == second.best(query, limit, among)
 

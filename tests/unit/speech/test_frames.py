@@ -281,7 +281,8 @@ async def test_messages_in_a_row_are_read_a_piece_at_a_time_over_all_sessions() 
     async def others() -> None:
         nonlocal read, most
         while True:
-            most, read = max(most, read), 0
+            most = max(most, read)
+            read = 0
             await asyncio.sleep(0)
 
     watching = asyncio.create_task(others())

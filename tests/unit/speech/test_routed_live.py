@@ -130,7 +130,8 @@ async def test_what_is_no_base64_is_left_to_the_provider() -> None:
 
 
 def test_turns_of_speech_that_follow_each_other_are_one_to_the_provider() -> None:
-    speech, text = UserTurn(b"\1\1" * 8), UserTurn(message={"clientContent": {"turns": [], "turnComplete": True}})
+    speech = UserTurn(b"\1\1" * 8)
+    text = UserTurn(message={"clientContent": {"turns": [], "turnComplete": True}})
     assert kinds([speech]) == ["activityStart", "audio", "activityEnd"]
     assert kinds([speech, speech]) == ["activityStart", "audio", "audio", "activityEnd"]
     assert kinds([speech, text]) == ["activityStart", "audio", "activityEnd", "clientContent"]
@@ -183,7 +184,8 @@ def test_audio_of_every_rate_is_cut_into_windows_of_whole_samples() -> None:
 
 def test_the_audio_of_a_turn_may_be_taken_while_it_goes_on() -> None:
     buffer = InputBuffer(DetectionSettings(silence_duration_ms=100), 16_000)
-    loud, quiet = b"\0\x10" * 320, bytes(640)
+    loud = b"\0\x10" * 320
+    quiet = bytes(640)
     assert [buffer.hear(loud), buffer.hear(loud)] == [None, True]
     assert (buffer.taken_so_far(), buffer.speaking) == (loud * 2, True)
     assert [buffer.hear(quiet) for _ in range(5)] == [None] * 4 + [False]
@@ -191,7 +193,8 @@ def test_the_audio_of_a_turn_may_be_taken_while_it_goes_on() -> None:
 
 
 async def test_an_engines_events_are_messages_of_the_providers_form() -> None:
-    client, times = Kept(), [5.0, 5.5, 6.5]
+    client = Kept()
+    times = [5.0, 5.5, 6.5]
     voice = EngineVoice(client, RoutedSetup({"outputAudioTranscription": {}}), lambda: times.pop(0))
     audio = base64.b64encode(bytes(48_000)).decode()
     call = {"type": "function_call", "status": "completed", "call_id": "call_1", "name": "roll", "arguments": '{"a":1}'}
@@ -219,8 +222,12 @@ async def test_an_engines_events_are_messages_of_the_providers_form() -> None:
 
 
 def test_no_sample_is_cut_in_two_between_turns_of_a_client_that_sends_odd_pieces() -> None:
-    speech, silence = b"\0\x10" * 3200, bytes(19_200)
-    stream, buffer, found, seen = (speech + silence) * 3, InputBuffer(DetectionSettings(), 16_000), [], b""
+    speech = b"\0\x10" * 3200
+    silence = bytes(19_200)
+    stream = (speech + silence) * 3
+    buffer = InputBuffer(DetectionSettings(), 16_000)
+    found = []
+    seen = b""
     for start in range(0, len(stream), 1001):
         for window in buffer.windows(stream[start : start + 1001]):
             seen += window

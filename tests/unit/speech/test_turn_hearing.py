@@ -21,7 +21,8 @@ class HeldBackends(SpeechBackends):
 
     def __init__(self) -> None:
         base = "http://127.0.0.1:9/v1"
-        stt, tts = SpeechToText(base_url=base, model="whisper"), TextToSpeech(base_url=base, model="kokoro")
+        stt = SpeechToText(base_url=base, model="whisper")
+        tts = TextToSpeech(base_url=base, model="kokoro")
         super().__init__("voice", stt, tts, ProviderClient(), SpeechMetrics())
         self.asked: list[bytes] = []
         self.release = asyncio.Event()
@@ -54,7 +55,8 @@ AUDIO: Event = {"type": "input_audio", "transcript": None}
 
 
 async def test_one_turn_is_heard_at_a_time_and_only_so_many_wait() -> None:
-    host, over = Host(), list[int]()
+    host = Host()
+    over = list[int]()
     turns = TurnHearing(host, over.append)
     for number in range(MOST_TURNS):
         assert not turns.full
@@ -96,7 +98,8 @@ async def test_a_closed_session_asks_no_further_server() -> None:
 
 async def test_what_was_written_beside_the_audio_stays() -> None:
     host = Host()
-    turns, item = TurnHearing(host, lambda _: None), turn({"type": "input_text", "text": "Look:"}, AUDIO)
+    turns = TurnHearing(host, lambda _: None)
+    item = turn({"type": "input_text", "text": "Look:"}, AUDIO)
     backends = host.backends
     assert isinstance(backends, HeldBackends)
     backends.release.set()

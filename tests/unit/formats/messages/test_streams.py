@@ -38,7 +38,8 @@ def run(assembling: Assembler, events: list[Any]) -> list[tuple[str, str, Any]]:
     return [(c.id, c.name, c.arguments.reason if isinstance(c.arguments, InvalidCall) else c.arguments) for c in calls]
 
 
-A, B = ("a", "now", {"city": "Köln"}), ("b", "later", {"days": 2})
+A = ("a", "now", {"city": "Köln"})
+B = ("b", "later", {"days": 2})
 
 TWICE = "the id 'a' is that of an earlier call of this message; repeat the call with another"
 CHAT: dict[str, tuple[list[Any], list[Any]]] = {

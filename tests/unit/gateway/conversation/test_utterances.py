@@ -69,7 +69,8 @@ def _lines(name: str) -> list[str]:
 
 def _utterance(line: str, kind: str) -> Utterance:
     if line.startswith("hard\t"):
-        kind, line = "hard", line.removeprefix("hard\t")
+        kind = "hard"
+        line = line.removeprefix("hard\t")
     labels, _, text = line.partition("\t")
     parts = text.split(" | ")
     tiers = tuple(labels.split(" > "))
@@ -79,7 +80,8 @@ def _utterance(line: str, kind: str) -> Utterance:
 
 def chosen(chooser: Chooser, utterance: Utterance) -> list[str]:
     """The tier after each part, in the middle of a conversation in which nothing was asked for before."""
-    state, tiers = ConversationState(), []
+    state = ConversationState()
+    tiers = []
     for text in utterance.heard:
         turn = Turn(text=text, final=text is utterance.heard[-1], number=7)
         choice, state = chooser.choose(turn, state, 1000.0)
@@ -104,7 +106,8 @@ class Accuracy:
 
 def accuracy(chooser: Chooser, kind: str) -> Accuracy:
     """Over every part of every utterance of one of the sets."""
-    right, every = Counter[str](), Counter[str]()
+    right = Counter[str]()
+    every = Counter[str]()
     for utterance in utterances():
         if utterance.kind == kind:
             every.update(utterance.tiers)

@@ -269,7 +269,8 @@ def test_other_tiers_judge_what_was_measured_anew() -> None:
 
 
 def test_what_was_measured_before_the_tiers_were_known_counts_once_they_are() -> None:
-    early, always = Ledger(()), ledger()
+    early = Ledger(())
+    always = ledger()
     early.know(catalog(), 0.0)
     for book in (early, always):
         assert book.take(ROPE, calls(5, 700.0), 0.0)
