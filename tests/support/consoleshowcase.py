@@ -227,7 +227,8 @@ def _ended(
     rng: random.Random, what: tuple[str, str], times: tuple[float, float], outcome: str, *, retried: bool = False
 ) -> PackedCall:
     """One call of a server's tool. `times`: when it began, and seconds of its last attempt."""
-    (server, name), (began, seconds) = what, times
+    server, name = what
+    began, seconds = times
     agent = rng.choice(AGENTS)
     sent = began + 0.00023
     trail: tuple[CallPhase, ...] = ()

@@ -26,8 +26,9 @@ NEW = "gemini-3.8-live"
 OLD = "gemini-2.5-flash-live"
 BLOCKS = "gemini-3.1-flash-live-preview"
 PATH = "/ws/google.ai.generativelanguage.v1beta.GenerativeService.BidiGenerateContent"
-LOUD, QUIET = b"\1" * 640, bytes(640)
+LOUD = b"\1" * 640
 """20 ms of PCM at 16 kHz."""
+QUIET = bytes(640)
 
 
 def own_function(name: str = "theirs") -> dict[str, Any]:

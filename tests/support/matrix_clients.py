@@ -199,7 +199,8 @@ class Client:
             problem = answer.message
             marks = ("retryAfterMs",) if "retryAfterMs" in problem else ()
             return Answered(problem["code"], problem["detail"], marks)
-        (message,), (call,) = answer.message["messages"], answer.message["calls"]
+        (message,) = answer.message["messages"]
+        (call,) = answer.message["calls"]
         got = _answered(message)
         return Answered("UNKNOWN_TOOL", got.says) if call["state"] == "unknown" else got
 

@@ -44,8 +44,10 @@ async def session_of(base: str, key: str, model: str) -> AsyncIterator[RealtimeC
 class RealtimePlayClient:
     """The client's side of a session. It asks for each answer, once it has read what the user said."""
 
-    loud, quiet = SPEECH, SILENCE
-    """Audio of a word, and of the pause behind a turn."""
+    loud = SPEECH
+    """Audio of a word."""
+    quiet = SILENCE
+    """Audio of the pause behind a turn."""
 
     def __init__(self, client: RealtimeClient) -> None:
         self._client = client

@@ -25,8 +25,10 @@ VOICE = b"\0\x10" * 3200
 """200 ms of speech of 16 kHz."""
 PAUSE = bytes(19_200)
 """600 ms of silence, which end a turn."""
-ENDS, BEGINS = PAUSE[:16_000], PAUSE[16_000:]
-"""Parts of it: in the turn that it ends, and in the one that follows."""
+ENDS = PAUSE[:16_000]
+"""Part of it in the turn that it ends."""
+BEGINS = PAUSE[16_000:]
+"""Part of it in the turn that follows."""
 
 
 @dataclass

@@ -59,7 +59,8 @@ async def test_the_cookie_of_the_way_is_lax_and_short_and_that_of_the_session_is
         begun = await browser.get("/console/sign-in/oidc")
         done = await browser.get(await browser.come_back(begun.location))
 
-    (way,), (ended, session) = begun.cookies, done.cookies
+    (way,) = begun.cookies
+    ended, session = done.cookies
     assert set(way.split("; ")[1:]) == {"Path=/console/sign-in/oidc", "Max-Age=600", "HttpOnly", "SameSite=Lax"}
     assert "Max-Age=0" in ended
     assert {"Path=/console", "HttpOnly", "SameSite=Strict"} < set(session.split("; ")[1:])

@@ -112,7 +112,8 @@ async def test_what_is_too_much_stays_within_a_burst_for_each_replica_and_is_pai
 async def test_replicas_that_settle_by_themselves_let_through_one_limit_and_a_little(
     redis: RedisServer, count: int
 ) -> None:
-    per_minute, interval = 120, 0.02  # two a second
+    per_minute = 120  # two a second
+    interval = 0.02
     async with replicas(count, redis.url, per_minute, interval=interval, started=True) as made:
         await eventually(lambda: all(replica.settler.up for replica in made))
         for replica in made:  # each settles at least once between two rounds, so nobody has more than a round untold
