@@ -147,12 +147,23 @@ def in_pod(image: Image, root: Path, *command: str, **environment: str) -> Itera
     )  # the root itself need not have one, nor any other program
     assert chroot is not None
     process = subprocess.Popen(
-        ["unshare", "--mount", "bash", "-c", script, str(root), *variables,
-         chroot, f"--userspec={image.config['User']}", str(root), *command],
+        [
+            "unshare",
+            "--mount",
+            "bash",
+            "-c",
+            script,
+            str(root),
+            *variables,
+            chroot,
+            f"--userspec={image.config['User']}",
+            str(root),
+            *command,
+        ],
         stdout=subprocess.PIPE,
         stderr=subprocess.PIPE,
         text=True,
-    )  # fmt: skip
+    )
     try:
         yield process
     finally:
@@ -164,8 +175,11 @@ def in_pod(image: Image, root: Path, *command: str, **environment: str) -> Itera
 pytestmark = [pytest.mark.network, pytest.mark.heavy, pytest.mark.timeout(900)]
 
 MEGABYTE = 1_000_000
-BUILD_TOOLS = {f"{place}/{name}" for place in ("bin", "usr/bin", "usr/local/bin", "opt/fairlead/bin")
-               for name in ("gcc", "cc", "g++", "make", "ld", "git", "uv", "cargo", "hatchling")}  # fmt: skip
+BUILD_TOOLS = {
+    f"{place}/{name}"
+    for place in ("bin", "usr/bin", "usr/local/bin", "opt/fairlead/bin")
+    for name in ("gcc", "cc", "g++", "make", "ld", "git", "uv", "cargo", "hatchling")
+}
 IMPORT_ALL = """
 import importlib, pkgutil, sys
 OF_OTHER_EXTRAS = set("mcp mcp_types numpy onnxruntime tokenizers lancedb pyarrow ruamel textual uv".split())

@@ -68,10 +68,14 @@ WELL = Verdicts(GOOD, GOOD, GOOD, ANSWERED)
 STORIES: dict[str, tuple[dict[str, Any], str, str]] = {
     "serves": (server(WELL), "Current", "Healthy"),
     "serves beside an older server of its prefix": (
-        server(Verdicts(GOOD, GOOD, GOOD, ANSWERED, conflicted=TAKEN)), "Current", "Healthy",
+        server(Verdicts(GOOD, GOOD, GOOD, ANSWERED, conflicted=TAKEN)),
+        "Current",
+        "Healthy",
     ),
     "serves with a floor that is no tier": (
-        server(Verdicts(GOOD, GOOD, GOOD, ANSWERED, partially_invalid=NO_TIER)), "Current", "Healthy",
+        server(Verdicts(GOOD, GOOD, GOOD, ANSWERED, partially_invalid=NO_TIER)),
+        "Current",
+        "Healthy",
     ),
     "was changed since": (server(WELL, generation=0), "InProgress", "Progressing"),
     "is on its way": (server(Verdicts(GOOD, GOOD, DEPLOYING)), "InProgress", "Progressing"),
@@ -80,9 +84,11 @@ STORIES: dict[str, tuple[dict[str, Any], str, str]] = {
     "policy in force": (policy(), "Current", "Healthy"),
     "policy that others contradict": (policy(Conflicted=TAKEN, PartiallyInvalid=NO_TIER), "Current", "Healthy"),
     "policy that cannot be read": (
-        policy(Accepted=ConditionVerdict(False, Cause.INVALID, "no")), "InProgress", "Degraded",
+        policy(Accepted=ConditionVerdict(False, Cause.INVALID, "no")),
+        "InProgress",
+        "Degraded",
     ),
-}  # fmt: skip
+}
 
 
 @pytest.mark.parametrize("what", STORIES)

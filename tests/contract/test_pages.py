@@ -35,9 +35,14 @@ def test_every_link_of_a_page_leads_to_a_file() -> None:
 def test_every_page_lies_in_docs_but_for_those_that_others_show() -> None:
     elsewhere = {page for page in pages() if not page.startswith(("docs/", "tests/", *DATA))}
     assert elsewhere == {
-        ".github/PULL_REQUEST_TEMPLATE.md", "CHANGELOG.md", "CODE_OF_CONDUCT.md", "CONTRIBUTING.md", "README.md",
-        "SECURITY.md", "charts/fairlead/README.md",
-    }  # fmt: skip
+        ".github/PULL_REQUEST_TEMPLATE.md",
+        "CHANGELOG.md",
+        "CODE_OF_CONDUCT.md",
+        "CONTRIBUTING.md",
+        "README.md",
+        "SECURITY.md",
+        "charts/fairlead/README.md",
+    }
 
 
 def test_no_package_of_the_wheel_holds_a_page_or_a_picture() -> None:

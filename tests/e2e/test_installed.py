@@ -222,9 +222,14 @@ async def test_a_tool_policy_changes_the_list_within_a_second(gateway: str, name
 
 
 def test_an_upgrade_under_load_fails_no_call(installation: Installation, namespace: str, adder: str) -> None:
-    kubectl("apply", "-f", "-", stdin=json.dumps(
-        {"apiVersion": "fairlead.dev/v1alpha1", "kind": "LatencyTier", "metadata": {"name": "e2e"}, "spec": {}}
-    ))  # fmt: skip
+    kubectl(
+        "apply",
+        "-f",
+        "-",
+        stdin=json.dumps(
+            {"apiVersion": "fairlead.dev/v1alpha1", "kind": "LatencyTier", "metadata": {"name": "e2e"}, "spec": {}}
+        ),
+    )
     tools = [f"{adder}__add"]
     before = {pod["metadata"]["name"] for pod in ready_pods(GATEWAY)}
     pod_load = inside(

@@ -82,9 +82,11 @@ def volumes(name: str, count: int, root: Path) -> Iterator[str]:
 
 def _volume(name: str, storage_class: str, folder: Path) -> Json:
     spec = {
-        "capacity": {"storage": "1Gi"}, "accessModes": ["ReadWriteOnce"], "storageClassName": storage_class,
+        "capacity": {"storage": "1Gi"},
+        "accessModes": ["ReadWriteOnce"],
+        "storageClassName": storage_class,
         "hostPath": {"path": str(folder)},
-    }  # fmt: skip
+    }
     return {"apiVersion": "v1", "kind": "PersistentVolume", "metadata": {"name": name}, "spec": spec}
 
 
@@ -172,9 +174,12 @@ def table(installation: Installation, tmp_path_factory: pytest.TempPathFactory) 
             keys = {agent: asyncio.run(key_of(agent, folder, *place)) for agent in ("npc", "qa", "s2s")}
             keys["dm"] = asyncio.run(key_of("dm", folder, *place, "--group", "dm"))
             values = (
-                "samples.voice=true", f"samples.namespace={namespace}", f"samples.voiceImage.tag={TAG}",
-                f"samples.storageClassName={storage_class}", "gateway.settings.adminGroups={dm}",
-            )  # fmt: skip
+                "samples.voice=true",
+                f"samples.namespace={namespace}",
+                f"samples.voiceImage.tag={TAG}",
+                f"samples.storageClassName={storage_class}",
+                "gateway.settings.adminGroups={dm}",
+            )
             installation.upgrade(*values)
             try:
                 yield Table(installation.url, namespace, keys, values)

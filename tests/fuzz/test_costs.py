@@ -119,10 +119,25 @@ CHUNKS_CPU_NS: Final = 500
 BODY_CPU_NS: Final = 60
 """CPU of the event loop's thread, which carries all calls: longer work belongs into another thread."""
 PIECES: Final = (
-    b"a:b\r\n", b"accept:a\r\n", b"x: ", b"y" * 50, b"\r\n", b"0\r\n", b"1;a=b\r\n \r\n", b"5\r\n     \r\n", b";a=",
-    b'"', b"POST /mcp HTTP/1.1\r\n", b"host: x\r\n", b"transfer-encoding: chunked\r\n\r\n", b"content-length: 9\r\n",
-    b"expect: 100-continue\r\n", b"connection: upgrade\r\nupgrade: h2c\r\n", b"\0", b"{",
-)  # fmt: skip
+    b"a:b\r\n",
+    b"accept:a\r\n",
+    b"x: ",
+    b"y" * 50,
+    b"\r\n",
+    b"0\r\n",
+    b"1;a=b\r\n \r\n",
+    b"5\r\n     \r\n",
+    b";a=",
+    b'"',
+    b"POST /mcp HTTP/1.1\r\n",
+    b"host: x\r\n",
+    b"transfer-encoding: chunked\r\n\r\n",
+    b"content-length: 9\r\n",
+    b"expect: 100-continue\r\n",
+    b"connection: upgrade\r\nupgrade: h2c\r\n",
+    b"\0",
+    b"{",
+)
 
 
 @pytest.fixture

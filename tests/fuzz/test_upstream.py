@@ -33,7 +33,12 @@ OTHERS: Final = GOOD.replace(b"@ID@", b"@OTHER@").replace(b"@N@", b"@OTHERN@")
 SWAPPED: Final = b'{"result":' + RESULT + b',"jsonrpc":"2.0","id":@ID@}'
 PROGRESS: Final = b'{"jsonrpc":"2.0","method":"notifications/progress","params":{"progressToken":@TOKEN@,"progress":1}}'
 BODIES: Final = (
-    GOOD, GOOD, GOOD, SWAPPED, OTHERS, PROGRESS,
+    GOOD,
+    GOOD,
+    GOOD,
+    SWAPPED,
+    OTHERS,
+    PROGRESS,
     GOOD + OTHERS,
     GOOD[:-9],
     GOOD.replace(b"@ID@", b'"@ID@"'),
@@ -58,8 +63,14 @@ BODIES: Final = (
     b'{"jsonrpc":"2.0","id":{"a":[1]},"method":"ping"}',
     b'{"jsonrpc":"2.0","method":"notifications/progress","params":{"progressToken":@OTHER@,"progress":2}}',
     b'{"jsonrpc":"2.0","method":"notifications/message","params":{"level":"info","data":"@N@"}}',
-    b"", b"{}", b"null", b"<html>no</html>", b"\x00\xff\xfe", b'"' + b"x" * 80_000 + b'"', b" " * 70_000,
-)  # fmt: skip
+    b"",
+    b"{}",
+    b"null",
+    b"<html>no</html>",
+    b"\x00\xff\xfe",
+    b'"' + b"x" * 80_000 + b'"',
+    b" " * 70_000,
+)
 
 NEARLY: Final = (GOOD, SWAPPED, OTHERS, OTHERS)
 bodies = st.sampled_from(NEARLY) | st.sampled_from(NEARLY) | st.sampled_from(BODIES) | st.binary(max_size=30)
@@ -89,8 +100,10 @@ HEADS: Final = (
     b"HTTP/1.1 200 OK\r\n" + b"x: y\r\n" * 200,
     b"HTTP/1.1 200 OK\r\nkeep-alive: timeout=99999999999, max=0\r\n",
     b"HTTP/1.1 200 OK\r\nmcp-session-id: other\r\n",
-    b"HTTP/9.9 200 OK\r\n", b"NOT HTTP\r\n", b"HTTP/1.1 200 OK\n",
-)  # fmt: skip
+    b"HTTP/9.9 200 OK\r\n",
+    b"NOT HTTP\r\n",
+    b"HTTP/1.1 200 OK\n",
+)
 LENGTHS: Final = (
     b"content-length: @LENGTH@\r\n",
     b"content-length: @LENGTH@\r\n",
@@ -161,8 +174,13 @@ class Seen:
 
 
 def render(template: bytes, mine: Seen, other: Seen) -> bytes:
-    values = {b"@ID@": mine.ident, b"@N@": b"%d" % mine.number, b"@OTHER@": other.ident,
-              b"@OTHERN@": b"%d" % other.number, b"@TOKEN@": mine.token}  # fmt: skip
+    values = {
+        b"@ID@": mine.ident,
+        b"@N@": b"%d" % mine.number,
+        b"@OTHER@": other.ident,
+        b"@OTHERN@": b"%d" % other.number,
+        b"@TOKEN@": mine.token,
+    }
     for mark, value in values.items():
         template = template.replace(mark, value)
     if b"@CHUNK@" in template:
@@ -336,9 +354,10 @@ def world_of(folder: Path, kind: str, script: Script) -> Iterator[FuzzWorld]:
         return
     version = MODERN if kind == "http-modern" else LEGACY
     with fuzz_world(
-        folder, serve=lambda: http_script(script),
+        folder,
+        serve=lambda: http_script(script),
         document_of=lambda server: catalog("demo", server.url, ["echo"], version=version, limits=bounds),
-    ) as world:  # fmt: skip
+    ) as world:
         yield world
 
 

@@ -89,9 +89,15 @@ async def world(folder: Path, collector: Receiver | None = None) -> AsyncIterato
         clock = Clock()
         clock.forward(-GRACE_SECONDS - 1)
         async with running(
-            folder, *documents, *governed([*names]), audit="all", audit_file=audit, audit_arguments="redact",
-            audit_redact=("password",), clock=clock,
-        ) as gateway:  # fmt: skip
+            folder,
+            *documents,
+            *governed([*names]),
+            audit="all",
+            audit_file=audit,
+            audit_arguments="redact",
+            audit_redact=("password",),
+            clock=clock,
+        ) as gateway:
             assert gateway.endpoint.context.auditor is not None
             gateway.endpoint.context.auditor.writer.gather_seconds = 0.001
             clock.forward(GRACE_SECONDS + 1)  # to the present, when the tool that has left its tier is refused
@@ -160,7 +166,10 @@ async def outcome(world: World, kind: str, server: str, method: str, play: Play)
     assert cell.last is not None
     told = {"code": cell.last.code, "says": cell.last.says, "marks": cell.last.marks, "heard": cell.last.heard}
     return {
-        **told, "requests": len(cell.requests), "counted": dict(new),
+        **told,
+        "requests": len(cell.requests),
+        "counted": dict(new),
         "audit": [(line["decision"], line["outcome"], line.get("reason", "")) for line in written],
-        "limited": dict(Counter(world.gateway.book.limited) - limited), **more,
-    }  # fmt: skip
+        "limited": dict(Counter(world.gateway.book.limited) - limited),
+        **more,
+    }

@@ -114,9 +114,13 @@ def engine_over(
 ) -> dict[str, Mapping[str, Any]]:
     """Providers: an engine over servers of speech, and its model."""
     voice = {
-        "kind": "cascaded", "models": [MODEL], "llm": "brain", "stt": {"model": "whisper", **speech},
-        "tts": {"model": "kokoro", "voice": "af_heart", **speech}, **more,
-    }  # fmt: skip
+        "kind": "cascaded",
+        "models": [MODEL],
+        "llm": "brain",
+        "stt": {"model": "whisper", **speech},
+        "tts": {"model": "kokoro", "voice": "af_heart", **speech},
+        **more,
+    }
     return {"local": {**local, "models": ["brain"]}, "voice": voice}
 
 

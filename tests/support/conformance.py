@@ -33,10 +33,17 @@ SUBJECT: Final = ROOT / "tests" / "support" / "conformance_subject.py"
 TASKS_SUBJECT: Final = ROOT / "tests" / "support" / "conformance_tasks.py"
 TASKS_LIBRARY: Final = "fastmcp[tasks]==4.1.2"
 TASK_SCENARIOS: Final = (
-    "tasks-capability-negotiation", "tasks-dispatch-and-envelope", "tasks-lifecycle", "tasks-mrtr-composition",
-    "tasks-mrtr-input", "tasks-request-headers", "tasks-request-state-removal", "tasks-required-task-error",
-    "tasks-status-notifications", "tasks-wire-fields",
-)  # fmt: skip
+    "tasks-capability-negotiation",
+    "tasks-dispatch-and-envelope",
+    "tasks-lifecycle",
+    "tasks-mrtr-composition",
+    "tasks-mrtr-input",
+    "tasks-request-headers",
+    "tasks-request-state-removal",
+    "tasks-required-task-error",
+    "tasks-status-notifications",
+    "tasks-wire-fields",
+)
 BASELINE: Final = ROOT / "tests" / "conformance" / "baseline.txt"
 START_SECONDS: Final = 60.0
 SUITE_SECONDS: Final = 420.0
@@ -96,9 +103,13 @@ def run_tasks(url: str, folder: Path) -> Outcome:
     each = 'printf "%s\\n" "$@" | xargs -P 4 -I {} conformance server --url "$URL" --scenario {} -o "$FOLDER"'
     command = ["sh", "-c", each, "sh", *TASK_SCENARIOS]  # they wait, mostly
     ran = subprocess.run(
-        command, capture_output=True, text=True, timeout=SUITE_SECONDS, check=False,
+        command,
+        capture_output=True,
+        text=True,
+        timeout=SUITE_SECONDS,
+        check=False,
         env={**os.environ, "PATH": suite_path(), "URL": url, "FOLDER": str(folder)},
-    )  # fmt: skip
+    )
     outcome = read_outcome(folder, tasks=True)
     if not outcome.checks:
         raise CannotRun(f"the suite did not run: {(ran.stderr or ran.stdout).strip()[-400:]}")

@@ -104,9 +104,10 @@ async def walked(
 async def start_page(chromium: Browser, look: Look) -> Page:
     """An empty page in a profile of its own, which is closed with its context."""
     profile = await chromium.new_context(
-        viewport={"width": look.width, "height": look.height}, color_scheme="dark" if look.dark else "light",
+        viewport={"width": look.width, "height": look.height},
+        color_scheme="dark" if look.dark else "light",
         reduced_motion="reduce",
-    )  # fmt: skip
+    )
     page = await profile.new_page()
     page.set_default_timeout(WAIT_MS)
     return page

@@ -48,11 +48,14 @@ BODIES: Final = (
 DEEP: Final = b'{"jsonrpc":"2.0","id":' + NUMBER + b',"method":"tools/call","params":{"name":"demo__echo","arguments":'
 
 json_values = st.recursive(
-    st.none() | st.booleans() | st.integers(-(2**70), 2**70) | st.floats(allow_nan=False, allow_infinity=False)
+    st.none()
+    | st.booleans()
+    | st.integers(-(2**70), 2**70)
+    | st.floats(allow_nan=False, allow_infinity=False)
     | st.text(max_size=8),
     lambda inner: st.lists(inner, max_size=3) | st.dictionaries(st.text(max_size=6), inner, max_size=3),
     max_leaves=6,
-)  # fmt: skip
+)
 
 
 @st.composite

@@ -118,8 +118,18 @@ async def running(
     """A gateway on free ports that serves `documents` from `folder`/documents. More keywords are settings; without one
     words alone rank searches, whatever is installed.
     """
-    parts = ("children", "shared_children", "resolve", "models", "custom", "clock", "trust", "closed", "heap",
-             "console_token")  # fmt: skip
+    parts = (
+        "children",
+        "shared_children",
+        "resolve",
+        "models",
+        "custom",
+        "clock",
+        "trust",
+        "closed",
+        "heap",
+        "console_token",
+    )
     wiring = {name: settings.pop(name) for name in parts if name in settings}
     if isinstance(wiring.get("models"), Models):
         wiring["models"] = ConfiguredModels(wiring["models"])

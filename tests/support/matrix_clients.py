@@ -55,15 +55,24 @@ KINDS: Final[dict[str, Kind]] = {
         f"{name} {how}": Kind(era, **more)
         for name, era in (("legacy", LEGACY), ("modern", MODERN))
         for how, more in (
-            ("bare", {}), ("with capabilities", {"declares": ALL_DECLARED}), ("with a progress token", {"token": True}),
+            ("bare", {}),
+            ("with capabilities", {"declares": ALL_DECLARED}),
+            ("with a progress token", {"token": True}),
             ("that prefers streams", {"streams": True}),
-            ("with all of it", {"declares": WITH_TASKS, "token": True, "streams": True,
-                                "methods": METHODS | (ABOUT if era == MODERN else frozenset())}),
+            (
+                "with all of it",
+                {
+                    "declares": WITH_TASKS,
+                    "token": True,
+                    "streams": True,
+                    "methods": METHODS | (ABOUT if era == MODERN else frozenset()),
+                },
+            ),
         )
     },
     "REST": Kind(over="rest", methods=TOOLS),
     "ToolRegistry": Kind(over="python", methods=TOOLS),
-}  # fmt: skip
+}
 
 
 @dataclass(frozen=True)
@@ -115,8 +124,11 @@ class Client:
     async def _over_mcp(self, method: str, params: dict[str, Any], given_up_after: Until | None) -> Answered:
         params = _exposed(f"{self.name}__", params)
         if self.kind.era == LEGACY and self._session is None:
-            hello = {"protocolVersion": LEGACY, "capabilities": self.kind.declares,
-                     "clientInfo": {"name": "c", "version": "1"}}  # fmt: skip
+            hello = {
+                "protocolVersion": LEGACY,
+                "capabilities": self.kind.declares,
+                "clientInfo": {"name": "c", "version": "1"},
+            }
             self._session = (await ask(self.gateway, legacy("initialize", hello))).headers["mcp-session-id"]
         async with await Wire.connect(self.gateway) as wire:
             wire.send(self._request(method, params))
@@ -124,8 +136,10 @@ class Client:
                 await given_up_after()
                 if self.kind.era == MODERN:
                     return GONE
-                await ask(self.gateway, legacy("notifications/cancelled", {"requestId": 7}, number=None,
-                                               session=self._session))  # fmt: skip
+                await ask(
+                    self.gateway,
+                    legacy("notifications/cancelled", {"requestId": 7}, number=None, session=self._session),
+                )
             heard: list[str] = []
             message = await self._answer(wire, heard)
             while message.get("result", {}).get("resultType") == "input_required":

@@ -47,9 +47,22 @@ class Pki:
         extensions.write_text(f"extendedKeyUsage=serverAuth,clientAuth\n{san}")
         _openssl("req", "-new", "-key", key, "-subj", subject, "-out", csr)
         _openssl(
-            "x509", "-req", "-in", csr, "-CA", self.ca, "-CAkey", self._ca_key, "-CAcreateserial", "-days", "2",
-            "-extfile", extensions, "-out", crt,
-        )  # fmt: skip
+            "x509",
+            "-req",
+            "-in",
+            csr,
+            "-CA",
+            self.ca,
+            "-CAkey",
+            self._ca_key,
+            "-CAcreateserial",
+            "-days",
+            "2",
+            "-extfile",
+            extensions,
+            "-out",
+            crt,
+        )
         return crt, key
 
     def client(self, user: str, groups: Sequence[str] = ()) -> tuple[Path, Path]:

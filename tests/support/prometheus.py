@@ -144,10 +144,14 @@ async def prometheus(folder: Path, targets: Mapping[str, int], rules: str) -> As
         yaml.safe_dump({"global": pace, "rule_files": ["rules.yaml"], "scrape_configs": jobs})
     )
     process = await asyncio.create_subprocess_exec(
-        binary, f"--config.file={folder}/prometheus.yaml", f"--storage.tsdb.path={folder}/data",
-        f"--web.listen-address=127.0.0.1:{port}", "--query.lookback-delta=5s", "--log.level=warn",
+        binary,
+        f"--config.file={folder}/prometheus.yaml",
+        f"--storage.tsdb.path={folder}/data",
+        f"--web.listen-address=127.0.0.1:{port}",
+        "--query.lookback-delta=5s",
+        "--log.level=warn",
         "--enable-feature=exemplar-storage",
-    )  # fmt: skip
+    )
     watch = Prometheus(port)
 
     async def answers() -> bool:

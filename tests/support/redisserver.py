@@ -37,10 +37,23 @@ class RedisServer:
 
     async def start(self) -> None:
         self._process = await asyncio.create_subprocess_exec(
-            "redis-server", "--port", str(self.port), "--bind", "127.0.0.1", "--save", "", "--appendonly", "no",
-            "--dir", str(self._folder), "--requirepass", self._password,
-            stdin=asyncio.subprocess.DEVNULL, stdout=asyncio.subprocess.DEVNULL, stderr=asyncio.subprocess.DEVNULL,
-        )  # fmt: skip
+            "redis-server",
+            "--port",
+            str(self.port),
+            "--bind",
+            "127.0.0.1",
+            "--save",
+            "",
+            "--appendonly",
+            "no",
+            "--dir",
+            str(self._folder),
+            "--requirepass",
+            self._password,
+            stdin=asyncio.subprocess.DEVNULL,
+            stdout=asyncio.subprocess.DEVNULL,
+            stderr=asyncio.subprocess.DEVNULL,
+        )
         await eventually(lambda: listens(self.port), seconds=STARTED_SECONDS)
 
     async def stop(self) -> None:

@@ -101,14 +101,18 @@ class Up:
 async def started_up(*words: str | Path, cwd: Path, env: Mapping[str, str] | None = None) -> AsyncIterator[Up]:
     """The process with exactly these arguments; nothing is waited for."""
     process = await asyncio.create_subprocess_exec(
-        sys.executable, "-m", "fairlead_cli", "up", *map(str, words),
+        sys.executable,
+        "-m",
+        "fairlead_cli",
+        "up",
+        *map(str, words),
         stdin=asyncio.subprocess.DEVNULL,
         stdout=asyncio.subprocess.PIPE,
         stderr=asyncio.subprocess.PIPE,
         cwd=cwd,
         env={**os.environ, **(env or {})},
         limit=1 << 22,
-    )  # fmt: skip
+    )
     up = Up(process)
     try:
         yield up

@@ -40,8 +40,12 @@ async def test_a_call_returns_what_the_tool_returned() -> None:
     async with sdk_server() as url, AsyncToolRegistry([Server(name="demo", url=url)]) as registry:
         added = await registry.execute("demo__add", {"a": 1, "b": 2})
         assert (added.ok, added.tool, added.value, added.text, added.attempts) == (
-            True, "demo__add", {"result": 3}, "3", 1,
-        )  # fmt: skip
+            True,
+            "demo__add",
+            {"result": 3},
+            "3",
+            1,
+        )
         assert added.unwrap() == {"result": 3}
         assert (await registry.execute("demo__big", '{"n": 3}')).text == "xxx"
         assert (await registry.execute(ModelCall("1", "demo__big", {"n": 2}))).text == "xx"
@@ -232,8 +236,13 @@ async def test_a_strategy_decides_how_many_calls_run_and_outcomes_come_in_the_or
         answer_modern(request, reply, [tool("a")])
 
     async with raw_server(handle) as server, AsyncToolRegistry([of(server)]) as registry:
-        requests = [Request("s__a", {"n": 0}), Request("nothing"), Request("s__a", {"n": 2}), Request("s__a", {"n": 3}),
-                    Request("s__a", {"n": 4})]  # fmt: skip
+        requests = [
+            Request("s__a", {"n": 0}),
+            Request("nothing"),
+            Request("s__a", {"n": 2}),
+            Request("s__a", {"n": 3}),
+            Request("s__a", {"n": 4}),
+        ]
         outcomes = await registry.execute_all(requests, strategy)
     assert [one.text for one in outcomes] == ['{"n":0}', "Unknown tool: nothing", '{"n":2}', '{"n":3}', '{"n":4}']
     assert seen == most

@@ -268,8 +268,12 @@ async def test_health_is_a_handshake_with_each_server_now() -> None:
         ]
         async with AsyncToolRegistry(servers) as registry:
             assert await registry.health_check() == {
-                "up": True, "down": False, "gone": False, "old": True, "child": True,
-            }  # fmt: skip
+                "up": True,
+                "down": False,
+                "gone": False,
+                "old": True,
+                "child": True,
+            }
             assert up.methods().count("server/discover") == 3, "one was for tools behind client capabilities"
             assert old.methods().count("initialize") == 3, "the same"
 

@@ -247,9 +247,17 @@ async def test_a_gateway_that_keeps_no_calls_says_which_setting_keeps_them(tmp_p
 
 @pytest.mark.parametrize(
     "url",
-    ["javascript:alert('{trace_id}')", "https://x/", "ftp://x/{trace_id}", "https:///{trace_id}", "/t/{trace_id}",
-     "https://x/ {trace_id}", "https://x/{trace_id}\n", "https://[x/{trace_id}"],
-)  # fmt: skip
+    [
+        "javascript:alert('{trace_id}')",
+        "https://x/",
+        "ftp://x/{trace_id}",
+        "https:///{trace_id}",
+        "/t/{trace_id}",
+        "https://x/ {trace_id}",
+        "https://x/{trace_id}\n",
+        "https://[x/{trace_id}",
+    ],
+)
 async def test_an_address_of_traces_that_cannot_be_is_refused_at_the_start(tmp_path: Path, url: str) -> None:
     with pytest.raises(BadSetting, match="FAIRLEAD_CONSOLE_TRACE_URL"):
         async with running(tmp_path, console_trace_url=url):

@@ -48,9 +48,10 @@ TIERS = Rules(
 )
 DECLARED = DeclaredLatency(estimated_duration_ms=50)
 SHOP = catalog(
-    "shop", URL,
+    "shop",
+    URL,
     [entry("buy"), entry("look", categories=("windows",)), entry("paint", categories=("windows",), latency=DECLARED)],
-)  # fmt: skip
+)
 
 
 def measured(name: str, p50: float, p95: float, **hidden: str) -> ToolState:
@@ -64,7 +65,7 @@ STATE = State(
             namespace="default", name="shop", tools=(measured("look", 40, 450), measured("paint", 700, 812, fast=SLOW))
         ),
     )
-)  # fmt: skip
+)
 PAGES = (
     "/console/access?tool=shop__look",
     "/console/tiers",
@@ -139,8 +140,9 @@ async def test_scores_rank_tools_and_hold_declared_against_measured(tmp_path: Pa
         text = (await visited(gateway, "/console/scores?category=windows")).body.decode()
 
     assert re.findall(r'<li value="(\d)"><a href="/console/tools/(\w+)"', text) == [
-        ("1", "shop__look"), ("2", "shop__paint"),
-    ]  # fmt: skip
+        ("1", "shop__look"),
+        ("2", "shop__paint"),
+    ]
     assert ">misleading<" in text
     assert "Lightning" in text
 

@@ -62,18 +62,24 @@ def configuration(issuer: str, port: int, console: str) -> dict[str, Any]:
         "sessions": {"rememberMeCheckedByDefault": True},
         "staticClients": [
             {
-                "id": CLIENT, "name": "The console", "secret": SECRET,
+                "id": CLIENT,
+                "name": "The console",
+                "secret": SECRET,
                 "redirectURIs": [f"{console}/console/sign-in/oidc/callback"],
                 "postLogoutRedirectURIs": [f"{console}/console/sign-in"],
             }
         ],
         "staticPasswords": [
             {
-                "email": EMAIL, "hash": PASSWORD_HASH, "username": PERSON, "preferredUsername": PERSON,
-                "groups": ["staff"], "userID": "08a8684b-db88-4b73-90a9-3cd1661f5466",
+                "email": EMAIL,
+                "hash": PASSWORD_HASH,
+                "username": PERSON,
+                "preferredUsername": PERSON,
+                "groups": ["staff"],
+                "userID": "08a8684b-db88-4b73-90a9-3cd1661f5466",
             }
         ],
-    }  # fmt: skip
+    }
 
 
 @contextlib.asynccontextmanager
@@ -113,11 +119,14 @@ SEALER = CookieSealer(KEY.encode())
 STAFF_ALONE = Rules(
     policies=(
         Policy(
-            namespace="default", name="staff", every=True, subjects=(Subject(kind="Group", name="staff"),),
+            namespace="default",
+            name="staff",
+            every=True,
+            subjects=(Subject(kind="Group", name="staff"),),
             rules=(Rule(action="Allow", tools=("*",)),),
         ),
     ),
-)  # fmt: skip
+)
 
 
 @asynccontextmanager
@@ -130,9 +139,14 @@ async def signing_in_by_dex(folder: Path) -> AsyncIterator[Gateway]:
         known = {"issuer": issuer, "agentClaims": ["preferred_username"], "audiences": [CLIENT]}
         file.write_text(json.dumps({"issuers": [known]}))
         settings: dict[str, Any] = {
-            "identity": file, "port": port, "public_url": base, "console_client_id": CLIENT,
-            "console_client_secret": SECRET, "console_scopes": ("groups", "profile"), "session_key": KEY,
-        }  # fmt: skip
+            "identity": file,
+            "port": port,
+            "public_url": base,
+            "console_client_id": CLIENT,
+            "console_client_secret": SECRET,
+            "console_scopes": ("groups", "profile"),
+            "session_key": KEY,
+        }
         shop = catalog("shop", "http://127.0.0.1:9/mcp", ["buy"])
         async with running(folder, shop, STAFF_ALONE, **settings, trust=trusted(Settings(**settings))) as gateway:
             yield gateway

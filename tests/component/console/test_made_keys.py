@@ -150,9 +150,14 @@ async def test_keys_have_bounds(tmp_path: Path) -> None:
     async with gateway_with(tmp_path, made_keys_each=2, made_key_days=30) as gateway:
         wrong = [
             await post(gateway, "/v1/keys", body, **bearer(ANN))
-            for body in ({"name": ""}, {"name": "x" * 65}, {"name": "a\nb"}, {"name": "long", "days": 31},
-                         {"name": "none", "days": 0})
-        ]  # fmt: skip
+            for body in (
+                {"name": ""},
+                {"name": "x" * 65},
+                {"name": "a\nb"},
+                {"name": "long", "days": 31},
+                {"name": "none", "days": 0},
+            )
+        ]
         for name in ("one", "two"):
             await made(gateway, name)
         third = await post(gateway, "/v1/keys", {"name": "three"}, **bearer(ANN))

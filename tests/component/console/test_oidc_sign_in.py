@@ -42,8 +42,11 @@ async def test_the_whole_way_in(tmp_path: Path) -> None:
     told = parameters(asked)
     fields = provider.exchanged[0]
     assert {name: told[name] for name in ("client_id", "scope", "response_type", "code_challenge_method")} == {
-        "client_id": CLIENT, "scope": "openid", "response_type": "code", "code_challenge_method": "S256",
-    }  # fmt: skip
+        "client_id": CLIENT,
+        "scope": "openid",
+        "response_type": "code",
+        "code_challenge_method": "S256",
+    }
     assert told["resource"] == browser.base
     digest = hashlib.sha256(fields["code_verifier"].encode()).digest()
     assert told["code_challenge"] == base64.urlsafe_b64encode(digest).rstrip(b"=").decode()
@@ -224,9 +227,19 @@ async def test_several_tabs_sign_in_at_once_and_a_browser_keeps_few_ways(tmp_pat
 
 @pytest.mark.parametrize(
     "place",
-    ["https://evil.example/", "//evil.example/console/", "/console/../x", "/console/\\evil", "javascript:alert(1)",
-     "/console/sign-in/oidc", "/console/sign-out", "/console/☃", "/console/" + "x" * 600, "/other"],
-)  # fmt: skip
+    [
+        "https://evil.example/",
+        "//evil.example/console/",
+        "/console/../x",
+        "/console/\\evil",
+        "javascript:alert(1)",
+        "/console/sign-in/oidc",
+        "/console/sign-out",
+        "/console/☃",
+        "/console/" + "x" * 600,
+        "/other",
+    ],
+)
 async def test_the_way_leads_to_no_other_place(tmp_path: Path, place: str) -> None:
     async with providing() as provider, signing_in(tmp_path, provider) as browser:
         assert 'content="0; url=/console/"' in (await browser.sign_in(place)).text

@@ -66,11 +66,13 @@ async def test_a_tool_that_became_slow_and_fast_again_is_told_and_drawn(tmp_path
 
         assert "No tool has moved since" in before
         assert [(one["before"], one["after"]) for one in document["moves"]] == [
-            ("standard", "fast"), ("fast", "standard")
-        ]  # fmt: skip
+            ("standard", "fast"),
+            ("fast", "standard"),
+        ]
         assert [(one["tool"], one["left"], one["entered"]) for one in document["moves"]] == [
-            ("shop__look", [], ["fast"]), ("shop__look", ["fast"], [])
-        ]  # fmt: skip
+            ("shop__look", [], ["fast"]),
+            ("shop__look", ["fast"], []),
+        ]
         assert document["since"] <= document["moves"][1]["at"] <= document["until"]
         assert "shop__look left fast. Too slow: its p95 is 812 ms, and the tier allows 500 ms" in text
         assert "shop__look entered fast. In time: its p95 is 212 ms" in text

@@ -120,9 +120,11 @@ async def test_a_resource_that_only_a_tool_names_is_read(tmp_path: Path, target:
 @pytest.mark.parametrize("target", [MERGED, OWN])
 async def test_the_interface_of_a_tool_that_is_denied_is_not_read(tmp_path: Path, target: str) -> None:
     policy = Policy(
-        namespace="default", name="p", servers=("a",),
+        namespace="default",
+        name="p",
+        servers=("a",),
         rules=(Rule(action="Deny", tools=("refresh", "show")), Rule(action="Allow", tools=("*",))),
-    )  # fmt: skip
+    )
     part = "a/" if target == MERGED else ""
     async with world(AppServer, tmp_path, Rules(policies=(policy,))) as (gateway, a, _):
         spellings = (
@@ -165,17 +167,22 @@ async def test_an_app_calls_the_tools_of_its_own_server_by_their_own_names(
 async def test_an_app_reaches_neither_a_server_without_apps_nor_a_tool_that_is_denied(tmp_path: Path) -> None:
     plain = AppServer("vault")
     policy = Policy(
-        namespace="default", name="p", servers=("a",),
+        namespace="default",
+        name="p",
+        servers=("a",),
         rules=(Rule(action="Deny", tools=("only_a",)), Rule(action="Allow", tools=("*",))),
-    )  # fmt: skip
+    )
     a = AppServer("a")
     async with (
         raw_server(a.handle) as one,
         raw_server(plain.handle) as two,
         running(
-            tmp_path, a.catalog(one.url), plain.catalog(two.url, tools=["pay"]), Rules(policies=(policy,)),
+            tmp_path,
+            a.catalog(one.url),
+            plain.catalog(two.url, tools=["pay"]),
+            Rules(policies=(policy,)),
         ) as gateway,
-    ):  # fmt: skip
+    ):
         for name in ("pay", "only_a"):
             assert (await ask(gateway, asking("tools/call", {"name": name}))).code == -32602
         assert (await read(gateway, "ui://a/vault/shared/app.html")).status == 200

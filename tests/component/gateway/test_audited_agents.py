@@ -82,13 +82,16 @@ async def test_an_agent_is_limited_whatever_connection_it_uses_and_others_are_no
 
 
 NO_WEB = Policy(
-    namespace="default", name="no-web", every=True, subjects=(Subject(kind="Agent", name="npc"),),
+    namespace="default",
+    name="no-web",
+    every=True,
+    subjects=(Subject(kind="Agent", name="npc"),),
     rules=(
         Rule(action="Deny", tools=("web-search",)),
         Rule(action="Allow", tools=("read",), arguments={"properties": {"path": {"pattern": "^/data/public/"}}}),
         Rule(action="Allow", tools=("roll",)),
     ),
-)  # fmt: skip
+)
 
 
 @pytest.mark.parametrize("target", ["/mcp", "/servers/default/demo/mcp"])
@@ -166,5 +169,6 @@ async def test_an_unknown_call_over_rest_leaves_a_line_and_one_that_cannot_be_re
                 ).status == 200
     lines = [json.loads(line) for line in log.read_text().splitlines()]
     assert [(line["decision"], line["tool"], line["outcome"]) for line in lines] == [
-        ("denied", "nonesuch", "-32602"), ("refused", "mcp.demo.read", "INVALID_ARGUMENTS"),
-    ]  # fmt: skip
+        ("denied", "nonesuch", "-32602"),
+        ("refused", "mcp.demo.read", "INVALID_ARGUMENTS"),
+    ]

@@ -86,11 +86,13 @@ async def test_two_servers_of_that_name_are_an_error_that_names_both(tmp_path: P
 async def test_a_server_that_the_caller_may_not_see_makes_no_id_ambiguous_and_is_not_named(tmp_path: Path) -> None:
     every = (Rule(action="Allow", tools=("*",)),)
     npc = (Subject(kind="Agent", name="npc"),)
-    rules = Rules(policies=(
-        Policy(namespace="team-a", name="all", every=True, rules=every),
-        Policy(namespace="team-b", name="all", every=True, rules=every),
-        Policy(namespace="team-b", name="no", every=True, subjects=npc, rules=(Rule(action="Deny", tools=("*",)),)),
-    ))  # fmt: skip
+    rules = Rules(
+        policies=(
+            Policy(namespace="team-a", name="all", every=True, rules=every),
+            Policy(namespace="team-b", name="all", every=True, rules=every),
+            Policy(namespace="team-b", name="no", every=True, subjects=npc, rules=(Rule(action="Deny", tools=("*",)),)),
+        )
+    )
 
     async def told(gateway: Reachable, agent: str, name: str) -> str:
         return (await ask(gateway, by(agent, calling(name)))).body.decode()

@@ -22,10 +22,24 @@ from policyworld import by
 from toolservers import modern_server
 
 HEAVY = (
-    "aiohttp", "cryptography", "docstring_parser", "fairlead_console.application", "fairlead_llm",
-    "fairlead_rest.application", "fairlead_speech.front", "fastapi", "jinja2", "kubernetes", "numpy",
-    "opentelemetry.sdk", "pydantic", "pydantic_core", "re2", "redis", "tiktoken",
-)  # fmt: skip
+    "aiohttp",
+    "cryptography",
+    "docstring_parser",
+    "fairlead_console.application",
+    "fairlead_llm",
+    "fairlead_rest.application",
+    "fairlead_speech.front",
+    "fastapi",
+    "jinja2",
+    "kubernetes",
+    "numpy",
+    "opentelemetry.sdk",
+    "pydantic",
+    "pydantic_core",
+    "re2",
+    "redis",
+    "tiktoken",
+)
 SERVER = ("click", "multiprocessing", "uvicorn")
 """What serves REST, the probes of the clients' port and the metadata there, and comes with it."""
 GATEWAY = """

@@ -32,9 +32,13 @@ class Shell:
         self.port = free_port()
         binaries = program_in(folder / "bin")
         self.environment = {
-            **os.environ, **environment, "PATH": f"{binaries}:{os.environ['PATH']}", "COLUMNS": "200",
-            "FAIRLEAD_URL": f"http://127.0.0.1:{self.port}/mcp", "FAIRLEAD_METRICS_PORT": str(free_port()),
-        }  # fmt: skip
+            **os.environ,
+            **environment,
+            "PATH": f"{binaries}:{os.environ['PATH']}",
+            "COLUMNS": "200",
+            "FAIRLEAD_URL": f"http://127.0.0.1:{self.port}/mcp",
+            "FAIRLEAD_METRICS_PORT": str(free_port()),
+        }
         publish(folder / "documents", catalog("demo", "http://127.0.0.1:9/mcp", ["add"]))
 
     async def start(self, command: str) -> Process:

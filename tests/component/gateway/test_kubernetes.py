@@ -172,8 +172,12 @@ async def test_a_document_that_somebody_edited_is_not_believed(control_plane: Co
     async with gateway_on(control_plane, namespace) as gateway:
         await lists(gateway, "one__a")
         (blob,) = pack(catalog_name(one.key), "catalog", encode(one))
-        forged = Blob(blob.name, blob.labels, blob.annotations, {"document.json": encode(
-            catalog("one", "http://evil.example/mcp", ["a"])).decode()})  # fmt: skip
+        forged = Blob(
+            blob.name,
+            blob.labels,
+            blob.annotations,
+            {"document.json": encode(catalog("one", "http://evil.example/mcp", ["a"])).decode()},
+        )
         await asyncio.to_thread(store, control_plane, namespace, forged)
         await eventually(lambda: gateway.snapshots.broken)
         (server,) = gateway.snapshot.servers.values()
@@ -185,9 +189,11 @@ async def test_credentials_are_read_from_the_secret_that_the_catalog_names(
 ) -> None:
     value = json.dumps({"headers": {"X-Key": "hush"}}).encode()
     secret = {
-        "apiVersion": "v1", "kind": "Secret", "metadata": {"name": "fairlead-credentials-3"},
+        "apiVersion": "v1",
+        "kind": "Secret",
+        "metadata": {"name": "fairlead-credentials-3"},
         "data": {"one": base64.b64encode(value).decode()},
-    }  # fmt: skip
+    }
     control_plane.request("POST", f"/api/v1/namespaces/{namespace}/secrets", secret)
     async with modern_server() as server:
         ref = CredentialRef(secret="fairlead-credentials-3", key="one", hash="1")

@@ -26,10 +26,12 @@ def state_of(number: int) -> ToolState:
     figures = Quantiles(p50_ms=number, p90_ms=number, p95_ms=number, p99_ms=number, samples=2)
     shown = number < 9000
     return ToolState(
-        name=f"t{number:05}", quantiles=figures, tiers=("fast", "deep") if shown else ("deep",),
+        name=f"t{number:05}",
+        quantiles=figures,
+        tiers=("fast", "deep") if shown else ("deep",),
         hidden={} if shown else {"fast": "over_budget p95=1s tier=40ms"},
         health=Health(score=3) if number == 9999 else Health(),
-    )  # fmt: skip
+    )
 
 
 async def test_ten_thousand_tools_have_a_bounded_number_of_series_and_complete_sums(tmp_path: Path) -> None:

@@ -61,9 +61,11 @@ def go_reader() -> contextlib.AbstractAsyncContextManager[Reader]:
 
 def java_reader() -> contextlib.AbstractAsyncContextManager[Reader]:
     return _running(
-        "java", ["java", "javac", "mvn"], build_java,
+        "java",
+        ["java", "javac", "mvn"],
+        build_java,
         lambda folder: ["java", "-XX:TieredStopAtLevel=1", "-cp", f"{folder}:{folder}/lib/*", "Reader"],
-    )  # fmt: skip
+    )
 
 
 @contextlib.asynccontextmanager
@@ -100,20 +102,28 @@ FEW: dict[str, Any] = {
     },
 }
 POLICY = Policy(
-    namespace="default", name="stock", every=True,
+    namespace="default",
+    name="stock",
+    every=True,
     rules=(Rule(action="Allow", tools=("get_stock",), arguments=FEW), Rule(action="Deny", tools=("delete_all",))),
-)  # fmt: skip
+)
 FREE = Policy(
-    namespace="default", name="stock", every=True,
+    namespace="default",
+    name="stock",
+    every=True,
     rules=(Rule(action="Allow", tools=("get_stock",)), Rule(action="Deny", tools=("delete_all",))),
-)  # fmt: skip
+)
 
 
 @contextlib.asynccontextmanager
 async def shop(
-    folder: Path, read: Callable[[], contextlib.AbstractAsyncContextManager[Reader]], path: str, version: str,
-    policy: Policy = POLICY, **more: Any,
-) -> AsyncIterator[tuple[Gateway, Reader]]:  # fmt: skip
+    folder: Path,
+    read: Callable[[], contextlib.AbstractAsyncContextManager[Reader]],
+    path: str,
+    version: str,
+    policy: Policy = POLICY,
+    **more: Any,
+) -> AsyncIterator[tuple[Gateway, Reader]]:
     """A gateway before a server with a tool that may be called, within bounds, and one that may not."""
     async with read() as reader:
         tools = [entry(tool("get_stock"), **more), entry("delete_all")]
@@ -249,9 +259,13 @@ async def test_what_is_allowed_is_what_runs(tmp_path: Path, read: Any, path: str
 async def test_prompts_resources_and_completions_are_what_was_decided_about(tmp_path: Path, era: str) -> None:
     async with go_reader() as reader:
         served = catalog(
-            "shop", reader.url("/sdk"), version=LEGACY, capabilities=("prompts", "resources", "completions"),
-            prompts=(offer("name", "get_stock"),), resources=(offer("uri", "shop://get_stock"),),
-        )  # fmt: skip
+            "shop",
+            reader.url("/sdk"),
+            version=LEGACY,
+            capabilities=("prompts", "resources", "completions"),
+            prompts=(offer("name", "get_stock"),),
+            resources=(offer("uri", "shop://get_stock"),),
+        )
         async with running(tmp_path, served) as gateway:
             send = modern if era == MODERN else legacy
             requests: list[tuple[str, dict[str, Any], str, str]] = [

@@ -62,8 +62,11 @@ class Polled:
             reply.chunk(b"id: e%d\ndata:\n\n" % len(self.asked))
             return reply.end_stream()
         await self.release.wait()
-        progress = {"jsonrpc": "2.0", "method": "notifications/progress",
-                    "params": {"progressToken": self.token, "progress": 1}}  # fmt: skip
+        progress = {
+            "jsonrpc": "2.0",
+            "method": "notifications/progress",
+            "params": {"progressToken": self.token, "progress": 1},
+        }
         if self.token is not None:
             reply.event(progress)
         reply.event({"jsonrpc": "2.0", "id": self.call.message["id"], "result": result("late")})

@@ -32,10 +32,14 @@ STARTS = ServerEntry(
     namespace="default", name="demo", prefix="demo", state="starting", reason="Pending", cause="Deploying"
 )
 FAILED = ServerEntry(
-    namespace="default", name="demo", prefix="demo", state="failed", reason="StartFailed",
+    namespace="default",
+    name="demo",
+    prefix="demo",
+    state="failed",
+    reason="StartFailed",
     message="default/demo exited with code 1: password is hunter2",
     refreshed=Refreshed(at="2026-11-22T10:00:00.000+00:00", failure="it wrote hunter2"),
-)  # fmt: skip
+)
 NOW: dict[str, Any] = {"start_wait": 0.05}
 """Setting of a gateway that hardly waits."""
 

@@ -71,8 +71,10 @@ async def test_a_task_is_followed_to_its_end_under_a_sealed_id(tmp_path: Path, e
         assert (done["taskId"], done["status"], done["result"]) == (task, "completed", said("done"))
         assert (await ask(gateway, about("tasks/cancel", task))).message["result"]["resultType"] == "complete"
         assert [(method, params["taskId"], headers["mcp-name"]) for method, params, headers in server.seen] == [
-            ("tasks/get", "t1", "t1"), ("tasks/get", "t1", "t1"), ("tasks/cancel", "t1", "t1"),
-        ]  # fmt: skip
+            ("tasks/get", "t1", "t1"),
+            ("tasks/get", "t1", "t1"),
+            ("tasks/cancel", "t1", "t1"),
+        ]
         server.tasks.clear()  # its time is over
         gone = (await ask(gateway, about("tasks/get", task))).message["error"]
         assert gone == {"code": -32602, "message": f"no task {task}"}

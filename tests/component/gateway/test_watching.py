@@ -78,7 +78,7 @@ def document(url: str, era: str) -> Catalog:
     )
     return catalog(
         "demo", url, ["x"], version=era, resources=items, capabilities=Raw(json.dumps(CAPABILITIES).encode())
-    )  # fmt: skip
+    )
 
 
 def listening(uris: list[str]) -> Ask:

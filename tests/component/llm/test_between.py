@@ -43,9 +43,15 @@ def _turn(name: str, provider: str) -> ScriptedTurn:
 
 
 NAMES = [
-    "text", "unicode", "one call", "text and parallel calls", "a call without arguments", "length", "filter",
+    "text",
+    "unicode",
+    "one call",
+    "text and parallel calls",
+    "a call without arguments",
+    "length",
+    "filter",
     "an empty answer",
-]  # fmt: skip
+]
 
 
 @pytest.mark.diagonal
@@ -121,11 +127,14 @@ def test_usage_is_counted_as_the_clients_family_counts(front: str, provider: str
 
 
 HEAD = '{"id":"c","object":"chat.completion.chunk","created":1,"model":"scripted","choices":[{"index":0,"delta":'
-REFUSED = ScriptedTurn(events=[
-    HEAD + '{"role":"assistant","content":null,"refusal":""},"finish_reason":null}]}',
-    HEAD + '{"refusal":"I cannot."},"finish_reason":null}]}',
-    HEAD + '{},"finish_reason":"stop"}]}', "[DONE]",
-])  # fmt: skip
+REFUSED = ScriptedTurn(
+    events=[
+        HEAD + '{"role":"assistant","content":null,"refusal":""},"finish_reason":null}]}',
+        HEAD + '{"refusal":"I cannot."},"finish_reason":null}]}',
+        HEAD + '{},"finish_reason":"stop"}]}',
+        "[DONE]",
+    ]
+)
 
 
 @pytest.mark.parametrize(

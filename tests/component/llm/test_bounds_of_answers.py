@@ -58,8 +58,11 @@ async def test_a_stop_of_anthropics_without_a_reason_is_an_error(tmp_path: Path,
     async with llm_world(tmp_path, turn, provider=ANTHROPIC) as world:
         found = messages_events(await world.messages("Hi", stream=True, tools=[MINE], **wishes))
     assert [each["type"] for each in found] == [
-        "message_start", "content_block_start", "content_block_stop", "error",
-    ]  # fmt: skip
+        "message_start",
+        "content_block_start",
+        "content_block_stop",
+        "error",
+    ]
     assert "too early" in found[-1]["error"]["message"]
 
 

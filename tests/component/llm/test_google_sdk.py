@@ -59,9 +59,13 @@ class Told:
         last = self.chunks[-1]
         ends = [chunk["candidates"][0].get("finish_reason") for chunk in self.chunks if chunk.get("candidates")]
         return {
-            "text": texts[False], "thoughts": texts[True], "others": others, "usage": last.get("usage_metadata"),
-            "id": {chunk.get("response_id") for chunk in self.chunks}, "ends": [end for end in ends if end],
-        }  # fmt: skip
+            "text": texts[False],
+            "thoughts": texts[True],
+            "others": others,
+            "usage": last.get("usage_metadata"),
+            "id": {chunk.get("response_id") for chunk in self.chunks},
+            "ends": [end for end in ends if end],
+        }
 
 
 def _client(url: str) -> Any:
@@ -124,9 +128,7 @@ def piece(*parts: Mapping[str, Any], reason: str | None = None, **more: Any) -> 
     candidate = {"content": {"parts": [*parts], "role": "model"}, "index": 0, **more.pop("candidate", {})}
     if reason is not None:
         candidate["finishReason"] = reason
-    return {
-        "candidates": [candidate], "usageMetadata": USAGE, "modelVersion": "scripted", "responseId": "r1", **more
-    }  # fmt: skip
+    return {"candidates": [candidate], "usageMetadata": USAGE, "modelVersion": "scripted", "responseId": "r1", **more}
 
 
 def turn(*pieces: Mapping[str, Any], raw: bool = False, **more: Any) -> ScriptedTurn:
@@ -177,7 +179,7 @@ TRANSCRIPTS: dict[str, ScriptedTurn] = {
         piece({"text": "Hi"}), {"error": {"code": 503, "message": "overloaded", "status": "UNAVAILABLE"}}
     ),
     "a refusal": ScriptedTurn("not today", status=429),
-}  # fmt: skip
+}
 
 
 @pytest.mark.parametrize("client", CLIENTS)
@@ -232,17 +234,19 @@ ROUNDS: dict[str, Sequence[ScriptedTurn]] = {
     "one call": [ScriptedTurn("", [ADD]), ScriptedTurn("42")],
     "text in every round": [ScriptedTurn("First.", [ADD]), ScriptedTurn("Second.", [ADD]), ScriptedTurn("Third.")],
     "thoughts in every round": [
-        ScriptedTurn("", [ADD], thoughts=["Hm."]), ScriptedTurn("So.", [ADD], thoughts=["Oh."]),
+        ScriptedTurn("", [ADD], thoughts=["Hm."]),
+        ScriptedTurn("So.", [ADD], thoughts=["Oh."]),
         ScriptedTurn("42", thoughts=["Ah."]),
     ],
     "parallel calls": [ScriptedTurn("", [ADD, ADD]), ScriptedTurn("84")],
     "ours, then the caller's": [ScriptedTurn("", [ADD]), ScriptedTurn("Yours.", [THEIRS])],
     "ours and the caller's at once": [ScriptedTurn("Both.", [ADD, THEIRS])],
     "a call that nobody can read": [
-        ScriptedTurn("", [ADD]), ScriptedTurn("", thoughts=["Hm."], finish_reason="MALFORMED_FUNCTION_CALL"),
+        ScriptedTurn("", [ADD]),
+        ScriptedTurn("", thoughts=["Hm."], finish_reason="MALFORMED_FUNCTION_CALL"),
         ScriptedTurn("42"),
     ],
-}  # fmt: skip
+}
 
 
 @pytest.mark.parametrize("client", CLIENTS)
@@ -271,9 +275,11 @@ async def test_functions_that_the_client_runs_by_itself_stand_beside_our_tools(t
         return "from the caller"
 
     turns = [
-        ScriptedTurn("", [ADD], thoughts=["Hm."]), ScriptedTurn("Both.", [ADD, THEIRS, THEIRS]),
-        ScriptedTurn("", [THEIRS]), ScriptedTurn("All done."),
-    ]  # fmt: skip
+        ScriptedTurn("", [ADD], thoughts=["Hm."]),
+        ScriptedTurn("Both.", [ADD, THEIRS, THEIRS]),
+        ScriptedTurn("", [THEIRS]),
+        ScriptedTurn("All done."),
+    ]
     async with gemini_world(tmp_path, *turns) as world:
         told = await over_httpx(f"http://127.0.0.1:{world.gateway.port}", stream=stream, config={"tools": [theirs]})
     assert told.error == ""

@@ -140,8 +140,12 @@ async def test_tools_that_do_not_fit_are_found_by_search(tmp_path: Path) -> None
         assert [call["arguments"] for call in world.called] == [{"a": 2, "b": 40}]
         said = reported(answer)
         assert said["tools"] == {
-            "way": "search", "injected": 3, "injectedTools": META, "reachable": 62, "because": "contextWindow",
-        }  # fmt: skip
+            "way": "search",
+            "injected": 3,
+            "injectedTools": META,
+            "reachable": 62,
+            "because": "contextWindow",
+        }
         assert [call["name"] for call in said["calls"]] == ["search_tools", "demo__add"]
         assert answer.headers["x-fairlead-tools"] == "search;injected=3;reachable=62;because=contextWindow"
         assert 'fairlead_router_calls_total{tool="search_tools"} 1.0' in metrics

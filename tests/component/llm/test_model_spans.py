@@ -42,8 +42,12 @@ async def test_a_request_its_rounds_and_its_calls_are_one_trace(
             page = (await exposed(world.gateway.metrics, "application/openmetrics-text"))[0].decode()
         request, first, call, attempt, second = spans = by_time(receiver)
     assert [span.name for span in spans] == [
-        "POST /v1/chat/completions", "chat scripted", "tools/call add", "tools/call add", "chat scripted",
-    ]  # fmt: skip
+        "POST /v1/chat/completions",
+        "chat scripted",
+        "tools/call add",
+        "tools/call add",
+        "chat scripted",
+    ]
     assert {span.trace_id.hex() for span in spans} == {TRACE}
     assert request.parent_span_id.hex() == CALLER
     assert {span.parent_span_id for span in (first, call, second)} == {request.span_id}

@@ -34,9 +34,12 @@ async def test_a_model_gets_the_tools_calls_one_and_answers(tmp_path: Path) -> N
         assert world.called[0]["arguments"] == {"a": 2, "b": 40}
         assert kinds(said["output"]) == ["reasoning", "message", "reasoning", "message"]
         assert said["usage"] == {
-            "input_tokens": 200, "input_tokens_details": {"cached_tokens": 80, "cache_write_tokens": 0},
-            "output_tokens": 30, "output_tokens_details": {"reasoning_tokens": 10}, "total_tokens": 230,
-        }  # fmt: skip
+            "input_tokens": 200,
+            "input_tokens_details": {"cached_tokens": 80, "cache_write_tokens": 0},
+            "output_tokens": 30,
+            "output_tokens_details": {"reasoning_tokens": 10},
+            "total_tokens": 230,
+        }
         assert said["tools"] == [theirs()]
         assert said["id"].startswith("resp_")
         assert "scripted" not in said["id"]
@@ -71,8 +74,15 @@ async def test_a_mixed_turn_is_whole_again_when_the_caller_comes_back(tmp_path: 
         last = await final(world, back, stream=False, tools=[theirs()], store=False)
     assert last["output"][-1]["content"][0]["text"] == "Done."
     sent = world.model.requests[1]["input"]
-    assert kinds(sent) == ["message", "reasoning", "message", "function_call", "function_call",
-                           "function_call_output", "function_call_output"]  # fmt: skip
+    assert kinds(sent) == [
+        "message",
+        "reasoning",
+        "message",
+        "function_call",
+        "function_call",
+        "function_call_output",
+        "function_call_output",
+    ]
     assert [item["output"] for item in sent[-2:]] == ["42", "theirs said so"]
 
 
@@ -102,9 +112,15 @@ async def test_a_conversation_goes_on_from_the_last_round(tmp_path: Path, store:
             assert (asked["previous_response_id"], asked["input"]) == ("resp_scripted_0002", "Sure?")
         else:
             assert kinds(asked["input"]) == [
-                "message", "reasoning", "message", "function_call", "function_call_output", "reasoning", "message",
                 "message",
-            ]  # fmt: skip
+                "reasoning",
+                "message",
+                "function_call",
+                "function_call_output",
+                "reasoning",
+                "message",
+                "message",
+            ]
             assert "previous_response_id" not in asked
 
 
@@ -136,13 +152,19 @@ async def test_an_id_that_is_not_known_is_refused_with_a_sentence(tmp_path: Path
 
 async def test_members_items_and_tools_that_nobody_here_knows_go_out_as_they_came(tmp_path: Path) -> None:
     odd: dict[str, Any] = {
-        "include": ["reasoning.encrypted_content"], "x_vendor": {"z": 1.0, "a": [12345678901234567890123]},
-        "tools": [{"type": "web_search"}, {"type": "mcp", "server_label": "s", "server_url": "https://example.com"},
-                  {"type": "namespace", "name": "crm", "tools": [theirs("look")]}],
-    }  # fmt: skip
+        "include": ["reasoning.encrypted_content"],
+        "x_vendor": {"z": 1.0, "a": [12345678901234567890123]},
+        "tools": [
+            {"type": "web_search"},
+            {"type": "mcp", "server_label": "s", "server_url": "https://example.com"},
+            {"type": "namespace", "name": "crm", "tools": [theirs("look")]},
+        ],
+    }
     given: list[dict[str, Any]] = [
-             {"type": "compaction", "encrypted_content": "c"}, {"type": "item_reference", "id": "msg_1"},
-             {"role": "user", "content": [{"type": "input_image", "image_url": "data:,"}]}]  # fmt: skip
+        {"type": "compaction", "encrypted_content": "c"},
+        {"type": "item_reference", "id": "msg_1"},
+        {"role": "user", "content": [{"type": "input_image", "image_url": "data:,"}]},
+    ]
     async with responses_world(tmp_path, ScriptedTurn("Hi")) as world:
         await respond(world, given, **odd, fairlead={"tags": []})
     sent = world.model.bodies[0]
@@ -153,8 +175,15 @@ async def test_members_items_and_tools_that_nobody_here_knows_go_out_as_they_cam
 
 
 async def test_calls_of_tools_in_a_namespace_are_the_callers(tmp_path: Path) -> None:
-    call = {"type": "function_call", "id": "fc_1", "call_id": "call_1", "name": "look", "namespace": "crm",
-            "arguments": "{}", "status": "completed"}  # fmt: skip
+    call = {
+        "type": "function_call",
+        "id": "fc_1",
+        "call_id": "call_1",
+        "name": "look",
+        "namespace": "crm",
+        "arguments": "{}",
+        "status": "completed",
+    }
     shell = {"type": "local_shell_call", "id": "lsh_1", "call_id": "call_2", "action": {}, "status": "completed"}
     for item in (call, shell):
         tools = [{"type": "namespace", "name": "crm", "tools": [theirs("look")]}, {"type": "local_shell"}]
@@ -172,12 +201,14 @@ async def test_calls_of_tools_in_a_namespace_are_the_callers(tmp_path: Path) -> 
         ("required", "auto"),
         ({"type": "function", "name": "theirs"}, "auto"),
         ({"type": "web_search"}, "auto"),
-        ({"type": "allowed_tools", "mode": "required", "tools": [{"type": "function", "name": "demo__add"}]},
-         {"type": "allowed_tools", "mode": "auto", "tools": [{"type": "function", "name": "demo__add"}]}),
+        (
+            {"type": "allowed_tools", "mode": "required", "tools": [{"type": "function", "name": "demo__add"}]},
+            {"type": "allowed_tools", "mode": "auto", "tools": [{"type": "function", "name": "demo__add"}]},
+        ),
         (NO_TOOLS, NO_TOOLS),
         ("auto", "auto"),
     ],
-)  # fmt: skip
+)
 async def test_a_forced_choice_holds_for_the_first_round_alone(tmp_path: Path, choice: Any, later: Any) -> None:
     async with responses_world(tmp_path, ScriptedTurn("", [ADD]), ScriptedTurn("42")) as world:
         said = await final(world, "Add", stream=False, tool_choice=choice, tools=[theirs()])
@@ -241,18 +272,19 @@ async def test_an_answer_of_another_family_is_gone_on_from_by_its_id(tmp_path: P
         second = await final(world, back, stream=stream, tools=[theirs()], previous_response_id=first["id"])
         third = await final(world, "Sure?", stream=stream, tools=[theirs()], previous_response_id=second["id"])
         found = await get(world.gateway, f"/v1/responses/{third['id']}")
-    assert [message["role"] for message in world.model.requests[1]["messages"]] == [
-        "user", "assistant", "tool", "tool"
-    ]  # fmt: skip
+    assert [message["role"] for message in world.model.requests[1]["messages"]] == ["user", "assistant", "tool", "tool"]
     assert [message["role"] for message in world.model.requests[2]["messages"]][-3:] == ["tool", "assistant", "user"]
     assert third["output"][-1]["content"][0]["text"] == "Yes."
     assert found.message["id"] == third["id"]
 
 
-@pytest.mark.parametrize("turn", [
-    ScriptedTurn("Half a sen", cut=True),
-    ScriptedTurn(events=['{"type":"error","sequence_number":0,"code":"x","message":"gone","param":null}']),
-])  # fmt: skip
+@pytest.mark.parametrize(
+    "turn",
+    [
+        ScriptedTurn("Half a sen", cut=True),
+        ScriptedTurn(events=['{"type":"error","sequence_number":0,"code":"x","message":"gone","param":null}']),
+    ],
+)
 async def test_a_broken_stream_is_an_error_that_clients_raise(tmp_path: Path, turn: ScriptedTurn) -> None:
     async with responses_world(tmp_path, turn) as world:
         found = events(await respond(world, "Hi", stream=True))

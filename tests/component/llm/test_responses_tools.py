@@ -17,8 +17,13 @@ SHOWN = ["mcp_list_tools", "reasoning", "message", "mcp_call", "reasoning", "mes
 
 def named(**members: Any) -> dict[str, Any]:
     """A tool that stands for the server `demo`."""
-    return {"type": "mcp", "server_label": "sums", "server_url": "fairlead://demo", "require_approval": "never",
-            **members}  # fmt: skip
+    return {
+        "type": "mcp",
+        "server_label": "sums",
+        "server_url": "fairlead://demo",
+        "require_approval": "never",
+        **members,
+    }
 
 
 @pytest.mark.parametrize("members", [{"tools": [named()]}, {"fairlead": {"showCalls": True}}])
@@ -40,8 +45,16 @@ async def test_calls_are_shown_as_those_of_hosted_tools_and_come_back_as_functio
         assert (call["name"], call["output"], call["status"], call["error"]) == ("demo__add", "42", "completed", None)
         assert call["server_label"] == ("sums" if "tools" in members else "fairlead")
         sent = world.model.requests[2]["input"]
-        assert kinds(sent) == ["message", "reasoning", "message", "function_call", "function_call_output",
-                               "reasoning", "message", "message"]  # fmt: skip
+        assert kinds(sent) == [
+            "message",
+            "reasoning",
+            "message",
+            "function_call",
+            "function_call_output",
+            "reasoning",
+            "message",
+            "message",
+        ]
         assert sent[4]["output"] == "42"
         assert kinds(last["output"]) == ["message"]
         shown.append([{**item, "id": ""} for item in said["output"]])
@@ -53,10 +66,20 @@ async def test_events_of_calls_have_the_order_of_hosted_tools(tmp_path: Path) ->
     async with responses_world(tmp_path, failed, ScriptedTurn("No.")) as world:
         found = events(await respond(world, "Try", stream=True, fairlead={"showCalls": True}))
     told = [event["type"].removeprefix("response.") for event in found]
-    assert told[2:6] == ["output_item.added", "mcp_list_tools.in_progress", "mcp_list_tools.completed",
-                         "output_item.done"]  # fmt: skip
-    assert told[6:12] == ["output_item.added", "mcp_call.in_progress", "mcp_call_arguments.delta",
-                          "mcp_call_arguments.done", "mcp_call.failed", "output_item.done"]  # fmt: skip
+    assert told[2:6] == [
+        "output_item.added",
+        "mcp_list_tools.in_progress",
+        "mcp_list_tools.completed",
+        "output_item.done",
+    ]
+    assert told[6:12] == [
+        "output_item.added",
+        "mcp_call.in_progress",
+        "mcp_call_arguments.delta",
+        "mcp_call_arguments.done",
+        "mcp_call.failed",
+        "output_item.done",
+    ]
     assert [event["sequence_number"] for event in found] == [*range(len(found))]
     assert [event["output_index"] for event in found if event["type"].endswith(".added")][:2] == [0, 1]
     assert found[11]["item"]["error"]["content"] == [{"type": "text", "text": "it failed"}]
@@ -97,8 +120,9 @@ async def test_a_server_of_ours_can_be_forced(tmp_path: Path) -> None:
         choice = {"type": "mcp", "server_label": "sums", "name": "add"}
         await final(world, "Add", stream=False, tools=[named(), theirs()], tool_choice=choice)
     assert [asked["tool_choice"] for asked in world.model.requests] == [
-        {"type": "function", "name": "demo__add"}, "auto"
-    ]  # fmt: skip
+        {"type": "function", "name": "demo__add"},
+        "auto",
+    ]
 
 
 async def test_a_server_of_somebody_else_is_the_providers_to_ask(tmp_path: Path) -> None:

@@ -31,13 +31,18 @@ async def test_calls_are_shown_with_their_results(tmp_path: Path, stream: bool) 
     use = message["content"][1]
     result = message["content"][3]
     assert with_provider_ids(use) == {
-        "type": "mcp_tool_use", "id": "mcptoolu_fairlead_toolu_scripted_0001_0000", "name": "demo__add",
-        "server_name": "fairlead", "input": {"a": 2, "b": 40},
-    }  # fmt: skip
+        "type": "mcp_tool_use",
+        "id": "mcptoolu_fairlead_toolu_scripted_0001_0000",
+        "name": "demo__add",
+        "server_name": "fairlead",
+        "input": {"a": 2, "b": 40},
+    }
     assert result == {
-        "type": "mcp_tool_result", "tool_use_id": use["id"], "is_error": False,
+        "type": "mcp_tool_result",
+        "tool_use_id": use["id"],
+        "is_error": False,
         "content": [{"type": "text", "text": "42"}],
-    }  # fmt: skip
+    }
     assert message["content"][4]["is_error"] is True
     assert message["stop_reason"] == "end_turn"
 
@@ -45,9 +50,11 @@ async def test_calls_are_shown_with_their_results(tmp_path: Path, stream: bool) 
 @pytest.mark.parametrize("stream", [False, True])
 async def test_shown_calls_come_back_as_the_rounds_that_they_were(tmp_path: Path, stream: bool) -> None:
     turns = [
-        ScriptedTurn("One.", [ADD], thoughts=["Oh."]), ScriptedTurn("", [ADD]), ScriptedTurn("Two.", thoughts=["Hm."]),
+        ScriptedTurn("One.", [ADD], thoughts=["Oh."]),
+        ScriptedTurn("", [ADD]),
+        ScriptedTurn("Two.", thoughts=["Hm."]),
         ScriptedTurn("Three."),
-    ]  # fmt: skip
+    ]
     async with llm_world(tmp_path, *turns, provider=ANTHROPIC) as world:
         message = await _asked(world, "Add", stream=stream, thinking=THINKS)
         back = {"role": "assistant", "content": message["content"]}

@@ -101,10 +101,13 @@ async def yard(
         chatting(says) as endpoint,
         modern_server([tool("log")], call=lambda _: {"content": [{"type": "text", "text": text}]}) as server,
         running(
-            folder, catalog("yard", server.url, [tool("log")]), compressor_url=endpoint.url, compressor_model="small",
+            folder,
+            catalog("yard", server.url, [tool("log")]),
+            compressor_url=endpoint.url,
+            compressor_model="small",
             **settings,
         ) as gateway,
-    ):  # fmt: skip
+    ):
         kept = kept_of(await ask(gateway, execute("yard__log")))
         yield gateway, endpoint, kept["sessionId"]
 
@@ -123,8 +126,10 @@ async def test_a_model_compresses_what_fits_the_query_and_is_asked_once_for_the_
 ) -> None:
     said = "[1] The keel was laid on 2026-04-01."
     async with yard(tmp_path, lambda _: said, compressor_key="k", rest_processes=processes) as (
-        gateway, endpoint, session,
-    ):  # fmt: skip
+        gateway,
+        endpoint,
+        session,
+    ):
         for _ in range(2):
             found = await retrieved(gateway, session)
             assert found["note"] == COMPRESSED

@@ -221,9 +221,13 @@ async def test_the_page_shows_what_the_command_and_the_request_answer(tmp_path: 
 async def fairlead(*words: str) -> str:
     """Standard output of a command that ends well."""
     process = await asyncio.create_subprocess_exec(
-        sys.executable, "-m", "fairlead_cli", *words, env={**os.environ, "COLUMNS": "200"},
+        sys.executable,
+        "-m",
+        "fairlead_cli",
+        *words,
+        env={**os.environ, "COLUMNS": "200"},
         stdout=asyncio.subprocess.PIPE,
-    )  # fmt: skip
+    )
     out, _ = await asyncio.wait_for(process.communicate(), 50)
     assert process.returncode == 0
     return out.decode()

@@ -17,8 +17,11 @@ from fairlead_speech.scripted.script import SpeechScript, SpokenCall, SpokenRepl
 from speechworld import MODEL, SPEECH, speech_world
 
 THEIR_TOOL: RealtimeFunctionToolParam = {
-    "type": "function", "name": "theirs", "description": "The client's", "parameters": {"type": "object"}
-}  # fmt: skip
+    "type": "function",
+    "name": "theirs",
+    "description": "The client's",
+    "parameters": {"type": "object"},
+}
 THEIRS = SpokenReply(
     "Let me ask.", (SpokenCall("theirs", {"q": 1}, "call_1"), SpokenCall("theirs", {"q": 2}, "call_2"))
 )
@@ -61,8 +64,10 @@ async def conversation(base_url: str) -> list[Any]:
         for item in done.response.output:
             if item.type == "function_call":
                 output: RealtimeConversationItemFunctionCallOutputParam = {
-                    "type": "function_call_output", "call_id": item.call_id or "", "output": "{}"
-                }  # fmt: skip
+                    "type": "function_call_output",
+                    "call_id": item.call_id or "",
+                    "output": "{}",
+                }
                 await connection.conversation.item.create(item=output)
                 await until(connection, "conversation.item.done")
         await connection.response.create()

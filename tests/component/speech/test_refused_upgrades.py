@@ -100,9 +100,11 @@ PROXIES: Final = {"haproxy always": _haproxy("always"), "haproxy safe": _haproxy
 
 MODEL = "model=gpt-realtime"
 ASKS = {
-    "connection": "Upgrade", "upgrade": "websocket", "sec-websocket-version": "13",
+    "connection": "Upgrade",
+    "upgrade": "websocket",
+    "sec-websocket-version": "13",
     "sec-websocket-key": "dGhlIHNhbXBsZSBub25jZQ==",
-}  # fmt: skip
+}
 REFUSALS: dict[str, tuple[int, str, dict[str, str], dict[str, Any]]] = {
     "a model that nobody has": (404, "model=other", {}, {}),
     "a tier that nobody has": (404, f"{MODEL}&x-fairlead-tier=none", {}, {}),

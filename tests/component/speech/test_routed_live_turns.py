@@ -57,9 +57,10 @@ async def test_a_slow_turn_of_speech_is_answered_by_the_engine_and_handed_back(t
 async def test_the_client_sees_what_it_asked_for_alone(tmp_path: Path) -> None:
     spoken = [SpokenReply("Yes.")]
     setup = {
-        "inputAudioTranscription": None, "outputAudioTranscription": None,
+        "inputAudioTranscription": None,
+        "outputAudioTranscription": None,
         "realtimeInputConfig": {"automaticActivityDetection": {"silenceDurationMs": 200}, "turnCoverage": "X"},
-    }  # fmt: skip
+    }
     async with (
         routed_live_world(
             tmp_path, SpokenReply("Long ago."), spoken=spoken, heard=["hi", "the legend"], transcripts=["hi"], **DEEP
@@ -276,7 +277,5 @@ async def test_the_engine_has_what_the_client_has_set_since(tmp_path: Path) -> N
         await client.send(clientContent={"turns": turns})
         await client.ask("the legend")
         await client.turns(1)
-        assert world.asked == [
-            ("system", "Be brief."), ("user", "Hi"), ("assistant", "Hello"), ("user", "the legend")
-        ]  # fmt: skip
+        assert world.asked == [("system", "Be brief."), ("user", "Hi"), ("assistant", "Hello"), ("user", "the legend")]
         assert world.backends.asked[0]["tools"][0]["function"]["name"] == "theirs"

@@ -25,9 +25,12 @@ from waiting import eventually
 async def refused(url: str, **options: Any) -> tuple[int, dict[str, Any]]:
     """Status and error of a request that gets no session."""
     headers = {
-        "connection": "Upgrade", "upgrade": "websocket", "sec-websocket-version": "13",
-        "sec-websocket-key": "dGhlIHNhbXBsZSBub25jZQ==", **options.pop("headers", {}),
-    }  # fmt: skip
+        "connection": "Upgrade",
+        "upgrade": "websocket",
+        "sec-websocket-version": "13",
+        "sec-websocket-key": "dGhlIHNhbXBsZSBub25jZQ==",
+        **options.pop("headers", {}),
+    }
     async with aiohttp.ClientSession() as http, http.get(url, headers=headers) as answer:
         return answer.status, json.loads(await answer.read())["error"]
 

@@ -68,9 +68,13 @@ def is_part(number: int) -> Callable[[str, str], bool]:
 async def operator_process(world: World, kubeconfig: Path) -> AsyncIterator[subprocess.Popen[str]]:
     """Killed on the way out, by SIGKILL."""
     process = start(
-        FAIRLEAD_KUBECONFIG=str(kubeconfig), FAIRLEAD_NAMESPACE=world.release, FAIRLEAD_METRICS_PORT="0",
-        FAIRLEAD_LEASE_SECONDS="8", FAIRLEAD_INTERVAL_FLOOR="0.5", FAIRLEAD_SWEEP_SECONDS="2",
-    )  # fmt: skip
+        FAIRLEAD_KUBECONFIG=str(kubeconfig),
+        FAIRLEAD_NAMESPACE=world.release,
+        FAIRLEAD_METRICS_PORT="0",
+        FAIRLEAD_LEASE_SECONDS="8",
+        FAIRLEAD_INTERVAL_FLOOR="0.5",
+        FAIRLEAD_SWEEP_SECONDS="2",
+    )
     try:
         yield process
     finally:

@@ -167,9 +167,14 @@ def serving(
     """A gateway that is to share its limits over a Redis that there is not, with a file of models."""
     redis = f"redis://127.0.0.1:{free_port()}"
     return gateway_on(
-        world.plane, world.release, resolve=world.hosts.resolve, kubeconfig=proxy.kubeconfig,
-        metrics_port=ports.gateway, redis=redis, models=ConfiguredModels.of_file(models),
-    )  # fmt: skip
+        world.plane,
+        world.release,
+        resolve=world.hosts.resolve,
+        kubeconfig=proxy.kubeconfig,
+        metrics_port=ports.gateway,
+        redis=redis,
+        models=ConfiguredModels.of_file(models),
+    )
 
 
 def provided(model: int) -> str:
@@ -256,19 +261,33 @@ async def test_every_alert_fires_and_clears_and_every_panel_has_data(
                 useless.refuses = True
                 pinned.tools = [tool("plait", description="Not what it was.")]
                 traffic.call("gone__hitch", "/mcp", wires=20, pause=60.0)
-                one_a_second = {"limits": {"callsPerMinute": 60}, "trustAnnotations": True,
-                                "calibration": {"probe": "ReadOnly"}}  # fmt: skip
+                one_a_second = {
+                    "limits": {"callsPerMinute": 60},
+                    "trustAnnotations": True,
+                    "calibration": {"probe": "ReadOnly"},
+                }
                 world.create("useless", {"url": (await enter(raw_server(useless))).url, **one_a_second})
                 traffic.call("useless__look", "/mcp")
                 traffic.call("narrow__bend", "/mcp", wires=15)
                 traffic.call("shop__knot", "/mcp", wires=4)
                 await ask(gateway, modern("tools/list").with_headers(mcp_method="tools/call"))
-                await watch.until_fired([
-                    "FairleadServerDown", "FairleadBreakerOpen", "FairleadPodLeft", "FairleadModelBreakerOpen",
-                    "FairleadCallsFail", "FairleadBudgetBreaches", "FairleadToolLeftTier", "FairleadToolDegraded",
-                    "FairleadCallsQueue", "FairleadServersNotReady", "FairleadProbesFail", "FairleadDefinitionsHeld",
-                    "FairleadConfigReloadFailed",
-                ])  # fmt: skip
+                await watch.until_fired(
+                    [
+                        "FairleadServerDown",
+                        "FairleadBreakerOpen",
+                        "FairleadPodLeft",
+                        "FairleadModelBreakerOpen",
+                        "FairleadCallsFail",
+                        "FairleadBudgetBreaches",
+                        "FairleadToolLeftTier",
+                        "FairleadToolDegraded",
+                        "FairleadCallsQueue",
+                        "FairleadServersNotReady",
+                        "FairleadProbesFail",
+                        "FairleadDefinitionsHeld",
+                        "FairleadConfigReloadFailed",
+                    ]
+                )
                 assert await panels_without_data(watch) == []
                 await _drawn(watch, tmp_path / "dashboard.svg")
                 assert await asyncio.to_thread(scraped, ports.gateway) | await asyncio.to_thread(
@@ -354,9 +373,11 @@ async def _tools_are(gateway: Gateway, count: int) -> None:
 
 def _put_junk(world: World) -> None:
     body = {
-        "apiVersion": "v1", "kind": "ConfigMap", "data": {"document.json": "{junk"},
+        "apiVersion": "v1",
+        "kind": "ConfigMap",
+        "data": {"document.json": "{junk"},
         "metadata": {"name": "junk", "namespace": world.release, "labels": {"fairlead.dev/document": "catalog"}},
-    }  # fmt: skip
+    }
     status, answer = world.request("POST", f"/api/v1/namespaces/{world.release}/configmaps", body)
     assert status == 201, answer
 

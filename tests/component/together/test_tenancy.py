@@ -187,12 +187,23 @@ def port_of(url: str) -> int:
 @pytest.mark.parametrize(
     "url",
     [
-        "http://user:pass@example.com/mcp", "http://example.com#@127.0.0.1/", "http://127%2e0%2e0%2e1/mcp",
-        "http://127.0.0.1\\@example.com/", "http://exa mple.com/", "http://[::1%25eth0]/mcp", "file:///etc/passwd",
-        "gopher://127.0.0.1:6379/_INFO", "http:///mcp", "http://ⓔxample.com/", "http://例え。テスト/", "//example.com/",
-        "http://example.com:80:90/", "http://example.com./mcp", "http://example.com\r\nHost:x/",
+        "http://user:pass@example.com/mcp",
+        "http://example.com#@127.0.0.1/",
+        "http://127%2e0%2e0%2e1/mcp",
+        "http://127.0.0.1\\@example.com/",
+        "http://exa mple.com/",
+        "http://[::1%25eth0]/mcp",
+        "file:///etc/passwd",
+        "gopher://127.0.0.1:6379/_INFO",
+        "http:///mcp",
+        "http://ⓔxample.com/",
+        "http://例え。テスト/",
+        "//example.com/",
+        "http://example.com:80:90/",
+        "http://example.com./mcp",
+        "http://example.com\r\nHost:x/",
     ],
-)  # fmt: skip
+)
 def test_addresses_that_mean_one_thing_here_and_another_there_are_refused_at_the_door(teams: Teams, url: str) -> None:
     body = {
         "apiVersion": "fairlead.dev/v1alpha1",

@@ -106,9 +106,12 @@ async def test_spans_go_to_the_collector_that_the_page_names(tmp_path: Path) -> 
 def _fairlead(folder: Path) -> dict[str, str]:
     """The environment of a reader who has it on the path."""
     return {
-        "PATH": f"{program_in(folder)}:{os.environ['PATH']}", "FAIRLEAD_URL": "http://127.0.0.1:8080/mcp",
-        "FAIRLEAD_PORT": "8080", "FAIRLEAD_METRICS_PORT": "9464", "FAIRLEAD_DOCUMENTS": str(folder / "documents"),
-    }  # fmt: skip
+        "PATH": f"{program_in(folder)}:{os.environ['PATH']}",
+        "FAIRLEAD_URL": "http://127.0.0.1:8080/mcp",
+        "FAIRLEAD_PORT": "8080",
+        "FAIRLEAD_METRICS_PORT": "9464",
+        "FAIRLEAD_DOCUMENTS": str(folder / "documents"),
+    }
 
 
 async def test_figures_of_two_installations_become_one_file_as_the_page_says(tmp_path: Path) -> None:

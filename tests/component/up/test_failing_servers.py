@@ -81,9 +81,18 @@ async def test_following_a_log_goes_on_over_restarts_until_it_is_interrupted(tmp
     async with fairlead_up(configured(tmp_path, broken=[sys.executable, str(tmp_path / "a.py")]), cwd=tmp_path) as up:
         await up.server("default/broken", "failed")
         following = await asyncio.create_subprocess_exec(
-            sys.executable, "-m", "fairlead_cli", "logs", "broken", "-f", "--tail", "1", "--url", up.url,
+            sys.executable,
+            "-m",
+            "fairlead_cli",
+            "logs",
+            "broken",
+            "-f",
+            "--tail",
+            "1",
+            "--url",
+            up.url,
             stdout=asyncio.subprocess.PIPE,
-        )  # fmt: skip
+        )
         assert following.stdout is not None
         try:
             async with asyncio.timeout(60):

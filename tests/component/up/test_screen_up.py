@@ -103,10 +103,22 @@ async def terminal(cwd: Path, *words: str, width: int = 80, height: int = 24) ->
     controller, inside = os.openpty()
     shown = Terminal(controller, width, height)
     process = await asyncio.create_subprocess_exec(
-        sys.executable, "-m", "fairlead_cli", "up", *words, "--port", "0", "--metrics-port", "0",
-        stdin=inside, stdout=inside, stderr=inside, cwd=cwd, start_new_session=True,
+        sys.executable,
+        "-m",
+        "fairlead_cli",
+        "up",
+        *words,
+        "--port",
+        "0",
+        "--metrics-port",
+        "0",
+        stdin=inside,
+        stdout=inside,
+        stderr=inside,
+        cwd=cwd,
+        start_new_session=True,
         env={**os.environ, "TERM": "xterm-256color", "COLUMNS": "80", "LINES": "24"},  # as readline leaves them
-    )  # fmt: skip
+    )
     os.close(inside)
     loop = asyncio.get_running_loop()
     loop.add_reader(controller, shown.read)

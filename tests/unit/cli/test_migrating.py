@@ -86,8 +86,13 @@ def test_a_file_is_rewritten_with_its_comments_order_and_other_kinds(
     words = [line.split("#")[0].rstrip() for line in file.read_text().splitlines()]
     assert words == [line.split("#")[0].rstrip() for line in NEW.splitlines()]
     assert [line.split()[-1] for line in file.read_text().splitlines() if "#" in line] == [
-        "server.", "elsewhere", "name", "half", "one", "median",
-    ]  # fmt: skip
+        "server.",
+        "elsewhere",
+        "name",
+        "half",
+        "one",
+        "median",
+    ]
     assert load_text(file.read_text()).problems == []
     assert "spec.limits.callsPerSecond → spec.limits.callsPerMinute" in capsys.readouterr().err
 

@@ -59,7 +59,7 @@ FOREIGN = replace(
         ServerRow("evil", "failed", EVIL),
         ServerRow("a-name-that-is-longer-than-the-column-for-names-may-be", "ready"),
     ),
-)  # fmt: skip
+)
 PICTURES = {
     "fourteen": FOURTEEN,
     "quick": QUICK,

@@ -106,9 +106,10 @@ def shown() -> WatchedRows:
         tool("b__uncounted"),
     )
     servers = (
-        WatchedServer("default/a", "ready", 2), WatchedServer("default/b", "ready", 3, restarts=1),
+        WatchedServer("default/a", "ready", 2),
+        WatchedServer("default/b", "ready", 3, restarts=1),
         WatchedServer("default/gone", "failed", cause="CommandNotFound"),
-    )  # fmt: skip
+    )
     found = GatewayReading(0, "one", servers, tools, {})
     return rows_of(found, {"a__quick": CallRate(9, 0), "a__slow": CallRate(2, 0), "b__broken": CallRate(3, 3)})
 

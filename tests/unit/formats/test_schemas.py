@@ -263,9 +263,11 @@ def test_lists_of_lists_are_told_where_they_are_too_deep() -> None:
 def enumerated(count: int, length: int) -> dict[str, Any]:
     values = [f"{i:0{length}}" for i in range(count)]
     return {
-        "type": "object", "properties": {"a": {"type": "string", "enum": values}},
-        "required": ["a"], "additionalProperties": False,
-    }  # fmt: skip
+        "type": "object",
+        "properties": {"a": {"type": "string", "enum": values}},
+        "required": ["a"],
+        "additionalProperties": False,
+    }
 
 
 @pytest.mark.parametrize(("count", "length", "strict"), [(250, 100, True), (251, 59, True), (251, 60, False)])

@@ -54,8 +54,14 @@ def test_what_two_files_have_both_counted_is_refused() -> None:
 
 def test_a_file_has_no_member_that_could_hold_an_agent_a_host_or_a_namespace() -> None:
     assert Line.__struct_fields__ == (
-        "server", "version", "tool", "definition", "environment", "counts", "total_us",
-    )  # fmt: skip
+        "server",
+        "version",
+        "tool",
+        "definition",
+        "environment",
+        "counts",
+        "total_us",
+    )
     assert Aggregates.__struct_fields__ == ("kind", "version", "origins", "bounds_ms", "tools")
     own = gathered("x", [line("s", "1", "t", "berlin-3.internal.example", tally(5.0))])
     assert [one.environment for one in own.tools] == ["other"]
@@ -75,13 +81,17 @@ GOOD = gathered("x", [line("s", "1", "t", "local", tally(5.0))])
 @pytest.mark.parametrize(
     "data",
     [
-        b"", b"[]", b"{", b'{"kind":"other"}', b'{"kind":"fairlead.dev/aggregates","agents":["me"]}',
+        b"",
+        b"[]",
+        b"{",
+        b'{"kind":"other"}',
+        b'{"kind":"fairlead.dev/aggregates","agents":["me"]}',
         encode(msgspec.structs.replace(GOOD, version=2)),
         encode(msgspec.structs.replace(GOOD, bounds_ms=(1, 2))),
         encode(GOOD).replace(b"0,\n", b"", 1),
         encode(GOOD).replace(b"1,", b"-1,", 1),
     ],
-)  # fmt: skip
+)
 def test_what_is_no_such_file_is_refused(data: bytes) -> None:
     with pytest.raises(BadFile):
         decode(data)

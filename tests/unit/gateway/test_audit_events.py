@@ -45,10 +45,16 @@ def test_an_event_has_the_line_and_attributes_by_the_names_of_spans() -> None:
     assert (event.name, event.at, event.warns) == ("fairlead.audit.call", 1.5, False)
     assert event.body.encode() + b"\n" == plain(entry(outcome="TIMEOUT", traceparent=PARENT))
     assert event.attributes == {
-        "fairlead.audit.sequence": 7, "fairlead.audit.decision": "allowed", "fairlead.principal": "key:ada",
-        "fairlead.agent": "ada", "client.address": "10.0.0.1", "mcp.method.name": "tools/call",
-        "gen_ai.tool.name": "add", "fairlead.server": "team/demo", "error.type": "TIMEOUT",
-    }  # fmt: skip
+        "fairlead.audit.sequence": 7,
+        "fairlead.audit.decision": "allowed",
+        "fairlead.principal": "key:ada",
+        "fairlead.agent": "ada",
+        "client.address": "10.0.0.1",
+        "mcp.method.name": "tools/call",
+        "gen_ai.tool.name": "add",
+        "fairlead.server": "team/demo",
+        "error.type": "TIMEOUT",
+    }
 
 
 def test_requests_and_uses_of_models_have_names_and_attributes_of_their_own() -> None:

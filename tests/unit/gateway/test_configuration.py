@@ -142,8 +142,9 @@ def test_a_model_may_have_a_window_a_price_or_both(tmp_path: Path) -> None:
     assert [models.windows.window(name).context for name in "ab"] == [1000, 2000]
     assert models.windows.window("c").source != models.windows.window("a").source
     assert {name: (price.input, price.cache_write) for name, price in models.prices.items()} == {
-        "b": (1, None), "c": (3, 3.75)
-    }  # fmt: skip
+        "b": (1, None),
+        "c": (3, 3.75),
+    }
 
 
 @pytest.mark.parametrize("said", ["{}", "{maxInput: 5}", "{price: {input: 1}}", "{price: {input: -1, output: 1}}"])

@@ -143,10 +143,16 @@ class Case:
         metrics = MetricsRegistry()
         client = eras.Client()
         context = CallContext(
-            metrics, client, b"{}", ServerRequests(SessionIds(b"k"), lambda session, params: False),
-            ResourceSubscriptions(client), Bridge(lambda: CLOCK), lambda: CLOCK, ResultCache(),
+            metrics,
+            client,
+            b"{}",
+            ServerRequests(SessionIds(b"k"), lambda session, params: False),
+            ResourceSubscriptions(client),
+            Bridge(lambda: CLOCK),
+            lambda: CLOCK,
+            ResultCache(),
             keeper=ResultKeeper(ContextRecorder(None), Half(), metrics),
-        )  # fmt: skip
+        )
         for _ in range(self.copies):
             said = f'{{"{META}clientCapabilities":{self.capabilities}}}'
             params = {"name": Raw(b'"get"')} | ({"_meta": Raw(said.encode())} if self.modern else {})
@@ -175,8 +181,10 @@ CASES: Final = {
         '"contents":[],"resultType":"complete"', OTHER, "resources/read", modern=True, to_modern=True
     ),
     "a resource under another name": Case(
-        '"contents":[{"uri":"ui://a/b","text":"","_meta":{"ui":{"domain":"x"}}}]', replace(OTHER, uris=UriNames("web")),
-        "resources/read", modern=True,
+        '"contents":[{"uri":"ui://a/b","text":"","_meta":{"ui":{"domain":"x"}}}]',
+        replace(OTHER, uris=UriNames("web")),
+        "resources/read",
+        modern=True,
     ),
     "a link to a resource": Case(LINK, replace(TOOL, uris=UriNames("web"))),
     "a result that does not fit its schema": Case(MISFIT, replace(TOOL, check=CHECK)),
@@ -185,24 +193,28 @@ CASES: Final = {
     "without content": Case('"structuredContent":[]'),
     "questions with a state": Case('"resultType":"input_required","requestState":"x"', modern=True, to_modern=True),
     "a task that begins": Case(
-        '"resultType":"task","taskId":"t","status":"working"', modern=True, to_modern=True, capabilities=TASKING,
+        '"resultType":"task","taskId":"t","status":"working"',
+        modern=True,
+        to_modern=True,
+        capabilities=TASKING,
         extensions=frozenset({TASKS}),
     ),
     "a task that is over": Case(
-        f'{DONE},"result":{{{MISFIT}}}', replace(OTHER, task=TASK, uris=UriNames("web")), "tasks/get", modern=True,
+        f'{DONE},"result":{{{MISFIT}}}',
+        replace(OTHER, task=TASK, uris=UriNames("web")),
+        "tasks/get",
+        modern=True,
         to_modern=True,
     ),
     "a task whose result is too long": Case(
         f'{DONE},"result":{{{LINK}}}', replace(OTHER, task=TASK), "tasks/get", modern=True, to_modern=True, tokens=16
     ),
-    "kept for equal calls": Case(
-        '"content":[]', replace(TOOL, cacheable_seconds=60, cache_scope=b"scope"), copies=3
-    ),
+    "kept for equal calls": Case('"content":[]', replace(TOOL, cacheable_seconds=60, cache_scope=b"scope"), copies=3),
     "recorded": Case('"content":[]', recording="s", modern=True),
     "recorded, and too long": Case('"content":[]', recording="s", tokens=16),
     "too long": Case('"content":[]', tokens=16),
     "of a call that may ask": Case('"content":[]', modern=True, capabilities=ELICITS),
-}  # fmt: skip
+}
 
 
 def nested(members: str, depth: int) -> bytes:

@@ -71,48 +71,82 @@ TABLE: dict[str, tuple[Sequence[Policy], str, Identity, list[str]]] = {
     "no policy, default Allow": ((), "Allow", NPC, ALL),
     "no policy, default Deny": ((), "Deny", NPC, []),
     "selected, and nothing else is said of the other namespace": (
-        [policy("p", allow("get"))], "Allow", NPC, ["else__get", "file__get", "web__get"],
+        [policy("p", allow("get"))],
+        "Allow",
+        NPC,
+        ["else__get", "file__get", "web__get"],
     ),
     "the default Deny does not touch what a policy allows": (
-        [policy("p", allow("get"))], "Deny", NPC, ["file__get", "web__get"],
+        [policy("p", allow("get"))],
+        "Deny",
+        NPC,
+        ["file__get", "web__get"],
     ),
     "a selected server is closed to whom nobody speaks of": (
-        [policy("p", subjects=to("qa"))], "Allow", NPC, ["else__get"],
+        [policy("p", subjects=to("qa"))],
+        "Allow",
+        NPC,
+        ["else__get"],
     ),
     "and open to whom somebody does": ([policy("p", subjects=to("qa"))], "Allow", QA, ALL),
     "a server that the selector leaves out follows the default": (
-        [policy("p", allow("get"), servers=("web",))], "Allow", NPC, ["else__get", "file__get", "file__rm", "web__get"],
+        [policy("p", allow("get"), servers=("web",))],
+        "Allow",
+        NPC,
+        ["else__get", "file__get", "file__rm", "web__get"],
     ),
     "deny over allow within a policy": (
-        [policy("p", allow("*"), deny("get"))], "Allow", NPC, ["else__get", "file__rm", "web__put"],
+        [policy("p", allow("*"), deny("get"))],
+        "Allow",
+        NPC,
+        ["else__get", "file__rm", "web__put"],
     ),
     "deny over allow between policies": (
-        [policy("a", allow("*")), policy("b", deny("get"), servers=("web",))], "Allow", NPC,
+        [policy("a", allow("*")), policy("b", deny("get"), servers=("web",))],
+        "Allow",
+        NPC,
         ["else__get", "file__get", "file__rm", "web__put"],
     ),
     "a denial speaks of its subjects only": (
-        [policy("a", allow("*")), policy("b", deny("get"), subjects=to("npc"))], "Allow", QA, ALL,
+        [policy("a", allow("*")), policy("b", deny("get"), subjects=to("npc"))],
+        "Allow",
+        QA,
+        ALL,
     ),
     "allowances add up": (
-        [policy("a", allow("get")), policy("b", allow("rm"), subjects=to("npc"))], "Allow", NPC,
+        [policy("a", allow("get")), policy("b", allow("rm"), subjects=to("npc"))],
+        "Allow",
+        NPC,
         ["else__get", "file__get", "file__rm", "web__get"],
     ),
     "a policy that only denies allows nothing": ([policy("p", deny("rm"))], "Allow", NPC, ["else__get"]),
     "an anonymous asker is Any": ([policy("p", subjects=(Subject(kind="Any"),))], "Allow", ANONYMOUS, ALL),
     "but not Authenticated": (
-        [policy("p", subjects=(Subject(kind="Authenticated"),))], "Allow", ANONYMOUS, ["else__get"],
+        [policy("p", subjects=(Subject(kind="Authenticated"),))],
+        "Allow",
+        ANONYMOUS,
+        ["else__get"],
     ),
     "globs are about the server's own names": ([policy("p", allow("web__*"))], "Allow", NPC, ["else__get"]),
     "a policy of another namespace has no effect": (
-        [policy("p", deny("*"), namespace="third"), policy("q", deny("*"), namespace="other")], "Allow", NPC, ALL[1:],
+        [policy("p", deny("*"), namespace="third"), policy("q", deny("*"), namespace="other")],
+        "Allow",
+        NPC,
+        ALL[1:],
     ),
     "subjects of a kind that nobody knows are nobody": (
-        [policy("p", subjects=(Subject(kind="Robot", name="npc"),))], "Allow", NPC, ["else__get"],
+        [policy("p", subjects=(Subject(kind="Robot", name="npc"),))],
+        "Allow",
+        NPC,
+        ["else__get"],
     ),
     "an action that nobody knows allows nothing": (
-        [policy("p", Rule(action="Perhaps", tools=("*",)))], "Allow", NPC, ["else__get"],
+        [policy("p", Rule(action="Perhaps", tools=("*",)))],
+        "Allow",
+        NPC,
+        ["else__get"],
     ),
-}  # fmt: skip
+}
 
 
 @pytest.mark.parametrize("row", TABLE)
@@ -226,9 +260,11 @@ def tiered(*policies: Policy) -> Selection:
     put = ToolState(name="put", tiers=("slow",), hidden={"fast": "over_budget"})
     state = State(servers=(ServerState(namespace="default", name="web", tools=(put,)),))
     documents: dict[str, Document] = {
-        "1": catalog("web", "http://w", ["get", "put"]), "2": catalog("else", "http://e", ["get"], namespace="other"),
-        "r": Rules(policies=policies, tiers=(FAST, SLOW)), "s": state,
-    }  # fmt: skip
+        "1": catalog("web", "http://w", ["get", "put"]),
+        "2": catalog("else", "http://e", ["get"], namespace="other"),
+        "r": Rules(policies=policies, tiers=(FAST, SLOW)),
+        "s": state,
+    }
     return select(build(documents))
 
 

@@ -25,7 +25,7 @@ from fairlead_gateway.recent.phases import (
     CallPhase,
     CallTrail,
     timeline,
-)  # fmt: skip
+)
 from fairlead_gateway.recent.ring import LEAST_BYTES, PHASE_BYTES, PLAIN_BYTES, WIDEST, RecentCalls
 
 SHOP = ServerKey("default", "shop")
@@ -42,9 +42,24 @@ def packed(
     """A call with numbers of its own."""
     began = time.monotonic()
     return (
-        began, began + 0.5, began + 0.1, began + 0.4, "tools/call", name, SHOP, "", caller, "127.0.0.1", None, "",
-        1000, 2000, arguments, why, trail,
-    )  # fmt: skip
+        began,
+        began + 0.5,
+        began + 0.1,
+        began + 0.4,
+        "tools/call",
+        name,
+        SHOP,
+        "",
+        caller,
+        "127.0.0.1",
+        None,
+        "",
+        1000,
+        2000,
+        arguments,
+        why,
+        trail,
+    )
 
 
 def largest(number: int) -> tuple[PackedCall, int]:

@@ -71,8 +71,10 @@ def test_the_parts_of_a_selection_come_before_what_holds_them() -> None:
     for server in snapshot.servers.values():
         small = [*selection.routes[server.key].values(), *server.tools, *server.catalog.tools]
         assert all(numbers[id(one)] < numbers[id(server)] for one in small)
-    assert all(numbers[id(held)] < min(numbers[id(view)] for view in selection.targets.values())
-               for held in snapshot.merged.values())  # fmt: skip
+    assert all(
+        numbers[id(held)] < min(numbers[id(view)] for view in selection.targets.values())
+        for held in snapshot.merged.values()
+    )
 
 
 def test_routes_of_an_unchanged_server_are_taken_over() -> None:

@@ -32,8 +32,9 @@ TEXT = anybody("text")
 
 def world(*tools: ToolEntry, policies: tuple[Policy, ...] = (), state: State | None = None) -> Selection:
     documents: dict[str, Document] = {
-        "c": catalog("s", "http://s", tools), "r": Rules(tiers=TIERS, policies=policies),
-    }  # fmt: skip
+        "c": catalog("s", "http://s", tools),
+        "r": Rules(tiers=TIERS, policies=policies),
+    }
     return select(build(documents | ({} if state is None else {"s": state})))
 
 
@@ -104,15 +105,22 @@ def test_a_list_and_a_late_call_name_the_floor_and_the_tier_that_has_the_tool() 
 
 def test_the_speech_table_is_a_policy_for_its_agent() -> None:
     speech = policy(
-        "speech", allow("*", tier="deep"), allow("roll", "entities"), allow("search", "rules", tier="standard"),
+        "speech",
+        allow("*", tier="deep"),
+        allow("roll", "entities"),
+        allow("search", "rules", tier="standard"),
         agent="voice",
-    )  # fmt: skip
+    )
     everybody = policy("everybody", allow("*"))
     tools = [entry(name) for name in ("roll", "entities", "search", "rules", "write")]
     selection = world(*tools, policies=(everybody, speech))
     assert {name: tiers_with(selection, name, VOICE) for name in ("roll", "entities", "search", "rules", "write")} == {
-        "roll": ALL, "entities": ALL, "search": SLOWER, "rules": SLOWER, "write": ONLY_DEEP,
-    }  # fmt: skip
+        "roll": ALL,
+        "entities": ALL,
+        "search": SLOWER,
+        "rules": SLOWER,
+        "write": ONLY_DEEP,
+    }
     assert tiers_with(selection, "write", TEXT) == ALL, "the policy speaks of its agent alone"
 
 
@@ -147,9 +155,11 @@ def test_a_policy_cannot_lower_the_floor_of_a_server_nor_the_place_where_latency
     slow = ToolState(name="slow", tiers=("deep",), hidden={"fast": "over_budget", "standard": "over_budget"})
     state = State(servers=(ServerState(namespace="default", name="s", tools=(slow,)),))
     selection = world(
-        entry("floored", min_tier="deep"), entry("slow"), policies=(policy("p", allow("*", tier="standard")),),
+        entry("floored", min_tier="deep"),
+        entry("slow"),
+        policies=(policy("p", allow("*", tier="standard")),),
         state=state,
-    )  # fmt: skip
+    )
     assert tiers_with(selection, "floored") == ONLY_DEEP
     assert tiers_with(selection, "slow") == ONLY_DEEP
     hidden = selection.seen_by(TEXT)[b"/mcp/standard"].hidden["s__slow"]

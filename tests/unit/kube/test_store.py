@@ -37,8 +37,12 @@ def test_each_difference_is_told_once_with_what_was_and_what_is() -> None:
     objects.deleted(item(6, 11))
     objects.listed([], "7")
     assert told == [
-        ("demo", None, 10), ("other", None, 20), ("demo", 10, 11), ("demo", 11, None), ("other", 20, None),
-    ]  # fmt: skip
+        ("demo", None, 10),
+        ("other", None, 20),
+        ("demo", 10, 11),
+        ("demo", 11, None),
+        ("other", 20, None),
+    ]
     assert (len(objects), list(objects)) == (0, [])
 
 

@@ -23,8 +23,11 @@ OURS = ScriptedCall("ours", {"n": 1})
 THEIRS = ScriptedCall("theirs")
 THINKS = {"type": "enabled", "budget_tokens": 1024}
 LAST: dict[str, Sequence[ScriptedCall]] = {
-    "over": [], "the caller's": [THEIRS], "mixed": [OURS, THEIRS, OURS], "two of the caller's": [THEIRS, THEIRS],
-}  # fmt: skip
+    "over": [],
+    "the caller's": [THEIRS],
+    "mixed": [OURS, THEIRS, OURS],
+    "two of the caller's": [THEIRS, THEIRS],
+}
 SAID = [*itertools.product(["", "\n", "Text."], [(), ("Hm.",), ("Hm.", "Oh.")])]
 
 

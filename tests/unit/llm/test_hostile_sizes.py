@@ -82,9 +82,11 @@ def response_items(n: int) -> bytes:
     behind = [
         each
         for i in reversed(range(n))
-        for each in ({"type": "function_call_output", "call_id": f"c{i}", "output": "x"},
-                     {"role": "system", "content": "y"})
-    ]  # fmt: skip
+        for each in (
+            {"type": "function_call_output", "call_id": f"c{i}", "output": "x"},
+            {"role": "system", "content": "y"},
+        )
+    ]
     return encoded(input=[*calls, *behind])
 
 
@@ -110,9 +112,14 @@ def reading(front: WireFormat, provider: WireFormat, body: bytes) -> Callable[[]
 
 @pytest.mark.parametrize(
     ("front", "body"),
-    [(CHAT, chat_turns), (GEMINI_EVENTS, nameless_results), (RESPONSES, response_items), (ANTHROPIC, blocks),
-     (CHAT, chosen_tools)],
-)  # fmt: skip
+    [
+        (CHAT, chat_turns),
+        (GEMINI_EVENTS, nameless_results),
+        (RESPONSES, response_items),
+        (ANTHROPIC, blocks),
+        (CHAT, chosen_tools),
+    ],
+)
 @pytest.mark.parametrize("provider", [CHAT, RESPONSES, ANTHROPIC, GEMINI_EVENTS], ids=lambda wire: wire.name)
 def test_a_translation_is_linear_in_calls_and_results(
     front: WireFormat, body: Callable[[int], bytes], provider: WireFormat
@@ -169,10 +176,12 @@ def test_texts_of_rounds_are_joined_with_an_empty_line() -> None:
 
 @pytest.mark.parametrize(
     "body",
-    [encoded(messages=[{"role": "user", "content": [{"type": "text", "text": ""}] * MAX_PARTS}]),
-     encoded(messages=[{"role": "user", "content": ""}] * (MAX_ENTRIES + 1)),
-     encoded(messages=[{"role": "user", "content": "x"}], tools=[{"type": "custom"}] * (MAX_PARTS + 1))],
-)  # fmt: skip
+    [
+        encoded(messages=[{"role": "user", "content": [{"type": "text", "text": ""}] * MAX_PARTS}]),
+        encoded(messages=[{"role": "user", "content": ""}] * (MAX_ENTRIES + 1)),
+        encoded(messages=[{"role": "user", "content": "x"}], tools=[{"type": "custom"}] * (MAX_PARTS + 1)),
+    ],
+)
 def test_more_entries_than_the_bound_are_refused_with_their_parts(body: bytes) -> None:
     with pytest.raises(BadRequest, match="too many"):
         pair(CHAT, ANTHROPIC).read(body)

@@ -29,9 +29,12 @@ from fakeprocesses import FakeLauncher, FakeProcess
 
 KEY = ServerKey("default", "a")
 MODERN = {
-    "supportedVersions": ["2026-07-28"], "capabilities": {}, "resultType": "complete", "ttlMs": 0,
+    "supportedVersions": ["2026-07-28"],
+    "capabilities": {},
+    "resultType": "complete",
+    "ttlMs": 0,
     "cacheScope": "public",
-}  # fmt: skip
+}
 
 
 def answering(process: FakeProcess, message: dict[str, Any]) -> None:

@@ -176,9 +176,14 @@ async def test_what_is_published_counts_while_a_new_operator_cannot_compare() ->
     raw = (await bench.found()).tools[1]
     entry = ToolEntry(name="ask_model", definition=raw, hash="h", search_hash="s", requires=("sampling",))
     published = Catalog(
-        namespace="team", name="demo", uid="u", generation=1, endpoint=HTTP, protocol_version="2026-07-28",
+        namespace="team",
+        name="demo",
+        uid="u",
+        generation=1,
+        endpoint=HTTP,
+        protocol_version="2026-07-28",
         tools=(entry,),
-    )  # fmt: skip
+    )
     later = Bench(Script([tool_named("plain")], incomparable=ConnectFailed("busy", reason="Refused")))
     found = await later.found()
     assert not found.compared
@@ -189,8 +194,13 @@ async def test_what_is_published_counts_while_a_new_operator_cannot_compare() ->
 
 def test_what_was_announced_to_an_operator_before_stays_announced() -> None:
     published = Catalog(
-        namespace="team", name="demo", uid="u", generation=1, endpoint=HTTP, protocol_version="2026-07-28",
+        namespace="team",
+        name="demo",
+        uid="u",
+        generation=1,
+        endpoint=HTTP,
+        protocol_version="2026-07-28",
         announced={"tools": "1", "prompts": "1"},
-    )  # fmt: skip
+    )
     found = RawListing("2026-07-28", announced={"tools": "2"})
     assert remembered(found, published).announced == {"tools": "2", "prompts": "1"}

@@ -110,18 +110,20 @@ CONFLICTS: dict[str, tuple[Policy, Policy, str | None]] = {
     "same": (policy("p"), policy("q"), None),
     "other servers": (policy("p", servers=("file",)), policy("q", deny("*"), servers=("web",)), None),
     "bounded here": (
-        policy("p", allow("put", arguments={})), policy("q", allow("p*")),
+        policy("p", allow("put", arguments={})),
+        policy("q", allow("p*")),
         "it allows web/put with any arguments, which this one bounds: any arguments are allowed",
     ),
     "limits": (
-        policy("p", limits=PolicyLimits(max_tools=3)), policy("q", limits=PolicyLimits(max_tools=5)),
+        policy("p", limits=PolicyLimits(max_tools=3)),
+        policy("q", limits=PolicyLimits(max_tools=5)),
         "its limits.maxTools is 5, here 3: 3",
     ),
     "tiers": (policy("p", max_tier="slow"), policy("q", max_tier="fast"), "its tiers.max is fast, here slow"),
     "the same agent": (policy("p", **A), policy("q", deny("put"), **A), "web/put"),
     "another agent": (policy("p", **A), policy("q", deny("put"), **B), None),
     "everybody known": (policy("p", **A), policy("q", deny("put"), **KNOWN), "web/put"),
-}  # fmt: skip
+}
 
 
 @pytest.mark.parametrize("what", CONFLICTS)

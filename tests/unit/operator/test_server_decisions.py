@@ -121,7 +121,7 @@ def test_a_server_that_changes_its_prefix_frees_the_old_one() -> None:
             {"volumeMounts": [{"mountPath": "/data", "name": "big"}]},
         ),
     ],
-)  # fmt: skip
+)
 def test_a_pod_template_is_merged_strategically(base: Any, overlay: Any, result: Any) -> None:
     assert merged(base, overlay) == result
 
@@ -195,7 +195,7 @@ def test_timings_of_a_pod_template_leave_the_handler_of_a_probe_alone() -> None:
             {"resourceClaims": [{"name": "gpu", "resourceClaimTemplateName": "b"}]},
         ),
     ],
-)  # fmt: skip
+)
 def test_a_member_of_a_union_in_a_pod_template_replaces_another_one(base: Any, overlay: Any, result: Any) -> None:
     assert merged(base, overlay) == result
 
@@ -224,21 +224,31 @@ def up(generation: int = 1) -> dict[str, Any]:
         ({}, up(), {"unavailableReplicas": 1}, True, "Programmed", True),
         ({}, up(generation=0), {"unavailableReplicas": 1}, None, "Deploying", False),
         (
-            {}, up(),
+            {},
+            up(),
             {"observedGeneration": 1, "conditions": [STUCK]},
-            False, "DeploymentFailed", False,
+            False,
+            "DeploymentFailed",
+            False,
         ),
         (
-            {}, {},
+            {},
+            {},
             {"observedGeneration": 0, "conditions": [STUCK]},
-            None, "Deploying", False,
+            None,
+            "Deploying",
+            False,
         ),
         (
-            {}, {}, {"conditions": [{"type": "ReplicaFailure", "status": "True", "message": "exceeded quota"}]},
-            False, "DeploymentFailed", False,
+            {},
+            {},
+            {"conditions": [{"type": "ReplicaFailure", "status": "True", "message": "exceeded quota"}]},
+            False,
+            "DeploymentFailed",
+            False,
         ),
     ],
-)  # fmt: skip
+)
 def test_a_deployments_status_is_judged(
     spec: dict[str, Any], shown: dict[str, Any], status: dict[str, Any], ok: bool | None, reason: str, down: bool
 ) -> None:

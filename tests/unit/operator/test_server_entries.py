@@ -85,9 +85,12 @@ class Bench:
 
 def status(ready: str, cause: str, message: str = "why", **more: Any) -> McpServerStatus:
     condition = {
-        "type": "Ready", "status": ready, "reason": REASON_OF[Cause(cause)], "message": worded(Cause(cause), message),
+        "type": "Ready",
+        "status": ready,
+        "reason": REASON_OF[Cause(cause)],
+        "message": worded(Cause(cause), message),
         "lastTransitionTime": "2026-11-20T12:00:00Z",
-    }  # fmt: skip
+    }
     return McpServerStatus.model_validate({"conditions": [condition], **more})
 
 

@@ -73,9 +73,12 @@ async def test_two_hundred_servers_that_hang_keep_a_good_one_waiting_for_seconds
     answered = asyncio.Event()
     loop = asyncio.get_running_loop()
     rounds = Discoverer(
-        ScriptedConnector(scripts), lambda key: answered.set() if key == good else None,
-        at_once=64, rng=random.Random(1), monotonic=loop.time,
-    )  # fmt: skip
+        ScriptedConnector(scripts),
+        lambda key: answered.set() if key == good else None,
+        at_once=64,
+        rng=random.Random(1),
+        monotonic=loop.time,
+    )
     for key in hanging:
         rounds.look(key, SUBJECT, None, 600.0)
     rounds.look(good, SUBJECT, None, 600.0)

@@ -156,8 +156,13 @@ def test_every_condition_carries_the_generation_that_it_was_observed_for() -> No
     assert {c.observed_generation for c in status.conditions} == {7}
     assert status.observed_generation == 7
     assert [c.type for c in status.conditions] == [
-        "Accepted", "ResolvedRefs", "Programmed", "Verified", "Calibrated", "Ready",
-    ]  # fmt: skip
+        "Accepted",
+        "ResolvedRefs",
+        "Programmed",
+        "Verified",
+        "Calibrated",
+        "Ready",
+    ]
 
 
 def test_tools_are_absent_then_counted_then_offline_then_none() -> None:

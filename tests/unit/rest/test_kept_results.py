@@ -43,10 +43,17 @@ def test_the_least_budget_has_room_for_text_and_every_one_is_kept_with_all_that_
     kept = KeptResult("s" * 22 + "/5b2ac98c", json.dumps({"structuredContent": {"log": log}}).encode())
     found = read(encode(Reading([kept], budget, **asked)))
     shown = [
-        ContextPassage(part.source, "shipyard__list_entries", "2026-11-23T18:50:24Z", "5b2ac98c5b2a", part.where,
-                       part.text, part.score)
+        ContextPassage(
+            part.source,
+            "shipyard__list_entries",
+            "2026-11-23T18:50:24Z",
+            "5b2ac98c5b2a",
+            part.where,
+            part.text,
+            part.score,
+        )
         for part in found.passages
-    ]  # fmt: skip
+    ]
     answer = RetrievedContext(shown, DATA, 1, found.lines, found.cut)
     assert found.cut
     assert len(shown[0].text) > 150

@@ -36,9 +36,22 @@ def test_a_file_is_written_with_its_folders_replaced_and_read(tmp_path: Path) ->
 
 @pytest.mark.parametrize(
     "path",
-    ["/etc/passwd", "../x", "a/../../x", "..", ".", "/", "a\0b", "a\\..\\b", "x" * 201, "/".join("abcdefghijklmnopqr"),
-     "a\nb", ".fairlead-0", "\u202ea"],
-)  # fmt: skip
+    [
+        "/etc/passwd",
+        "../x",
+        "a/../../x",
+        "..",
+        ".",
+        "/",
+        "a\0b",
+        "a\\..\\b",
+        "x" * 201,
+        "/".join("abcdefghijklmnopqr"),
+        "a\nb",
+        ".fairlead-0",
+        "\u202ea",
+    ],
+)
 def test_a_path_that_leaves_the_folder_or_hides_something_is_refused(path: str, tmp_path: Path) -> None:
     jail = Jail(tmp_path / "files", LARGE)
     refused(jail, path)

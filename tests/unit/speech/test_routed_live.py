@@ -62,9 +62,11 @@ def kinds(turns: list[UserTurn]) -> list[str]:
 def test_the_provider_finds_no_turns_and_writes_down_what_is_said() -> None:
     setup = {"model": "x", "realtime_input_config": {"automatic_activity_detection": {"prefix_padding_ms": 100}}}
     assert RoutedSetup(setup).outgoing() == {
-        "model": "x", "realtime_input_config": {"automaticActivityDetection": {"disabled": True}},
-        "inputAudioTranscription": {}, "outputAudioTranscription": {},
-    }  # fmt: skip
+        "model": "x",
+        "realtime_input_config": {"automaticActivityDetection": {"disabled": True}},
+        "inputAudioTranscription": {},
+        "outputAudioTranscription": {},
+    }
     written = {"generationConfig": {"responseModalities": ["TEXT"]}, "inputAudioTranscription": {"x": 1}}
     found = RoutedSetup(written)
     assert (found.outgoing()["inputAudioTranscription"], found.written) == ({"x": 1}, True)
@@ -91,10 +93,13 @@ def test_settings_of_a_client_for_the_provider_hold_here(given: dict[str, Any], 
 def test_an_engine_gets_a_clients_functions_instructions_and_language() -> None:
     schema = {"type": "OBJECT", "properties": {"a": {"type": "INTEGER"}}}
     functions = [{"name": "dice.roll", "description": "Roll", "parameters": schema}]
-    setup = RoutedSetup({
-        "tools": [{"functionDeclarations": functions}, {"googleSearch": {}}], "systemInstruction": "Be kind.",
-        "generationConfig": {"speechConfig": {"languageCode": "de-DE"}},
-    })  # fmt: skip
+    setup = RoutedSetup(
+        {
+            "tools": [{"functionDeclarations": functions}, {"googleSearch": {}}],
+            "systemInstruction": "Be kind.",
+            "generationConfig": {"speechConfig": {"languageCode": "de-DE"}},
+        }
+    )
     found = setup.for_engine()
     (tool,) = found["tools"]
     assert setup.client_name(tool["name"]) == "dice.roll"
@@ -108,10 +113,14 @@ def test_an_engine_gets_a_clients_functions_instructions_and_language() -> None:
 @pytest.mark.parametrize(
     ("kind", "rate"),
     [
-        ("audio/pcm", 16_000), ("audio/pcm;rate=24000", 24_000), ("audio/PCM; rate=8000", 8_000),
-        ("audio/pcm;rate=1", None), ("audio/ogg", None), ("image/png", None),
+        ("audio/pcm", 16_000),
+        ("audio/pcm;rate=24000", 24_000),
+        ("audio/PCM; rate=8000", 8_000),
+        ("audio/pcm;rate=1", None),
+        ("audio/ogg", None),
+        ("image/png", None),
     ],
-)  # fmt: skip
+)
 async def test_pcm_is_heard_and_all_else_is_left(kind: str, rate: int | None) -> None:
     blob = {"data": base64.urlsafe_b64encode(b"\xff\xfe" * 4).decode(), "mime_type": kind}
     live = {"audio": blob, "media_chunks": [blob], "text": "x"}
@@ -213,8 +222,9 @@ async def test_an_engines_events_are_messages_of_the_providers_form() -> None:
     assert spoken == {"serverContent": {"modelTurn": {"parts": [part]}}}
     assert written == {"serverContent": {"outputTranscription": {"text": "Hi"}}}
     assert called["toolCall"]["functionCalls"] == [
-        {"id": "call_1", "name": "roll", "args": {"a": 1}}, {"id": "call_2", "name": "roll", "args": {}}
-    ]  # fmt: skip
+        {"id": "call_1", "name": "roll", "args": {"a": 1}},
+        {"id": "call_2", "name": "roll", "args": {}},
+    ]
     assert [voice.playing for _ in range(2)] == [True, False]
     await voice.interrupted()
     assert [[*each] for each in client.messages[3:]] == [["serverContent"], ["toolCallCancellation"], ["serverContent"]]

@@ -106,8 +106,9 @@ async def test_what_was_written_beside_the_audio_stays() -> None:
     turns.begin(item, b"1", "", shown=True)
     await turns.done()
     assert item.shown["content"] == [
-        {"type": "input_text", "text": "Look:"}, {"type": "input_audio", "transcript": "heard 1"},
-    ]  # fmt: skip
+        {"type": "input_text", "text": "Look:"},
+        {"type": "input_audio", "transcript": "heard 1"},
+    ]
 
 
 @in_virtual_time

@@ -29,9 +29,14 @@ def catalog(name: str = "chandler", tools: tuple[str, ...] = ("rope", "tar"), es
         for tool in tools
     ]
     return Catalog(
-        namespace="shop", name=name, uid=name, generation=1, endpoint=HttpEndpoint(url="http://x/mcp"),
-        protocol_version="2026-07-28", tools=tuple(entries),
-    )  # fmt: skip
+        namespace="shop",
+        name=name,
+        uid=name,
+        generation=1,
+        endpoint=HttpEndpoint(url="http://x/mcp"),
+        protocol_version="2026-07-28",
+        tools=tuple(entries),
+    )
 
 
 def ledger(*catalogs: Catalog) -> Ledger:
