@@ -80,6 +80,7 @@ class Child:
         random: Callable[[], float] = randomness.random,
         clock: Callable[[], float] = time.monotonic,
         start_seconds: float = START_SECONDS,
+        stop_seconds: float = STOP_SECONDS,
         probe_seconds: float = 10.0,
         silent_seconds: float = SILENT_SECONDS,
         on_state: Callable[[], None] | None = None,
@@ -106,6 +107,7 @@ class Child:
         self.offering = offering
         self._backoff = Backoff(random)
         self._start_seconds = start_seconds
+        self._stop_seconds = stop_seconds
         self._probe_seconds = probe_seconds
         self._silent_seconds = silent_seconds
         self._retry = asyncio.Event()
@@ -281,7 +283,7 @@ class Child:
         if life.process is not None:
             # a cancellation on the way must not leave the process half stopped
             self._stopping = asyncio.get_running_loop().create_task(
-                life.process.stop(STOP_SECONDS), name=f"stop {self.name}"
+                life.process.stop(self._stop_seconds), name=f"stop {self.name}"
             )
             await asyncio.shield(self._stopping)
 

@@ -12,7 +12,7 @@ import time
 from collections.abc import Callable, Hashable
 from typing import Protocol
 
-from fairlead_mcp.child import Child
+from fairlead_mcp.child import STOP_SECONDS, Child
 from fairlead_mcp.direct import DirectLauncher
 from fairlead_mcp.eras import Client
 from fairlead_mcp.multiplex import Offering
@@ -42,12 +42,14 @@ class ChildHost:
         random: Callable[[], float] = randomness.random,
         clock: Callable[[], float] = time.monotonic,
         start_seconds: float = 120.0,
+        stop_seconds: float = STOP_SECONDS,
     ) -> None:
         self._launcher = launcher or DirectLauncher(SubprocessLauncher())
         self._client = client or Client()
         self._random = random
         self._clock = clock
         self._start_seconds = start_seconds
+        self._stop_seconds = stop_seconds
         self._children: dict[Hashable, Child] = {}
         self._listeners: list[ChildListener] = []
         self._closing: dict[Hashable, asyncio.Task[None]] = {}
@@ -96,7 +98,7 @@ class ChildHost:
         return lambda: self._listeners.remove(listener)
 
     async def aclose(self) -> None:
-        """Stop all children, side by side. Bounded: three times `child.STOP_SECONDS`, and `containers.KILL_SECONDS`."""
+        """Stop all children, side by side. Bounded: three times `stop_seconds`, and `containers.KILL_SECONDS`."""
         self._closed = True
         for key in list(self._children):
             self.retire(key)
@@ -122,6 +124,7 @@ class ChildHost:
             random=self._random,
             clock=self._clock,
             start_seconds=self._start_seconds,
+            stop_seconds=self._stop_seconds,
             on_state=changed,
             on_notification=notified,
             after=self._closing.get(key),

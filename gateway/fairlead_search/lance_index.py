@@ -12,7 +12,7 @@ from collections.abc import Callable, Collection, Iterable, KeysView, Mapping
 from fairlead_search.fusion import DEPTH, fused
 from fairlead_search.hybrid import MIN_COVERED
 from fairlead_search.index import Bm25Index, Hit
-from fairlead_search.lance_vectors import LOCK_SECONDS, LanceVectors
+from fairlead_search.lance_vectors import LOCK_SECONDS, MAX_ROWS, LanceVectors
 from fairlead_search.record import IndexedTool
 from fairlead_search.search_index import ToolVector
 from fairlead_search.vectors import Matrix
@@ -21,9 +21,11 @@ from fairlead_search.vectors import Matrix
 class LanceBackend:
     """`SearchBackend` over a folder. All but `index` and `len` raise BackendFault."""
 
-    def __init__(self, folder: str, patience: float = LOCK_SECONDS) -> None:
-        """Raises BackendFault, also where another process uses the folder for longer than `patience` in seconds."""
-        self.vectors = LanceVectors(folder, patience)
+    def __init__(self, folder: str, patience: float = LOCK_SECONDS, most: int = MAX_ROWS) -> None:
+        """`most`: rows beyond which unused ones go. Raises BackendFault, also where another process uses the folder for
+        longer than `patience` in seconds.
+        """
+        self.vectors = LanceVectors(folder, patience, most)
         self.texts: dict[str, str] = {}
         """Keys of texts by that of their tool."""
         self.version = 0

@@ -42,9 +42,10 @@ FAULTS: Final = (OSError, RuntimeError, ValueError, pa.ArrowException)
 class LanceVectors:
     """Vectors of one number of dimensions, each of length 1."""
 
-    def __init__(self, folder: str, patience: float = LOCK_SECONDS) -> None:
+    def __init__(self, folder: str, patience: float = LOCK_SECONDS, most: int = MAX_ROWS) -> None:
         """Raises BackendFault, also where another process uses the folder for longer than `patience` in seconds."""
         self.folder = folder
+        self._most = most
         self.numbers: dict[str, int] = {}
         """Numbers by the key of the texts."""
         self._table: Any = None
@@ -184,10 +185,10 @@ class LanceVectors:
             return found["number"].to_pylist(), rows
 
     def sweep(self, used: Callable[[], Collection[str]]) -> None:
-        """Drop vectors that are not `used`, by the keys of their texts, where there are more than `MAX_ROWS`. Raises
+        """Drop vectors that are not `used`, by the keys of their texts, where there are more than `most`. Raises
         BackendFault.
         """
-        if len(self.numbers) <= MAX_ROWS:
+        if len(self.numbers) <= self._most:
             return
         kept = set(used())
         gone = [number for key, number in self.numbers.items() if key not in kept]

@@ -15,7 +15,7 @@ from fairlead_speech.tiers import SpokenTier, is_slow
 def engine_session(services: SpeechServices, name: str, model: str) -> CascadedSession:
     """A session of the engine of that name; `model` is what its client asked for."""
     engine = services.engines.of(name, services.providers().cascaded[name])
-    return CascadedSession(engine, model, services.clock)
+    return CascadedSession(engine, model, services.clock, services.bounds)
 
 
 def follow_tier(session: CascadedSession, opened: OpenedModel) -> None:

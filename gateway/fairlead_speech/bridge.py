@@ -9,6 +9,7 @@ from collections.abc import Awaitable, Callable
 from typing import Final
 
 from fairlead_gateway.telemetry import Histogram
+from fairlead_speech.bounds import SpeechBounds
 from fairlead_speech.frames import (
     BinaryFrame,
     FrameReader,
@@ -30,10 +31,6 @@ from fairlead_speech.sockets import (
     SessionSide,
 )
 
-STALLED_SECONDS: Final = 10.0
-"""Time for which a side may read nothing; the other side is held up meanwhile."""
-LOOK_SECONDS: Final = 1.0
-"""Time between two looks for sides that do not read, and for the end of a drain."""
 OK: Final = "ok"
 CUT: Final = "cut"
 """A connection ended without a close."""
@@ -59,6 +56,7 @@ class SpeechBridge:
         metrics: SpeechMetrics,
         clock: Callable[[], float],
         turns: asyncio.Lock,
+        bounds: SpeechBounds,
     ) -> None:
         """`turns`: of all sessions, for messages that take the loop long."""
         self._client = client
@@ -68,6 +66,7 @@ class SpeechBridge:
         self._metrics = metrics
         self._clock = clock
         self._turns = turns
+        self._bounds = bounds
         self._retiring: float | None = None
         """Time at which the session is closed, whatever it does."""
         self._retired = asyncio.Event()
@@ -172,17 +171,17 @@ class SpeechBridge:
         told = False
         while True:
             if self._retiring is not None:
-                await asyncio.sleep(LOOK_SECONDS / 10)
+                await asyncio.sleep(self._bounds.look_seconds / 10)
             else:
                 with contextlib.suppress(TimeoutError):
-                    async with asyncio.timeout(LOOK_SECONDS):
+                    async with asyncio.timeout(self._bounds.look_seconds):
                         await self._retired.wait()
             if self._retiring is not None and not told:
                 told = True
                 await self._session.retire(max(self._retiring - self._clock(), 0.0))
-            if self._client.stalled_seconds > STALLED_SECONDS:
+            if self._client.stalled_seconds > self._bounds.stalled_seconds:
                 return STALLED, Closing(TRY_AGAIN_LATER, "the client did not read what the model said")
-            if self._provider.stalled_seconds > STALLED_SECONDS:
+            if self._provider.stalled_seconds > self._bounds.stalled_seconds:
                 return STALLED, Closing(INTERNAL_ERROR, "the provider did not read what the client said")
             if self._retiring is not None and (not self._session.responding or self._clock() >= self._retiring):
                 return DRAINED, Closing(GOING_AWAY, _RETIRED)

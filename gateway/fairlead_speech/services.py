@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import functools
 from collections.abc import Awaitable, Callable, Collection, Sequence
-from typing import Protocol
+from typing import Final, Protocol
 
 import msgspec
 from aiohttp import web
@@ -18,9 +18,9 @@ from fairlead_models.request_record import RequestRecord
 from fairlead_models.upstream import ProviderClient, ProviderRefused, ProviderSocket, ProviderUnavailable, transport_of
 from fairlead_rest.context import RestContext
 from fairlead_speech.admission import SessionRequest
+from fairlead_speech.bounds import SpeechBounds
 from fairlead_speech.bridge import FAILED, SpeechBridge
 from fairlead_speech.cascaded.chat_model import ChatModel
-from fairlead_speech.cascaded.config import SESSION_SECONDS
 from fairlead_speech.cascaded.engine import CascadedEngines
 from fairlead_speech.cascaded.session import CascadedSession
 from fairlead_speech.metrics import SpeechMetrics
@@ -30,6 +30,7 @@ from fairlead_speech.sockets import CLIENT_PING_SECONDS, CLOSE_SECONDS, MAX_MESS
 from fairlead_speech.tiers import SpokenTier
 from fairlead_speech.toolbox import SessionToolbox, ToolShelf
 
+DEFAULT_BOUNDS: Final = SpeechBounds()
 Dial = Callable[[ModelTarget], Awaitable[SessionSide]]
 """Opens a session of one model. Raises ProviderUnavailable, ProviderRefused."""
 Serve = Callable[[web.BaseRequest, RequestRecord], Awaitable[web.StreamResponse]]
@@ -93,9 +94,11 @@ class SpeechServices:
         clock: Callable[[], float],
         client: ProviderClient,
         chat: ChatModel,
+        bounds: SpeechBounds = DEFAULT_BOUNDS,
     ) -> None:
         """`clock` times frames, in seconds. `chat`: models of cascaded engines."""
         self.context = context
+        self.bounds = bounds
         self.providers = providers
         self.settings = settings
         self.metrics = metrics
@@ -204,9 +207,9 @@ class SpeechServices:
         self, client: SessionSide, provider: SessionSide, session: BridgedSession, engine: str, record: RequestRecord
     ) -> None:
         """Carry a session to its end, and record it."""
-        bridge = SpeechBridge(client, provider, session, engine, self.metrics, self.clock, self._turns)
+        bridge = SpeechBridge(client, provider, session, engine, self.metrics, self.clock, self._turns, self.bounds)
         if isinstance(provider, CascadedSession):  # the provider ends all others
-            provider.expire_in(SESSION_SECONDS)
+            provider.expire_in(self.bounds.session_seconds)
         self.running.add(bridge)
         self.metrics.begun(engine)
         outcome = FAILED

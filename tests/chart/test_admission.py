@@ -37,7 +37,8 @@ def admitted(plane: ControlPlane, text: str, namespace: str = "team") -> str:
 
 def answers(plane: ControlPlane) -> tuple[str, str]:
     """What each of both policies, of templates and of approvals, says now of what it is for."""
-    template, approval = pod(hostPID=True), {"hash": "sha256:1", "by": "somebody-else"}
+    template = pod(hostPID=True)
+    approval = {"hash": "sha256:1", "by": "somebody-else"}
     return admitted(plane, mcp_server("x", template)), admitted(plane, mcp_server("x", approval=approval))
 
 

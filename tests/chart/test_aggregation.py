@@ -15,7 +15,8 @@ def test_editors_of_a_namespace_declare_servers_there_and_no_more(private_plane:
     plane = private_plane(controllers=True)
     roles = of_kind(helm.template(), "ClusterRole")
     plane.kubectl("apply", "-f", "-", stdin=yaml.safe_dump_all(roles))
-    namespace, other = plane.create_namespace("team"), plane.create_namespace("other")
+    namespace = plane.create_namespace("team")
+    other = plane.create_namespace("other")
     for role in ("view", "edit", "admin"):
         plane.kubectl("create", "rolebinding", role, f"--clusterrole={role}", f"--user={role}", "-n", namespace)
 

@@ -118,7 +118,8 @@ def drawn_values() -> st.SearchStrategy[dict[str, Any]]:
 def test_values_that_the_schema_takes_work_or_are_refused_with_a_sentence(
     knowing: ControlPlane, helm: Helm, tmp_path: Path
 ) -> None:
-    file, rendered = tmp_path / "values.yaml", 0
+    file = tmp_path / "values.yaml"
+    rendered = 0
 
     # an example takes a second, and what shrinking one says is worth no minutes
     @settings(

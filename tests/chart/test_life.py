@@ -188,7 +188,8 @@ async def test_what_the_operator_wrote_goes_with_the_release(plane: ControlPlane
 async def test_kept_to_one_namespace_it_needs_no_right_in_another(
     plane: ControlPlane, helm: Helm, tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
-    team, other = plane.create_namespace("team"), plane.create_namespace("other")
+    team = plane.create_namespace("team")
+    other = plane.create_namespace("other")
     helm.install("--set", "watchNamespace=team")
     plane.await_definitions()
     world = World(plane, team, NAMESPACE)

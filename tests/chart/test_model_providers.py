@@ -18,10 +18,14 @@ pytestmark = pytest.mark.timeout(120)
 LARGE = Path(__file__).parent / "values" / "large.yaml"
 KINDS = [
     word
-    for kind in ("gateway.networking.k8s.io/v1/HTTPRoute", "monitoring.coreos.com/v1/PodMonitor",
-                 "monitoring.coreos.com/v1/PrometheusRule", "monitoring.coreos.com/v1/ServiceMonitor")
+    for kind in (
+        "gateway.networking.k8s.io/v1/HTTPRoute",
+        "monitoring.coreos.com/v1/PodMonitor",
+        "monitoring.coreos.com/v1/PrometheusRule",
+        "monitoring.coreos.com/v1/ServiceMonitor",
+    )
     for word in ("--api-versions", kind)
-]  # fmt: skip
+]
 
 
 def test_providers_arrive_at_the_gateway_as_it_reads_them_with_keys_from_secrets(helm: Helm, tmp_path: Path) -> None:
@@ -41,9 +45,10 @@ def test_providers_arrive_at_the_gateway_as_it_reads_them_with_keys_from_secrets
         for item in source["secret"]["items"]
     }
     assert mounted == {
-        files["openai"]: ("model-keys", "openai"), files["anthropic"]: ("model-keys", "claude"),
+        files["openai"]: ("model-keys", "openai"),
+        files["anthropic"]: ("model-keys", "claude"),
         read.providers.cascaded["voice"].stt.key_file: ("model-keys", "openai"),
-    }  # fmt: skip
+    }
     assert files["vllm"] is None
 
 

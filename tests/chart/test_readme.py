@@ -10,6 +10,7 @@ import pytest
 
 from controlplane import REPOSITORY, ControlPlane, PlaneFactory
 from helmworld import CHART, NAMESPACE, Helm, Refused, get, one
+from page_reader import blocks
 from waiting import until
 
 pytestmark = pytest.mark.timeout(300)
@@ -18,13 +19,9 @@ PAGE = (CHART / "README.md").read_text()
 OTHERS = Path(__file__).with_name("crds") / "others.yaml"
 
 
-def blocks(language: str) -> list[str]:
-    return re.findall(rf"```{language}\n(.*?)```", PAGE, re.DOTALL)
-
-
 def commands(program: str) -> list[list[str]]:
     """Each command line of the page that begins with `program`, without what waits for pods: nothing runs them."""
-    lines = [shlex.split(line) for block in blocks("sh") for line in block.splitlines()]
+    lines = [shlex.split(line) for block in blocks(PAGE, "sh") for line in block.splitlines()]
     return [[word for word in line[1:] if word != "--wait"] for line in lines if line and line[0] == program]
 
 
@@ -35,7 +32,7 @@ def test_the_commands_of_the_page_do_what_it_says(
     plane.kubectl("apply", "--server-side", "-f", str(OTHERS))
     helm = Helm(tmp_path, plane)
     (tmp_path / "charts").symlink_to(CHART.parent)
-    (production,) = blocks("yaml")
+    (production,) = blocks(PAGE, "yaml")
     (tmp_path / "production.yaml").write_text(production)
     (tmp_path / "dist").mkdir()
     (tmp_path / "dist" / "images.yaml").write_text('image: {repository: localhost/fairlead, tag: "1", variant: ""}\n')

@@ -24,7 +24,8 @@ def test_a_secret_of_ones_own_takes_the_place_of_that_of_the_operator(helm: Helm
 
 @pytest.mark.parametrize("part", ["embedder", "compressor"])
 def test_the_token_of_a_model_api_comes_from_its_secret(helm: Helm, part: str) -> None:
-    url, name = f"gateway.settings.{part}Url=http://vllm.models:8000/v1", f"FAIRLEAD_{part.upper()}"
+    url = f"gateway.settings.{part}Url=http://vllm.models:8000/v1"
+    name = f"FAIRLEAD_{part.upper()}"
     found = environment(helm.template("--set", f"{part}.existingSecret=vllm,{url}"), "gateway")
     assert found[f"{name}_KEY"] == {"secretKeyRef": {"name": "vllm", "key": "key"}}
     assert found[f"{name}_URL"] == "http://vllm.models:8000/v1"

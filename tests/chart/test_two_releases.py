@@ -17,6 +17,7 @@ import pytest
 from controlplane import REPOSITORY, ControlPlane, PlaneFactory
 from helmworld import CHART, NAMESPACE, Helm, Refused, environment, get, objects
 from operatorworld import World, running
+from page_reader import blocks
 from toolservers import sdk_server
 from waiting import until
 
@@ -28,7 +29,7 @@ GREEN = "green"
 
 def commands() -> list[list[str]]:
     """The command lines of the page."""
-    lines = [line for block in re.findall(r"```sh\n(.*?)```", PAGE, re.DOTALL) for line in block.splitlines()]
+    lines = [line for block in blocks(PAGE, "sh") for line in block.splitlines()]
     return [shlex.split(line) for line in lines]
 
 

@@ -80,11 +80,18 @@ def given(value: Any, place: str = "") -> Iterator[str]:
 def test_the_samples_of_a_kind_show_every_field(kind: str) -> None:
     """Except pod fields that mirror core/v1, and what cannot stand beside the other fields in one useful object."""
     left_out = {
-        ".spec.package.executable", ".spec.package.args", ".spec.remote.caBundle",
-        ".spec.env.valueFrom.configMapKeyRef", ".spec.env.valueFrom.fieldRef",
-        ".spec.env.valueFrom.resourceFieldRef", ".spec.envFrom.prefix", ".spec.envFrom.secretRef",
-        ".spec.podTemplate.metadata", ".spec.podTemplate.spec", ".spec.unrestrictedPodTemplate",
-    }  # fmt: skip
+        ".spec.package.executable",
+        ".spec.package.args",
+        ".spec.remote.caBundle",
+        ".spec.env.valueFrom.configMapKeyRef",
+        ".spec.env.valueFrom.fieldRef",
+        ".spec.env.valueFrom.resourceFieldRef",
+        ".spec.envFrom.prefix",
+        ".spec.envFrom.secretRef",
+        ".spec.podTemplate.metadata",
+        ".spec.podTemplate.spec",
+        ".spec.unrestrictedPodTemplate",
+    }
     schema = dict(schemas())[kind]
     shown: set[str] = set()
     for path in SAMPLES:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
@@ -16,6 +15,7 @@ from fairlead_operator.conditions import conditions
 from fairlead_operator.ports import ConditionVerdict
 from fairlead_operator.server.status import Facts, Verdicts, build_status
 from operatorfakes import mcp_server
+from page_reader import blocks
 
 NOW = datetime(2026, 11, 23, tzinfo=UTC)
 GOOD = ConditionVerdict(True, Cause.ACCEPTED, "good")
@@ -50,7 +50,8 @@ def policy(**beside: ConditionVerdict) -> dict[str, Any]:
 
 def kstatus(resource: dict[str, Any]) -> str:
     """Status of a custom resource by the rules of sigs.k8s.io/cli-utils/pkg/kstatus: generic properties, then Ready."""
-    metadata, status = resource["metadata"], resource.get("status", {})
+    metadata = resource["metadata"]
+    status = resource.get("status", {})
     if metadata.get("deletionTimestamp"):
         return "Terminating"
     if status.get("observedGeneration", metadata["generation"]) != metadata["generation"]:
@@ -67,10 +68,14 @@ WELL = Verdicts(GOOD, GOOD, GOOD, ANSWERED)
 STORIES: dict[str, tuple[dict[str, Any], str, str]] = {
     "serves": (server(WELL), "Current", "Healthy"),
     "serves beside an older server of its prefix": (
-        server(Verdicts(GOOD, GOOD, GOOD, ANSWERED, conflicted=TAKEN)), "Current", "Healthy",
+        server(Verdicts(GOOD, GOOD, GOOD, ANSWERED, conflicted=TAKEN)),
+        "Current",
+        "Healthy",
     ),
     "serves with a floor that is no tier": (
-        server(Verdicts(GOOD, GOOD, GOOD, ANSWERED, partially_invalid=NO_TIER)), "Current", "Healthy",
+        server(Verdicts(GOOD, GOOD, GOOD, ANSWERED, partially_invalid=NO_TIER)),
+        "Current",
+        "Healthy",
     ),
     "was changed since": (server(WELL, generation=0), "InProgress", "Progressing"),
     "is on its way": (server(Verdicts(GOOD, GOOD, DEPLOYING)), "InProgress", "Progressing"),
@@ -79,9 +84,11 @@ STORIES: dict[str, tuple[dict[str, Any], str, str]] = {
     "policy in force": (policy(), "Current", "Healthy"),
     "policy that others contradict": (policy(Conflicted=TAKEN, PartiallyInvalid=NO_TIER), "Current", "Healthy"),
     "policy that cannot be read": (
-        policy(Accepted=ConditionVerdict(False, Cause.INVALID, "no")), "InProgress", "Degraded",
+        policy(Accepted=ConditionVerdict(False, Cause.INVALID, "no")),
+        "InProgress",
+        "Degraded",
     ),
-}  # fmt: skip
+}
 
 
 @pytest.mark.parametrize("what", STORIES)
@@ -95,7 +102,7 @@ def lua() -> Any:
     """Lua, as Argo CD runs scripts."""
     lupa = pytest.importorskip("lupa", reason="an environment from before lupa was in the extra `dev`")
     runtime = lupa.LuaRuntime()
-    script = re.findall(r"```lua\n(.*?)```", PAGE.read_text("utf-8"), re.DOTALL)
+    script = blocks(PAGE.read_text("utf-8"), "lua")
     assert len(script) == 1
     function = runtime.execute(f"return function(obj)\n{script[0]}\nend")
     return lambda resource: dict(function(runtime.table_from(resource, recursive=True)))

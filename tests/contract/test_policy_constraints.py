@@ -20,7 +20,8 @@ from gatewayworld import catalog
 from policyworld import anybody
 from selections import select
 
-NPC, QA = anybody("npc"), anybody("qa")
+NPC = anybody("npc")
+QA = anybody("qa")
 TARGETS = (b"/mcp", b"/mcp/fast", b"/mcp/deep", b"/servers/default/web/mcp", b"/servers/default/web/mcp/deep")
 TIERS = (Tier(name="fast", max_latency_ms=500, default=True), Tier(name="deep", call_timeout_ms=100))
 ONLY_DECIDES: Mapping[str, str] = {
@@ -73,7 +74,8 @@ def test_each_row_names_an_attribute_of_a_route_that_narrows_nothing_unless_it_i
 def test_a_constraint_is_on_every_route_of_every_view_of_its_subjects_and_on_no_other(row: str, target: bytes) -> None:
     more = {"rules": (Rule(action="Allow", tools=("*",)),), **WORLDS[row]}
     selection = world(**more)
-    rules, view = selection.views_of(NPC).rules, selection.seen_by(NPC)[target]
+    rules = selection.views_of(NPC).rules
+    view = selection.seen_by(NPC)[target]
     assert len(view.everything) in (2, 4)
     for route in view.everything.values():
         assert route.tool is not None
@@ -87,7 +89,8 @@ def test_a_constraint_is_on_every_route_of_every_view_of_its_subjects_and_on_no_
 @pytest.mark.parametrize("target", TARGETS)
 def test_a_view_under_a_constraint_that_hides_nothing_is_that_of_everybody(target: bytes) -> None:
     selection = world(rules=(Rule(action="Allow", tools=("*",)),), limits=PolicyLimits(calls_per_minute=5))
-    mine, plain = selection.seen_by(NPC)[target], selection.targets[target]
+    mine = selection.seen_by(NPC)[target]
+    plain = selection.targets[target]
     assert mine is not plain
     assert mine.lists_as(plain)
     assert mine.listing is plain.listing, "the bytes are shared"

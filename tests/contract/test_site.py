@@ -11,6 +11,7 @@ import pytest
 import yaml
 
 import docsite
+import page_reader
 
 ROOT = docsite.ROOT
 MKDOCS = yaml.safe_load((ROOT / "mkdocs.yml").read_text("utf-8"))
@@ -58,7 +59,7 @@ def test_what_markdown_of_the_landing_page_asks_for_is_there(site: Path) -> None
 
 
 def test_commands_of_the_landing_page_are_those_of_the_readme() -> None:
-    blocks = re.findall(r"^```sh\n(.*?)^```", (ROOT / "docs" / "index.md").read_text("utf-8"), re.DOTALL | re.MULTILINE)
+    blocks = page_reader.blocks((ROOT / "docs" / "index.md").read_text("utf-8"), "sh")
     readme = (ROOT / "README.md").read_text("utf-8").splitlines()
     assert [line for block in blocks for line in block.splitlines() if line not in readme] == []
 

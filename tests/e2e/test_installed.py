@@ -91,7 +91,8 @@ def printed(*command: str, folder: Path) -> str:
 
 
 def test_clients_of_three_makes_list_and_call_from_outside(gateway: str, adder: str, tmp_path: Path) -> None:
-    url, name = f"{gateway}/mcp", f"{adder}__add"
+    url = f"{gateway}/mcp"
+    name = f"{adder}__add"
     assert printed(sys.executable, "-c", SDK, url, name, folder=tmp_path) == "five"
     assert printed(sys.executable, "-c", FASTMCP, url, name, folder=tmp_path) == "five"
     npm = shutil.which("npm")
@@ -221,10 +222,16 @@ async def test_a_tool_policy_changes_the_list_within_a_second(gateway: str, name
 
 
 def test_an_upgrade_under_load_fails_no_call(installation: Installation, namespace: str, adder: str) -> None:
-    kubectl("apply", "-f", "-", stdin=json.dumps(
-        {"apiVersion": "fairlead.dev/v1alpha1", "kind": "LatencyTier", "metadata": {"name": "e2e"}, "spec": {}}
-    ))  # fmt: skip
-    tools, before = [f"{adder}__add"], {pod["metadata"]["name"] for pod in ready_pods(GATEWAY)}
+    kubectl(
+        "apply",
+        "-f",
+        "-",
+        stdin=json.dumps(
+            {"apiVersion": "fairlead.dev/v1alpha1", "kind": "LatencyTier", "metadata": {"name": "e2e"}, "spec": {}}
+        ),
+    )
+    tools = [f"{adder}__add"]
+    before = {pod["metadata"]["name"] for pod in ready_pods(GATEWAY)}
     pod_load = inside(
         "inside", f"{installation.inside}/mcp/e2e", namespace=namespace, era="2025-11-25", rate=20, tools=tools
     )

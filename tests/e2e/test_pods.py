@@ -28,7 +28,8 @@ def insisting(name: str, image: str, **pod: Any) -> str:
 async def test_an_image_that_insists_on_root_is_told_how_and_runs_once_it_may(
     image: str, gateway: str, unrestricted: str
 ) -> None:
-    namespace, name = unrestricted, "root"
+    namespace = unrestricted
+    name = "root"
     kubectl("apply", "-n", namespace, "-f", "-", stdin=insisting(name, image))
     refused = "RunAsRootRefused"
     until("a reason", lambda: cause(condition(namespace, name, "Ready")) == refused, seconds=60)

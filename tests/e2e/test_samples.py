@@ -9,9 +9,10 @@ import shlex
 import time
 import uuid
 from collections.abc import Iterator
-from contextlib import AsyncExitStack
+from contextlib import AsyncExitStack, contextmanager
 from dataclasses import dataclass
 from functools import partial
+from pathlib import Path
 from typing import Any, Final
 
 import pytest
@@ -33,6 +34,7 @@ from installation import (
     node_address,
     own_address,
     pods,
+    read,
     ready_pods,
 )
 from playcast import engines
@@ -52,8 +54,41 @@ from voicetables import (
     of_bundled,
     utterances_choose_tiers,
 )
-from volumes import volumes
 from waiting import until, until_async
+
+DEFAULT: Final = "storageclass.kubernetes.io/is-default-class"
+
+
+@contextmanager
+def volumes(name: str, count: int, root: Path) -> Iterator[str]:
+    """Name of a StorageClass that has a volume for each of `count` claims; empty where the cluster has a default one.
+
+    Without one the volumes are folders in `root`: the cluster is that of hack/cluster, whose node is this machine.
+    """
+    classes = read("storageclasses")["items"]
+    if any(each["metadata"].get("annotations", {}).get(DEFAULT) == "true" for each in classes):
+        yield ""
+        return
+    names = [f"{name}-{number}" for number in range(count)]
+    for each in names:
+        (root / each).mkdir()
+        (root / each).chmod(0o777)  # a hostPath heeds no fsGroup
+    apply(*(_volume(each, name, root / each) for each in names))
+    try:
+        yield name
+    finally:
+        kubectl("delete", "persistentvolumes", "--wait=false", *names)
+
+
+def _volume(name: str, storage_class: str, folder: Path) -> Json:
+    spec = {
+        "capacity": {"storage": "1Gi"},
+        "accessModes": ["ReadWriteOnce"],
+        "storageClassName": storage_class,
+        "hostPath": {"path": str(folder)},
+    }
+    return {"apiVersion": "v1", "kind": "PersistentVolume", "metadata": {"name": name}, "spec": spec}
+
 
 pytestmark = [pytest.mark.e2e, pytest.mark.nightly, pytest.mark.timeout(300, func_only=True)]
 
@@ -130,7 +165,8 @@ class Table:
 @pytest.fixture(scope="module")
 def table(installation: Installation, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Table]:
     load_images("fairlead-servers")
-    namespace, folder = f"e2e-{uuid.uuid4().hex[:8]}", tmp_path_factory.mktemp("keys")
+    namespace = f"e2e-{uuid.uuid4().hex[:8]}"
+    folder = tmp_path_factory.mktemp("keys")
     kubectl("create", "namespace", namespace)
     try:
         with volumes(namespace, 5, tmp_path_factory.mktemp("volumes")) as storage_class:
@@ -138,9 +174,12 @@ def table(installation: Installation, tmp_path_factory: pytest.TempPathFactory) 
             keys = {agent: asyncio.run(key_of(agent, folder, *place)) for agent in ("npc", "qa", "s2s")}
             keys["dm"] = asyncio.run(key_of("dm", folder, *place, "--group", "dm"))
             values = (
-                "samples.voice=true", f"samples.namespace={namespace}", f"samples.voiceImage.tag={TAG}",
-                f"samples.storageClassName={storage_class}", "gateway.settings.adminGroups={dm}",
-            )  # fmt: skip
+                "samples.voice=true",
+                f"samples.namespace={namespace}",
+                f"samples.voiceImage.tag={TAG}",
+                f"samples.storageClassName={storage_class}",
+                "gateway.settings.adminGroups={dm}",
+            )
             installation.upgrade(*values)
             try:
                 yield Table(installation.url, namespace, keys, values)
@@ -314,7 +353,8 @@ def killed(table: Table, uids: list[str]) -> str:
 @pytest.mark.nightly
 async def test_a_session_is_played_over_every_speech_engine(table: Table, installation: Installation) -> None:
     world = PlayWorld(table.url, table.keys)
-    steps, played = cancellable(world), engines()
+    steps = cancellable(world)
+    played = engines()
     host = own_address(node_address())
     async with AsyncExitStack() as stack:
         for engine in played:

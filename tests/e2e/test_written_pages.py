@@ -62,8 +62,9 @@ def stranger(clone: Path) -> Iterator[Reader]:
         (tools / "docker").write_text(DOCKER)
         (tools / "docker").chmod(0o755)
     environment = {
-        "PATH": f"{tools}:{os.environ['PATH']}", "FAIRLEAD_URL": "http://127.0.0.1:8080/mcp",
-    }  # fmt: skip
+        "PATH": f"{tools}:{os.environ['PATH']}",
+        "FAIRLEAD_URL": "http://127.0.0.1:8080/mcp",
+    }
     with Reader(clone, environment, 8080, 9464) as reader:
         yield reader
     Installation(()).uninstall()  # where a test failed before its time

@@ -129,7 +129,8 @@ def _altered(text: str) -> Iterator[str]:
 
 
 def test_no_altered_or_swapped_cookie_is_a_session() -> None:
-    sealer, other = CookieSealer(b"key"), CookieSealer(b"another")
+    sealer = CookieSealer(b"key")
+    other = CookieSealer(b"another")
     session = sealer.begin("token")
     value = sealer.seal(session, sealer.name)
     bits = base64.urlsafe_b64decode(value + "=" * (-len(value) % 4))
@@ -148,7 +149,9 @@ def _decoded(text: str) -> bytes:
 
 
 def test_no_altered_replayed_or_swapped_id_of_a_task_opens_it() -> None:
-    ids, alice, mallory = TaskIds(b"key"), _somebody("alice"), _somebody("mallory")
+    ids = TaskIds(b"key")
+    alice = _somebody("alice")
+    mallory = _somebody("mallory")
     sealed = ids.sealed("task-1", ServerKey("default", "shop"), "buy", alice)
     prefix, mac, payload = sealed.split(".")
     others = [
@@ -181,7 +184,8 @@ async def test_nobody_reads_a_result_that_was_kept_for_another_principal(tmp_pat
     ):
         made = await post(gateway, "/v1/executions", {"name": "shop__read"}, authorization="Bearer alice")
         kept = made.message["result"]["_meta"]["fairlead.dev/context"]
-        session, ident = kept["sessionId"], kept["entryId"]
+        session = kept["sessionId"]
+        ident = kept["entryId"]
         sessions = [session, *(changed for changed in _altered(session) if changed.strip())][:: len(session) // 8]
         targets = [
             f"/v1/context?{urlencode({'session_id': each, **more})}"
@@ -275,7 +279,8 @@ async def test_no_text_of_a_server_is_markup_in_the_console(tmp_path: Path) -> N
 
 def test_a_folder_that_is_swapped_for_a_link_meanwhile_leads_nowhere(tmp_path: Path) -> None:
     jail = Jail(tmp_path / "files", FolderQuota(file_bytes=1000, total_bytes=1_000_000, files=1000))
-    root, outside = tmp_path / "files", tmp_path / "outside"
+    root = tmp_path / "files"
+    outside = tmp_path / "outside"
     outside.mkdir()
     (outside / "name").write_text("secret")
     over = threading.Event()
@@ -384,7 +389,8 @@ _SPELLINGS: Final[tuple[Callable[[str], str], ...]] = (
 
 
 def test_no_template_of_pods_gives_them_more_in_any_spelling_or_beside_what_is_allowed() -> None:
-    taken, tried = [], 0
+    taken = []
+    tried = 0
     for (path, template), respell in itertools.product(TEMPLATES, _SPELLINGS):
         tried += 1
         spelt = _respelt(template, respell)

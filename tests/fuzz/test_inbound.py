@@ -16,9 +16,11 @@ from toolservers import modern_server, tool
 
 def world_of(folder: Path) -> AbstractContextManager[FuzzWorld]:
     return fuzz_world(
-        folder, serve=lambda: modern_server([tool("echo")]), call_timeout=10.0,
+        folder,
+        serve=lambda: modern_server([tool("echo")]),
+        call_timeout=10.0,
         document_of=lambda server: catalog("demo", server.url, ["echo"], version=MODERN),
-    )  # fmt: skip
+    )
 
 
 @pytest.mark.timeout(3600)
@@ -29,9 +31,12 @@ def test_no_bytes_of_a_client_do_harm(tmp_path: Path) -> None:
         @given(conversations)
         def example(conversation: Conversation) -> None:
             world.run(
-                converse(world, conversation), "inbound", conversation.requests, kept=conversation.kept,
+                converse(world, conversation),
+                "inbound",
+                conversation.requests,
+                kept=conversation.kept,
                 cuts=conversation.cuts,
-            )  # fmt: skip
+            )
 
         example()
 

@@ -12,11 +12,18 @@ USAGE = {"input_tokens": 9, "output_tokens": 1}
 START = {
     "type": "message_start",
     "message": {
-        "id": "msg_1", "type": "message", "role": "assistant", "model": "scripted", "content": [], "stop_reason": None,
-        "stop_sequence": None, "usage": {**USAGE, "cache_read_input_tokens": 3, "service_tier": "standard"},
+        "id": "msg_1",
+        "type": "message",
+        "role": "assistant",
+        "model": "scripted",
+        "content": [],
+        "stop_reason": None,
+        "stop_sequence": None,
+        "usage": {**USAGE, "cache_read_input_tokens": 3, "service_tier": "standard"},
     },
-}  # fmt: skip
-PING, STOP = {"type": "ping"}, {"type": "message_stop"}
+}
+PING = {"type": "ping"}
+STOP = {"type": "message_stop"}
 
 
 def block(index: int, start: Mapping[str, Any], *deltas: Mapping[str, Any]) -> list[dict[str, Any]]:
@@ -59,13 +66,18 @@ CITED = {
 TRANSCRIPTS: dict[str, ScriptedTurn] = {
     "text": turn(START, PING, text(0, "Hel", "lo"), ended("end_turn")),
     "text that is not ASCII": turn(
-        START, text(0, "Gr\u00fc\u00dfe, \u4e16", "\u754c \u2028\u0085", "\U0001faa2"), ended("end_turn"),
+        START,
+        text(0, "Gr\u00fc\u00dfe, \u4e16", "\u754c \u2028\u0085", "\U0001faa2"),
+        ended("end_turn"),
         ascii_only=False,
     ),
     "escaped text that is not ASCII": turn(START, text(0, "Gr\u00fc\u00dfe \U0001faa2 \u2028"), ended("end_turn")),
     "a ping first": turn(PING, START, PING, text(0, "Hi"), PING, ended("end_turn")),
     "parallel calls": turn(
-        START, text(0, "Both."), called(1, "theirs", '{"q"', ": 1}"), called(2, "theirs", '{"q": 2}'),
+        START,
+        text(0, "Both."),
+        called(1, "theirs", '{"q"', ": 1}"),
+        called(2, "theirs", '{"q": 2}'),
         ended("tool_use"),
     ),
     "input split anywhere": turn(
@@ -75,40 +87,60 @@ TRANSCRIPTS: dict[str, ScriptedTurn] = {
     "a call with an empty piece of input": turn(START, called(0, "theirs", ""), ended("tool_use")),
     "input that comes at once": turn(START, called(0, "theirs", input={"q": 1}), ended("tool_use")),
     "thinking with its signature": turn(
-        START, block(0, {"type": "thinking", "thinking": "", "signature": ""}, *SIGNED,
-                     {"type": "signature_delta", "signature": "EqQB+/=="}), text(1, "So."), ended("end_turn"),
+        START,
+        block(
+            0,
+            {"type": "thinking", "thinking": "", "signature": ""},
+            *SIGNED,
+            {"type": "signature_delta", "signature": "EqQB+/=="},
+        ),
+        text(1, "So."),
+        ended("end_turn"),
     ),
     "thinking that is left out, and its signature": turn(
-        START, block(0, {"type": "thinking", "thinking": "", "signature": ""},
-                     {"type": "signature_delta", "signature": "EqQB"}), called(1, "theirs"), ended("tool_use"),
+        START,
+        block(
+            0, {"type": "thinking", "thinking": "", "signature": ""}, {"type": "signature_delta", "signature": "EqQB"}
+        ),
+        called(1, "theirs"),
+        ended("tool_use"),
     ),
     "redacted thinking": turn(
         START, block(0, {"type": "redacted_thinking", "data": "Emw+/="}), text(1, "So."), ended("end_turn")
     ),
     "a refusal": turn(
-        START, text(0, "I"),
+        START,
+        text(0, "I"),
         ended("refusal", stop_details={"type": "refusal", "category": "cyber", "explanation": "No."}),
     ),
     "cut by length": turn(START, text(0, "Half"), ended("max_tokens")),
     "cut by length in a call": turn(START, called(0, "theirs", '{"q": "ha'), ended("max_tokens")),
     "a stop sequence": turn(START, text(0, "Half"), ended("stop_sequence", stop_sequence="END")),
     "a server's tool and its result": turn(
-        START, called(0, "web_search", '{"query": "x"}', kind="server_tool_use"),
+        START,
+        called(0, "web_search", '{"query": "x"}', kind="server_tool_use"),
         block(1, {"type": "web_search_tool_result", "tool_use_id": "toolu_0", "content": [FOUND]}),
-        block(2, {"type": "text", "text": "", "citations": []}, {"type": "citations_delta", "citation": CITED},
-              {"type": "text_delta", "text": "Found."}),
+        block(
+            2,
+            {"type": "text", "text": "", "citations": []},
+            {"type": "citations_delta", "citation": CITED},
+            {"type": "text_delta", "text": "Found."},
+        ),
         ended("end_turn", {"input_tokens": 99, "output_tokens": 5, "server_tool_use": {"web_search_requests": 1}}),
     ),
     "a paused turn": turn(
         START, called(0, "web_search", '{"query": "x"}', kind="server_tool_use"), ended("pause_turn")
     ),
     "blocks, deltas and events that nobody knows": turn(
-        START, {"type": "weather", "mood": 1}, block(0, {"type": "hologram", "beams": [1.0]}, {"type": "beam", "n": 1}),
-        text(1, "Hi", sparkle="x"), ended("end_turn", container={"id": "c", "expires_at": "2026-01-01T00:00:00Z"}),
+        START,
+        {"type": "weather", "mood": 1},
+        block(0, {"type": "hologram", "beams": [1.0]}, {"type": "beam", "n": 1}),
+        text(1, "Hi", sparkle="x"),
+        ended("end_turn", container={"id": "c", "expires_at": "2026-01-01T00:00:00Z"}),
     ),
     "an error in the stream": turn(
         START, text(0, "Ha"), {"type": "error", "error": {"type": "overloaded_error", "message": "Overloaded"}}
     ),
     "an error before anything": ScriptedTurn("slow down", status=429, headers={"request-id": "req_7"}),
     "overload before anything": ScriptedTurn("overloaded", status=529),
-}  # fmt: skip
+}

@@ -42,7 +42,8 @@ def message_of(found: list[dict[str, Any]]) -> dict[str, Any]:
             assert event["index"] == len(message["content"])
             message["content"].append({**event["content_block"]})
         elif event["type"] == "content_block_delta":
-            block, delta = message["content"][event["index"]], event["delta"]
+            block = message["content"][event["index"]]
+            delta = event["delta"]
             if delta["type"] == "input_json_delta":
                 block["input"] = (block["input"] or "") + delta["partial_json"]
             else:

@@ -22,7 +22,8 @@ class LegacyAsker:
     """A legacy server whose tool asks `rounds` times on the stream of its call, and answers with what it was told."""
 
     def __init__(self, rounds: int = 1, *, progress: bool = False) -> None:
-        self.rounds, self.progress = rounds, progress
+        self.rounds = rounds
+        self.progress = progress
         self.declared: list[Any] = []
         self.answers: dict[str, asyncio.Future[Any]] = {}
         self.cancelled: list[Any] = []

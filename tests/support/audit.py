@@ -105,7 +105,8 @@ def intruders(writes: Iterable[Write], lease: str) -> list[Write]:
     """
     writes = list(writes)
     holders = {write.user for write in writes if write.resource == "leases" and write.name == lease}
-    holder, found = "", []
+    holder = ""
+    found = []
     for write in writes:
         if not write.done or write.user not in holders:
             continue

@@ -134,7 +134,9 @@ TABLE: Final[dict[str, Bad]] = {
     "no-schema": Bad(lists(_bare("bare")), "True", "InvalidSchemas", ("good",)),
     "five-megabytes": Bad(
         lists(tool("large", inputSchema={"type": "object", "description": "s" * (5 << 20)})),
-        "True", "DefinitionsTooLarge", ("good",),
+        "True",
+        "DefinitionsTooLarge",
+        ("good",),
     ),
     "one-megabyte": Bad(lists(tool("large", description="d" * (1 << 20))), "True", "DefinitionsTooLarge", ("good",)),
     "spaces": Bad(lists(tool("with some spaces")), "True", "UnusualNames", ("good", "with some spaces")),
@@ -144,4 +146,4 @@ TABLE: Final[dict[str, Bad]] = {
     "all-of-it": Bad(
         lists(tool("good"), _bare("bare"), tool("a\x00b"), tool("x y")), "True", "VerifiedInPart", ("good", "x y")
     ),
-}  # fmt: skip
+}

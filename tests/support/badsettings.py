@@ -12,19 +12,44 @@ from charts.values import SETTINGS, Json, fields
 
 ANY_TEXT: Final = frozenset(
     {
-        "session_key", "audit_key", "console_client_secret", "console_client_id", "console_issuer", "console_scopes",
-        "admin_groups", "key_makers", "embedder_model", "embedder_instruction", "compressor_model", "redis_prefix",
+        "session_key",
+        "audit_key",
+        "console_client_secret",
+        "console_client_id",
+        "console_issuer",
+        "console_scopes",
+        "admin_groups",
+        "key_makers",
+        "embedder_model",
+        "embedder_instruction",
+        "compressor_model",
+        "redis_prefix",
         "identity",
     }
-)  # fmt: skip
+)
 """Settings that take any text; `identity` is that of the operator, the holder of its Lease."""
 READ_LATER: Final = frozenset(
     {
-        "documents", "credentials", "kubeconfig", "routes", "tools", "cache_dir", "api_keys", "identity", "made_keys",
-        "tls_cert", "tls_key", "tls_client_ca", "context_directory", "search_directory", "audit_file", "audit_redact",
-        "tiers", "owner_token",
+        "documents",
+        "credentials",
+        "kubeconfig",
+        "routes",
+        "tools",
+        "cache_dir",
+        "api_keys",
+        "identity",
+        "made_keys",
+        "tls_cert",
+        "tls_key",
+        "tls_client_ca",
+        "context_directory",
+        "search_directory",
+        "audit_file",
+        "audit_redact",
+        "tiers",
+        "owner_token",
     }
-)  # fmt: skip
+)
 """Settings that name what has to be read to be judged, and paths into arguments."""
 TEXTS: Final[dict[str, str]] = {
     "host": "127.0.0.1:8080/mcp",

@@ -8,7 +8,6 @@ from __future__ import annotations
 import fcntl
 import hashlib
 import os
-import shutil
 import subprocess
 import sys
 from collections.abc import Callable
@@ -40,12 +39,6 @@ def built(source: Path, name: str, build: Callable[[Path, Path], None]) -> Path:
                 pytest.skip(said)
             (folder / ".built").touch()
     return folder
-
-
-def require(*programs: str) -> None:
-    """Skip a test where one of the programs that it needs is not installed."""
-    if missing := [program for program in programs if shutil.which(program) is None]:
-        pytest.skip(f"{', '.join(missing)} not installed: the SDK needs it")
 
 
 def build_go(source: Path, folder: Path) -> None:

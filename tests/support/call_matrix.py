@@ -68,9 +68,8 @@ def slug(kind: str, server: str) -> str:
 
 
 @contextlib.asynccontextmanager
-async def _impatient(collector: Receiver | None) -> AsyncIterator[None]:
+async def _traced(collector: Receiver | None) -> AsyncIterator[None]:
     with pytest.MonkeyPatch.context() as patched:
-        patched.setattr("fairlead_gateway.audit.writer.GATHER_SECONDS", 0.001)
         if collector is not None:
             patched.setenv("OTEL_EXPORTER_OTLP_ENDPOINT", collector.url)
             patched.setenv("OTEL_BSP_SCHEDULE_DELAY", "5")  # milliseconds
@@ -80,17 +79,27 @@ async def _impatient(collector: Receiver | None) -> AsyncIterator[None]:
 @contextlib.asynccontextmanager
 async def world(folder: Path, collector: Receiver | None = None) -> AsyncIterator[World]:
     """Starts it. Lines of the audit log are written one by one, and spans sent at once, for they are waited for."""
-    every, audit = EveryServer(), folder / "audit.log"
+    every = EveryServer()
+    audit = folder / "audit.log"
     names = {slug(kind, server): (kind, server) for kind in KINDS for server in SERVERS}
-    async with raw_server(every.handle) as server, _impatient(collector):
-        url, dead = f"http://127.0.0.1:{server.port}", f"http://127.0.0.1:{free_port()}/mcp"
+    async with raw_server(every.handle) as server, _traced(collector):
+        url = f"http://127.0.0.1:{server.port}"
+        dead = f"http://127.0.0.1:{free_port()}/mcp"
         documents = [one for name, (_, kind) in names.items() for one in catalogs(name, kind, url, dead)]
         clock = Clock()
         clock.forward(-GRACE_SECONDS - 1)
         async with running(
-            folder, *documents, *governed([*names]), audit="all", audit_file=audit, audit_arguments="redact",
-            audit_redact=("password",), clock=clock,
-        ) as gateway:  # fmt: skip
+            folder,
+            *documents,
+            *governed([*names]),
+            audit="all",
+            audit_file=audit,
+            audit_arguments="redact",
+            audit_redact=("password",),
+            clock=clock,
+        ) as gateway:
+            assert gateway.endpoint.context.auditor is not None
+            gateway.endpoint.context.auditor.writer.gather_seconds = 0.001
             clock.forward(GRACE_SECONDS + 1)  # to the present, when the tool that has left its tier is refused
             clients: dict[str, Client] = {}
             for name, (kind, _) in names.items():
@@ -145,7 +154,8 @@ Play = Callable[[Cell], Awaitable[Outcome]]
 
 async def outcome(world: World, kind: str, server: str, method: str, play: Play) -> Outcome:
     """Outcome of `play` for one kind of client at one kind of server, as far as `method` is counted."""
-    counted, limited = world.counted(method), Counter(world.gateway.book.limited)
+    counted = world.counted(method)
+    limited = Counter(world.gateway.book.limited)
     cell = Cell(world, kind, server)
     more = await play(cell)
     await eventually(
@@ -156,7 +166,10 @@ async def outcome(world: World, kind: str, server: str, method: str, play: Play)
     assert cell.last is not None
     told = {"code": cell.last.code, "says": cell.last.says, "marks": cell.last.marks, "heard": cell.last.heard}
     return {
-        **told, "requests": len(cell.requests), "counted": dict(new),
+        **told,
+        "requests": len(cell.requests),
+        "counted": dict(new),
         "audit": [(line["decision"], line["outcome"], line.get("reason", "")) for line in written],
-        "limited": dict(Counter(world.gateway.book.limited) - limited), **more,
-    }  # fmt: skip
+        "limited": dict(Counter(world.gateway.book.limited) - limited),
+        **more,
+    }

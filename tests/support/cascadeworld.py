@@ -14,16 +14,14 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from fairlead_app.gateway import Gateway
 from fairlead_speech.cascaded.answering import TurnAnswerer
 from fairlead_speech.cascaded.session import CascadedSession
-from fairlead_speech.metrics import SpeechMetrics
 from fairlead_speech.routed.routing import RoutedSession
 from fairlead_speech.scripted.cascade import ScriptedCascade
 from fairlead_speech.scripted.realtime import ScriptedRealtime
 from fairlead_speech.scripted.script import SpeechScript, SpokenReply
 from speechworld import MODEL as SPEECH_MODEL
-from speechworld import RealtimeClient, SpeechWorld, realtime_client, spoken_gateway
+from speechworld import RealtimeClient, SpeechWorld, SpokenGateway, realtime_client, spoken_gateway
 from waiting import eventually
 
 MODEL = "assistant"
@@ -40,27 +38,17 @@ async def speak(client: RealtimeClient) -> None:
 
 
 @dataclass
-class CascadeWorld:
+class CascadeWorld(SpokenGateway):
     """All that runs, with what it saw."""
 
-    gateway: Gateway
     backends: ScriptedCascade
-    called: list[dict[str, Any]]
-    """Parameters of the calls that the MCP server got."""
 
     @property
     def session(self) -> CascadedSession:
         """The engine's session, of the one that is open."""
-        assert self.gateway._speech is not None
-        (bridge,) = self.gateway._speech._services.running
-        assert isinstance(bridge._provider, CascadedSession)
-        return bridge._provider
-
-    @property
-    def metrics(self) -> SpeechMetrics:
-        """Figures of the gateway."""
-        assert self.gateway._speech is not None
-        return self.gateway._speech._services.metrics
+        session = self.bridge._provider
+        assert isinstance(session, CascadedSession)
+        return session
 
     @property
     def tool_names(self) -> list[str]:
@@ -86,10 +74,9 @@ class RoutedWorld(SpeechWorld):
     @property
     def routed(self) -> RoutedSession:
         """The session that is open."""
-        assert self.gateway._speech is not None
-        (bridge,) = self.gateway._speech._services.running
-        assert isinstance(bridge._session, RoutedSession)
-        return bridge._session
+        session = self.bridge._session
+        assert isinstance(session, RoutedSession)
+        return session
 
     @property
     def answerer(self) -> TurnAnswerer:
@@ -119,7 +106,7 @@ async def routed_world(
         base = {"baseUrl": f"http://127.0.0.1:{backends.port}/v1"}
         providers = {"speech": speech, **engine_over(base, base, engine or {})}
         async with spoken_gateway(folder, SPEECH_MODEL, providers, **more) as (gateway, seen):
-            yield RoutedWorld(gateway, realtime, seen, backends)
+            yield RoutedWorld(gateway, seen, realtime, backends)
 
 
 def engine_over(
@@ -127,9 +114,13 @@ def engine_over(
 ) -> dict[str, Mapping[str, Any]]:
     """Providers: an engine over servers of speech, and its model."""
     voice = {
-        "kind": "cascaded", "models": [MODEL], "llm": "brain", "stt": {"model": "whisper", **speech},
-        "tts": {"model": "kokoro", "voice": "af_heart", **speech}, **more,
-    }  # fmt: skip
+        "kind": "cascaded",
+        "models": [MODEL],
+        "llm": "brain",
+        "stt": {"model": "whisper", **speech},
+        "tts": {"model": "kokoro", "voice": "af_heart", **speech},
+        **more,
+    }
     return {"local": {**local, "models": ["brain"]}, "voice": voice}
 
 
@@ -154,4 +145,4 @@ async def cascade_world(
         local = {name: value for name, value in speech.items() if name != "model"}
         providers = engine_over(speech, local, engine or {})
         async with spoken_gateway(folder, MODEL, providers, **more) as (gateway, seen):
-            yield CascadeWorld(gateway, backends, seen)
+            yield CascadeWorld(gateway, seen, backends)

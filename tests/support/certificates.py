@@ -46,7 +46,8 @@ class Authority:
 
 
 def _draft(subject: x509.Name, issuer: x509.Name, key: ec.EllipticCurvePublicKey) -> x509.CertificateBuilder:
-    now, day = datetime.datetime.now(datetime.UTC), datetime.timedelta(days=1)
+    now = datetime.datetime.now(datetime.UTC)
+    day = datetime.timedelta(days=1)
     return (
         x509.CertificateBuilder()
         .subject_name(subject)

@@ -64,7 +64,8 @@ def mirror(folder: Path, *packages: str) -> Iterator[str]:
         place = folder / re.sub(r"[-_.]+", "-", wheel.name.split("-")[0]).lower()
         place.mkdir(exist_ok=True)
         wheel.rename(place / wheel.name)
-    address, port = own_address(node_address()), free_port()
+    address = own_address(node_address())
+    port = free_port()
     serve = [sys.executable, "-m", "http.server", str(port), "--bind", address, "--directory", str(folder)]
     process = subprocess.Popen(serve, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
     try:

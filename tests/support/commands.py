@@ -14,9 +14,14 @@ async def fairlead(*words: str, stdin: str = "", code: str = "", **environment: 
     """Exit code, standard output and standard error. `code` runs before the command, in its interpreter."""
     program = ["-c", f"{code}\n{_MAIN}"] if code else ["-m", "fairlead_cli"]
     process = await asyncio.create_subprocess_exec(
-        sys.executable, *program, *words, env={**os.environ, **environment},
-        stdin=asyncio.subprocess.PIPE, stdout=asyncio.subprocess.PIPE, stderr=asyncio.subprocess.PIPE,
-    )  # fmt: skip
+        sys.executable,
+        *program,
+        *words,
+        env={**os.environ, **environment},
+        stdin=asyncio.subprocess.PIPE,
+        stdout=asyncio.subprocess.PIPE,
+        stderr=asyncio.subprocess.PIPE,
+    )
     try:
         out, err = await asyncio.wait_for(process.communicate(stdin.encode()), 60)
     finally:

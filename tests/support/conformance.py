@@ -33,10 +33,17 @@ SUBJECT: Final = ROOT / "tests" / "support" / "conformance_subject.py"
 TASKS_SUBJECT: Final = ROOT / "tests" / "support" / "conformance_tasks.py"
 TASKS_LIBRARY: Final = "fastmcp[tasks]==4.1.2"
 TASK_SCENARIOS: Final = (
-    "tasks-capability-negotiation", "tasks-dispatch-and-envelope", "tasks-lifecycle", "tasks-mrtr-composition",
-    "tasks-mrtr-input", "tasks-request-headers", "tasks-request-state-removal", "tasks-required-task-error",
-    "tasks-status-notifications", "tasks-wire-fields",
-)  # fmt: skip
+    "tasks-capability-negotiation",
+    "tasks-dispatch-and-envelope",
+    "tasks-lifecycle",
+    "tasks-mrtr-composition",
+    "tasks-mrtr-input",
+    "tasks-request-headers",
+    "tasks-request-state-removal",
+    "tasks-required-task-error",
+    "tasks-status-notifications",
+    "tasks-wire-fields",
+)
 BASELINE: Final = ROOT / "tests" / "conformance" / "baseline.txt"
 START_SECONDS: Final = 60.0
 SUITE_SECONDS: Final = 420.0
@@ -96,9 +103,13 @@ def run_tasks(url: str, folder: Path) -> Outcome:
     each = 'printf "%s\\n" "$@" | xargs -P 4 -I {} conformance server --url "$URL" --scenario {} -o "$FOLDER"'
     command = ["sh", "-c", each, "sh", *TASK_SCENARIOS]  # they wait, mostly
     ran = subprocess.run(
-        command, capture_output=True, text=True, timeout=SUITE_SECONDS, check=False,
+        command,
+        capture_output=True,
+        text=True,
+        timeout=SUITE_SECONDS,
+        check=False,
         env={**os.environ, "PATH": suite_path(), "URL": url, "FOLDER": str(folder)},
-    )  # fmt: skip
+    )
     outcome = read_outcome(folder, tasks=True)
     if not outcome.checks:
         raise CannotRun(f"the suite did not run: {(ran.stderr or ran.stdout).strip()[-400:]}")
@@ -193,7 +204,8 @@ def tasks_command() -> list[str]:
 def subject_and_gateway(folder: Path, command: list[str], session: str = "Shared") -> Iterator[tuple[str, str]]:
     """The URLs of the subject and of its endpoint at a gateway (`fairlead up`), on `localhost` as the suite wants."""
     folder.mkdir(parents=True, exist_ok=True)
-    bare, port = free_port(), free_port()
+    bare = free_port()
+    port = free_port()
     direct = f"http://localhost:{bare}/mcp"
     through = f"http://localhost:{port}/servers/default/subject/mcp"
     with ExitStack() as stack:
@@ -293,7 +305,8 @@ def main(folder: Path) -> int:
     try:
         compared = compare(folder)
         for one in compared:
-            bare, through = f"{one.bare.passed}/{one.bare.failed}", f"{one.through.passed}/{one.through.failed}"
+            bare = f"{one.bare.passed}/{one.bare.failed}"
+            through = f"{one.through.passed}/{one.through.failed}"
             print(f"{one.revision}: bare {bare}, through the gateway {through} (checks passed/failed)")
         for name in keep_bare(compared):
             print(f"tests/conformance/bare.json has the bare runs of {name} anew: commit it")

@@ -37,14 +37,37 @@ def _all(subject: str, revision: str, *names: str) -> list[Scenario]:
 
 SCENARIOS: Final = (
     *_all("session", "2025-11-25", "initialize", "tools_call", "sse-retry", "json-schema-2020-12-preservation"),
-    *_all("session", "2026-07-28", "tools_call", "request-metadata", "http-standard-headers",
-          "json-schema-ref-no-deref", "json-schema-2020-12-preservation"),
-    *_all("gateway", "2025-11-25", "initialize", "tools_call", "elicitation-sep1034-client-defaults", "sse-retry",
-          "json-schema-2020-12-preservation"),
-    *_all("gateway", "2026-07-28", "tools_call", "request-metadata", "http-standard-headers", "http-custom-headers",
-          "http-invalid-tool-headers", "json-schema-ref-no-deref", "json-schema-2020-12-preservation",
-          "sep-2322-client-request-state"),
-)  # fmt: skip
+    *_all(
+        "session",
+        "2026-07-28",
+        "tools_call",
+        "request-metadata",
+        "http-standard-headers",
+        "json-schema-ref-no-deref",
+        "json-schema-2020-12-preservation",
+    ),
+    *_all(
+        "gateway",
+        "2025-11-25",
+        "initialize",
+        "tools_call",
+        "elicitation-sep1034-client-defaults",
+        "sse-retry",
+        "json-schema-2020-12-preservation",
+    ),
+    *_all(
+        "gateway",
+        "2026-07-28",
+        "tools_call",
+        "request-metadata",
+        "http-standard-headers",
+        "http-custom-headers",
+        "http-invalid-tool-headers",
+        "json-schema-ref-no-deref",
+        "json-schema-2020-12-preservation",
+        "sep-2322-client-request-state",
+    ),
+)
 
 
 @dataclass(frozen=True)
@@ -72,14 +95,28 @@ def run(scenario: Scenario, folder: Path) -> Result:
     """Run one. Raises CannotRun where npx is missing or the suite does not come."""
     folder.mkdir(parents=True, exist_ok=True)
     command = [
-        "conformance", "client", "--command", f"{sys.executable} {DRIVER} {scenario.subject}",
-        "--scenario", scenario.name,
-        "--spec-version", scenario.revision, "--timeout", str(SCENARIO_SECONDS * 1000), "-o", str(folder),
-    ]  # fmt: skip
+        "conformance",
+        "client",
+        "--command",
+        f"{sys.executable} {DRIVER} {scenario.subject}",
+        "--scenario",
+        scenario.name,
+        "--spec-version",
+        scenario.revision,
+        "--timeout",
+        str(SCENARIO_SECONDS * 1000),
+        "-o",
+        str(folder),
+    ]
     ran = subprocess.run(
-        command, capture_output=True, text=True, timeout=SCENARIO_SECONDS * 2, check=False, cwd=ROOT,
+        command,
+        capture_output=True,
+        text=True,
+        timeout=SCENARIO_SECONDS * 2,
+        check=False,
+        cwd=ROOT,
         env={**os.environ, "PATH": suite_path()},
-    )  # fmt: skip
+    )
     outcome = read_outcome(folder)
     if not outcome.checks:
         raise CannotRun(f"{scenario.name} did not run: {(ran.stderr or ran.stdout).strip()[-400:]}")

@@ -169,7 +169,8 @@ async def as_session(url: str, scenario: str) -> None:
 
 async def as_gateway(url: str, scenario: str, revision: str) -> None:
     with tempfile.TemporaryDirectory() as name, ExitStack() as stack:
-        folder, port = Path(name), free_port()
+        folder = Path(name)
+        port = free_port()
         if scenario == "http-custom-headers":
             os.environ["FAIRLEAD_VALIDATE"] = "false"  # it calls with a null that the tool's schema does not allow
         stack.enter_context(gateway_over(url, port, folder))

@@ -47,7 +47,8 @@ def read_outcome(folder: Path, *, tasks: bool = False) -> Outcome:
         if scenario.startswith(TASKS) is not tasks:
             continue
         for check in json.loads(file.read_text()):
-            name, status = f"{scenario}:{check['id']}", check["status"]
+            name = f"{scenario}:{check['id']}"
+            status = check["status"]
             outcome.passed += status == PASSED
             outcome.failed += status == FAILED
             outcome.checks[name] = min(outcome.checks.get(name, status), status, key=_rank)

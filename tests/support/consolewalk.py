@@ -69,10 +69,13 @@ async def walked(
     """
     origin = f"http://127.0.0.1:{gateway.port}"
     page = await start_page(chromium, look)
-    said, foreign = complaints(page), list[str]()
+    said = complaints(page)
+    foreign = list[str]()
     page.on("request", lambda request: foreign.append(request.url) if not request.url.startswith(origin) else None)
     found: list[WalkedPage] = []
-    waiting, known, kinds = deque([START]), {START}, Counter[str]()
+    waiting = deque([START])
+    known = {START}
+    kinds = Counter[str]()
     while waiting:
         one = await _visit(page, origin, waiting.popleft())
         known.add(one.path)
@@ -101,9 +104,10 @@ async def walked(
 async def start_page(chromium: Browser, look: Look) -> Page:
     """An empty page in a profile of its own, which is closed with its context."""
     profile = await chromium.new_context(
-        viewport={"width": look.width, "height": look.height}, color_scheme="dark" if look.dark else "light",
+        viewport={"width": look.width, "height": look.height},
+        color_scheme="dark" if look.dark else "light",
         reduced_motion="reduce",
-    )  # fmt: skip
+    )
     page = await profile.new_page()
     page.set_default_timeout(WAIT_MS)
     return page

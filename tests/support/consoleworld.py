@@ -31,11 +31,16 @@ HTML: Final = {"accept": "text/html"}
 BROKEN: Final = Servers(
     servers=(
         ServerEntry(
-            namespace="default", name="mail", prefix="mail", state=FAILED, reason="Invalid", cause="StartFailed",
+            namespace="default",
+            name="mail",
+            prefix="mail",
+            state=FAILED,
+            reason="Invalid",
+            cause="StartFailed",
             message="default/mail exited with code 1: MAIL_TOKEN is not set. Check command, args, cwd and env.",
         ),
     )
-)  # fmt: skip
+)
 """A server that never answered."""
 beside_the_browser: Final = pytest.mark.asyncio(loop_scope="session")
 """Mark of a test with the browser of the fixture `chromium`: it lives in the loop of the whole run."""
@@ -105,9 +110,11 @@ async def opened(
 ) -> Page:
     """A page in a profile of its own, with whatever it complains about in `complaints`."""
     profile = await chromium.new_context(
-        viewport={"width": width, "height": 900}, color_scheme="dark" if dark else "light", reduced_motion="reduce",
+        viewport={"width": width, "height": 900},
+        color_scheme="dark" if dark else "light",
+        reduced_motion="reduce",
         **context,
-    )  # fmt: skip
+    )
     page = await profile.new_page()
     page.set_default_timeout(WAIT_MS)
     await page.goto(f"http://127.0.0.1:{gateway.port}{path}")

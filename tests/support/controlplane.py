@@ -70,13 +70,17 @@ class ControlPlane:
     """
 
     def __init__(self, folder: Path, assets: Path, *, controllers: bool = False, audit: bool = False) -> None:
-        self.folder, self.assets = folder, assets
+        self.folder = folder
+        self.assets = assets
         self.audit = AuditLog(folder) if audit else None
         self._pki = Pki(folder / "pki")
-        self._port, etcd_port, peer_port = free_port(), free_port(), free_port()
+        self._port = free_port()
+        etcd_port = free_port()
+        peer_port = free_port()
         self.server = f"https://127.0.0.1:{self._port}"
         self.kubeconfig = self.kubeconfig_for("admin", ["system:masters"])
-        crt, key = folder / "pki" / "user-admin.crt", folder / "pki" / "user-admin.key"
+        crt = folder / "pki" / "user-admin.crt"
+        key = folder / "pki" / "user-admin.key"
         self._tls = ssl.create_default_context(cafile=str(self._pki.ca))
         self._tls.load_cert_chain(crt, key)
         self._connections = KeptConnections(self._port, self._tls)
@@ -260,7 +264,8 @@ class PlaneFactory(Protocol):
 
 
 def _etcd_flags(data: Path, port: int, peer_port: int) -> list[str]:
-    client, peer = f"http://127.0.0.1:{port}", f"http://127.0.0.1:{peer_port}"
+    client = f"http://127.0.0.1:{port}"
+    peer = f"http://127.0.0.1:{peer_port}"
     return [
         "--name=test",
         f"--data-dir={data}",

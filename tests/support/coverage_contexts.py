@@ -16,7 +16,8 @@ import pytest
 VARIABLE: Final = "FAIRLEAD_COVERAGE_CONTEXTS"
 OF_CHILDREN: Final = "FAIRLEAD_COVERAGE_CONTEXT"
 """Read by pyproject.toml: the context of processes that a test starts."""
-MERGE, NIGHT = "merge", "night"
+MERGE = "merge"
+NIGHT = "night"
 OF_NIGHT: Final = ("nightly", "timing")
 """Marks of tests that the merge scope leaves out."""
 

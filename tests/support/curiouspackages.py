@@ -10,12 +10,12 @@ import hashlib
 import io
 import json
 import tarfile
-import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 from typing import Final
+
+from npmmirror import RegistryHandler, registry
 
 NAME: Final = "fairleadcurious"
 VERSION: Final = "1.0.0"
@@ -77,37 +77,20 @@ def curious_npm(
     tarball = _tarball("package", files)
     integrity = f"sha512-{base64.b64encode(hashlib.sha512(tarball).digest()).decode()}"
 
-    class Handler(BaseHTTPRequestHandler):
-        def do_GET(self) -> None:
+    class Handler(RegistryHandler):
+        def answer(self) -> None:
             if self.path.endswith(".tgz"):
-                self._reply(200, "application/octet-stream", tarball)
+                self.reply(200, "application/octet-stream", tarball)
             elif self.path == f"/{NAME}":
                 dist = {"tarball": f"{url}{NAME}.tgz", "integrity": integrity}
                 version = {**manifest, "dist": dist, "hasInstallScript": True}
                 packument = {"name": NAME, "dist-tags": {"latest": VERSION}, "versions": {VERSION: version}}
-                self._reply(200, "application/json", json.dumps(packument).encode())
+                self.reply(200, "application/json", json.dumps(packument).encode())
             else:
-                self._reply(404, "text/plain", b"")
+                self.reply(404, "text/plain", b"")
 
-        def _reply(self, status: int, kind: str, body: bytes) -> None:
-            self.send_response(status)
-            self.send_header("content-type", kind)
-            self.send_header("content-length", str(len(body)))
-            self.end_headers()
-            self.wfile.write(body)
-
-        def log_message(self, format: str, *args: object) -> None:  # noqa: A002  # the name that the base class has
-            """Silence."""
-
-    with ThreadingHTTPServer(("127.0.0.1", 0), Handler) as server:
-        url = f"http://127.0.0.1:{server.server_address[1]}/"
-        thread = threading.Thread(target=server.serve_forever, daemon=True)
-        thread.start()
-        try:
-            yield url
-        finally:
-            server.shutdown()
-            thread.join()
+    with registry(Handler) as url:
+        yield url
 
 
 def _tarball(root: str, files: dict[str, str]) -> bytes:

@@ -49,7 +49,8 @@ def leave_to_the_night(items: Iterable[pytest.Item]) -> None:
             matrices[name].append(item)
             marks[name] = mark
     for name, functions in matrices.items():
-        strength, also = next(iter(marks[name].args), STRENGTH), marks[name].kwargs.get("also")
+        strength = next(iter(marks[name].args), STRENGTH)
+        also = marks[name].kwargs.get("also")
         values = [also(**_params(function)) for function in functions] if also else []
         kept = diagonal([_values(function) for function in functions], strength, values)
         for index, function in enumerate(functions):

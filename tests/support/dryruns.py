@@ -28,7 +28,8 @@ def dry_run(plane: ControlPlane, namespace: str, manifest: Mapping[str, Any]) ->
 
 
 def _path(manifest: Mapping[str, Any], namespace: str) -> str:
-    version, kind = manifest["apiVersion"], manifest["kind"]
+    version = manifest["apiVersion"]
+    kind = manifest["kind"]
     root = f"/apis/{version}" if "/" in version else f"/api/{version}"
     scope = "" if kind in _CLUSTER_SCOPED else f"/namespaces/{namespace}"
     return f"{root}{scope}/{_plural(kind.lower())}/{manifest['metadata']['name']}"

@@ -40,7 +40,8 @@ async def world(
     kind: type[S], folder: Path, *documents: Any, era: str = MODERN, pinned: bool = False
 ) -> AsyncIterator[tuple[Gateway, S, S]]:
     """A gateway, and behind it the servers `a`, which may be pinned, and `b`."""
-    a, b = kind("a", era), kind("b", era)
+    a = kind("a", era)
+    b = kind("b", era)
     async with (
         raw_server(a.handle) as one,
         raw_server(b.handle) as two,

@@ -54,13 +54,15 @@ async def asked(
 def answered(answer: Answer, front: str, stream: bool) -> tuple[str, list[ModelCall], dict[str, Any]]:
     """Text and calls of an answer, and the gateway's member."""
     assert answer.status == 200, answer.body
-    family, losses = FAMILIES[front], TranslationLosses()
+    family = FAMILIES[front]
+    losses = TranslationLosses()
     if not stream:
         read: TranslatedAnswer = family.answers.read_answer(answer.message, losses)
         calls = [part.call for part in read.parts if isinstance(part, CallPart)]
         return part_texts(read.parts), calls, answer.message["fairlead"]
     reader = family.reader(losses)
-    text, made = "", []
+    text = ""
+    made = []
     own: dict[str, Any] = {}
     for line in answer.body.decode().split("\n"):
         data = line.removeprefix("data: ")

@@ -37,22 +37,40 @@ def flat(members: set[str], *, kind: bool = True) -> Callable[[dict[str, Any]], 
 
 
 def responses(tool: dict[str, Any]) -> Tool:
-    read = flat({"type", "name", "description", "parameters", "strict", "defer_loading", "allowed_callers",
-                  "output_schema"})(tool)  # fmt: skip
+    read = flat(
+        {"type", "name", "description", "parameters", "strict", "defer_loading", "allowed_callers", "output_schema"}
+    )(tool)
     missing = () if isinstance(tool.get("strict"), bool) else ("strict is left out: the API tries strict by itself",)
     return Tool(read.name, read.description, read.schema, read.strict, read.problems + missing)
 
 
 def anthropic(tool: dict[str, Any]) -> Tool:
-    members = {"name", "description", "input_schema", "strict", "cache_control", "defer_loading", "input_examples",
-               "allowed_callers", "eager_input_streaming", "type"}  # fmt: skip
+    members = {
+        "name",
+        "description",
+        "input_schema",
+        "strict",
+        "cache_control",
+        "defer_loading",
+        "input_examples",
+        "allowed_callers",
+        "eager_input_streaming",
+        "type",
+    }
     problems = tuple(f"{member}: Extra inputs are not permitted" for member in sorted(tool.keys() - members))
     return Tool(tool.get("name"), tool.get("description"), tool.get("input_schema"), tool.get("strict"), problems)
 
 
 def gemini(field_name: str, *, live: bool) -> Callable[[dict[str, Any]], Tool]:
-    members = {"name", "description", "parameters", "parametersJsonSchema", "response", "responseJsonSchema",
-               "behavior"}  # fmt: skip
+    members = {
+        "name",
+        "description",
+        "parameters",
+        "parametersJsonSchema",
+        "response",
+        "responseJsonSchema",
+        "behavior",
+    }
 
     def read(tool: dict[str, Any]) -> Tool:
         problems = [f"Unknown name {member}" for member in sorted(tool.keys() - members)]
@@ -72,5 +90,10 @@ def bedrock(tool: dict[str, Any]) -> Tool:
     members = {"name", "description", "inputSchema", "strict"}
     problems = tuple(f"Unknown parameter {member}" for member in sorted(spec.keys() - members))
     schema = spec.get("inputSchema")
-    return Tool(spec.get("name"), spec.get("description"), schema.get("json") if isinstance(schema, dict) else None,
-                spec.get("strict"), problems)  # fmt: skip
+    return Tool(
+        spec.get("name"),
+        spec.get("description"),
+        schema.get("json") if isinstance(schema, dict) else None,
+        spec.get("strict"),
+        problems,
+    )

@@ -2,7 +2,7 @@
 
 `violations(format, tool, model)` takes one definition in a provider's form and returns a sentence per broken rule. SDK
 types accept anything, so they prove nothing here; the rules are those of the providers' documentation, of transformers
-that run in production, and of reports from the field. `formatfailures` holds payloads that were really refused.
+that run in production, and of reports from the field. `test_format_rules` holds payloads that were really refused.
 """
 
 from __future__ import annotations
@@ -203,9 +203,11 @@ def openai_limits(tool: Tool, rules: Rules) -> Iterator[str]:
     text += sum(len(value) for value in values if isinstance(value, str))
     levels = max(place.path.count("/properties/") + place.path.count("/items") for place in every) + 1
     for count, limit, what in (
-        (properties, 5000, "properties"), (levels, 10, "levels"), (len(values), 1000, "enum values"),
+        (properties, 5000, "properties"),
+        (levels, 10, "levels"),
+        (len(values), 1000, "enum values"),
         (text, 120_000, "characters"),
-    ):  # fmt: skip
+    ):
         if count > limit:
             yield f"{count} {what}, more than {limit}"
 
@@ -282,23 +284,52 @@ def _gemini_place(place: Place) -> Iterator[str]:
 
 _OPENAI: tuple[Check, ...] = (well_formed, has_properties, arrays_have_items, patterns_are_python, references_resolve)
 _OPENAI_STRICT: tuple[Check, ...] = (
-    *_OPENAI, no_root_combinators, closed, all_required, typed, references_stand_alone, no_booleans, no_lookaround,
-    without(NO_STRICT_OPENAI, "is not permitted"), formats_in(STRICT_FORMATS), enums_agree, openai_limits,
-)  # fmt: skip
+    *_OPENAI,
+    no_root_combinators,
+    closed,
+    all_required,
+    typed,
+    references_stand_alone,
+    no_booleans,
+    no_lookaround,
+    without(NO_STRICT_OPENAI, "is not permitted"),
+    formats_in(STRICT_FORMATS),
+    enums_agree,
+    openai_limits,
+)
 _CLAUDE_STRICT: tuple[Check, ...] = (
-    well_formed, has_properties, references_resolve, references_stand_alone, closed, typed, no_booleans, enums_agree,
-    without(NO_STRICT_CLAUDE, "is not supported"), formats_in(STRICT_FORMATS | {"uri"}), claude_limits, anthropic_root,
+    well_formed,
+    has_properties,
+    references_resolve,
+    references_stand_alone,
+    closed,
+    typed,
+    no_booleans,
+    enums_agree,
+    without(NO_STRICT_CLAUDE, "is not supported"),
+    formats_in(STRICT_FORMATS | {"uri"}),
+    claude_limits,
+    anthropic_root,
     property_keys,
-)  # fmt: skip
+)
 _ANTHROPIC: tuple[Check, ...] = (
-    well_formed, has_properties, references_resolve, anthropic_root, enums_agree, property_keys,
-    without({"oneOf"}, "is not supported by every model"), without({"definitions"}, "is not followed"),
-)  # fmt: skip
+    well_formed,
+    has_properties,
+    references_resolve,
+    anthropic_root,
+    enums_agree,
+    property_keys,
+    without({"oneOf"}, "is not supported by every model"),
+    without({"definitions"}, "is not followed"),
+)
 _BEDROCK: tuple[Check, ...] = (well_formed, has_properties, no_root_combinators, property_keys)
 _GEMINI_JSON: tuple[Check, ...] = (
-    well_formed, references_resolve, no_root_combinators, not_too_deep,
+    well_formed,
+    references_resolve,
+    no_root_combinators,
+    not_too_deep,
     without({"title", "const", "allOf", "exclusiveMinimum", "exclusiveMaximum"}, "is refused"),
-)  # fmt: skip
+)
 _GEMINI_NAME = r"[A-Za-z_][A-Za-z0-9_.:-]{0,63}"
 
 

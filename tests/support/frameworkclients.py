@@ -23,9 +23,12 @@ _OF_TEXT: Final = {"langchain_google": ("langchain-google-genai==4.4.3",)}
 async def _run(*words: str | Path, **environment: str) -> tuple[int, str, str]:
     """Exit code, standard output and standard error."""
     process = await asyncio.create_subprocess_exec(
-        *map(str, words), env={**os.environ, **environment}, stdin=asyncio.subprocess.DEVNULL,
-        stdout=asyncio.subprocess.PIPE, stderr=asyncio.subprocess.PIPE,
-    )  # fmt: skip
+        *map(str, words),
+        env={**os.environ, **environment},
+        stdin=asyncio.subprocess.DEVNULL,
+        stdout=asyncio.subprocess.PIPE,
+        stderr=asyncio.subprocess.PIPE,
+    )
     try:
         out, err = await process.communicate()
     finally:

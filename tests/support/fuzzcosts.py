@@ -76,7 +76,8 @@ class CostlyGateway:
         """Send about `total` bytes, on one connection after the other."""
         await self._settled()
         _reset_peak(self.pid)
-        before, began = _memory(self.pid), _loop_ns(self.pid)
+        before = _memory(self.pid)
+        began = _loop_ns(self.pid)
         sent = connections = 0
         while sent < total:
             sent += await _pour(self.process.port, flood, next(self.numbers), total - sent)
@@ -84,9 +85,12 @@ class CostlyGateway:
         await self._settled()
         after = _memory(self.pid)
         return Cost(
-            sent, connections, _loop_ns(self.pid) - began, after["VmHWM"] - before["VmRSS"],
+            sent,
+            connections,
+            _loop_ns(self.pid) - began,
+            after["VmHWM"] - before["VmRSS"],
             after["VmRSS"] - before["VmRSS"],
-        )  # fmt: skip
+        )
 
     async def _settled(self) -> None:
         """Everything that was sent has been read, and others are served."""
@@ -107,9 +111,12 @@ async def costly_gateway(folder: Path) -> AsyncIterator[CostlyGateway]:
     keys = folder / "keys.json"
     await fairlead("keys", "create", "npc", "--file", str(keys))
     async with started(
-        FAIRLEAD_DOCUMENTS=str(documents), FAIRLEAD_ALLOWED_HOSTS="*", FAIRLEAD_API_KEYS=str(keys),
-        FAIRLEAD_ANONYMOUS="allow", FAIRLEAD_AUDIT_FILE=str(folder / "audit.log"),
-    ) as process:  # fmt: skip
+        FAIRLEAD_DOCUMENTS=str(documents),
+        FAIRLEAD_ALLOWED_HOSTS="*",
+        FAIRLEAD_API_KEYS=str(keys),
+        FAIRLEAD_ANONYMOUS="allow",
+        FAIRLEAD_AUDIT_FILE=str(folder / "audit.log"),
+    ) as process:
         await process.line("up to date")
         process.port = int((await process.line(r"MCP on http://127\.0\.0\.1:(\d+)/mcp"))[1])
         assert process.process.stderr is not None
@@ -126,7 +133,9 @@ async def _pour(port: int, flood: Flood, number: int, most: int) -> int:
     """Bytes of a flood that were sent on one connection, until it ended, was refused, or `most` were out."""
     reader, writer = await asyncio.open_connection("127.0.0.1", port)
     answer = asyncio.ensure_future(reader.read(1))
-    opening, unit, sent = flood.opening(number), flood.unit, 0
+    opening = flood.opening(number)
+    unit = flood.unit
+    sent = 0
     size = flood.size or most
     block = unit * max(1, min(BLOCK, size) // max(len(unit), 1))
     try:
@@ -159,8 +168,11 @@ def _reset_peak(pid: int) -> None:
 def _memory(pid: int) -> dict[str, int]:
     """Bytes: VmRSS now, VmHWM at most since it was reset."""
     lines = Path(f"/proc/{pid}/status").read_text().splitlines()
-    return {name: int(value.split()[0]) << 10 for name, _, value in (line.partition(":") for line in lines)
-            if name in ("VmRSS", "VmHWM")}  # fmt: skip
+    return {
+        name: int(value.split()[0]) << 10
+        for name, _, value in (line.partition(":") for line in lines)
+        if name in ("VmRSS", "VmHWM")
+    }
 
 
 def _loop_ns(pid: int) -> int:

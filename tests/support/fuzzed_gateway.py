@@ -47,9 +47,13 @@ def profile(examples: int) -> settings:
     checks = list(HealthCheck)
     if long is None:
         return settings(
-            max_examples=examples, derandomize=True, database=None, deadline=None, suppress_health_check=checks,
+            max_examples=examples,
+            derandomize=True,
+            database=None,
+            deadline=None,
+            suppress_health_check=checks,
             phases=(Phase.generate, Phase.shrink),
-        )  # fmt: skip
+        )
     return settings(max_examples=int(long), database=None, deadline=None, suppress_health_check=checks)
 
 
@@ -105,7 +109,8 @@ class FuzzWorld:
         async with asyncio.timeout(PATIENCE):
             await work
         await self.settled()
-        said, self.troubles.said = self.troubles.said, []
+        said = self.troubles.said
+        self.troubles.said = []
         assert not said, "\n".join(said)
 
     async def alive(self) -> None:
@@ -150,9 +155,12 @@ def _is_of_a_request(task: asyncio.Task[Any]) -> bool:
 
 @contextlib.contextmanager
 def fuzz_world(
-    folder: Path, *documents: Catalog, serve: Callable[[], contextlib.AbstractAsyncContextManager[Any]] | None = None,
-    document_of: Callable[[Any], Catalog] | None = None, **options: Any,
-) -> Iterator[FuzzWorld]:  # fmt: skip
+    folder: Path,
+    *documents: Catalog,
+    serve: Callable[[], contextlib.AbstractAsyncContextManager[Any]] | None = None,
+    document_of: Callable[[Any], Catalog] | None = None,
+    **options: Any,
+) -> Iterator[FuzzWorld]:
     """A gateway over `documents`, and over the one that `document_of` makes of what `serve` serves."""
     troubles = Troubles()
     options = {"call_timeout": CALL_SECONDS, "max_request_bytes": BODY_BYTES, **options}

@@ -48,11 +48,14 @@ BODIES: Final = (
 DEEP: Final = b'{"jsonrpc":"2.0","id":' + NUMBER + b',"method":"tools/call","params":{"name":"demo__echo","arguments":'
 
 json_values = st.recursive(
-    st.none() | st.booleans() | st.integers(-(2**70), 2**70) | st.floats(allow_nan=False, allow_infinity=False)
+    st.none()
+    | st.booleans()
+    | st.integers(-(2**70), 2**70)
+    | st.floats(allow_nan=False, allow_infinity=False)
     | st.text(max_size=8),
     lambda inner: st.lists(inner, max_size=3) | st.dictionaries(st.text(max_size=6), inner, max_size=3),
     max_leaves=6,
-)  # fmt: skip
+)
 
 
 @st.composite
@@ -90,7 +93,8 @@ def spoiled_bodies(draw: st.DrawFn) -> bytes:
 
 
 def chunked(body: bytes, sizes: list[int], extension: bytes, trailer: bytes) -> bytes:
-    pieces, start = [], 0
+    pieces = []
+    start = 0
     for size in sizes:
         if start < len(body):
             piece = body[start : start + size]
@@ -208,7 +212,8 @@ conversations = st.builds(
 
 def segments(conversation: Conversation, world: FuzzWorld) -> tuple[list[bytes], list[int]]:
     """The bytes to send, cut, with numbers and lengths in them; and the numbers in their order."""
-    numbers, data = [], b""
+    numbers = []
+    data = b""
     for request in conversation.requests:
         if NUMBER in request:
             numbers.append(next(world.numbers))

@@ -46,7 +46,8 @@ class Gaps:
 
 
 async def _recorded(program: Coroutine[Any, Any, Any], gaps: Gaps) -> Any:
-    loop, before = asyncio.get_running_loop(), time.process_time_ns()
+    loop = asyncio.get_running_loop()
+    before = time.process_time_ns()
 
     def turn() -> None:
         nonlocal before

@@ -116,9 +116,14 @@ class _Behind:
             return
         while (await receive()).get("more_body"):
             pass
-        attack, body, status, kind = self.attack, b"{}", 200, "application/json"
+        attack = self.attack
+        body = b"{}"
+        status = 200
+        kind = "application/json"
         if attack is not None and attack.answer is not None:
-            body, status, kind = attack.answer.bytes(), attack.status, attack.kind
+            body = attack.answer.bytes()
+            status = attack.status
+            kind = attack.kind
         await send({"type": "http.response.start", "status": status, "headers": [(b"content-type", kind.encode())]})
         await send({"type": "http.response.body", "body": body})
 
@@ -147,7 +152,8 @@ async def gap_world(folder: Path) -> AsyncIterator[GapWorld]:
         policy = Policy(
             namespace="default", name="p", every=True, rules=(rule, Rule(action="Allow", tools=("free", "typed")))
         )
-        documents, routes = folder / "documents", folder / "models.yaml"
+        documents = folder / "documents"
+        routes = folder / "models.yaml"
         publish(documents, catalog("demo", server.url, definitions, trust_annotations=True), Rules(policies=(policy,)))
         base = f"http://127.0.0.1:{port}"
         providers = {

@@ -6,17 +6,15 @@ import asyncio
 import contextlib
 import json
 import os
-import shutil
 import signal
 import sys
 from collections.abc import AsyncIterator
 from dataclasses import dataclass
 from pathlib import Path
 
-import pytest
-
 from fairlead_api.documents.catalog import CredentialRef, TcpEndpoint
 from fairlead_operator.server import gate
+from neededprograms import required
 from ports import free_port
 from waiting import eventually
 
@@ -66,9 +64,7 @@ def children(pid: int) -> list[int]:
 @contextlib.asynccontextmanager
 async def gated(*command: str, token: str = TOKEN, most: int = 128) -> AsyncIterator[Gated]:
     """Serve `command` (of this interpreter, where it is a script) to clients with the token."""
-    busybox = shutil.which("busybox")
-    if busybox is None:
-        pytest.skip("busybox is not installed: apt-get install busybox-static")
+    busybox = required("busybox", "apt-get install busybox-static")
     port = free_port()
     program = [sys.executable, *command] if command[0].endswith(".py") else list(command)
     argv = gate.listen(port, gate.digest(token), program, most=most, busybox=busybox)

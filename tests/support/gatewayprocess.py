@@ -52,9 +52,11 @@ async def started(**environment: str) -> AsyncIterator[Process]:
         runs = "runpy.run_module('fairlead_gateway', run_name='__main__')"
         program = ["-c", f"import runpy, {', '.join(first)}; {runs}"]
     process = await asyncio.create_subprocess_exec(
-        sys.executable, *program, stderr=asyncio.subprocess.PIPE,
+        sys.executable,
+        *program,
+        stderr=asyncio.subprocess.PIPE,
         env={**base, "FAIRLEAD_PORT": "0", "FAIRLEAD_METRICS_PORT": "0", **environment},
-    )  # fmt: skip
+    )
     try:
         yield Process(process)
     finally:

@@ -119,8 +119,18 @@ async def running(
     """A gateway on free ports that serves `documents` from `folder`/documents. More keywords are settings; without one
     words alone rank searches, whatever is installed.
     """
-    parts = ("children", "shared_children", "resolve", "models", "custom", "clock", "trust", "closed", "heap",
-             "console_token")  # fmt: skip
+    parts = (
+        "children",
+        "shared_children",
+        "resolve",
+        "models",
+        "custom",
+        "clock",
+        "trust",
+        "closed",
+        "heap",
+        "console_token",
+    )
     wiring = {name: settings.pop(name) for name in parts if name in settings}
     if isinstance(wiring.get("models"), Models):
         wiring["models"] = ConfiguredModels(wiring["models"])
@@ -279,7 +289,9 @@ class Wire:
     """One connection to a gateway."""
 
     def __init__(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter, host: str) -> None:
-        self.reader, self.writer, self.host = reader, writer, host
+        self.reader = reader
+        self.writer = writer
+        self.host = host
 
     @classmethod
     async def connect(cls, gateway: Reachable) -> Self:

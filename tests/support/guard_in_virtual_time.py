@@ -20,7 +20,7 @@ class World:
         self._timers: list[tuple[float, Callable[[], None]]] = []
         self.guard = Guard(
             "a/x", AdmissionLimits(**{"limit": 2, **bounds}), self._later, clock=lambda: self.now, random=lambda: 0.0
-        )  # fmt: skip
+        )
 
     def _later(self, delay: float, action: Callable[[], None]) -> None:
         self._timers.append((self.now + delay, action))

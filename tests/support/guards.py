@@ -22,6 +22,25 @@ from guards_of_upgrades import UPGRADES
 from product_guard import Guard
 
 GUARDS: tuple[Guard, ...] = (
-    *TOKENS, *IDENTITY, *DOORS, *FRAMING, *SMUGGLING, *RESULTS, *IDS, *POLICIES, *EGRESS, *TENANCY, *LISTS, *BOMBS,
-    *READERS, *EXTENSIONS, *PAGES, *SIGN_IN, *OPERATORS, *SPEECH, *UPGRADES, *SHARES, *CROSSINGS,
-)  # fmt: skip
+    *TOKENS,
+    *IDENTITY,
+    *DOORS,
+    *FRAMING,
+    *SMUGGLING,
+    *RESULTS,
+    *IDS,
+    *POLICIES,
+    *EGRESS,
+    *TENANCY,
+    *LISTS,
+    *BOMBS,
+    *READERS,
+    *EXTENSIONS,
+    *PAGES,
+    *SIGN_IN,
+    *OPERATORS,
+    *SPEECH,
+    *UPGRADES,
+    *SHARES,
+    *CROSSINGS,
+)

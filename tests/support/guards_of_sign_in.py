@@ -51,4 +51,4 @@ SIGN_IN = (
         f"{_TEST}::test_metadata_that_leads_elsewhere_is_not_followed",
         "303",
     ),
-)  # fmt: skip
+)

@@ -96,7 +96,8 @@ async def stand_in(behind: Behind) -> AsyncIterator[Proxy]:
 async def litellm_proxy(behind: Behind, folder: Path) -> AsyncIterator[Proxy]:
     """LiteLLM's proxy in a process of its own, without database and network; its servers are in this loop."""
     assert PROGRAM is not None, "litellm[proxy] is not installed"
-    key, port = new_key(), free_port()
+    key = new_key()
+    port = free_port()
     async with contextlib.AsyncExitStack() as stack:
         servers = {}
         for name, tools in behind.items():
@@ -122,7 +123,8 @@ def installed() -> str:
 @contextlib.asynccontextmanager
 async def litellm_models(models: Mapping[str, str], folder: Path, program: str) -> AsyncIterator[Proxy]:
     """LiteLLM's proxy in front of OpenAI-compatible servers: names of models, and the base URLs of their APIs."""
-    key, port = new_key(), free_port()
+    key = new_key()
+    port = free_port()
     listed = [
         {"model_name": name, "litellm_params": {"model": f"openai/{name}", "api_base": url, "api_key": "none"}}
         for name, url in models.items()

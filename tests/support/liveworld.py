@@ -18,16 +18,17 @@ from typing import Any
 
 import aiohttp
 
-from fairlead_app.gateway import Gateway
-from fairlead_speech.metrics import SpeechMetrics
 from fairlead_speech.scripted.gemini import LiveScriptSession, ScriptedLive
 from fairlead_speech.scripted.script import SpeechScript, SpokenReply
-from speechworld import spoken_gateway
+from speechworld import SpokenGateway, spoken_gateway
 
-NEW, OLD, BLOCKS = "gemini-3.8-live", "gemini-2.5-flash-live", "gemini-3.1-flash-live-preview"
+NEW = "gemini-3.8-live"
+OLD = "gemini-2.5-flash-live"
+BLOCKS = "gemini-3.1-flash-live-preview"
 PATH = "/ws/google.ai.generativelanguage.v1beta.GenerativeService.BidiGenerateContent"
-LOUD, QUIET = b"\1" * 640, bytes(640)
+LOUD = b"\1" * 640
 """20 ms of PCM at 16 kHz."""
+QUIET = bytes(640)
 
 
 def own_function(name: str = "theirs") -> dict[str, Any]:
@@ -120,25 +121,16 @@ class LiveClient:
 
 
 @dataclass
-class LiveWorld:
+class LiveWorld(SpokenGateway):
     """All that runs, with what it saw."""
 
-    gateway: Gateway
     provider: ScriptedLive
-    called: list[dict[str, Any]]
-    """Parameters of the calls that the MCP server got."""
     model: str
 
     @property
     def session(self) -> LiveScriptSession:
         """The provider's last connection."""
         return self.provider.sessions[-1]
-
-    @property
-    def metrics(self) -> SpeechMetrics:
-        """Figures of the gateway."""
-        assert self.gateway._speech is not None
-        return self.gateway._speech._services.metrics
 
     def url(self, query: str = "") -> str:
         return f"http://127.0.0.1:{self.gateway.port}{PATH}?{query}"
@@ -178,4 +170,4 @@ async def live_world(
     async with scripted.serving():
         base = {"kind": "gemini", "baseUrl": f"http://127.0.0.1:{scripted.port}", **(provider or {})}
         async with spoken_gateway(folder, model, {"scripted": {"models": [model], **base}}, **more) as (gateway, seen):
-            yield LiveWorld(gateway, scripted, seen, model)
+            yield LiveWorld(gateway, seen, scripted, model)

@@ -50,9 +50,13 @@ def more_tools(count: int) -> list[dict[str, Any]]:
 def policy(name: str = "careful", *, limits: PolicyLimits | None = None, auto_run: str = "All") -> Policy:
     """One about everybody and every tool."""
     return Policy(
-        namespace="default", name=name, every=True, rules=(Rule(action="Allow", tools=("*",)),),
-        limits=limits or PolicyLimits(), auto_run=auto_run,
-    )  # fmt: skip
+        namespace="default",
+        name=name,
+        every=True,
+        rules=(Rule(action="Allow", tools=("*",)),),
+        limits=limits or PolicyLimits(),
+        auto_run=auto_run,
+    )
 
 
 def theirs(name: str = "theirs") -> dict[str, Any]:

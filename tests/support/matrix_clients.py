@@ -55,15 +55,24 @@ KINDS: Final[dict[str, Kind]] = {
         f"{name} {how}": Kind(era, **more)
         for name, era in (("legacy", LEGACY), ("modern", MODERN))
         for how, more in (
-            ("bare", {}), ("with capabilities", {"declares": ALL_DECLARED}), ("with a progress token", {"token": True}),
+            ("bare", {}),
+            ("with capabilities", {"declares": ALL_DECLARED}),
+            ("with a progress token", {"token": True}),
             ("that prefers streams", {"streams": True}),
-            ("with all of it", {"declares": WITH_TASKS, "token": True, "streams": True,
-                                "methods": METHODS | (ABOUT if era == MODERN else frozenset())}),
+            (
+                "with all of it",
+                {
+                    "declares": WITH_TASKS,
+                    "token": True,
+                    "streams": True,
+                    "methods": METHODS | (ABOUT if era == MODERN else frozenset()),
+                },
+            ),
         )
     },
     "REST": Kind(over="rest", methods=TOOLS),
     "ToolRegistry": Kind(over="python", methods=TOOLS),
-}  # fmt: skip
+}
 
 
 @dataclass(frozen=True)
@@ -86,7 +95,9 @@ class Client:
     """One client of a kind, for the catalog `name`."""
 
     def __init__(self, gateway: Gateway, kind: Kind, name: str) -> None:
-        self.gateway, self.kind, self.name = gateway, kind, name
+        self.gateway = gateway
+        self.kind = kind
+        self.name = name
         self._session: str | None = None
         self._registry: AsyncToolRegistry | None = None
 
@@ -113,8 +124,11 @@ class Client:
     async def _over_mcp(self, method: str, params: dict[str, Any], given_up_after: Until | None) -> Answered:
         params = _exposed(f"{self.name}__", params)
         if self.kind.era == LEGACY and self._session is None:
-            hello = {"protocolVersion": LEGACY, "capabilities": self.kind.declares,
-                     "clientInfo": {"name": "c", "version": "1"}}  # fmt: skip
+            hello = {
+                "protocolVersion": LEGACY,
+                "capabilities": self.kind.declares,
+                "clientInfo": {"name": "c", "version": "1"},
+            }
             self._session = (await ask(self.gateway, legacy("initialize", hello))).headers["mcp-session-id"]
         async with await Wire.connect(self.gateway) as wire:
             wire.send(self._request(method, params))
@@ -122,8 +136,10 @@ class Client:
                 await given_up_after()
                 if self.kind.era == MODERN:
                     return GONE
-                await ask(self.gateway, legacy("notifications/cancelled", {"requestId": 7}, number=None,
-                                               session=self._session))  # fmt: skip
+                await ask(
+                    self.gateway,
+                    legacy("notifications/cancelled", {"requestId": 7}, number=None, session=self._session),
+                )
             heard: list[str] = []
             message = await self._answer(wire, heard)
             while message.get("result", {}).get("resultType") == "input_required":
@@ -197,7 +213,8 @@ class Client:
             problem = answer.message
             marks = ("retryAfterMs",) if "retryAfterMs" in problem else ()
             return Answered(problem["code"], problem["detail"], marks)
-        (message,), (call,) = answer.message["messages"], answer.message["calls"]
+        (message,) = answer.message["messages"]
+        (call,) = answer.message["calls"]
         got = _answered(message)
         return Answered("UNKNOWN_TOOL", got.says) if call["state"] == "unknown" else got
 

@@ -32,9 +32,15 @@ GATED: Final = "gated of default/SERVER needs the client capability elicitation,
 
 FEATURES: Final[dict[str, Feature]] = {}
 PLAIN: Final[Outcome] = {
-    "code": "ok", "says": "{}", "marks": (), "heard": (), "requests": 1, "audit": [("allowed", "ok", "")],
-    "counted": {"ok": 1}, "limited": {},
-}  # fmt: skip
+    "code": "ok",
+    "says": "{}",
+    "marks": (),
+    "heard": (),
+    "requests": 1,
+    "audit": [("allowed", "ok", "")],
+    "counted": {"ok": 1},
+    "limited": {},
+}
 """Outcome of a call of which nothing is special."""
 
 
@@ -50,9 +56,15 @@ def failed(code: str, says: str, **more: Any) -> Outcome:
 
 
 def feature(
-    name: str, expected: Outcome, play: Play, *, method: str = CALL, at: Any = None, exported: bool = False,
+    name: str,
+    expected: Outcome,
+    play: Play,
+    *,
+    method: str = CALL,
+    at: Any = None,
+    exported: bool = False,
     servers: tuple[str, ...] = SERVERS,
-) -> None:  # fmt: skip
+) -> None:
     FEATURES[name] = Feature(play, {**PLAIN, **expected}, at or {}, method, servers, exported)
 
 
@@ -121,7 +133,8 @@ def chained(name: str) -> Outcome:
 
 async def _given_up(cell: Cell) -> Outcome:
     """The request is given up once its server has it, and the server hears of that."""
-    world, path = cell.world, f"/{cell.name}"
+    world = cell.world
+    path = f"/{cell.name}"
     world.server.broken_off.clear()
 
     async def held() -> None:
@@ -144,9 +157,10 @@ def tasked(tool: str) -> Play:
 
         def asked() -> tuple[str, ...]:
             return tuple(
-                one.method for one in cell.world.server.seen[before:]
+                one.method
+                for one in cell.world.server.seen[before:]
                 if one.path == f"/{cell.name}" and one.method.startswith("tasks/")
-            )  # fmt: skip
+            )
 
         before = len(cell.world.server.seen)
         answer = await cell.call(tool)
@@ -176,8 +190,9 @@ async def _about_traced(cell: Cell) -> Outcome:
 feature("a result comes as the server made it", {"says": '{"n": 1}'}, calls("answers", {"n": 1}))
 feature(
     "an error of the tool comes as the server made it",
-    failed("tool_error", "no such city"), calls("fails"),
-)  # fmt: skip
+    failed("tool_error", "no such city"),
+    calls("fails"),
+)
 feature(
     "an error of the server is quoted",
     failed("UPSTREAM_ERROR", "the server answered with error -32000: not today"),
@@ -185,55 +200,84 @@ feature(
 )
 feature(
     "arguments that the server does not take are named",
-    failed("INVALID_ARGUMENTS", "the server answered with error -32602: n is odd",
-           audit=[("refused", "INVALID_ARGUMENTS", "")]),
+    failed(
+        "INVALID_ARGUMENTS",
+        "the server answered with error -32602: n is odd",
+        audit=[("refused", "INVALID_ARGUMENTS", "")],
+    ),
     calls("disagrees"),
-)  # fmt: skip
+)
 feature(
     "an unknown tool is named",
-    refused("UNKNOWN_TOOL", "Unknown tool: qzxqzxqzx",
-            audit=[("denied", "-32602", "Unknown tool: SERVER__qzxqzxqzx")], counted={"-32602": 1}),
+    refused(
+        "UNKNOWN_TOOL",
+        "Unknown tool: qzxqzxqzx",
+        audit=[("denied", "-32602", "Unknown tool: SERVER__qzxqzxqzx")],
+        counted={"-32602": 1},
+    ),
     calls("qzxqzxqzx"),
-)  # fmt: skip
+)
 feature(
     "a tool that a policy hides is unknown",
-    refused("UNKNOWN_TOOL", "Unknown tool: hidden",
-            audit=[("denied", "-32602", "rule 0 of default/hide denies it")], counted={"-32602": 1}),
+    refused(
+        "UNKNOWN_TOOL",
+        "Unknown tool: hidden",
+        audit=[("denied", "-32602", "rule 0 of default/hide denies it")],
+        counted={"-32602": 1},
+    ),
     calls("hidden"),
-)  # fmt: skip
+)
 feature(
     "a tool that a policy denies openly is refused with the reason",
-    refused("UNKNOWN_TOOL", "Not allowed: explained: rule 0 of default/tell denies it",
-            audit=[("denied", "-32602", "rule 0 of default/tell denies it")], counted={"-32602": 1}),
+    refused(
+        "UNKNOWN_TOOL",
+        "Not allowed: explained: rule 0 of default/tell denies it",
+        audit=[("denied", "-32602", "rule 0 of default/tell denies it")],
+        counted={"-32602": 1},
+    ),
     calls("explained", at="-twice"),
-)  # fmt: skip
+)
 feature(
     "a tool over the budget of the tier names the tier that has it",
-    refused("OVER_BUDGET", f"late does not fit tier fast: {WHY}; tier deep has it, at /mcp/deep"), calls("late"),
-)  # fmt: skip
+    refused("OVER_BUDGET", f"late does not fit tier fast: {WHY}; tier deep has it, at /mcp/deep"),
+    calls("late"),
+)
 feature(
     "arguments that do not fit the schema are refused",
-    refused("INVALID_ARGUMENTS",
-            "The arguments do not fit the tool's input schema:\n- n: expected integer, got a string"),
+    refused(
+        "INVALID_ARGUMENTS", "The arguments do not fit the tool's input schema:\n- n: expected integer, got a string"
+    ),
     calls("strict", {"n": "one"}),
-)  # fmt: skip
+)
 feature(
     "arguments that a policy does not allow are refused",
     refused("INVALID_ARGUMENTS", "The policy does not allow these arguments", "denied", "rule 0 of default/all"),
     calls("even", {"n": 1}),
-)  # fmt: skip
+)
 feature(
     "a tool takes so many calls in a minute",
-    refused("RATE_LIMITED", "The tool takes 1 calls a minute", marks=("retryAfterMs",), limited={"tool": 1},
-            audit=[("allowed", "ok", ""), ("limited", "RATE_LIMITED", "tool")], counted={"ok": 1, "RATE_LIMITED": 1}),
+    refused(
+        "RATE_LIMITED",
+        "The tool takes 1 calls a minute",
+        marks=("retryAfterMs",),
+        limited={"tool": 1},
+        audit=[("allowed", "ok", ""), ("limited", "RATE_LIMITED", "tool")],
+        counted={"ok": 1, "RATE_LIMITED": 1},
+    ),
     calls("counted", times=2),
-)  # fmt: skip
+)
 feature(
     "a server takes so many calls in a second",
-    refused("RATE_LIMITED", "default/SERVER takes 0.6 calls a minute", marks=("retryAfterMs",), limited={"server": 1},
-            audit=[("allowed", "ok", ""), ("limited", "RATE_LIMITED", "server")], counted={"ok": 1, "RATE_LIMITED": 1}),
+    refused(
+        "RATE_LIMITED",
+        "default/SERVER takes 0.6 calls a minute",
+        marks=("retryAfterMs",),
+        limited={"server": 1},
+        audit=[("allowed", "ok", ""), ("limited", "RATE_LIMITED", "server")],
+        counted={"ok": 1, "RATE_LIMITED": 1},
+    ),
     calls("answers", at="-busy", times=2),
-)  # fmt: skip
+)
 feature(
     "a kept result answers an equal call",
     {"marks": ("fairlead.dev/cache",), "requests": 0, "audit": [("allowed", "ok", "")] * 2, "counted": {"ok": 2}},
@@ -241,154 +285,218 @@ feature(
 )
 feature(
     "a slow call is overtaken by a second one",
-    {"says": "second", "requests": 2}, calls("lags", at="-twice"),
-)  # fmt: skip
+    {"says": "second", "requests": 2},
+    calls("lags", at="-twice"),
+)
 feature(
     "a call whose connection was lost is made again where the tool is idempotent",
-    {"says": "again", "requests": 2}, calls("drops"),
-)  # fmt: skip
+    {"says": "again", "requests": 2},
+    calls("drops"),
+)
 feature(
     "a call whose connection was lost is not made again where the tool is not idempotent",
-    failed("CONNECTION_LOST", "the server closed the connection without an answer"), calls("loses"),
-)  # fmt: skip
+    failed("CONNECTION_LOST", "the server closed the connection without an answer"),
+    calls("loses"),
+)
 feature(
     "a call that takes too long is ended, and says by which bound",
     failed("TIMEOUT", "overruns of default/SERVER did not answer within 0.5 s, its own maximum (maxDurationMs)"),
     calls("overruns"),
-)  # fmt: skip
+)
 feature(
     "a server that failed five times in a row is left alone",
-    refused("BREAKER_OPEN",
-            "default/SERVER is not called for a while: 5 calls failed in a row, the last because the server refuses "
-            "connections", marks=("retryAfterMs",),
-            audit=[("allowed", "CONNECTION_LOST", "")] * 5 + [("refused", "BREAKER_OPEN", "")],
-            counted={"CONNECTION_LOST": 5, "BREAKER_OPEN": 1}),
+    refused(
+        "BREAKER_OPEN",
+        "default/SERVER is not called for a while: 5 calls failed in a row, the last because the server refuses "
+        "connections",
+        marks=("retryAfterMs",),
+        audit=[("allowed", "CONNECTION_LOST", "")] * 5 + [("refused", "BREAKER_OPEN", "")],
+        counted={"CONNECTION_LOST": 5, "BREAKER_OPEN": 1},
+    ),
     calls("answers", at="-down", times=6),
-)  # fmt: skip
+)
 feature(
     "a server that is known to be down is not tried",
     refused("CONNECTION_LOST", "the server default/SERVER is offline", "allowed"),
     calls("answers", at="-gone"),
-)  # fmt: skip
+)
 feature(
     "a result that is too large is refused",
-    failed("RESULT_TOO_LARGE", "the answer announces 8000 bytes, more than 4096"), calls("grows"),
-)  # fmt: skip
+    failed("RESULT_TOO_LARGE", "the answer announces 8000 bytes, more than 4096"),
+    calls("grows"),
+)
 feature(
     "a result that does not fit its schema is marked",
-    {"marks": ("fairlead.dev/warning",)}, calls("strays"),
-)  # fmt: skip
+    {"marks": ("fairlead.dev/warning",)},
+    calls("strays"),
+)
 feature(
     "control characters are made visible where a policy says so",
-    {"says": "red \\u001b[31m"}, calls("paints"),
-)  # fmt: skip
+    {"says": "red \\u001b[31m"},
+    calls("paints"),
+)
 feature(
     "a call is audited with its trace and redacted arguments",
-    {"says": '{"n": 1, "password": "s3cret"}',
-     "line": {"method": CALL, "tool": "mcp.SERVER.answers", "traceId": PARENT[3:35], "principal": "anonymous",
-              "client": "127.0.0.1", "arguments": {"n": 1, "password": "[redacted]"}, "sized": True}},
+    {
+        "says": '{"n": 1, "password": "s3cret"}',
+        "line": {
+            "method": CALL,
+            "tool": "mcp.SERVER.answers",
+            "traceId": PARENT[3:35],
+            "principal": "anonymous",
+            "client": "127.0.0.1",
+            "arguments": {"n": 1, "password": "[redacted]"},
+            "sized": True,
+        },
+    },
     _audited,
-)  # fmt: skip
+)
 feature("the trace of a call goes on to the server", {"trace": (PARENT, PARENT)}, _traced)
 feature(
     "a call that its client gives up is cancelled at the server",
-    failed("gone", "", audit=[("allowed", "CANCELLED", "")], counted={"CANCELLED": 1}), _given_up,
-)  # fmt: skip
+    failed("gone", "", audit=[("allowed", "CANCELLED", "")], counted={"CANCELLED": 1}),
+    _given_up,
+)
 feature("progress and log messages come ahead of the answer", {"says": "done"}, calls("reports"))
 feature(
     "a tool that asks its client finds nobody where nothing was declared",
-    failed("tool_error", "nobody to ask"), calls("asks"),
-    at={"modern": {
-        "code": "MISSING_CLIENT_CAPABILITY", "audit": [("refused", "MISSING_CLIENT_CAPABILITY", "")],
-        "says": f"{LACKS}: nobody to ask", "counted": {"MISSING_CLIENT_CAPABILITY": 1},
-    }},
-)  # fmt: skip
+    failed("tool_error", "nobody to ask"),
+    calls("asks"),
+    at={
+        "modern": {
+            "code": "MISSING_CLIENT_CAPABILITY",
+            "audit": [("refused", "MISSING_CLIENT_CAPABILITY", "")],
+            "says": f"{LACKS}: nobody to ask",
+            "counted": {"MISSING_CLIENT_CAPABILITY": 1},
+        }
+    },
+)
 feature(
     "a tool behind a client capability is kept from clients without it",
-    refused("MISSING_CLIENT_CAPABILITY", GATED), calls("gated"),
-)  # fmt: skip
+    refused("MISSING_CLIENT_CAPABILITY", GATED),
+    calls("gated"),
+)
 feature(
-    "a prompt is of the server that has it", {"says": "greet"},
-    asks("prompts/get", lambda cell: {"name": "greet"}), method="prompts/get",
-)  # fmt: skip
+    "a prompt is of the server that has it",
+    {"says": "greet"},
+    asks("prompts/get", lambda cell: {"name": "greet"}),
+    method="prompts/get",
+)
 feature(
-    "a prompt of a server that refuses it", failed("-32000", "not today"),
-    asks("prompts/get", lambda cell: {"name": "broken"}), method="prompts/get",
-)  # fmt: skip
+    "a prompt of a server that refuses it",
+    failed("-32000", "not today"),
+    asks("prompts/get", lambda cell: {"name": "broken"}),
+    method="prompts/get",
+)
 feature(
     "a prompt that nobody has",
     refused("-32602", "Unknown prompt: nonesuch", audit=[("denied", "-32602", "Unknown prompt: SERVER__nonesuch")]),
-    asks("prompts/get", lambda cell: {"name": "nonesuch"}), method="prompts/get",
-)  # fmt: skip
+    asks("prompts/get", lambda cell: {"name": "nonesuch"}),
+    method="prompts/get",
+)
 feature(
     "a prompt of a server that is down",
-    refused("CONNECTION_LOST", "the server refuses connections", audit=[("allowed", "-32603", "")],
-            counted={"-32603": 1}),
-    asks("prompts/get", lambda cell: {"name": "greet"}, "-down"), method="prompts/get",
-)  # fmt: skip
+    refused(
+        "CONNECTION_LOST", "the server refuses connections", audit=[("allowed", "-32603", "")], counted={"-32603": 1}
+    ),
+    asks("prompts/get", lambda cell: {"name": "greet"}, "-down"),
+    method="prompts/get",
+)
 feature(
-    "a resource is of the server that has it", {"says": "test://SERVER"},
-    asks("resources/read", lambda cell: {"uri": f"test://{cell.name}"}), method="resources/read",
-)  # fmt: skip
+    "a resource is of the server that has it",
+    {"says": "test://SERVER"},
+    asks("resources/read", lambda cell: {"uri": f"test://{cell.name}"}),
+    method="resources/read",
+)
 feature(
-    "a user interface is of the server whose tool names it", {"says": PAGE},
-    asks("resources/read", lambda cell: {"uri": f"ui://{cell.name}/page/app.html"}), method="resources/read",
-)  # fmt: skip
+    "a user interface is of the server whose tool names it",
+    {"says": PAGE},
+    asks("resources/read", lambda cell: {"uri": f"ui://{cell.name}/page/app.html"}),
+    method="resources/read",
+)
 feature(
-    "a skill is of the server that has it", {"says": "skill://pdf/SKILL.md"},
-    asks("skills/get", lambda cell: {"uri": f"skill://{cell.name}/pdf/SKILL.md"}), method="skills/get",
-)  # fmt: skip
+    "a skill is of the server that has it",
+    {"says": "skill://pdf/SKILL.md"},
+    asks("skills/get", lambda cell: {"uri": f"skill://{cell.name}/pdf/SKILL.md"}),
+    method="skills/get",
+)
 feature(
     "a request for a skill is a span in the trace of its caller, with a span for the attempt at its server",
-    {"says": "skill://pdf/SKILL.md", **chained("skills/get")}, _skill_traced, method="skills/get",
-    servers=("modern",), exported=True,
-)  # fmt: skip
+    {"says": "skill://pdf/SKILL.md", **chained("skills/get")},
+    _skill_traced,
+    method="skills/get",
+    servers=("modern",),
+    exported=True,
+)
 feature(
-    "a resource that nobody has", refused("-32602", "Resource not found", "denied", "Resource not found"),
-    asks("resources/read", lambda cell: {"uri": "test://nonesuch"}), method="resources/read",
-)  # fmt: skip
+    "a resource that nobody has",
+    refused("-32602", "Resource not found", "denied", "Resource not found"),
+    asks("resources/read", lambda cell: {"uri": "test://nonesuch"}),
+    method="resources/read",
+)
 feature(
-    "a completion is of the server that has the prompt", {"says": "greet"},
-    asks("completion/complete", lambda cell: {"ref": {"type": "ref/prompt", "name": "greet"},
-                                              "argument": {"name": "a", "value": "b"}}), method="completion/complete",
-)  # fmt: skip
+    "a completion is of the server that has the prompt",
+    {"says": "greet"},
+    asks(
+        "completion/complete",
+        lambda cell: {"ref": {"type": "ref/prompt", "name": "greet"}, "argument": {"name": "a", "value": "b"}},
+    ),
+    method="completion/complete",
+)
 feature(
     "a completion of a prompt that nobody has",
-    refused("-32602", "Unknown reference: nonesuch",
-            audit=[("denied", "-32602", "Unknown reference: SERVER__nonesuch")]),
-    asks("completion/complete", lambda cell: {"ref": {"type": "ref/prompt", "name": "nonesuch"},
-                                              "argument": {"name": "a", "value": "b"}}), method="completion/complete",
-)  # fmt: skip
+    refused(
+        "-32602", "Unknown reference: nonesuch", audit=[("denied", "-32602", "Unknown reference: SERVER__nonesuch")]
+    ),
+    asks(
+        "completion/complete",
+        lambda cell: {"ref": {"type": "ref/prompt", "name": "nonesuch"}, "argument": {"name": "a", "value": "b"}},
+    ),
+    method="completion/complete",
+)
 feature(
     "a call is a span in the trace of its caller, with a span for the attempt at its server",
-    {**chained("tools/call answers")}, spans(CALL, "answers"), exported=True,
-)  # fmt: skip
+    {**chained("tools/call answers")},
+    spans(CALL, "answers"),
+    exported=True,
+)
 feature(
     "a prompt is a span in the trace of its caller, with a span for the attempt at its server",
-    {"says": "greet", **chained("prompts/get greet")}, spans("prompts/get", "greet"), method="prompts/get",
+    {"says": "greet", **chained("prompts/get greet")},
+    spans("prompts/get", "greet"),
+    method="prompts/get",
     exported=True,
-)  # fmt: skip
+)
 feature(
-    "a call that becomes a task where its client has tasks", {"says": "done", "tasks": ()}, tasked("works"),
+    "a call that becomes a task where its client has tasks",
+    {"says": "done", "tasks": ()},
+    tasked("works"),
     servers=("modern",),
-)  # fmt: skip
+)
 feature(
     "a call that is always a task is waited for by clients without tasks",
-    {"says": "done", "requests": 2, "tasks": ("tasks/get",)}, tasked("toils"), servers=("modern",),
-)  # fmt: skip
+    {"says": "done", "requests": 2, "tasks": ("tasks/get",)},
+    tasked("toils"),
+    servers=("modern",),
+)
 feature(
     "a task that asks its client finds nobody where nothing was declared",
     refused("MISSING_CLIENT_CAPABILITY", f"{LACKS}: {UNASKED}", requests=2, tasks=("tasks/get", "tasks/cancel")),
     tasked("inquires"),
     servers=("modern",),
-)  # fmt: skip
+)
 feature(
     "a request about a task is audited as one of its tool",
-    {"says": "done", "audit": [("tasks/get", "works", "allowed", "ok")]}, _about,
-    method="tasks/get", servers=("modern",),
-)  # fmt: skip
+    {"says": "done", "audit": [("tasks/get", "works", "allowed", "ok")]},
+    _about,
+    method="tasks/get",
+    servers=("modern",),
+)
 feature(
     "a request about a task is a span in the trace of its caller, with a span for the attempt at its server",
-    {"says": "done", **chained("tasks/get"), "audit": []}, _about_traced, method="tasks/get",
-    servers=("modern",), exported=True,
-)  # fmt: skip
+    {"says": "done", **chained("tasks/get"), "audit": []},
+    _about_traced,
+    method="tasks/get",
+    servers=("modern",),
+    exported=True,
+)

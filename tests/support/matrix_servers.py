@@ -234,20 +234,28 @@ def _tools() -> list[ToolEntry]:
     return [
         *(entry(name) for name in (*plain, *(name for name in ANSWERS if name != "strays"))),
         entry(tool("renders", _meta={"ui": {"resourceUri": PAGE}})),
-        entry(tool("strays", outputSchema=_STRICT)), entry(tool("strict", inputSchema=_STRICT)),
-        declared("overruns", max_duration_ms=500), declared("drops", **again), entry("loses"),
-        declared("keeps", cacheable_seconds=60), entry("counted", calls_per_minute=1),
+        entry(tool("strays", outputSchema=_STRICT)),
+        entry(tool("strict", inputSchema=_STRICT)),
+        declared("overruns", max_duration_ms=500),
+        declared("drops", **again),
+        entry("loses"),
+        declared("keeps", cacheable_seconds=60),
+        entry("counted", calls_per_minute=1),
         entry("gated", requires=("elicitation",)),
-    ]  # fmt: skip
+    ]
 
 
 def _catalog(name: str, kind: str, url: str, tools: list[ToolEntry], **more: Any) -> Catalog:
     modern = kind == "modern"
     return catalog(
-        name, url, tools, version=MODERN if modern else LEGACY,
+        name,
+        url,
+        tools,
+        version=MODERN if modern else LEGACY,
         session="PerClient" if kind == "per-client" else "Shared",
-        capabilities=Raw(encode({"extensions": {UI: {}, SKILLS: {}, **({TASKS: {}} if modern else {})}})), **more,
-    )  # fmt: skip
+        capabilities=Raw(encode({"extensions": {UI: {}, SKILLS: {}, **({TASKS: {}} if modern else {})}})),
+        **more,
+    )
 
 
 def _definition(member: str, name: str) -> Definition:
@@ -262,7 +270,8 @@ def catalogs(name: str, kind: str, url: str, dead: str) -> list[Catalog]:
         "prompts": (_definition("name", "greet"), _definition("name", "broken")),
         "resources": (_definition("uri", f"test://{name}"),),
     }
-    again, one = DeclaredLatency(idempotent=True, max_duration_ms=OVERDUE_MS), [entry("answers")]
+    again = DeclaredLatency(idempotent=True, max_duration_ms=OVERDUE_MS)
+    one = [entry("answers")]
     twice = [entry("lags", latency=again), entry("explained")]
     return [
         _catalog(name, kind, f"{url}/{name}", _tools(), limits=limits(max_result_bytes=BOUND), **beside),
@@ -280,15 +289,22 @@ def governed(names: list[str]) -> list[Document]:
     every = tuple(name + more for name in names for more in ("", *BESIDE))
     policies = (
         Policy(
-            namespace="default", name="all", every=True, control_characters="Escape", denied="Explain",
+            namespace="default",
+            name="all",
+            every=True,
+            control_characters="Escape",
+            denied="Explain",
             rules=(Rule(action="Allow", tools=("even",), arguments=_EVEN), Rule(action="Allow", tools=free)),
         ),
         Policy(namespace="default", name="hide", servers=tuple(names), rules=(Rule(action="Deny", tools=("hidden",)),)),
         Policy(
-            namespace="default", name="tell", servers=twice, denied="Explain",
+            namespace="default",
+            name="tell",
+            servers=twice,
+            denied="Explain",
             rules=(Rule(action="Deny", tools=("explained",)),),
         ),
-    )  # fmt: skip
+    )
     tiers = (Tier(name="fast", max_latency_ms=500, default=True), Tier(name="deep", max_latency_ms=4000))
     late = ToolState(name="late", environment="cluster", tiers=("deep",), hidden={"fast": WHY})
     servers = tuple(ServerState(namespace="default", name=name, tools=(late,)) for name in names)

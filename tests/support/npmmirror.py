@@ -29,43 +29,63 @@ def registry_of_this_machine() -> str:
     return asked.stdout.strip().rstrip("/") + "/"
 
 
+class RegistryHandler(BaseHTTPRequestHandler):
+    """Answers a request to a registry, and says nothing about it: npm says itself what it could not get."""
+
+    def do_GET(self) -> None:
+        self.answer()
+
+    def answer(self) -> None:
+        """Answer the request by `reply`."""
+        raise NotImplementedError
+
+    def reply(self, status: int, kind: str, body: bytes) -> None:
+        """Send a whole answer."""
+        self.send_response(status)
+        self.send_header("content-type", kind)
+        self.send_header("content-length", str(len(body)))
+        self.end_headers()
+        self.wfile.write(body)
+
+    def log_message(self, format: str, *args: object) -> None:  # noqa: A002  # the name that the base class has
+        """Silence."""
+
+
+@contextmanager
+def registry(handler: type[RegistryHandler], address: str = "127.0.0.1") -> Iterator[str]:
+    """URL of a registry whose answers are those of the handler, with a slash at the end."""
+
+    class Server(ThreadingHTTPServer):
+        address_family = socket.AF_INET6 if ":" in address else socket.AF_INET
+
+    with Server((address, 0), handler) as server:
+        thread = threading.Thread(target=server.serve_forever, daemon=True)
+        thread.start()
+        try:
+            yield f"http://{authority(address, server.server_address[1])}/"
+        finally:
+            server.shutdown()
+            thread.join()
+
+
 @contextmanager
 def npm_mirror(address: str) -> Iterator[str]:
     """URL of a mirror that listens on `address`. Documents name tarballs at the mirror, so that pods ask it alone."""
     behind = registry_of_this_machine()
 
-    class Handler(BaseHTTPRequestHandler):
-        def do_GET(self) -> None:
+    class Handler(RegistryHandler):
+        def answer(self) -> None:
             request = urllib.request.Request(  # the registry that npm is configured with
                 behind + self.path.lstrip("/"), headers={"accept": self.headers.get("accept", "*/*")}
             )
             try:
-                with urllib.request.urlopen(request, timeout=SECONDS) as answer:  # as above
-                    self._reply(200, answer.headers.get("content-type", ""), answer.read())
+                with urllib.request.urlopen(request, timeout=SECONDS) as found:  # as above
+                    self.reply(200, found.headers.get("content-type", ""), found.read())
             except urllib.error.HTTPError as error:
-                self._reply(error.code, "text/plain", error.read())
+                self.reply(error.code, "text/plain", error.read())
 
-        def _reply(self, status: int, kind: str, body: bytes) -> None:
-            if "json" in kind:
-                body = body.replace(behind.encode(), url.encode())
-            self.send_response(status)
-            self.send_header("content-type", kind)
-            self.send_header("content-length", str(len(body)))
-            self.end_headers()
-            self.wfile.write(body)
+        def reply(self, status: int, kind: str, body: bytes) -> None:
+            super().reply(status, kind, body.replace(behind.encode(), url.encode()) if "json" in kind else body)
 
-        def log_message(self, format: str, *args: object) -> None:  # noqa: A002  # the name that the base class has
-            """Silence: npm says itself what it could not get."""
-
-    class Server(ThreadingHTTPServer):
-        address_family = socket.AF_INET6 if ":" in address else socket.AF_INET
-
-    with Server((address, 0), Handler) as server:
-        url = f"http://{authority(address, server.server_address[1])}/"
-        thread = threading.Thread(target=server.serve_forever, daemon=True)
-        thread.start()
-        try:
-            yield url
-        finally:
-            server.shutdown()
-            thread.join()
+    with registry(Handler, address) as url:
+        yield url

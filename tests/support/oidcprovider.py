@@ -83,10 +83,14 @@ class OidcProvider(LocalIssuer):
 
     def _metadata(self) -> dict[str, Any]:
         told = {
-            "issuer": self.url, "jwks_uri": self.url + "/jwks", "authorization_endpoint": self.url + "/authorize",
-            "token_endpoint": self.url + "/token", "end_session_endpoint": self.url + "/logout",
-            "code_challenge_methods_supported": ["plain", "S256"], **self.metadata,
-        }  # fmt: skip
+            "issuer": self.url,
+            "jwks_uri": self.url + "/jwks",
+            "authorization_endpoint": self.url + "/authorize",
+            "token_endpoint": self.url + "/token",
+            "end_session_endpoint": self.url + "/logout",
+            "code_challenge_methods_supported": ["plain", "S256"],
+            **self.metadata,
+        }
         return {name: value for name, value in told.items() if value is not None}
 
     def _authorize(self, reply: Reply, fields: dict[str, str]) -> None:
@@ -170,9 +174,13 @@ def console_of(folder: Path, provider: OidcProvider, **more: Any) -> dict[str, A
     file.write_text(json.dumps({"issuers": [issuer], "scopes": more.pop("scopes", ())}))
     port = free_port()
     settings: dict[str, Any] = {
-        "identity": file, "port": port, "public_url": f"http://127.0.0.1:{port}", "console_client_id": CLIENT,
-        "console_client_secret": provider.secret, **more,
-    }  # fmt: skip
+        "identity": file,
+        "port": port,
+        "public_url": f"http://127.0.0.1:{port}",
+        "console_client_id": CLIENT,
+        "console_client_secret": provider.secret,
+        **more,
+    }
     return {**settings, "trust": trusted(Settings(**settings))}
 
 
@@ -241,7 +249,8 @@ class BareBrowser:
         ):
             lines = answer.headers.getall("set-cookie", [])
             self._take(lines)
-            text, location = await answer.text(), answer.headers.get("location", "")
+            text = await answer.text()
+            location = answer.headers.get("location", "")
             return Page(answer.status, text, location, lines, {k.lower(): v for k, v in answer.headers.items()})
 
     def _take(self, lines: list[str]) -> None:

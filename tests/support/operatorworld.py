@@ -9,10 +9,11 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import json
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator, Callable, Iterator
 from dataclasses import dataclass, field
 from typing import Any, TypeVar
 
+import pytest
 from kubernetes.aio.client import Configuration
 
 from controlplane import ControlPlane
@@ -181,6 +182,13 @@ def release_namespace(plane: ControlPlane, namespace: str) -> Any:
     finally:
         plane.request("DELETE", LEASES.path(*ALL_NAMESPACES))  # where a process was killed it would be waited for
         plane.remove_namespace(name)
+
+
+@pytest.fixture
+def world(control_plane: ControlPlane, namespace: str) -> Iterator[World]:
+    """A tenant's namespace and a release's on the shared API server."""
+    with release_namespace(control_plane, namespace) as release:
+        yield World(control_plane, namespace, release)
 
 
 async def configuration_of(plane: ControlPlane, kubeconfig: str = "") -> Configuration:

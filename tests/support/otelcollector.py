@@ -85,13 +85,19 @@ class RunningCollector:
         """All spans so far, by time."""
         found = [
             CollectedSpan(
-                service, span["name"], span["traceId"], span["spanId"], span.get("parentSpanId", ""), span["kind"],
-                int(span["startTimeUnixNano"]), int(span["endTimeUnixNano"]),
+                service,
+                span["name"],
+                span["traceId"],
+                span["spanId"],
+                span.get("parentSpanId", ""),
+                span["kind"],
+                int(span["startTimeUnixNano"]),
+                int(span["endTimeUnixNano"]),
             )
             for service, resource in self.written("resourceSpans")
             for scope in resource["scopeSpans"]
             for span in scope["spans"]
-        ]  # fmt: skip
+        ]
         return sorted(found, key=lambda span: span.start_ns)
 
     def metrics(self) -> dict[str, Any]:
@@ -118,10 +124,12 @@ async def collector(folder: Path, *, zipkin: int = 0) -> AsyncIterator[RunningCo
     made = RunningCollector(folder / "telemetry.jsonl", free_port(), free_port())
     ports = {"GRPC_PORT": str(made.grpc), "HTTP_PORT": str(made.http), "ZIPKIN_PORT": str(zipkin or free_port())}
     process = await asyncio.create_subprocess_exec(
-        collector_program(), "--config", EXAMPLE / "collector.yaml",
+        collector_program(),
+        "--config",
+        EXAMPLE / "collector.yaml",
         env={**os.environ, **ports, "TELEMETRY_FILE": str(made.file)},
         stderr=asyncio.subprocess.DEVNULL,
-    )  # fmt: skip
+    )
 
     async def ready() -> bool:
         assert process.returncode is None, f"the collector ended with {process.returncode}"

@@ -19,12 +19,17 @@ from ports import free_port, listens
 from waiting import until
 
 
+def blocks(text: str, language: str) -> list[str]:
+    """The code blocks of a page's text that are in a language."""
+    return re.findall(rf"^ *```{language}\n(.*?)^ *```", text, re.DOTALL | re.MULTILINE)
+
+
 def sections(page: Path) -> dict[str, list[str]]:
     """The blocks of shell commands of a page, by the heading that they stand below."""
     found: dict[str, list[str]] = {}
     for part in re.split(r"^#+ ", page.read_text(), flags=re.MULTILINE)[1:]:
         heading, _, text = part.partition("\n")
-        found[heading] = re.findall(r"```sh\n(.*?)```", text, re.DOTALL)
+        found[heading] = blocks(text, "sh")
     return found
 
 
@@ -70,7 +75,8 @@ class Reader:
 
         `listening` is by a word of a line that goes on beside the rest: the port that is waited for.
         """
-        printed, script = "", ""
+        printed = ""
+        script = ""
         for line in block.splitlines(keepends=True):
             if line.rstrip().endswith(" &"):
                 printed += self._run(script, seconds)

@@ -31,11 +31,17 @@ from fairlead_llm.wire import BadAnswer, BadRequest, BadStream, LoopResult, Mode
 from fairlead_models.errors import LlmError
 
 FORMATS: Mapping[str, WireFormat] = {
-    "chat": CHAT, "responses": RESPONSES, "anthropic": ANTHROPIC, "gemini": GEMINI_EVENTS
-}  # fmt: skip
+    "chat": CHAT,
+    "responses": RESPONSES,
+    "anthropic": ANTHROPIC,
+    "gemini": GEMINI_EVENTS,
+}
 APIS: Mapping[str, Callable[[], ScriptedApi]] = {
-    "chat": ChatApi, "responses": ResponsesApi, "anthropic": AnthropicApi, "gemini": GeminiApi
-}  # fmt: skip
+    "chat": ChatApi,
+    "responses": ResponsesApi,
+    "anthropic": AnthropicApi,
+    "gemini": GeminiApi,
+}
 PAIRS = [(front, provider) for front in FORMATS for provider in FORMATS if front != provider]
 SCHEMA: dict[str, Any] = {"type": "object", "properties": {"q": {"type": "integer"}}}
 KEY = "no-key"
@@ -65,7 +71,8 @@ class Wire:
 
     def __call__(self, request: httpx2.Request) -> httpx2.Response:
         """The answer to a client's request."""
-        wire, path = spoken(self.front, self.provider), request.url.path
+        wire = spoken(self.front, self.provider)
+        path = request.url.path
         named = path.rpartition("/")[2].partition(":")[0] if self.front == "gemini" else None
         streams = path.endswith(":streamGenerateContent") if self.front == "gemini" else None
         try:
@@ -113,7 +120,8 @@ def _in_pieces(body: bytes, cuts: Sequence[int]) -> Iterator[bytes]:
     while start < len(body):
         end = start + cuts[place % len(cuts)]
         yield body[start:end]
-        start, place = end, place + 1
+        start = end
+        place = place + 1
 
 
 @dataclass
@@ -157,9 +165,11 @@ def _chat(wire: Wire, stream: bool, members: Mapping[str, Any]) -> Said:
     client = openai.OpenAI(base_url="http://gateway/v1", api_key=KEY, max_retries=0, http_client=http(wire))
     function = {"name": "theirs", "description": "The caller's", "parameters": SCHEMA}
     asked: dict[str, Any] = {
-        "model": "scripted", "messages": [{"role": "user", "content": "Hi"}],
-        "tools": [{"type": "function", "function": function}], **members,
-    }  # fmt: skip
+        "model": "scripted",
+        "messages": [{"role": "user", "content": "Hi"}],
+        "tools": [{"type": "function", "function": function}],
+        **members,
+    }
     if stream:
         with client.chat.completions.stream(**asked, stream_options={"include_usage": True}) as events:
             events.until_done()
@@ -170,10 +180,14 @@ def _chat(wire: Wire, stream: bool, members: Mapping[str, Any]) -> Said:
     message: Any = choice.message
     calls = message.tool_calls or []
     return Said(
-        message.content or "", getattr(message, "reasoning_content", None) or "", message.refusal or "",
-        [_called(call) for call in calls], [call.id for call in calls],
-        choice.finish_reason, completion.usage,
-    )  # fmt: skip
+        message.content or "",
+        getattr(message, "reasoning_content", None) or "",
+        message.refusal or "",
+        [_called(call) for call in calls],
+        [call.id for call in calls],
+        choice.finish_reason,
+        completion.usage,
+    )
 
 
 def _responses(wire: Wire, stream: bool, members: Mapping[str, Any]) -> Said:
@@ -196,16 +210,20 @@ def _responses(wire: Wire, stream: bool, members: Mapping[str, Any]) -> Said:
         "".join(part.refusal for part in contents if part.type == "refusal"),
         [(call.name, call.input if call.type == "custom_tool_call" else _json(call.arguments)) for call in calls],
         [call.call_id for call in calls],
-        (response.status, details and details.reason), response.usage,
-    )  # fmt: skip
+        (response.status, details and details.reason),
+        response.usage,
+    )
 
 
 def _anthropic(wire: Wire, stream: bool, members: Mapping[str, Any]) -> Said:
     client = Anthropic(base_url="http://gateway", api_key=KEY, max_retries=0, http_client=http(wire))
     asked: dict[str, Any] = {
-        "model": "scripted", "max_tokens": 1024, "messages": [{"role": "user", "content": "Hi"}],
-        "tools": [{"name": "theirs", "description": "The caller's", "input_schema": SCHEMA}], **members,
-    }  # fmt: skip
+        "model": "scripted",
+        "max_tokens": 1024,
+        "messages": [{"role": "user", "content": "Hi"}],
+        "tools": [{"name": "theirs", "description": "The caller's", "input_schema": SCHEMA}],
+        **members,
+    }
     if stream:
         with client.messages.stream(**asked) as events:
             message: Any = events.get_final_message()
@@ -214,9 +232,13 @@ def _anthropic(wire: Wire, stream: bool, members: Mapping[str, Any]) -> Said:
     calls = [block for block in message.content if block.type == "tool_use"]
     return Said(
         "".join(block.text for block in message.content if block.type == "text"),
-        "".join(block.thinking for block in message.content if block.type == "thinking"), "",
-        [(call.name, call.input) for call in calls], [call.id for call in calls], message.stop_reason, message.usage,
-    )  # fmt: skip
+        "".join(block.thinking for block in message.content if block.type == "thinking"),
+        "",
+        [(call.name, call.input) for call in calls],
+        [call.id for call in calls],
+        message.stop_reason,
+        message.usage,
+    )
 
 
 def _gemini(wire: Wire, stream: bool, members: Mapping[str, Any]) -> Said:
@@ -226,8 +248,9 @@ def _gemini(wire: Wire, stream: bool, members: Mapping[str, Any]) -> Said:
     given = dict(members)
     config = types.GenerateContentConfig(
         tools=[types.Tool(function_declarations=[function])],
-        automatic_function_calling=types.AutomaticFunctionCallingConfig(disable=True), **given.pop("config", {}),
-    )  # fmt: skip
+        automatic_function_calling=types.AutomaticFunctionCallingConfig(disable=True),
+        **given.pop("config", {}),
+    )
     asked: dict[str, Any] = {"model": "scripted", "contents": "Hi", "config": config, **given}
     answers: list[Any] = (
         [*client.models.generate_content_stream(**asked)] if stream else [client.models.generate_content(**asked)]
@@ -264,5 +287,8 @@ def _json(text: str) -> Any:
 
 
 CLIENTS: Mapping[str, Callable[[Wire, bool, Mapping[str, Any]], Said]] = {
-    "chat": _chat, "responses": _responses, "anthropic": _anthropic, "gemini": _gemini
-}  # fmt: skip
+    "chat": _chat,
+    "responses": _responses,
+    "anthropic": _anthropic,
+    "gemini": _gemini,
+}

@@ -39,15 +39,30 @@ class Pki:
         return key
 
     def _issue(self, name: str, subject: str, alternative_names: str = "") -> tuple[Path, Path]:
-        key, csr, crt = self._key(name), self.folder / f"{name}.csr", self.folder / f"{name}.crt"
+        key = self._key(name)
+        csr = self.folder / f"{name}.csr"
+        crt = self.folder / f"{name}.crt"
         extensions = self.folder / f"{name}.ext"
         san = f"subjectAltName={alternative_names}\n" if alternative_names else ""
         extensions.write_text(f"extendedKeyUsage=serverAuth,clientAuth\n{san}")
         _openssl("req", "-new", "-key", key, "-subj", subject, "-out", csr)
         _openssl(
-            "x509", "-req", "-in", csr, "-CA", self.ca, "-CAkey", self._ca_key, "-CAcreateserial", "-days", "2",
-            "-extfile", extensions, "-out", crt,
-        )  # fmt: skip
+            "x509",
+            "-req",
+            "-in",
+            csr,
+            "-CA",
+            self.ca,
+            "-CAkey",
+            self._ca_key,
+            "-CAcreateserial",
+            "-days",
+            "2",
+            "-extfile",
+            extensions,
+            "-out",
+            crt,
+        )
         return crt, key
 
     def client(self, user: str, groups: Sequence[str] = ()) -> tuple[Path, Path]:

@@ -20,7 +20,9 @@ class Program:
     """One child process with its log; `kill` is SIGKILL, because nothing here has state worth a goodbye."""
 
     def __init__(self, name: str, command: list[str], log: Path) -> None:
-        self.name, self._command, self._log = name, command, log
+        self.name = name
+        self._command = command
+        self._log = log
         self._process: subprocess.Popen[bytes] | None = None
 
     def start(self) -> None:

@@ -18,7 +18,8 @@ class KeptConnections:
     """Idle HTTPS connections to one port of loopback, for any number of threads; `close` them at the end."""
 
     def __init__(self, port: int, tls: ssl.SSLContext) -> None:
-        self._port, self._tls = port, tls
+        self._port = port
+        self._tls = tls
         self._idle: list[http.client.HTTPSConnection] = []
 
     def request(self, method: str, path: str, body: bytes | None, headers: Mapping[str, str]) -> tuple[int, str]:

@@ -25,7 +25,8 @@ _LOUD_BYTE = base64.b64decode(LOUD)[1]
 class CascadedPlayTalk(RealtimePlayClient):
     """Session of a cascaded engine."""
 
-    loud, quiet = LOUD, QUIET
+    loud = LOUD
+    quiet = QUIET
 
     def __init__(self, servers: ScriptedCascade, client: RealtimeClient) -> None:
         super().__init__(client)
@@ -70,8 +71,11 @@ class CascadedPlay:
     """Speech to text, a model and text to speech behind one another."""
 
     name = "cascaded engine"
-    agent, table = "qa", CASCADE_TABLE
-    hears_first, hears_partials, asked_with_tools = True, False, True
+    agent = "qa"
+    table = CASCADE_TABLE
+    hears_first = True
+    hears_partials = False
+    asked_with_tools = True
 
     def __init__(self) -> None:
         self._served: ScriptedCascade | None = None

@@ -22,7 +22,8 @@ class LivePlayTalk:
     """Session of Gemini Live."""
 
     def __init__(self, provider: ScriptedLive, client: LiveClient) -> None:
-        self._provider, self._client = provider, client
+        self._provider = provider
+        self._client = client
         self._sent = 0
 
     @property
@@ -98,8 +99,10 @@ class LivePlayTalk:
 class LivePlay:
     """Gemini Live, by one of its models."""
 
-    agent, table = "s2s", SPEECH_TABLE
-    hears_partials, asked_with_tools = True, False
+    agent = "s2s"
+    table = SPEECH_TABLE
+    hears_partials = True
+    asked_with_tools = False
 
     def __init__(self, name: str, model: str, *, hears_first: bool) -> None:
         self.name = name

@@ -44,8 +44,10 @@ async def session_of(base: str, key: str, model: str) -> AsyncIterator[RealtimeC
 class RealtimePlayClient:
     """The client's side of a session. It asks for each answer, once it has read what the user said."""
 
-    loud, quiet = SPEECH, SILENCE
-    """Audio of a word, and of the pause behind a turn."""
+    loud = SPEECH
+    """Audio of a word."""
+    quiet = SILENCE
+    """Audio of the pause behind a turn."""
 
     def __init__(self, client: RealtimeClient) -> None:
         self._client = client
@@ -131,8 +133,11 @@ class RealtimePlay:
     """OpenAI Realtime."""
 
     name = "OpenAI Realtime"
-    agent, table = "s2s", SPEECH_TABLE
-    hears_first, hears_partials, asked_with_tools = True, False, False
+    agent = "s2s"
+    table = SPEECH_TABLE
+    hears_first = True
+    hears_partials = False
+    asked_with_tools = False
 
     def __init__(self) -> None:
         self._served: ScriptedRealtime | None = None

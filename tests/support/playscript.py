@@ -53,25 +53,39 @@ class Step:
 
 STEPS: Final = (
     Step(
-        "greeting", "Good evening to the table.", "standard", "Welcome back. Last time you found the bell.",
+        "greeting",
+        "Good evening to the table.",
+        "standard",
+        "Welcome back. Last time you found the bell.",
         ((SpokenCall("memory__search_sessions", {"query": "bell"}, "call_sessions"),),),
     ),
     Step(
-        "banter", "Ha, roll me one for luck.", "fast", "Luck is with you tonight.",
-        ((
-            SpokenCall("dice-roller__roll", {"expression": "1d20"}, "call_roll"),
-            SpokenCall("memory__query_entities", {"query": "bell"}, "call_entities"),
-        ),),
+        "banter",
+        "Ha, roll me one for luck.",
+        "fast",
+        "Luck is with you tonight.",
+        (
+            (
+                SpokenCall("dice-roller__roll", {"expression": "1d20"}, "call_roll"),
+                SpokenCall("memory__query_entities", {"query": "bell"}, "call_entities"),
+            ),
+        ),
     ),
     Step(
-        "rules", "Look it up, how does falling work?", "standard", "It hurts, and here is how much.",
+        "rules",
+        "Look it up, how does falling work?",
+        "standard",
+        "It hurts, and here is how much.",
         (
             (SpokenCall("rules-lookup__search_rules", {"query": "falling"}, "call_rules"),),
             (SpokenCall("rules-lookup__get_rule", {"id": "lantern/falling"}, "call_rule"),),
         ),
     ),
     Step(
-        "deep", "Think carefully, what of the bell and the tides?", "deep", "The bell rings when the tide turns.",
+        "deep",
+        "Think carefully, what of the bell and the tides?",
+        "deep",
+        "The bell rings when the tide turns.",
         (
             (
                 SpokenCall("memory__search_facts", {"query": "bell"}, "call_facts"),
@@ -82,7 +96,10 @@ STEPS: Final = (
         ),
     ),
     Step(
-        "image", "Draw us the harbor at night.", "deep", "Here it is.",
+        "image",
+        "Draw us the harbor at night.",
+        "deep",
+        "Here it is.",
         (
             (
                 SpokenCall("file-io__write_file", {"path": "log.md", "content": "The harbor."}, "call_write"),
@@ -92,22 +109,39 @@ STEPS: Final = (
         ),
     ),
     Step(
-        "DM: fast", "Draw one more, a ship.", "fast", "Not now.",
-        ((SpokenCall("image-gen__generate_image", {"prompt": "A ship"}, "call_refused"),),), wish="fast", refused=True,
+        "DM: fast",
+        "Draw one more, a ship.",
+        "fast",
+        "Not now.",
+        ((SpokenCall("image-gen__generate_image", {"prompt": "A ship"}, "call_refused"),),),
+        wish="fast",
+        refused=True,
     ),
     Step(
-        "DM: deep", "Tell us of the sea.", "deep", "Listen! Far out the moon pulls at the water, night after night.",
-        wish="deep", end="interrupted",
+        "DM: deep",
+        "Tell us of the sea.",
+        "deep",
+        "Listen! Far out the moon pulls at the water, night after night.",
+        wish="deep",
+        end="interrupted",
     ),
     Step(
-        "interrupted", "Wait, search for the bells.", "deep",
-        rounds=((SpokenCall("web-search__search", {"query": HOLD}, "call_held"),),), wish="deep", end="cancelled",
+        "interrupted",
+        "Wait, search for the bells.",
+        "deep",
+        rounds=((SpokenCall("web-search__search", {"query": HOLD}, "call_held"),),),
+        wish="deep",
+        end="cancelled",
     ),
     Step(
-        "stop", "Never mind, stop the music.", "deep", "Silence it is.",
-        ((SpokenCall("music-ambiance__stop_music", {}, "call_stop"),),), wish="deep",
+        "stop",
+        "Never mind, stop the music.",
+        "deep",
+        "Silence it is.",
+        ((SpokenCall("music-ambiance__stop_music", {}, "call_stop"),),),
+        wish="deep",
     ),
-)  # fmt: skip
+)
 
 
 @dataclass(frozen=True)

@@ -88,7 +88,7 @@ REFUSED: dict[str, list[Json]] = {
         {"metadata": {"annotations": {"container.apparmor.security.beta.kubernetes.io/server": "unconfined"}}}
     ],
     "kind": [{"kind": "Pod"}],
-}  # fmt: skip
+}
 """Path below `spec.podTemplate` that is refused, and templates that are refused for it."""
 
 NULLS: list[Json] = [
@@ -125,10 +125,16 @@ ALLOWED: dict[str, Json] = {
         enableServiceLinks=False,
     ),
     "what is off by default": pod(hostNetwork=False, hostPID=False, hostIPC=False, automountServiceAccountToken=False),
-    "another user": pod(securityContext={
-        "runAsNonRoot": True, "runAsUser": 1000, "runAsGroup": 0, "fsGroup": 1000, "supplementalGroups": [7],
-        "seccompProfile": {"type": "Localhost", "localhostProfile": "strict.json"},
-    }),
+    "another user": pod(
+        securityContext={
+            "runAsNonRoot": True,
+            "runAsUser": 1000,
+            "runAsGroup": 0,
+            "fsGroup": 1000,
+            "supplementalGroups": [7],
+            "seccompProfile": {"type": "Localhost", "localhostProfile": "strict.json"},
+        }
+    ),
     "a container that writes to its root": secured(
         readOnlyRootFilesystem=False,
         privileged=False,
@@ -146,9 +152,14 @@ ALLOWED: dict[str, Json] = {
     "other volumes in place of the generated ones": pod(
         volumes=[
             {"name": "home", "persistentVolumeClaim": {"claimName": "home"}},
-            {"name": "tmp", "ephemeral": {"volumeClaimTemplate": {"spec": {
-                "accessModes": ["ReadWriteOnce"], "resources": {"requests": {"storage": "1Gi"}}
-            }}}},
+            {
+                "name": "tmp",
+                "ephemeral": {
+                    "volumeClaimTemplate": {
+                        "spec": {"accessModes": ["ReadWriteOnce"], "resources": {"requests": {"storage": "1Gi"}}}
+                    }
+                },
+            },
         ],
     ),
     "a generated variable from elsewhere": server(
@@ -183,9 +194,9 @@ ALLOWED: dict[str, Json] = {
         initContainers=[{"name": "fetch", "image": "fetch:1", "restartPolicy": "Always"}],
     ),
     "another container with a capability": pod(
-        containers=[{"name": "proxy", "image": "proxy:1", "securityContext": {
-            "capabilities": {"add": ["NET_BIND_SERVICE"]}
-        }}],
+        containers=[
+            {"name": "proxy", "image": "proxy:1", "securityContext": {"capabilities": {"add": ["NET_BIND_SERVICE"]}}}
+        ],
     ),
-}  # fmt: skip
+}
 """Templates that may be set, by what they are for."""

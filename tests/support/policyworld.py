@@ -46,9 +46,13 @@ class Server:
             definition["inputSchema"] = {"type": "object"}
             entries.append(entry(definition, tags=(tag,)))
         return catalog(
-            self.name, url, entries, namespace=self.namespace, prefix=f"{self.namespace}{self.name}",
+            self.name,
+            url,
+            entries,
+            namespace=self.namespace,
+            prefix=f"{self.namespace}{self.name}",
             trust_annotations=self.trusted,
-        )  # fmt: skip
+        )
 
 
 @dataclass(frozen=True)
@@ -71,9 +75,13 @@ def vouched(issuer: str, name: str, *groups: str) -> Identity:
     """Somebody with a token of an issuer, where others may give the same names."""
     doubtful = {("Agent", name), *(("Group", group) for group in groups)}
     return Identity(
-        kind="jwt", principal=f"jwt:{issuer}#{name}", agent=name, groups=frozenset(groups), issuers=(issuer,),
+        kind="jwt",
+        principal=f"jwt:{issuer}#{name}",
+        agent=name,
+        groups=frozenset(groups),
+        issuers=(issuer,),
         doubtful=frozenset(doubtful),
-    )  # fmt: skip
+    )
 
 
 @st.composite

@@ -38,13 +38,13 @@ def _claim(port: int) -> bool:
     return True
 
 
-def free_port() -> int:
+def free_port(among: range = PORTS) -> int:
     """A port on 127.0.0.1 that nothing listens on now, and that neither port 0 nor another test yields.
 
     Raises RuntimeError where all ports are taken.
     """
-    first = random.randrange(len(PORTS))
-    in_turn: list[int] = [*PORTS[first:], *PORTS[:first]]
+    first = random.randrange(len(among))
+    in_turn: list[int] = [*among[first:], *among[:first]]
     for port in in_turn:
         if port in _CLAIMED or not _claim(port):
             continue
@@ -60,7 +60,7 @@ def free_port() -> int:
             del _CLAIMED[oldest]
             fcntl.lockf(_claims(os.getpid()), fcntl.LOCK_UN, 1, oldest)
         return port
-    raise RuntimeError(f"no free port between {PORTS.start} and {PORTS.stop}")
+    raise RuntimeError(f"no free port between {among.start} and {among.stop}")
 
 
 def listens(port: int) -> bool:

@@ -133,7 +133,8 @@ class Prometheus:
 @contextlib.asynccontextmanager
 async def prometheus(folder: Path, targets: Mapping[str, int], rules: str) -> AsyncIterator[Prometheus]:
     """One that scrapes ports of this machine, by job; `folder` exists, and is its own."""
-    binary, port = program("prometheus"), free_port()
+    binary = program("prometheus")
+    port = free_port()
     (folder / "rules.yaml").write_text(rules)
     jobs = [
         {"job_name": job, "static_configs": [{"targets": [f"127.0.0.1:{there}"]}]} for job, there in targets.items()
@@ -143,10 +144,14 @@ async def prometheus(folder: Path, targets: Mapping[str, int], rules: str) -> As
         yaml.safe_dump({"global": pace, "rule_files": ["rules.yaml"], "scrape_configs": jobs})
     )
     process = await asyncio.create_subprocess_exec(
-        binary, f"--config.file={folder}/prometheus.yaml", f"--storage.tsdb.path={folder}/data",
-        f"--web.listen-address=127.0.0.1:{port}", "--query.lookback-delta=5s", "--log.level=warn",
+        binary,
+        f"--config.file={folder}/prometheus.yaml",
+        f"--storage.tsdb.path={folder}/data",
+        f"--web.listen-address=127.0.0.1:{port}",
+        "--query.lookback-delta=5s",
+        "--log.level=warn",
         "--enable-feature=exemplar-storage",
-    )  # fmt: skip
+    )
     watch = Prometheus(port)
 
     async def answers() -> bool:

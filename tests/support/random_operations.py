@@ -299,11 +299,13 @@ class Chaos:
     async def _kept(self, right: Callable[[Picture], bool], quiet: float = QUIET) -> Picture:
         loop = asyncio.get_running_loop()
         last: Picture = {}
-        end, since = loop.time() + PATIENCE, 0.0
+        end = loop.time() + PATIENCE
+        since = 0.0
         while loop.time() < end:
             picture = await asyncio.to_thread(picture_of, self.world)
             if picture != last or not await asyncio.to_thread(right, picture):
-                since, last = loop.time(), picture
+                since = loop.time()
+                last = picture
             elif loop.time() - since >= quiet:
                 break
             await asyncio.sleep(0.05)
@@ -352,7 +354,8 @@ async def chaos(
     async def handle(request: Request, reply: Reply) -> None:
         answer_modern(request, reply, [tool("add"), tool("sub")])
 
-    tenant, release = plane.create_namespace(f"tenant-{seed}"), plane.create_namespace(f"release-{seed}")
+    tenant = plane.create_namespace(f"tenant-{seed}")
+    release = plane.create_namespace(f"release-{seed}")
     async with raw_server(handle) as server:
         it = Chaos(plane, World(plane, tenant, release, Hosts()), folder, server, random.Random(seed), settings, lost)
         await it.start()

@@ -47,6 +47,16 @@ def events(answer: Answer) -> list[dict[str, Any]]:
     return [json.loads(line.removeprefix("data: ")) for line in lines if line.startswith("data: ")]
 
 
+async def final(
+    world: LlmWorld, given: str | Sequence[Mapping[str, Any]], *, stream: bool, **members: Any
+) -> dict[str, Any]:
+    """The response of a request, whole or as the last event of its stream has it."""
+    answer = await respond(world, given, stream=stream, **members)
+    assert answer.status == 200, answer.body
+    found: dict[str, Any] = events(answer)[-1]["response"] if stream else answer.message
+    return found
+
+
 def result(call_id: str, output: str) -> dict[str, Any]:
     """The result of a call."""
     return {"type": "function_call_output", "call_id": call_id, "output": output}

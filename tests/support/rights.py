@@ -55,7 +55,8 @@ def granted() -> set[Grant]:
             where: Where = "everywhere" if role["kind"] == "ClusterRole" else "release"
             account = name.removesuffix("-tiers").removesuffix("-network-probe")
             if name.endswith(LEASE_OF_ALL):
-                where, account = "default", "fairlead-operator"
+                where = "default"
+                account = "fairlead-operator"
             for rule in role["rules"]:
                 found |= {
                     Grant(account, where, group, resource, verb)

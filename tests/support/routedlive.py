@@ -25,8 +25,10 @@ VOICE = b"\0\x10" * 3200
 """200 ms of speech of 16 kHz."""
 PAUSE = bytes(19_200)
 """600 ms of silence, which end a turn."""
-ENDS, BEGINS = PAUSE[:16_000], PAUSE[16_000:]
-"""Parts of it: in the turn that it ends, and in the one that follows."""
+ENDS = PAUSE[:16_000]
+"""Part of it in the turn that it ends."""
+BEGINS = PAUSE[16_000:]
+"""Part of it in the turn that follows."""
 
 
 @dataclass
@@ -38,10 +40,9 @@ class RoutedLiveWorld(LiveWorld):
     @property
     def routed(self) -> RoutedLive:
         """The session that is open."""
-        assert self.gateway._speech is not None
-        (bridge,) = self.gateway._speech._services.running
-        assert isinstance(bridge._session, RoutedLive)
-        return bridge._session
+        session = self.bridge._session
+        assert isinstance(session, RoutedLive)
+        return session
 
     @property
     def contents(self) -> list[tuple[str, str]]:
@@ -89,4 +90,4 @@ async def routed_live_world(
         base = {"baseUrl": f"http://127.0.0.1:{backends.port}/v1"}
         providers = {"scripted": gemini, **engine_over(base, base, engine or {})}
         async with spoken_gateway(folder, model, providers, **more) as (gateway, seen):
-            yield RoutedLiveWorld(gateway, live, seen, model, backends)
+            yield RoutedLiveWorld(gateway, seen, live, model, backends)

@@ -61,7 +61,8 @@ class RunRecorder:
 
     @pytest.hookimpl(wrapper=True)
     def pytest_collection(self) -> Generator[None, object, object]:
-        began_s, processor_began_s = time.perf_counter(), processor_s()
+        began_s = time.perf_counter()
+        processor_began_s = processor_s()
         try:
             return (yield)
         finally:
@@ -69,7 +70,9 @@ class RunRecorder:
 
     @pytest.hookimpl(wrapper=True)
     def pytest_runtest_protocol(self, item: pytest.Item) -> Generator[None, object, object]:
-        began_s, processor_began_s, memory_mb = time.perf_counter(), processor_s(), resident_mb()
+        began_s = time.perf_counter()
+        processor_began_s = processor_s()
+        memory_mb = resident_mb()
         try:
             return (yield)
         finally:
@@ -86,7 +89,8 @@ class RunRecorder:
 
     @pytest.hookimpl(wrapper=True)
     def pytest_fixture_setup(self, fixturedef: pytest.FixtureDef[Any]) -> Generator[None, object, object]:
-        began_s, processor_began_s = time.perf_counter(), processor_s()
+        began_s = time.perf_counter()
+        processor_began_s = processor_s()
         try:
             return (yield)
         finally:

@@ -53,7 +53,8 @@ def values_of(schema: Json) -> Strategy:
 
 
 def _bounds(schema: Json) -> tuple[Any, Any]:
-    least, most = schema.get("minimum"), schema.get("maximum")
+    least = schema.get("minimum")
+    most = schema.get("maximum")
     if "exclusiveMinimum" in schema:
         least = schema["exclusiveMinimum"] + 1
     if "exclusiveMaximum" in schema:
@@ -62,7 +63,8 @@ def _bounds(schema: Json) -> tuple[Any, Any]:
 
 
 def _texts(schema: Json) -> Strategy:
-    least, most = schema.get("minLength", 0), min(schema.get("maxLength", _LONGEST), _LONGEST)
+    least = schema.get("minLength", 0)
+    most = min(schema.get("maxLength", _LONGEST), _LONGEST)
     for rule in schema.get("x-kubernetes-validations", ()):
         if example := _EXAMPLE.search(rule["message"]):
             return st.just(example[1])
@@ -78,7 +80,8 @@ def _texts(schema: Json) -> Strategy:
 
 def _arrays(schema: Json) -> Strategy:
     items = values_of(schema.get("items", {"type": "string"}))
-    least, most = schema.get("minItems", 0), min(schema.get("maxItems", 3), 3)
+    least = schema.get("minItems", 0)
+    most = min(schema.get("maxItems", 3), 3)
     if keys := schema.get("x-kubernetes-list-map-keys"):
         return st.lists(items, min_size=least, max_size=most, unique_by=lambda item: tuple(item.get(k) for k in keys))
     distinct = schema.get("uniqueItems") or schema.get("x-kubernetes-list-type") == "set"

@@ -49,7 +49,8 @@ def responder(results: Results) -> Respond:
         message = json.loads(line)
         if "id" not in message or "method" not in message:
             return None
-        answers, times = results.get(message["method"], ["Method not found"]), asked.get(message["method"], 0)
+        answers = results.get(message["method"], ["Method not found"])
+        times = asked.get(message["method"], 0)
         asked[message["method"]] = times + 1
         answer = answers[min(times, len(answers) - 1)]
         of = {"jsonrpc": "2.0", "id": message["id"]}

@@ -16,7 +16,8 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any, Final, NamedTuple
 
-from builtprograms import build_go, build_java, build_node, build_python, built, java, require
+from builtprograms import build_go, build_java, build_node, build_python, built, java
+from neededprograms import required
 
 _SOURCES: Final = Path(__file__).parent / "sdk_readers"
 _SECONDS: Final = 240
@@ -82,7 +83,8 @@ async def refusals(sdk: str, url: str, tool: str, corpus: Path) -> list[tuple[in
 
 
 async def _read(reader: Reader, verb: str, url: str, *words: str) -> Any:
-    require(*reader.needed)
+    for program in reader.needed:
+        required(program)
     folder = _SOURCES / reader.folder
     if reader.build is not None:
         folder = await asyncio.to_thread(built, folder, f"sdk-{reader.folder}", reader.build)

@@ -25,9 +25,14 @@ VIAS: Final[tuple[Via, ...]] = ("stdio", "http")
 
 @asynccontextmanager
 async def served(
-    name: str, via: Via, folder: Path, settings: Mapping[str, str] | None = None, *, mode: Mode = "auto",
+    name: str,
+    via: Via,
+    folder: Path,
+    settings: Mapping[str, str] | None = None,
+    *,
+    mode: Mode = "auto",
     heard: MessageHandlerFnT | None = None,
-) -> AsyncIterator[Client]:  # fmt: skip
+) -> AsyncIterator[Client]:
     """Client of a server whose data are in `folder`; `heard` gets what the server says unasked."""
     if via == "stdio":
         words = ["-m", "fairlead_cli", "serve", name, "--data", str(folder)]

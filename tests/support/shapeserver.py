@@ -35,7 +35,8 @@ def verbatim(line: bytes) -> dict[str, str]:
 
 def answer_to(message: Mapping[str, Any]) -> bytes | None:
     """The answer of the server to a message, as bytes; None where it wants none."""
-    method, params = message.get("method"), message.get("params", {})
+    method = message.get("method")
+    params = message.get("params", {})
     if "id" not in message:
         return None
     ident = json.dumps(message["id"]).encode()

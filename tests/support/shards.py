@@ -41,7 +41,8 @@ def files_of_shard(shard: str, files: Iterable[Path], seconds: Mapping[str, floa
     written = re.fullmatch(r"([1-9]\d?)/([1-9]\d?)", shard)
     if written is None or int(written[1]) > int(written[2]):
         raise BadShard(f"--shard {shard}: write K/N with K from 1 to N, as in 1/4")
-    number, count = int(written[1]), int(written[2])
+    number = int(written[1])
+    count = int(written[2])
     costs = {file: seconds.get(str(file.relative_to(ROOT)), UNRECORDED_S) for file in files}
     totals = [0.0] * count
     mine = set()

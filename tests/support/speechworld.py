@@ -25,9 +25,12 @@ from fairlead_app.gateway import Gateway
 from fairlead_formats.tokens.models import ContextWindows
 from fairlead_formats.tokens.routes import read_routes
 from fairlead_models.providers import read_providers
+from fairlead_speech.bounds import SpeechBounds
+from fairlead_speech.bridge import SpeechBridge
 from fairlead_speech.metrics import SpeechMetrics
 from fairlead_speech.scripted.realtime import RealtimeScriptSession, ScriptedRealtime
 from fairlead_speech.scripted.script import SpeechScript, SpokenReply
+from fairlead_speech.services import SpeechServices
 from gatewayworld import catalog, entry, running
 from llmworld import ADDS, FAILS
 from toolservers import Reply, Request, answer_modern, raw_server
@@ -114,25 +117,42 @@ async def realtime_client(url: str, **options: Any) -> AsyncIterator[RealtimeCli
             await asyncio.gather(reading, return_exceptions=True)
 
 
+def services_of(gateway: Gateway) -> SpeechServices:
+    """Parts of the gateway that all its sessions share."""
+    assert gateway._speech is not None
+    return gateway._speech._services
+
+
 @dataclass
-class SpeechWorld:
-    """All that runs, with what it saw."""
+class SpokenGateway:
+    """A gateway in front of a provider, with what its MCP server saw."""
 
     gateway: Gateway
-    provider: ScriptedRealtime
     called: list[dict[str, Any]]
     """Parameters of the calls that the MCP server got."""
+
+    @property
+    def metrics(self) -> SpeechMetrics:
+        """Figures of the gateway."""
+        return services_of(self.gateway).metrics
+
+    @property
+    def bridge(self) -> SpeechBridge:
+        """The one session that is open."""
+        (bridge,) = services_of(self.gateway).running
+        return bridge
+
+
+@dataclass
+class SpeechWorld(SpokenGateway):
+    """All that runs, with what it saw."""
+
+    provider: ScriptedRealtime
 
     @property
     def session(self) -> RealtimeScriptSession:
         """The provider's last session."""
         return self.provider.sessions[-1]
-
-    @property
-    def metrics(self) -> SpeechMetrics:
-        """Figures of the gateway."""
-        assert self.gateway._speech is not None
-        return self.gateway._speech._services.metrics
 
     def url(self, query: str = f"model={MODEL}") -> str:
         return f"http://127.0.0.1:{self.gateway.port}/v1/realtime?{query}"
@@ -160,6 +180,7 @@ async def spoken_gateway(
     answer: Call | None = None,
     policies: Sequence[Policy] = (),
     tiers: Sequence[Tier] = (),
+    bounds: SpeechBounds | None = None,
     **settings: Any,
 ) -> AsyncIterator[tuple[Gateway, list[dict[str, Any]]]]:
     """A gateway in front of providers, with an MCP server, and the parameters of the calls that this gets. `model` is
@@ -189,6 +210,8 @@ async def spoken_gateway(
         demo = catalog("demo", server.url, [ADDS, FAILS, *tools, *entries], trust_annotations=True)
         rules = Rules(policies=tuple(policies), tiers=tuple(tiers))
         async with running(folder, demo, rules, models=models, **{"rest_processes": 0, **settings}) as gateway:
+            if bounds is not None:
+                services_of(gateway).bounds = bounds
             yield gateway, seen
 
 
@@ -206,4 +229,4 @@ async def speech_world(
     async with scripted.serving():
         base = {"models": [MODEL], "baseUrl": f"http://127.0.0.1:{scripted.port}/v1", **(provider or {})}
         async with spoken_gateway(folder, MODEL, {"scripted": base}, **more) as (gateway, seen):
-            yield SpeechWorld(gateway, scripted, seen)
+            yield SpeechWorld(gateway, seen, scripted)

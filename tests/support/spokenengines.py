@@ -108,7 +108,8 @@ class RealtimeTalk:
     """Session of OpenAI Realtime."""
 
     def __init__(self, world: SpeechWorld, client: RealtimeClient) -> None:
-        self._world, self._client = world, client
+        self._world = world
+        self._client = client
 
     @property
     def provider_tools(self) -> list[str]:
@@ -151,7 +152,8 @@ class RealtimeTalk:
         await self._client.send("input_audio_buffer.append", audio=SILENCE)
 
     async def spoken(self, text: str) -> None:
-        kind, count = "response.output_audio_transcript.done", 0
+        kind = "response.output_audio_transcript.done"
+        count = 0
         while text not in [each["transcript"] for each in self._client.of_type(kind)]:
             count += 1
             await self._client.until("response.done", count)
@@ -181,7 +183,8 @@ class CascadedTalk(RealtimeTalk):
     """Session of a cascaded engine."""
 
     def __init__(self, world: CascadeWorld, client: RealtimeClient) -> None:
-        self._cascade, self._client = world, client
+        self._cascade = world
+        self._client = client
 
     @property
     def provider_tools(self) -> list[str]:
@@ -210,7 +213,8 @@ class LiveTalk:
     """Session of Gemini Live."""
 
     def __init__(self, world: LiveWorld, client: LiveClient) -> None:
-        self._world, self._client = world, client
+        self._world = world
+        self._client = client
         self._theirs: set[str] = set()
 
     @property
@@ -254,9 +258,7 @@ class LiveTalk:
         await self._client.turns(1)
 
     async def settled(self) -> None:
-        assert self._world.gateway._speech is not None
-        (bridge,) = self._world.gateway._speech._services.running
-        session = bridge._session
+        session = self._world.bridge._session
         assert isinstance(session, LiveSession)
         await eventually(lambda: session._turns.fresh)
 

@@ -22,7 +22,9 @@ SECONDS: Final = 60.0
 """Bound of one step."""
 WORD_BYTES: Final = 1920
 """Audio of a word that a scripted model says."""
-ANSWERED, REFUSED, CANCELLED = "answered", "refused", "cancelled"
+ANSWERED = "answered"
+REFUSED = "refused"
+CANCELLED = "cancelled"
 
 
 @dataclass(frozen=True)
@@ -97,7 +99,10 @@ async def play(engine: PlayEngine, world: PlayWorld) -> PlayTrace:
 
 class _Player:
     def __init__(self, engine: PlayEngine, talk: PlayTalk, world: PlayWorld, trace: PlayTrace, began: float) -> None:
-        self._engine, self._talk, self._world, self._trace = engine, talk, world, trace
+        self._engine = engine
+        self._talk = talk
+        self._world = world
+        self._trace = trace
         self._began = began
 
     async def step(self, step: Step) -> None:
@@ -107,7 +112,8 @@ class _Player:
             assert {*self._talk.provider_tools} == flat(self._engine.table, step.tier), step.name
 
     async def _turns(self, step: Step) -> None:
-        engine, talk = self._engine, self._talk
+        engine = self._engine
+        talk = self._talk
         self._trace.steps.append((time.monotonic() - self._began, step.name))
         if step.wish:
             await talk.wish(step.wish)
@@ -167,7 +173,9 @@ def _tell(trace: PlayTrace, talk: PlayTalk, table: Table, at: dict[str, str], be
             )
         )
     trace.images = talk.images()
-    trace.transcript, trace.heard_bytes, trace.spoken_bytes = talk.transcript(), talk.heard_bytes, talk.spoken_bytes
+    trace.transcript = talk.transcript()
+    trace.heard_bytes = talk.heard_bytes
+    trace.spoken_bytes = talk.spoken_bytes
 
 
 def _interrupted_at(trace: PlayTrace, step: str, began: float) -> float:

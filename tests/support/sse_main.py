@@ -16,6 +16,4 @@ from sdk_tools import make_server
 if __name__ == "__main__":
     port, *certificate = sys.argv[1:]
     app = make_server().sse_app(transport_security=TransportSecuritySettings(enable_dns_rebinding_protection=False))
-    uvicorn.run(
-        app, port=int(port), log_level="error", ssl_certfile=certificate[0] if certificate else None
-    )  # fmt: skip
+    uvicorn.run(app, port=int(port), log_level="error", ssl_certfile=certificate[0] if certificate else None)

@@ -86,7 +86,9 @@ class SteadyLoad:
 
     def __post_init__(self) -> None:
         parts = urlsplit(self.url)
-        self._host, self._port, self._path = parts.hostname or "", parts.port or 80, parts.path
+        self._host = parts.hostname or ""
+        self._port = parts.port or 80
+        self._path = parts.path
         self._idle: collections.deque[Connection] = collections.deque()
         self._numbers = itertools.count(1)
 
@@ -95,7 +97,8 @@ class SteadyLoad:
         if self.era == LEGACY:
             await self._initialize()
         loop = asyncio.get_running_loop()
-        due, turn = loop.time(), itertools.cycle([*self.tools, LISTING])
+        due = loop.time()
+        turn = itertools.cycle([*self.tools, LISTING])
         tasks: set[asyncio.Task[None]] = set()
         while True:
             task = loop.create_task(self.call(next(turn)), name="call")
@@ -120,9 +123,11 @@ class SteadyLoad:
         except TimeoutError:
             call.outcome = TIMEOUT
         except ConnectionRefusedError as error:
-            call.outcome, call.detail = REFUSED, str(error)
+            call.outcome = REFUSED
+            call.detail = str(error)
         except (OSError, asyncio.IncompleteReadError, Closed) as error:
-            call.outcome, call.detail = BROKEN, f"{type(error).__name__}: {error}"
+            call.outcome = BROKEN
+            call.detail = f"{type(error).__name__}: {error}"
         finally:
             if connection is not None:
                 connection.writer.close()
@@ -151,11 +156,14 @@ class SteadyLoad:
         """Send and judge; whether the connection can be used again."""
         status, headers, answer = await self._ask(connection, self._request(call.tool, number))
         if status != 200:
-            call.outcome, call.detail = f"HTTP {status}", str(answer)[:300]
+            call.outcome = f"HTTP {status}"
+            call.detail = str(answer)[:300]
         elif answer.get("id") != number:
-            call.outcome, call.detail = WRONG, f"the id is {answer.get('id')!r} and not {number}"
+            call.outcome = WRONG
+            call.detail = f"the id is {answer.get('id')!r} and not {number}"
         elif "error" in answer:
-            call.outcome, call.detail = str(answer["error"].get("code")), str(answer["error"])[:300]
+            call.outcome = str(answer["error"].get("code"))
+            call.detail = str(answer["error"])[:300]
         elif call.tool == LISTING:
             self._judge_list(call, answer["result"])
         else:
@@ -232,9 +240,11 @@ def _longest(calls: list[Call]) -> dict[str, float]:
 def _judge(call: Call, result: dict[str, Any], number: int) -> None:
     if result.get("isError"):
         told = result.get("_meta", {}).get("fairlead.dev/error", {})
-        call.outcome, call.detail = str(told.get("code", "tool error")), str(told.get("message", result))[:300]
+        call.outcome = str(told.get("code", "tool error"))
+        call.detail = str(told.get("message", result))[:300]
     elif result.get("structuredContent", {}).get("result") != number + 1_000_000_000:
-        call.outcome, call.detail = WRONG, str(result)[:300]
+        call.outcome = WRONG
+        call.detail = str(result)[:300]
     else:
         call.outcome = OK
 

@@ -85,11 +85,15 @@ def inside(where: str, url: str, *, namespace: str, era: str, rate: float, tools
     """A pod, which goes with its namespace. It tells by its address: this machine has to be the node."""
     command = ["python", "-u", "/load/steadyload.py", *_words(url, era, rate, tools, f"$(POD_IP):{POD_PORT}")]
     container = {
-        "name": "load", "image": DEMO, "imagePullPolicy": "Never", "command": command, "env": [POD_IP],
+        "name": "load",
+        "image": DEMO,
+        "imagePullPolicy": "Never",
+        "command": command,
+        "env": [POD_IP],
         "resources": {"requests": {"cpu": "100m"}},  # without, it stands still while other pods start
         "volumeMounts": [{"name": "load", "mountPath": "/load"}],
         "readinessProbe": {"tcpSocket": {"port": POD_PORT}, "periodSeconds": 1},
-    }  # fmt: skip
+    }
     named = {"name": "load", "namespace": namespace}
     volume = {"name": "load", "configMap": {"name": "load"}}
     spec = {"containers": [container], "terminationGracePeriodSeconds": 0, "volumes": [volume]}

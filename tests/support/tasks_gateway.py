@@ -24,12 +24,14 @@ TOOLS: Final = ("job", "must", "rogue", "plain")
 DENIED: Final = Rules(
     policies=(
         Policy(
-            namespace="default", name="no", every=True,
+            namespace="default",
+            name="no",
+            every=True,
             rules=(Rule(action="Deny", tools=("job",)), Rule(action="Allow", tools=("*",))),
         ),
     ),
     judged={"default": ("demo",)},
-)  # fmt: skip
+)
 
 
 def demo(url: str, **more: Any) -> Catalog:

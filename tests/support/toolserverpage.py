@@ -15,8 +15,11 @@ def write_files(folder: Path) -> None:
     """Files that the page has the reader write, below `folder`."""
     found = _FILE.findall(PAGE)
     assert [name for name, _ in found] == [
-        "harbor/server.py", "harbor/mcp.json", "harbor/Dockerfile", "harbor/server.yaml",
-    ]  # fmt: skip
+        "harbor/server.py",
+        "harbor/mcp.json",
+        "harbor/Dockerfile",
+        "harbor/server.yaml",
+    ]
     for name, text in found:
         file = folder / name
         file.parent.mkdir(exist_ok=True)

@@ -25,10 +25,27 @@ from sdk_tools import SDK_TOOLS, make_server
 from waiting import eventually
 
 __all__ = [
-    "BROKEN", "EXTENSIONS_STDIO", "LEGACY_STDIO", "ODD_STDIO", "SDK_STDIO", "SDK_TASKS_STDIO", "SDK_TOOLS",
-    "TASKS_STDIO", "Guarded", "RawServer", "Reply", "Request", "answer_modern", "broken_server", "greeted",
-    "legacy_server", "modern_server", "raw_server", "sdk_server", "tool",
-]  # fmt: skip
+    "BROKEN",
+    "EXTENSIONS_STDIO",
+    "LEGACY_STDIO",
+    "ODD_STDIO",
+    "SDK_STDIO",
+    "SDK_TASKS_STDIO",
+    "SDK_TOOLS",
+    "TASKS_STDIO",
+    "Guarded",
+    "RawServer",
+    "Reply",
+    "Request",
+    "answer_modern",
+    "broken_server",
+    "greeted",
+    "legacy_server",
+    "modern_server",
+    "raw_server",
+    "sdk_server",
+    "tool",
+]
 
 _SCRIPTS: Final = Path(__file__).parent / "stdio_servers"
 SDK_STDIO: Final = str(_SCRIPTS / "sdk_stdio.py")

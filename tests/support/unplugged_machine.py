@@ -29,7 +29,8 @@ class Elsewhere:
     """A crowd in a namespace of its own. `host` is where it finds this machine."""
 
     def __init__(self, name: str, subnet: str) -> None:
-        self._name, self._subnet = name, subnet
+        self._name = name
+        self._subnet = subnet
         self._sources = itertools.count(10)
         self._source = ""
         self._crowd: subprocess.Popen[str] | None = None
@@ -75,7 +76,9 @@ class Elsewhere:
 def elsewhere() -> Iterator[Elsewhere]:
     """A namespace with one cable to this machine."""
     number = next(_NUMBERS)
-    name, cable, subnet = f"fairlead-{os.getpid()}-{number}", f"fl{os.getpid() % 10000}x{number}", f"10.213.{number}"
+    name = f"fairlead-{os.getpid()}-{number}"
+    cable = f"fl{os.getpid() % 10000}x{number}"
+    subnet = f"10.213.{number}"
     place = Elsewhere(name, subnet)
     _run("ip", "netns", "add", name)
     try:

@@ -101,14 +101,18 @@ class Up:
 async def started_up(*words: str | Path, cwd: Path, env: Mapping[str, str] | None = None) -> AsyncIterator[Up]:
     """The process with exactly these arguments; nothing is waited for."""
     process = await asyncio.create_subprocess_exec(
-        sys.executable, "-m", "fairlead_cli", "up", *map(str, words),
+        sys.executable,
+        "-m",
+        "fairlead_cli",
+        "up",
+        *map(str, words),
         stdin=asyncio.subprocess.DEVNULL,
         stdout=asyncio.subprocess.PIPE,
         stderr=asyncio.subprocess.PIPE,
         cwd=cwd,
         env={**os.environ, **(env or {})},
         limit=1 << 22,
-    )  # fmt: skip
+    )
     up = Up(process)
     try:
         yield up
@@ -122,7 +126,8 @@ async def fairlead_up(*words: str | Path, cwd: Path, env: Mapping[str, str] | No
     arguments = (*words, "--port", "0", "--metrics-port", "0", "--output", "json")
     async with started_up(*arguments, cwd=cwd, env=env) as up:
         listening = await up.event(lambda event: event["event"] == "listening")
-        up.url, up.metrics = listening["url"], listening["metrics"]
+        up.url = listening["url"]
+        up.metrics = listening["metrics"]
         yield up
 
 

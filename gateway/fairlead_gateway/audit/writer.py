@@ -39,8 +39,9 @@ class Writer:
 
     def __init__(
         self, sink: Sink, render: Callable[[AuditEntry], bytes], now: Callable[[], float], capacity: int = CAPACITY,
-        emit: EmitEvent | None = None,
+        emit: EmitEvent | None = None, gather_seconds: float = GATHER_SECONDS,
     ) -> None:  # fmt: skip
+        self.gather_seconds = gather_seconds
         self._sink = sink
         self._emit = emit
         self._numbered = 0
@@ -106,7 +107,7 @@ class Writer:
     def _run(self) -> None:
         while True:
             self._wake.wait(WINDOW_S if self._repeated.counts else None)
-            self._closing.wait(GATHER_SECONDS)
+            self._closing.wait(self.gather_seconds)
             self._wake.clear()
             self._awake = False
             while self._buffer:
@@ -133,7 +134,7 @@ class Writer:
             if self._working:
                 self._working = False
                 log.error("The audit log cannot be written, and lines of it are lost: %s", error)
-            self._closing.wait(GATHER_SECONDS)
+            self._closing.wait(self.gather_seconds)
             return
         self._missing = lost
         self.written += len(entries)

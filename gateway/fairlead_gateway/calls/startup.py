@@ -27,7 +27,10 @@ _WORDS: Final = {WAITING: "is about to be started", INSTALLING: "is being instal
 class StartupWait:
     """Requests that wait for servers that start. All methods are called in the gateway's loop."""
 
-    def __init__(self, selection: Callable[[], Selection], seconds: float = START_SECONDS) -> None:
+    def __init__(
+        self, selection: Callable[[], Selection], seconds: float = START_SECONDS, most_waiting: int = MOST_WAITING
+    ) -> None:
+        self.most_waiting = most_waiting
         self.seconds = seconds
         """How long a request waits, where no tier says less."""
         self._selection = selection
@@ -42,7 +45,7 @@ class StartupWait:
 
     async def settled(self, server: ServerKey, seconds: float) -> bool:
         """Wait until a server starts no more; False where it still does after so many seconds."""
-        if self.waiting >= MOST_WAITING:
+        if self.waiting >= self.most_waiting:
             return not on_the_way(self._selection(), server)
         self.waiting += 1
         try:

@@ -92,8 +92,10 @@ class DiskStore(ContextStore):
         clock: Callable[[], float] = time.time,
         *,
         patience: float = PATIENCE_SECONDS,
+        busy: float = BUSY_SECONDS,
     ) -> None:
-        """Raises OSError, sqlite3.Error."""
+        """`patience` and `busy` in seconds. Raises OSError, sqlite3.Error."""
+        self._busy = busy
         self._path = directory / NAME
         self._bounds = bounds
         self._clock = clock
@@ -253,7 +255,7 @@ class DiskStore(ContextStore):
             os.fchmod(handle, 0o600)
         finally:
             os.close(handle)
-        database = sqlite3.connect(self._path, timeout=BUSY_SECONDS, isolation_level=None, check_same_thread=False)
+        database = sqlite3.connect(self._path, timeout=self._busy, isolation_level=None, check_same_thread=False)
         try:
             self._prepare(database)
         except BaseException:

@@ -136,7 +136,10 @@ class Registry:
         lost: Callable[[ServerKey, str], None] = lambda key, reason: None,
         installation: str = "",
         ping_seconds: float = PING_SECONDS,
+        link_seconds: float = IDLE_SECONDS,
     ) -> None:
+        self.link_seconds = link_seconds
+        """How long a stream that all clients share stays open without a call."""
         self._via = via.header(installation)
         self._ping_seconds = ping_seconds
         self._credentials = credentials
@@ -327,7 +330,7 @@ class Registry:
             own = None if features is None else ClientStream(features)
             link = Link(
                 str(key), opener, client=self._client, legacy=not identity.modern,
-                idle=IDLE_SECONDS if own is None else NEVER,  # `PerClientUpstream` ends those of clients
+                idle=self.link_seconds if own is None else NEVER,  # `PerClientUpstream` ends those of clients
                 on_notification=None if own is None else own.said, offering=None if own is None else own.offering,
                 process=isinstance(endpoint, TcpEndpoint) or own is not None,
             )  # fmt: skip

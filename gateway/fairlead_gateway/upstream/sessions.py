@@ -55,7 +55,10 @@ class ServerSessions:
         read: Callable[[Answer, bytes], Raw],
         background: Background,
         idle: float = IDLE_SECONDS,
+        most: int = MAX_SESSIONS,
     ) -> None:
+        self.most = most
+        """Sessions that may be open before an idle one is ended for another."""
         self._head = head
         self._client = client
         self._pools = pools
@@ -174,7 +177,7 @@ class ServerSessions:
             self.open[session.key] = session
             if session.client is not None:
                 self.idle.mark_idle(session)  # the caller that asked for it may have given up
-            if len(self.open) > MAX_SESSIONS:
+            if len(self.open) > self.most:
                 self._make_room(session)
 
     def _make_room(self, newest: ServerSession) -> None:

@@ -7,6 +7,7 @@ import sqlite3
 import threading
 import time
 import weakref
+from collections.abc import Callable
 from contextlib import suppress
 from pathlib import Path
 from typing import Final
@@ -26,11 +27,12 @@ class RuleIndex:
     A file that breaks later leaves the rules as they were, and is logged.
     """
 
-    def __init__(self, *folders: Path) -> None:
+    def __init__(self, *folders: Path, clock: Callable[[], float] = time.monotonic) -> None:
         self._folders = folders
+        self._clock = clock
         self._lock = threading.Lock()
         self._seen = self._state()
-        self._looked = time.monotonic()
+        self._looked = clock()
         self.rules = read_rules(*folders)
         self._connection = sqlite3.connect(":memory:", check_same_thread=False)  # one thread at a time: the lock
         weakref.finalize(self, self._connection.close)  # from Python 3.13 on, one that is not closed is warned of
@@ -61,9 +63,10 @@ class RuleIndex:
     def refresh(self) -> None:
         """Read the files again if one has changed since the last look, at most every `LOOKS_EVERY_S` seconds."""
         with self._lock:
-            if time.monotonic() < self._looked + LOOKS_EVERY_S:
+            now = self._clock()
+            if now < self._looked + LOOKS_EVERY_S:
                 return
-            self._looked = time.monotonic()
+            self._looked = now
             state = self._state()
             if state == self._seen:
                 return

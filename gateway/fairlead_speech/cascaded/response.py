@@ -11,6 +11,7 @@ from typing import Any, Final, Protocol
 import msgspec
 
 from fairlead_models.errors import LlmError
+from fairlead_speech.bounds import SpeechBounds
 from fairlead_speech.cascaded.backends import BackendFailed, SpeechBackends
 from fairlead_speech.cascaded.call_ids import CallIds
 from fairlead_speech.cascaded.chat_model import ChatModel, SpokenAnswer
@@ -21,10 +22,6 @@ from fairlead_speech.cascaded.spoken_item import SpokenItem
 from fairlead_speech.cascaded.spoken_usage import response_usage
 from fairlead_speech.realtime_events import Event
 
-MOST_SECONDS: Final = 900.0
-"""For one response as a whole, as servers that answer drop by drop are never idle. Nobody listens for so long: a long
-answer is said in five minutes.
-"""
 _INCOMPLETE: Final = {"length": "max_output_tokens", "content_filter": "content_filter"}
 """Reasons of responses that are incomplete, by the finish reason of the model's answer."""
 log = logging.getLogger(__name__)
@@ -33,6 +30,7 @@ log = logging.getLogger(__name__)
 class ResponseHost(Protocol):
     """Session that a response is of."""
 
+    bounds: SpeechBounds
     backends: SpeechBackends
     model: ChatModel
     fillers: FillerAudio
@@ -139,13 +137,14 @@ class SpokenResponse:
 
     async def _run(self) -> None:
         speaking = asyncio.create_task(self._speak(), name="speech of a cascaded engine")
+        seconds = self._host.bounds.response_seconds
         try:
-            async with asyncio.timeout(MOST_SECONDS):
+            async with asyncio.timeout(seconds):
                 await self._think(speaking)
                 self._pieces.put_nowait(None)
                 await speaking
         except TimeoutError:
-            message = f"the answer was not over within {MOST_SECONDS / 60:.0f} minutes"
+            message = f"the answer was not over within {seconds / 60:.0f} minutes"
             self._end("failed", failure("response_timeout", message))
         except BackendFailed as error:
             self._end("failed", failure(error.code, str(error)))

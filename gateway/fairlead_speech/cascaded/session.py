@@ -13,6 +13,7 @@ from collections.abc import Awaitable, Callable
 from typing import Final
 
 from fairlead_speech import realtime_events
+from fairlead_speech.bounds import SpeechBounds
 from fairlead_speech.cascaded.audio import BadAudio, decoded, milliseconds
 from fairlead_speech.cascaded.client_items import cut_result, message_parts
 from fairlead_speech.cascaded.config import SESSION_SECONDS, BadEvent
@@ -39,14 +40,14 @@ class CascadedSession:
     received_binary = False
     stalled_seconds = 0.0
 
-    def __init__(self, engine: CascadedEngine, model: str, clock: Callable[[], float]) -> None:
+    def __init__(self, engine: CascadedEngine, model: str, clock: Callable[[], float], bounds: SpeechBounds) -> None:
         self.binary = False
         self._queue = EventQueue()
         self._numbers = itertools.count(1)
         self._lock = asyncio.Lock()
         self._closed = False
         self._expiry: asyncio.TimerHandle | None = None
-        self.state = SessionState(engine, model, self._queue, self.ident, clock)
+        self.state = SessionState(engine, model, self._queue, self.ident, clock, bounds)
         self._buffer = InputBuffer(self.state.config.detection)
         self._turn = ""
         """Id of the item that the turn in progress becomes."""

@@ -10,6 +10,7 @@ from typing import Any, Final
 import msgspec
 
 from fairlead_models.cascaded import CASCADED
+from fairlead_speech.bounds import SpeechBounds
 from fairlead_speech.cascaded.backends import BackendFailed
 from fairlead_speech.cascaded.call_ids import CallIds
 from fairlead_speech.cascaded.config import SessionConfig
@@ -34,8 +35,10 @@ class SessionState:
         queue: EventQueue,
         ident: Callable[[str], str],
         clock: Callable[[], float],
+        bounds: SpeechBounds,
     ) -> None:
         """`clock` in seconds."""
+        self.bounds = bounds
         self.engine = engine
         self.queue = queue
         self.ident = ident

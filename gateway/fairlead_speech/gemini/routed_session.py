@@ -47,7 +47,15 @@ class LiveRouting:
         voice = EngineVoice(client, self.setup, services.clock)
         answerer = turn_answerer(services, self._slow.engine, self._opened, voice, record, session.end)
         turns = RoutedTurns(
-            session, answerer, voice, self.setup, provider, self.is_slow, services.context.worker.do, services.metrics
+            session,
+            answerer,
+            voice,
+            self.setup,
+            provider,
+            self.is_slow,
+            services.context.worker.do,
+            services.metrics,
+            services.bounds,
         )
         return RoutedLive(session, answerer, voice, self.setup, turns, provider, self.waits_for_words, self.is_slow)
 

@@ -12,9 +12,10 @@ from collections import deque
 from collections.abc import Awaitable, Callable, Sequence
 from typing import Final
 
+from fairlead_speech.bounds import SpeechBounds
 from fairlead_speech.cascaded.answering import HEARING_SECONDS, TurnAnswerer
 from fairlead_speech.cascaded.backends import BackendFailed
-from fairlead_speech.cascaded.input_buffer import LEAST_MS, MOST
+from fairlead_speech.cascaded.input_buffer import LEAST_MS
 from fairlead_speech.gemini.engine_voice import EngineVoice
 from fairlead_speech.gemini.messages import Message, written_text
 from fairlead_speech.gemini.routed_setup import RoutedSetup
@@ -28,8 +29,6 @@ QUIET_SECONDS: Final = 1.0
 """Time for a provider that was interrupted to fall silent."""
 LONGEST_SECONDS: Final = 300.0
 """Time for a provider that was not interrupted to finish what it says."""
-MOST_TURNS: Final = 16
-"""Turns that wait for their answer."""
 log = logging.getLogger(__name__)
 
 
@@ -46,6 +45,7 @@ class RoutedTurns:
         is_slow: Callable[[str | None], bool],
         prepare: Callable[[Callable[[], Message]], Awaitable[Message]],
         metrics: SpeechMetrics,
+        bounds: SpeechBounds,
     ) -> None:
         """`is_slow`: whether turns of a tier are the engine's. `prepare` does work that takes its time elsewhere."""
         self._session = session
@@ -56,6 +56,7 @@ class RoutedTurns:
         self._is_slow = is_slow
         self._prepare = prepare
         self._metrics = metrics
+        self._bounds = bounds
         self._waiting: deque[UserTurn] = deque()
         self._earlier: list[UserTurn] = []
         """Turns of speech that are answered with the one that follows."""
@@ -100,7 +101,8 @@ class RoutedTurns:
     @property
     def room(self) -> int:
         """Bytes that may be kept of further turns."""
-        return MOST - self._kept if len(self._waiting) < MOST_TURNS else 0
+        bounds = self._bounds
+        return bounds.routed_bytes - self._kept if len(self._waiting) < bounds.routed_turns else 0
 
     async def more_room(self) -> None:
         """Wait until there may be more room."""
@@ -108,7 +110,7 @@ class RoutedTurns:
 
     async def place(self) -> None:
         """Wait until one more turn may wait, even if it is an empty one."""
-        while len(self._waiting) >= MOST_TURNS:
+        while len(self._waiting) >= self._bounds.routed_turns:
             await self.more_room()
 
     def add(self, turn: UserTurn) -> None:
@@ -206,7 +208,7 @@ class RoutedTurns:
     def _goes_on(self, turns: Sequence[UserTurn]) -> bool:
         """Whether the user says more, in whatever way, that is to be answered together with these turns."""
         spoken = all(turn.spoken for turn in turns)
-        return spoken and (self.speaking or bool(self._waiting)) and len(turns) < MOST_TURNS
+        return spoken and (self.speaking or bool(self._waiting)) and len(turns) < self._bounds.routed_turns
 
     async def _take(self, turn: UserTurn) -> None:
         """Hear a turn, and have it answered, unless the user goes on speaking."""

@@ -80,11 +80,23 @@ async def test_a_wrong_use_is_one_line_that_begins_with_the_verb(words: list[str
 @pytest.mark.parametrize(
     "words",
     [
-        ["tools"], ["call", "x"], ["tiers"], ["scores"], ["leaderboard"], ["events"], ["explain", "x"],
-        ["top", "--once"], ["refresh", "x"], ["predict", "x"], ["plan", "--model", "x"], ["can", "me", "call", "x"],
-        ["telemetry", "show"], ["tools", "--server", "plain"], ["tools", "--format", "mcp"],
+        ["tools"],
+        ["call", "x"],
+        ["tiers"],
+        ["scores"],
+        ["leaderboard"],
+        ["events"],
+        ["explain", "x"],
+        ["top", "--once"],
+        ["refresh", "x"],
+        ["predict", "x"],
+        ["plan", "--model", "x"],
+        ["can", "me", "call", "x"],
+        ["telemetry", "show"],
+        ["tools", "--server", "plain"],
+        ["tools", "--format", "mcp"],
     ],
-)  # fmt: skip
+)
 async def test_without_a_gateway_every_verb_says_the_same(words: list[str]) -> None:
     code, out, err = await fairlead(*words, "--url", f"http://127.0.0.1:{free_port()}/mcp")
     assert (code, out, err.count("\n")) == (1, "", 1)
@@ -123,7 +135,8 @@ def interruptible() -> Iterator[None]:
 @pytest.mark.usefixtures("interruptible")
 @pytest.mark.parametrize("verb", ["tools", "tiers"])
 async def test_ctrl_c_ends_a_verb_in_silence(verb: str) -> None:
-    asked, ended = asyncio.Event(), asyncio.Event()
+    asked = asyncio.Event()
+    ended = asyncio.Event()
 
     async def silent(_reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         asked.set()
@@ -134,10 +147,15 @@ async def test_ctrl_c_ends_a_verb_in_silence(verb: str) -> None:
 
     server = await asyncio.start_server(silent, "127.0.0.1", 0)
     process = await asyncio.create_subprocess_exec(
-        sys.executable, "-m", "fairlead_cli", verb,
-        "--url", f"http://127.0.0.1:{server.sockets[0].getsockname()[1]}/mcp",
-        stdout=asyncio.subprocess.PIPE, stderr=asyncio.subprocess.PIPE,
-    )  # fmt: skip
+        sys.executable,
+        "-m",
+        "fairlead_cli",
+        verb,
+        "--url",
+        f"http://127.0.0.1:{server.sockets[0].getsockname()[1]}/mcp",
+        stdout=asyncio.subprocess.PIPE,
+        stderr=asyncio.subprocess.PIPE,
+    )
     try:
         async with asyncio.timeout(60):
             await asked.wait()

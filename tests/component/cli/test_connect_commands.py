@@ -4,20 +4,20 @@ from __future__ import annotations
 
 import json
 import os
-import re
 import subprocess
 import sys
 from pathlib import Path
+
+from page_reader import blocks
 
 PAGE = Path(__file__).parents[3] / "docs/connect/clients.md"
 
 
 def test_a_client_is_set_up_with_a_key_as_the_page_says(tmp_path: Path) -> None:
-    block = re.search(r"```sh\n(.*?)```", PAGE.read_text("utf-8"), re.DOTALL)
-    assert block is not None
+    block = blocks(PAGE.read_text("utf-8"), "sh")[0]
     path = f"{Path(sys.executable).parent}:{os.environ['PATH']}"
     ran = subprocess.run(
-        ["bash", "-euc", block[1]],
+        ["bash", "-euc", block],
         cwd=tmp_path,
         env={"PATH": path, "HOME": str(tmp_path)},
         capture_output=True,

@@ -47,11 +47,15 @@ TIERS = (Tier(name="fast", max_latency_ms=500, default=True), Tier(name="deep"))
 FAILED = Servers(
     servers=(
         ServerEntry(
-            namespace="default", name="vault", state="failed", reason="StartFailed", cause="CommandNotFound",
+            namespace="default",
+            name="vault",
+            state="failed",
+            reason="StartFailed",
+            cause="CommandNotFound",
             message="default/vault failed: there is no program [red]npx-nope",
         ),
     )
-)  # fmt: skip
+)
 FIGURES = Quantiles(p50_ms=700.0, p90_ms=800.0, p95_ms=900.0, p99_ms=950.0, samples=20)
 SLOW = ToolState(name="slow", quantiles=FIGURES, tiers=("deep",), hidden={"fast": "over_budget p95=900ms tier=500ms"})
 STATE = State(servers=(ServerState(namespace="default", name="demo", tools=(SLOW,)),))
@@ -74,9 +78,10 @@ async def world(folder: Path, tools: tuple[str, ...] = TOOLS, **settings: Any) -
     """A gateway with a server whose tool `bad` always fails, one slow tool, and a server that does not start."""
     serving = modern_server(call=lambda request: {"content": [], "isError": request.params["name"] == "bad"})
     rules = settings.pop("rules", Rules(tiers=TIERS))
-    async with serving as server, running(
-        folder, catalog("demo", server.url, tools), FAILED, STATE, rules, **settings
-    ) as gateway:  # fmt: skip
+    async with (
+        serving as server,
+        running(folder, catalog("demo", server.url, tools), FAILED, STATE, rules, **settings) as gateway,
+    ):
         yield gateway
 
 
@@ -214,17 +219,32 @@ async def test_once_prints_counts_since_the_start_for_people_and_programs(tmp_pa
     document = json.loads(told[1])
     (bad,) = [one for one in document["tools"] if one["name"] == "demo__bad"]
     assert bad == {
-        "name": "demo__bad", "server": "default/demo", "tier": "fast", "calls": 2, "errors": 2,
-        "callsPerMinute": None, "errorsPerMinute": None, "p50Ms": None, "p95Ms": None,
-    }  # fmt: skip
+        "name": "demo__bad",
+        "server": "default/demo",
+        "tier": "fast",
+        "calls": 2,
+        "errors": 2,
+        "callsPerMinute": None,
+        "errorsPerMinute": None,
+        "p50Ms": None,
+        "p95Ms": None,
+    }
 
 
 async def test_json_is_a_line_per_reading_with_rates_from_the_second_on(tmp_path: Path) -> None:
     async with world(tmp_path) as gateway:
         process = await asyncio.create_subprocess_exec(
-            sys.executable, "-m", "fairlead_cli", "top", "--json", "--interval", "0.5", "--url", url_of(gateway),
+            sys.executable,
+            "-m",
+            "fairlead_cli",
+            "top",
+            "--json",
+            "--interval",
+            "0.5",
+            "--url",
+            url_of(gateway),
             stdout=asyncio.subprocess.PIPE,
-        )  # fmt: skip
+        )
         assert process.stdout is not None
         try:
             first = json.loads(await process.stdout.readline())
@@ -241,9 +261,12 @@ async def test_json_is_a_line_per_reading_with_rates_from_the_second_on(tmp_path
 async def test_a_caller_sees_the_counts_of_the_tools_that_policies_show_it(tmp_path: Path) -> None:
     everything = Policy(namespace="default", name="all", every=True, rules=(Rule(action="Allow", tools=("*",)),))
     not_bad = Policy(
-        namespace="default", name="not-bad", every=True, subjects=(Subject(kind="Agent", name="npc"),),
+        namespace="default",
+        name="not-bad",
+        every=True,
+        subjects=(Subject(kind="Agent", name="npc"),),
         rules=(Rule(action="Deny", tools=("bad",)),),
-    )  # fmt: skip
+    )
     trust = Trust((Vouching(anybody("npc"), anybody("dm")),))
     rules = Rules(tiers=TIERS, policies=(everything, not_bad))
     async with world(tmp_path, rules=rules, trust=trust) as gateway:
@@ -252,7 +275,8 @@ async def test_a_caller_sees_the_counts_of_the_tools_that_policies_show_it(tmp_p
         for agent in ("npc", "dm"):
             found = (await get(gateway, "/v1/scores", authorization=f"Bearer {agent}")).message
             seen[agent] = {one["name"]: one["count"] for one in found["tools"]}
-    none, one = {"calls": 0, "errors": 0}, {"calls": 1, "errors": 1}
+    none = {"calls": 0, "errors": 0}
+    one = {"calls": 1, "errors": 1}
     assert seen == {
         "npc": {"demo__add": none, "demo__slow": none},
         "dm": {"demo__add": none, "demo__bad": one, "demo__slow": none},
@@ -265,7 +289,8 @@ def in_terminal(*words: str) -> int:
     fcntl.ioctl(there, termios.TIOCSWINSZ, struct.pack("HHHH", 24, 80, 0, 0))
     process = subprocess.Popen([sys.executable, "-m", "fairlead_cli", *words], stdin=there, stdout=there, stderr=there)
     os.close(there)
-    drawn, asked = b"", False
+    drawn = b""
+    asked = False
     try:
         while process.poll() is None and select.select([here], [], [], 30)[0]:
             try:

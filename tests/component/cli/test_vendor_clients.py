@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import os
-import shutil
 from pathlib import Path
 
 import pytest
@@ -12,6 +11,7 @@ import pytest
 from fairlead_cli.clients.setup import SetupWishes, run_setup
 from fairlead_cli.output import Output
 from gatewayworld import catalog, running
+from neededprograms import required
 from toolservers import modern_server, tool
 
 PACKAGES = {
@@ -38,9 +38,7 @@ async def _run(words: tuple[str, ...], folder: Path, **environment: str) -> str:
 
 async def _installed(client: str) -> Path:
     """Folder of the client's programs, installed once for all runs."""
-    npm = shutil.which("npm")
-    if npm is None:
-        pytest.skip("npm is not installed: it brings the vendors' clients")
+    npm = required("npm", "it brings the vendors' clients")
     package = PACKAGES[client][0]
     folder = Path.home() / ".cache/fairlead/clients" / package.replace("/", "-")
     if not (folder / "node_modules/.bin").is_dir():

@@ -146,8 +146,11 @@ def test_a_process_that_ends_without_closing_leaves_no_child_behind(tmp_path: Pa
     """
     done = subprocess.run(
         [sys.executable, "-W", "error", "-c", textwrap.dedent(program)],
-        capture_output=True, text=True, timeout=50, check=True,
-    )  # fmt: skip
+        capture_output=True,
+        text=True,
+        timeout=50,
+        check=True,
+    )
     assert done.stderr == ""
     until("the child is gone", lambda: not Path(f"/proc/{int(done.stdout)}").exists())
 

@@ -40,8 +40,12 @@ async def test_a_call_returns_what_the_tool_returned() -> None:
     async with sdk_server() as url, AsyncToolRegistry([Server(name="demo", url=url)]) as registry:
         added = await registry.execute("demo__add", {"a": 1, "b": 2})
         assert (added.ok, added.tool, added.value, added.text, added.attempts) == (
-            True, "demo__add", {"result": 3}, "3", 1,
-        )  # fmt: skip
+            True,
+            "demo__add",
+            {"result": 3},
+            "3",
+            1,
+        )
         assert added.unwrap() == {"result": 3}
         assert (await registry.execute("demo__big", '{"n": 3}')).text == "xxx"
         assert (await registry.execute(ModelCall("1", "demo__big", {"n": 2}))).text == "xx"
@@ -232,8 +236,13 @@ async def test_a_strategy_decides_how_many_calls_run_and_outcomes_come_in_the_or
         answer_modern(request, reply, [tool("a")])
 
     async with raw_server(handle) as server, AsyncToolRegistry([of(server)]) as registry:
-        requests = [Request("s__a", {"n": 0}), Request("nothing"), Request("s__a", {"n": 2}), Request("s__a", {"n": 3}),
-                    Request("s__a", {"n": 4})]  # fmt: skip
+        requests = [
+            Request("s__a", {"n": 0}),
+            Request("nothing"),
+            Request("s__a", {"n": 2}),
+            Request("s__a", {"n": 3}),
+            Request("s__a", {"n": 4}),
+        ]
         outcomes = await registry.execute_all(requests, strategy)
     assert [one.text for one in outcomes] == ['{"n":0}', "Unknown tool: nothing", '{"n":2}', '{"n":3}', '{"n":4}']
     assert seen == most
@@ -360,7 +369,8 @@ async def test_a_server_that_asks_for_more_than_a_registry_can_give_is_an_execut
 
 
 async def test_many_calls_to_one_server_run_side_by_side() -> None:
-    together, waiting = asyncio.Event(), []
+    together = asyncio.Event()
+    waiting = []
 
     async def handle(request: Raw, reply: Reply) -> None:
         if request.method == "tools/call":

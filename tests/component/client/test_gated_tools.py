@@ -5,8 +5,6 @@ from __future__ import annotations
 import sys
 from pathlib import Path
 
-import pytest
-
 from containerengine import ContainerEngine
 from fairlead_client import AsyncToolRegistry, Server
 
@@ -30,17 +28,15 @@ async def test_a_gated_tool_is_listed_and_its_call_names_the_capability(tmp_path
 
 
 async def test_a_server_that_runs_only_once_keeps_its_other_tools(tmp_path: Path) -> None:
-    lock, seen = str(tmp_path / "lock"), str(tmp_path / "seen")
+    lock = str(tmp_path / "lock")
+    seen = str(tmp_path / "seen")
     once = f"import os, runpy, sys; os.mkdir({lock!r}); sys.argv = ['', {seen!r}]; "
     command = [sys.executable, "-c", once + f"runpy.run_path({GATED!r}, run_name='__main__')"]
     async with AsyncToolRegistry([Server(name="once", command=command)]) as registry:
         assert [tool.name for tool in await registry.get_all_tools()] == ["once__plain"]
 
 
-async def test_a_registry_starts_no_second_container_to_compare(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr("fairlead_mcp.child.STOP_SECONDS", 0.2)
+async def test_a_registry_starts_no_second_container_to_compare(tmp_path: Path) -> None:
     engine = ContainerEngine(tmp_path)
     server = Server(name="contained", command=[str(engine.bin / "docker"), "run", "-i", "--rm", *engine.image])
     async with AsyncToolRegistry([server]) as registry:

@@ -248,7 +248,8 @@ def test_a_blocking_handler_may_use_the_registry_that_runs_it() -> None:
 
 
 def test_closing_while_another_thread_waits_answers_that_thread() -> None:
-    began, go = threading.Event(), threading.Event()
+    began = threading.Event()
+    go = threading.Event()
     outcomes: list[Any] = []
 
     def hangs() -> None:

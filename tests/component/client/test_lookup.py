@@ -27,18 +27,11 @@ from toolservers import (
     sdk_server,
     tool,
 )
+from virtualtime import HandClock
 from waiting import eventually, until_async
 
 NOWHERE = "http://127.0.0.1:1/mcp"
 GROWING = str(Path(SDK_STDIO).with_name("growing_stdio.py"))
-
-
-class Clock:
-    def __init__(self) -> None:
-        self.now = 1000.0
-
-    def __call__(self) -> float:
-        return self.now
 
 
 def changing_server(tools: Sequence[Item], *, port: int = 0) -> AbstractAsyncContextManager[RawServer]:
@@ -133,7 +126,8 @@ def listings(server: RawServer) -> int:
 
 
 async def test_a_listing_is_asked_for_again_only_when_it_is_older_than_the_ttl() -> None:
-    clock, tools = Clock(), [tool("a")]
+    clock = HandClock(1000.0)
+    tools = [tool("a")]
     async with (
         changing_server(tools) as server,
         AsyncToolRegistry([Server(name="s", url=server.url)], cache_ttl=600, clock=clock) as registry,
@@ -148,7 +142,7 @@ async def test_a_listing_is_asked_for_again_only_when_it_is_older_than_the_ttl()
 
 
 async def test_a_listing_is_kept_for_less_time_where_the_server_says_so() -> None:
-    clock = Clock()
+    clock = HandClock(1000.0)
 
     async def handle(request: Request, reply: Reply) -> None:
         if request.method == "tools/list":
@@ -169,7 +163,8 @@ async def test_a_listing_is_kept_for_less_time_where_the_server_says_so() -> Non
 
 
 async def test_callers_that_come_together_share_one_refresh() -> None:
-    asked, go = asyncio.Event(), asyncio.Event()
+    asked = asyncio.Event()
+    go = asyncio.Event()
 
     async def handle(request: Request, reply: Reply) -> None:
         if request.method == "tools/list":
@@ -273,8 +268,12 @@ async def test_health_is_a_handshake_with_each_server_now() -> None:
         ]
         async with AsyncToolRegistry(servers) as registry:
             assert await registry.health_check() == {
-                "up": True, "down": False, "gone": False, "old": True, "child": True,
-            }  # fmt: skip
+                "up": True,
+                "down": False,
+                "gone": False,
+                "old": True,
+                "child": True,
+            }
             assert up.methods().count("server/discover") == 3, "one was for tools behind client capabilities"
             assert old.methods().count("initialize") == 3, "the same"
 

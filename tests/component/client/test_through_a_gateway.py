@@ -14,7 +14,8 @@ from toolservers import legacy_server, modern_server, tool
 
 async def test_a_gateways_tools_keep_their_names_and_its_refusals_are_execution_errors(tmp_path: Path) -> None:
     async with modern_server([tool("a")]) as server:
-        there, gone = catalog("there", server.url, ["a"]), catalog("gone", "http://127.0.0.1:1/mcp", ["b"])
+        there = catalog("there", server.url, ["a"])
+        gone = catalog("gone", "http://127.0.0.1:1/mcp", ["b"])
         async with (
             running(tmp_path, there, gone) as gateway,
             AsyncToolRegistry([Server(name="g", url=f"http://127.0.0.1:{gateway.port}/mcp", prefix="")]) as registry,

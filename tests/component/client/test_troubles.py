@@ -12,7 +12,7 @@ from pathlib import Path
 
 import pytest
 
-from fairlead_client import AsyncToolRegistry, ExecutionError, Retry, Server, UnknownFunction, remote_server
+from fairlead_client import AsyncToolRegistry, ExecutionError, Retry, Server, UnknownFunction
 from fairlead_mcp.errors import ConnectionLost, McpError
 from rawserver import Reply, Request, raw_server
 from sdk_tools import SDK_TOOLS
@@ -89,10 +89,7 @@ async def test_a_process_that_dies_is_not_started_anew_by_each_look_at_the_tools
         assert len(starts.read_text()) == 5
 
 
-async def test_a_lookup_does_not_wait_for_long_for_a_process_that_failed(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(remote_server, "IMPATIENT", 0.05)
+async def test_a_lookup_does_not_wait_for_long_for_a_process_that_failed(tmp_path: Path) -> None:
     failed = tmp_path / "failed"
     program = f"""
         import os, sys, time
@@ -203,8 +200,7 @@ async def test_a_legacy_server_announces_changes_on_its_stream() -> None:
         await until_async("the announced tool is listed", both)
 
 
-async def test_a_lookup_does_not_wait_for_long_for_a_server_that_was_slow(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(remote_server, "IMPATIENT", 0.05)
+async def test_a_lookup_does_not_wait_for_long_for_a_server_that_was_slow() -> None:
     go = asyncio.Event()
 
     async def handle(request: Request, reply: Reply) -> None:

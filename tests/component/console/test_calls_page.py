@@ -156,7 +156,8 @@ def test_a_name_of_underscores_alone_stays_small() -> None:
 async def test_the_pages_are_accessible_and_fit(tmp_path: Path, width: int, dark: bool, chromium: Browser) -> None:
     async with shop(tmp_path) as gateway, emptied(chromium):
         empty = await opened(chromium, gateway, LIST, width=width, dark=dark)
-        broken, wide = [*await violations(empty)], [await too_wide(empty)]
+        broken = [*await violations(empty)]
+        wide = [await too_wide(empty)]
         for name in ("demo__add", "away__x", "demo__none"):
             await ask(gateway, calling(name, {}))
         for path in (LIST, f"{LIST}?outcome=failed&slow=1", await newest(gateway)):
@@ -189,7 +190,8 @@ async def test_names_and_arguments_of_clients_are_text(tmp_path: Path, chromium:
         await ask(gateway, legacy("tools/call", {"name": "demo__add", "arguments": {HOSTILE: HOSTILE}}))
         page = await opened(chromium, gateway, LIST)
         said = complaints(page)
-        title, text = await page.title(), await page.locator("main").inner_text()
+        title = await page.title()
+        text = await page.locator("main").inner_text()
         images = await page.locator("main img, main script").count()
         await page.goto(f"http://127.0.0.1:{gateway.port}{await newest(gateway)}")
         shown = await page.get_by_label("Arguments").inner_text()
@@ -245,9 +247,17 @@ async def test_a_gateway_that_keeps_no_calls_says_which_setting_keeps_them(tmp_p
 
 @pytest.mark.parametrize(
     "url",
-    ["javascript:alert('{trace_id}')", "https://x/", "ftp://x/{trace_id}", "https:///{trace_id}", "/t/{trace_id}",
-     "https://x/ {trace_id}", "https://x/{trace_id}\n", "https://[x/{trace_id}"],
-)  # fmt: skip
+    [
+        "javascript:alert('{trace_id}')",
+        "https://x/",
+        "ftp://x/{trace_id}",
+        "https:///{trace_id}",
+        "/t/{trace_id}",
+        "https://x/ {trace_id}",
+        "https://x/{trace_id}\n",
+        "https://[x/{trace_id}",
+    ],
+)
 async def test_an_address_of_traces_that_cannot_be_is_refused_at_the_start(tmp_path: Path, url: str) -> None:
     with pytest.raises(BadSetting, match="FAIRLEAD_CONSOLE_TRACE_URL"):
         async with running(tmp_path, console_trace_url=url):

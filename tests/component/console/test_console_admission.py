@@ -23,7 +23,8 @@ KEYS = Trust((Names("npc"),))
 
 async def test_a_browser_at_the_root_is_sent_to_the_console_and_a_program_is_not(tmp_path: Path) -> None:
     async with running(tmp_path, SHOP) as gateway:
-        browser, program = await visited(gateway, "/"), await visited(gateway, "/", accept="application/json")
+        browser = await visited(gateway, "/")
+        program = await visited(gateway, "/", accept="application/json")
 
     assert (browser.status, browser.headers["location"]) == (303, "/console/")
     assert program.status == 404
@@ -32,7 +33,8 @@ async def test_a_browser_at_the_root_is_sent_to_the_console_and_a_program_is_not
 async def test_every_answer_forbids_scripts_frames_and_types_of_others(tmp_path: Path) -> None:
     async with running(tmp_path, SHOP, BROKEN) as gateway:
         page = await visited(gateway, "/console/servers")
-        missing, sign_in = await visited(gateway, "/console/nothing"), await visited(gateway, "/console/sign-in")
+        missing = await visited(gateway, "/console/nothing")
+        sign_in = await visited(gateway, "/console/sign-in")
 
     for answer in (page, missing, sign_in):
         policy = answer.headers["content-security-policy"]
@@ -200,7 +202,9 @@ async def test_signing_out_ends_the_session_in_the_browser(tmp_path: Path) -> No
 
 
 def test_replicas_with_one_key_open_each_others_sessions_and_no_others() -> None:
-    ours, same, other = CookieSealer(b"key"), CookieSealer(b"key"), CookieSealer(b"another")
+    ours = CookieSealer(b"key")
+    same = CookieSealer(b"key")
+    other = CookieSealer(b"another")
     session = ours.begin("token")
     cookie = ours.header(session, secure=True).partition(";")[0]
 

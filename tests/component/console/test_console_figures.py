@@ -19,11 +19,13 @@ SHOP = catalog("shop", "http://127.0.0.1:9/mcp", ["buy", "steal"])
 NO_STEALING = Rules(
     policies=(
         Policy(
-            namespace="default", name="no-stealing", every=True,
+            namespace="default",
+            name="no-stealing",
+            every=True,
             rules=(Rule(action="Deny", tools=("steal",)), Rule(action="Allow", tools=("*",))),
         ),
     )
-)  # fmt: skip
+)
 SERVERS = "/console/servers"
 
 

@@ -17,8 +17,9 @@ from fairlead_api.documents.servers import Servers
 from fairlead_app.gateway import Gateway
 from gatewayworld import running
 
-DAY, NIGHT = Look(1280), Look(375, dark=True)
-"""Both widths and both colors; a width changes no color."""
+DAY = Look(1280)
+NIGHT = Look(375, dark=True)
+"""With DAY both widths and both colors; a width changes no color."""
 OTHERS = (Look(375), Look(1280, dark=True))
 PICTURES = os.environ.get("FAIRLEAD_SCREENSHOTS", "")
 """Folder that pictures of all pages are put into; empty: none are made."""

@@ -48,9 +48,10 @@ TIERS = Rules(
 )
 DECLARED = DeclaredLatency(estimated_duration_ms=50)
 SHOP = catalog(
-    "shop", URL,
+    "shop",
+    URL,
     [entry("buy"), entry("look", categories=("windows",)), entry("paint", categories=("windows",), latency=DECLARED)],
-)  # fmt: skip
+)
 
 
 def measured(name: str, p50: float, p95: float, **hidden: str) -> ToolState:
@@ -64,7 +65,7 @@ STATE = State(
             namespace="default", name="shop", tools=(measured("look", 40, 450), measured("paint", 700, 812, fast=SLOW))
         ),
     )
-)  # fmt: skip
+)
 PAGES = (
     "/console/access?tool=shop__look",
     "/console/tiers",
@@ -80,7 +81,8 @@ async def test_the_pages_are_accessible_and_fit(tmp_path: Path, width: int, dark
     async with running(tmp_path, SHOP, TIERS, STATE) as gateway, emptied(chromium):
         page = await opened(chromium, gateway, "/console/", width=width, dark=dark)
         said = complaints(page)
-        broken, wide = [], []
+        broken = []
+        wide = []
         for path in PAGES:
             await page.goto(f"http://127.0.0.1:{gateway.port}{path}")
             broken += [f"{path}: {one}" for one in await violations(page)]
@@ -138,8 +140,9 @@ async def test_scores_rank_tools_and_hold_declared_against_measured(tmp_path: Pa
         text = (await visited(gateway, "/console/scores?category=windows")).body.decode()
 
     assert re.findall(r'<li value="(\d)"><a href="/console/tools/(\w+)"', text) == [
-        ("1", "shop__look"), ("2", "shop__paint"),
-    ]  # fmt: skip
+        ("1", "shop__look"),
+        ("2", "shop__paint"),
+    ]
     assert ">misleading<" in text
     assert "Lightning" in text
 
@@ -175,7 +178,8 @@ async def test_scores_leave_cells_empty_that_have_no_figure(tmp_path: Path) -> N
 async def test_a_budget_says_what_fits_and_which_way_is_cheapest(tmp_path: Path) -> None:
     async with running(tmp_path, *shops(2, 40)) as gateway:
         empty = await visited(gateway, "/console/budget")
-        cookie, csrf = empty.headers["set-cookie"].partition(";")[0], csrf_of(empty)
+        cookie = empty.headers["set-cookie"].partition(";")[0]
+        csrf = csrf_of(empty)
 
         async def planned(**fields: str) -> str:
             return (await posted(gateway, "/console/budget", cookie, csrf=csrf, **fields)).body.decode()

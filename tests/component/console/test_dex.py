@@ -1,20 +1,28 @@
-"""Signing in to the console by Dex, in Chromium: the way in, going on after the token has ended, and out again."""
+"""Signing in to the console by Dex, in Chromium: the way in, going on after the token has ended, and out again.
+
+Dex, an OpenID provider, has one person (EMAIL, PASSWORD) and the console as its client.
+"""
 
 from __future__ import annotations
 
+import asyncio
+import contextlib
 import json
+import os
+import subprocess
 import time
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from pathlib import Path
-from typing import Any
+from typing import Any, Final
 
+import aiohttp
 import msgspec
 import pytest
 from playwright.async_api import Browser, Page
 
 from consoleworld import beside_the_browser, complaints, emptied, opened
-from dexprovider import CLIENT, EMAIL, PASSWORD, PERSON, SECRET, dex
+from controlplane import REPOSITORY
 from fairlead_api.documents.rules import Policy, Rule, Rules, Subject
 from fairlead_app.gateway import Gateway
 from fairlead_app.settings import Settings
@@ -22,17 +30,103 @@ from fairlead_app.trust import trusted
 from fairlead_console.session_cookie import CookieSealer
 from gatewayworld import catalog, running
 from ports import free_port
+from waiting import until_async
+
+CLIENT: Final = "fairlead-console"
+SECRET: Final = "the secret/of the console+"
+EMAIL: Final = "ann@example.com"
+PERSON: Final = "ann"
+PASSWORD: Final = "password"
+PASSWORD_HASH: Final = "$2a$10$2b2cU8CPhOTaGrs1HRQuAueS7JTT5ZHsHSzYiFPm1leZck7Mc8T4W"
+"""Bcrypt of PASSWORD."""
+
+
+def dex_program() -> str:
+    """Path of the program. Skips the test where it is not there."""
+    done = subprocess.run(
+        [REPOSITORY / "hack" / "dex", "--kept"], capture_output=True, text=True, check=False, timeout=20
+    )
+    if done.returncode != 0:
+        pytest.skip("no Dex here: hack/dex compiles one")
+    return done.stdout.strip()
+
+
+def configuration(issuer: str, port: int, console: str) -> dict[str, Any]:
+    """Configuration file, as JSON; `console` is the origin of the gateway."""
+    return {
+        "issuer": issuer,
+        "storage": {"type": "memory"},
+        "web": {"http": f"127.0.0.1:{port}"},
+        "oauth2": {"skipApprovalScreen": True},
+        "enablePasswordDB": True,
+        "sessions": {"rememberMeCheckedByDefault": True},
+        "staticClients": [
+            {
+                "id": CLIENT,
+                "name": "The console",
+                "secret": SECRET,
+                "redirectURIs": [f"{console}/console/sign-in/oidc/callback"],
+                "postLogoutRedirectURIs": [f"{console}/console/sign-in"],
+            }
+        ],
+        "staticPasswords": [
+            {
+                "email": EMAIL,
+                "hash": PASSWORD_HASH,
+                "username": PERSON,
+                "preferredUsername": PERSON,
+                "groups": ["staff"],
+                "userID": "08a8684b-db88-4b73-90a9-3cd1661f5466",
+            }
+        ],
+    }
+
+
+@contextlib.asynccontextmanager
+async def dex(folder: Path, console: str) -> AsyncIterator[str]:
+    """A provider on a free port; its issuer. It is at `localhost`: to browsers another site than the gateway's."""
+    program = dex_program()
+    port = free_port()
+    issuer = f"http://localhost:{port}/dex"
+    file = folder / "dex.json"
+    file.write_text(json.dumps(configuration(issuer, port, console)))
+    with (folder / "dex.log").open("wb") as log:
+        environ = {**os.environ, "DEX_SESSIONS_ENABLED": "true", "DEX_EXPAND_ENV": "false"}
+        process = await asyncio.create_subprocess_exec(program, "serve", file, stdout=log, stderr=log, env=environ)
+        try:
+            await until_async("Dex", lambda: _serves(process, issuer, folder))
+            yield issuer
+        finally:
+            with contextlib.suppress(ProcessLookupError):
+                process.terminate()
+            await process.wait()
+
+
+async def _serves(process: asyncio.subprocess.Process, issuer: str, folder: Path) -> bool:
+    assert process.returncode is None, (folder / "dex.log").read_text()
+    try:
+        async with (
+            aiohttp.ClientSession() as session,
+            session.get(f"{issuer}/.well-known/openid-configuration") as answer,
+        ):
+            return answer.status == 200
+    except aiohttp.ClientError:
+        return False
+
 
 KEY = "key of the sessions"
 SEALER = CookieSealer(KEY.encode())
 STAFF_ALONE = Rules(
     policies=(
         Policy(
-            namespace="default", name="staff", every=True, subjects=(Subject(kind="Group", name="staff"),),
+            namespace="default",
+            name="staff",
+            every=True,
+            subjects=(Subject(kind="Group", name="staff"),),
             rules=(Rule(action="Allow", tools=("*",)),),
         ),
     ),
-)  # fmt: skip
+)
 
 
 @asynccontextmanager
@@ -45,9 +139,14 @@ async def signing_in_by_dex(folder: Path) -> AsyncIterator[Gateway]:
         known = {"issuer": issuer, "agentClaims": ["preferred_username"], "audiences": [CLIENT]}
         file.write_text(json.dumps({"issuers": [known]}))
         settings: dict[str, Any] = {
-            "identity": file, "port": port, "public_url": base, "console_client_id": CLIENT,
-            "console_client_secret": SECRET, "console_scopes": ("groups", "profile"), "session_key": KEY,
-        }  # fmt: skip
+            "identity": file,
+            "port": port,
+            "public_url": base,
+            "console_client_id": CLIENT,
+            "console_client_secret": SECRET,
+            "console_scopes": ("groups", "profile"),
+            "session_key": KEY,
+        }
         shop = catalog("shop", "http://127.0.0.1:9/mcp", ["buy"])
         async with running(folder, shop, STAFF_ALONE, **settings, trust=trusted(Settings(**settings))) as gateway:
             yield gateway
@@ -80,7 +179,8 @@ async def test_a_person_of_dex_signs_in_goes_on_and_signs_out(tmp_path: Path, ch
         page = await opened(chromium, gateway, "/console/tools")
         said = complaints(page)
         await signed_in(page)
-        who, tools = await page.locator(".who").inner_text(), await page.locator("tbody th").all_inner_texts()
+        who = await page.locator(".who").inner_text()
+        tools = await page.locator("tbody th").all_inner_texts()
         await let_end(page)
         asked: list[str] = []
         page.on("request", lambda request: asked.append(request.url))

@@ -86,7 +86,8 @@ async def test_a_key_is_made_shown_once_listed_and_revoked(tmp_path: Path, chrom
         await page.get_by_label("Name").fill("editor on my laptop")
         await page.get_by_role("button", name="Make a key").click()
         key = await page.get_by_label("The key").inner_text()
-        wide, broken = await too_wide(page), await violations(page)
+        wide = await too_wide(page)
+        broken = await violations(page)
         await until_async("the key", lambda: taken(gateway, key))
         await page.goto(f"http://127.0.0.1:{gateway.port}{PAGE}")
         text = await page.locator("main").inner_text()
@@ -149,9 +150,14 @@ async def test_keys_have_bounds(tmp_path: Path) -> None:
     async with gateway_with(tmp_path, made_keys_each=2, made_key_days=30) as gateway:
         wrong = [
             await post(gateway, "/v1/keys", body, **bearer(ANN))
-            for body in ({"name": ""}, {"name": "x" * 65}, {"name": "a\nb"}, {"name": "long", "days": 31},
-                         {"name": "none", "days": 0})
-        ]  # fmt: skip
+            for body in (
+                {"name": ""},
+                {"name": "x" * 65},
+                {"name": "a\nb"},
+                {"name": "long", "days": 31},
+                {"name": "none", "days": 0},
+            )
+        ]
         for name in ("one", "two"):
             await made(gateway, name)
         third = await post(gateway, "/v1/keys", {"name": "three"}, **bearer(ANN))

@@ -39,10 +39,14 @@ async def test_the_whole_way_in(tmp_path: Path) -> None:
     host = provider.url.removeprefix("http://")
     assert f"Sign in with {host}" in form.text
     assert "/console/sign-in/oidc?next=/console/servers" in form.text
-    told, fields = parameters(asked), provider.exchanged[0]
+    told = parameters(asked)
+    fields = provider.exchanged[0]
     assert {name: told[name] for name in ("client_id", "scope", "response_type", "code_challenge_method")} == {
-        "client_id": CLIENT, "scope": "openid", "response_type": "code", "code_challenge_method": "S256",
-    }  # fmt: skip
+        "client_id": CLIENT,
+        "scope": "openid",
+        "response_type": "code",
+        "code_challenge_method": "S256",
+    }
     assert told["resource"] == browser.base
     digest = hashlib.sha256(fields["code_verifier"].encode()).digest()
     assert told["code_challenge"] == base64.urlsafe_b64encode(digest).rstrip(b"=").decode()
@@ -58,7 +62,8 @@ async def test_the_cookie_of_the_way_is_lax_and_short_and_that_of_the_session_is
         begun = await browser.get("/console/sign-in/oidc")
         done = await browser.get(await browser.come_back(begun.location))
 
-    (way,), (ended, session) = begun.cookies, done.cookies
+    (way,) = begun.cookies
+    ended, session = done.cookies
     assert set(way.split("; ")[1:]) == {"Path=/console/sign-in/oidc", "Max-Age=600", "HttpOnly", "SameSite=Lax"}
     assert "Max-Age=0" in ended
     assert {"Path=/console", "HttpOnly", "SameSite=Strict"} < set(session.split("; ")[1:])
@@ -143,7 +148,8 @@ async def test_a_session_is_not_renewed_for_somebody_else_or_nobody(tmp_path: Pa
         await browser.sign_in()
         let_end(browser)
         page = await browser.get(SERVERS)
-        provider.asks, provider.person = change == "gone", "mallory"
+        provider.asks = change == "gone"
+        provider.person = "mallory"
         opened = await browser.get(page.location, **{"sec-fetch-mode": "navigate"})
         answer = await browser.get(await browser.come_back(opened.location))
         once_more = await browser.get(page.location, **{"sec-fetch-mode": "navigate"})
@@ -204,7 +210,8 @@ async def test_signing_out_stays_here_where_the_provider_has_no_place_for_it(tmp
 
 async def test_several_tabs_sign_in_at_once_and_a_browser_keeps_few_ways(tmp_path: Path) -> None:
     async with providing() as provider, signing_in(tmp_path, provider) as browser:
-        first, second = await browser.begin("/console/tools"), await browser.begin("/console/tiers")
+        first = await browser.begin("/console/tools")
+        second = await browser.begin("/console/tiers")
         later = await browser.get(await browser.come_back(second))
         earlier = await browser.get(await browser.come_back(first))
         ways = [await browser.begin() for _ in range(12)]
@@ -220,9 +227,19 @@ async def test_several_tabs_sign_in_at_once_and_a_browser_keeps_few_ways(tmp_pat
 
 @pytest.mark.parametrize(
     "place",
-    ["https://evil.example/", "//evil.example/console/", "/console/../x", "/console/\\evil", "javascript:alert(1)",
-     "/console/sign-in/oidc", "/console/sign-out", "/console/☃", "/console/" + "x" * 600, "/other"],
-)  # fmt: skip
+    [
+        "https://evil.example/",
+        "//evil.example/console/",
+        "/console/../x",
+        "/console/\\evil",
+        "javascript:alert(1)",
+        "/console/sign-in/oidc",
+        "/console/sign-out",
+        "/console/☃",
+        "/console/" + "x" * 600,
+        "/other",
+    ],
+)
 async def test_the_way_leads_to_no_other_place(tmp_path: Path, place: str) -> None:
     async with providing() as provider, signing_in(tmp_path, provider) as browser:
         assert 'content="0; url=/console/"' in (await browser.sign_in(place)).text

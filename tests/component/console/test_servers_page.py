@@ -172,9 +172,13 @@ async def test_pages_of_large_installations_stay_small(tmp_path: Path) -> None:
     async with running(tmp_path, *shops(1, 1300), *shops(120, 1)[1:]) as gateway:
         pages = [
             await visited(gateway, target)
-            for target in ("/console/servers", "/console/servers?page=3", "/console/servers/default/shop00?page=26",
-                           "/console/servers?page=99999999999")
-        ]  # fmt: skip
+            for target in (
+                "/console/servers",
+                "/console/servers?page=3",
+                "/console/servers/default/shop00?page=26",
+                "/console/servers?page=99999999999",
+            )
+        ]
 
     assert [page.status for page in pages] == [200] * 4
     assert max(len(page.body) for page in pages) <= MOST_BYTES

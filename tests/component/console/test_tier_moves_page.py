@@ -66,11 +66,13 @@ async def test_a_tool_that_became_slow_and_fast_again_is_told_and_drawn(tmp_path
 
         assert "No tool has moved since" in before
         assert [(one["before"], one["after"]) for one in document["moves"]] == [
-            ("standard", "fast"), ("fast", "standard")
-        ]  # fmt: skip
+            ("standard", "fast"),
+            ("fast", "standard"),
+        ]
         assert [(one["tool"], one["left"], one["entered"]) for one in document["moves"]] == [
-            ("shop__look", [], ["fast"]), ("shop__look", ["fast"], [])
-        ]  # fmt: skip
+            ("shop__look", [], ["fast"]),
+            ("shop__look", ["fast"], []),
+        ]
         assert document["since"] <= document["moves"][1]["at"] <= document["until"]
         assert "shop__look left fast. Too slow: its p95 is 812 ms, and the tier allows 500 ms" in text
         assert "shop__look entered fast. In time: its p95 is 212 ms" in text
@@ -83,7 +85,8 @@ async def test_a_tool_that_became_slow_and_fast_again_is_told_and_drawn(tmp_path
 
 @beside_the_browser
 async def test_texts_of_decisions_and_names_are_text(tmp_path: Path, chromium: Browser) -> None:
-    rules, names = Rules(tiers=TIERS), (HOSTILE,)
+    rules = Rules(tiers=TIERS)
+    names = (HOSTILE,)
     async with (
         running(tmp_path, shop(HOSTILE), rules, decided("fast", "standard", "deep", names=names)) as gateway,
         emptied(chromium),
@@ -117,7 +120,8 @@ async def test_moves_of_tools_that_somebody_may_not_see_are_not_told_to_them(tmp
 
 async def test_the_last_moves_are_kept_within_a_bound_and_the_page_stays_small(tmp_path: Path) -> None:
     names = tuple(f"{'x' * 100}{number:03}" for number in range(600))
-    rules, nudge = Rules(tiers=TIERS), asyncio.Event()
+    rules = Rules(tiers=TIERS)
+    nudge = asyncio.Event()
     everywhere = decided("fast", "standard", "deep", names=names)
     async with running(tmp_path, shop(*names), rules, everywhere, nudge=nudge) as gateway:
         started = (await moves(gateway))["since"]

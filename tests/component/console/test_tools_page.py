@@ -51,14 +51,19 @@ SLOW = "over_budget p95=812ms tier=500ms late=5/5 by=recent back=5-in-time"
 STATE = State(
     servers=(
         ServerState(
-            namespace="default", name="shop",
+            namespace="default",
+            name="shop",
             tools=(
-                ToolState(name="buy", quantiles=Quantiles(p50_ms=700, p90_ms=800, p95_ms=812, p99_ms=812, samples=5),
-                          tiers=("deep",), hidden={"fast": SLOW}),
+                ToolState(
+                    name="buy",
+                    quantiles=Quantiles(p50_ms=700, p90_ms=800, p95_ms=812, p99_ms=812, samples=5),
+                    tiers=("deep",),
+                    hidden={"fast": SLOW},
+                ),
             ),
         ),
     ),
-)  # fmt: skip
+)
 
 
 def selling(seen: list[Any], text: str = "sold") -> Any:
@@ -190,7 +195,8 @@ async def test_what_policies_hide_is_not_found_and_a_form_of_another_session_cal
     async with modern_server(call=selling(called)) as server:
         shop = catalog("shop", server.url, ["buy"])
         async with running(tmp_path, shop, trust=Trust((Names("npc", "bard"),))) as gateway:
-            npc, bard = await signed_in(gateway, "npc"), await signed_in(gateway, "bard")
+            npc = await signed_in(gateway, "npc")
+            bard = await signed_in(gateway, "bard")
             token = csrf_of(await visited(gateway, "/console/tools/shop__buy", cookie=bard))
             stolen = await posted(gateway, "/console/tools/shop__buy", npc, csrf=token)
             missing = await visited(gateway, "/console/tools/shop__steal", cookie=npc)
@@ -218,9 +224,12 @@ def test_fields_are_as_the_schema_asks() -> None:
 
     assert fields is not None
     assert [(field.name, field.kind, field.required) for field in fields] == [
-        ("item", "text", True), ("many", "number", False), ("loud", "yes-no", False), ("size", "choice", False),
+        ("item", "text", True),
+        ("many", "number", False),
+        ("loud", "yes-no", False),
+        ("size", "choice", False),
         ("more", "json", False),
-    ]  # fmt: skip
+    ]
     typed = {"argument.item": "", "argument.more": '{"a": [1]}', "argument.size": '"small"'}
     assert arguments_of(fields, typed) == {"item": "", "more": {"a": [1]}, "size": "small"}
 
@@ -249,7 +258,7 @@ def test_schemas_without_plain_fields_get_one_for_the_whole(schema: Any) -> None
         ("below_min_tier min_tier=standard tier=500ms by=mcpserver", "no tier faster than standard may show it"),
         ("a reason of a later release", "a reason of a later release"),
     ],
-)  # fmt: skip
+)
 def test_reasons_of_tiers_are_sentences(reason: str, words: str) -> None:
     assert words in reason_in_words(reason)
 
@@ -259,8 +268,11 @@ def test_a_histogram_shows_what_was_hit_with_a_bucket_on_either_side() -> None:
 
     assert picture is not None
     assert [(bar.label, bar.count) for bar in picture.bars] == [
-        ("≤ 10 ms", 0), ("≤ 20 ms", 3), ("≤ 50 ms", 6), ("≤ 100 ms", 0),
-    ]  # fmt: skip
+        ("≤ 10 ms", 0),
+        ("≤ 20 ms", 3),
+        ("≤ 50 ms", 6),
+        ("≤ 100 ms", 0),
+    ]
     assert max(bar.height for bar in picture.bars) == 2 * picture.bars[1].height
     assert picture.marks[0].x == pytest.approx(2.8 * 160)
     assert "3 ≤ 20 ms; 6 ≤ 50 ms" in picture.summary

@@ -18,13 +18,20 @@ NOWHERE = "http://127.0.0.1:9/mcp"
 TAVERN = catalog("tavern", NOWHERE, ["web-search", "roll-dice"])
 PUBLIC = {"type": "object", "properties": {"q": {"pattern": "^public"}}, "required": ["q"]}
 ALL = Policy(
-    namespace="default", name="all", every=True, limits=PolicyLimits(calls_per_minute=60), pinned=("roll*",),
+    namespace="default",
+    name="all",
+    every=True,
+    limits=PolicyLimits(calls_per_minute=60),
+    pinned=("roll*",),
     rules=(Rule(action="Allow", tools=("roll-dice",)), Rule(action="Allow", tools=("*",), arguments=PUBLIC)),
-)  # fmt: skip
+)
 NO_WEB = Policy(
-    namespace="default", name="no-web", every=True, subjects=(Subject(kind="Group", name="players"),),
+    namespace="default",
+    name="no-web",
+    every=True,
+    subjects=(Subject(kind="Group", name="players"),),
     rules=(Rule(name="web", action="Deny", tools=("web-*",)),),
-)  # fmt: skip
+)
 RULES = Rules(policies=(ALL, NO_WEB))
 TRUST = Trust((Vouching(anybody("npc", "players"), anybody("qa"), anybody("root", "admins")),))
 

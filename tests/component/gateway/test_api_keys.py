@@ -250,7 +250,8 @@ async def test_a_service_account_is_let_in_by_a_token_that_is_made_for_the_gatew
 
 
 async def test_a_key_goes_into_a_file_that_its_owner_alone_can_read(tmp_path: Path) -> None:
-    kept, out = tmp_path / "keys.json", tmp_path / "npc.key"
+    kept = tmp_path / "keys.json"
+    out = tmp_path / "npc.key"
     create = ["keys", "create", "npc", "--file", str(kept), "--out", str(out)]
     code, said, _ = await fairlead(*create)
     assert code == 0

@@ -5,7 +5,6 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import json
-import shutil
 from collections.abc import AsyncIterator
 from pathlib import Path
 from typing import Final
@@ -18,6 +17,7 @@ from fairlead_api.documents.catalog import Catalog
 from fairlead_mcp.http.target import Target
 from fairlead_mcp.session import McpSession
 from gatewayworld import catalog, running
+from neededprograms import needs
 from toolservers import serve_asgi
 
 HOST: Final = """
@@ -63,7 +63,7 @@ async def app_server(name: str) -> AsyncIterator[Catalog]:
 
 
 @pytest.mark.network
-@pytest.mark.skipif(shutil.which("npm") is None, reason="npm is not installed")
+@needs("npm")
 async def test_the_typescript_sdk_shows_the_apps_of_each_server(tmp_path: Path) -> None:
     (tmp_path / "host.mjs").write_text(HOST)
     await output(tmp_path, "npm", "install", "--no-audit", "--no-fund", "@modelcontextprotocol/sdk@1.32.2")

@@ -49,7 +49,8 @@ async def outcome(gateway: Gateway, key: str) -> str:
 
 
 async def test_the_log_names_who_has_a_key_and_tells_of_who_was_turned_away(tmp_path: Path) -> None:
-    keys, log = tmp_path / "keys.json", tmp_path / "audit.log"
+    keys = tmp_path / "keys.json"
+    log = tmp_path / "audit.log"
     key = await key_of("npc", keys)
     async with known(tmp_path, keys, audit="all", audit_file=log) as gateway:
         assert await outcome(gateway, key) == "ok"
@@ -73,27 +74,32 @@ async def test_the_log_names_who_has_a_key_and_tells_of_who_was_turned_away(tmp_
 
 async def test_an_agent_is_limited_whatever_connection_it_uses_and_others_are_not(tmp_path: Path) -> None:
     keys = tmp_path / "keys.json"
-    npc, qa = await key_of("npc", keys), await key_of("qa", keys)
+    npc = await key_of("npc", keys)
+    qa = await key_of("qa", keys)
     async with known(tmp_path, keys, agent_calls_per_minute=2) as gateway:
         assert [await outcome(gateway, npc) for _ in range(3)] == ["ok", "ok", "RATE_LIMITED"]
         assert [await outcome(gateway, qa) for _ in range(3)] == ["ok", "ok", "RATE_LIMITED"]
 
 
 NO_WEB = Policy(
-    namespace="default", name="no-web", every=True, subjects=(Subject(kind="Agent", name="npc"),),
+    namespace="default",
+    name="no-web",
+    every=True,
+    subjects=(Subject(kind="Agent", name="npc"),),
     rules=(
         Rule(action="Deny", tools=("web-search",)),
         Rule(action="Allow", tools=("read",), arguments={"properties": {"path": {"pattern": "^/data/public/"}}}),
         Rule(action="Allow", tools=("roll",)),
     ),
-)  # fmt: skip
+)
 
 
 @pytest.mark.parametrize("target", ["/mcp", "/servers/default/demo/mcp"])
 async def test_a_call_that_a_policy_denies_is_in_the_log_with_the_rule_although_nobody_is_told(
     tmp_path: Path, target: str
 ) -> None:
-    log, prefix = tmp_path / "audit.log", "demo__" if target == "/mcp" else ""
+    log = tmp_path / "audit.log"
+    prefix = "demo__" if target == "/mcp" else ""
 
     def asking(name: str, **more: Any) -> Ask:
         return by("npc", calling(prefix + name, {"path": "/etc/passwd"}, **more)).to(target)
@@ -163,5 +169,6 @@ async def test_an_unknown_call_over_rest_leaves_a_line_and_one_that_cannot_be_re
                 ).status == 200
     lines = [json.loads(line) for line in log.read_text().splitlines()]
     assert [(line["decision"], line["tool"], line["outcome"]) for line in lines] == [
-        ("denied", "nonesuch", "-32602"), ("refused", "mcp.demo.read", "INVALID_ARGUMENTS"),
-    ]  # fmt: skip
+        ("denied", "nonesuch", "-32602"),
+        ("refused", "mcp.demo.read", "INVALID_ARGUMENTS"),
+    ]

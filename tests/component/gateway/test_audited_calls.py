@@ -74,8 +74,10 @@ async def test_an_agent_that_calls_too_often_is_told_when_to_come_again(
         assert 0 < error["retryAfterMs"] <= 30_000
         assert gateway.book.limited == {"agent": 1}
     assert [(line["decision"], line["outcome"], line.get("reason")) for line in lines(log)] == [
-        ("allowed", "ok", None), ("allowed", "ok", None), ("limited", "RATE_LIMITED", "agent"),
-    ]  # fmt: skip
+        ("allowed", "ok", None),
+        ("allowed", "ok", None),
+        ("limited", "RATE_LIMITED", "agent"),
+    ]
 
 
 @pytest.mark.parametrize("more", [{}, {"progressToken": "p"}])
@@ -114,13 +116,16 @@ async def test_calls_of_a_models_message_are_limited_as_any_other(tmp_path: Path
         body = {"format": "openai", "message": message, "strategy": "sequential", "tools": []}
         made = (await post(gateway, "/v1/tool-calls", body)).message["calls"]
         assert [(one["state"], one.get("code")) for one in made] == [
-            ("done", None), ("refused", "RATE_LIMITED"), ("unknown", "UNKNOWN_TOOL"),
-        ]  # fmt: skip
+            ("done", None),
+            ("refused", "RATE_LIMITED"),
+            ("unknown", "UNKNOWN_TOOL"),
+        ]
         assert made[1]["retryAfterMs"] > 0
     assert [(line["decision"], line["tool"], line["client"]) for line in lines(log)] == [
-        ("allowed", "mcp.demo.add", "127.0.0.1"), ("limited", "mcp.demo.add", "127.0.0.1"),
+        ("allowed", "mcp.demo.add", "127.0.0.1"),
+        ("limited", "mcp.demo.add", "127.0.0.1"),
         ("denied", "nonesuch", "127.0.0.1"),
-    ]  # fmt: skip
+    ]
 
 
 @pytest.mark.parametrize("more", [{}, {"progressToken": "p"}])

@@ -27,10 +27,15 @@ def definition(member: str, name: str) -> Definition:
 
 def demo(url: str, era: str = MODERN, name: str = "demo", **more: Any) -> Catalog:
     return catalog(
-        name, url, ["x"], version=era,
-        prompts=(definition("name", "greet"),), resources=(definition("uri", "test://one"),),
-        resource_templates=(definition("uriTemplate", "test://{id}/data"),), **more,
-    )  # fmt: skip
+        name,
+        url,
+        ["x"],
+        version=era,
+        prompts=(definition("name", "greet"),),
+        resources=(definition("uri", "test://one"),),
+        resource_templates=(definition("uriTemplate", "test://{id}/data"),),
+        **more,
+    )
 
 
 def asking(method: str, params: dict[str, Any], era: str, target: str) -> Ask:
@@ -73,9 +78,15 @@ async def test_a_uri_that_nobody_has_is_refused_in_the_words_of_the_era(tmp_path
             assert (answer.code, answer.message["error"]["data"]) == (code, {"uri": "nowhere://"})
 
 
-@pytest.mark.parametrize(("era", "server_era", "code"), [
-    (MODERN, LEGACY, -32602), (LEGACY, LEGACY, -32002), (MODERN, MODERN, -32602), (LEGACY, MODERN, -32602),
-])  # fmt: skip
+@pytest.mark.parametrize(
+    ("era", "server_era", "code"),
+    [
+        (MODERN, LEGACY, -32602),
+        (LEGACY, LEGACY, -32002),
+        (MODERN, MODERN, -32602),
+        (LEGACY, MODERN, -32602),
+    ],
+)
 async def test_what_a_server_says_of_a_uri_is_told_in_words_that_the_era_has(
     tmp_path: Path, era: str, server_era: str, code: int
 ) -> None:

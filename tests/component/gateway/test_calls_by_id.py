@@ -86,11 +86,13 @@ async def test_two_servers_of_that_name_are_an_error_that_names_both(tmp_path: P
 async def test_a_server_that_the_caller_may_not_see_makes_no_id_ambiguous_and_is_not_named(tmp_path: Path) -> None:
     every = (Rule(action="Allow", tools=("*",)),)
     npc = (Subject(kind="Agent", name="npc"),)
-    rules = Rules(policies=(
-        Policy(namespace="team-a", name="all", every=True, rules=every),
-        Policy(namespace="team-b", name="all", every=True, rules=every),
-        Policy(namespace="team-b", name="no", every=True, subjects=npc, rules=(Rule(action="Deny", tools=("*",)),)),
-    ))  # fmt: skip
+    rules = Rules(
+        policies=(
+            Policy(namespace="team-a", name="all", every=True, rules=every),
+            Policy(namespace="team-b", name="all", every=True, rules=every),
+            Policy(namespace="team-b", name="no", every=True, subjects=npc, rules=(Rule(action="Deny", tools=("*",)),)),
+        )
+    )
 
     async def told(gateway: Reachable, agent: str, name: str) -> str:
         return (await ask(gateway, by(agent, calling(name)))).body.decode()
@@ -110,7 +112,8 @@ async def test_a_server_that_the_caller_may_not_see_makes_no_id_ambiguous_and_is
 async def test_a_tool_that_the_tier_hides_says_where_it_is(tmp_path: Path) -> None:
     slow = entry("dig", latency=DeclaredLatency(estimated_duration_ms=9000))
     rules = Rules(tiers=(Tier(name="fast", max_latency_ms=500), Tier(name="deep")))
-    clock, mine = Clock(), catalog("mine", "http://127.0.0.1:1/mcp", [slow])
+    clock = Clock()
+    mine = catalog("mine", "http://127.0.0.1:1/mcp", [slow])
     async with running(tmp_path, mine, rules, clock=clock) as gateway:
         clock.forward(61.0)
         answer = await ask(gateway, calling("mcp.mine.dig").to("/mcp/fast"))

@@ -60,7 +60,8 @@ class Steps:
             self.at_once -= 1
 
     async def _work(self, request: Request, reply: Reply) -> None:
-        token, steps = request.params["_meta"]["progressToken"], request.params["arguments"]["steps"]
+        token = request.params["_meta"]["progressToken"]
+        steps = request.params["arguments"]["steps"]
         reply.open_stream()
         for number in count(1):
             params = {"progressToken": token, "progress": number}

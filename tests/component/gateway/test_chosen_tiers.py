@@ -48,8 +48,12 @@ MEASURED = decided(slow={"fast": SLOW}, slowest=dict.fromkeys(ALL, SLOWER))
 EVERY = ["shop__quick", "shop__slow", "shop__slowest"]
 QUICK = ["shop__quick"]
 IN_STANDARD = {
-    "name": "shop__slow", "tier": "fast", "reason": SLOW, "shownIn": "standard", "endpoint": "/mcp/standard",
-}  # fmt: skip
+    "name": "shop__slow",
+    "tier": "fast",
+    "reason": SLOW,
+    "shownIn": "standard",
+    "endpoint": "/mcp/standard",
+}
 IN_NO_TIER = {"name": "shop__slowest", "tier": "fast", "reason": SLOWER, "endpoint": "/mcp"}
 
 
@@ -165,9 +169,12 @@ async def test_a_list_names_fifty_hidden_tools_and_counts_the_rest(tmp_path: Pat
 
 async def test_what_policies_deny_or_cut_is_in_no_count_and_stays_unknown(tmp_path: Path) -> None:
     denying = Policy(
-        namespace="default", name="no-slow", every=True,
-        rules=(*ANYTHING, Rule(action="Deny", tools=("slow",))), limits=PolicyLimits(max_tools=1),
-    )  # fmt: skip
+        namespace="default",
+        name="no-slow",
+        every=True,
+        rules=(*ANYTHING, Rule(action="Deny", tools=("slow",))),
+        limits=PolicyLimits(max_tools=1),
+    )
     rules = Rules(tiers=SEEDED.tiers, policies=(denying,))
     state = decided(slow={"fast": SLOW}, slowest={"fast": SLOWER})
     async with running(tmp_path, shop(NOWHERE, "rest"), rules, state, trust=Trust((Vouching(NPC),))) as gateway:

@@ -6,8 +6,6 @@ import asyncio
 import json
 import logging
 import os
-import shutil
-import sys
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from pathlib import Path
@@ -24,6 +22,7 @@ from fairlead_app.gateway import Gateway
 from fairlead_mcp.http.target import Target
 from fairlead_mcp.session import McpSession
 from gatewayworld import LEGACY, MODERN, Ask, ask, catalog, legacy, running
+from neededprograms import required
 from toolservers import SDK_TOOLS, sdk_server
 from waiting import eventually
 
@@ -141,10 +140,7 @@ await client.close();
 
 async def output(folder: Path, *command: str) -> str:
     """What a client prints; skips where its program is missing."""
-    beside_python = os.pathsep.join([str(Path(sys.executable).parent), os.environ["PATH"]])
-    program = shutil.which(command[0], path=beside_python)
-    if program is None:
-        pytest.skip(f"{command[0]} is not installed")
+    program = required(command[0])
     environment = {**os.environ, "MCP_CATALOG_PATH": str(folder / "inspector.json")}
     process = await asyncio.create_subprocess_exec(
         program,

@@ -70,7 +70,8 @@ def test_ten_thousand_calls_of_any_client_make_no_full_collection_beside_ten_tho
 
 
 async def test_what_a_swap_made_is_frozen_and_still_freed_when_the_next_takes_its_place(tmp_path: Path) -> None:
-    nudge, demo = asyncio.Event(), catalog("demo", "http://127.0.0.1:1/mcp", ["one"])
+    nudge = asyncio.Event()
+    demo = catalog("demo", "http://127.0.0.1:1/mcp", ["one"])
     async with running(tmp_path, demo, nudge=nudge, heap=Heap()) as gateway:
         assert not any(one is gateway.endpoint.selection for one in gc.get_objects())
         first = weakref.ref(gateway.endpoint.selection)
@@ -128,7 +129,8 @@ async def test_a_process_that_is_never_idle_thaws_after_many_objects_were_made_i
     heap.start()
     try:
         with heap.building():
-            cycle, _ = Cycle(), [[] for _ in range(MOST_FROZEN)]
+            cycle = Cycle()
+            _ = [[] for _ in range(MOST_FROZEN)]
         left = weakref.ref(cycle)
         del cycle
         hands.forward(THAW_SECONDS / 2, busy=1.0)

@@ -114,10 +114,16 @@ async def _failed(request: Request, reply: Reply) -> None:
 @pytest.mark.parametrize(
     ("handler", "said"),
     [
-        (_html, "--url"), (_list, "--url"), (_empty, "--url"), (_cut_off, "--url"), (_garbage, "--url"),
-        (_elsewhere, "302"), (_refused, "--token"), (_failed, "500"),
+        (_html, "--url"),
+        (_list, "--url"),
+        (_empty, "--url"),
+        (_cut_off, "--url"),
+        (_garbage, "--url"),
+        (_elsewhere, "302"),
+        (_refused, "--token"),
+        (_failed, "500"),
     ],
-)  # fmt: skip
+)
 async def test_what_is_no_gateway_is_a_sentence(handler: Handler, said: str) -> None:
     async with raw_server(handler) as server:
         for words in (["tiers"], ["events"], ["refresh", "x"]):

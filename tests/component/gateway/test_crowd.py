@@ -38,7 +38,8 @@ async def test_a_connection_too_many_is_told_why_and_those_inside_go_on(
 ) -> None:
     bound: dict[str, Any] = {setting: 2}
     async with running(tmp_path, catalog("demo", server.url, ["add"]), **bound) as gateway:
-        first, second = await Wire.connect(gateway), await Wire.connect(gateway)
+        first = await Wire.connect(gateway)
+        second = await Wire.connect(gateway)
         assert (await first.ask(LIST)).status == (await second.ask(LIST)).status == 200
         for _ in range(2):
             async with await Wire.connect(gateway) as third:
@@ -91,7 +92,8 @@ def test_a_flood_of_those_turned_away_is_closed_without_a_word_beyond_a_number()
 
 def test_addresses_are_counted_apart_and_forgotten_when_their_last_connection_is_gone() -> None:
     limiter = ConnectionLimiter(most_each=1)
-    first, other = limiter.enter("a"), limiter.enter("b")
+    first = limiter.enter("a")
+    other = limiter.enter("b")
     assert first.inside
     assert other.inside
     assert limiter.enter("a").refused is not None

@@ -16,7 +16,8 @@ from gatewayworld import LEGACY, Wire, ask, calling, running
 
 
 async def test_a_handler_that_blocks_holds_up_nobody_else(tmp_path: Path) -> None:
-    begun, released = threading.Event(), threading.Event()
+    begun = threading.Event()
+    released = threading.Event()
 
     @tool
     def blocking() -> str:
@@ -83,7 +84,8 @@ async def test_a_handler_in_a_thread_learns_that_its_call_was_given_up(tmp_path:
 
 
 async def test_a_client_that_hangs_up_cancels_an_asynchronous_handler(tmp_path: Path) -> None:
-    begun, ended = asyncio.Event(), asyncio.Event()
+    begun = asyncio.Event()
+    ended = asyncio.Event()
 
     @tool
     async def endless() -> None:

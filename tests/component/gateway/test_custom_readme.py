@@ -37,10 +37,14 @@ async def test_an_example_is_loaded_and_answers_as_it_says(
         words = shlex.split(command)
         assert words[:2] == ["fairlead", "call"]
         process = await asyncio.create_subprocess_exec(
-            sys.executable, "-m", "fairlead_cli", *words[1:],
-            stdout=asyncio.subprocess.PIPE, stderr=asyncio.subprocess.STDOUT,
+            sys.executable,
+            "-m",
+            "fairlead_cli",
+            *words[1:],
+            stdout=asyncio.subprocess.PIPE,
+            stderr=asyncio.subprocess.STDOUT,
             env={**os.environ, "FAIRLEAD_URL": f"http://127.0.0.1:{gateway.port}/mcp"},
-        )  # fmt: skip
+        )
         async with asyncio.timeout(40):
             said, _ = await process.communicate()
         assert said.decode() == expected

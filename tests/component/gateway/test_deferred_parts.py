@@ -22,10 +22,24 @@ from policyworld import by
 from toolservers import modern_server
 
 HEAVY = (
-    "aiohttp", "cryptography", "docstring_parser", "fairlead_console.application", "fairlead_llm",
-    "fairlead_rest.application", "fairlead_speech.front", "fastapi", "jinja2", "kubernetes", "numpy",
-    "opentelemetry.sdk", "pydantic", "pydantic_core", "re2", "redis", "tiktoken",
-)  # fmt: skip
+    "aiohttp",
+    "cryptography",
+    "docstring_parser",
+    "fairlead_console.application",
+    "fairlead_llm",
+    "fairlead_rest.application",
+    "fairlead_speech.front",
+    "fastapi",
+    "jinja2",
+    "kubernetes",
+    "numpy",
+    "opentelemetry.sdk",
+    "pydantic",
+    "pydantic_core",
+    "re2",
+    "redis",
+    "tiktoken",
+)
 SERVER = ("click", "multiprocessing", "uvicorn")
 """What serves REST, the probes of the clients' port and the metadata there, and comes with it."""
 GATEWAY = """
@@ -66,7 +80,8 @@ async def test_calls_probes_and_metrics_load_nothing_that_only_rest_needs(tmp_pa
         publish(tmp_path, catalog("demo", server.url, ["add"]))
         words = [sys.executable, "-c", GATEWAY, str(tmp_path), *HEAVY, *SERVER]
         child = await asyncio.create_subprocess_exec(*words, stdin=PIPE, stdout=PIPE)
-        said, wanted = child.stdout, child.stdin
+        said = child.stdout
+        wanted = child.stdin
         assert said is not None
         assert wanted is not None
 

@@ -48,12 +48,14 @@ async def test_a_modern_client_that_goes_away_has_a_legacy_server_told(tmp_path:
             wire.close()
             await asyncio.wait_for(told.wait(), 5)
         by_method = {request.method: request for request in server.seen}
-        call, cancel = by_method["tools/call"], by_method["notifications/cancelled"]
+        call = by_method["tools/call"]
+        cancel = by_method["notifications/cancelled"]
         assert cancel.params["requestId"] == call.message["id"]
 
 
 async def test_a_legacy_client_that_goes_away_does_not_cancel(tmp_path: Path) -> None:
-    release, finished = asyncio.Event(), asyncio.Event()
+    release = asyncio.Event()
+    finished = asyncio.Event()
 
     async def handle(request: Request, reply: Reply) -> None:
         await release.wait()

@@ -249,7 +249,8 @@ async def test_only_the_session_that_was_asked_may_answer(tmp_path: Path) -> Non
         running(tmp_path, catalog("demo", server.url, ["x"], version=LEGACY)) as gateway,
         await Wire.connect(gateway) as wire,
     ):
-        mine, other = await session_of(gateway, {"elicitation": {}}), await session_of(gateway, {"elicitation": {}})
+        mine = await session_of(gateway, {"elicitation": {}})
+        other = await session_of(gateway, {"elicitation": {}})
         wire.send(calling("demo__x", era=LEGACY, number=7, session=mine))
         event = await wire.reader.readuntil(b"elicitation/create")
         event += await wire.reader.readuntil(b"\n\n")

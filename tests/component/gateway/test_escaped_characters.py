@@ -20,13 +20,18 @@ from toolservers import answer_modern, tool
 
 BAD = "red \x1b[31m, back \x9b, \u202eleft"
 SHOWN = "red \\u001b[31m, back \\u009b, \\u202eleft"
-NPC, QA = anybody("npc"), anybody("qa")
+NPC = anybody("npc")
+QA = anybody("qa")
 ALL = Rule(action="Allow", tools=("*",))
 KEEP = Policy(namespace="default", name="keep", every=True, rules=(ALL,))
 ESCAPE = Policy(
-    namespace="default", name="visible", every=True, subjects=(Subject(kind="Agent", name="npc"),), rules=(ALL,),
+    namespace="default",
+    name="visible",
+    every=True,
+    subjects=(Subject(kind="Agent", name="npc"),),
+    rules=(ALL,),
     control_characters="Escape",
-)  # fmt: skip
+)
 RULES = Rules(policies=(KEEP, ESCAPE))
 TRUST = Trust((Vouching(NPC, QA),))
 TOOL = tool("draw", description=BAD, title=BAD)
@@ -42,9 +47,11 @@ def handle(request: Request, reply: Reply) -> None:
         return reply.error(request, 200, -32000, BAD)
     structured = {"deep": [{"text": BAD, BAD: 1}]}
     return answer_modern(
-        request, reply, [TOOL],
+        request,
+        reply,
+        [TOOL],
         call=lambda _: {"content": [{"type": "text", "text": BAD}], "structuredContent": structured},
-    )  # fmt: skip
+    )
 
 
 async def serve(request: Request, reply: Reply) -> None:
@@ -56,11 +63,16 @@ def paint(url: str, **more: Any) -> Catalog:
     prompt = Definition(name="p", definition=Raw(jsonrpc.encode({"name": "p", **item})), hash="")
     resource = Definition(
         name="test://one", definition=Raw(jsonrpc.encode({"uri": "test://one", "name": "one", **item})), hash=""
-    )  # fmt: skip
+    )
     return catalog(
-        "paint", url, [entry(TOOL, **more)], prompts=(prompt,), resources=(resource,), instructions=BAD,
+        "paint",
+        url,
+        [entry(TOOL, **more)],
+        prompts=(prompt,),
+        resources=(resource,),
+        instructions=BAD,
         capabilities=Raw(b'{"prompts":{},"resources":{}}'),
-    )  # fmt: skip
+    )
 
 
 def asking(era: str, method: str, params: dict[str, Any]) -> Ask:

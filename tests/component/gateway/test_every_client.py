@@ -62,14 +62,18 @@ PICKED: Final[Outcome] = {
 }
 ROUNDS: Final = "MCP 2026-07-28, Multi Round-Trip Requests (SEP-2322): the answers come with a call of their own"
 LACKING: Final = "MCP 2026-07-28, MissingRequiredClientCapability: the error -32021, no result"
-PROGRESS, LOG = "notifications/progress", "notifications/message"
+PROGRESS = "notifications/progress"
+LOG = "notifications/message"
 
 HEDGED: Final = "a slow call is overtaken by a second one"
 ONCE: Final = "docs/reference/calls.md, A second attempt beside the first"
 SENT_ONCE: Final[Outcome] = {
-    "code": "TIMEOUT", "says": "lags of default/SERVER did not answer within 0.6 s, its own maximum (maxDurationMs)",
-    "requests": 1, "audit": [("allowed", "TIMEOUT", "")], "counted": {"TIMEOUT": 1},
-}  # fmt: skip
+    "code": "TIMEOUT",
+    "says": "lags of default/SERVER did not answer within 0.6 s, its own maximum (maxDurationMs)",
+    "requests": 1,
+    "audit": [("allowed", "TIMEOUT", "")],
+    "counted": {"TIMEOUT": 1},
+}
 
 MODERN_ONLY: Final = ("modern",)
 BECOMES: Final = "a call that becomes a task where its client has tasks"
@@ -80,97 +84,169 @@ REPORTS: Final = "docs/connect/extensions.md, Tasks: waited for with progress an
 NO_TASKS: Final = "SEP-2663: the error -32021 for a client of 2026-07-28 that declares none"
 UNTASKED: Final[Outcome] = {"code": "-32021", "says": "it is a task", "requests": 1, "tasks": ()}
 REFUSED_OF_IT: Final[Outcome] = {
-    "audit": [("refused", "MISSING_CLIENT_CAPABILITY", "")], "counted": {"MISSING_CLIENT_CAPABILITY": 1},
-}  # fmt: skip
+    "audit": [("refused", "MISSING_CLIENT_CAPABILITY", "")],
+    "counted": {"MISSING_CLIENT_CAPABILITY": 1},
+}
 ITSELF: Final = "docs/connect/python.md: a registry waits for tasks itself, once it is told of one by -32021"
 TWICE: Final[Outcome] = {
     "audit": [("refused", "MISSING_CLIENT_CAPABILITY", ""), ("allowed", "ok", "")],
     "counted": {"MISSING_CLIENT_CAPABILITY": 1, "ok": 1},
-}  # fmt: skip
+}
 NOBODY: Final = f"{LACKS}: elicitation/create: the tool asks for input in mid-call, and a registry has nobody to ask"
 INQUIRED: Final[Outcome] = {
-    **PICKED, "counted": {"ok": 1}, "tasks": ("tasks/get", "tasks/update", "tasks/get"),
-}  # fmt: skip
+    **PICKED,
+    "counted": {"ok": 1},
+    "tasks": ("tasks/get", "tasks/update", "tasks/get"),
+}
 
 DIFFERENCES: Final = (
     Difference("an unknown tool is named", REGISTRY, UNSENT, OWN_LIST),
     Difference("a tool that a policy hides is unknown", REGISTRY, UNSENT, OWN_LIST),
     Difference(
-        "a tool that a policy denies openly is refused with the reason", REGISTRY,
-        {**UNSENT, "says": "Unknown tool: explained"}, OWN_LIST,
+        "a tool that a policy denies openly is refused with the reason",
+        REGISTRY,
+        {**UNSENT, "says": "Unknown tool: explained"},
+        OWN_LIST,
     ),
     Difference(
-        "a tool over the budget of the tier names the tier that has it", REGISTRY,
-        {**UNSENT, "code": "UNKNOWN_TOOL", "says": "Unknown tool: late"}, OWN_LIST,
+        "a tool over the budget of the tier names the tier that has it",
+        REGISTRY,
+        {**UNSENT, "code": "UNKNOWN_TOOL", "says": "Unknown tool: late"},
+        OWN_LIST,
     ),
     Difference(
-        "arguments that do not fit the schema are refused", REGISTRY,
+        "arguments that do not fit the schema are refused",
+        REGISTRY,
         {**UNSENT, "says": "the arguments of strict do not fit: n: expected integer, got a string"},
         "docs/connect/python.md: arguments are checked before anything is sent",
     ),
     Difference(
-        "a kept result answers an equal call", (*NEW, "REST", *REGISTRY), {"marks": (), "requests": 1},
+        "a kept result answers an equal call",
+        (*NEW, "REST", *REGISTRY),
+        {"marks": (), "requests": 1},
         "docs/reference/calls.md, Kept results: of one session where the server is PerClient, and these have none",
         servers=("per-client",),
     ),
     Difference(
-        "a call that its client gives up is cancelled at the server", OLD,
+        "a call that its client gives up is cancelled at the server",
+        OLD,
         {"code": "CANCELLED", "says": "The call was cancelled"},
         "MCP 2025-11-25, Transports: given up by a notification, while the request still has to be answered",
     ),
     Difference(HEDGED, WITH_TOKEN, SENT_ONCE, f"{ONCE}: its client would hear the progress of both"),
-    Difference(HEDGED, without(DECLARING, WITH_TOKEN), SENT_ONCE, f"{ONCE}: its client might be asked twice",
-               servers=HANDSHAKE),
-    Difference(AHEAD, without(OLD, WITH_TOKEN), {"heard": (LOG,)},
-               "MCP 2025-11-25, Logging: without logging/setLevel the server decides which messages it sends"),
-    Difference(AHEAD, both(OLD, WITH_TOKEN), {"heard": (PROGRESS, LOG)},
-               "MCP 2025-11-25, Progress: reported to the request that has a token; Logging as above"),
-    Difference(AHEAD, both(NEW, WITH_TOKEN), {"heard": (PROGRESS,)},
-               "MCP 2026-07-28, Progress: reported to the request that has a token; Logging: none without a logLevel"),
-    Difference(ASKS, both(OLD, DECLARING), {**PICKED, "counted": {"ok": 1}, "requests": 2},
-               "MCP, Elicitation: who declares it is asked; the modern server gets its answer by a second call",
-               servers=("modern",)),
-    Difference(ASKS, both(OLD, DECLARING), {**PICKED, "counted": {"ok": 1}},
-               "MCP, Elicitation: a client that declares it is asked", servers=HANDSHAKE),
-    Difference(ASKS, both(NEW, DECLARING),
-               {**PICKED, "counted": {"ok": 2}, "audit": [("allowed", "ok", "")] * 2, "requests": 2}, ROUNDS,
-               servers=("modern",)),
-    Difference(ASKS, both(NEW, DECLARING), {**PICKED, "counted": {"ok": 2}, "audit": [("allowed", "ok", "")] * 2},
-               ROUNDS, servers=HANDSHAKE),
-    Difference(ASKS, without(NEW, DECLARING), {"code": "-32021", "says": "nobody to ask"}, LACKING,
-               servers=("modern",)),
-    Difference(BEHIND, both(OLD, DECLARING), {**PICKED, "counted": {"ok": 1}, "requests": 2},
-               "docs/how-it-works/endpoint.md, Tools behind client capabilities: called in a session with them",
-               servers=("modern",)),
-    Difference(BEHIND, both(OLD, DECLARING), {**PICKED, "counted": {"ok": 1}, "requests": 1},
-               "docs/how-it-works/endpoint.md, Tools behind client capabilities: called in a session with them",
-               servers=HANDSHAKE),
-    Difference(BEHIND, both(NEW, DECLARING),
-               {**PICKED, "counted": {"ok": 2}, "audit": [("allowed", "ok", "")] * 2, "requests": 2}, ROUNDS,
-               servers=("modern",)),
-    Difference(BEHIND, both(NEW, DECLARING),
-               {**PICKED, "counted": {"ok": 2}, "audit": [("allowed", "ok", "")] * 2, "requests": 1}, ROUNDS,
-               servers=HANDSHAKE),
+    Difference(
+        HEDGED, without(DECLARING, WITH_TOKEN), SENT_ONCE, f"{ONCE}: its client might be asked twice", servers=HANDSHAKE
+    ),
+    Difference(
+        AHEAD,
+        without(OLD, WITH_TOKEN),
+        {"heard": (LOG,)},
+        "MCP 2025-11-25, Logging: without logging/setLevel the server decides which messages it sends",
+    ),
+    Difference(
+        AHEAD,
+        both(OLD, WITH_TOKEN),
+        {"heard": (PROGRESS, LOG)},
+        "MCP 2025-11-25, Progress: reported to the request that has a token; Logging as above",
+    ),
+    Difference(
+        AHEAD,
+        both(NEW, WITH_TOKEN),
+        {"heard": (PROGRESS,)},
+        "MCP 2026-07-28, Progress: reported to the request that has a token; Logging: none without a logLevel",
+    ),
+    Difference(
+        ASKS,
+        both(OLD, DECLARING),
+        {**PICKED, "counted": {"ok": 1}, "requests": 2},
+        "MCP, Elicitation: who declares it is asked; the modern server gets its answer by a second call",
+        servers=("modern",),
+    ),
+    Difference(
+        ASKS,
+        both(OLD, DECLARING),
+        {**PICKED, "counted": {"ok": 1}},
+        "MCP, Elicitation: a client that declares it is asked",
+        servers=HANDSHAKE,
+    ),
+    Difference(
+        ASKS,
+        both(NEW, DECLARING),
+        {**PICKED, "counted": {"ok": 2}, "audit": [("allowed", "ok", "")] * 2, "requests": 2},
+        ROUNDS,
+        servers=("modern",),
+    ),
+    Difference(
+        ASKS,
+        both(NEW, DECLARING),
+        {**PICKED, "counted": {"ok": 2}, "audit": [("allowed", "ok", "")] * 2},
+        ROUNDS,
+        servers=HANDSHAKE,
+    ),
+    Difference(
+        ASKS, without(NEW, DECLARING), {"code": "-32021", "says": "nobody to ask"}, LACKING, servers=("modern",)
+    ),
+    Difference(
+        BEHIND,
+        both(OLD, DECLARING),
+        {**PICKED, "counted": {"ok": 1}, "requests": 2},
+        "docs/how-it-works/endpoint.md, Tools behind client capabilities: called in a session with them",
+        servers=("modern",),
+    ),
+    Difference(
+        BEHIND,
+        both(OLD, DECLARING),
+        {**PICKED, "counted": {"ok": 1}, "requests": 1},
+        "docs/how-it-works/endpoint.md, Tools behind client capabilities: called in a session with them",
+        servers=HANDSHAKE,
+    ),
+    Difference(
+        BEHIND,
+        both(NEW, DECLARING),
+        {**PICKED, "counted": {"ok": 2}, "audit": [("allowed", "ok", "")] * 2, "requests": 2},
+        ROUNDS,
+        servers=("modern",),
+    ),
+    Difference(
+        BEHIND,
+        both(NEW, DECLARING),
+        {**PICKED, "counted": {"ok": 2}, "audit": [("allowed", "ok", "")] * 2, "requests": 1},
+        ROUNDS,
+        servers=HANDSHAKE,
+    ),
     Difference(BEHIND, without(NEW, DECLARING), {"code": "-32021"}, LACKING),
-    Difference(BEHIND, REGISTRY, {"says": f"{LACKS}: {GATED}"},
-               "docs/connect/python.md: errors are values with the codes of a gateway"),
+    Difference(
+        BEHIND,
+        REGISTRY,
+        {"says": f"{LACKS}: {GATED}"},
+        "docs/connect/python.md: errors are values with the codes of a gateway",
+    ),
     Difference(BECOMES, TASKED, {"tasks": ("tasks/get",)}, FOLLOWS, MODERN_ONLY),
     Difference(WAITS, both(OLD, WITH_TOKEN), {"heard": (PROGRESS,)}, REPORTS, MODERN_ONLY),
     Difference(WAITS, TASKED, {"requests": 1}, FOLLOWS, MODERN_ONLY),
     Difference(WAITS, without(NEW, TASKED), {**UNTASKED, **REFUSED_OF_IT}, NO_TASKS, MODERN_ONLY),
     Difference(WAITS, REGISTRY, TWICE, ITSELF, MODERN_ONLY),
-    Difference(INQUIRES, without(both(OLD, WITH_TOKEN), DECLARING), {"heard": (PROGRESS, PROGRESS)}, REPORTS,
-               MODERN_ONLY),
+    Difference(
+        INQUIRES, without(both(OLD, WITH_TOKEN), DECLARING), {"heard": (PROGRESS, PROGRESS)}, REPORTS, MODERN_ONLY
+    ),
     Difference(INQUIRES, without(both(OLD, DECLARING), WITH_TOKEN), INQUIRED, REPORTS, MODERN_ONLY),
-    Difference(INQUIRES, both(both(OLD, DECLARING), WITH_TOKEN),
-               {**INQUIRED, "heard": (PROGRESS, PROGRESS, "elicitation/create")}, REPORTS, MODERN_ONLY),
+    Difference(
+        INQUIRES,
+        both(both(OLD, DECLARING), WITH_TOKEN),
+        {**INQUIRED, "heard": (PROGRESS, PROGRESS, "elicitation/create")},
+        REPORTS,
+        MODERN_ONLY,
+    ),
     Difference(INQUIRES, TASKED, {**INQUIRED, "requests": 1}, FOLLOWS, MODERN_ONLY),
     Difference(INQUIRES, without(NEW, TASKED), UNTASKED, NO_TASKS, MODERN_ONLY),
     Difference(INQUIRES, REGISTRY, {"says": NOBODY, **TWICE}, ITSELF, MODERN_ONLY),
-    Difference("a resource that nobody has", OLD,
-               {"code": "-32002", "audit": [("denied", "-32002", "Resource not found")], "counted": {"-32002": 1}},
-               "MCP 2025-11-25, Resources: -32002, which SEP-2164 makes -32602"),
-)  # fmt: skip
+    Difference(
+        "a resource that nobody has",
+        OLD,
+        {"code": "-32002", "audit": [("denied", "-32002", "Resource not found")], "counted": {"-32002": 1}},
+        "MCP 2025-11-25, Resources: -32002, which SEP-2164 makes -32602",
+    ),
+)
 
 
 def cells(*, exported: bool) -> list[Any]:

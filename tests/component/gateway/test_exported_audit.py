@@ -18,8 +18,11 @@ from ports import free_port
 from toolservers import modern_server, tool
 from waiting import until_async
 
-TRACE, CALLER = "4bf92f3577b34da6a3ce929d0e0e4736", "00f067aa0ba902b7"
-SERVER, INFO, WARN = 2, 9, 13
+TRACE = "4bf92f3577b34da6a3ce929d0e0e4736"
+CALLER = "00f067aa0ba902b7"
+SERVER = 2
+INFO = 9
+WARN = 13
 AUDITED: dict[str, Any] = {"audit": "all", "audit_otlp": True, "audit_arguments": "redact", "audit_redact": ("s",)}
 
 

@@ -43,9 +43,15 @@ def described(name: str, endpoint: Endpoint, session: str) -> Catalog:
         return (Definition(name=uri, definition=Raw(json.dumps(raw).encode()), hash=""),)
 
     return catalog(
-        name, endpoint, [TOOL], version=LEGACY, session=session, capabilities=Raw(json.dumps(CAPABILITIES).encode()),
-        resources=definition(APP, {"uri": APP, "name": "app"}), skills=definition(SKILL, entry_of(name)),
-    )  # fmt: skip
+        name,
+        endpoint,
+        [TOOL],
+        version=LEGACY,
+        session=session,
+        capabilities=Raw(json.dumps(CAPABILITIES).encode()),
+        resources=definition(APP, {"uri": APP, "name": "app"}),
+        skills=definition(SKILL, entry_of(name)),
+    )
 
 
 @pytest.mark.parametrize("session", ["Shared", "PerClient"])

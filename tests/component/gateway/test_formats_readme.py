@@ -12,6 +12,7 @@ from fairlead_formats.registry import FORMATS
 from fairlead_mcp.http.target import Target
 from fairlead_mcp.session import McpSession
 from gatewayworld import catalog, running
+from page_reader import blocks
 from restworld import get, post
 from serverprocesses import demo_server
 
@@ -39,7 +40,7 @@ def test_every_format_has_a_page_that_the_readme_leads_to() -> None:
 
 
 def test_the_python_of_the_page_runs() -> None:
-    (program,) = re.findall(r"```python\n(.*?)```", (DOCS / "formats.md").read_text(), re.S)
+    (program,) = blocks((DOCS / "formats.md").read_text(), "python")
     exec(compile(program, "formats.md", "exec"), {})  # noqa: S102  # our own page
 
 
@@ -48,7 +49,7 @@ async def test_every_page_shows_tools_message_and_answer_as_a_gateway_gives_them
         for name in FORMATS:
             page = (DOCS / "formats" / f"{name}.md").read_text()
             (target,) = re.findall(r"curl -s 'http://127.0.0.1:8080(/v1/tools\S*)'", page)
-            tool, request, messages = (json.loads(block) for block in re.findall(r"```json\n(.*?)```", page, re.S))
+            tool, request, messages = (json.loads(block) for block in blocks(page, "json"))
             offer = (await get(gateway, target)).message
             assert offer["format"] == request["format"] == name
             assert f"belongs at `{offer['member']}`" in page

@@ -16,6 +16,7 @@ from commands import program_in
 from fairlead_gateway.identity.configuration import load_vouchers
 from gatewayworld import catalog, publish
 from issuers import issuing
+from page_reader import blocks
 from ports import free_port
 from waiting import until_async
 
@@ -31,9 +32,13 @@ class Shell:
         self.port = free_port()
         binaries = program_in(folder / "bin")
         self.environment = {
-            **os.environ, **environment, "PATH": f"{binaries}:{os.environ['PATH']}", "COLUMNS": "200",
-            "FAIRLEAD_URL": f"http://127.0.0.1:{self.port}/mcp", "FAIRLEAD_METRICS_PORT": str(free_port()),
-        }  # fmt: skip
+            **os.environ,
+            **environment,
+            "PATH": f"{binaries}:{os.environ['PATH']}",
+            "COLUMNS": "200",
+            "FAIRLEAD_URL": f"http://127.0.0.1:{self.port}/mcp",
+            "FAIRLEAD_METRICS_PORT": str(free_port()),
+        }
         publish(folder / "documents", catalog("demo", "http://127.0.0.1:9/mcp", ["add"]))
 
     async def start(self, command: str) -> Process:
@@ -69,7 +74,7 @@ async def serve(stack: AsyncExitStack, shell: Shell, command: str) -> None:
 
 def commands(section: str) -> list[list[str]]:
     """The blocks of commands of a section."""
-    return [block.strip().splitlines() for block in re.findall(r"```sh\n(.*?)```", SECTIONS[section], re.S)]
+    return [block.strip().splitlines() for block in blocks(SECTIONS[section], "sh")]
 
 
 @pytest.mark.timeout(180)

@@ -17,7 +17,8 @@ from policyworld import Vouching, anybody, by
 from waiting import until_async
 
 NOWHERE = "http://127.0.0.1:1/mcp"
-NPC, QA = anybody("npc"), anybody("qa")
+NPC = anybody("npc")
+QA = anybody("qa")
 TRUST = Trust((Vouching(NPC, QA),))
 EVERYTHING = Policy(namespace="default", name="all", every=True, rules=(Rule(action="Allow", tools=("*",)),))
 HELLO = {"protocolVersion": LEGACY, "capabilities": {}, "clientInfo": {"name": "c", "version": "1"}}
@@ -53,8 +54,9 @@ async def test_every_server_is_quoted_under_its_prefix(tmp_path: Path, era: str)
         found = await said(gateway, era=era)
     assert found is not None
     assert found.split("\n\n")[1:] == [
-        "# files (tools files__*)\nPaths are absolute.", "# shop (tools s__*)\nAsk first.",
-    ]  # fmt: skip
+        "# files (tools files__*)\nPaths are absolute.",
+        "# shop (tools s__*)\nAsk first.",
+    ]
 
 
 async def test_no_instructions_are_none(tmp_path: Path) -> None:
@@ -92,9 +94,13 @@ async def test_a_server_of_prompts_alone_is_quoted(tmp_path: Path) -> None:
 async def test_control_characters_are_shown_where_a_policy_wants_it(tmp_path: Path) -> None:
     npc = (Subject(kind="Agent", name="npc"),)
     escape = Policy(
-        namespace="default", name="visible", every=True, subjects=npc, control_characters="Escape",
+        namespace="default",
+        name="visible",
+        every=True,
+        subjects=npc,
+        control_characters="Escape",
         rules=(Rule(action="Allow", tools=("*",)),),
-    )  # fmt: skip
+    )
     rules = Rules(policies=(EVERYTHING, escape))
     async with running(tmp_path, speaking("x", "red \x1b[31m"), rules, trust=TRUST) as gateway:
         assert "red \\u001b[31m" in str(await said(gateway, agent="npc"))

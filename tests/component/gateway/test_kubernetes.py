@@ -79,7 +79,8 @@ NOWHERE = "http://127.0.0.1:1/mcp"
 
 
 async def test_documents_are_taken_in_as_they_come_change_and_go(control_plane: ControlPlane, namespace: str) -> None:
-    one, two = catalog("one", NOWHERE, ["a"]), catalog("two", NOWHERE, ["b"])
+    one = catalog("one", NOWHERE, ["a"])
+    two = catalog("two", NOWHERE, ["b"])
     await asyncio.to_thread(publish, control_plane, namespace, one)
     async with gateway_on(control_plane, namespace) as gateway:
         await lists(gateway, "one__a")
@@ -94,7 +95,8 @@ async def test_documents_are_taken_in_as_they_come_change_and_go(control_plane: 
 async def test_a_document_that_somebody_deleted_is_served_until_it_is_back(
     control_plane: ControlPlane, namespace: str
 ) -> None:
-    one, two = catalog("one", NOWHERE, ["a"]), catalog("two", NOWHERE, ["b"])
+    one = catalog("one", NOWHERE, ["a"])
+    two = catalog("two", NOWHERE, ["b"])
     await asyncio.to_thread(publish, control_plane, namespace, one)
     async with gateway_on(control_plane, namespace) as gateway:
         await lists(gateway, "one__a")
@@ -108,7 +110,8 @@ async def test_a_document_that_somebody_deleted_is_served_until_it_is_back(
 async def test_a_document_that_does_not_come_back_goes_and_rules_stay(
     control_plane: ControlPlane, namespace: str
 ) -> None:
-    one, rules = catalog("one", NOWHERE, ["a"]), Rules(default_action="Deny")
+    one = catalog("one", NOWHERE, ["a"])
+    rules = Rules(default_action="Deny")
     await asyncio.to_thread(publish, control_plane, namespace, one)
     for blob in pack(RULES_NAME, "rules", encode(rules)):
         await asyncio.to_thread(store, control_plane, namespace, blob)
@@ -169,8 +172,12 @@ async def test_a_document_that_somebody_edited_is_not_believed(control_plane: Co
     async with gateway_on(control_plane, namespace) as gateway:
         await lists(gateway, "one__a")
         (blob,) = pack(catalog_name(one.key), "catalog", encode(one))
-        forged = Blob(blob.name, blob.labels, blob.annotations, {"document.json": encode(
-            catalog("one", "http://evil.example/mcp", ["a"])).decode()})  # fmt: skip
+        forged = Blob(
+            blob.name,
+            blob.labels,
+            blob.annotations,
+            {"document.json": encode(catalog("one", "http://evil.example/mcp", ["a"])).decode()},
+        )
         await asyncio.to_thread(store, control_plane, namespace, forged)
         await eventually(lambda: gateway.snapshots.broken)
         (server,) = gateway.snapshot.servers.values()
@@ -182,9 +189,11 @@ async def test_credentials_are_read_from_the_secret_that_the_catalog_names(
 ) -> None:
     value = json.dumps({"headers": {"X-Key": "hush"}}).encode()
     secret = {
-        "apiVersion": "v1", "kind": "Secret", "metadata": {"name": "fairlead-credentials-3"},
+        "apiVersion": "v1",
+        "kind": "Secret",
+        "metadata": {"name": "fairlead-credentials-3"},
         "data": {"one": base64.b64encode(value).decode()},
-    }  # fmt: skip
+    }
     control_plane.request("POST", f"/api/v1/namespaces/{namespace}/secrets", secret)
     async with modern_server() as server:
         ref = CredentialRef(secret="fairlead-credentials-3", key="one", hash="1")

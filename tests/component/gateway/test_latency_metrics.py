@@ -26,10 +26,12 @@ def state_of(number: int) -> ToolState:
     figures = Quantiles(p50_ms=number, p90_ms=number, p95_ms=number, p99_ms=number, samples=2)
     shown = number < 9000
     return ToolState(
-        name=f"t{number:05}", quantiles=figures, tiers=("fast", "deep") if shown else ("deep",),
+        name=f"t{number:05}",
+        quantiles=figures,
+        tiers=("fast", "deep") if shown else ("deep",),
         hidden={} if shown else {"fast": "over_budget p95=1s tier=40ms"},
         health=Health(score=3) if number == 9999 else Health(),
-    )  # fmt: skip
+    )
 
 
 async def test_ten_thousand_tools_have_a_bounded_number_of_series_and_complete_sums(tmp_path: Path) -> None:
@@ -66,7 +68,8 @@ async def test_breaches_count_what_agents_waited_in_the_tier_that_they_are_in(tm
         await post(gateway, "/v1/tool-calls", {"format": "anthropic", "message": message})
         await ask(gateway, calling("shop__none"))
         series = await told(gateway)
-    fast, deep = labelled(fairlead_tier="fast"), labelled(fairlead_tier="deep")
+    fast = labelled(fairlead_tier="fast")
+    deep = labelled(fairlead_tier="deep")
     assert series["fairlead_tier_budget_breaches_total"] == {fast: 3, deep: 0}
     assert series["fairlead_tier_call_duration_seconds_count"] == {fast: 3, deep: 1}
     assert series["fairlead_tier_limit_seconds"] == {fast: 0.04, deep: 4}
@@ -107,7 +110,8 @@ async def test_promtool_has_nothing_to_say_about_the_metrics_of_a_gateway_with_m
 
 
 def test_the_silence_of_operators_counts_from_the_start_and_then_from_the_last_one_that_asked() -> None:
-    now, asked_at = 1000.0, None
+    now = 1000.0
+    asked_at = None
     collector = LatencyCollector(Selection, MetricsRegistry(), lambda: asked_at, lambda: now)
 
     def silence() -> float:

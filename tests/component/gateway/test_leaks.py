@@ -120,7 +120,8 @@ async def test_calls_and_connections_that_are_over_are_freed_without_the_garbage
         return sum(isinstance(it, ClientConnection | Connection | HttpCall) for it in gc.get_objects())
 
     async with raw_server(handle) as upstream:
-        demo, own = catalog("demo", upstream.url, TOOLS), catalog("own", upstream.url, TOOLS, session="PerClient")
+        demo = catalog("demo", upstream.url, TOOLS)
+        own = catalog("own", upstream.url, TOOLS, session="PerClient")
         async with running(tmp_path, demo, own) as gateway:
             gc.collect()
             before = alive()
@@ -143,7 +144,8 @@ async def test_calls_and_connections_that_are_over_are_freed_without_the_garbage
 async def test_snapshots_that_are_replaced_leave_nothing_behind(tmp_path: Path) -> None:
     nudge = asyncio.Event()
     async with raw_server(handle) as upstream:
-        demo, documents = catalog("demo", upstream.url, TOOLS), tmp_path / "documents"
+        demo = catalog("demo", upstream.url, TOOLS)
+        documents = tmp_path / "documents"
         async with running(tmp_path, demo, nudge=nudge) as gateway:
             counts = []
             listening = await come("127.0.0.1", gateway.port, "listens")

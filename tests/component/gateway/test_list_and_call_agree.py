@@ -206,7 +206,8 @@ async def taken_in(gateway: Gateway, folder: Path, state: State, rules: Rules) -
 
 async def play(scenario: Scenario, folder: Path) -> None:
     """One sequence, on one gateway."""
-    clock, model = Clock(), Model(scenario)
+    clock = Clock()
+    model = Model(scenario)
     async with raw_server(handle) as server:
         documents: list[Catalog | Rules] = [*catalogs(scenario, server.url), rules(scenario, 0)]
         async with (

@@ -175,7 +175,8 @@ async def test_a_client_with_a_process_of_its_own_in_a_pod_gets_its_log_messages
     async with gated(str(script)) as server:
         document = catalog("demo", server.endpoint, ["x"], version=LEGACY, session="PerClient", credential=CREDENTIAL)
         async with running(tmp_path, document) as gateway:
-            curious, calm = await client_of(gateway, "debug"), await client_of(gateway, "error")
+            curious = await client_of(gateway, "debug")
+            calm = await client_of(gateway, "error")
             assert await heard(gateway, curious) == list(ALL)
             assert await heard(gateway, calm) == ["error"]
             for process in server.servers:
@@ -195,7 +196,8 @@ async def test_a_client_with_a_child_process_of_its_own_gets_its_log_messages(tm
         reached = ChildEndpoint(command=sys.executable, args=(str(script),))
         document = catalog("demo", reached, ["x"], version=LEGACY, session="PerClient")
         async with running(tmp_path, document, children=children) as gateway:
-            curious, calm = await client_of(gateway, "debug"), await client_of(gateway, "error")
+            curious = await client_of(gateway, "debug")
+            calm = await client_of(gateway, "error")
             assert await heard(gateway, curious) == list(ALL)
             assert await heard(gateway, calm) == ["error"]
             assert await heard(gateway, curious) == list(ALL)

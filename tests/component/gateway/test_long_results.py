@@ -139,9 +139,13 @@ async def test_policies_bound_results_of_their_subjects_who_alone_read_on(tmp_pa
     subject = (Subject(kind="Agent", name="ada"),)
     every = Policy(namespace="default", name="all", every=True, rules=(EVERY,))
     short = Policy(
-        namespace="default", name="short", every=True, rules=(EVERY,), subjects=subject,
+        namespace="default",
+        name="short",
+        every=True,
+        rules=(EVERY,),
+        subjects=subject,
         limits=PolicyLimits(result_tokens=500),
-    )  # fmt: skip
+    )
     audit = tmp_path / "audit"
     async with modern_server([BARE], call=table) as server:
         house = catalog("house", server.url, [entry(BARE, result_tokens=900)])
@@ -179,8 +183,10 @@ async def test_policies_bound_results_of_their_subjects_who_alone_read_on(tmp_pa
         lines = [json.loads(line) for line in audit.read_text().splitlines()]
         own = [line for line in lines if line.get("tool") == "read_result"]
         assert [line["principal"].endswith("ada") for line in own if line["method"] == "tools/call"] == [
-            True, False, True,
-        ]  # fmt: skip
+            True,
+            False,
+            True,
+        ]
 
 
 def text_of(answer: Answer) -> str:
@@ -243,8 +249,10 @@ async def test_rest_bounds_the_results_of_a_batch_and_of_an_execution(tmp_path: 
         modern_server([BARE], call=table) as server,
         running(tmp_path, catalog("house", server.url, [BARE])) as gateway,
     ):
-        message = {"role": "assistant", "tool_calls": [{"id": "c", "type": "function", "function": {
-            "name": "house__bare", "arguments": "{}"}}]}  # fmt: skip
+        message = {
+            "role": "assistant",
+            "tool_calls": [{"id": "c", "type": "function", "function": {"name": "house__bare", "arguments": "{}"}}],
+        }
         body = {"format": "openai", "message": message, "resultTokens": 400}
         answered = await post(gateway, "/v1/tool-calls", body)
         content = json.dumps(answered.message["messages"][0]["content"])
@@ -288,8 +296,9 @@ async def test_rest_lists_the_reader_where_documents_bound_results_and_reads_on_
             ident = kept_under(batch.message["messages"][0]["content"])
             read_on = await post(gateway, "/v1/tool-calls", requested("read_result", id=ident, path="rows[7]"))
             assert (read_on.message["calls"][0]["state"], read_on.message["calls"][0]["tool"]) == (
-                "done", "read_result",
-            )  # fmt: skip
+                "done",
+                "read_result",
+            )
             said = json.loads(read_on.message["messages"][0]["content"])
             assert json.loads(said["passages"][0]["text"]) == ROWS[7]
             body = {"name": "read_result", "arguments": {"id": ident, "path": "rows[9]"}}
@@ -297,8 +306,9 @@ async def test_rest_lists_the_reader_where_documents_bound_results_and_reads_on_
             assert json.loads(json.loads(executed["content"][0]["text"])["passages"][0]["text"]) == ROWS[9]
             lost = await post(gateway, "/v1/tool-calls", requested("read_result", id="no-such"))
             assert (lost.message["calls"][0]["state"], lost.message["calls"][0]["code"]) == (
-                "invalid", "INVALID_ARGUMENTS",
-            )  # fmt: skip
+                "invalid",
+                "INVALID_ARGUMENTS",
+            )
             assert 'fairlead_router_calls_total{tool="read_result"} 3.0' in await scraped(gateway)
         lines = [json.loads(line) for line in audit.read_text().splitlines()]
         assert len([line for line in lines if line.get("tool") == "read_result"]) == 3
@@ -322,7 +332,8 @@ async def test_rest_reads_on_unlisted_where_a_request_bounds_its_own_results(tmp
 
 
 async def test_results_of_tasks_are_bounded_polled_waited_for_and_notified(tmp_path: Path) -> None:
-    server, long = TaskServer(), said("a long story\n" * 2000)
+    server = TaskServer()
+    long = said("a long story\n" * 2000)
     bounded = tuple(entry(name, result_tokens=500) for name in TOOLS)
     async with raw_server(server.handle) as raw:
         jobs = msgspec.structs.replace(demo(raw.url), tools=bounded)

@@ -86,7 +86,8 @@ def test_what_is_no_entry_of_a_gateway_is_neither_counted_nor_passed_on(value: b
 
 @pytest.mark.parametrize("era", [MODERN, LEGACY])
 async def test_a_handshake_names_the_installations_behind_its_endpoint(tmp_path: Path, era: str) -> None:
-    far, away = pseudonym(), pseudonym()
+    far = pseudonym()
+    away = pseudonym()
     documents = [
         replace(catalog("near", "http://127.0.0.1:9/mcp", ["x"]), gateways=(far,)),
         replace(catalog("gone", "http://127.0.0.1:9/mcp", ["x"]), gateways=(away,), online=False),

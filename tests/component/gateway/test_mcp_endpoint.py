@@ -229,7 +229,8 @@ async def test_each_request_of_a_connection_is_held_to_its_own_name(gateway: Gat
 
 
 async def test_pipelined_requests_are_answered_in_order_and_one_at_a_time(tmp_path: Path) -> None:
-    running_now, most = 0, 0
+    running_now = 0
+    most = 0
 
     async def handle(request: Request, reply: Reply) -> None:
         nonlocal running_now, most

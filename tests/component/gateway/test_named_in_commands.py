@@ -36,9 +36,13 @@ async def test_an_unknown_tool_is_said_in_one_wording(tmp_path: Path) -> None:
         tools = f"`fairlead tools {' '.join(url)}` lists what there is."
         said = f"Unknown tool: ech0. Did you mean everything__echo? {tools}"
         for words in (
-            ["call", "ech0"], ["call", "ech0", "message=x"], ["call", "ech0", "-a", '{"message": "x"}'],
-            ["explain", "ech0"], ["tools", "ech0"], ["can", "me", "call", "ech0"],
-        ):  # fmt: skip
+            ["call", "ech0"],
+            ["call", "ech0", "message=x"],
+            ["call", "ech0", "-a", '{"message": "x"}'],
+            ["explain", "ech0"],
+            ["tools", "ech0"],
+            ["can", "me", "call", "ech0"],
+        ):
             assert await fairlead(*words, *url) == (2, "", f"fairlead {words[0]}: {said}\n"), words
 
 
@@ -51,16 +55,19 @@ async def test_an_argument_that_the_tool_has_not_is_named_and_nothing_is_called(
     ):
         url = ("--url", f"http://127.0.0.1:{gateway.port}/mcp")
         for words in (
-            ["s__echo", "mesage=hi"], ["s__closed", "message=a", "mesage=hi"], ["s__closed", "-a", '{"mesage": "hi"}'],
-        ):  # fmt: skip
+            ["s__echo", "mesage=hi"],
+            ["s__closed", "message=a", "mesage=hi"],
+            ["s__closed", "-a", '{"mesage": "hi"}'],
+        ):
             code, out, err = await fairlead("call", *words, *url)
             assert (code, out, err.count("\n")) == (2, "", 1)
             assert err.startswith(f"fairlead call: {words[0]}: it has no argument 'mesage' (did you mean message?)")
         assert "tools/call" not in server.methods()
         for words in (
-            ["s__open", "message=hi", "more=1"], ["s__echo", "-a", '{"message": "hi", "more": 1}'],
+            ["s__open", "message=hi", "more=1"],
+            ["s__echo", "-a", '{"message": "hi", "more": 1}'],
             ["s__echo", "message=hi"],
-        ):  # fmt: skip
+        ):
             code, out, err = await fairlead("call", *words, *url)
             assert (code, "'message': 'hi'" in out, err) == (0, True, "")
 
@@ -69,10 +76,12 @@ async def test_a_plain_name_names_a_server_as_its_namespace_does(tmp_path: Path)
     async with (
         modern_server([TOOL], call=echo) as server,
         running(
-            tmp_path, catalog("everything", server.url, [TOOL]), catalog("twice", server.url, [TOOL]),
+            tmp_path,
+            catalog("everything", server.url, [TOOL]),
+            catalog("twice", server.url, [TOOL]),
             catalog("twice", server.url, [TOOL], namespace="other", prefix="another"),
         ) as gateway,
-    ):  # fmt: skip
+    ):
         url = ("--url", f"http://127.0.0.1:{gateway.port}/mcp")
         for name in ("everything", "default/everything"):
             _, listed, _ = await fairlead("tools", "--json", "--server", name, *url)

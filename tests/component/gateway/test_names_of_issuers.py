@@ -119,7 +119,8 @@ async def test_with_a_single_issuer_names_need_none(tmp_path: Path) -> None:
         _, file = key_for(tmp_path, "npc", "players")
         wiring = believing(tmp_path, issuer, api_keys=file, admin_groups=("admins",))
         async with running(tmp_path, SHOP, rules, **wiring) as gateway:
-            agent, member = issuer.token(aud=HERE, azp="ops"), issuer.token(aud=HERE, groups=["admins"])
+            agent = issuer.token(aud=HERE, azp="ops")
+            member = issuer.token(aud=HERE, groups=["admins"])
             await until_async("API keys that were read", lambda: may_refund(gateway, agent), seconds=30)
             assert await may_refund(gateway, member)
             assert await status_of_others(gateway, member) == 200

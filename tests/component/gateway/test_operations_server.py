@@ -98,7 +98,8 @@ class Socket(asyncio.Transport):
 
 
 def connected(pages: Pages) -> tuple[PageConnection, Socket]:
-    connection, transport = PageConnection(pages.server()), Socket()
+    connection = PageConnection(pages.server())
+    transport = Socket()
     connection.connection_made(transport)
     return connection, transport
 

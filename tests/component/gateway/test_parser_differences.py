@@ -3,27 +3,88 @@
 Asked are real servers that take no notice of case: the official Go SDK as it was before CVE-2026-27896, a plain handler
 on Go's encoding/json, and one on Jackson with ACCEPT_CASE_INSENSITIVE_PROPERTIES. .NET with
 PropertyNameCaseInsensitive, on by default in ASP.NET, is the other known reader of this kind; there is none here.
+
+Each is built once, in ~/.cache. A test is skipped where its compiler is missing. What cannot be built is a failure with
+CI set, and skipped elsewhere, as it needs the network.
 """
 
 from __future__ import annotations
 
+import asyncio
 import contextlib
 import json
-from collections.abc import AsyncIterator, Callable
+import urllib.request
+from asyncio.subprocess import PIPE
+from collections.abc import AsyncIterator, Callable, Sequence
 from pathlib import Path
-from typing import Any
+from typing import Any, Final
 
 import pytest
 from msgspec import Raw
 
+from builtprograms import build_go, build_java, built
 from fairlead_api.documents.catalog import DeclaredLatency, Definition
 from fairlead_api.documents.rules import Policy, Rule, Rules
 from fairlead_app.gateway import Gateway
 from fairlead_app.trust import Trust
-from foreignreaders import Reader, go_reader, java_reader
 from gatewayworld import LEGACY, MODERN, Answer, Ask, ask, calling, catalog, entry, legacy, modern, running
+from neededprograms import required
 from policyworld import Vouching, anybody, by
 from toolservers import tool
+
+_SOURCES: Final = Path(__file__).parents[2] / "support" / "foreign_readers"
+
+
+class Reader:
+    """A running server."""
+
+    def __init__(self, port: int) -> None:
+        self._port = port
+
+    def url(self, path: str) -> str:
+        return f"http://127.0.0.1:{self._port}{path}"
+
+    async def ran(self) -> list[Any]:
+        """Calls that it ran since the last question: `{"name", "arguments"}`."""
+
+        def get() -> Any:
+            with urllib.request.urlopen(self.url("/ran"), timeout=30) as answer:
+                return json.loads(answer.read())
+
+        found: list[Any] = await asyncio.to_thread(get)
+        return found
+
+
+def go_reader() -> contextlib.AbstractAsyncContextManager[Reader]:
+    return _running("go", ["go"], build_go, lambda folder: [str(folder / "reader")])
+
+
+def java_reader() -> contextlib.AbstractAsyncContextManager[Reader]:
+    return _running(
+        "java",
+        ["java", "javac", "mvn"],
+        build_java,
+        lambda folder: ["java", "-XX:TieredStopAtLevel=1", "-cp", f"{folder}:{folder}/lib/*", "Reader"],
+    )
+
+
+@contextlib.asynccontextmanager
+async def _running(
+    language: str, needed: Sequence[str], build: Callable[[Path, Path], None], command: Callable[[Path], list[str]]
+) -> AsyncIterator[Reader]:
+    for program in needed:
+        required(program)
+    folder = await asyncio.to_thread(built, _SOURCES / language, f"reader-{language}", build)
+    process = await asyncio.create_subprocess_exec(*command(folder), stdin=PIPE, stdout=PIPE)
+    assert process.stdin is not None
+    assert process.stdout is not None
+    try:
+        async with asyncio.timeout(60):
+            yield Reader(int(await process.stdout.readline()))
+    finally:
+        process.stdin.close()
+        await process.wait()
+
 
 META = "io.modelcontextprotocol/"
 SERVERS = [
@@ -41,20 +102,28 @@ FEW: dict[str, Any] = {
     },
 }
 POLICY = Policy(
-    namespace="default", name="stock", every=True,
+    namespace="default",
+    name="stock",
+    every=True,
     rules=(Rule(action="Allow", tools=("get_stock",), arguments=FEW), Rule(action="Deny", tools=("delete_all",))),
-)  # fmt: skip
+)
 FREE = Policy(
-    namespace="default", name="stock", every=True,
+    namespace="default",
+    name="stock",
+    every=True,
     rules=(Rule(action="Allow", tools=("get_stock",)), Rule(action="Deny", tools=("delete_all",))),
-)  # fmt: skip
+)
 
 
 @contextlib.asynccontextmanager
 async def shop(
-    folder: Path, read: Callable[[], contextlib.AbstractAsyncContextManager[Reader]], path: str, version: str,
-    policy: Policy = POLICY, **more: Any,
-) -> AsyncIterator[tuple[Gateway, Reader]]:  # fmt: skip
+    folder: Path,
+    read: Callable[[], contextlib.AbstractAsyncContextManager[Reader]],
+    path: str,
+    version: str,
+    policy: Policy = POLICY,
+    **more: Any,
+) -> AsyncIterator[tuple[Gateway, Reader]]:
     """A gateway before a server with a tool that may be called, within bounds, and one that may not."""
     async with read() as reader:
         tools = [entry(tool("get_stock"), **more), entry("delete_all")]
@@ -128,7 +197,8 @@ async def test_a_member_beside_a_known_one_runs_nothing_else(
     tmp_path: Path, read: Any, path: str, version: str, era: str
 ) -> None:
     async with shop(tmp_path, read, path, version) as (gateway, reader):
-        ran, taken = list[Any](), list[str]()
+        ran = list[Any]()
+        taken = list[str]()
         for progress in ("", '"progressToken": "p"'):  # which goes another way through the gateway
             for members in OTHER_NAMES:
                 for place in ("more", "last"):
@@ -147,7 +217,8 @@ async def test_arguments_in_another_spelling_are_no_way_around_a_policy(
     tmp_path: Path, read: Any, path: str, version: str, era: str
 ) -> None:
     async with shop(tmp_path, read, path, version) as (gateway, reader):
-        ran, taken = list[Any](), list[str]()
+        ran = list[Any]()
+        taken = list[str]()
         for progress in ("", '"progressToken": "p"'):
             for arguments in OTHER_ARGUMENTS:
                 made = with_params(calling("shop__get_stock", era=era), meta=progress, arguments=arguments)
@@ -188,9 +259,13 @@ async def test_what_is_allowed_is_what_runs(tmp_path: Path, read: Any, path: str
 async def test_prompts_resources_and_completions_are_what_was_decided_about(tmp_path: Path, era: str) -> None:
     async with go_reader() as reader:
         served = catalog(
-            "shop", reader.url("/sdk"), version=LEGACY, capabilities=("prompts", "resources", "completions"),
-            prompts=(offer("name", "get_stock"),), resources=(offer("uri", "shop://get_stock"),),
-        )  # fmt: skip
+            "shop",
+            reader.url("/sdk"),
+            version=LEGACY,
+            capabilities=("prompts", "resources", "completions"),
+            prompts=(offer("name", "get_stock"),),
+            resources=(offer("uri", "shop://get_stock"),),
+        )
         async with running(tmp_path, served) as gateway:
             send = modern if era == MODERN else legacy
             requests: list[tuple[str, dict[str, Any], str, str]] = [

@@ -16,7 +16,6 @@ import pytest
 from askers import conversation
 from fairlead_api.documents.catalog import ChildEndpoint, CredentialRef, DeclaredLatency
 from fairlead_app.gateway import Gateway
-from fairlead_gateway.upstream import registry
 from fairlead_mcp.host import ChildHost
 from gated_stdio_server import CREDENTIAL, Gated, gated, write_token
 from gatewayworld import (
@@ -120,7 +119,8 @@ async def behind_a_listener(folder: Path) -> AsyncIterator[tuple[Gated, Gateway]
 
 async def test_each_client_session_has_one_of_its_own_whatever_it_asks_for(tmp_path: Path) -> None:
     async with counting() as (seen, server), running(tmp_path, per_client(server.url)) as gateway:
-        one, other = await session_of(gateway), await session_of(gateway)
+        one = await session_of(gateway)
+        other = await session_of(gateway)
         questions = await session_of(gateway, {"sampling": {}})
         assert text(await ask(gateway, count(one))) == "s1 1"
         assert text(await ask(gateway, count(one, _meta={"progressToken": "p"}))) == "s1 2"
@@ -141,7 +141,8 @@ async def test_without_per_client_all_share_one(tmp_path: Path) -> None:
 
 async def test_a_session_ends_with_that_of_the_client(tmp_path: Path) -> None:
     async with counting() as (seen, server), running(tmp_path, per_client(server.url)) as gateway:
-        one, other = await session_of(gateway), await session_of(gateway)
+        one = await session_of(gateway)
+        other = await session_of(gateway)
         for session in (one, other):
             await ask(gateway, count(session))
         await ask(gateway, Ask(verb="DELETE", headers={"mcp-session-id": one}))
@@ -199,7 +200,8 @@ async def test_sessions_are_bounded_and_the_one_idle_for_longest_makes_room(tmp_
 async def test_kept_results_are_of_one_client(tmp_path: Path) -> None:
     tool = entry(TOOL, latency=DeclaredLatency(cacheable_seconds=60))
     async with counting() as (_, server), running(tmp_path, per_client(server.url, tool)) as gateway:
-        one, other = await session_of(gateway), await session_of(gateway)
+        one = await session_of(gateway)
+        other = await session_of(gateway)
         answers = [text(await ask(gateway, count(session))) for session in (one, other, one, None, None)]
         assert answers == ["s1 1", "s2 1", "s1 1", "s3 1", "s4 1"]
 
@@ -214,12 +216,10 @@ async def test_each_client_has_a_process_of_its_own_behind_a_listener(tmp_path: 
         await eventually(lambda: len(server.servers) == 1)
 
 
-async def test_a_process_behind_a_listener_is_kept_for_as_long_as_a_session_is(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+async def test_a_process_behind_a_listener_is_kept_for_as_long_as_a_session_is(tmp_path: Path) -> None:
     """Not for as long as the stream of a process that all clients share, which opens anew with the next call."""
-    monkeypatch.setattr(registry, "IDLE_SECONDS", 0.01)
     async with behind_a_listener(tmp_path) as (server, gateway):
+        gateway.registry.link_seconds = 0.01
         seen: list[set[int]] = []
         for session in [await session_of(gateway) for _ in range(3)]:  # each takes longer to start than that
             assert text(await ask(gateway, echo(session)))

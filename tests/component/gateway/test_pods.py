@@ -66,7 +66,8 @@ class ScriptedPod:
             return reply.error(request, 404, -32600, "Session not found")
         if request.method == "tools/call":
             self.calls.append(request.params["arguments"]["n"])
-            seconds, self.slow = self.slow, 0.0
+            seconds = self.slow
+            self.slow = 0.0
             await asyncio.sleep(seconds)
         elif request.method == "ping":
             return reply.result(request, {})
@@ -263,7 +264,8 @@ async def pod_processes(folder: Path, count: int, seconds: float) -> AsyncIterat
     async with contextlib.AsyncExitStack() as stack:
         pods = []
         for number in range(count):
-            port, log = free_port(), folder / f"pod-{number}.log"
+            port = free_port()
+            log = folder / f"pod-{number}.log"
             log.touch()
             command = [sys.executable, POD_MAIN, str(port), str(log), str(seconds)]
             pid = await stack.enter_async_context(listening_on(port, *command))
@@ -274,7 +276,8 @@ async def pod_processes(folder: Path, count: int, seconds: float) -> AsyncIterat
 async def steadily(count: int, rate: float, send: Callable[[int], Awaitable[Answer]]) -> list[Answer]:
     """Answers to so many calls, which begin at a constant rate."""
     loop = asyncio.get_running_loop()
-    began, calls = loop.time(), []
+    began = loop.time()
+    calls = []
     for number in range(count):
         await asyncio.sleep(max(began + number / rate - loop.time(), 0))
         calls.append(asyncio.ensure_future(send(number)))

@@ -27,7 +27,8 @@ from rawserver import raw_server
 from restworld import MESSAGES, post
 from toolservers import tool
 
-NPC, QA = anybody("npc"), anybody("qa")
+NPC = anybody("npc")
+QA = anybody("qa")
 
 
 PUBLIC_ONLY: dict[str, Any] = {
@@ -37,9 +38,11 @@ PUBLIC_ONLY: dict[str, Any] = {
     "additionalProperties": False,
 }
 CONSTRAINED = Policy(
-    namespace="default", name="public", every=True,
+    namespace="default",
+    name="public",
+    every=True,
     rules=(Rule(action="Allow", tools=("read",), arguments=PUBLIC_ONLY), Rule(action="Allow", tools=("list",))),
-)  # fmt: skip
+)
 PATHS: list[tuple[str, bool]] = [
     ('{"path":"/data/public/a"}', True),
     ('{"path":"/data/public/..a/b"}', True),
@@ -91,17 +94,22 @@ async def test_arguments_that_a_policy_does_not_allow_are_not_sent(tmp_path: Pat
 
 async def test_a_kept_result_answers_nobody_who_may_not_ask_for_it(tmp_path: Path) -> None:
     free = Policy(
-        namespace="default", name="free", every=True, subjects=(Subject(kind="Agent", name="qa"),),
+        namespace="default",
+        name="free",
+        every=True,
+        subjects=(Subject(kind="Agent", name="qa"),),
         rules=(Rule(action="Allow", tools=("*",)),),
-    )  # fmt: skip
+    )
     cached = entry(tool("read"), latency=DeclaredLatency(cacheable_seconds=60))
     async with (
         raw_server(handle) as server,
         running(
-            tmp_path, tavern(server.url, cached), Rules(policies=(CONSTRAINED, free)),
+            tmp_path,
+            tavern(server.url, cached),
+            Rules(policies=(CONSTRAINED, free)),
             trust=Trust((Vouching(NPC, QA),)),
         ) as gateway,
-    ):  # fmt: skip
+    ):
         secret = calling("tavern__read", {"path": "/etc/passwd"})
         for _ in range(2):
             assert "isError" not in (await ask(gateway, by("qa", secret))).message["result"]

@@ -93,7 +93,8 @@ async def test_an_api_server_that_is_away_is_waited_for(tmp_path: Path) -> None:
 
 
 async def test_the_audit_log_is_a_stream_of_its_own_and_what_rotates_it_may_send_sighup(tmp_path: Path) -> None:
-    log, moved = tmp_path / "audit.log", tmp_path / "audit.log.1"
+    log = tmp_path / "audit.log"
+    moved = tmp_path / "audit.log.1"
 
     async def told(path: Path, text: str) -> None:
         await eventually(lambda: path.exists() and text in path.read_text())

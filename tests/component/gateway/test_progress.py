@@ -93,7 +93,8 @@ async def test_calls_with_one_token_hear_at_once_of_their_own_progress_and_of_no
         assert len({*reporter.tokens}) == 2, "one sender may not use a token twice at a time"
         reporter.may_end.set()
         for of, wire in enumerate((one, two)):
-            own, last = await event(wire), await event(wire)
+            own = await event(wire)
+            last = await event(wire)
             assert (own["params"]["progress"], own["params"]["progressToken"]) == (100, token)
             assert json.loads(last["result"]["content"][0]["text"]) == {"of": of}
             assert last["id"] == 1

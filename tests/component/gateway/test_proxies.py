@@ -66,8 +66,10 @@ async def test_anonymous_agents_behind_a_trusted_proxy_are_told_apart(tmp_path: 
         running(tmp_path, catalog("demo", server.url, ["add"]), **more) as gateway,
     ):
         assert [limited(await ask(gateway, one)) for one in ("192.0.2.1", "192.0.2.2", "192.0.2.1")] == [
-            False, False, True,
-        ]  # fmt: skip
+            False,
+            False,
+            True,
+        ]
         assert limited(await ask(gateway, "198.51.100.7, 192.0.2.1")), "who writes an address before it changes nothing"
         assert gateway.endpoint.proxies.outcomes == {"taken": 4}
         page = (await exposed(gateway.metrics))[0].decode()

@@ -10,6 +10,7 @@ from typing import Any
 import pytest
 
 from askers import PICKED, QUESTION, LegacyAsker, conversation, said, session_of
+from fairlead_gateway.upstream.http import HttpUpstream
 from gatewayworld import (
     LEGACY,
     META,
@@ -82,15 +83,15 @@ async def test_calls_one_after_the_other_share_a_session_and_calls_at_once_do_no
     assert all(answer.message["result"]["resultType"] == "complete" for answer in answers)
 
 
-async def test_a_session_whose_call_waits_for_its_client_makes_no_room_for_others(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr("fairlead_gateway.upstream.sessions.MAX_SESSIONS", 2)
+async def test_a_session_whose_call_waits_for_its_client_makes_no_room_for_others(tmp_path: Path) -> None:
     asker = LegacyAsker()
     async with (
         raw_server(asker.handle) as server,
-        running(tmp_path, catalog("demo", server.url, ["x"], version=LEGACY)) as gateway,
+        running(tmp_path, demo := catalog("demo", server.url, ["x"], version=LEGACY)) as gateway,
     ):
+        upstream = gateway.registry.upstream(demo.key)
+        assert isinstance(upstream, HttpUpstream)
+        upstream.sessions.most = 2
         firsts = [await ask(gateway, modern("tools/call", X, **OFFER)) for _ in range(4)]
         assert asker.sessions == 4
         assert "DELETE" not in {request.verb for request in server.seen}
@@ -189,7 +190,8 @@ class ModernAsker:
     """A server of 2026-07-28 alone, whose tool asks by its result `rounds` times."""
 
     def __init__(self, rounds: int = 1, method: str = "elicitation/create") -> None:
-        self.rounds, self.method = rounds, method
+        self.rounds = rounds
+        self.method = method
         self.declared: list[Any] = []
         self.calls: list[dict[str, Any]] = []
 
@@ -262,7 +264,10 @@ async def test_a_server_that_asks_without_end_is_stopped(tmp_path: Path) -> None
 
 
 async def test_each_round_of_a_call_waits_for_a_place_at_its_server_and_none_is_held_meanwhile(tmp_path: Path) -> None:
-    asker, most, now, release = ModernAsker(), 0, 0, asyncio.Event()
+    asker = ModernAsker()
+    most = 0
+    now = 0
+    release = asyncio.Event()
 
     async def handle(request: Request, reply: Reply) -> None:
         nonlocal most, now

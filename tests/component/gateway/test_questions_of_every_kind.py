@@ -43,7 +43,8 @@ class Curious:
     """A server of one era that asks once before it answers, and says in its result what it was told."""
 
     def __init__(self, era: str, question: str) -> None:
-        self.era, self.question = era, question
+        self.era = era
+        self.question = question
         self.declared: Any = None
         self.told: asyncio.Future[Any] = asyncio.get_running_loop().create_future()
 

@@ -20,7 +20,8 @@ CALLING: Final = [sdk for sdk, reader in READERS.items() if reader.calls]
 
 
 async def assert_all_are_read(folder: Path, sdk: str) -> None:
-    whole, part = folder / "corpus.json", folder / "part.json"
+    whole = folder / "corpus.json"
+    part = folder / "part.json"
     whole.write_text(json.dumps(CORPUS))
     part.write_text(json.dumps(DIRECT))
     async with raw_server(answer_json) as server:

@@ -29,7 +29,8 @@ def files(folder: Path) -> bytes:
 
 
 async def test_results_outlive_their_gateway_and_end_with_their_time(tmp_path: Path) -> None:
-    clock, folder = Clock(), tmp_path / "new" / "results"
+    clock = Clock()
+    folder = tmp_path / "new" / "results"
     first = DiskStore(folder, BOUNDS, clock)
     await first.append("ada", "one", "a0", blob("a0"))
     clock.forward(30)
@@ -139,11 +140,8 @@ async def test_a_smaller_bound_than_before_holds_with_the_next_result(tmp_path: 
     await small.aclose()
 
 
-async def test_a_file_that_somebody_holds_costs_results_and_no_calls(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr("fairlead_gateway.context.disk.BUSY_SECONDS", 0.01)
-    kept = DiskStore(tmp_path, BOUNDS)
+async def test_a_file_that_somebody_holds_costs_results_and_no_calls(tmp_path: Path) -> None:
+    kept = DiskStore(tmp_path, BOUNDS, busy=0.01)
     holder = sqlite3.connect(tmp_path / NAME, isolation_level=None)
     holder.execute("BEGIN EXCLUSIVE")
     with pytest.raises(ContextUnavailable, match="locked"):
@@ -170,7 +168,8 @@ async def test_a_damaged_file_is_begun_anew(tmp_path: Path, damage: bytes) -> No
 
 
 async def test_a_disk_that_hangs_holds_up_no_call_and_no_result(tmp_path: Path) -> None:
-    hangs, goes_on = threading.Event(), threading.Event()
+    hangs = threading.Event()
+    goes_on = threading.Event()
 
     def clock() -> float:
         if hangs.is_set():
@@ -197,7 +196,8 @@ async def test_a_disk_that_hangs_holds_up_no_call_and_no_result(tmp_path: Path) 
 
 
 async def test_gateways_of_one_machine_share_a_file_and_its_bounds(tmp_path: Path) -> None:
-    one, two = DiskStore(tmp_path, BOUNDS), DiskStore(tmp_path, BOUNDS)
+    one = DiskStore(tmp_path, BOUNDS)
+    two = DiskStore(tmp_path, BOUNDS)
     async with asyncio.TaskGroup() as group:
         for number in range(8):
             store = (one, two)[number % 2]

@@ -27,7 +27,8 @@ class Polled:
     """A legacy server that ends the stream of a call at once and answers a GET that names its last event."""
 
     def __init__(self, *, broken: bool = False, gets: int = 1) -> None:
-        self.broken, self.gets = broken, gets
+        self.broken = broken
+        self.gets = gets
         self.asked: list[dict[str, str]] = []
         self.release = asyncio.Event()
         self.release.set()
@@ -61,8 +62,11 @@ class Polled:
             reply.chunk(b"id: e%d\ndata:\n\n" % len(self.asked))
             return reply.end_stream()
         await self.release.wait()
-        progress = {"jsonrpc": "2.0", "method": "notifications/progress",
-                    "params": {"progressToken": self.token, "progress": 1}}  # fmt: skip
+        progress = {
+            "jsonrpc": "2.0",
+            "method": "notifications/progress",
+            "params": {"progressToken": self.token, "progress": 1},
+        }
         if self.token is not None:
             reply.event(progress)
         reply.event({"jsonrpc": "2.0", "id": self.call.message["id"], "result": result("late")})

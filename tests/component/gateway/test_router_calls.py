@@ -24,7 +24,8 @@ EXECUTE = {"name": "execute_tool", "arguments": {"name": "demo__x", "arguments":
 
 @pytest.mark.parametrize("mode", ["auto", "legacy"])
 async def test_a_stock_client_is_asked_what_the_server_of_an_inner_call_asks(tmp_path: Path, mode: Any) -> None:
-    asker, heard = LegacyAsker(2), []
+    asker = LegacyAsker(2)
+    heard = []
 
     async def picks(context: Any, params: Any) -> ElicitResult:
         heard.append(params.message)

@@ -21,12 +21,16 @@ def named(name: str, description: str, **more: Any) -> Any:
     return entry(tool(name, description=description), **more)
 
 
-SHIP = catalog("ship", AWAY, [
-    named("furl_sail", "Furl a sail of the ship.", tags=("deck",), categories=("rigging",)),
-    named("mend_sail", "Mend a torn sail.", tags=("deck", "craft")),
-    named("cook_stew", "Cook a stew for the crew.", tags=("galley",), categories=("food",)),
-    named("cook_rice", "Cook rice for the crew.", tags=("galley",), categories=("food",)),
-])  # fmt: skip
+SHIP = catalog(
+    "ship",
+    AWAY,
+    [
+        named("furl_sail", "Furl a sail of the ship.", tags=("deck",), categories=("rigging",)),
+        named("mend_sail", "Mend a torn sail.", tags=("deck", "craft")),
+        named("cook_stew", "Cook a stew for the crew.", tags=("galley",), categories=("food",)),
+        named("cook_rice", "Cook rice for the crew.", tags=("galley",), categories=("food",)),
+    ],
+)
 SHORE = catalog("shore", AWAY, [named("sew_sail", "Sew a new sail.", tags=("craft",)), named("buy_stew", "Buy stew.")])
 
 
@@ -47,15 +51,18 @@ async def test_the_best_tools_of_several_queries_come_in_turn(tmp_path: Path) ->
         assert {*names(three)} == {"shore__buy_stew", "ship__furl_sail", "ship__cook_rice"}
 
 
-@pytest.mark.parametrize(("filters", "searched", "expected"), [
-    ({"tags": ["deck"]}, 2, {"ship__furl_sail", "ship__mend_sail"}),
-    ({"tags": ["deck", "craft"]}, 3, {"ship__furl_sail", "ship__mend_sail", "shore__sew_sail"}),
-    ({"categories": ["rigging"]}, 1, {"ship__furl_sail"}),
-    ({"servers": ["shore"]}, 2, {"shore__sew_sail"}),
-    ({"servers": ["default/ship"], "tags": ["craft"]}, 1, {"ship__mend_sail"}),
-    ({"categories": ["food"], "servers": ["ship"]}, 2, {"ship__cook_rice", "ship__cook_stew"}),
-    ({"tags": ["nowhere"]}, 0, set()),
-])  # fmt: skip
+@pytest.mark.parametrize(
+    ("filters", "searched", "expected"),
+    [
+        ({"tags": ["deck"]}, 2, {"ship__furl_sail", "ship__mend_sail"}),
+        ({"tags": ["deck", "craft"]}, 3, {"ship__furl_sail", "ship__mend_sail", "shore__sew_sail"}),
+        ({"categories": ["rigging"]}, 1, {"ship__furl_sail"}),
+        ({"servers": ["shore"]}, 2, {"shore__sew_sail"}),
+        ({"servers": ["default/ship"], "tags": ["craft"]}, 1, {"ship__mend_sail"}),
+        ({"categories": ["food"], "servers": ["ship"]}, 2, {"ship__cook_rice", "ship__cook_stew"}),
+        ({"tags": ["nowhere"]}, 0, set()),
+    ],
+)
 async def test_filters_are_applied_before_the_search(
     tmp_path: Path, filters: dict[str, Any], searched: int, expected: set[str]
 ) -> None:
@@ -93,18 +100,30 @@ async def test_counts_of_searches_and_results_stand_at_zero_before_the_first(tmp
     async with running(tmp_path, SHIP) as gateway:
         metrics = await scraped(gateway)
     for series in (
-        'fairlead_searches_total{ranking="bm25"}', 'fairlead_search_hits_executed_total{place="2-5"}',
-        'fairlead_router_calls_total{tool="read_result"}', 'fairlead_context_results_total{kept="false"}',
+        'fairlead_searches_total{ranking="bm25"}',
+        'fairlead_search_hits_executed_total{place="2-5"}',
+        'fairlead_router_calls_total{tool="read_result"}',
+        'fairlead_context_results_total{kept="false"}',
         'fairlead_long_results_total{kept="true"}',
-    ):  # fmt: skip
+    ):
         assert f"{series} 0.0\n" in metrics
 
 
-@pytest.mark.parametrize("arguments", [
-    {}, {"query": " "}, {"queries": []}, {"queries": ["x"] * 17}, {"query": "x" * 1001}, {"query": "x", "limit": 0},
-    {"query": "x", "limit": 101}, {"query": "x", "tokenBudget": 49}, {"query": "x", "servers": ["atlantis"]},
-    {"query": "x", "unknown": 1},
-])  # fmt: skip
+@pytest.mark.parametrize(
+    "arguments",
+    [
+        {},
+        {"query": " "},
+        {"queries": []},
+        {"queries": ["x"] * 17},
+        {"query": "x" * 1001},
+        {"query": "x", "limit": 0},
+        {"query": "x", "limit": 101},
+        {"query": "x", "tokenBudget": 49},
+        {"query": "x", "servers": ["atlantis"]},
+        {"query": "x", "unknown": 1},
+    ],
+)
 async def test_arguments_that_make_no_search_are_refused(tmp_path: Path, arguments: dict[str, Any]) -> None:
     async with running(tmp_path, SHIP) as gateway:
         answer = await asked(gateway, calling("search_tools", arguments).to("/router/mcp"))

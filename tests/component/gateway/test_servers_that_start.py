@@ -32,10 +32,14 @@ STARTS = ServerEntry(
     namespace="default", name="demo", prefix="demo", state="starting", reason="Pending", cause="Deploying"
 )
 FAILED = ServerEntry(
-    namespace="default", name="demo", prefix="demo", state="failed", reason="StartFailed",
+    namespace="default",
+    name="demo",
+    prefix="demo",
+    state="failed",
+    reason="StartFailed",
     message="default/demo exited with code 1: password is hunter2",
     refreshed=Refreshed(at="2026-11-22T10:00:00.000+00:00", failure="it wrote hunter2"),
-)  # fmt: skip
+)
 NOW: dict[str, Any] = {"start_wait": 0.05}
 """Setting of a gateway that hardly waits."""
 
@@ -319,9 +323,9 @@ async def test_where_everything_is_denied_by_default_a_server_that_starts_is_unk
         assert await servers_for(gateway, "qa") == []
 
 
-async def test_more_requests_than_may_wait_are_told_at_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("fairlead_gateway.calls.startup.MOST_WAITING", 1)
+async def test_more_requests_than_may_wait_are_told_at_once(tmp_path: Path) -> None:
     async with starting(tmp_path) as (gateway, server), await Wire.connect(gateway) as wire:
+        gateway.endpoint.held_requests.startup_wait.most_waiting = 1
         wire.send(calling("demo__add"))
         await held(gateway)
         assert (await ask(gateway, calling("demo__add"))).refusal == "STARTING"

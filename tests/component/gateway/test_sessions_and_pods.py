@@ -62,7 +62,8 @@ class Pod(LegacyAsker):
 @pytest.mark.parametrize("version", [LEGACY, MODERN])
 async def test_whoever_is_asked_stays_with_the_pod_that_asks(tmp_path: Path, version: str) -> None:
     """The server speaks both eras, or the legacy one alone: sessions with it are legacy here."""
-    one, two = Pod("one"), Pod("two")
+    one = Pod("one")
+    two = Pod("two")
     async with raw_server(one.handle) as first, raw_server(two.handle) as second:
 
         async def resolve(host: str, port: int) -> list[tuple[str, int]]:

@@ -22,7 +22,8 @@ PRINCIPALS = ("ada", "bob")
 async def test_servers_at_one_address_with_other_credentials_share_no_connection_and_no_session(
     tmp_path: Path, era: str, more: dict[str, Any]
 ) -> None:
-    on_connection, in_session = defaultdict[int, set[str]](set), defaultdict[str, set[str]](set)
+    on_connection = defaultdict[int, set[str]](set)
+    in_session = defaultdict[str, set[str]](set)
     writers: list[Any] = []
 
     async def handle(request: Request, reply: Reply) -> None:

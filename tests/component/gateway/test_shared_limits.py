@@ -90,7 +90,9 @@ async def test_what_is_too_much_stays_within_a_burst_for_each_replica_and_is_pai
     chance = random.Random(9)
     for number, count in enumerate((2, 3, 2, 4)):
         async with replicas(count, redis.url, 30) as made:
-            agent, admitted, began = f"agent-{number}", 0, time.monotonic()
+            agent = f"agent-{number}"
+            admitted = 0
+            began = time.monotonic()
             for _ in range(40):
                 replica = chance.choice(made)
                 if chance.random() < 0.5:
@@ -110,12 +112,15 @@ async def test_what_is_too_much_stays_within_a_burst_for_each_replica_and_is_pai
 async def test_replicas_that_settle_by_themselves_let_through_one_limit_and_a_little(
     redis: RedisServer, count: int
 ) -> None:
-    per_minute, interval = 120, 0.02  # two a second
+    per_minute = 120  # two a second
+    interval = 0.02
     async with replicas(count, redis.url, per_minute, interval=interval, started=True) as made:
         await eventually(lambda: all(replica.settler.up for replica in made))
         for replica in made:  # each settles at least once between two rounds, so nobody has more than a round untold
             replica.call(1)
-        began, admitted, slowest = time.monotonic(), count, interval
+        began = time.monotonic()
+        admitted = count
+        slowest = interval
         for _ in range(10 + per_minute // (3 * count)):
             round_began = time.monotonic()
             before = [replica.settler.settlements for replica in made]
@@ -126,7 +131,8 @@ async def test_replicas_that_settle_by_themselves_let_through_one_limit_and_a_li
                     await eventually(partial(settled, replica, told))
             slowest = max(slowest, time.monotonic() - round_began)
         took = time.monotonic() - began
-        rate, unseen = per_minute / 60, 2 * 3
+        rate = per_minute / 60
+        unseen = 2 * 3
         assert per_minute <= admitted <= per_minute + rate * took + (count - 1) * (unseen + 2 * rate * slowest) + 1
         assert admitted < per_minute * count, "as if each had the limit to itself"
 
@@ -319,7 +325,8 @@ async def test_replicas_spend_the_tokens_of_one_day_together(redis: RedisServer)
 
 
 async def test_a_redis_that_forgot_the_tokens_of_a_day_learns_them_from_the_replicas(redis: RedisServer) -> None:
-    one, other = Spender(redis.url), Spender(redis.url)
+    one = Spender(redis.url)
+    other = Spender(redis.url)
     try:
         one.tokens.budget("ada").charge(700)
         await one.settler.settle()

@@ -5,18 +5,78 @@ from __future__ import annotations
 import hashlib
 import json
 from pathlib import Path
-from typing import Any
+from typing import Any, Final
 
 import pytest
 from msgspec import Raw
 
 from extension_servers import ERAS, MERGED, OWN, asking, extensions, read, world
-from fairlead_api.documents.catalog import Definition
+from fairlead_api.documents.catalog import Catalog, Definition
 from fairlead_api.documents.rules import Policy, Rule, Rules
 from fairlead_mcp.methods import SKILLS
-from gatewayworld import LEGACY, MODERN, Answer, ask, catalog, limits, modern, running
-from rawserver import raw_server
-from skillserver import NOTES, SKILL, SkillServer, entry
+from gatewayworld import LEGACY, META, MODERN, Answer, ask, catalog, limits, modern, running
+from rawserver import Reply, Request, raw_server
+from toolservers import answer_modern, greeted
+
+SKILL: Final = "skill://pdf/SKILL.md"
+NOTES: Final = "skill://pdf/notes.txt"
+TEXT: Final = "---\r\nname: pdf\r\n---\r\nRead skill://pdf/notes.txt\u00e9\n"
+
+
+def entry(uri: str, files: dict[str, str], **more: Any) -> dict[str, Any]:
+    """The entry of a skill with these files."""
+    named = [
+        {"uri": file, "digest": "sha256:" + hashlib.sha256(text.encode()).hexdigest(), "size": len(text.encode())}
+        for file, text in files.items()
+    ]
+    return {"uri": uri, "frontmatter": {"name": "pdf", "x": 1.50}, "resources": named, "x-unknown": [2], **more}
+
+
+class SkillServer:
+    """A server with one skill. `strict`: its methods want the client to declare the extension."""
+
+    def __init__(self, name: str, era: str = MODERN, *, strict: bool = True) -> None:
+        self.name = name
+        self.era = era
+        self.files = {SKILL: f"{TEXT}of {name}", NOTES: f"notes of {name}"}
+        self.strict = strict
+        self.skill = SKILL
+        """URI of its one skill."""
+        self.asked: list[tuple[str, str]] = []
+
+    @property
+    def capabilities(self) -> bytes:
+        return json.dumps({"resources": {}, "extensions": {SKILLS: {"directoryRead": True}}}).encode()
+
+    def catalog(self, url: str, **more: Any) -> Catalog:
+        """Its catalog; `pinned` as it is now."""
+        raw = json.dumps(entry(self.skill, self.files)).encode()
+        skill = Definition(name=self.skill, definition=Raw(raw), hash="")
+        return catalog(
+            self.name, url, ["use"], version=self.era, skills=(skill,), capabilities=Raw(self.capabilities), **more
+        )
+
+    async def handle(self, request: Request, reply: Reply) -> None:
+        if self.era == LEGACY and greeted(request, reply):
+            return None
+        params = request.params
+        modern = self.era == MODERN
+        said = params.get("_meta", {}).get(META + "clientCapabilities", {}).get("extensions", {})
+        uri = params.get("uri", "")
+        if request.method in ("skills/get", "resources/directory/read", "resources/read"):
+            self.asked.append((request.method, uri))
+        if request.method == "skills/get" and modern and self.strict and SKILLS not in said:
+            return reply.error(request, 400, -32021, "Missing", {"requiredCapabilities": {"extensions": {SKILLS: {}}}})
+        result: dict[str, Any] | None = None
+        if request.method == "skills/get":
+            result = {"skill": entry(uri, self.files), "ttlMs": 5, "cacheScope": "public"}
+        elif request.method == "resources/directory/read":
+            result = {"resources": [{"uri": file, "name": "f"} for file in self.files]}
+        elif request.method == "resources/read":
+            result = {"contents": [{"uri": uri, "text": self.files.get(uri, "?"), "mimeType": "text/markdown"}]}
+        if result is None:
+            return answer_modern(request, reply) if modern else reply.error(request, 200, -32601, "?")
+        return reply.result(request, {"resultType": "complete", **result} if modern else result)
 
 
 @pytest.mark.parametrize(("era", "server_era"), ERAS)
@@ -61,7 +121,8 @@ async def test_hosts_find_skills_where_a_server_has_them_and_nowhere_else(tmp_pa
 
 
 async def test_a_text_that_names_a_file_by_its_servers_name_leads_there_alone(tmp_path: Path) -> None:
-    a, b = SkillServer("a"), SkillServer("b")
+    a = SkillServer("a")
+    b = SkillServer("b")
     b.files = {"skill://other/SKILL.md": "x"}
     async with (
         raw_server(a.handle) as one,
@@ -79,7 +140,8 @@ async def test_a_skill_of_another_scheme_is_all_of_one_server(tmp_path: Path, ca
     """Such a URI stays as it is, so two servers may have it: a skill of which another one answers for a file is left
     out at the endpoint of all.
     """
-    a, b = SkillServer("a"), SkillServer("b")
+    a = SkillServer("a")
+    b = SkillServer("b")
     a.skill = "repo://x/SKILL.md"
     b.skill = a.skill if case == "one skill" else "repo://y/SKILL.md"
     notes = "repo://x/notes.txt"

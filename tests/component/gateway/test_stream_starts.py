@@ -40,15 +40,19 @@ class Server:
             return reply.result(request, HELLO, mcp_session_id="s")
         if request.method != "tools/call":
             return reply.send(405 if request.verb == "GET" else 202)
-        answer = {"jsonrpc": "2.0", "id": request.message["id"],
-                  "result": {"content": [{"type": "text", "text": self.text}]}}  # fmt: skip
+        answer = {
+            "jsonrpc": "2.0",
+            "id": request.message["id"],
+            "result": {"content": [{"type": "text", "text": self.text}]},
+        }
         token = request.params.get("_meta", {}).get("progressToken")
         if token is None:
             await self.may_answer.wait()
             return reply.send(200, json.dumps(answer, indent=self.indent).encode(), kind="application/json")
         reply.open_stream()
-        reply.event({"jsonrpc": "2.0", "method": "notifications/progress",
-                     "params": {"progressToken": token, "progress": 1}})  # fmt: skip
+        reply.event(
+            {"jsonrpc": "2.0", "method": "notifications/progress", "params": {"progressToken": token, "progress": 1}}
+        )
         await reply.flush()
         await self.may_answer.wait()
         reply.event(answer)

@@ -17,7 +17,8 @@ from waiting import eventually
 
 async def test_a_client_is_notified_of_its_task_though_the_server_notifies_nobody(tmp_path: Path) -> None:
     """A notification has what `tasks/get` would answer, under the ids that the client knows; the end is audited."""
-    server, log = TaskServer(), tmp_path / "audit"
+    server = TaskServer()
+    log = tmp_path / "audit"
     async with world(tmp_path, server, audit="all", audit_file=log, open_tasks=1) as (gateway, _):
         task = await created(gateway, ends="asks")
         async with await Wire.connect(gateway) as wire:
@@ -88,7 +89,8 @@ async def test_nobody_is_notified_of_a_task_whose_tool_was_denied_meanwhile(tmp_
 
 async def test_a_client_is_notified_once_that_the_result_of_its_task_is_too_large(tmp_path: Path) -> None:
     """As a failure with the error that `tasks/get` answers; the server is not asked again."""
-    server, log = TaskServer(), tmp_path / "audit"
+    server = TaskServer()
+    log = tmp_path / "audit"
     async with (
         world(tmp_path, server, max_result_bytes=4096, audit="all", audit_file=log, open_tasks=1) as (gateway, _),
         await Wire.connect(gateway) as wire,

@@ -71,8 +71,10 @@ async def test_a_task_is_followed_to_its_end_under_a_sealed_id(tmp_path: Path, e
         assert (done["taskId"], done["status"], done["result"]) == (task, "completed", said("done"))
         assert (await ask(gateway, about("tasks/cancel", task))).message["result"]["resultType"] == "complete"
         assert [(method, params["taskId"], headers["mcp-name"]) for method, params, headers in server.seen] == [
-            ("tasks/get", "t1", "t1"), ("tasks/get", "t1", "t1"), ("tasks/cancel", "t1", "t1"),
-        ]  # fmt: skip
+            ("tasks/get", "t1", "t1"),
+            ("tasks/get", "t1", "t1"),
+            ("tasks/cancel", "t1", "t1"),
+        ]
         server.tasks.clear()  # its time is over
         gone = (await ask(gateway, about("tasks/get", task))).message["error"]
         assert gone == {"code": -32602, "message": f"no task {task}"}
@@ -245,7 +247,8 @@ async def test_a_task_is_judged_by_the_definition_that_is_approved_when_it_is_as
 
 async def test_a_task_of_a_server_that_moved_or_is_gone_is_unknown(tmp_path: Path) -> None:
     """Another server under its name knows nothing of it, and hears nothing but an id that says nothing to it."""
-    server, heir = TaskServer(), TaskServer()
+    server = TaskServer()
+    heir = TaskServer()
     async with world(tmp_path, server) as (gateway, _), raw_server(heir.handle) as raw:
         task = await created(gateway)
         publish(tmp_path / "documents", demo(raw.url))

@@ -57,11 +57,15 @@ async def test_a_legacy_client_is_asked_what_a_task_asks(tmp_path: Path) -> None
         assert last["result"]["content"][0]["text"] == str({"t1:1": PICKED})
 
 
-@pytest.mark.parametrize(("ends", "code"), [
-    ({"status": "failed", "error": {"code": -32603, "message": "broken"}}, "UPSTREAM_ERROR"),
-    ({"status": "cancelled"}, "UPSTREAM_ERROR"),
-    ("asks", "MISSING_CLIENT_CAPABILITY"),
-], ids=["it fails", "it is cancelled", "it asks a client that cannot answer"])  # fmt: skip
+@pytest.mark.parametrize(
+    ("ends", "code"),
+    [
+        ({"status": "failed", "error": {"code": -32603, "message": "broken"}}, "UPSTREAM_ERROR"),
+        ({"status": "cancelled"}, "UPSTREAM_ERROR"),
+        ("asks", "MISSING_CLIENT_CAPABILITY"),
+    ],
+    ids=["it fails", "it is cancelled", "it asks a client that cannot answer"],
+)
 async def test_a_legacy_client_is_told_why_a_task_has_no_result(tmp_path: Path, ends: Any, code: str) -> None:
     server = TaskServer()
     async with world(tmp_path, server) as (gateway, _):

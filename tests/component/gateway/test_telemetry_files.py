@@ -66,8 +66,11 @@ async def test_an_export_has_how_long_calls_took_and_nothing_of_who_made_them_or
     text = file.read_text()
     (only,) = json.loads(text)["tools"]
     assert (only["server"], only["version"], only["tool"], only["definition"]) == (
-        "mcp-knots", "2.1", "knot", "sha256:1",
-    )  # fmt: skip
+        "mcp-knots",
+        "2.1",
+        "knot",
+        "sha256:1",
+    )
     assert (only["environment"], sum(only["counts"])) == ("cluster", 3)
     private = ("hunter2", "password", "agent-smith", "secret-team", "127.0.0.1", address, str(gateway.port), "shop")
     assert [word for word in private if word in text] == []

@@ -158,8 +158,10 @@ async def test_a_floor_is_told_in_lists_in_meta_in_explanations_and_in_the_refus
     assert (hidden["reason"], hidden["shownIn"]) == (why, "standard")
     assert found["minTier"] == "standard"
     assert [(each["tier"], each["shown"]) for each in found["tiers"]] == [
-        ("fast", False), ("standard", True), ("deep", True),
-    ]  # fmt: skip
+        ("fast", False),
+        ("standard", True),
+        ("deep", True),
+    ]
     assert found["tiers"][0]["reason"] == why
     assert refused.refusal == "OVER_BUDGET"
     assert "isError" not in called.message["result"]

@@ -81,7 +81,9 @@ async def test_a_renewed_certificate_is_shown_to_whoever_connects_next(
 
 
 async def test_with_a_client_authority_nobody_connects_without_its_certificate(tmp_path: Path) -> None:
-    authority, clients, strangers = Authority(), Authority("clients"), Authority("strangers")
+    authority = Authority()
+    clients = Authority("clients")
+    strangers = Authority("strangers")
     files = {name: tmp_path / f"{name}.pem" for name in ("server", "ca", "mine", "theirs")}
     files["server"].write_text(authority.issued())
     files["ca"].write_text(clients.bundle)

@@ -207,10 +207,13 @@ async def test_claims_become_agent_groups_and_scopes_in_the_way_that_is_set(tmp_
 async def test_whom_to_ask_for_a_token_is_told_with_the_refusal_and_in_a_document(tmp_path: Path) -> None:
     async with (
         issuing() as issuer,
-        running(tmp_path, catalog("demo", "http://127.0.0.1:9/mcp", ["x"]),
-                **secured(tmp_path, issuer, scopes=("mcp:tools",))) as gateway,
+        running(
+            tmp_path,
+            catalog("demo", "http://127.0.0.1:9/mcp", ["x"]),
+            **secured(tmp_path, issuer, scopes=("mcp:tools",)),
+        ) as gateway,
         await Wire.connect(gateway) as wire,
-    ):  # fmt: skip
+    ):
         refused = await wire.ask(legacy("initialize").to("/servers/default/demo/mcp"))
         assert refused.status == 401
         document = HERE + "/.well-known/oauth-protected-resource/servers/default/demo/mcp"

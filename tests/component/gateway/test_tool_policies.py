@@ -36,13 +36,17 @@ from rawserver import raw_server
 from restworld import MESSAGES, get, post
 from toolservers import tool
 
-NPC, QA = anybody("npc"), anybody("qa")
+NPC = anybody("npc")
+QA = anybody("qa")
 FORMATS = ("mcp", "openai-chat", "openai-responses", "anthropic", "gemini", "bedrock")
 ALLOWED = Policy(namespace="default", name="all", every=True, rules=(Rule(action="Allow", tools=("*",)),))
 NO_WEB = Policy(
-    namespace="default", name="no-web", every=True, subjects=(Subject(kind="Agent", name="npc"),),
+    namespace="default",
+    name="no-web",
+    every=True,
+    subjects=(Subject(kind="Agent", name="npc"),),
     rules=(Rule(action="Deny", tools=("web-search",)),),
-)  # fmt: skip
+)
 LISTEN = modern("subscriptions/listen", {"notifications": {"toolsListChanged": True}})
 
 
@@ -75,7 +79,8 @@ async def test_an_npc_may_not_search_the_web_and_the_agent_for_questions_may(tmp
 async def test_a_refused_call_is_answered_as_one_of_an_unknown_tool(tmp_path: Path, era: str, target: str) -> None:
     """Byte for byte, headers too; the names are of one length and far from any other."""
     prefix = "" if "servers" in target else "tavern__"
-    denied, unknown = f"{prefix}web-search", f"{prefix}qzx-qzxqzx"
+    denied = f"{prefix}web-search"
+    unknown = f"{prefix}qzx-qzxqzx"
     async with (
         raw_server(handle) as server,
         running(
@@ -90,14 +95,16 @@ async def test_no_part_of_the_rest_plane_knows_a_hidden_tool(tmp_path: Path) -> 
     async with (
         raw_server(handle) as server,
         running(
-            tmp_path, tavern(server.url), catalog("vault", server.url, ["open"], namespace="bank"),
+            tmp_path,
+            tavern(server.url),
+            catalog("vault", server.url, ["open"], namespace="bank"),
             Rules(
                 policies=(ALLOWED, NO_WEB, Policy(namespace="bank", name="shut", every=True, rules=NO_WEB.rules)),
                 tiers=(Tier(name="fast", max_latency_ms=500, default=True),),
             ),
             trust=Trust((Vouching(NPC, QA),)),
         ) as gateway,
-    ):  # fmt: skip
+    ):
         npc = {"authorization": "Bearer npc"}
         targets = ["/v1/tools", *(f"/v1/tools?format={name}" for name in FORMATS), "/v1/tools?tier=fast"]
         targets += ["/v1/tools/tavern__web-search", "/v1/tools/mcp.tavern.web-search", "/v1/tools/tavern__web-searc"]
@@ -174,21 +181,29 @@ async def test_a_server_of_which_nothing_is_seen_has_no_prompts_and_resources_ei
             )
 
         return catalog(
-            name, url, ["x"], namespace=namespace, prompts=items("name", "greet"),
-            resources=items("uri", f"test://{name}"), resource_templates=items("uriTemplate", f"test://{name}/{{id}}"),
+            name,
+            url,
+            ["x"],
+            namespace=namespace,
+            prompts=items("name", "greet"),
+            resources=items("uri", f"test://{name}"),
+            resource_templates=items("uriTemplate", f"test://{name}/{{id}}"),
             capabilities=Raw(b'{"prompts":{},"resources":{},"completions":{}}'),
-        )  # fmt: skip
+        )
 
     shut = Policy(namespace="bank", name="shut", every=True, rules=(Rule(action="Deny", tools=("*",)),))
     asking = modern if era == MODERN else legacy
     async with (
         raw_server(handle) as server,
         running(
-            tmp_path, made(server.url, "vault", "bank"), made(server.url, "tavern", "default"), Rules(policies=(shut,)),
+            tmp_path,
+            made(server.url, "vault", "bank"),
+            made(server.url, "tavern", "default"),
+            Rules(policies=(shut,)),
             trust=Trust((Vouching(NPC),)),
         ) as gateway,
         await Wire.connect(gateway) as wire,
-    ):  # fmt: skip
+    ):
 
         async def asked(method: str, **params: Any) -> Any:
             name = params.get("name") or params.get("uri")
@@ -276,9 +291,13 @@ async def test_a_tier_that_policies_do_not_allow_does_not_exist(tmp_path: Path) 
 async def test_pinned_tools_are_cut_by_no_budget(tmp_path: Path) -> None:
     names = [f"tool{n}" for n in range(9)]
     pinning = Policy(
-        namespace="default", name="pins", every=True, rules=ALLOWED.rules, pinned=("tool8",),
+        namespace="default",
+        name="pins",
+        every=True,
+        rules=ALLOWED.rules,
+        pinned=("tool8",),
         limits=PolicyLimits(max_tools=3),
-    )  # fmt: skip
+    )
     async with (
         raw_server(handle) as server,
         running(
@@ -298,10 +317,13 @@ async def test_a_policy_bounds_the_calls_of_its_own_namespace(tmp_path: Path) ->
     async with (
         raw_server(handle) as server,
         running(
-            tmp_path, tavern(server.url), catalog("harbor", server.url, ["moor"], namespace="other"),
-            Rules(policies=(bounded,)), trust=Trust((Vouching(NPC, QA),)),
+            tmp_path,
+            tavern(server.url),
+            catalog("harbor", server.url, ["moor"], namespace="other"),
+            Rules(policies=(bounded,)),
+            trust=Trust((Vouching(NPC, QA),)),
         ) as gateway,
-    ):  # fmt: skip
+    ):
         for era in (MODERN, LEGACY):
             await ask(gateway, by("npc", calling("tavern__roll-dice", era=era)))
         assert (await ask(gateway, by("npc", calling("tavern__web-search")))).refusal == "RATE_LIMITED"
@@ -318,10 +340,13 @@ async def test_scores_ranks_histograms_and_predictions_know_no_hidden_tool(tmp_p
     async with (
         raw_server(handle) as server,
         running(
-            tmp_path, tavern(server.url, *tools), Rules(policies=(ALLOWED, NO_WEB)),
-            trust=Trust((Vouching(NPC, QA),)), aggregates=True,
+            tmp_path,
+            tavern(server.url, *tools),
+            Rules(policies=(ALLOWED, NO_WEB)),
+            trust=Trust((Vouching(NPC, QA),)),
+            aggregates=True,
         ) as gateway,
-    ):  # fmt: skip
+    ):
         for name in ("tavern__web-search", "tavern__roll-dice"):
             await ask(gateway, by("qa", calling(name)))
         headers = {who: by(who, Ask()).headers for who in ("npc", "qa")}

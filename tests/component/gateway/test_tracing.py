@@ -22,9 +22,12 @@ from ports import free_port
 from rawserver import RawServer, Reply, Request, raw_server
 from toolservers import answer_modern, modern_server, tool
 
-TRACE, PARENT_ID = "4bf92f3577b34da6a3ce929d0e0e4736", "00f067aa0ba902b7"
-SAMPLED, UNSAMPLED = f"00-{TRACE}-{PARENT_ID}-01", f"00-{TRACE}-{PARENT_ID}-00"
-SERVER, CLIENT = 2, 3
+TRACE = "4bf92f3577b34da6a3ce929d0e0e4736"
+PARENT_ID = "00f067aa0ba902b7"
+SAMPLED = f"00-{TRACE}-{PARENT_ID}-01"
+UNSAMPLED = f"00-{TRACE}-{PARENT_ID}-00"
+SERVER = 2
+CLIENT = 3
 ERROR = 2
 
 

@@ -262,8 +262,9 @@ async def test_the_rest_of_a_stream_that_nobody_reads_is_counted(tmp_path: Path)
             return
         reply.open_stream()
         token = request.params["_meta"]["progressToken"]
-        reply.event({"jsonrpc": "2.0", "method": "notifications/progress",
-                     "params": {"progressToken": token, "progress": 1}})  # fmt: skip
+        reply.event(
+            {"jsonrpc": "2.0", "method": "notifications/progress", "params": {"progressToken": token, "progress": 1}}
+        )
         reply.event({"jsonrpc": "2.0", "id": request.message["id"], "result": large(request)})
         reply.end_stream()
 

@@ -26,8 +26,11 @@ def item(name: str, tool: str, version: int) -> dict[str, Any]:
     document = catalog(name, "http://127.0.0.1:1/mcp", [tool])
     (blob,) = pack(catalog_name(document.key), "catalog", encode(document))
     metadata = {
-        "name": name, "labels": blob.labels, "annotations": blob.annotations, "resourceVersion": str(version),
-    }  # fmt: skip
+        "name": name,
+        "labels": blob.labels,
+        "annotations": blob.annotations,
+        "resourceVersion": str(version),
+    }
     return {"metadata": metadata, "data": blob.data}
 
 

@@ -19,7 +19,9 @@ from rawserver import Reply, Request, raw_server
 from waiting import eventually
 
 DENY = Rule(action="Deny", tools=("*",))
-ONE, TWO, APP = "test://one", "test://two", "ui://app"
+ONE = "test://one"
+TWO = "test://two"
+APP = "ui://app"
 URIS = [(ONE, ONE), (APP, "ui://demo/app")]
 """At the server, and at the endpoint of all servers."""
 CAPABILITIES = {"resources": {"subscribe": True, "listChanged": True}, "tools": {}}
@@ -76,7 +78,7 @@ def document(url: str, era: str) -> Catalog:
     )
     return catalog(
         "demo", url, ["x"], version=era, resources=items, capabilities=Raw(json.dumps(CAPABILITIES).encode())
-    )  # fmt: skip
+    )
 
 
 def listening(uris: list[str]) -> Ask:
@@ -145,7 +147,8 @@ async def test_who_is_denied_a_server_hears_no_more_of_its_resources(tmp_path: P
     """`Streams._sees` keeps it; where that says yes to everything, the last update is heard."""
     watched = Watched(server_era)
     hello = {"protocolVersion": LEGACY, "capabilities": {}, "clientInfo": {"name": "c", "version": "1"}}
-    npc, none = anybody("npc"), Policy(namespace="default", name="none", every=True, rules=(DENY,))
+    npc = anybody("npc")
+    none = Policy(namespace="default", name="none", every=True, rules=(DENY,))
     async with (
         raw_server(watched.handle) as server,
         running(tmp_path, document(server.url, server_era), trust=Trust((Vouching(npc),))) as gateway,

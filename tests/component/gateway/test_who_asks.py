@@ -209,9 +209,12 @@ async def test_the_list_of_the_one_is_not_the_list_of_the_other(tmp_path: Path) 
 
     everything = Policy(namespace="default", name="all", every=True, rules=(Rule(action="Allow", tools=("*",)),))
     not_for_bob = Policy(
-        namespace="default", name="no-vault", every=True, subjects=(Subject(kind="Agent", name="bob"),),
+        namespace="default",
+        name="no-vault",
+        every=True,
+        subjects=(Subject(kind="Agent", name="bob"),),
         rules=(Rule(action="Deny", tools=("add",)),),
-    )  # fmt: skip
+    )
     async with (
         modern_server() as server,
         running(

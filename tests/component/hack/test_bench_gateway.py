@@ -98,7 +98,8 @@ def test_kinds_of_clients_differ_in_what_they_send() -> None:
 
 
 def test_a_row_shows_p99_beside_p50_and_ratios_to_the_plain_client_in_the_same_rounds() -> None:
-    capable, bare = replace(OUTCOME, cpu_user=20, p99=300, collections=2, collecting=0.12), OUTCOME
+    capable = replace(OUTCOME, cpu_user=20, p99=300, collections=2, collecting=0.12)
+    bare = OUTCOME
     outcomes = row(CLIENTS[0], "legacy", fairlead=capable, nginx=OUTCOME) | {
         (CLIENTS[0].name, "legacy", SATURATED, BARE_CLIENT): {0: bare}
     }
@@ -144,7 +145,8 @@ def test_another_proxy_is_compared_on_every_row_that_it_served() -> None:
 
 def test_another_proxy_is_compared_with_the_gateway_in_its_own_rounds() -> None:
     peer = Peer("other", lambda stage, port, url: [], "echo", at_least=4)
-    slower, faster = replace(OUTCOME, calls_per_second=8_000), replace(OUTCOME, calls_per_second=12_000)
+    slower = replace(OUTCOME, calls_per_second=8_000)
+    faster = replace(OUTCOME, calls_per_second=12_000)
     outcomes = row(PLAIN, "legacy", fairlead=OUTCOME) | {
         (PLAIN.name, "legacy", SATURATED, "other"): {0: replace(OUTCOME, calls_per_second=2_000), 1: slower},
         (PLAIN.name, "legacy", SATURATED, beside_peer("other")): {0: slower, 1: faster},

@@ -15,7 +15,8 @@ class Compiler:
     """Stands in for mypyc: blocks until it is released."""
 
     def __init__(self) -> None:
-        self.begun, self.release = threading.Event(), threading.Event()
+        self.begun = threading.Event()
+        self.release = threading.Event()
         self.times = 0
 
     def __call__(self, folder: Path) -> None:
@@ -27,7 +28,9 @@ class Compiler:
 
 
 def test_who_comes_while_it_is_compiled_waits_and_takes_that(tmp_path: Path) -> None:
-    folder, compiler, waits = tmp_path / "compiled", Compiler(), threading.Event()
+    folder = tmp_path / "compiled"
+    compiler = Compiler()
+    waits = threading.Event()
     first = threading.Thread(target=compile_tree, args=(folder, compiler))
     second = threading.Thread(target=compile_tree, args=(folder, compiler, waits.set))
     first.start()
@@ -47,7 +50,8 @@ def test_what_fails_leaves_the_folder_as_it_was_and_the_next_one_compiles(tmp_pa
     def broken(folder: Path) -> None:
         raise OSError("no compiler")
 
-    folder, compiler = tmp_path / "compiled", Compiler()
+    folder = tmp_path / "compiled"
+    compiler = Compiler()
     folder.mkdir()
     (folder / "kept").touch()
     with pytest.raises(OSError, match="no compiler"):
@@ -62,7 +66,8 @@ def test_what_fails_leaves_the_folder_as_it_was_and_the_next_one_compiles(tmp_pa
 
 
 def test_a_second_clone_takes_extensions_of_the_same_sources_from_the_cache(tmp_path: Path) -> None:
-    compiler, cache = Compiler(), tmp_path / "cache"
+    compiler = Compiler()
+    cache = tmp_path / "cache"
     compiler.release.set()
     for clone in ("first", "second"):
         compile_tree(tmp_path / clone, compiler, cache=cache)
@@ -72,7 +77,8 @@ def test_a_second_clone_takes_extensions_of_the_same_sources_from_the_cache(tmp_
 
 
 def test_the_cache_of_compilations_keeps_the_last_ones(tmp_path: Path) -> None:
-    compiler, cache = Compiler(), tmp_path / "cache"
+    compiler = Compiler()
+    cache = tmp_path / "cache"
     compiler.release.set()
     for number in range(CACHED + 2):
         (cache / f"old-{number}").mkdir(parents=True)

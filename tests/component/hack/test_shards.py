@@ -49,7 +49,8 @@ def test_pytest_collects_the_files_of_its_shard_alone() -> None:
         told = subprocess.run([*words, "tests/unit/kube"], cwd=ROOT, capture_output=True, text=True, check=True)
         return set(re.findall(r"^tests/\S+?\.py", told.stdout, re.MULTILINE))
 
-    first, second = collected("--shard=1/2"), collected("--shard=2/2")
+    first = collected("--shard=1/2")
+    second = collected("--shard=2/2")
     assert first
     assert second
     assert not first & second

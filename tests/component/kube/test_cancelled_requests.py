@@ -40,7 +40,8 @@ async def test_a_cancellation_that_meets_the_end_of_a_requests_time_is_not_lost(
     verb: Callable[[Kube], Awaitable[object]], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Lost, a task of a leader that stopped would go on, and the operator never end."""
-    loop, late = asyncio.get_running_loop(), 0.0
+    loop = asyncio.get_running_loop()
+    late = 0.0
     clock = loop.time
     monkeypatch.setattr(loop, "time", lambda: clock() + late)
     async with silent() as (kube, asked):

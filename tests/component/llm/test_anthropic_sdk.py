@@ -76,14 +76,15 @@ ROUNDS: dict[str, Sequence[ScriptedTurn]] = {
     "text in every round": [ScriptedTurn("First.", [ADD]), ScriptedTurn("Second.", [ADD]), ScriptedTurn("Third.")],
     "parallel calls": [ScriptedTurn("", [ADD, ADD]), ScriptedTurn("84")],
     "thoughts in every round": [
-        ScriptedTurn("", [ADD], thoughts=["One."]), ScriptedTurn("", [ADD], thoughts=["Two.", "Three."]),
+        ScriptedTurn("", [ADD], thoughts=["One."]),
+        ScriptedTurn("", [ADD], thoughts=["Two.", "Three."]),
         ScriptedTurn("Four.", thoughts=["Four?"]),
     ],
     "ours, then the caller's": [ScriptedTurn("", [ADD]), ScriptedTurn("Yours.", [THEIRS])],
     "ours and the caller's at once": [ScriptedTurn("Both.", [THEIRS, ADD, ScriptedCall("theirs", {"q": 2})])],
     "ours, then nothing": [ScriptedTurn("", [ADD]), ScriptedTurn("")],
     "cut in a later round": [ScriptedTurn("", [ADD]), ScriptedTurn("Half", finish_reason="max_tokens")],
-}  # fmt: skip
+}
 
 
 @pytest.mark.parametrize("shows", [False, True])

@@ -12,10 +12,15 @@ from responsesworld import respond, responses_world
 ASKS = {"type": "mcp", "server_label": "sums", "server_url": "fairlead://demo", "require_approval": "always"}
 APPROVED: list[dict[str, Any]] = [
     {"role": "user", "content": "Add"},
-    {"type": "mcp_approval_request", "id": f"{APPROVAL_ID}call_1", "name": "demo__add", "arguments": '{"a":2,"b":40}',
-     "server_label": "sums"},
+    {
+        "type": "mcp_approval_request",
+        "id": f"{APPROVAL_ID}call_1",
+        "name": "demo__add",
+        "arguments": '{"a":2,"b":40}',
+        "server_label": "sums",
+    },
     {"type": "mcp_approval_response", "approval_request_id": f"{APPROVAL_ID}call_1", "approve": True},
-]  # fmt: skip
+]
 
 
 async def test_no_other_model_is_asked_after_an_approved_call_ran(tmp_path: Path) -> None:

@@ -18,7 +18,9 @@ from oddproperties import ARGUMENTS, SCHEMA, TOOL, under_other_names
 for client in ("openai", "anthropic", "google.genai"):
     pytest.importorskip(client, reason="the providers' clients are not installed (fairlead[dev])")
 clients = pytest.importorskip("pairclients")
-FORMATS, PAIRS, ask = clients.FORMATS, clients.PAIRS, clients.ask
+FORMATS = clients.FORMATS
+PAIRS = clients.PAIRS
+ask = clients.ask
 
 LENGTH = {"chat": "length", "responses": "max_output_tokens", "anthropic": "max_tokens", "gemini": "MAX_TOKENS"}
 FILTER = {"chat": "content_filter", "responses": "content_filter", "anthropic": "refusal", "gemini": "SAFETY"}
@@ -41,9 +43,15 @@ def _turn(name: str, provider: str) -> ScriptedTurn:
 
 
 NAMES = [
-    "text", "unicode", "one call", "text and parallel calls", "a call without arguments", "length", "filter",
+    "text",
+    "unicode",
+    "one call",
+    "text and parallel calls",
+    "a call without arguments",
+    "length",
+    "filter",
     "an empty answer",
-]  # fmt: skip
+]
 
 
 @pytest.mark.diagonal
@@ -103,7 +111,8 @@ def _counts(front: str, usage: Any) -> tuple[int, ...]:
     if front == "responses":
         return usage.input_tokens, usage.input_tokens_details.cached_tokens, usage.output_tokens
     if front == "anthropic":
-        cached, written = usage.cache_read_input_tokens, usage.cache_creation_input_tokens or 0
+        cached = usage.cache_read_input_tokens
+        written = usage.cache_creation_input_tokens or 0
         return usage.input_tokens + cached + written, cached, usage.output_tokens
     return usage.prompt_token_count, usage.cached_content_token_count, usage.candidates_token_count
 
@@ -118,11 +127,14 @@ def test_usage_is_counted_as_the_clients_family_counts(front: str, provider: str
 
 
 HEAD = '{"id":"c","object":"chat.completion.chunk","created":1,"model":"scripted","choices":[{"index":0,"delta":'
-REFUSED = ScriptedTurn(events=[
-    HEAD + '{"role":"assistant","content":null,"refusal":""},"finish_reason":null}]}',
-    HEAD + '{"refusal":"I cannot."},"finish_reason":null}]}',
-    HEAD + '{},"finish_reason":"stop"}]}', "[DONE]",
-])  # fmt: skip
+REFUSED = ScriptedTurn(
+    events=[
+        HEAD + '{"role":"assistant","content":null,"refusal":""},"finish_reason":null}]}',
+        HEAD + '{"refusal":"I cannot."},"finish_reason":null}]}',
+        HEAD + '{},"finish_reason":"stop"}]}',
+        "[DONE]",
+    ]
+)
 
 
 @pytest.mark.parametrize(
@@ -172,7 +184,8 @@ NAMES_OF = {"chat": "openai-chat", "responses": "openai-responses", "anthropic":
 @pytest.mark.parametrize("stream", [False, True], ids=["whole", "streamed"])
 @pytest.mark.parametrize(("front", "provider"), PAIRS)
 def test_a_conversation_with_images_and_calls_reaches_the_model_whole(front: str, provider: str, stream: bool) -> None:
-    family, spoken = FAMILIES[NAMES_OF[front]], FAMILIES[NAMES_OF[provider]]
+    family = FAMILIES[NAMES_OF[front]]
+    spoken = FAMILIES[NAMES_OF[provider]]
     messages = {family.messages_member: family.messages.write_messages(TURNS, TranslationLosses()).messages}
     said, wire = ask(front, provider, ScriptedTurn("Still a dot."), stream=stream, **messages)
     assert said.text == "Still a dot."

@@ -13,7 +13,11 @@ openai = pytest.importorskip("openai", reason="OpenAI's client is not installed 
 anthropic = pytest.importorskip("anthropic", reason="Anthropic's client is not installed (fairlead[dev])")
 errors = pytest.importorskip("google.genai.errors", reason="Google's client is not installed (fairlead[dev])")
 clients = pytest.importorskip("pairclients")
-PAIRS, Wire, ask, http, spoken = clients.PAIRS, clients.Wire, clients.ask, clients.http, clients.spoken
+PAIRS = clients.PAIRS
+Wire = clients.Wire
+ask = clients.ask
+http = clients.http
+spoken = clients.spoken
 
 STATUSES = {"invalid": 400, "key": 401, "denied": 403, "missing": 404, "rate": 429, "overloaded": 503, "broken": 500}
 
@@ -26,13 +30,14 @@ def _failure(front: str, name: str) -> tuple[Any, int, object]:
     """Exception, status and word of an SDK for a failure."""
     if front in ("chat", "responses"):
         return {
-            "invalid": (openai.BadRequestError, 400, None), "key": (openai.AuthenticationError, 401, "invalid_api_key"),
+            "invalid": (openai.BadRequestError, 400, None),
+            "key": (openai.AuthenticationError, 401, "invalid_api_key"),
             "denied": (openai.PermissionDeniedError, 403, None),
             "missing": (openai.NotFoundError, 404, "model_not_found"),
             "rate": (openai.RateLimitError, 429, "rate_limit_exceeded"),
             "overloaded": (openai.InternalServerError, 503, "overloaded"),
             "broken": (openai.InternalServerError, 500, None),
-        }[name]  # fmt: skip
+        }[name]
     if front == "anthropic":
         return {
             "invalid": (anthropic.BadRequestError, 400, "invalid_request_error"),
@@ -42,13 +47,16 @@ def _failure(front: str, name: str) -> tuple[Any, int, object]:
             "rate": (anthropic.RateLimitError, 429, "rate_limit_error"),
             "overloaded": (anthropic.APIStatusError, 529, "overloaded_error"),
             "broken": (anthropic.InternalServerError, 500, "api_error"),
-        }[name]  # fmt: skip
+        }[name]
     return {
-        "invalid": (errors.ClientError, 400, "INVALID_ARGUMENT"), "key": (errors.ClientError, 401, "UNAUTHENTICATED"),
-        "denied": (errors.ClientError, 403, "PERMISSION_DENIED"), "missing": (errors.ClientError, 404, "NOT_FOUND"),
+        "invalid": (errors.ClientError, 400, "INVALID_ARGUMENT"),
+        "key": (errors.ClientError, 401, "UNAUTHENTICATED"),
+        "denied": (errors.ClientError, 403, "PERMISSION_DENIED"),
+        "missing": (errors.ClientError, 404, "NOT_FOUND"),
         "rate": (errors.ClientError, 429, "RESOURCE_EXHAUSTED"),
-        "overloaded": (errors.ServerError, 503, "UNAVAILABLE"), "broken": (errors.ServerError, 500, "INTERNAL"),
-    }[name]  # fmt: skip
+        "overloaded": (errors.ServerError, 503, "UNAVAILABLE"),
+        "broken": (errors.ServerError, 500, "INTERNAL"),
+    }[name]
 
 
 @pytest.mark.diagonal
@@ -102,7 +110,7 @@ def _raw(wire: Any) -> bytes:
         "responses": ("/v1/responses", {"model": "m", "stream": True, "input": "H"}),
         "anthropic": ("/v1/messages", {"model": "m", "stream": True, "max_tokens": 9, "messages": hi}),
         "gemini": ("/v1beta/models/m:streamGenerateContent", {"contents": [{"parts": [{"text": "H"}]}]}),
-    }  # fmt: skip
+    }
     path, body = bodies[wire.front]
     found: bytes = http(wire).post(f"http://gateway{path}", json=body).content
     return found

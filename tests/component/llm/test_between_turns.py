@@ -60,7 +60,8 @@ async def test_a_mixed_turn_is_whole_again_in_the_next_request(
 
 def _has_both(request: Mapping[str, Any], provider: str) -> None:
     """Both calls with both results are there."""
-    family, losses = FAMILIES[provider], TranslationLosses()
+    family = FAMILIES[provider]
+    losses = TranslationLosses()
     turns = family.messages.read_messages(request[family.messages_member], losses)
     called = [part.call.name for turn in turns for part in turn.parts if isinstance(part, CallPart)]
     texts = [part.result["content"][0]["text"] for turn in turns for part in turn.parts if isinstance(part, ResultPart)]
@@ -119,7 +120,8 @@ def _spoken(front: str, provider: str) -> str:
 async def test_a_mixed_turn_goes_on_at_a_provider_of_another_family(
     tmp_path: Path, one: str, other: str, front: str
 ) -> None:
-    first, second = [ScriptedTurn("", [ADD, MINE])], [ScriptedTurn("Both.")]
+    first = [ScriptedTurn("", [ADD, MINE])]
+    second = [ScriptedTurn("Both.")]
     async with llm_world(tmp_path, first, second, providers=[PROVIDERS[one], PROVIDERS[other]]) as world:
         _, calls, _ = answered(await asked(world, front, HI), front, stream=False)
         again = await asked(world, front, HI, *with_results(calls), model="scripted-1")
@@ -197,14 +199,17 @@ async def test_usage_is_told_where_nothing_is_injected(tmp_path: Path, front: st
 
 @pytest.mark.parametrize("front", ["anthropic", "openai-responses"])
 async def test_thoughts_of_another_family_do_not_go_to_the_clients_own(tmp_path: Path, front: str) -> None:
-    first, second = [ScriptedTurn("So.", thoughts=["Hm."])], [ScriptedTurn("Go on.")]
+    first = [ScriptedTurn("So.", thoughts=["Hm."])]
+    second = [ScriptedTurn("Go on.")]
     async with llm_world(tmp_path, first, second, providers=[PROVIDERS["gemini"], PROVIDERS[front]]) as world:
         said = (await asked(world, front, HI)).message
         assert "Hm." in json.dumps(said)
         mine = {"role": "user", "content": "Hi"}
-        member, answers = "input", said.get("output")
+        member = "input"
+        answers = said.get("output")
         if front == "anthropic":
-            member, answers = "messages", [{"role": "assistant", "content": said["content"]}]
+            member = "messages"
+            answers = [{"role": "assistant", "content": said["content"]}]
         again = await asked(world, front, model="scripted-1", members={member: [mine, *answers, mine]})
         assert again.status == 200, again.body
         assert "Hm." not in json.dumps(world.models[1].requests[0])

@@ -58,15 +58,19 @@ async def test_a_stop_of_anthropics_without_a_reason_is_an_error(tmp_path: Path,
     async with llm_world(tmp_path, turn, provider=ANTHROPIC) as world:
         found = messages_events(await world.messages("Hi", stream=True, tools=[MINE], **wishes))
     assert [each["type"] for each in found] == [
-        "message_start", "content_block_start", "content_block_stop", "error",
-    ]  # fmt: skip
+        "message_start",
+        "content_block_start",
+        "content_block_stop",
+        "error",
+    ]
     assert "too early" in found[-1]["error"]["message"]
 
 
 async def test_a_request_that_is_too_large_is_refused_in_the_clients_form(tmp_path: Path) -> None:
     long = "x" * 70_000
     async with llm_world(tmp_path, provider=ANTHROPIC, llm_request_bytes=65_536) as world:
-        chat, messages = await world.chat(long), await world.messages(long)
+        chat = await world.chat(long)
+        messages = await world.messages(long)
         counted = await world.messages(long, path="/v1/messages/count_tokens")
     assert not world.model.requests
     assert [each.status for each in (chat, messages, counted)] == [413] * 3

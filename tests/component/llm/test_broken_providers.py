@@ -10,7 +10,8 @@ from fairlead_llm.scripted import ScriptedTurn
 from llmworld import chunks, llm_world
 from metricseries import labelled, told
 
-DOWN, HELLO = ScriptedTurn(status=500), ScriptedTurn("Hello")
+DOWN = ScriptedTurn(status=500)
+HELLO = ScriptedTurn("Hello")
 FIRST = {"gen_ai_provider_name": "script0", "gen_ai_request_model": "scripted"}
 
 

@@ -37,9 +37,11 @@ async def test_usage_is_the_sum_of_all_rounds(tmp_path: Path) -> None:
     async with llm_world(tmp_path, ScriptedTurn("", [ADD]), ScriptedTurn("42")) as world:
         whole = (await world.chat("Add")).message
     assert whole["usage"] == {
-        "prompt_tokens": 200, "completion_tokens": 30, "total_tokens": 230,
+        "prompt_tokens": 200,
+        "completion_tokens": 30,
+        "total_tokens": 230,
         "prompt_tokens_details": {"cached_tokens": 80},
-    }  # fmt: skip
+    }
 
 
 async def test_a_stream_says_what_a_whole_answer_says(tmp_path: Path) -> None:

@@ -121,7 +121,8 @@ async def test_a_signature_that_somebody_made_up_finds_no_kept_turn(tmp_path: Pa
         await call_round(world, "Hi", method=GENERATE, signatures=True)
         call = {"functionCall": {"name": "theirs", "args": {}}, SIGNATURE: carrying_signature(new_id(), "")}
         response = {"functionResponse": {"name": "theirs", "response": {"output": "mine"}}}
-        model, user = {"role": "model", "parts": [call]}, {"role": "user", "parts": [response]}
+        model = {"role": "model", "parts": [call]}
+        user = {"role": "user", "parts": [response]}
         await generate(world, "Hi", model, user, tools=[declared()])
     assert "demo__add" not in json.dumps(world.model.requests[1]["contents"])
 

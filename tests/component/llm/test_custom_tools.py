@@ -17,20 +17,31 @@ TOOLS: dict[str, dict[str, Any]] = {
     "responses": {"type": "custom", "name": "patch", "description": "Edits", "format": GRAMMAR},
 }
 HISTORY: dict[str, dict[str, Any]] = {
-    "chat": {"messages": [
-        {"role": "user", "content": "Edit"},
-        {"role": "assistant", "content": None, "tool_calls": [
-            {"id": "call_1", "type": "custom", "custom": {"name": "patch", "input": PATCH}}]},
-        {"role": "tool", "tool_call_id": "call_1", "content": "Edited"},
-    ]},
-    "responses": {"input": [
-        {"role": "user", "content": "Edit"},
-        {"type": "custom_tool_call", "call_id": "call_1", "name": "patch", "input": PATCH},
-        {"type": "custom_tool_call_output", "call_id": "call_1", "output": "Edited"},
-    ]},
-}  # fmt: skip
-PAIRS = [(front, provider) for front in TOOLS for provider in ("chat", "responses", "anthropic", "gemini")
-         if front != provider]  # fmt: skip
+    "chat": {
+        "messages": [
+            {"role": "user", "content": "Edit"},
+            {
+                "role": "assistant",
+                "content": None,
+                "tool_calls": [{"id": "call_1", "type": "custom", "custom": {"name": "patch", "input": PATCH}}],
+            },
+            {"role": "tool", "tool_call_id": "call_1", "content": "Edited"},
+        ]
+    },
+    "responses": {
+        "input": [
+            {"role": "user", "content": "Edit"},
+            {"type": "custom_tool_call", "call_id": "call_1", "name": "patch", "input": PATCH},
+            {"type": "custom_tool_call_output", "call_id": "call_1", "output": "Edited"},
+        ]
+    },
+}
+PAIRS = [
+    (front, provider)
+    for front in TOOLS
+    for provider in ("chat", "responses", "anthropic", "gemini")
+    if front != provider
+]
 
 
 def patching(arguments: Any) -> ScriptedTurn:
@@ -49,9 +60,7 @@ def test_a_call_comes_back_as_the_text_of_a_custom_tool(front: str, provider: st
 @pytest.mark.parametrize("stream", [False, True], ids=["whole", "stream"])
 @pytest.mark.parametrize(("front", "provider"), PAIRS)
 def test_calls_and_results_of_a_conversation_are_those_of_a_function(front: str, provider: str, stream: bool) -> None:
-    said, wire = ask(
-        front, provider, ScriptedTurn("Done"), stream=stream, tools=[TOOLS[front]], **HISTORY[front]
-    )  # fmt: skip
+    said, wire = ask(front, provider, ScriptedTurn("Done"), stream=stream, tools=[TOOLS[front]], **HISTORY[front])
     assert said.text == "Done"
     asked = str(wire.asked[0])
     assert "custom" not in asked
@@ -69,7 +78,5 @@ def test_arguments_without_the_text_come_back_as_they_are(front: str, stream: bo
 @pytest.mark.parametrize("front", TOOLS)
 def test_a_forced_choice_of_a_custom_tool_is_one_of_its_function(front: str) -> None:
     choice = {"type": "custom", "custom": {"name": "patch"}} if front == "chat" else {"type": "custom", "name": "patch"}
-    _, wire = ask(
-        front, "anthropic", patching({"input": "x"}), stream=False, tools=[TOOLS[front]], tool_choice=choice
-    )  # fmt: skip
+    _, wire = ask(front, "anthropic", patching({"input": "x"}), stream=False, tools=[TOOLS[front]], tool_choice=choice)
     assert wire.asked[0]["tool_choice"] == {"type": "tool", "name": "patch"}

@@ -78,7 +78,8 @@ async def _langgraph(world: LlmWorld, *, stream: bool) -> str:
         graph.add_edge(graphs.START, "model")
         graph.add_conditional_edges("model", prebuilt.tools_condition)
         graph.add_edge("tools", "model")
-        agent, begun = graph.compile(), {"messages": [("user", TASK)]}
+        agent = graph.compile()
+        begun = {"messages": [("user", TASK)]}
         if not stream:
             return str((await agent.ainvoke(begun))["messages"][-1].content)
         said = [piece async for piece, _ in agent.astream(begun, stream_mode="messages")]

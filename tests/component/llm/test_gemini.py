@@ -35,8 +35,10 @@ async def test_a_model_gets_the_tools_calls_one_and_answers(tmp_path: Path) -> N
     assert world.called[0]["arguments"] == {"a": 2, "b": 40}
     assert [content["role"] for content in second["contents"]] == ["user", "model", "user"]
     assert second["contents"][2]["parts"][0]["functionResponse"] == {
-        "id": "call_scripted_0001_0000", "name": "demo__add", "response": {"output": "42"}
-    }  # fmt: skip
+        "id": "call_scripted_0001_0000",
+        "name": "demo__add",
+        "response": {"output": "42"},
+    }
     assert answer.status == 200
     assert text(answer.message) == "Let me see.\n\nIt is 42."
     assert not any("functionCall" in part for part in parts(answer.message))
@@ -51,9 +53,12 @@ async def test_usage_is_the_sum_of_all_rounds(tmp_path: Path) -> None:
             answer = await generate(world, "Add", method=method)
         last = answer.message if method == GENERATE else events(answer)[-1]
         assert last["usageMetadata"] == {
-            "promptTokenCount": 200, "candidatesTokenCount": 30, "totalTokenCount": 230, "cachedContentTokenCount": 80,
+            "promptTokenCount": 200,
+            "candidatesTokenCount": 30,
+            "totalTokenCount": 230,
+            "cachedContentTokenCount": 80,
             "promptTokensDetails": [{"modality": "TEXT", "tokenCount": 200}],
-        }  # fmt: skip
+        }
 
 
 async def test_a_stream_says_what_a_whole_answer_says(tmp_path: Path) -> None:

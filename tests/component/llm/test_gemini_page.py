@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import asyncio
 import json
-import re
 from pathlib import Path
 
 import pytest
 
 from fairlead_llm.scripted import ScriptedCall, ScriptedTurn
 from geminiworld import gemini_world, text
+from page_reader import blocks
 
 pytest.importorskip("google.genai", reason="Google's client is not installed (fairlead[dev])")
 PAGE = Path(__file__).parents[3] / "docs" / "connect" / "gemini.md"
@@ -18,9 +18,11 @@ TURNS = (ScriptedTurn("", [ScriptedCall("demo__add", {"a": 1, "b": 2})]), Script
 
 
 def block(kind: str) -> str:
-    found = re.search(rf"^```{kind}\n(.*?)^```", PAGE.read_text(encoding="utf-8"), re.DOTALL | re.MULTILINE)
-    assert found
-    return found[1].replace("gemini-3-flash", "scripted").replace("fairlead/default", "scripted")
+    return (
+        blocks(PAGE.read_text("utf-8"), kind)[0]
+        .replace("gemini-3-flash", "scripted")
+        .replace("fairlead/default", "scripted")
+    )
 
 
 async def test_the_client_of_the_page_gets_its_answer(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

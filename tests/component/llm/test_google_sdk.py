@@ -1,10 +1,15 @@
-"""Google's own client is told the same with the gateway in between as without it."""
+"""Google's own client is told the same with the gateway in between as without it.
+
+The client talks over httpx2, and over aiohttp, which it prefers where it is asynchronous.
+"""
 
 from __future__ import annotations
 
+import asyncio
 import base64
 import json
 from collections.abc import Awaitable, Callable, Mapping, Sequence
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
@@ -14,10 +19,96 @@ from starlette.responses import StreamingResponse
 from fairlead_llm.gemini.stream import GeminiStream
 from fairlead_llm.scripted import ScriptedCall, ScriptedTurn
 from geminiworld import KIND, gemini_world
-from genaiclients import UNCLOSED, Told, genai, over_aiohttp, over_httpx
 from provider_ids import with_provider_ids
 from toolservers import serve_asgi
 from transcripts import with_and_without
+
+genai = pytest.importorskip("google.genai", reason="Google's client is not installed (fairlead[dev])")
+UNCLOSED = "ignore:Inheritance class AiohttpClientSession:DeprecationWarning"
+"""Warning of aiohttp about a class of the client's own."""
+
+
+@dataclass
+class Told:
+    """Chunks as the client gives them, and the error that it raises behind them."""
+
+    chunks: list[dict[str, Any]] = field(default_factory=list)
+    error: str = ""
+
+    def take(self, response: Any) -> None:
+        self.chunks.append(response.model_dump(mode="json", exclude_none=True, exclude={"sdk_http_response"}))
+
+    def fail(self, error: Exception) -> None:
+        code = getattr(error, "code", None)
+        message = getattr(error, "message", "")
+        self.error = f"{type(error).__name__} {code} {message}"
+
+    @property
+    def parts(self) -> list[dict[str, Any]]:
+        """Parts of the first candidates."""
+        candidates = [chunk["candidates"][0] for chunk in self.chunks if chunk.get("candidates")]
+        return [part for each in candidates for part in (each.get("content") or {}).get("parts") or []]
+
+    @property
+    def joined(self) -> dict[str, Any]:
+        """The message that its chunks tell: texts put together, whatever else there is in its order."""
+        texts = dict.fromkeys((False, True), "")
+        for part in self.parts:
+            texts[bool(part.get("thought"))] += part.get("text", "")
+        others = [part for part in self.parts if "text" not in part]
+        last = self.chunks[-1]
+        ends = [chunk["candidates"][0].get("finish_reason") for chunk in self.chunks if chunk.get("candidates")]
+        return {
+            "text": texts[False],
+            "thoughts": texts[True],
+            "others": others,
+            "usage": last.get("usage_metadata"),
+            "id": {chunk.get("response_id") for chunk in self.chunks},
+            "ends": [end for end in ends if end],
+        }
+
+
+def _client(url: str) -> Any:
+    return genai.Client(api_key="none", http_options=genai.types.HttpOptions(base_url=url))
+
+
+def _asked(members: dict[str, Any]) -> dict[str, Any]:
+    return {"model": "scripted", "contents": "Hi", **members}
+
+
+async def over_httpx(url: str, *, stream: bool = True, **members: Any) -> Told:
+    """One request of the client that blocks."""
+    return await asyncio.to_thread(_blocking, url, stream, members)
+
+
+def _blocking(url: str, stream: bool, members: dict[str, Any]) -> Told:
+    told = Told()
+    with _client(url) as client:
+        try:
+            if not stream:
+                told.take(client.models.generate_content(**_asked(members)))
+                return told
+            for chunk in client.models.generate_content_stream(**_asked(members)):
+                told.take(chunk)
+        except Exception as error:  # noqa: BLE001 # whatever it raises is compared
+            told.fail(error)
+    return told
+
+
+async def over_aiohttp(url: str, *, stream: bool = True, **members: Any) -> Told:
+    """One request of the asynchronous client."""
+    told = Told()
+    async with _client(url).aio as client:
+        try:
+            if not stream:
+                told.take(await client.models.generate_content(**_asked(members)))
+                return told
+            async for chunk in await client.models.generate_content_stream(**_asked(members)):
+                told.take(chunk)
+        except Exception as error:  # noqa: BLE001 # whatever it raises is compared
+            told.fail(error)
+    return told
+
 
 pytestmark = pytest.mark.filterwarnings(UNCLOSED)
 CLIENTS: dict[str, Callable[..., Awaitable[Told]]] = {"httpx2": over_httpx, "aiohttp": over_aiohttp}
@@ -37,9 +128,7 @@ def piece(*parts: Mapping[str, Any], reason: str | None = None, **more: Any) -> 
     candidate = {"content": {"parts": [*parts], "role": "model"}, "index": 0, **more.pop("candidate", {})}
     if reason is not None:
         candidate["finishReason"] = reason
-    return {
-        "candidates": [candidate], "usageMetadata": USAGE, "modelVersion": "scripted", "responseId": "r1", **more
-    }  # fmt: skip
+    return {"candidates": [candidate], "usageMetadata": USAGE, "modelVersion": "scripted", "responseId": "r1", **more}
 
 
 def turn(*pieces: Mapping[str, Any], raw: bool = False, **more: Any) -> ScriptedTurn:
@@ -90,7 +179,7 @@ TRANSCRIPTS: dict[str, ScriptedTurn] = {
         piece({"text": "Hi"}), {"error": {"code": 503, "message": "overloaded", "status": "UNAVAILABLE"}}
     ),
     "a refusal": ScriptedTurn("not today", status=429),
-}  # fmt: skip
+}
 
 
 @pytest.mark.parametrize("client", CLIENTS)
@@ -130,7 +219,8 @@ async def test_a_cut_connection_is_an_error_behind_what_was_said(tmp_path: Path,
 @pytest.mark.parametrize("client", CLIENTS)
 async def test_what_breaks_a_silence_is_no_chunk(client: str) -> None:
     async def silent(scope: Any, receive: Any, send: Any) -> None:
-        stream, pieces = GeminiStream(set()), [piece({"text": "Wait"}), piece({"text": "."}), piece(reason="STOP")]
+        stream = GeminiStream(set())
+        pieces = [piece({"text": "Wait"}), piece({"text": "."}), piece(reason="STOP")]
         out = [stream.keep_alive() + stream.feed(json.dumps(each).encode()) for each in pieces]
         body = b"".join([*out, stream.keep_alive(), stream.finish({}), stream.keep_alive()])
         await StreamingResponse(iter([body]), media_type="text/event-stream")(scope, receive, send)
@@ -144,17 +234,19 @@ ROUNDS: dict[str, Sequence[ScriptedTurn]] = {
     "one call": [ScriptedTurn("", [ADD]), ScriptedTurn("42")],
     "text in every round": [ScriptedTurn("First.", [ADD]), ScriptedTurn("Second.", [ADD]), ScriptedTurn("Third.")],
     "thoughts in every round": [
-        ScriptedTurn("", [ADD], thoughts=["Hm."]), ScriptedTurn("So.", [ADD], thoughts=["Oh."]),
+        ScriptedTurn("", [ADD], thoughts=["Hm."]),
+        ScriptedTurn("So.", [ADD], thoughts=["Oh."]),
         ScriptedTurn("42", thoughts=["Ah."]),
     ],
     "parallel calls": [ScriptedTurn("", [ADD, ADD]), ScriptedTurn("84")],
     "ours, then the caller's": [ScriptedTurn("", [ADD]), ScriptedTurn("Yours.", [THEIRS])],
     "ours and the caller's at once": [ScriptedTurn("Both.", [ADD, THEIRS])],
     "a call that nobody can read": [
-        ScriptedTurn("", [ADD]), ScriptedTurn("", thoughts=["Hm."], finish_reason="MALFORMED_FUNCTION_CALL"),
+        ScriptedTurn("", [ADD]),
+        ScriptedTurn("", thoughts=["Hm."], finish_reason="MALFORMED_FUNCTION_CALL"),
         ScriptedTurn("42"),
     ],
-}  # fmt: skip
+}
 
 
 @pytest.mark.parametrize("client", CLIENTS)
@@ -183,9 +275,11 @@ async def test_functions_that_the_client_runs_by_itself_stand_beside_our_tools(t
         return "from the caller"
 
     turns = [
-        ScriptedTurn("", [ADD], thoughts=["Hm."]), ScriptedTurn("Both.", [ADD, THEIRS, THEIRS]),
-        ScriptedTurn("", [THEIRS]), ScriptedTurn("All done."),
-    ]  # fmt: skip
+        ScriptedTurn("", [ADD], thoughts=["Hm."]),
+        ScriptedTurn("Both.", [ADD, THEIRS, THEIRS]),
+        ScriptedTurn("", [THEIRS]),
+        ScriptedTurn("All done."),
+    ]
     async with gemini_world(tmp_path, *turns) as world:
         told = await over_httpx(f"http://127.0.0.1:{world.gateway.port}", stream=stream, config={"tools": [theirs]})
     assert told.error == ""

@@ -93,7 +93,8 @@ async def test_a_request_of_a_million_values_is_refused_before_it_is_read(tmp_pa
 
 
 async def test_a_refusal_of_megabytes_is_read_by_its_status_alone() -> None:
-    short, long = b'{"error":{"message":"no"}}', b'{"error":{"message":"no","x":[' + b"{}," * MAX_REFUSAL + b"1]}}"
+    short = b'{"error":{"message":"no"}}'
+    long = b'{"error":{"message":"no","x":[' + b"{}," * MAX_REFUSAL + b"1]}}"
     assert (await asked(saying(400, short)))[1] == short
     assert (await asked(saying(400, long)))[1] == b""
     assert (await asked(saying(200, long)))[1] == long

@@ -13,7 +13,9 @@ from responsesworld import respond, responses_world, result, theirs
 
 OURS = ScriptedCall("demo__add", {"a": 2, "b": 40}, id="call_1")
 THEIRS = ScriptedCall("theirs", {}, id="call_0")
-MIXED, ALONE, DONE = ScriptedTurn("", [THEIRS, OURS]), ScriptedTurn("", [THEIRS]), ScriptedTurn("Done.")
+MIXED = ScriptedTurn("", [THEIRS, OURS])
+ALONE = ScriptedTurn("", [THEIRS])
+DONE = ScriptedTurn("Done.")
 
 
 async def _ask(world: LlmWorld, given: Any, **members: Any) -> Any:

@@ -113,7 +113,8 @@ async def test_requests_of_one_conversation_begin_with_equal_bytes(tmp_path: Pat
                 said.append({"role": "user", "content": text})
                 await world.chat(*said, fairlead={"tier": "auto", "tools": wish})
                 said.append({"role": "assistant", "content": "Hello"})
-            bodies, requests = world.model.bodies, world.model.requests
+            bodies = world.model.bodies
+            requests = world.model.requests
         assert len({json.dumps(request["tools"]) for request in requests}) == 1
         assert requests[0]["tools"]
         for before, after in pairwise(bodies):
@@ -139,8 +140,12 @@ async def test_tools_that_do_not_fit_are_found_by_search(tmp_path: Path) -> None
         assert [call["arguments"] for call in world.called] == [{"a": 2, "b": 40}]
         said = reported(answer)
         assert said["tools"] == {
-            "way": "search", "injected": 3, "injectedTools": META, "reachable": 62, "because": "contextWindow",
-        }  # fmt: skip
+            "way": "search",
+            "injected": 3,
+            "injectedTools": META,
+            "reachable": 62,
+            "because": "contextWindow",
+        }
         assert [call["name"] for call in said["calls"]] == ["search_tools", "demo__add"]
         assert answer.headers["x-fairlead-tools"] == "search;injected=3;reachable=62;because=contextWindow"
         assert 'fairlead_router_calls_total{tool="search_tools"} 1.0' in metrics

@@ -19,7 +19,8 @@ async def test_a_large_request_arrives_whole_and_with_its_length(size: int) -> N
     async def app(scope: Any, receive: Any, send: Any) -> None:
         if scope["type"] != "http":
             return
-        digest, more = hashlib.sha256(), True
+        digest = hashlib.sha256()
+        more = True
         while more:
             message = await receive()
             digest.update(message.get("body", b""))
@@ -28,7 +29,8 @@ async def test_a_large_request_arrives_whole_and_with_its_length(size: int) -> N
         await send({"type": "http.response.start", "status": 200, "headers": [(b"content-type", b"application/json")]})
         await send({"type": "http.response.body", "body": b"{}"})
 
-    body, client = bytes(range(256)) * (size // 256) + bytes(size % 256), ProviderClient()
+    body = bytes(range(256)) * (size // 256) + bytes(size % 256)
+    client = ProviderClient()
     async with serve_asgi(app) as port:
         answer = await client.send(Provider(f"http://127.0.0.1:{port}"), "/x", body, {}, ())
         assert await answer.whole() == b"{}"

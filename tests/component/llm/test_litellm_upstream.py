@@ -22,9 +22,10 @@ async def test_a_model_behind_litellm_calls_tools_whole_and_streamed(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     behind = ScriptedModel(ADD, ANSWER, ADD, ANSWER, MIXED, ANSWER, REFUSED)
-    async with serve_asgi(behind) as port, litellm_models(
-        {"scripted": f"http://127.0.0.1:{port}/v1"}, tmp_path, installed()
-    ) as proxy:  # fmt: skip
+    async with (
+        serve_asgi(behind) as port,
+        litellm_models({"scripted": f"http://127.0.0.1:{port}/v1"}, tmp_path, installed()) as proxy,
+    ):
         monkeypatch.setenv("PROXY_KEY", proxy.key)
         provider = {"baseUrl": f"{proxy.url}/v1", "keyEnv": "PROXY_KEY"}
         async with llm_world(tmp_path, provider=provider) as world:

@@ -31,8 +31,11 @@ async def test_a_model_gets_the_tools_calls_one_and_answers(tmp_path: Path, stre
     assert kinds(message) == ["text", "text"]
     assert (message["id"], message["stop_reason"]) == ("msg_scripted_0001", "end_turn")
     assert message["usage"] == {
-        "input_tokens": 200, "cache_creation_input_tokens": 10, "cache_read_input_tokens": 80, "output_tokens": 30,
-    }  # fmt: skip
+        "input_tokens": 200,
+        "cache_creation_input_tokens": 10,
+        "cache_read_input_tokens": 80,
+        "output_tokens": 30,
+    }
     assert message["fairlead"]["rounds"] == 2
 
 
@@ -108,9 +111,11 @@ async def test_thoughts_of_several_rounds_stand_in_their_own_messages_again(tmp_
 @pytest.mark.parametrize("stream", [False, True])
 async def test_nothing_that_the_api_refuses_is_made_of_what_a_model_said(tmp_path: Path, stream: bool) -> None:
     turns = [
-        ScriptedTurn("\n\n", [ADD], thoughts=["Oh."]), ScriptedTurn("", [ADD], thoughts=["Hm."]), ScriptedTurn(""),
+        ScriptedTurn("\n\n", [ADD], thoughts=["Oh."]),
+        ScriptedTurn("", [ADD], thoughts=["Hm."]),
+        ScriptedTurn(""),
         ScriptedTurn("Done."),
-    ]  # fmt: skip
+    ]
     async with world(tmp_path, *turns) as here:
         message = said(await here.messages("Add", thinking=THINKS, stream=stream), stream)
         assert kinds(message) == ["thinking", "text", "thinking"]
@@ -196,9 +201,12 @@ async def test_members_that_nobody_here_knows_go_out_as_they_came(tmp_path: Path
             {"role": "user", "content": [reference]},
             {"role": "system", "content": "Be brief."},
             "Go",
-            tools=[tool, search], mcp_servers=[{"type": "url", "name": "n", "url": "https://n"}], x_vendor=odd,
-            fairlead={"tags": []}, headers={"anthropic-beta": "one,two", "anthropic-version": "2026-10-21"},
-        )  # fmt: skip
+            tools=[tool, search],
+            mcp_servers=[{"type": "url", "name": "n", "url": "https://n"}],
+            x_vendor=odd,
+            fairlead={"tags": []},
+            headers={"anthropic-beta": "one,two", "anthropic-version": "2026-10-21"},
+        )
     sent = here.model.bodies[0]
     assert sent.count(json.dumps(odd).encode()) == 3
     request = here.model.requests[0]
@@ -213,8 +221,15 @@ async def test_members_that_nobody_here_knows_go_out_as_they_came(tmp_path: Path
 
 async def test_calls_of_a_toolset_are_the_callers(tmp_path: Path) -> None:
     block = {"type": "tool_use", "id": "t", "name": "screenshot", "toolset_name": "computer", "input": {}}
-    whole = {"id": "m", "type": "message", "role": "assistant", "model": "m", "content": [block],
-             "stop_reason": "tool_use", "usage": {"input_tokens": 1, "output_tokens": 1}}  # fmt: skip
+    whole = {
+        "id": "m",
+        "type": "message",
+        "role": "assistant",
+        "model": "m",
+        "content": [block],
+        "stop_reason": "tool_use",
+        "usage": {"input_tokens": 1, "output_tokens": 1},
+    }
     async with world(tmp_path, ScriptedTurn(whole=json.dumps(whole))) as here:
         message = (await here.messages("Look", tools=[{"type": "computer_toolset_20260801"}])).message
     assert (with_provider_ids(message["content"]), message["stop_reason"]) == ([block], "tool_use")
@@ -231,7 +246,8 @@ async def test_headers_of_the_provider_come_down(tmp_path: Path) -> None:
     headers = {"request-id": "req_1", "anthropic-ratelimit-tokens-remaining": "7", "x-secret": "no"}
     limited = ScriptedTurn("slow down", status=429, headers={"retry-after": "7", **headers})
     async with world(tmp_path, ScriptedTurn("Hi", headers=headers), limited) as here:
-        first, second = await here.messages("Hi"), await here.messages("Hi")
+        first = await here.messages("Hi")
+        second = await here.messages("Hi")
     for answer in (first, second):
         assert (answer.headers["request-id"], answer.headers["anthropic-ratelimit-tokens-remaining"]) == ("req_1", "7")
         assert "x-secret" not in answer.headers

@@ -33,8 +33,9 @@ async def test_tokens_rounds_and_time_are_told_by_model(tmp_path: Path, *, strea
         series = await told(world.gateway)
     tokens = series["gen_ai_client_token_usage_sum"]
     assert tokens == {
-        labelled(**MODEL, gen_ai_token_type="input"): 200, labelled(**MODEL, gen_ai_token_type="output"): 30
-    }  # fmt: skip
+        labelled(**MODEL, gen_ai_token_type="input"): 200,
+        labelled(**MODEL, gen_ai_token_type="output"): 30,
+    }
     assert series["gen_ai_client_token_usage_count"][labelled(**MODEL, gen_ai_token_type="input")] == 2
     assert series["fairlead_model_cache_tokens_total"][labelled(**MODEL, kind="read")] == 80
     spent = {kind: labelled(fairlead_principal="anonymous", gen_ai_token_type=kind) for kind in ("input", "output")}
@@ -72,8 +73,10 @@ async def test_requests_are_told_by_how_they_ended(tmp_path: Path, turn: Scripte
         await world.chat("Hi", stream=True)
         await world.chat("Hi", model="made-up")
         series = await told(world.gateway)
-    ends = {(dict(labels)["gen_ai_provider_name"], dict(labels)["outcome"]): count
-            for labels, count in series["fairlead_model_requests_total"].items()}  # fmt: skip
+    ends = {
+        (dict(labels)["gen_ai_provider_name"], dict(labels)["outcome"]): count
+        for labels, count in series["fairlead_model_requests_total"].items()
+    }
     assert ends == {("script0", outcome): 1, ("", "model_not_found"): 1}
     assert series["fairlead_model_requests_in_flight"] == {(): 0}
 
@@ -82,8 +85,10 @@ async def test_a_model_that_never_answered_has_no_series_of_its_own(tmp_path: Pa
     async with llm_world(tmp_path, ScriptedTurn(status=404), ScriptedTurn("Hello")) as world:
         await world.chat("Hi", model="script0/no-such-model")
         await world.chat("Hi")
-        models = {dict(labels)["gen_ai_request_model"] for labels in (await told(world.gateway))[
-            "fairlead_model_requests_total"]}  # fmt: skip
+        models = {
+            dict(labels)["gen_ai_request_model"]
+            for labels in (await told(world.gateway))["fairlead_model_requests_total"]
+        }
     assert models == {"other", "scripted"}
 
 
@@ -93,11 +98,23 @@ async def test_one_line_of_the_audit_log_tells_of_a_request_and_of_no_word_in_it
         await world.chat("Add my secrets")
     (line,) = lines(log)
     assert line | {"time": 0, "durationMs": 0} == {
-        "time": 0, "event": "model", "decision": "allowed", "principal": "anonymous", "kind": "anonymous",
-        "client": "127.0.0.1", "method": "/v1/chat/completions", "provider": "script0", "model": "scripted",
-        "rounds": 2, "inputTokens": 200, "outputTokens": 30, "cachedTokens": 80, "tools": ["demo__add"],
-        "outcome": "ok", "durationMs": 0,
-    }  # fmt: skip
+        "time": 0,
+        "event": "model",
+        "decision": "allowed",
+        "principal": "anonymous",
+        "kind": "anonymous",
+        "client": "127.0.0.1",
+        "method": "/v1/chat/completions",
+        "provider": "script0",
+        "model": "scripted",
+        "rounds": 2,
+        "inputTokens": 200,
+        "outputTokens": 30,
+        "cachedTokens": 80,
+        "tools": ["demo__add"],
+        "outcome": "ok",
+        "durationMs": 0,
+    }
     for word in ("secrets", "It is 42", "Let me see"):
         assert word not in log.read_text()
 
@@ -112,10 +129,12 @@ async def test_with_denials_alone_the_log_has_requests_over_a_limit(tmp_path: Pa
 
 
 async def test_the_log_says_what_was_stopped_and_what_broke_off(tmp_path: Path) -> None:
-    log, again = tmp_path / "audit.log", ScriptedTurn("", [FAIL])
+    log = tmp_path / "audit.log"
+    again = ScriptedTurn("", [FAIL])
     async with llm_world(tmp_path, again, again, ScriptedTurn("No."), audit="all", audit_file=log) as world:
         await world.chat("Fail")
         assert chunks(await world.chat("Hi", stream=True))
     assert [(line["outcome"], line["tools"]) for line in lines(log)] == [
-        ("stopped", ["demo__fail", "demo__fail"]), ("ok", []),
-    ]  # fmt: skip
+        ("stopped", ["demo__fail", "demo__fail"]),
+        ("ok", []),
+    ]

@@ -70,11 +70,13 @@ async def test_a_loop_within_its_tokens_is_not_stopped(tmp_path: Path) -> None:
 
 
 async def test_where_the_provider_states_no_usage_the_gateway_counts(tmp_path: Path) -> None:
-    silent = ScriptedTurn(events=[
-        '{"id":"a","choices":[{"index":0,"delta":{"role":"assistant","content":"one "}}]}',
-        '{"id":"a","choices":[{"index":0,"delta":{"content":"two"},"finish_reason":"stop"}]}',
-        "[DONE]",
-    ])  # fmt: skip
+    silent = ScriptedTurn(
+        events=[
+            '{"id":"a","choices":[{"index":0,"delta":{"role":"assistant","content":"one "}}]}',
+            '{"id":"a","choices":[{"index":0,"delta":{"content":"two"},"finish_reason":"stop"}]}',
+            "[DONE]",
+        ]
+    )
     async with llm_world(tmp_path, silent, HELLO, agent_tokens_per_day=100) as world:
         assert (await world.chat("word " * 200, stream=True)).status == 200
         refused = await world.chat("Hi")

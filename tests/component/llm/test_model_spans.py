@@ -12,7 +12,8 @@ from fairlead_llm.scripted import ScriptedCall, ScriptedTurn
 from llmworld import llm_world
 from otlpreceiver import Receiver, attributes, otlp_receiver
 
-TRACE, CALLER = "4bf92f3577b34da6a3ce929d0e0e4736", "00f067aa0ba902b7"
+TRACE = "4bf92f3577b34da6a3ce929d0e0e4736"
+CALLER = "00f067aa0ba902b7"
 PARENT = {"traceparent": f"00-{TRACE}-{CALLER}-01"}
 ADD = ScriptedCall("demo__add", {"a": 2, "b": 40})
 ERROR = 2
@@ -41,8 +42,12 @@ async def test_a_request_its_rounds_and_its_calls_are_one_trace(
             page = (await exposed(world.gateway.metrics, "application/openmetrics-text"))[0].decode()
         request, first, call, attempt, second = spans = by_time(receiver)
     assert [span.name for span in spans] == [
-        "POST /v1/chat/completions", "chat scripted", "tools/call add", "tools/call add", "chat scripted",
-    ]  # fmt: skip
+        "POST /v1/chat/completions",
+        "chat scripted",
+        "tools/call add",
+        "tools/call add",
+        "chat scripted",
+    ]
     assert {span.trace_id.hex() for span in spans} == {TRACE}
     assert request.parent_span_id.hex() == CALLER
     assert {span.parent_span_id for span in (first, call, second)} == {request.span_id}

@@ -27,29 +27,48 @@ TRANSCRIPTS: dict[str, ScriptedTurn] = {
     "one call": ScriptedTurn("", [ScriptedCall("theirs", {"q": "ä"})]),
     "text and parallel calls": ScriptedTurn("Look.", [ScriptedCall("theirs", {"q": n}) for n in (1, 2)]),
     "a call without arguments": ScriptedTurn("", [ScriptedCall("theirs", "{}")]),
-    "no choices first": ScriptedTurn(events=[
-        f'{HEAD}"choices":[],"prompt_filter_results":[{{"prompt_index":0}}]}}',
-        _delta('{"role":"assistant","content":"Hi"}'), _delta("{}", '"stop"'), "[DONE]",
-    ]),
-    "usage on the last chunk": ScriptedTurn(events=[
-        _delta('{"role":"assistant","content":"Hi"}'),
-        _delta("{}", '"stop"')[:-1] + ',"usage":{"prompt_tokens":3,"completion_tokens":1,"total_tokens":4}}', "[DONE]",
-    ]),
-    "a refusal": ScriptedTurn(events=[
-        _delta('{"role":"assistant","content":null,"refusal":""}'), _delta('{"refusal":"I cannot."}'),
-        _delta("{}", '"stop"'), "[DONE]",
-    ]),
+    "no choices first": ScriptedTurn(
+        events=[
+            f'{HEAD}"choices":[],"prompt_filter_results":[{{"prompt_index":0}}]}}',
+            _delta('{"role":"assistant","content":"Hi"}'),
+            _delta("{}", '"stop"'),
+            "[DONE]",
+        ]
+    ),
+    "usage on the last chunk": ScriptedTurn(
+        events=[
+            _delta('{"role":"assistant","content":"Hi"}'),
+            _delta("{}", '"stop"')[:-1] + ',"usage":{"prompt_tokens":3,"completion_tokens":1,"total_tokens":4}}',
+            "[DONE]",
+        ]
+    ),
+    "a refusal": ScriptedTurn(
+        events=[
+            _delta('{"role":"assistant","content":null,"refusal":""}'),
+            _delta('{"refusal":"I cannot."}'),
+            _delta("{}", '"stop"'),
+            "[DONE]",
+        ]
+    ),
     "cut by length": ScriptedTurn("Half", finish_reason="length"),
     "filtered": ScriptedTurn("", finish_reason="content_filter"),
-    "reasoning of a compatible server": ScriptedTurn(events=[
-        _delta('{"role":"assistant","content":null,"reasoning_content":"hm "}'), _delta('{"reasoning_content":"hm"}'),
-        _delta('{"content":"So."}'), _delta("{}", '"stop"'), "[DONE]",
-    ]),
-    "members of a chunk that nobody knows": ScriptedTurn(events=[
-        _delta('{"role":"assistant","content":"Hi","x":"y"}')[:-1] + ',"obfuscation":"abc","service_tier":"flex"}',
-        _delta("{}", '"stop"'), "[DONE]",
-    ]),
-}  # fmt: skip
+    "reasoning of a compatible server": ScriptedTurn(
+        events=[
+            _delta('{"role":"assistant","content":null,"reasoning_content":"hm "}'),
+            _delta('{"reasoning_content":"hm"}'),
+            _delta('{"content":"So."}'),
+            _delta("{}", '"stop"'),
+            "[DONE]",
+        ]
+    ),
+    "members of a chunk that nobody knows": ScriptedTurn(
+        events=[
+            _delta('{"role":"assistant","content":"Hi","x":"y"}')[:-1] + ',"obfuscation":"abc","service_tier":"flex"}',
+            _delta("{}", '"stop"'),
+            "[DONE]",
+        ]
+    ),
+}
 
 
 async def _streamed(url: str, stream: bool, **members: Any) -> Any:

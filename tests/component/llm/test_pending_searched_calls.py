@@ -66,8 +66,11 @@ async def test_messages_have_it_as_a_block_and_take_its_result(
         message = message_said(await world.messages("Try", stream=stream, **SEARCH), stream)
         text, call = message["content"]
         assert (text["text"], call["type"], call["name"], call["input"]) == (
-            "Look.", "tool_use", "demo__fail", ARGUMENTS,
-        )  # fmt: skip
+            "Look.",
+            "tool_use",
+            "demo__fail",
+            ARGUMENTS,
+        )
         assert message["stop_reason"] == "tool_use"
         result = {"type": "tool_result", "tool_use_id": call["id"], "content": "no"}
         back = {"role": "assistant", "content": message["content"]}
@@ -83,8 +86,10 @@ async def test_responses_ask_for_its_approval_and_run_it_then(tmp_path: Path, st
         said = events(first)[-1]["response"] if stream else first.message
         asked = said["output"][-1]
         assert (asked["type"], asked["name"], asked["arguments"]) == (
-            "mcp_approval_request", "demo__fail", '{"a":2,"b":40}',
-        )  # fmt: skip
+            "mcp_approval_request",
+            "demo__fail",
+            '{"a":2,"b":40}',
+        )
         if stream:
             added = [each for each in events(first) if each["type"] == "response.output_item.added"]
             assert [each["output_index"] for each in added] == [*range(len(said["output"]))]

@@ -69,7 +69,9 @@ class _Sdk:
         self, ask: Callable[[str, str], Awaitable[object]], provider: Mapping[str, Any], error: type[Exception]
     ) -> None:
         """`error` is raised for a status of 401."""
-        self.ask, self.provider, self.error = ask, provider, error
+        self.ask = ask
+        self.provider = provider
+        self.error = error
 
 
 SDKS = {

@@ -139,7 +139,8 @@ class _Gated:
 
     def __init__(self, app: ASGIApp) -> None:
         self._app = app
-        self.asked, self.open = asyncio.Event(), asyncio.Event()
+        self.asked = asyncio.Event()
+        self.open = asyncio.Event()
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         if scope["type"] == "http":

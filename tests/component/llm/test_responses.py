@@ -10,7 +10,7 @@ import pytest
 
 from fairlead_llm.scripted import ScriptedCall, ScriptedTurn
 from provider_ids import with_provider_ids
-from responsesworld import events, kinds, respond, responses_world, result, theirs
+from responsesworld import events, final, kinds, respond, responses_world, result, theirs
 from restworld import get
 
 ADD = ScriptedCall("demo__add", {"a": 2, "b": 40})
@@ -19,18 +19,10 @@ THEIRS = ScriptedCall("theirs", {"q": 1})
 ROUNDS = (ScriptedTurn("Let me see.", [ADD], thoughts=["hm"]), ScriptedTurn("It is 42.", thoughts=["so"]))
 
 
-async def _said(world: Any, given: Any, *, stream: bool, **members: Any) -> dict[str, Any]:
-    """The final response, whole or streamed."""
-    answer = await respond(world, given, stream=stream, **members)
-    assert answer.status == 200, answer.body
-    found: dict[str, Any] = events(answer)[-1]["response"] if stream else answer.message
-    return found
-
-
 async def test_a_model_gets_the_tools_calls_one_and_answers(tmp_path: Path) -> None:
     for stream in (False, True):
         async with responses_world(tmp_path, *ROUNDS) as world:
-            said = await _said(world, "What is 2 + 40?", stream=stream, instructions="Be brief.", tools=[theirs()])
+            said = await final(world, "What is 2 + 40?", stream=stream, instructions="Be brief.", tools=[theirs()])
         first, second = world.model.requests
         for asked in (first, second):
             assert [tool["name"] for tool in asked["tools"]] == ["theirs", "demo__add", "demo__fail"]
@@ -42,9 +34,12 @@ async def test_a_model_gets_the_tools_calls_one_and_answers(tmp_path: Path) -> N
         assert world.called[0]["arguments"] == {"a": 2, "b": 40}
         assert kinds(said["output"]) == ["reasoning", "message", "reasoning", "message"]
         assert said["usage"] == {
-            "input_tokens": 200, "input_tokens_details": {"cached_tokens": 80, "cache_write_tokens": 0},
-            "output_tokens": 30, "output_tokens_details": {"reasoning_tokens": 10}, "total_tokens": 230,
-        }  # fmt: skip
+            "input_tokens": 200,
+            "input_tokens_details": {"cached_tokens": 80, "cache_write_tokens": 0},
+            "output_tokens": 30,
+            "output_tokens_details": {"reasoning_tokens": 10},
+            "total_tokens": 230,
+        }
         assert said["tools"] == [theirs()]
         assert said["id"].startswith("resp_")
         assert "scripted" not in said["id"]
@@ -72,15 +67,22 @@ async def test_one_stream_has_one_beginning_one_end_and_no_gaps(tmp_path: Path) 
 async def test_a_mixed_turn_is_whole_again_when_the_caller_comes_back(tmp_path: Path, stream: bool) -> None:
     mixed = ScriptedTurn("Both.", [ADD, THEIRS], thoughts=["both"])
     async with responses_world(tmp_path, mixed, ScriptedTurn("Done.")) as world:
-        said = await _said(world, "Ask", stream=stream, tools=[theirs()], store=False)
+        said = await final(world, "Ask", stream=stream, tools=[theirs()], store=False)
         assert kinds(said["output"]) == ["reasoning", "message", "function_call"]
         back = [{"role": "user", "content": "Ask"}, *said["output"]]
         back.append(result(said["output"][-1]["call_id"], "theirs said so"))
-        last = await _said(world, back, stream=False, tools=[theirs()], store=False)
+        last = await final(world, back, stream=False, tools=[theirs()], store=False)
     assert last["output"][-1]["content"][0]["text"] == "Done."
     sent = world.model.requests[1]["input"]
-    assert kinds(sent) == ["message", "reasoning", "message", "function_call", "function_call",
-                           "function_call_output", "function_call_output"]  # fmt: skip
+    assert kinds(sent) == [
+        "message",
+        "reasoning",
+        "message",
+        "function_call",
+        "function_call",
+        "function_call_output",
+        "function_call_output",
+    ]
     assert [item["output"] for item in sent[-2:]] == ["42", "theirs said so"]
 
 
@@ -88,9 +90,9 @@ async def test_a_mixed_turn_is_whole_again_when_the_caller_comes_back(tmp_path: 
 async def test_a_mixed_turn_is_gone_on_from_by_its_id(tmp_path: Path, store: bool) -> None:
     mixed = ScriptedTurn("Both.", [ADD, THEIRS], thoughts=["both"])
     async with responses_world(tmp_path, mixed, ScriptedTurn("Done.")) as world:
-        said = await _said(world, "Ask", stream=store, tools=[theirs()], store=store)
+        said = await final(world, "Ask", stream=store, tools=[theirs()], store=store)
         back = [result(said["output"][-1]["call_id"], "theirs said so")]
-        last = await _said(world, back, stream=False, tools=[theirs()], store=store, previous_response_id=said["id"])
+        last = await final(world, back, stream=False, tools=[theirs()], store=store, previous_response_id=said["id"])
     assert last["output"][-1]["content"][0]["text"] == "Done."
     assert last["previous_response_id"] == said["id"]
     asked = world.model.requests[1]
@@ -102,34 +104,40 @@ async def test_a_mixed_turn_is_gone_on_from_by_its_id(tmp_path: Path, store: boo
 @pytest.mark.parametrize("store", [True, False])
 async def test_a_conversation_goes_on_from_the_last_round(tmp_path: Path, store: bool) -> None:
     async with responses_world(tmp_path, *ROUNDS, ScriptedTurn("Yes.")) as world:
-        said = await _said(world, "Add", stream=True, store=store)
-        last = await _said(world, "Sure?", stream=True, store=store, previous_response_id=said["id"])
+        said = await final(world, "Add", stream=True, store=store)
+        last = await final(world, "Sure?", stream=True, store=store, previous_response_id=said["id"])
         assert last["output"][-1]["content"][0]["text"] == "Yes."
         asked = world.model.requests[2]
         if store:
             assert (asked["previous_response_id"], asked["input"]) == ("resp_scripted_0002", "Sure?")
         else:
             assert kinds(asked["input"]) == [
-                "message", "reasoning", "message", "function_call", "function_call_output", "reasoning", "message",
                 "message",
-            ]  # fmt: skip
+                "reasoning",
+                "message",
+                "function_call",
+                "function_call_output",
+                "reasoning",
+                "message",
+                "message",
+            ]
             assert "previous_response_id" not in asked
 
 
 async def test_thoughts_that_led_to_hidden_calls_stand_in_front_of_them_again(tmp_path: Path) -> None:
     async with responses_world(tmp_path, *ROUNDS, ScriptedTurn("Yes.")) as world:
-        said = await _said(world, "Add", stream=False, store=False)
+        said = await final(world, "Add", stream=False, store=False)
         back = [{"role": "user", "content": "Add"}, *said["output"], {"role": "user", "content": "Sure?"}]
-        assert (await _said(world, back, stream=False, store=False))["status"] == "completed"
+        assert (await final(world, back, stream=False, store=False))["status"] == "completed"
     assert kinds(world.model.requests[2]["input"])[3:5] == ["function_call", "function_call_output"]
 
 
 async def test_thoughts_whose_calls_are_lost_are_left_out(tmp_path: Path) -> None:
     async with responses_world(tmp_path, *ROUNDS, ScriptedTurn("Yes."), context_bytes=0) as world:
-        said = await _said(world, "Add", stream=False, store=False)
+        said = await final(world, "Add", stream=False, store=False)
         ours = [item for item in said["output"] if item["type"] != "message" or "42" in str(item)]
         back = [{"role": "user", "content": "Add"}, *ours, {"role": "user", "content": "Sure?"}]
-        assert (await _said(world, back, stream=False, store=False))["status"] == "completed"
+        assert (await final(world, back, stream=False, store=False))["status"] == "completed"
     assert kinds(world.model.requests[2]["input"]) == ["message", "reasoning", "message", "message"]
 
 
@@ -144,13 +152,19 @@ async def test_an_id_that_is_not_known_is_refused_with_a_sentence(tmp_path: Path
 
 async def test_members_items_and_tools_that_nobody_here_knows_go_out_as_they_came(tmp_path: Path) -> None:
     odd: dict[str, Any] = {
-        "include": ["reasoning.encrypted_content"], "x_vendor": {"z": 1.0, "a": [12345678901234567890123]},
-        "tools": [{"type": "web_search"}, {"type": "mcp", "server_label": "s", "server_url": "https://example.com"},
-                  {"type": "namespace", "name": "crm", "tools": [theirs("look")]}],
-    }  # fmt: skip
+        "include": ["reasoning.encrypted_content"],
+        "x_vendor": {"z": 1.0, "a": [12345678901234567890123]},
+        "tools": [
+            {"type": "web_search"},
+            {"type": "mcp", "server_label": "s", "server_url": "https://example.com"},
+            {"type": "namespace", "name": "crm", "tools": [theirs("look")]},
+        ],
+    }
     given: list[dict[str, Any]] = [
-             {"type": "compaction", "encrypted_content": "c"}, {"type": "item_reference", "id": "msg_1"},
-             {"role": "user", "content": [{"type": "input_image", "image_url": "data:,"}]}]  # fmt: skip
+        {"type": "compaction", "encrypted_content": "c"},
+        {"type": "item_reference", "id": "msg_1"},
+        {"role": "user", "content": [{"type": "input_image", "image_url": "data:,"}]},
+    ]
     async with responses_world(tmp_path, ScriptedTurn("Hi")) as world:
         await respond(world, given, **odd, fairlead={"tags": []})
     sent = world.model.bodies[0]
@@ -161,14 +175,21 @@ async def test_members_items_and_tools_that_nobody_here_knows_go_out_as_they_cam
 
 
 async def test_calls_of_tools_in_a_namespace_are_the_callers(tmp_path: Path) -> None:
-    call = {"type": "function_call", "id": "fc_1", "call_id": "call_1", "name": "look", "namespace": "crm",
-            "arguments": "{}", "status": "completed"}  # fmt: skip
+    call = {
+        "type": "function_call",
+        "id": "fc_1",
+        "call_id": "call_1",
+        "name": "look",
+        "namespace": "crm",
+        "arguments": "{}",
+        "status": "completed",
+    }
     shell = {"type": "local_shell_call", "id": "lsh_1", "call_id": "call_2", "action": {}, "status": "completed"}
     for item in (call, shell):
         tools = [{"type": "namespace", "name": "crm", "tools": [theirs("look")]}, {"type": "local_shell"}]
         for stream in (False, True):
             async with responses_world(tmp_path, ScriptedTurn("", [ADD], items=[item])) as world:
-                said = await _said(world, "Ask", stream=stream, tools=tools)
+                said = await final(world, "Ask", stream=stream, tools=tools)
             assert with_provider_ids(said["output"]) == [item]
             assert len(world.model.requests) == 1
             assert len(world.called) == 1
@@ -180,15 +201,17 @@ async def test_calls_of_tools_in_a_namespace_are_the_callers(tmp_path: Path) -> 
         ("required", "auto"),
         ({"type": "function", "name": "theirs"}, "auto"),
         ({"type": "web_search"}, "auto"),
-        ({"type": "allowed_tools", "mode": "required", "tools": [{"type": "function", "name": "demo__add"}]},
-         {"type": "allowed_tools", "mode": "auto", "tools": [{"type": "function", "name": "demo__add"}]}),
+        (
+            {"type": "allowed_tools", "mode": "required", "tools": [{"type": "function", "name": "demo__add"}]},
+            {"type": "allowed_tools", "mode": "auto", "tools": [{"type": "function", "name": "demo__add"}]},
+        ),
         (NO_TOOLS, NO_TOOLS),
         ("auto", "auto"),
     ],
-)  # fmt: skip
+)
 async def test_a_forced_choice_holds_for_the_first_round_alone(tmp_path: Path, choice: Any, later: Any) -> None:
     async with responses_world(tmp_path, ScriptedTurn("", [ADD]), ScriptedTurn("42")) as world:
-        said = await _said(world, "Add", stream=False, tool_choice=choice, tools=[theirs()])
+        said = await final(world, "Add", stream=False, tool_choice=choice, tools=[theirs()])
     assert [request["tool_choice"] for request in world.model.requests] == [choice, later]
     assert said["tool_choice"] == choice
 
@@ -197,11 +220,11 @@ async def test_the_last_round_may_call_nothing(tmp_path: Path) -> None:
     again = ScriptedTurn("", [ADD])
     for stream in (False, True):
         async with responses_world(tmp_path, *[again] * 9, llm_rounds=2) as world:
-            said = await _said(world, "Add", stream=stream)
+            said = await final(world, "Add", stream=stream)
             assert [request.get("tool_choice") for request in world.model.requests] == [None, None, "none"]
             assert len(world.called) == 2
             assert said["output"] == []
-            last = await _said(
+            last = await final(
                 world, "And?", stream=stream, previous_response_id=said["id"], fairlead={"tools": "none"}
             )
             assert last["status"] == "completed"
@@ -209,7 +232,7 @@ async def test_the_last_round_may_call_nothing(tmp_path: Path) -> None:
 
 async def test_calls_here_count_towards_max_tool_calls(tmp_path: Path) -> None:
     async with responses_world(tmp_path, ScriptedTurn("", [ADD, ADD]), ScriptedTurn("42")) as world:
-        await _said(world, "Add", stream=False, max_tool_calls=1)
+        await final(world, "Add", stream=False, max_tool_calls=1)
     assert len(world.called) == 1
     outputs = [item["output"] for item in world.model.requests[1]["input"] if "output" in item]
     assert outputs[0] == "42"
@@ -220,9 +243,9 @@ async def test_calls_here_count_towards_max_tool_calls(tmp_path: Path) -> None:
 async def test_a_conversation_that_the_provider_holds_gets_only_what_is_new(tmp_path: Path) -> None:
     mixed = ScriptedTurn("", [ADD, THEIRS])
     async with responses_world(tmp_path, ScriptedTurn("", [ADD]), mixed, ScriptedTurn("Done.")) as world:
-        said = await _said(world, "Ask", stream=False, tools=[theirs()], conversation="conv_1")
+        said = await final(world, "Ask", stream=False, tools=[theirs()], conversation="conv_1")
         back = [result(said["output"][-1]["call_id"], "1")]
-        await _said(world, back, stream=False, tools=[theirs()], conversation="conv_1")
+        await final(world, back, stream=False, tools=[theirs()], conversation="conv_1")
     _, second, third = world.model.requests
     assert kinds(second["input"]) == ["function_call_output"]
     assert [item["output"] for item in third["input"]] == ["42", "1"]
@@ -230,7 +253,7 @@ async def test_a_conversation_that_the_provider_holds_gets_only_what_is_new(tmp_
 
 async def test_an_answer_in_the_background_passes_without_tools_and_is_asked_for_by_its_id(tmp_path: Path) -> None:
     async with responses_world(tmp_path, ScriptedTurn("Later.")) as world:
-        said = await _said(world, "Hi", stream=False, background=True)
+        said = await final(world, "Hi", stream=False, background=True)
         assert "tools" not in world.model.requests[0]
         assert said["status"] == "queued"
         found = await get(world.gateway, f"/v1/responses/{said['id']}")
@@ -244,23 +267,24 @@ async def test_an_answer_in_the_background_passes_without_tools_and_is_asked_for
 async def test_an_answer_of_another_family_is_gone_on_from_by_its_id(tmp_path: Path, stream: bool) -> None:
     turns = [ScriptedTurn("Both.", [ADD, THEIRS]), ScriptedTurn("Done."), ScriptedTurn("Yes.")]
     async with responses_world(tmp_path, *turns, provider={"responses": False}) as world:
-        first = await _said(world, "Ask", stream=stream, tools=[theirs()])
+        first = await final(world, "Ask", stream=stream, tools=[theirs()])
         back = [result(first["output"][-1]["call_id"], "theirs said so")]
-        second = await _said(world, back, stream=stream, tools=[theirs()], previous_response_id=first["id"])
-        third = await _said(world, "Sure?", stream=stream, tools=[theirs()], previous_response_id=second["id"])
+        second = await final(world, back, stream=stream, tools=[theirs()], previous_response_id=first["id"])
+        third = await final(world, "Sure?", stream=stream, tools=[theirs()], previous_response_id=second["id"])
         found = await get(world.gateway, f"/v1/responses/{third['id']}")
-    assert [message["role"] for message in world.model.requests[1]["messages"]] == [
-        "user", "assistant", "tool", "tool"
-    ]  # fmt: skip
+    assert [message["role"] for message in world.model.requests[1]["messages"]] == ["user", "assistant", "tool", "tool"]
     assert [message["role"] for message in world.model.requests[2]["messages"]][-3:] == ["tool", "assistant", "user"]
     assert third["output"][-1]["content"][0]["text"] == "Yes."
     assert found.message["id"] == third["id"]
 
 
-@pytest.mark.parametrize("turn", [
-    ScriptedTurn("Half a sen", cut=True),
-    ScriptedTurn(events=['{"type":"error","sequence_number":0,"code":"x","message":"gone","param":null}']),
-])  # fmt: skip
+@pytest.mark.parametrize(
+    "turn",
+    [
+        ScriptedTurn("Half a sen", cut=True),
+        ScriptedTurn(events=['{"type":"error","sequence_number":0,"code":"x","message":"gone","param":null}']),
+    ],
+)
 async def test_a_broken_stream_is_an_error_that_clients_raise(tmp_path: Path, turn: ScriptedTurn) -> None:
     async with responses_world(tmp_path, turn) as world:
         found = events(await respond(world, "Hi", stream=True))
@@ -279,6 +303,6 @@ async def test_a_refusal_after_a_tool_has_run_is_not_to_be_repeated(tmp_path: Pa
 async def test_calls_of_an_incomplete_answer_are_not_run(tmp_path: Path) -> None:
     for stream in (False, True):
         async with responses_world(tmp_path, ScriptedTurn("", [ADD], finish_reason="max_output_tokens")) as world:
-            said = await _said(world, "Add", stream=stream)
+            said = await final(world, "Add", stream=stream)
         assert said["status"] == "incomplete"
         assert not world.called

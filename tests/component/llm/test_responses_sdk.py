@@ -19,9 +19,14 @@ from transcripts import without_marks
 openai = pytest.importorskip("openai", reason="OpenAI's client is not installed (fairlead[dev])")
 ADD = ScriptedCall("demo__add", {"a": 2, "b": 40})
 HEAD = {
-    "id": "resp_1", "object": "response", "created_at": 1, "model": "scripted", "parallel_tool_calls": True,
-    "tool_choice": "auto", "tools": [],
-}  # fmt: skip
+    "id": "resp_1",
+    "object": "response",
+    "created_at": 1,
+    "model": "scripted",
+    "parallel_tool_calls": True,
+    "tool_choice": "auto",
+    "tools": [],
+}
 
 
 def raw(*told: dict[str, Any], end: str | None = "completed", output: Any = (), **members: Any) -> ScriptedTurn:
@@ -53,8 +58,9 @@ def item(whole: dict[str, Any], *inside: dict[str, Any], index: int = 0, **begun
     ]
 
 
-CITED = said("See here.", {"type": "url_citation", "url": "https://example.com", "title": "T", "start_index": 0,
-                           "end_index": 3})  # fmt: skip
+CITED = said(
+    "See here.", {"type": "url_citation", "url": "https://example.com", "title": "T", "start_index": 0, "end_index": 3}
+)
 SEARCH = {"type": "web_search_call", "id": "ws_1", "status": "completed", "action": {"type": "search", "query": "q"}}
 SEALED = {"type": "reasoning", "id": "rs_1", "summary": [], "encrypted_content": "gAAAA\u00e4=="}
 REFUSAL = {"type": "refusal", "refusal": "I cannot."}
@@ -67,38 +73,67 @@ TRANSCRIPTS: dict[str, ScriptedTurn] = {
     "a summary of thoughts": ScriptedTurn("So.", thoughts=["First this.", "Then that."]),
     "sealed thoughts": raw(*item(SEALED, encrypted_content=None), output=[SEALED]),
     "a refusal": raw(
-        *item(message(REFUSAL), {"type": "content_part.added", **PART, "part": {"type": "refusal", "refusal": ""}},
-              {"type": "refusal.delta", **PART, "delta": "I cannot."},
-              {"type": "refusal.done", **PART, "refusal": "I cannot."},
-              {"type": "content_part.done", **PART, "part": REFUSAL}, content=[]),
-        output=[message(REFUSAL)]),
+        *item(
+            message(REFUSAL),
+            {"type": "content_part.added", **PART, "part": {"type": "refusal", "refusal": ""}},
+            {"type": "refusal.delta", **PART, "delta": "I cannot."},
+            {"type": "refusal.done", **PART, "refusal": "I cannot."},
+            {"type": "content_part.done", **PART, "part": REFUSAL},
+            content=[],
+        ),
+        output=[message(REFUSAL)],
+    ),
     "cut by length": ScriptedTurn("Half", finish_reason="max_output_tokens"),
     "filtered": ScriptedTurn("", finish_reason="content_filter"),
     "failed": ScriptedTurn("no", finish_reason="failed"),
     "a search of the provider's": raw(
-        *item(SEARCH, {"type": "web_search_call.in_progress"}, {"type": "web_search_call.searching"},
-              {"type": "web_search_call.completed"}, status="in_progress"), output=[SEARCH]),
+        *item(
+            SEARCH,
+            {"type": "web_search_call.in_progress"},
+            {"type": "web_search_call.searching"},
+            {"type": "web_search_call.completed"},
+            status="in_progress",
+        ),
+        output=[SEARCH],
+    ),
     "annotations": raw(
-        *item(message(CITED), {"type": "content_part.added", **PART, "part": said("")},
-              {"type": "output_text.delta", **PART, "delta": "See here.", "logprobs": []},
-              {"type": "output_text.annotation.added", **PART, "annotation_index": 0,
-               "annotation": CITED["annotations"][0]},
-              {"type": "output_text.done", **PART, "text": "See here.", "logprobs": []},
-              {"type": "content_part.done", **PART, "part": CITED}, content=[]),
-        output=[message(CITED)]),
+        *item(
+            message(CITED),
+            {"type": "content_part.added", **PART, "part": said("")},
+            {"type": "output_text.delta", **PART, "delta": "See here.", "logprobs": []},
+            {
+                "type": "output_text.annotation.added",
+                **PART,
+                "annotation_index": 0,
+                "annotation": CITED["annotations"][0],
+            },
+            {"type": "output_text.done", **PART, "text": "See here.", "logprobs": []},
+            {"type": "content_part.done", **PART, "part": CITED},
+            content=[],
+        ),
+        output=[message(CITED)],
+    ),
     "events and members that nobody knows": raw(
-        {"type": "keepalive"}, {"type": "response.x.y", "z": [1]},
+        {"type": "keepalive"},
+        {"type": "response.x.y", "z": [1]},
         *item({**SEARCH, "x": {"z": 1.0}}, {"type": "web_search_call.x", "z": 1.0}),
-        output=[{**SEARCH, "x": {"z": 1.0}}]),
+        output=[{**SEARCH, "x": {"z": 1.0}}],
+    ),
     "a freeform call": raw(
-        *item(CUSTOM, {"type": "custom_tool_call_input.delta", "delta": "print(1)"},
-              {"type": "custom_tool_call_input.done", "input": "print(1)"}, input=""), output=[CUSTOM]),
+        *item(
+            CUSTOM,
+            {"type": "custom_tool_call_input.delta", "delta": "print(1)"},
+            {"type": "custom_tool_call_input.done", "input": "print(1)"},
+            input="",
+        ),
+        output=[CUSTOM],
+    ),
     "an output that is null at the end": raw(*item(SEALED), output=None),
     "an error beside its type": raw({"type": "error", "code": "x", "message": "gone", "param": None}, end=None),
     "an error in its own member": raw({"type": "error", "error": {"message": "gone", "code": "x"}}, end=None),
     "an end too early": ScriptedTurn("Half a sen", cut=True),
     "a connection that breaks": ScriptedTurn("Half a sen", breaks=True),
-}  # fmt: skip
+}
 TOOLS = [theirs(), {"type": "custom", "name": "code"}]
 
 
@@ -151,9 +186,10 @@ ROUNDS: dict[str, Sequence[ScriptedTurn]] = {
     "ours and the caller's at once": [ScriptedTurn("Both.", [ADD, CALL], thoughts=["hm"])],
     "cut by length later": [ScriptedTurn("", [ADD]), ScriptedTurn("Half", finish_reason="max_output_tokens")],
     "items of the provider's in every round": [
-        ScriptedTurn("", [ADD], items=[SEARCH]), ScriptedTurn("42", items=[{**SEARCH, "id": "ws_2"}]),
+        ScriptedTurn("", [ADD], items=[SEARCH]),
+        ScriptedTurn("42", items=[{**SEARCH, "id": "ws_2"}]),
     ],
-}  # fmt: skip
+}
 
 
 @pytest.mark.parametrize("shows", [False, True])
@@ -166,7 +202,8 @@ async def test_a_stream_of_several_rounds_is_the_whole_answer(tmp_path: Path, na
         async with openai.AsyncOpenAI(base_url=_base(world), api_key="none", max_retries=0) as client:
             whole = await client.responses.create(model="scripted", input="Hi", tools=TOOLS, **members)
         assert len(whole.model_extra["fairlead"]["calls"]) == len(world.called)
-    found, same = _dumped(streamed), _dumped(whole)
+    found = _dumped(streamed)
+    same = _dumped(whole)
     assert found is not None
     assert same is not None
     for each in (*found["output"], *same["output"]):

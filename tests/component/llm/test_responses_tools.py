@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from fairlead_llm.scripted import ScriptedCall, ScriptedTurn
-from responsesworld import events, kinds, respond, responses_world, result, theirs
+from responsesworld import events, final, kinds, respond, responses_world, result, theirs
 
 ADD = ScriptedCall("demo__add", {"a": 2, "b": 40})
 ROUNDS = (ScriptedTurn("Let me see.", [ADD], thoughts=["hm"]), ScriptedTurn("It is 42.", thoughts=["so"]))
@@ -17,15 +17,13 @@ SHOWN = ["mcp_list_tools", "reasoning", "message", "mcp_call", "reasoning", "mes
 
 def named(**members: Any) -> dict[str, Any]:
     """A tool that stands for the server `demo`."""
-    return {"type": "mcp", "server_label": "sums", "server_url": "fairlead://demo", "require_approval": "never",
-            **members}  # fmt: skip
-
-
-async def _said(world: Any, given: Any, *, stream: bool, **members: Any) -> dict[str, Any]:
-    answer = await respond(world, given, stream=stream, **members)
-    assert answer.status == 200, answer.body
-    found: dict[str, Any] = events(answer)[-1]["response"] if stream else answer.message
-    return found
+    return {
+        "type": "mcp",
+        "server_label": "sums",
+        "server_url": "fairlead://demo",
+        "require_approval": "never",
+        **members,
+    }
 
 
 @pytest.mark.parametrize("members", [{"tools": [named()]}, {"fairlead": {"showCalls": True}}])
@@ -35,19 +33,28 @@ async def test_calls_are_shown_as_those_of_hosted_tools_and_come_back_as_functio
     shown = []
     for stream in (False, True):
         async with responses_world(tmp_path, *ROUNDS, ScriptedTurn("Yes.")) as world:
-            said = await _said(world, "Add", stream=stream, store=False, **members)
+            said = await final(world, "Add", stream=stream, store=False, **members)
             assert not any(tool["type"] == "mcp" for tool in world.model.requests[0]["tools"])
             back = [{"role": "user", "content": "Add"}, *said["output"], {"role": "user", "content": "Sure?"}]
-            last = await _said(world, back, stream=stream, store=False, **members)
+            last = await final(world, back, stream=stream, store=False, **members)
         assert kinds(said["output"]) == SHOWN
-        listed, call = said["output"][0], said["output"][3]
+        listed = said["output"][0]
+        call = said["output"][3]
         assert [tool["name"] for tool in listed["tools"]] == ["demo__add", "demo__fail"]
         assert listed["tools"][0]["input_schema"]["required"] == ["a", "b"]
         assert (call["name"], call["output"], call["status"], call["error"]) == ("demo__add", "42", "completed", None)
         assert call["server_label"] == ("sums" if "tools" in members else "fairlead")
         sent = world.model.requests[2]["input"]
-        assert kinds(sent) == ["message", "reasoning", "message", "function_call", "function_call_output",
-                               "reasoning", "message", "message"]  # fmt: skip
+        assert kinds(sent) == [
+            "message",
+            "reasoning",
+            "message",
+            "function_call",
+            "function_call_output",
+            "reasoning",
+            "message",
+            "message",
+        ]
         assert sent[4]["output"] == "42"
         assert kinds(last["output"]) == ["message"]
         shown.append([{**item, "id": ""} for item in said["output"]])
@@ -59,10 +66,20 @@ async def test_events_of_calls_have_the_order_of_hosted_tools(tmp_path: Path) ->
     async with responses_world(tmp_path, failed, ScriptedTurn("No.")) as world:
         found = events(await respond(world, "Try", stream=True, fairlead={"showCalls": True}))
     told = [event["type"].removeprefix("response.") for event in found]
-    assert told[2:6] == ["output_item.added", "mcp_list_tools.in_progress", "mcp_list_tools.completed",
-                         "output_item.done"]  # fmt: skip
-    assert told[6:12] == ["output_item.added", "mcp_call.in_progress", "mcp_call_arguments.delta",
-                          "mcp_call_arguments.done", "mcp_call.failed", "output_item.done"]  # fmt: skip
+    assert told[2:6] == [
+        "output_item.added",
+        "mcp_list_tools.in_progress",
+        "mcp_list_tools.completed",
+        "output_item.done",
+    ]
+    assert told[6:12] == [
+        "output_item.added",
+        "mcp_call.in_progress",
+        "mcp_call_arguments.delta",
+        "mcp_call_arguments.done",
+        "mcp_call.failed",
+        "output_item.done",
+    ]
     assert [event["sequence_number"] for event in found] == [*range(len(found))]
     assert [event["output_index"] for event in found if event["type"].endswith(".added")][:2] == [0, 1]
     assert found[11]["item"]["error"]["content"] == [{"type": "text", "text": "it failed"}]
@@ -72,9 +89,9 @@ async def test_events_of_calls_have_the_order_of_hosted_tools(tmp_path: Path) ->
 async def test_a_failed_call_comes_back_with_what_went_wrong(tmp_path: Path) -> None:
     failed = ScriptedTurn("", [ScriptedCall("demo__fail")])
     async with responses_world(tmp_path, failed, ScriptedTurn("No."), ScriptedTurn("Yes.")) as world:
-        said = await _said(world, "Try", stream=False, store=False, tools=[named()])
+        said = await final(world, "Try", stream=False, store=False, tools=[named()])
         back = [{"role": "user", "content": "Try"}, *said["output"], {"role": "user", "content": "Sure?"}]
-        await _said(world, back, stream=False, store=False, tools=[named()])
+        await final(world, back, stream=False, store=False, tools=[named()])
     assert world.model.requests[2]["input"][2]["output"] == "Error: it failed"
 
 
@@ -93,7 +110,7 @@ async def test_only_tools_of_the_server_that_is_named_are_given(
     tmp_path: Path, tool: dict[str, Any], names: list[str]
 ) -> None:
     async with responses_world(tmp_path, ScriptedTurn("Hi")) as world:
-        said = await _said(world, "Hi", stream=False, tools=[tool])
+        said = await final(world, "Hi", stream=False, tools=[tool])
     assert [each["name"] for each in world.model.requests[0].get("tools", [])] == names
     assert said["tools"] == ([tool] if names else [])
 
@@ -101,16 +118,17 @@ async def test_only_tools_of_the_server_that_is_named_are_given(
 async def test_a_server_of_ours_can_be_forced(tmp_path: Path) -> None:
     async with responses_world(tmp_path, ScriptedTurn("", [ADD]), ScriptedTurn("42")) as world:
         choice = {"type": "mcp", "server_label": "sums", "name": "add"}
-        await _said(world, "Add", stream=False, tools=[named(), theirs()], tool_choice=choice)
+        await final(world, "Add", stream=False, tools=[named(), theirs()], tool_choice=choice)
     assert [asked["tool_choice"] for asked in world.model.requests] == [
-        {"type": "function", "name": "demo__add"}, "auto"
-    ]  # fmt: skip
+        {"type": "function", "name": "demo__add"},
+        "auto",
+    ]
 
 
 async def test_a_server_of_somebody_else_is_the_providers_to_ask(tmp_path: Path) -> None:
     tool = {"type": "mcp", "server_label": "fairlead", "server_url": "https://mcp.example.com"}
     async with responses_world(tmp_path, ScriptedTurn("Hi")) as world:
-        await _said(world, "Hi", stream=False, tools=[tool])
+        await final(world, "Hi", stream=False, tools=[tool])
     assert world.model.requests[0]["tools"][0] == tool
 
 
@@ -120,7 +138,7 @@ async def test_a_call_runs_after_the_client_approved_it(tmp_path: Path, stream: 
     asks = named(require_approval="always")
     turns = [ScriptedTurn("Let me see.", [ADD], thoughts=["hm"]), ScriptedTurn("It is 42."), ScriptedTurn("Yes.")]
     async with responses_world(tmp_path, *turns) as world:
-        said = await _said(world, "Add", stream=stream, store=store, tools=[asks])
+        said = await final(world, "Add", stream=stream, store=store, tools=[asks])
         assert kinds(said["output"]) == ["mcp_list_tools", "reasoning", "message", "mcp_approval_request"]
         assert not world.called
         request = said["output"][-1]
@@ -130,8 +148,9 @@ async def test_a_call_runs_after_the_client_approved_it(tmp_path: Path, stream: 
             members: dict[str, Any] = {"previous_response_id": said["id"]}
             given = [yes]
         else:
-            members, given = {}, [{"role": "user", "content": "Add"}, *said["output"], yes]
-        last = await _said(world, given, stream=stream, store=store, tools=[asks], **members)
+            members = {}
+            given = [{"role": "user", "content": "Add"}, *said["output"], yes]
+        last = await final(world, given, stream=stream, store=store, tools=[asks], **members)
         assert len(world.called) == 1
         calls = [item for item in last["output"] if item["type"] == "mcp_call"]
         assert [(call["output"], call["approval_request_id"]) for call in calls] == [("42", request["id"])]
@@ -139,7 +158,7 @@ async def test_a_call_runs_after_the_client_approved_it(tmp_path: Path, stream: 
         assert [item["output"] for item in outputs] == ["42"]
         if not store:
             again = [*given, *last["output"], {"role": "user", "content": "Sure?"}]
-            await _said(world, again, stream=stream, store=store, tools=[asks])
+            await final(world, again, stream=stream, store=store, tools=[asks])
             assert len(world.called) == 1
             sent = world.model.requests[2]["input"]
             assert kinds(sent).count("function_call") == kinds(sent).count("function_call_output") == 1
@@ -149,12 +168,12 @@ async def test_a_call_that_the_client_denies_does_not_run(tmp_path: Path) -> Non
     asks = named(require_approval={"never": {"tool_names": ["fail"]}})
     turns = [ScriptedTurn("", [ADD, ScriptedCall("demo__fail")]), ScriptedTurn("Well.")]
     async with responses_world(tmp_path, *turns) as world:
-        said = await _said(world, "Add", stream=False, tools=[asks])
+        said = await final(world, "Add", stream=False, tools=[asks])
         assert [call["name"] for call in world.called] == ["fail"]
         ident = said["output"][-1]["id"] if said["output"][-1]["type"] == "mcp_approval_request" else ""
         ident = ident or next(item["id"] for item in said["output"] if item["type"] == "mcp_approval_request")
         no = {"type": "mcp_approval_response", "approval_request_id": ident, "approve": False, "reason": "too much"}
-        await _said(world, [no], stream=False, tools=[asks], previous_response_id=said["id"])
+        await final(world, [no], stream=False, tools=[asks], previous_response_id=said["id"])
     assert len(world.called) == 1
     outputs = {item["call_id"]: item["output"] for item in world.model.requests[1]["input"]}
     assert outputs["call_scripted_0001_0000"] == "The user did not approve this call: too much"
@@ -164,6 +183,6 @@ async def test_a_call_that_the_client_denies_does_not_run(tmp_path: Path) -> Non
 async def test_a_result_that_the_client_sends_for_our_call_is_no_reason_to_run_it(tmp_path: Path) -> None:
     call = {"type": "function_call", "call_id": "call_1", "name": "demo__add", "arguments": "{}"}
     async with responses_world(tmp_path, ScriptedTurn("Hi")) as world:
-        await _said(world, [{"role": "user", "content": "Hi"}, call, result("call_1", "7")], stream=False)
+        await final(world, [{"role": "user", "content": "Hi"}, call, result("call_1", "7")], stream=False)
     assert not world.called
     assert world.model.requests[0]["input"][2]["output"] == "7"

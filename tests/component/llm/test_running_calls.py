@@ -20,8 +20,9 @@ ADD = ScriptedCall("demo__add", {"a": 2, "b": 40})
 INNER = {"name": "demo__add", "arguments": {"a": 2, "b": 40}}
 SEARCHED = ScriptedCall("execute_tool", INNER)
 WAYS: dict[str, tuple[ScriptedCall, dict[str, Any]]] = {
-    "listed": (ADD, {"showCalls": True}), "searched": (SEARCHED, {"showCalls": True, "tools": "search"}),
-}  # fmt: skip
+    "listed": (ADD, {"showCalls": True}),
+    "searched": (SEARCHED, {"showCalls": True, "tools": "search"}),
+}
 
 
 def _turns(call: ScriptedCall) -> list[ScriptedTurn]:
@@ -61,9 +62,11 @@ async def test_anthropics_client_sees_a_call_while_its_tool_is_at_work(tmp_path:
     released = asyncio.Event()
     call, wishes = WAYS[way]
     asked: dict[str, Any] = {
-        "model": "scripted", "max_tokens": 99, "messages": [{"role": "user", "content": "Add"}],
+        "model": "scripted",
+        "max_tokens": 99,
+        "messages": [{"role": "user", "content": "Add"}],
         "extra_body": {"fairlead": wishes},
-    }  # fmt: skip
+    }
     turns = [*_turns(call), *_turns(call)]
     async with llm_world(tmp_path, *turns, provider=ANTHROPIC, before_call=released.wait) as world:
         base = f"http://127.0.0.1:{world.gateway.port}"
@@ -79,8 +82,15 @@ async def test_anthropics_client_sees_a_call_while_its_tool_is_at_work(tmp_path:
                         released.set()  # both calls of the round are shown, and none has ended
                 streamed = await events.get_final_message()
             whole = await client.messages.create(**asked)
-    assert begun == ["text", *["mcp_tool_use"] * 2, *["mcp_tool_result"] * 2, "text", "mcp_tool_use",
-                     "mcp_tool_result", "text"]  # fmt: skip
+    assert begun == [
+        "text",
+        *["mcp_tool_use"] * 2,
+        *["mcp_tool_result"] * 2,
+        "text",
+        "mcp_tool_use",
+        "mcp_tool_result",
+        "text",
+    ]
     assert _content(streamed) == _content(whole)
     assert _content(whole)[1]["input"] == call.arguments
 

@@ -28,15 +28,21 @@ async def test_calls_are_shown_with_their_results(tmp_path: Path, stream: bool) 
     async with llm_world(tmp_path, *turns, provider=ANTHROPIC) as world:
         message = await _asked(world, "Add", stream=stream)
     assert kinds(message) == ["text", "mcp_tool_use", "mcp_tool_use", "mcp_tool_result", "mcp_tool_result", "text"]
-    use, result = message["content"][1], message["content"][3]
+    use = message["content"][1]
+    result = message["content"][3]
     assert with_provider_ids(use) == {
-        "type": "mcp_tool_use", "id": "mcptoolu_fairlead_toolu_scripted_0001_0000", "name": "demo__add",
-        "server_name": "fairlead", "input": {"a": 2, "b": 40},
-    }  # fmt: skip
+        "type": "mcp_tool_use",
+        "id": "mcptoolu_fairlead_toolu_scripted_0001_0000",
+        "name": "demo__add",
+        "server_name": "fairlead",
+        "input": {"a": 2, "b": 40},
+    }
     assert result == {
-        "type": "mcp_tool_result", "tool_use_id": use["id"], "is_error": False,
+        "type": "mcp_tool_result",
+        "tool_use_id": use["id"],
+        "is_error": False,
         "content": [{"type": "text", "text": "42"}],
-    }  # fmt: skip
+    }
     assert message["content"][4]["is_error"] is True
     assert message["stop_reason"] == "end_turn"
 
@@ -44,14 +50,17 @@ async def test_calls_are_shown_with_their_results(tmp_path: Path, stream: bool) 
 @pytest.mark.parametrize("stream", [False, True])
 async def test_shown_calls_come_back_as_the_rounds_that_they_were(tmp_path: Path, stream: bool) -> None:
     turns = [
-        ScriptedTurn("One.", [ADD], thoughts=["Oh."]), ScriptedTurn("", [ADD]), ScriptedTurn("Two.", thoughts=["Hm."]),
+        ScriptedTurn("One.", [ADD], thoughts=["Oh."]),
+        ScriptedTurn("", [ADD]),
+        ScriptedTurn("Two.", thoughts=["Hm."]),
         ScriptedTurn("Three."),
-    ]  # fmt: skip
+    ]
     async with llm_world(tmp_path, *turns, provider=ANTHROPIC) as world:
         message = await _asked(world, "Add", stream=stream, thinking=THINKS)
         back = {"role": "assistant", "content": message["content"]}
         await _asked(world, "Add now", back, "And?", stream=stream, thinking=THINKS)  # no kept turn is of this one
-    before, sent = world.model.requests[2]["messages"], world.model.requests[3]["messages"]
+    before = world.model.requests[2]["messages"]
+    sent = world.model.requests[3]["messages"]
     assert sent[1:5] == before[1:5]
     assert [block["type"] for block in sent[5]["content"]] == ["thinking", "text"]
     assert [each["role"] for each in sent] == ["user", "assistant"] * 3 + ["user"]
@@ -76,7 +85,8 @@ async def test_a_mixed_turn_comes_back_whole_with_shown_calls(tmp_path: Path, st
 
 
 async def test_what_nobody_can_send_on_is_left_out(tmp_path: Path) -> None:
-    ours, text = "mcptoolu_fairlead_", {"type": "text", "text": "So."}
+    ours = "mcptoolu_fairlead_"
+    text = {"type": "text", "text": "So."}
     half = {"type": "mcp_tool_use", "id": f"{ours}1", "name": "demo__add", "server_name": "fairlead", "input": {}}
     odd = {"type": "mcp_tool_use", "id": f"{ours}2", "name": 7, "server_name": "fairlead", "input": {}}
     result = {"type": "mcp_tool_result", "tool_use_id": f"{ours}2", "is_error": False, "content": 7}

@@ -21,19 +21,12 @@ from fairlead_mcp.processes import descendants, started_at
 from fairlead_mcp.session import McpSession
 from fairlead_mcp.stdio import ChildSpec
 from toolservers import LEGACY_STDIO, ODD_STDIO, SDK_STDIO, SDK_TOOLS
+from upprocess import alive
 from waiting import soon, until, until_async
 
 
 def script(path: str, *args: str) -> ChildSpec:
     return ChildSpec.of(sys.executable, [path, *args])
-
-
-def alive(pid: int) -> bool:
-    """Whether a process runs; a zombie does not."""
-    try:
-        return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0] not in "ZX"
-    except OSError:
-        return False
 
 
 async def test_the_sdk_server_over_stdio_is_modern_and_serves_all_its_tools() -> None:
@@ -238,7 +231,8 @@ LOOP
 def test_after_a_kill_of_the_parent_no_child_and_no_grandchild_lives_two_seconds_later(
     loop: str, tmp_path: Path
 ) -> None:
-    first, second = tmp_path / "first", tmp_path / "second"
+    first = tmp_path / "first"
+    second = tmp_path / "second"
     holder = subprocess.Popen(
         [sys.executable, "-c", HOLDER.replace("LOOP", loop), ODD_STDIO, "parent", str(first), "parent", str(second)],
         stdout=subprocess.PIPE,

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import os
 import signal
+from functools import partial
 from pathlib import Path
 
 import pytest
@@ -15,11 +16,8 @@ from fairlead_mcp.stdio import ChildSpec
 from upprocess import alive, all_dead
 from waiting import eventually, soon
 
-
-@pytest.fixture(autouse=True)
-def _hasty(monkeypatch: pytest.MonkeyPatch) -> None:
-    """The servers of these tests end neither with their input nor by SIGTERM."""
-    monkeypatch.setattr("fairlead_mcp.child.STOP_SECONDS", 0.2)
+HASTY = partial(ChildHost, stop_seconds=0.2)
+"""The servers of these tests end neither with their input nor by SIGTERM."""
 
 
 @pytest.mark.parametrize(
@@ -29,7 +27,7 @@ def _hasty(monkeypatch: pytest.MonkeyPatch) -> None:
 )
 async def test_a_container_ends_with_its_server(words: tuple[str, ...], tmp_path: Path) -> None:
     engine = ContainerEngine(tmp_path)
-    host = ChildHost()
+    host = HASTY()
     child = host.get("contained", ChildSpec.of(str(engine.bin / words[0]), [*words[1:], *engine.image]))
     await child.ready(soon())
     (container,) = engine.containers()
@@ -40,7 +38,7 @@ async def test_a_container_ends_with_its_server(words: tuple[str, ...], tmp_path
 
 async def test_a_container_whose_client_was_killed_ends_before_the_next_one_starts(tmp_path: Path) -> None:
     engine = ContainerEngine(tmp_path)
-    host = ChildHost(random=lambda: 0.0)
+    host = HASTY(random=lambda: 0.0)
     child = host.get("contained", ChildSpec.of(str(engine.bin / "docker"), ["run", "-i", *engine.image]))
     await child.ready(soon())
     (first,) = engine.containers()
@@ -52,17 +50,14 @@ async def test_a_container_whose_client_was_killed_ends_before_the_next_one_star
     assert await all_dead(engine.containers(), 5) == []
 
 
-async def test_an_engine_that_does_not_answer_holds_no_end_up(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
-) -> None:
-    monkeypatch.setattr("fairlead_mcp.containers.KILL_SECONDS", 0.2)
+async def test_an_engine_that_does_not_answer_holds_no_end_up(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
     engine = ContainerEngine(tmp_path)
-    host = ChildHost()
+    host = HASTY()
     child = host.get("contained", ChildSpec.of(str(engine.bin / "docker"), ["run", "-i", *engine.image]))
     await child.ready(soon())
     (container,) = engine.containers()
     (engine.bin / "docker").write_text("#!/bin/sh\nexec tail -f /dev/null\n")
     async with asyncio.timeout(30):
         await host.aclose()
-    assert "docker did not end a container within 0.2 s" in caplog.text
+    assert "docker did not end a container within 5 s" in caplog.text
     os.kill(container, signal.SIGKILL)

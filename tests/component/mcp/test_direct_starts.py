@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import os
-import shutil
 import socket
 import sys
 from pathlib import Path
@@ -19,10 +18,12 @@ from fairlead_mcp.errors import ConnectFailed
 from fairlead_mcp.host import ChildHost
 from fairlead_mcp.processes import descendants
 from fairlead_mcp.stdio import ChildSpec, SubprocessLauncher
+from neededprograms import needs
+from upprocess import command_of
 from waiting import eventually
 from wrappedpackages import JAVASCRIPT, Heard, npm_project, run, running, wheels, without_network
 
-NPX = pytest.mark.skipif(shutil.which("npx") is None, reason="npx is not installed")
+NPX = needs("npx")
 UVX = str(Path(sys.executable).with_name("uvx"))
 
 BOTH = pytest.mark.parametrize("command", [pytest.param(["npx", "-y", "reporter"], marks=NPX), [UVX, "reporter"]])
@@ -64,7 +65,8 @@ async def test_program_arguments_folder_environment_and_log_are_as_with_the_wrap
     inner = SubprocessLauncher()
     wanted = spec(tmp_path, *command, "report", "a b", "$HOME", "it's", "", "-y", "*", KEY="ä \n'", LC_CTYPE="C")
     await run(inner, wanted)  # what is installed now says so no more
-    with_it, without = await run(inner, wanted), await run(DirectLauncher(inner), wanted)
+    with_it = await run(inner, wanted)
+    without = await run(DirectLauncher(inner), wanted)
     assert with_it.said[0]["args"] == ["report", "a b", "$HOME", "it's", "", "-y", "*"]
     assert without == with_it
     await inner.aclose()
@@ -102,7 +104,8 @@ async def test_versions_of_python_packages_are_found_anew_at_each_start(tmp_path
     async def path(package: str) -> str:
         return str((await run(direct, spec(tmp_path, UVX, package, "report"))).said[0]["env"]["PATH"].split(":")[0])
 
-    pinned, latest = await path("reporter==1.0"), await path("reporter@latest")
+    pinned = await path("reporter==1.0")
+    latest = await path("reporter@latest")
     wheels(tmp_path / "wheels", "1.1")
     assert await path("reporter==1.0") == pinned
     assert list(Path(latest).parent.glob("lib/*/site-packages/reporter-1.0.dist-info"))
@@ -164,7 +167,8 @@ async def test_what_is_not_found_is_told_once_in_the_words_of_the_wrapper(words:
     inner = SubprocessLauncher()
     wanted = spec(tmp_path, *words)
     await run(inner, wanted)
-    with_it, without = await run(inner, wanted), await run(DirectLauncher(inner), wanted)
+    with_it = await run(inner, wanted)
+    without = await run(DirectLauncher(inner), wanted)
     assert without.how == with_it.how
     assert _undated(without.log) == _undated(with_it.log)
     await inner.aclose()
@@ -240,7 +244,7 @@ async def test_a_server_that_is_stopped_while_its_package_is_fetched_leaves_noth
     host = ChildHost()
     network = {"npm_config_registry": silent_registry, "npm_config_offline": "false", "TMPDIR": str(tmp_path)}
     child = host.get("slow", spec(tmp_path, "npx", "-y", "server", **network))
-    await eventually(lambda: any("npm" in _command(pid) for pid in below() - before))
+    await eventually(lambda: any("npm" in command_of(pid) for pid in below() - before))
     assert child.state is ChildState.STARTING
     await host.aclose()
     await eventually(lambda: not below() - before)
@@ -266,10 +270,3 @@ async def test_a_package_that_does_not_arrive_in_time_fails_the_starts_with_what
     assert first.reason == second.reason == "StartTimeout"
     await inner.aclose()
     await eventually(lambda: not below() - before)
-
-
-def _command(pid: int) -> str:
-    try:
-        return Path(f"/proc/{pid}/cmdline").read_text()
-    except OSError:
-        return ""

@@ -16,6 +16,7 @@ from fairlead_mcp.host import ChildHost
 from fairlead_mcp.processes import descendants
 from fairlead_mcp.session import McpSession
 from fairlead_mcp.stdio import ChildSpec
+from upprocess import alive
 from waiting import eventually
 
 pytestmark = [pytest.mark.network, pytest.mark.timeout(180)]
@@ -47,11 +48,4 @@ async def test_the_time_server_runs_through_uv_is_called_and_goes_with_all_its_p
     await host.aclose()
     assert time.monotonic() - begun < 5
     assert child.state is ChildState.CLOSED
-    await eventually(lambda: not any(_alive(pid) for pid in pids))
-
-
-def _alive(pid: int) -> bool:
-    try:
-        return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0] not in "ZX"
-    except OSError:
-        return False
+    await eventually(lambda: not any(alive(pid) for pid in pids))

@@ -2,15 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from operatorworld import world
 
-import pytest
-
-from controlplane import ControlPlane
-from operatorworld import World, release_namespace
-
-
-@pytest.fixture
-def world(control_plane: ControlPlane, namespace: str) -> Iterator[World]:
-    with release_namespace(control_plane, namespace) as release:
-        yield World(control_plane, namespace, release)
+__all__ = ["world"]

@@ -22,7 +22,8 @@ KEY = ServerKey("default", "demo")
 @pytest.mark.parametrize("transport", ["stdio", "url"])
 @pytest.mark.parametrize("era", ERAS)
 async def test_a_process_that_leads_back_is_refused_and_others_are_not(era: str, transport: str) -> None:
-    own, other = pseudonym(), pseudonym()
+    own = pseudonym()
+    other = pseudonym()
     for names, refused in (([other], False), ([other, own], True)):
         results = handshake(era, _meta={"fairlead.dev/gateways": names})
         async with raw_server(over_http(responder(results))) as server:

@@ -134,7 +134,8 @@ async def test_nobodys_tool_is_called_unasked(world: World) -> None:
 
 
 async def test_read_only_tools_are_called_where_the_server_says_so_and_is_trusted_and_no_others(world: World) -> None:
-    trusted, untrusted = Tools(), Tools()
+    trusted = Tools()
+    untrusted = Tools()
     allowed = {"calibration": {"probe": "ReadOnly"}}
     async with raw_server(trusted) as one, raw_server(untrusted) as two, running(world):
         world.create("one", {"url": one.url, "trustAnnotations": True, **allowed})

@@ -29,7 +29,9 @@ def one_connection(url: str) -> Configuration:
 
 
 async def test_a_write_that_waited_for_a_connection_is_not_sent_once_the_lease_is_lost() -> None:
-    asked, go_on, left = asyncio.Event(), asyncio.Event(), 60.0
+    asked = asyncio.Event()
+    go_on = asyncio.Event()
+    left = 60.0
 
     async def handle(request: Request, reply: Reply) -> None:
         asked.set()

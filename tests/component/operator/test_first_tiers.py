@@ -133,9 +133,11 @@ async def test_a_default_of_an_older_operator_is_withdrawn_unless_somebody_edite
     _, adopted = alone.request("GET", f"{TIERS}/adopted")
     head = {"apiVersion": adopted["apiVersion"], "kind": "LatencyTier", "metadata": {"name": "adopted"}}
     applied, answer = alone.request(
-        "PATCH", f"{TIERS}/adopted?fieldManager=argocd&force=true", {**head, "spec": adopted["spec"]},
+        "PATCH",
+        f"{TIERS}/adopted?fieldManager=argocd&force=true",
+        {**head, "spec": adopted["spec"]},
         content_type="application/apply-patch+yaml",
-    )  # fmt: skip
+    )
     assert applied == 200, answer
     seeded(alone, "labelled")
     edit(alone, "labelled", {"metadata": {"labels": {"team": "a"}}})

@@ -44,7 +44,8 @@ class Rival:
     """Merges a patch again and again, under a field manager of its own."""
 
     def __init__(self, world: World, path: str, patch: Json, manager: str) -> None:
-        self._world, self._patch = world, patch
+        self._world = world
+        self._patch = patch
         self._path = f"{path}?fieldManager={manager}"
         self.requests = 0
 

@@ -110,7 +110,8 @@ async def test_a_catalog_that_is_meddled_with_is_made_whole_again(world: World, 
         world.create("demo", {"url": url})
         await world.until("Ready", lambda: world.is_("demo", "Ready", "True"))
         name = catalog_name(ServerKey(world.namespace, "demo"))
-        path, before = world.config_map_path(name), world.documents()[name]
+        path = world.config_map_path(name)
+        before = world.documents()[name]
         generation = world.server("demo")["metadata"]["resourceVersion"]
         patches = {
             "emptied": {"data": None},

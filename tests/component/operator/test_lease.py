@@ -135,7 +135,8 @@ async def test_without_the_api_server_a_leader_stops_by_its_deadline_and_leads_a
 
 
 async def test_tasks_that_do_not_end_after_a_loss_end_the_process(world: World) -> None:
-    loop, ended = asyncio.get_running_loop(), asyncio.Event()
+    loop = asyncio.get_running_loop()
+    ended = asyncio.Event()
     async with connected(world) as kube:
         leader = Leader(kube, world, "leader", end_process=lambda: loop.call_soon_threadsafe(ended.set))
         leader.stubborn = True

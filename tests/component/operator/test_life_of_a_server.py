@@ -24,7 +24,6 @@ from toolservers import answer_modern, tool
 ROOT = Path(__file__).parents[3]
 PAGE = (ROOT / "docs" / "how-it-works" / "life-of-a-server.md").read_text()
 LINK = re.compile(r"\[`([\w.]+)`\]\(\.\./\.\./(gateway|operator)/([\w/]+)\.py\)")
-MAX_LINES, MAX_FILES = 120, 10
 
 
 def part(heading: str) -> str:
@@ -36,14 +35,8 @@ def named(text: str) -> list[str]:
     return [f"{file}::{symbol}" for symbol, _, file in LINK.findall(text)]
 
 
-def test_the_page_is_short_and_its_walk_passes_few_files() -> None:
-    assert len(PAGE.splitlines()) <= MAX_LINES
-    walk = named(part("From the event to the ConfigMap"))
-    assert len(walk) > 10
-    assert len({name.partition("::")[0] for name in walk}) <= MAX_FILES
-
-
 def test_each_name_of_the_page_is_defined_in_the_file_that_it_links_to() -> None:
+    assert len(named(part("From the event to the ConfigMap"))) > 10
     for name in named(PAGE):
         file, _, symbol = name.partition("::")
         value: Any = importlib.import_module(file.replace("/", "."))

@@ -114,7 +114,8 @@ def credentials(world: World) -> Json:
 
 
 async def test_an_api_server_that_is_killed_and_comes_back_loses_and_re_creates_nothing(own_world: World) -> None:
-    world, plane = own_world, own_world.plane
+    world = own_world
+    plane = own_world.plane
     servers = world.config_map_path(SERVERS_NAME)
     async with sdk_server() as url, running(world) as operator:
         await converged(world, url)
@@ -137,7 +138,8 @@ async def test_an_api_server_that_is_killed_and_comes_back_loses_and_re_creates_
 
 async def test_a_deletion_during_an_api_outage_is_noticed(own_world: World) -> None:
     """Kopf says nothing of it: its next listing simply does not hold the object."""
-    world, plane = own_world, own_world.plane
+    world = own_world
+    plane = own_world.plane
     async with sdk_server() as url, running(world, lease_seconds=300.0, list_seconds=2.0):
         await converged(world, url)
         plane.kill_apiserver()

@@ -113,7 +113,8 @@ async def test_servers_that_work_are_not_touched_while_others_are_down(world: Wo
             world.create(name, {"url": one.url})
         for name in names:
             await world.until(f"{name} Ready", partial(world.is_, name, "Ready", "True"), seconds=120)
-        dead, healthy = names[:6], names[6:]
+        dead = names[:6]
+        healthy = names[6:]
         before = {
             name: (world.server(name)["metadata"]["resourceVersion"], config_map(world, name)) for name in healthy
         }

@@ -10,6 +10,7 @@ from pathlib import Path
 import pytest
 
 from fairlead_operator.local import runner
+from neededprograms import needs
 
 PACKAGE = ["pypi", "demo-server", "1.0"]
 FILES = {
@@ -18,7 +19,7 @@ FILES = {
     "demo_server-1.0.dist-info/WHEEL": "Wheel-Version: 1.0\nRoot-Is-Purelib: true\nTag: py3-none-any\n",
     "demo_server-1.0.dist-info/entry_points.txt": "[console_scripts]\ndemo-server = demo_server:main\n",
 }
-needs_uv = pytest.mark.skipif(shutil.which("uv") is None, reason="uv is not installed")
+needs_uv = needs("uv")
 
 
 @pytest.fixture

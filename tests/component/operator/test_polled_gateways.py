@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from typing import Any
 
 import pytest
@@ -11,13 +10,14 @@ import yaml
 from controlplane import REPOSITORY
 from litellmproxies import Behind, item_tool, stand_in
 from operatorworld import World, running
+from page_reader import blocks
 
 pytestmark = pytest.mark.timeout(120)
 
 
 def manifests(url: str, key: str) -> tuple[dict[str, Any], dict[str, Any]]:
     """Secret and McpServer of the page, for a proxy that is here."""
-    (block,) = re.findall(r"```yaml\n(.*?)```", (REPOSITORY / "docs" / "connect" / "litellm.md").read_text(), re.DOTALL)
+    (block,) = blocks((REPOSITORY / "docs" / "connect" / "litellm.md").read_text(), "yaml")
     text = (
         block.replace("http://litellm:4000", url).replace("sk-example", key).replace("interval: 30s", "interval: 10s")
     )

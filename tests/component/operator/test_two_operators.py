@@ -120,7 +120,8 @@ class Client:
 async def called_all_the_time(world: World) -> AsyncIterator[Client]:
     """A gateway on the documents of the release, with a server that answers; ends with what the client has seen."""
     kube = Kube.connect(await load_configuration(world.plane.kubeconfig))
-    source, credentials = KubeSource(kube, world.release), KubeCredentials(kube, world.release)
+    source = KubeSource(kube, world.release)
+    credentials = KubeCredentials(kube, world.release)
     gateway = compose(Settings(port=0, metrics_port=0), source=source, credentials=credentials)
     await gateway.start()
     try:
@@ -187,7 +188,8 @@ async def two(world: World, folder: Path, url: str, seconds: float) -> AsyncIter
 async def test_a_leader_that_was_stopped_past_its_lease_writes_nothing_when_it_continues(
     audited: World, tmp_path: Path
 ) -> None:
-    world, audit = audited, audited.plane.audit
+    world = audited
+    audit = audited.plane.audit
     assert audit is not None
     async with sdk_server() as url, two(world, tmp_path, url, 3.0) as replicas:
         async with called_all_the_time(world) as client, busy(world):

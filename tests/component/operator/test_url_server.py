@@ -161,7 +161,8 @@ async def test_of_two_servers_with_one_prefix_the_younger_is_told_and_keeps_its_
         world.create("younger", {"url": url, "prefix": "same"})
         await world.until("told", lambda: world.is_("younger", "Conflicted", "True", "PrefixTaken"))
         await world.until("a catalog", lambda: world.catalog("younger"))
-        younger, older = world.catalog("younger"), world.catalog("older")
+        younger = world.catalog("younger")
+        older = world.catalog("older")
         assert younger is not None
         assert older is not None
         assert (older.prefix, younger.prefix) == ("same", None)
@@ -184,7 +185,8 @@ async def test_kubectl_shows_transport_tools_ready_reason_and_age(world: World) 
         world.plane.kubectl("wait", "lt/fast", "--for=condition=Ready", "--timeout=9s")
         lines = world.plane.kubectl("-n", world.namespace, "get", "mcps").stdout.splitlines()
     assert lines[0].split() == ["NAME", "TRANSPORT", "TOOLS", "READY", "REASON", "CONFLICTED", "AGE"]
-    demo, gone = lines[1].split(), lines[2].split()
+    demo = lines[1].split()
+    gone = lines[2].split()
     assert demo[:4] == ["demo", "streamable-http", str(len(SDK_TOOLS)), "True"]
     assert gone[:1] + gone[-3:-1] == ["gone", "False", "Unreachable"]
 

@@ -5,13 +5,15 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import json
-from collections.abc import AsyncIterator
+import re
+from collections.abc import AsyncIterator, Callable
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
 import pytest
+from aiohttp import web
 
-from chatendpoint import ChatEndpoint, Said, chatting, fenced
 from fairlead_app.gateway import Gateway
 from fairlead_gateway.core.search_counts import SearchCounts
 from fairlead_rest import chat_compressor
@@ -23,6 +25,62 @@ from gatewayworld import ask, calling, catalog, running, scraped
 from routercalls import ROUTER, execute, kept_of
 from toolservers import modern_server, tool
 from waiting import until_async
+
+Said = Callable[[dict[str, Any]], Any]
+"""From a request's body to the text that the model writes, or to the whole message."""
+
+
+@dataclass
+class ChatEndpoint:
+    """An endpoint that answers with `statuses` first, and then with what `says` makes of a request."""
+
+    says: Said = lambda body: "NONE"
+    url: str = ""
+    statuses: list[int] = field(default_factory=list)
+    raw: bytes | None = None
+    """Body of every answer, in place of a completion."""
+    hangs: bool = False
+    seen: list[dict[str, Any]] = field(default_factory=list)
+    keys: set[str] = field(default_factory=set)
+
+    async def answer(self, request: web.Request) -> web.Response:
+        body = await request.json()
+        self.seen.append(body)
+        self.keys.add(request.headers.get("Authorization", ""))
+        if self.statuses:
+            return web.json_response({"error": {"message": "not now"}}, status=self.statuses.pop(0))
+        if self.hangs:
+            await asyncio.Event().wait()
+        if self.raw is not None:
+            return web.Response(body=self.raw, content_type="application/json")
+        said = self.says(body)
+        message = {"role": "assistant", "content": said} if isinstance(said, str) else said
+        return web.json_response({"choices": [{"index": 0, "message": message, "finish_reason": "stop"}]})
+
+
+def fenced(body: dict[str, Any]) -> tuple[str, list[str]]:
+    """The word that fences the results of a request, and these."""
+    asked = body["messages"][1]["content"]
+    (nonce,) = re.findall(r"^BEGIN (\w+) 1$", asked, re.MULTILINE)
+    return nonce, re.findall(rf"^BEGIN {nonce} \d+\n(.*?)\nEND {nonce} \d+$", asked, re.MULTILINE | re.DOTALL)
+
+
+@contextlib.asynccontextmanager
+async def chatting(says: Said | None = None) -> AsyncIterator[ChatEndpoint]:
+    """An endpoint on loopback."""
+    endpoint = ChatEndpoint() if says is None else ChatEndpoint(says)
+    application = web.Application(client_max_size=16 << 20)
+    application.router.add_post("/v1/chat/completions", endpoint.answer)
+    runner = web.AppRunner(application, shutdown_timeout=0.1)
+    await runner.setup()
+    site = web.TCPSite(runner, "127.0.0.1", 0)
+    await site.start()
+    endpoint.url = f"http://127.0.0.1:{runner.addresses[0][1]}/v1"
+    try:
+        yield endpoint
+    finally:
+        await runner.cleanup()
+
 
 MANY = "\n".join(f"crate {number} holds {number * 3} ropes and weighs {number} kg" for number in range(900))
 PLANKS = "\n".join(f"plank {number} of the keel has a seam of ropes from its crate" for number in range(120))
@@ -42,10 +100,13 @@ async def yard(
         chatting(says) as endpoint,
         modern_server([tool("log")], call=lambda _: {"content": [{"type": "text", "text": text}]}) as server,
         running(
-            folder, catalog("yard", server.url, [tool("log")]), compressor_url=endpoint.url, compressor_model="small",
+            folder,
+            catalog("yard", server.url, [tool("log")]),
+            compressor_url=endpoint.url,
+            compressor_model="small",
             **settings,
         ) as gateway,
-    ):  # fmt: skip
+    ):
         kept = kept_of(await ask(gateway, execute("yard__log")))
         yield gateway, endpoint, kept["sessionId"]
 
@@ -64,8 +125,10 @@ async def test_a_model_compresses_what_fits_the_query_and_is_asked_once_for_the_
 ) -> None:
     said = "[1] The keel was laid on 2026-04-01."
     async with yard(tmp_path, lambda _: said, compressor_key="k", rest_processes=processes) as (
-        gateway, endpoint, session,
-    ):  # fmt: skip
+        gateway,
+        endpoint,
+        session,
+    ):
         for _ in range(2):
             found = await retrieved(gateway, session)
             assert found["note"] == COMPRESSED
@@ -177,7 +240,8 @@ async def test_no_model_is_asked_where_all_fits_or_words_are_asked_for(tmp_path:
 
 
 async def test_an_endpoint_where_no_server_may_be_is_not_asked() -> None:
-    counts, worker = SearchCounts(), WorkerThread()
+    counts = SearchCounts()
+    worker = WorkerThread()
     refused = chat_compressor.ChatCompressor(CompressorConfig("http://169.254.169.254/v1", "small"), counts, worker)
     with pytest.raises(CompressionFailed, match="did not answer"):
         await refused.compress("keel", {"one": "A keel of oak"}, 200)
@@ -216,5 +280,6 @@ async def test_a_busy_endpoint_is_not_waited_for() -> None:
         for each in running_:
             each.cancel()
         await asyncio.gather(*running_, return_exceptions=True)
-        endpoint.hangs, endpoint.says = False, lambda _: "[1] A keel of oak."
+        endpoint.hangs = False
+        endpoint.says = lambda _: "[1] A keel of oak."
         assert await asked.compress("one more", source, 200) == {"one": "A keel of oak."}

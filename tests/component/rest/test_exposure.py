@@ -161,7 +161,9 @@ async def test_caching_makes_a_list_cheaper_and_a_warm_cache_most(tmp_path: Path
             body = {"models": ["claude-sonnet-5"], "task": {**task, **more}}
             return by_way((await post(gateway, "/v1/plan", body)).message)
 
-        plain, cold, warm = await ways(), await ways(caching=True), await ways(caching=True, warm=True)
+        plain = await ways()
+        cold = await ways(caching=True)
+        warm = await ways(caching=True, warm=True)
         dear = await ways(caching=True, cacheReadFactor=1, cacheWriteFactor=1)
     prices = [each["list"]["pricedTokens"] for each in (warm, cold, plain)]
     assert prices == sorted(prices)
@@ -219,9 +221,13 @@ async def test_the_page_shows_what_the_command_and_the_request_answer(tmp_path: 
 async def fairlead(*words: str) -> str:
     """Standard output of a command that ends well."""
     process = await asyncio.create_subprocess_exec(
-        sys.executable, "-m", "fairlead_cli", *words, env={**os.environ, "COLUMNS": "200"},
+        sys.executable,
+        "-m",
+        "fairlead_cli",
+        *words,
+        env={**os.environ, "COLUMNS": "200"},
         stdout=asyncio.subprocess.PIPE,
-    )  # fmt: skip
+    )
     out, _ = await asyncio.wait_for(process.communicate(), 50)
     assert process.returncode == 0
     return out.decode()

@@ -26,17 +26,27 @@ PARENT = f"00-{TRACE}-00f067aa0ba902b7-01"
 NO_BUYING = Rules(
     policies=(
         Policy(
-            namespace="default", name="no-buying", every=True,
+            namespace="default",
+            name="no-buying",
+            every=True,
             rules=(Rule(action="Deny", tools=("buy",)), Rule(action="Allow", tools=("*",))),
         ),
     ),
-)  # fmt: skip
+)
 
 QUERIES: dict[str, dict[str, Any]] = {
-    "all": {}, "tool": {"tool": "demo__add"}, "id": {"tool": "mcp.demo.add"}, "own": {"tool": "sub"},
-    "server": {"server": "down"}, "key": {"server": "default/demo"}, "failed": {"outcome": "failed"},
-    "ok": {"outcome": "ok"}, "code": {"outcome": "-32602"}, "agent": {"agent": "nobody"}, "slow": {"slow": 1e9},
-}  # fmt: skip
+    "all": {},
+    "tool": {"tool": "demo__add"},
+    "id": {"tool": "mcp.demo.add"},
+    "own": {"tool": "sub"},
+    "server": {"server": "down"},
+    "key": {"server": "default/demo"},
+    "failed": {"outcome": "failed"},
+    "ok": {"outcome": "ok"},
+    "code": {"outcome": "-32602"},
+    "agent": {"agent": "nobody"},
+    "slow": {"slow": 1e9},
+}
 
 
 async def listed(gateway: Gateway, key: str = "", **query: Any) -> Any:
@@ -124,8 +134,9 @@ async def test_a_wait_for_a_place_at_the_server_is_a_phase(tmp_path: Path) -> No
             found = [[phase["phase"] for phase in (await shown(gateway, ident))["phases"]] for ident in ids]
 
     assert sorted(found) == [
-        ["checks", "attempt", "translation"], ["checks", "queue", "attempt", "translation"],
-    ]  # fmt: skip
+        ["checks", "attempt", "translation"],
+        ["checks", "queue", "attempt", "translation"],
+    ]
 
 
 async def test_a_kept_result_is_told_as_such(tmp_path: Path) -> None:
@@ -166,10 +177,11 @@ async def test_filters_pages_and_values(tmp_path: Path) -> None:
     assert third["next"] is None
     assert first["kept"] == 5
     assert first["values"] == {
-        "agents": ["anonymous"], "servers": ["default/demo", "default/down"],
+        "agents": ["anonymous"],
+        "servers": ["default/demo", "default/down"],
         "tools": ["demo__add", "demo__none", "demo__sub", "down__x"],
         "outcomes": ["-32602", "CONNECTION_LOST", "ok"],
-    }  # fmt: skip
+    }
     assert [problem(one) for one in wrong] == [(400, "INVALID_ARGUMENTS")] * 3
     assert problem(bad) == (404, "NOT_FOUND")
 

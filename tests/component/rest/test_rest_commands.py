@@ -22,9 +22,14 @@ OPENAI = [{"type": "function", "function": {"name": "a", "parameters": {"type": 
 async def fairlead(*words: str, stdin: str = "") -> tuple[int, str, str]:
     """Exit code, standard output and standard error."""
     process = await asyncio.create_subprocess_exec(
-        sys.executable, "-m", "fairlead_cli", *words,
-        stdin=asyncio.subprocess.PIPE, stdout=asyncio.subprocess.PIPE, stderr=asyncio.subprocess.PIPE,
-    )  # fmt: skip
+        sys.executable,
+        "-m",
+        "fairlead_cli",
+        *words,
+        stdin=asyncio.subprocess.PIPE,
+        stdout=asyncio.subprocess.PIPE,
+        stderr=asyncio.subprocess.PIPE,
+    )
     out, err = await asyncio.wait_for(process.communicate(stdin.encode()), 30)
     assert process.returncode is not None
     return process.returncode, out.decode(), err.decode()

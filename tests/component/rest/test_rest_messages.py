@@ -35,7 +35,8 @@ async def test_a_turn_goes_to_every_format_with_its_calls_results_and_order(tmp_
             sent = [call for said in answer["messages"] for call in message_format(target).parse_calls(said)]
             read = message_format(target).parse_results(answer["results"])
             if target == "openai-functions":  # one call per message, without an id
-                sent, read = sent[:1], read[:1]
+                sent = sent[:1]
+                read = read[:1]
             assert [(call.name, call.arguments) for call in sent] == [(name, given) for _, name, given in made][
                 : len(sent)
             ]

@@ -46,9 +46,14 @@ async def test_the_list_says_what_each_model_holds_and_who_says_so(tmp_path: Pat
     assert answer["file_date"] == shipped().date
     assert "live" not in answer
     assert models["ours"] == {
-        "id": "ours", "object": "model", "context_window": 65536, "family": "unknown", "format": "openai-chat",
-        "source": "configured", "routes": ["default"],
-    }  # fmt: skip
+        "id": "ours",
+        "object": "model",
+        "context_window": 65536,
+        "family": "unknown",
+        "format": "openai-chat",
+        "source": "configured",
+        "routes": ["default"],
+    }
     assert (models["gpt-5-mini"]["source"], models["gpt-5-mini"]["as_of"]) == ("file", shipped().date)
     assert unknown["source"] == "default"
     assert dated["source"] == "file, as claude-sonnet-5"

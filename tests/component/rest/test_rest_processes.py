@@ -36,9 +36,11 @@ def tools(count: int) -> list[dict[str, Any]]:
 
 MANY = catalog("demo", "http://127.0.0.1:9/mcp", tools(300))
 PLAN: dict[str, Any] = {
-    "models": ["claude-sonnet-5"], "messages": [{"role": "user", "content": "How much?"}], "system": "Be brief.",
+    "models": ["claude-sonnet-5"],
+    "messages": [{"role": "user", "content": "How much?"}],
+    "system": "Be brief.",
     "task": {},
-}  # fmt: skip
+}
 
 
 def alive(pid: int) -> bool:

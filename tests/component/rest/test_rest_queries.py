@@ -14,15 +14,43 @@ from restworld import get, post, problem
 
 DEMO = catalog("demo", "http://127.0.0.1:9/mcp", ["add"])
 GETS = [
-    "/v1/tools", "/v1/tools/demo__add", "/v1/tools/demo__add/explain", "/v1/servers", "/v1/servers/demo", "/v1/tiers",
-    "/v1/models", "/v1/models/gpt-5", "/v1/scores", "/v1/leaderboard", "/v1/durations", "/v1/events", "/v1/access",
-    "/v1/aggregates", "/v1/logs/demo", "/v1/search", "/v1/context", "/v1/calls", "/v1/calls/1", "/v1/calls/events",
-    "/v1/tier-moves", "/v1/keys", "/v1/servers/demo/held",
-]  # fmt: skip
+    "/v1/tools",
+    "/v1/tools/demo__add",
+    "/v1/tools/demo__add/explain",
+    "/v1/servers",
+    "/v1/servers/demo",
+    "/v1/tiers",
+    "/v1/models",
+    "/v1/models/gpt-5",
+    "/v1/scores",
+    "/v1/leaderboard",
+    "/v1/durations",
+    "/v1/events",
+    "/v1/access",
+    "/v1/aggregates",
+    "/v1/logs/demo",
+    "/v1/search",
+    "/v1/context",
+    "/v1/calls",
+    "/v1/calls/1",
+    "/v1/calls/events",
+    "/v1/tier-moves",
+    "/v1/keys",
+    "/v1/servers/demo/held",
+]
 POSTS = [
-    "/v1/tools", "/v1/servers/demo/refresh", "/v1/tier", "/v1/plan", "/v1/tool-calls", "/v1/tool-calls/predict",
-    "/v1/convert", "/v1/convert/messages", "/v1/executions", "/v1/keys", "/v1/servers/demo/approve",
-]  # fmt: skip
+    "/v1/tools",
+    "/v1/servers/demo/refresh",
+    "/v1/tier",
+    "/v1/plan",
+    "/v1/tool-calls",
+    "/v1/tool-calls/predict",
+    "/v1/convert",
+    "/v1/convert/messages",
+    "/v1/executions",
+    "/v1/keys",
+    "/v1/servers/demo/approve",
+]
 DELETES = ["/v1/context", "/v1/keys/0071cb3c749f"]
 
 

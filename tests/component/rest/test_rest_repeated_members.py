@@ -46,7 +46,8 @@ async def test_a_body_with_a_member_twice_is_a_problem_on_every_route(tmp_path: 
         running(tmp_path, catalog("demo", server.url, ["add"]), rest_processes=processes) as gateway,
     ):
         for route, body in BODIES.items():
-            path, text = route.replace("{server}", "demo"), json.dumps(body)
+            path = route.replace("{server}", "demo")
+            text = json.dumps(body)
             for space in ("", LARGE):
                 fine = await post(gateway, path, (space + text).encode())
                 assert fine.status == STATUSES.get(route, 200), (path, fine.body[:300])

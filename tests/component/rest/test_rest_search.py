@@ -108,10 +108,14 @@ async def test_a_search_that_cannot_be_made_says_what_is_wrong(tmp_path: Path, q
 async def test_what_a_policy_hides_is_not_found_and_moves_no_score(tmp_path: Path) -> None:
     everything = Policy(namespace="default", name="all", every=True, rules=(Rule(action="Allow", tools=("*",)),))
     no_mail = Policy(
-        namespace="default", name="no-mail", every=True, subjects=(Subject(kind="Agent", name="npc"),),
+        namespace="default",
+        name="no-mail",
+        every=True,
+        subjects=(Subject(kind="Agent", name="npc"),),
         rules=(Rule(action="Deny", tools=("*_mail",)),),
-    )  # fmt: skip
-    npc, dm = anybody("npc"), anybody("dm")
+    )
+    npc = anybody("npc")
+    dm = anybody("dm")
     trust = Trust((Vouching(npc, dm),))
     rules = Rules(policies=(everything, no_mail))
     async with running(made(tmp_path / "a"), FILES, MAIL, rules, trust=trust) as gateway:

@@ -40,9 +40,14 @@ def measured(**medians: float) -> State:
 async def fairlead(*words: str) -> tuple[int, str, str]:
     """Exit code, standard output and standard error of a command."""
     process = await asyncio.create_subprocess_exec(
-        sys.executable, "-m", "fairlead_cli", *words, env={**os.environ, "COLUMNS": "200"},
-        stdout=asyncio.subprocess.PIPE, stderr=asyncio.subprocess.PIPE,
-    )  # fmt: skip
+        sys.executable,
+        "-m",
+        "fairlead_cli",
+        *words,
+        env={**os.environ, "COLUMNS": "200"},
+        stdout=asyncio.subprocess.PIPE,
+        stderr=asyncio.subprocess.PIPE,
+    )
     out, err = await asyncio.wait_for(process.communicate(), 50)
     assert process.returncode is not None
     return process.returncode, out.decode(), err.decode()
@@ -82,13 +87,25 @@ async def test_a_choice_names_its_rule_and_what_it_means_for_who_waits(tmp_path:
     quick.pop("state")
     slow.pop("state")
     assert quick == {
-        "tier": "fast", "number": 4, "rule": "default", "matched": None, "limitMs": 500, "expectedMs": 40,
-        "filler": False, "route": "direct",
-    }  # fmt: skip
+        "tier": "fast",
+        "number": 4,
+        "rule": "default",
+        "matched": None,
+        "limitMs": 500,
+        "expectedMs": 40,
+        "filler": False,
+        "route": "direct",
+    }
     assert slow == {
-        "tier": "standard", "number": 4, "rule": "keywords", "matched": "do you remember", "limitMs": 1500,
-        "expectedMs": 1812, "filler": True, "route": "cascaded",
-    }  # fmt: skip
+        "tier": "standard",
+        "number": 4,
+        "rule": "keywords",
+        "matched": "do you remember",
+        "limitMs": 1500,
+        "expectedMs": 1812,
+        "filler": True,
+        "route": "cascaded",
+    }
 
 
 async def test_the_state_carries_a_command_to_the_next_turns_of_any_replica_with_the_key(tmp_path: Path) -> None:

@@ -314,8 +314,9 @@ async def test_a_fault_of_a_resource_is_told_as_one_and_logged(
     async with running(tmp_path, DEMO) as gateway:
         gateway.rest.worker.close()  # what is asked of it from now on is a fault
         assert problem(await post(gateway, "/v1/convert", {"from": "mcp", "to": "gemini", "tools": []})) == (
-            500, "INTERNAL",
-        )  # fmt: skip
+            500,
+            "INTERNAL",
+        )
     assert "POST /v1/convert failed" in caplog.text
 
 

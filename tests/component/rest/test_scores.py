@@ -70,9 +70,16 @@ STATE = State(
 
 @pytest.mark.parametrize(
     ("median", "name"),
-    [(0.0, "Lightning"), (49.9, "Lightning"), (50, "Fast"), (199, "Fast"), (200, "Standard"), (999, "Standard"),
-     (1000, "Slow")],
-)  # fmt: skip
+    [
+        (0.0, "Lightning"),
+        (49.9, "Lightning"),
+        (50, "Fast"),
+        (199, "Fast"),
+        (200, "Standard"),
+        (999, "Standard"),
+        (1000, "Slow"),
+    ],
+)
 def test_a_badge_goes_by_the_median(median: float, name: str) -> None:
     assert badge(median) == name
 
@@ -115,8 +122,12 @@ async def test_each_tool_has_its_badge_its_tag_and_where_that_is_from(tmp_path: 
         "shop__rules": ("Standard", "measured", ["STANDARD compatible"]),
     }
     assert found["shop__paint"]["honesty"] == {
-        "declaredMs": 900, "measuredMs": 3200.0, "ratio": 3.56, "pastMaximum": True, "verdict": "misleading",
-    }  # fmt: skip
+        "declaredMs": 900,
+        "measuredMs": 3200.0,
+        "ratio": 3.56,
+        "pastMaximum": True,
+        "verdict": "misleading",
+    }
     assert found["shop__dice"]["honesty"]["pastMaximum"] is False
     assert found["shop__new"]["honesty"] is None
 
@@ -152,5 +163,8 @@ async def test_the_commands_print_what_rest_says(tmp_path: Path) -> None:
     assert "Never measured: shop__new. " in table
     assert len(told["tools"]) == 6
     assert [line.split()[:2] for line in board.splitlines() if "shop__" in line] == [
-        ["1", "shop__coin"], ["1", "shop__die"], ["3", "shop__dice"], ["-", "shop__new"],
-    ]  # fmt: skip
+        ["1", "shop__coin"],
+        ["1", "shop__die"],
+        ["3", "shop__dice"],
+        ["-", "shop__new"],
+    ]

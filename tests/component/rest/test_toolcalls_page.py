@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import re
 from pathlib import Path
 
 import msgspec
@@ -11,6 +10,7 @@ import msgspec
 from fairlead_rest.requested_calls import ToolCallsBody
 from fairlead_tools import refusal
 from gatewayworld import catalog, running
+from page_reader import blocks
 from restworld import post
 from serverprocesses import demo_server
 
@@ -22,7 +22,7 @@ STOCK = {
 
 
 async def test_the_request_is_answered_as_the_page_says(tmp_path: Path) -> None:
-    request, expected, _ = (json.loads(block) for block in re.findall(r"```json\n(.*?)```", PAGE, re.S))
+    request, expected, _ = (json.loads(block) for block in blocks(PAGE, "json"))
     async with demo_server() as url, running(tmp_path, catalog("demo", url, [STOCK])) as gateway:
         calls = (await post(gateway, "/v1/tool-calls", request)).message["calls"]
     assert [{name: value for name, value in call.items() if name != "durationMs"} for call in calls] == expected

@@ -98,7 +98,8 @@ async def test_a_client_of_an_earlier_version_subscribes_to_the_state(via: Via, 
 async def test_files_are_played_by_a_player_that_stops_when_told_and_is_told_of_when_it_ends(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    programs, folder = tmp_path / "bin", tmp_path / "data" / "music" / "Storm"
+    programs = tmp_path / "bin"
+    folder = tmp_path / "data" / "music" / "Storm"
     programs.mkdir()
     folder.mkdir(parents=True)
     (folder / "rain.ogg").write_bytes(b"")
@@ -134,8 +135,9 @@ async def test_files_are_played_by_a_player_that_stops_when_told_and_is_told_of_
                 seen = await state(client)
                 await anyio.sleep(0.01)
         assert (seen["playing"], seen["note"]) == (
-            False, "the player ended with exit code -9 while it played rain",
-        )  # fmt: skip
+            False,
+            "the player ended with exit code -9 while it played rain",
+        )
         await client.call_tool("play_track", {"mood": "storm"})
         await until_async("a third player", lambda: players(3))
         (programs / "mpv").unlink()

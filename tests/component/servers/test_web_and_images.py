@@ -131,9 +131,13 @@ async def test_an_endpoint_makes_the_picture_or_says_why_not(tmp_path: Path) -> 
             sound = await client.call_tool("generate_image", {"prompt": "sound"})
             assert said(sound) == "the images endpoint's answer is neither PNG, JPEG nor WebP."
     assert seen[0] == {
-        "prompt": "a ship\n\nStyle: oil", "n": 1, "size": "1024x1024", "model": "m", "response_format": "b64_json",
+        "prompt": "a ship\n\nStyle: oil",
+        "n": 1,
+        "size": "1024x1024",
+        "model": "m",
+        "response_format": "b64_json",
         "key": "Bearer k-1",
-    }  # fmt: skip
+    }
 
 
 @pytest.mark.parametrize(

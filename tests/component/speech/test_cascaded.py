@@ -73,15 +73,27 @@ async def test_events_come_in_the_order_of_the_wire(tmp_path: Path) -> None:
         await speak(client)
         await client.until("response.done")
         assert client.types() == [
-            "session.created", "input_audio_buffer.speech_started", "input_audio_buffer.speech_stopped",
-            "input_audio_buffer.committed", "conversation.item.added", "conversation.item.done",
+            "session.created",
+            "input_audio_buffer.speech_started",
+            "input_audio_buffer.speech_stopped",
+            "input_audio_buffer.committed",
+            "conversation.item.added",
+            "conversation.item.done",
             "conversation.item.input_audio_transcription.delta",
             "conversation.item.input_audio_transcription.completed",
-            "response.created", "response.output_item.added", "conversation.item.added",
-            "response.content_part.added", "response.output_audio_transcript.delta", "response.output_audio.delta",
-            "response.output_audio.done", "response.output_audio_transcript.done", "response.content_part.done",
-            "response.output_item.done", "conversation.item.done", "response.done",
-        ]  # fmt: skip
+            "response.created",
+            "response.output_item.added",
+            "conversation.item.added",
+            "response.content_part.added",
+            "response.output_audio_transcript.delta",
+            "response.output_audio.delta",
+            "response.output_audio.done",
+            "response.output_audio_transcript.done",
+            "response.content_part.done",
+            "response.output_item.done",
+            "conversation.item.done",
+            "response.done",
+        ]
         assert world.session.state.conversation.last == client.of_type("conversation.item.done")[-1]["item"]["id"]
 
 
@@ -307,6 +319,9 @@ async def test_what_the_engine_cannot_do_is_refused_and_changes_nothing(tmp_path
         await client.send("conversation.item.create", item=message("x" * (2 << 20)))
         codes = [each["error"]["code"] for each in (await client.until("error", 10))[5:]]
         assert codes == [
-            "invalid_value", "item_create_invalid_tool_call_id", "item_not_found", "invalid_value",
+            "invalid_value",
+            "item_create_invalid_tool_call_id",
+            "item_not_found",
+            "invalid_value",
             "string_above_max_length",
-        ]  # fmt: skip
+        ]

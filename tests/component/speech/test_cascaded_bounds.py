@@ -10,8 +10,7 @@ from typing import Any
 import pytest
 
 from cascadeworld import LOUD, MODEL, CascadeWorld, cascade_world, speak
-from fairlead_speech import services
-from fairlead_speech.cascaded import response
+from fairlead_speech.bounds import SpeechBounds
 from fairlead_speech.cascaded.hearing import MOST_TURNS
 from fairlead_speech.cascaded.input_buffer import MOST
 from fairlead_speech.scripted.cascade import LLM, STT, ScriptedFault
@@ -132,9 +131,9 @@ async def test_a_request_that_the_model_refuses_counts_for_nothing(tmp_path: Pat
         assert done["response"]["usage"]["total_tokens"] == 0
 
 
-async def test_a_response_that_takes_too_long_as_a_whole_fails(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(response, "MOST_SECONDS", 0.0)
-    async with cascade_world(tmp_path) as world, world.client() as client:
+async def test_a_response_that_takes_too_long_as_a_whole_fails(tmp_path: Path) -> None:
+    bounds = SpeechBounds(response_seconds=0.0)
+    async with cascade_world(tmp_path, bounds=bounds) as world, world.client() as client:
         world.backends.faults[LLM].append(ScriptedFault(hangs=True))
         await client.send("conversation.item.create", item=written("Hi"))
         await client.send("response.create")
@@ -142,11 +141,9 @@ async def test_a_response_that_takes_too_long_as_a_whole_fails(tmp_path: Path, m
         assert done["response"]["status_details"]["error"]["code"] == "response_timeout"
 
 
-async def test_a_session_ends_at_the_time_that_its_client_was_told(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(services, "SESSION_SECONDS", 0)
-    async with cascade_world(tmp_path) as world, world.client(ready=False) as client:
+async def test_a_session_ends_at_the_time_that_its_client_was_told(tmp_path: Path) -> None:
+    bounds = SpeechBounds(session_seconds=0.0)
+    async with cascade_world(tmp_path, bounds=bounds) as world, world.client(ready=False) as client:
         code, reason = await client.end()
         assert (code, reason) == (1001, "the session is over after 60 minutes: open another one")
         assert client.of_type("error")[-1]["error"]["code"] == "session_expired"

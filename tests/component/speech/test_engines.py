@@ -126,7 +126,9 @@ async def test_a_call_that_policies_hold_back_reaches_the_client(tmp_path: Path,
 
 
 async def test_an_interruption_ends_what_only_reads_and_lets_the_rest_finish(tmp_path: Path, engine: Engine) -> None:
-    looking, release, written = asyncio.Event(), asyncio.Event(), asyncio.Event()
+    looking = asyncio.Event()
+    release = asyncio.Event()
+    written = asyncio.Event()
 
     async def slow(params: Any) -> dict[str, Any]:
         if params["name"] == "look":

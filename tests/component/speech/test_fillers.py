@@ -19,7 +19,8 @@ from waiting import eventually
 ADD = SpokenCall("demo__wait", {}, "call_1")
 WAIT = {"name": "wait", "description": "Wait", "inputSchema": {"type": "object"}}
 PHRASE = "Let me think."
-FAST, DEEP = Tier(name="fast", max_latency_ms=500, default=True), Tier(name="deep", max_latency_ms=4000)
+FAST = Tier(name="fast", max_latency_ms=500, default=True)
+DEEP = Tier(name="deep", max_latency_ms=4000)
 IN_DEEP = "model=assistant&x-fairlead-tier=deep"
 
 

@@ -29,10 +29,13 @@ async def longest_turn() -> float:
     """
     gc.collect()
     gc.freeze()  # what tests before this one have left, which a gateway has not
-    until, longest, before = time.monotonic() + SECONDS, 0.0, time.thread_time()
+    until = time.monotonic() + SECONDS
+    longest = 0.0
+    before = time.thread_time()
     while time.monotonic() < until:
         await asyncio.sleep(0)
-        longest, before = max(longest, time.thread_time() - before), time.thread_time()
+        longest = max(longest, time.thread_time() - before)
+        before = time.thread_time()
     gc.unfreeze()
     return longest * 1000
 

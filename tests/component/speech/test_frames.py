@@ -28,8 +28,8 @@ EVENTS = {
     "a second type of another case": f'{{{APPEND},{AUDIO},"Type":"session.update",{MCP}}}',
     "a type with a long s": f'{{{APPEND},{AUDIO},"\u017fession":{{}},{MCP}}}',
     "a second list of tools": f'{{{UPDATE},{MCP[:-1]},"tools":[]}}}}',
-    "tools of another case": f'{{{UPDATE},{MCP.replace("tools", "Tools")}}}',
-    "a kind of tool of another case": f'{{{UPDATE},{MCP.replace("[{" + chr(34) + "type", "[{" + chr(34) + "Type")}}}',
+    "tools of another case": f"{{{UPDATE},{MCP.replace('tools', 'Tools')}}}",
+    "a kind of tool of another case": f"{{{UPDATE},{MCP.replace('[{' + chr(34) + 'type', '[{' + chr(34) + 'Type')}}}",
     "NaN beside": f'{{"x":NaN,{UPDATE},{MCP}}}',
     "a byte order mark": f"\ufeff{{{UPDATE},{MCP}}}",
     "half a surrogate beside": f'{{"event_id":"\\ud800",{UPDATE},{MCP}}}',
@@ -44,7 +44,7 @@ EVENTS = {
     "a kind of event that nobody knows": f'{{"type":"session.start",{MCP}}}',
     "tools in an item": f'{{"type":"conversation.item.create","item":{{"type":"message","x":{{{MCP}}}}}}}',
     "nothing": "",
-}  # fmt: skip
+}
 BLOB = '{"mimeType":"audio/pcm;rate=16000","data":"AQEB"}'
 MEDIA = f'"realtimeInput":{{"audio":{BLOB}}}'
 SERVERS = '"tools":[{"mcpServers":[{"name":"x","streamableHttpTransport":{"url":"https://x.example"}}]}]'
@@ -139,9 +139,10 @@ async def test_pictures_of_many_mebibytes_reach_gemini(tmp_path: Path, outer: st
     turns = [{"role": "user", "parts": [{"text": "What is this?"}, {"inlineData": BLOBS[0]}]}]
     async with live_world(tmp_path) as world, world.client() as client:
         for message in (
-            {outer: {"video": BLOBS[0]}}, {outer: {"mediaChunks": BLOBS}},
+            {outer: {"video": BLOBS[0]}},
+            {outer: {"mediaChunks": BLOBS}},
             {"clientContent": {"turns": turns, "turnComplete": False}},
-        ):  # fmt: skip
+        ):
             await client.send(**message)
         (content,) = await world.session.until("clientContent")
         assert content["turns"] == turns

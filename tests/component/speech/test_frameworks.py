@@ -52,7 +52,8 @@ async def test_a_framework_sees_the_same_of_openai_realtime(tmp_path: Path, fram
 @pytest.mark.parametrize("framework", PACKAGES)
 async def test_a_framework_sees_the_same_of_gemini_live(tmp_path: Path, framework: str) -> None:
     authority = Authority()
-    cert, trusted = tmp_path / "tls.pem", tmp_path / "trusted.pem"
+    cert = tmp_path / "tls.pem"
+    trusted = tmp_path / "trusted.pem"
     cert.write_text(authority.issued())
     trusted.write_text(authority.bundle)
 

@@ -27,9 +27,11 @@ def outcomes(world: Any) -> dict[str, int]:
 async def refused(url: str, headers: dict[str, str]) -> tuple[int, dict[str, Any]]:
     """Status and error of a request that gets no session."""
     asks = {
-        "connection": "Upgrade", "upgrade": "websocket", "sec-websocket-version": "13",
+        "connection": "Upgrade",
+        "upgrade": "websocket",
+        "sec-websocket-version": "13",
         "sec-websocket-key": "dGhlIHNhbXBsZSBub25jZQ==",
-    }  # fmt: skip
+    }
     async with aiohttp.ClientSession() as http, http.get(url, headers={**asks, **headers}) as answer:
         return answer.status, json.loads(await answer.read())["error"]
 

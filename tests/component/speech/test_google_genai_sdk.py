@@ -30,9 +30,11 @@ THEIR_TOOL = types.Tool(
 )
 OTHER_TOOL = types.Tool(function_declarations=[types.FunctionDeclaration(name="other")])
 CONFIG = types.LiveConnectConfig(
-    response_modalities=[types.Modality.AUDIO], input_audio_transcription=types.AudioTranscriptionConfig(),
-    output_audio_transcription=types.AudioTranscriptionConfig(), tools=[THEIR_TOOL],
-)  # fmt: skip
+    response_modalities=[types.Modality.AUDIO],
+    input_audio_transcription=types.AudioTranscriptionConfig(),
+    output_audio_transcription=types.AudioTranscriptionConfig(),
+    tools=[THEIR_TOOL],
+)
 
 
 def client(port: int, authority: Authority) -> genai.Client:
@@ -121,11 +123,19 @@ async def test_the_sdk_sees_a_turn_that_an_engine_answers_as_any_other(tmp_path:
 
     async with (
         routed_live_world(
-            tmp_path, theirs, SpokenReply("Long ago."), spoken=[SpokenReply("Good morning.")], model=model,
-            heard=["good morning", "the legend"], transcripts=["good morning"], tls_cert=cert, answer=look, **DEEP,
+            tmp_path,
+            theirs,
+            SpokenReply("Long ago."),
+            spoken=[SpokenReply("Good morning.")],
+            model=model,
+            heard=["good morning", "the legend"],
+            transcripts=["good morning"],
+            tls_cert=cert,
+            answer=look,
+            **DEEP,
         ) as world,
         client(world.gateway.port, authority).aio.live.connect(model=model, config=CONFIG) as session,
-    ):  # fmt: skip
+    ):
         turns = []
         for _ in range(2):
             for audio in (VOICE, PAUSE):

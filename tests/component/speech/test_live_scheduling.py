@@ -31,7 +31,8 @@ SLOW = DeclaredLatency(estimated_duration_ms=3000)
 async def test_a_model_goes_on_during_a_call_and_says_its_result_as_set(
     tmp_path: Path, setting: str | None, scheduling: str, said: str
 ) -> None:
-    release, held = asyncio.Event(), asyncio.Event()
+    release = asyncio.Event()
+    held = asyncio.Event()
 
     async def look(_: Any) -> dict[str, Any]:
         await release.wait()

@@ -31,9 +31,7 @@ def numbered(count: int) -> list[bytes]:
 
 def held_handle(world: LiveWorld) -> bool:
     """Whether the gateway has a handle that is good."""
-    assert world.gateway._speech is not None
-    (bridge,) = world.gateway._speech._services.running
-    session: Any = bridge._session
+    session: Any = world.bridge._session
     return bool(session._turns.fresh)
 
 
@@ -81,7 +79,9 @@ async def test_audio_that_never_pauses_stays_in_order_and_is_whole_behind_the_ha
     """Frames that were on their way when the provider made its handle are in no connection: it does not say which."""
     async with live_world(tmp_path, HELLO, model=OLD, tiers=TIERS, slow=[LOOKUP]) as world, world.client() as client:
         frames = [frame[-20:] for frame in numbered(20_000)]
-        over, sent, behind = asyncio.Event(), 0, 20_000
+        over = asyncio.Event()
+        sent = 0
+        behind = 20_000
 
         async def stream() -> None:
             nonlocal sent
@@ -133,8 +133,7 @@ async def test_a_model_that_takes_other_tools_keeps_its_connection(tmp_path: Pat
         assert len(world.provider.sessions) == 1
 
 
-async def test_a_tier_that_has_to_wait_says_so(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("fairlead_speech.gemini.switch.LOOK_SECONDS", 0.01)
+async def test_a_tier_that_has_to_wait_says_so(tmp_path: Path) -> None:
     call = SpokenCall("demo__lookup", {}, "call_1")
     replies = SpokenReply("", (call,)), SpokenReply("Well.")
     async with live_world(tmp_path, *replies, model=OLD, tiers=TIERS, slow=[LOOKUP]) as world:
@@ -155,10 +154,7 @@ async def test_a_tier_that_has_to_wait_says_so(tmp_path: Path, monkeypatch: pyte
             assert len(world.provider.sessions) == 2
 
 
-async def test_a_tier_waits_where_more_was_said_since_the_handle_than_is_kept(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr("fairlead_speech.gemini.switch.LOOK_SECONDS", 0.01)
+async def test_a_tier_waits_where_more_was_said_since_the_handle_than_is_kept(tmp_path: Path) -> None:
     async with (
         live_world(tmp_path, HELLO, HELLO, model=OLD, tiers=TIERS, slow=[LOOKUP]) as world,
         world.client() as client,
@@ -204,10 +200,7 @@ async def test_a_client_that_resumes_by_itself_hears_that_its_connection_goes_aw
         assert await client.end() == (1007, "unknown session handle"), "it is the provider that knows handles"
 
 
-async def test_a_client_hears_of_the_end_where_nothing_can_be_done(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr("fairlead_speech.gemini.switch.LOOK_SECONDS", 0.01)
+async def test_a_client_hears_of_the_end_where_nothing_can_be_done(tmp_path: Path) -> None:
     async with live_world(tmp_path) as world:
         world.provider.hands_out = False
         async with world.client() as client:

@@ -17,8 +17,11 @@ from fairlead_speech.scripted.script import SpeechScript, SpokenCall, SpokenRepl
 from speechworld import MODEL, SPEECH, speech_world
 
 THEIR_TOOL: RealtimeFunctionToolParam = {
-    "type": "function", "name": "theirs", "description": "The client's", "parameters": {"type": "object"}
-}  # fmt: skip
+    "type": "function",
+    "name": "theirs",
+    "description": "The client's",
+    "parameters": {"type": "object"},
+}
 THEIRS = SpokenReply(
     "Let me ask.", (SpokenCall("theirs", {"q": 1}, "call_1"), SpokenCall("theirs", {"q": 2}, "call_2"))
 )
@@ -61,8 +64,10 @@ async def conversation(base_url: str) -> list[Any]:
         for item in done.response.output:
             if item.type == "function_call":
                 output: RealtimeConversationItemFunctionCallOutputParam = {
-                    "type": "function_call_output", "call_id": item.call_id or "", "output": "{}"
-                }  # fmt: skip
+                    "type": "function_call_output",
+                    "call_id": item.call_id or "",
+                    "output": "{}",
+                }
                 await connection.conversation.item.create(item=output)
                 await until(connection, "conversation.item.done")
         await connection.response.create()
@@ -112,7 +117,8 @@ async def test_the_sdk_speaks_with_a_cascaded_engine(tmp_path: Path) -> None:
         AsyncOpenAI(api_key="any", base_url=f"http://127.0.0.1:{world.gateway.port}/v1") as client,
         client.realtime.connect(model="voice/any") as connection,
     ):
-        kinds, heard = set(), b""
+        kinds = set()
+        heard = b""
         await connection.session.update(session={"type": "realtime", "instructions": "Be brief."})
         await connection.input_audio_buffer.append(audio=LOUD)
         await connection.input_audio_buffer.append(audio=QUIET)

@@ -148,7 +148,8 @@ async def test_the_clients_own_request_for_a_response_wins(tmp_path: Path) -> No
 
 
 async def test_an_interruption_cancels_calls_that_only_read(tmp_path: Path) -> None:
-    begun, release = asyncio.Event(), asyncio.Event()
+    begun = asyncio.Event()
+    release = asyncio.Event()
 
     async def slow(params: Any) -> dict[str, Any]:
         if params["name"] == "look":
@@ -158,8 +159,11 @@ async def test_an_interruption_cancels_calls_that_only_read(tmp_path: Path) -> N
         return {"content": [{"type": "text", "text": "written"}]}
 
     look = {
-        "name": "look", "description": "Look", "inputSchema": {"type": "object"}, "annotations": {"readOnlyHint": True}
-    }  # fmt: skip
+        "name": "look",
+        "description": "Look",
+        "inputSchema": {"type": "object"},
+        "annotations": {"readOnlyHint": True},
+    }
     write = {"name": "write", "description": "Write", "inputSchema": {"type": "object"}}
     calls = SpokenCall("demo__look", {}, "call_look"), SpokenCall("demo__write", {}, "call_write")
     replies = SpokenReply("", calls), SpokenReply("Yes?"), SpokenReply("It is written.")

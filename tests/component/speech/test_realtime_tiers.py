@@ -30,9 +30,7 @@ async def look(_: Any) -> dict[str, Any]:
 
 def offered(world: SpeechWorld) -> Collection[str]:
     """Names of the tools that the gateway has for the session that runs, shown to the provider or not yet."""
-    assert world.gateway._speech is not None
-    (bridge,) = world.gateway._speech._services.running
-    session = bridge._session
+    session = world.bridge._session
     assert isinstance(session, RealtimeSession)
     return session._toolbox.offer.names
 

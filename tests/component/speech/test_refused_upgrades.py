@@ -1,29 +1,110 @@
-"""A connection on which a session was refused ends: a proxy must not send the requests of others over it."""
+"""A connection on which a session was refused ends: a proxy must not send the requests of others over it.
+
+The proxies are haproxy and nginx, on sockets in a folder, keeping connections to the gateway.
+"""
 
 from __future__ import annotations
 
 import asyncio
 import contextlib
 import tempfile
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Callable
 from pathlib import Path
-from typing import Any
+from typing import Any, Final
 
 import aiohttp
 import pytest
 
 from fairlead_app.trust import Trust
 from fairlead_gateway.endpoint.upgrades import UPGRADE_SECONDS
+from neededprograms import required
 from policyworld import Vouching, anybody
-from reverseproxies import PROXIES
 from speechworld import SpeechWorld, speech_world
 from waiting import eventually
 
+_HAPROXY: Final = """
+defaults
+  mode http
+  timeout connect 5s
+  timeout client 30s
+  timeout server 30s
+  timeout tunnel 30s
+  http-reuse {reuse}
+listen front
+  bind unix@{socket}
+  server gateway 127.0.0.1:{port} pool-max-conn 4
+"""
+_NGINX: Final = """
+daemon off;
+worker_processes 1;
+pid {folder}/nginx.pid;
+error_log {folder}/error.log;
+events {{ worker_connections 64; }}
+http {{
+  access_log off;
+  client_body_temp_path {folder}/body;
+  proxy_temp_path {folder}/proxy;
+  fastcgi_temp_path {folder}/fastcgi;
+  uwsgi_temp_path {folder}/uwsgi;
+  scgi_temp_path {folder}/scgi;
+  map $http_upgrade $connection_upgrade {{ default upgrade; '' ''; }}
+  upstream gateway {{ server 127.0.0.1:{port}; keepalive 4; }}
+  server {{
+    listen unix:{socket};
+    location / {{
+      proxy_pass http://gateway;
+      proxy_http_version 1.1;
+      proxy_set_header Host $http_host;
+      proxy_set_header Upgrade $http_upgrade;
+      proxy_set_header Connection $connection_upgrade;
+    }}
+  }}
+}}
+"""
+
+
+@contextlib.asynccontextmanager
+async def _running(folder: Path, *command: str) -> AsyncIterator[Path]:
+    """The socket that the proxy listens on."""
+    process = await asyncio.create_subprocess_exec(*command)
+    try:
+        await eventually(lambda: (folder / "front").exists() or process.returncode is not None)
+        assert process.returncode is None, f"{command[0]} ended with {process.returncode}"
+        yield folder / "front"
+    finally:
+        with contextlib.suppress(ProcessLookupError):
+            process.terminate()
+        await process.wait()
+
+
+def _haproxy(reuse: str) -> Callable[[Path, int], contextlib.AbstractAsyncContextManager[Path]]:
+    def run(folder: Path, port: int) -> contextlib.AbstractAsyncContextManager[Path]:
+        program = required("haproxy")
+        configuration = folder / "haproxy.cfg"
+        configuration.write_text(_HAPROXY.format(reuse=reuse, socket=folder / "front", port=port))
+        return _running(folder, program, "-db", "-q", "-f", str(configuration))
+
+    return run
+
+
+def _nginx(folder: Path, port: int) -> contextlib.AbstractAsyncContextManager[Path]:
+    program = required("nginx")
+    configuration = folder / "nginx.conf"
+    configuration.write_text(_NGINX.format(folder=folder, socket=folder / "front", port=port))
+    return _running(folder, program, "-p", str(folder), "-c", str(configuration))
+
+
+PROXIES: Final = {"haproxy always": _haproxy("always"), "haproxy safe": _haproxy("safe"), "nginx": _nginx}
+"""By name: runs in a folder of its own, in front of a port of this machine."""
+
+
 MODEL = "model=gpt-realtime"
 ASKS = {
-    "connection": "Upgrade", "upgrade": "websocket", "sec-websocket-version": "13",
+    "connection": "Upgrade",
+    "upgrade": "websocket",
+    "sec-websocket-version": "13",
     "sec-websocket-key": "dGhlIHNhbXBsZSBub25jZQ==",
-}  # fmt: skip
+}
 REFUSALS: dict[str, tuple[int, str, dict[str, str], dict[str, Any]]] = {
     "a model that nobody has": (404, "model=other", {}, {}),
     "a tier that nobody has": (404, f"{MODEL}&x-fairlead-tier=none", {}, {}),

@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 from fairlead_api.documents.rules import Tier
-from fairlead_speech.gemini.routed_turns import MOST_TURNS
+from fairlead_speech.bounds import SpeechBounds
 from fairlead_speech.gemini.user_turns import UserTurn
 from fairlead_speech.scripted.script import SpokenCall, SpokenReply
 from liveworld import LiveClient, own_function
@@ -24,7 +24,8 @@ MARKED = {"realtimeInputConfig": {"automaticActivityDetection": {"disabled": Tru
 DEAF_MARKED = {"realtimeInputConfig": {**MARKED["realtimeInputConfig"], "activityHandling": "NO_INTERRUPTION"}}
 MUTE = (Tier(name="fast", max_latency_ms=500, default=True), Tier(name="deep", max_latency_ms=4000))
 """Tiers that no word chooses."""
-STORY, HELLO = SpokenReply("Long ago."), SpokenReply("Hello.")
+STORY = SpokenReply("Long ago.")
+HELLO = SpokenReply("Hello.")
 THEIRS = SpokenReply("", (SpokenCall("theirs", {}, "call_theirs"),))
 TOOLS = {"tools": [own_function()]}
 RESULT = {"id": "call_theirs", "name": "theirs", "response": {"output": "ok"}}
@@ -36,7 +37,8 @@ def held() -> SpokenReply:
 
 def hold_words(world: RoutedLiveWorld, monkeypatch: pytest.MonkeyPatch) -> tuple[asyncio.Event, asyncio.Event]:
     """Hold transcripts back: set once one is asked for, and to be set."""
-    asked, go_on = asyncio.Event(), asyncio.Event()
+    asked = asyncio.Event()
+    go_on = asyncio.Event()
     transcribe = world.routed._turns._transcribed
 
     async def transcribed(turn: UserTurn) -> str:
@@ -50,11 +52,11 @@ def hold_words(world: RoutedLiveWorld, monkeypatch: pytest.MonkeyPatch) -> tuple
 
 @contextlib.asynccontextmanager
 async def written_behind_speech(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, words: str
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, words: str, bounds: SpeechBounds | None = None
 ) -> AsyncIterator[tuple[RoutedLiveWorld, LiveClient]]:
     """A session whose client wrote something before its speech, "the legend", was decided on."""
     async with (
-        routed_live_world(tmp_path, THEIRS, STORY, heard=["the legend"], **DEEP) as world,
+        routed_live_world(tmp_path, THEIRS, STORY, heard=["the legend"], bounds=bounds, **DEEP) as world,
         world.client(setup=TOOLS) as client,
     ):
         asked, go_on = hold_words(world, monkeypatch)
@@ -73,8 +75,9 @@ async def mark(client: LiveClient, name: str) -> None:
 async def test_what_is_written_behind_more_speech_than_is_answered_at_once_stops_the_engine(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("fairlead_speech.gemini.routed_turns.MOST_TURNS", 1)
-    async with written_behind_speech(tmp_path, monkeypatch, "the legend of the crown") as (world, client):
+    words = "the legend of the crown"
+    bounds = SpeechBounds(routed_turns=1)
+    async with written_behind_speech(tmp_path, monkeypatch, words, bounds) as (world, client):
         await client.until("toolCallCancellation")
         await client.turns(2)
         assert client.said() == "Long ago."
@@ -95,6 +98,7 @@ async def test_what_is_written_before_speech_is_decided_on_belongs_to_its_answer
 
 async def test_no_more_empty_turns_wait_than_others(tmp_path: Path) -> None:
     story = held()
+    most = SpeechBounds().routed_turns
     async with (
         routed_live_world(tmp_path, story, **DEEP) as world,
         world.client(setup=DEAF_MARKED) as client,
@@ -102,25 +106,23 @@ async def test_no_more_empty_turns_wait_than_others(tmp_path: Path) -> None:
         await client.ask("the legend")
         await eventually(lambda: bool(client.content("modelTurn")))
         turns = world.routed._turns
-        for _ in range(3 * MOST_TURNS):
+        for _ in range(3 * most):
             await mark(client, "activityStart")
             await mark(client, "activityEnd")
-        await eventually(lambda: len(turns._waiting) >= MOST_TURNS)
+        await eventually(lambda: len(turns._waiting) >= most)
         for _ in range(100):
             await asyncio.sleep(0)
-        assert len(turns._waiting) == MOST_TURNS
+        assert len(turns._waiting) == most
         assert story.held is not None
         story.held.set()
         await client.turns(2)
 
 
-async def test_an_engine_does_not_wait_for_a_client_that_is_held_up(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+async def test_an_engine_does_not_wait_for_a_client_that_is_held_up(tmp_path: Path) -> None:
     """What the client answers it with would not be read."""
-    monkeypatch.setattr("fairlead_speech.gemini.routed_turns.MOST_TURNS", 1)
+    bounds = SpeechBounds(routed_turns=1)
     async with (
-        routed_live_world(tmp_path, THEIRS, spoken=[HELLO] * 3, heard=["hi"] * 3, **DEEP) as world,
+        routed_live_world(tmp_path, THEIRS, spoken=[HELLO] * 3, heard=["hi"] * 3, bounds=bounds, **DEEP) as world,
         world.client(setup={**TOOLS, **DEAF}) as client,
     ):
         await client.ask("the legend")
@@ -212,13 +214,13 @@ async def test_what_is_late_of_an_interrupted_answer_is_not_shown(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """It would stop the engine at the client."""
-    monkeypatch.setattr("fairlead_speech.gemini.routed_turns.QUIET_SECONDS", 0.0)
     story = held()
     async with (
         routed_live_world(tmp_path, story, spoken=[held()], heard=["hi", "the legend"], **DEEP) as world,
         world.client() as client,
     ):
-        stop, provider = asyncio.Event(), world.session
+        stop = asyncio.Event()
+        provider = world.session
         interrupt = provider.interrupt
 
         async def late(*, calls: bool) -> None:

@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 
 from fairlead_api.documents.rules import Tier
+from fairlead_speech.bounds import SpeechBounds
 from fairlead_speech.gemini.user_turns import UserTurn
 from fairlead_speech.scripted.cascade import STT
 from fairlead_speech.scripted.script import SpokenCall, SpokenReply
@@ -30,7 +31,8 @@ class SlowHearing:
     """Holds the transcripts of a session back."""
 
     def __init__(self, world: RoutedLiveWorld, monkeypatch: pytest.MonkeyPatch) -> None:
-        self.asked, self.go_on = asyncio.Event(), asyncio.Event()
+        self.asked = asyncio.Event()
+        self.go_on = asyncio.Event()
         turns = world.routed._turns
         transcribe = turns._transcribed
 
@@ -159,7 +161,8 @@ async def test_another_connection_of_the_session_knows_the_turns_of_the_engine(t
 
 
 async def test_what_the_model_has_to_say_waits_for_the_end_of_the_engines_answer(tmp_path: Path) -> None:
-    looking, go_on = asyncio.Event(), asyncio.Event()
+    looking = asyncio.Event()
+    go_on = asyncio.Event()
 
     async def slowly(_: Any) -> dict[str, Any]:
         looking.set()
@@ -212,10 +215,10 @@ async def test_where_speech_ends_no_answer_the_next_turn_waits(tmp_path: Path) -
 async def test_a_turn_without_an_end_is_over_where_no_more_is_kept(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("fairlead_speech.gemini.routed_turns.MOST", len(VOICE) * 3)
     heard = ["the legend"] + ["and more"] * 9
+    bounds = SpeechBounds(routed_bytes=len(VOICE) * 3)
     async with (
-        routed_live_world(tmp_path, *[STORY] * 9, heard=heard, spoken=[HELLO] * 9, **DEEP) as world,
+        routed_live_world(tmp_path, *[STORY] * 9, heard=heard, spoken=[HELLO] * 9, bounds=bounds, **DEEP) as world,
         world.client(setup=MARKED) as client,
     ):
         hearing = SlowHearing(world, monkeypatch)
@@ -310,7 +313,8 @@ async def test_a_speaker_interrupts_both_where_the_model_waits_behind_the_engine
 
 async def test_a_connection_that_is_cut_while_the_engine_speaks_is_replaced(tmp_path: Path) -> None:
     story = SpokenReply("It is a very long story.", held=asyncio.Event())
-    spoken, heard = (HELLO, SpokenReply("You are welcome.")), ["good morning", "the legend", "thanks"]
+    spoken = (HELLO, SpokenReply("You are welcome."))
+    heard = ["good morning", "the legend", "thanks"]
     async with (
         routed_live_world(tmp_path, story, spoken=spoken, heard=heard, **DEEP) as world,
         world.client() as client,

@@ -83,7 +83,8 @@ async def test_where_the_provider_refuses_what_routing_needs_each_turn_is_answer
 
 async def test_what_a_client_deletes_is_deleted_on_both_sides(tmp_path: Path) -> None:
     replies = SpokenReply("Long ago."), SpokenReply("It is lost.")
-    spoken, heard = [SpokenReply("Hello.")], ["hello", "tell me the legend", "the legend of the crown"]
+    spoken = [SpokenReply("Hello.")]
+    heard = ["hello", "tell me the legend", "the legend of the crown"]
     async with routed_world(tmp_path, *replies, spoken=spoken, heard=heard, **DEEP) as world, world.client() as client:
         for number in range(2):
             await client.speak()
@@ -139,7 +140,8 @@ async def test_results_of_the_engines_calls_never_go_to_the_model(tmp_path: Path
 async def test_a_request_for_a_turn_that_is_about_to_be_answered_makes_no_second_answer(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    hearing, go_on = asyncio.Event(), asyncio.Event()
+    hearing = asyncio.Event()
+    go_on = asyncio.Event()
     spoken = [SpokenReply("Hello.")]
     async with routed_world(tmp_path, spoken=spoken, heard=["hello"], **DEEP) as world, world.client() as client:
 

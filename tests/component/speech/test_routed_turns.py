@@ -140,7 +140,8 @@ async def test_where_the_engine_cannot_answer_the_speech_model_does(tmp_path: Pa
 
 
 async def test_a_filler_is_no_answer_where_the_engine_fails(tmp_path: Path) -> None:
-    spoken, heard = [SpokenReply("I do not know.")], ["the legend"]
+    spoken = [SpokenReply("I do not know.")]
+    heard = ["the legend"]
     async with (
         routed_world(tmp_path, spoken=spoken, heard=heard, engine={"filler": {}}, **DEEP) as world,
         world.client() as client,
@@ -157,11 +158,15 @@ async def test_a_filler_is_no_answer_where_the_engine_fails(tmp_path: Path) -> N
 async def test_an_engine_that_is_cancelled_before_it_speaks_says_nothing(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    showing, go_on = asyncio.Event(), asyncio.Event()
+    showing = asyncio.Event()
+    go_on = asyncio.Event()
     spoken = [SpokenReply("Hello.")]
     async with routed_world(tmp_path, spoken=spoken, heard=["the legend"], **DEEP) as world, world.client() as client:
-        session, engine = world.answerer._session, world.answerer.engine
-        show, send, sent = session.show, engine.send, list[str]()
+        session = world.answerer._session
+        engine = world.answerer.engine
+        show = session.show
+        send = engine.send
+        sent = list[str]()
 
         async def noted(frame: bytes) -> None:
             sent.append(kind_of(frame))
@@ -189,7 +194,8 @@ async def test_an_engine_that_is_cancelled_before_it_speaks_says_nothing(
 async def test_a_tier_that_is_gone_leaves_the_turn_to_the_model(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    spoken, heard = [SpokenReply("Hello.")], ["the legend", "the legend"]
+    spoken = [SpokenReply("Hello.")]
+    heard = ["the legend", "the legend"]
     async with (
         routed_world(tmp_path, SpokenReply("Long ago."), spoken=spoken, heard=heard, **DEEP) as world,
         world.client() as client,
@@ -218,7 +224,8 @@ async def test_an_engine_that_is_closed_ends_the_session(tmp_path: Path) -> None
 async def test_a_session_that_ends_starts_no_response_of_its_engine(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    running, asked = asyncio.Event(), asyncio.Event()
+    running = asyncio.Event()
+    asked = asyncio.Event()
 
     async def wait(_: Any) -> dict[str, Any]:
         running.set()
@@ -231,8 +238,10 @@ async def test_a_session_that_ends_starts_no_response_of_its_engine(
     ):
         await client.speak()
         await running.wait()
-        session, engine = world.answerer._session, world.answerer.engine
-        left, close = [], engine.close
+        session = world.answerer._session
+        engine = world.answerer.engine
+        left = []
+        close = engine.close
 
         async def closing(how: Closing) -> None:
             left.append([*session._calls.running])

@@ -12,6 +12,7 @@ import aiohttp
 import pytest
 
 from fairlead_app.trust import Trust
+from fairlead_speech.bounds import SpeechBounds
 from fairlead_speech.scripted.script import SpokenCall, SpokenReply
 from gatewayworld import Ask, ask
 from llmworld import policy
@@ -24,9 +25,12 @@ from waiting import eventually
 async def refused(url: str, **options: Any) -> tuple[int, dict[str, Any]]:
     """Status and error of a request that gets no session."""
     headers = {
-        "connection": "Upgrade", "upgrade": "websocket", "sec-websocket-version": "13",
-        "sec-websocket-key": "dGhlIHNhbXBsZSBub25jZQ==", **options.pop("headers", {}),
-    }  # fmt: skip
+        "connection": "Upgrade",
+        "upgrade": "websocket",
+        "sec-websocket-version": "13",
+        "sec-websocket-key": "dGhlIHNhbXBsZSBub25jZQ==",
+        **options.pop("headers", {}),
+    }
     async with aiohttp.ClientSession() as http, http.get(url, headers=headers) as answer:
         return answer.status, json.loads(await answer.read())["error"]
 
@@ -94,7 +98,8 @@ async def test_a_connection_that_is_cut_is_told_as_an_error(tmp_path: Path) -> N
 
 
 async def test_a_client_that_is_gone_ends_its_calls(tmp_path: Path) -> None:
-    begun, cancelled = asyncio.Event(), asyncio.Event()
+    begun = asyncio.Event()
+    cancelled = asyncio.Event()
 
     async def slow(_: Any) -> dict[str, Any]:
         begun.set()
@@ -182,12 +187,8 @@ async def test_a_browser_shows_its_key_as_a_subprotocol(tmp_path: Path) -> None:
         assert (status, error["code"]) == (401, "UNAUTHENTICATED")
 
 
-async def test_a_client_that_does_not_read_is_closed_and_holds_its_provider_up(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr("fairlead_speech.bridge.STALLED_SECONDS", 0.2)
-    monkeypatch.setattr("fairlead_speech.bridge.LOOK_SECONDS", 0.05)
-    async with speech_world(tmp_path) as world:
+async def test_a_client_that_does_not_read_is_closed_and_holds_its_provider_up(tmp_path: Path) -> None:
+    async with speech_world(tmp_path, bounds=SpeechBounds(look_seconds=0.05, stalled_seconds=0.2)) as world:
         reader, writer = await asyncio.open_connection("127.0.0.1", world.gateway.port, limit=1024)
         head = "GET /v1/realtime?model=gpt-realtime HTTP/1.1\r\nhost: 127.0.0.1\r\nconnection: Upgrade\r\n"
         head += "upgrade: websocket\r\nsec-websocket-version: 13\r\nsec-websocket-key: dGhlIHNhbXBsZSBub25jZQ==\r\n\r\n"

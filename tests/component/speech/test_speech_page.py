@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import re
 from pathlib import Path
 
 import pytest
@@ -13,18 +12,19 @@ from certificates import Authority
 from fairlead_models.providers import read_providers
 from fairlead_speech.scripted.script import SpokenCall, SpokenReply
 from liveworld import live_world
+from page_reader import blocks
 from speechworld import speech_world
 
 PAGE = Path(__file__).parents[3] / "docs" / "connect" / "speech.md"
 
 
 def examples() -> list[str]:
-    return re.findall(r"^```python\n(.*?)^```", PAGE.read_text(encoding="utf-8"), re.DOTALL | re.MULTILINE)
+    return blocks(PAGE.read_text(encoding="utf-8"), "python")
 
 
 def test_the_configuration_of_the_cascaded_engine_is_one() -> None:
     page = PAGE.with_name("cascaded.md").read_text(encoding="utf-8")
-    whole, filler, routed = re.findall(r"^```yaml\n(.*?)^```", page, re.DOTALL | re.MULTILINE)
+    whole, filler, routed = blocks(page, "yaml")
     voice = yaml.safe_load(whole)["providers"]
     assert read_providers(voice, {}).cascaded["voice"].filler is not None
     voice["voice"] |= yaml.safe_load(filler)
@@ -45,7 +45,8 @@ async def test_the_client_of_gemini_live_gets_its_answer(
     tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     authority = Authority()
-    cert, bundle = tmp_path / "tls.pem", tmp_path / "bundle.pem"
+    cert = tmp_path / "tls.pem"
+    bundle = tmp_path / "bundle.pem"
     cert.write_text(authority.issued())
     bundle.write_text(authority.bundle)
     monkeypatch.setenv("SSL_CERT_FILE", str(bundle))

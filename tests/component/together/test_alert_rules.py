@@ -46,11 +46,15 @@ STORIES = {
             'fairlead_tier_budget_breaches_total{fairlead_tier="fast"}': "0+6x20 120x40",
             'fairlead_tier_call_duration_seconds_count{fairlead_tier="fast"}': "0+60x60",
         },
-        9, 13, 35,
+        9,
+        13,
+        35,
     ),
     "FairleadToolLeftTier": Story(
         {'fairlead_tool_in_tier{gen_ai_tool_name="t",fairlead_server="a/b",fairlead_tier="fast"}': "1x5 0x30 1x20"},
-        15, 18, 45,
+        15,
+        18,
+        45,
     ),
     "FairleadToolDegraded": Story(
         {'fairlead_tool_degraded{gen_ai_tool_name="t",fairlead_server="a/b"}': "1x15 0x20"}, 9, 12, 25
@@ -64,7 +68,9 @@ STORIES = {
     "FairleadConfigReloadFailed": Story({'fairlead_config_reload_failed{instance="g"}': "1x10 0x20"}, 4, 6, 15),
     "FairleadOperatorNotLeading": Story(
         {'fairlead_operator_leader{instance="o"}': "0x20", 'fairlead_operator_leader{instance="p"}': "0x5 1x15"},
-        1, 3, 10,
+        1,
+        3,
+        10,
     ),
     "FairleadServersNotReady": Story(
         {'fairlead_operator_servers_ready{ready="False",reason="StartFailed"}': "1x20 0x20"}, 14, 16, 30
@@ -72,14 +78,18 @@ STORIES = {
     "FairleadGatewaySilent": Story({'fairlead_operator_gateways{state="silent"}': "1x5 0x20"}, 1, 3, 10),
     "FairleadSampleLag": Story(
         {f'{LAG}{{le="10"}}': "0x60", f'{LAG}{{le="30"}}': "0+60x15 900x45", f'{LAG}{{le="+Inf"}}': "0+60x15 900x45"},
-        4, 8, 25,
+        4,
+        8,
+        25,
     ),
     "FairleadProbesFail": Story(
         {
             'fairlead_operator_probes_total{outcome="none"}': "0+6x30 180x180",
             'fairlead_operator_probes_total{outcome="ok"}': "0+5x30 150x180",
         },
-        14, 18, 170,
+        14,
+        18,
+        170,
     ),
     "FairleadPublishingFails": Story(
         {'fairlead_operator_publish_failures_total{what="state"}': "0+1x8 8x30"}, 4, 8, 30
@@ -87,10 +97,8 @@ STORIES = {
     "FairleadWritesUndone": Story(
         {'fairlead_operator_undone_writes_total{resource="deployments"}': "0 4 6+1x20 26x30"}, 4, 12, 45
     ),
-    "FairleadDefinitionsHeld": Story(
-        {'fairlead_held_definitions{namespace="n",server="s"}': "2x10 0x20"}, 4, 6, 15
-    ),
-}  # fmt: skip
+    "FairleadDefinitionsHeld": Story({'fairlead_held_definitions{namespace="n",server="s"}': "2x10 0x20"}, 4, 6, 15),
+}
 
 
 READY = "fairlead_operator_servers_ready"

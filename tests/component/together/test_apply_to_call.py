@@ -7,24 +7,16 @@ from __future__ import annotations
 
 import base64
 import time
-from collections.abc import Iterator
 from functools import partial
 
 import pytest
 from mcp import Client
 
-from controlplane import ControlPlane
 from fairlead_app.gateway import Gateway
-from operatorworld import World, release_namespace, running
+from operatorworld import World, running
 from togetherworld import serving, shows
 from toolservers import SDK_TOOLS, Reply, Request, answer_modern, raw_server, sdk_server, tool
 from waiting import until_async
-
-
-@pytest.fixture
-def world(control_plane: ControlPlane, namespace: str) -> Iterator[World]:
-    with release_namespace(control_plane, namespace) as release:
-        yield World(control_plane, namespace, release)
 
 
 @pytest.mark.timing

@@ -4,19 +4,17 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Iterator
 from contextlib import AsyncExitStack
 from typing import Any
 
 import pytest
 
 from badservers import TABLE, lists
-from controlplane import ControlPlane
 from fairlead_api.v1alpha1.causes import Cause
 from fairlead_api.v1alpha1.reasons import EXPLANATIONS
 from fairlead_app.gateway import Gateway
 from gatewayworld import Wire, calling
-from operatorworld import World, release_namespace, running
+from operatorworld import World, running
 from rawserver import RawServer, raw_server
 from shownconditions import cause
 from togetherworld import serving, shows
@@ -24,12 +22,6 @@ from toolservers import SDK_TOOLS, legacy_server, sdk_server, tool
 from waiting import eventually, until_async
 
 HEALTHY = ("healthy-legacy", "healthy-modern", "healthy-sdk")
-
-
-@pytest.fixture
-def world(control_plane: ControlPlane, namespace: str) -> Iterator[World]:
-    with release_namespace(control_plane, namespace) as release:
-        yield World(control_plane, namespace, release)
 
 
 async def _start(stack: AsyncExitStack) -> tuple[dict[str, str], RawServer]:

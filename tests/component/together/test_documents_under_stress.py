@@ -8,7 +8,7 @@ import json
 import random
 import re
 import subprocess
-from collections.abc import AsyncIterator, Callable, Iterator
+from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import Any
@@ -16,25 +16,18 @@ from typing import Any
 import pytest
 
 from apiproxy import ApiProxy
-from controlplane import ControlPlane
 from fairlead_api.documents.base import sha256
 from fairlead_api.documents.codec import catalog_name
 from fairlead_api.meta import ANNOTATION_SHA256, ServerKey
 from fairlead_app.gateway import Gateway
 from operatorprocess import start
-from operatorworld import Json, World, release_namespace, running
+from operatorworld import Json, World, running
 from rawserver import RawServer, Reply, Request, raw_server
 from togetherworld import names, serving, shows
 from toolservers import Item, answer_modern, tool
 from waiting import until_async
 
 MERGE = "application/merge-patch+json"
-
-
-@pytest.fixture
-def world(control_plane: ControlPlane, namespace: str) -> Iterator[World]:
-    with release_namespace(control_plane, namespace) as release:
-        yield World(control_plane, namespace, release)
 
 
 def noise(version: str, count: int = 22) -> list[Item]:
@@ -75,9 +68,13 @@ def is_part(number: int) -> Callable[[str, str], bool]:
 async def operator_process(world: World, kubeconfig: Path) -> AsyncIterator[subprocess.Popen[str]]:
     """Killed on the way out, by SIGKILL."""
     process = start(
-        FAIRLEAD_KUBECONFIG=str(kubeconfig), FAIRLEAD_NAMESPACE=world.release, FAIRLEAD_METRICS_PORT="0",
-        FAIRLEAD_LEASE_SECONDS="8", FAIRLEAD_INTERVAL_FLOOR="0.5", FAIRLEAD_SWEEP_SECONDS="2",
-    )  # fmt: skip
+        FAIRLEAD_KUBECONFIG=str(kubeconfig),
+        FAIRLEAD_NAMESPACE=world.release,
+        FAIRLEAD_METRICS_PORT="0",
+        FAIRLEAD_LEASE_SECONDS="8",
+        FAIRLEAD_INTERVAL_FLOOR="0.5",
+        FAIRLEAD_SWEEP_SECONDS="2",
+    )
     try:
         yield process
     finally:

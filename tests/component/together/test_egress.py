@@ -3,26 +3,16 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Iterator
 from functools import partial
 
-import pytest
-
-from controlplane import ControlPlane
 from gatewayworld import ask, calling
-from operatorworld import QUICK, World, release_namespace, running
+from operatorworld import QUICK, World, running
 from rawserver import Reply, Request, raw_server
 from togetherworld import serving, shows
 from toolservers import answer_modern, modern_server, tool
 from waiting import until_async
 
 CONFINED = QUICK.replaced(confined="always", denied_networks="10.96.0.0/12")
-
-
-@pytest.fixture
-def world(control_plane: ControlPlane, namespace: str) -> Iterator[World]:
-    with release_namespace(control_plane, namespace) as release:
-        yield World(control_plane, namespace, release)
 
 
 async def test_an_operator_in_a_pod_does_not_connect_to_its_own_machine_and_says_what_to_do(world: World) -> None:

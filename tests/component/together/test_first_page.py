@@ -30,9 +30,12 @@ def test_operator_and_gateway_beside_a_cluster_serve_what_is_declared(
     assert declare.splitlines()[-1] == ".venv/bin/fairlead call chandler__get_stock item=rope"
     start, ask = declare.split("kubectl get mcps\n")
     environment = {
-        "KUBECONFIG": str(plane.kubeconfig), "PATH": f"{program('kubectl').parent}:{os.environ['PATH']}",
-        "FAIRLEAD_PORT": "8080", "FAIRLEAD_METRICS_PORT": "9464", "FAIRLEAD_URL": "http://127.0.0.1:8080/mcp",
-    }  # fmt: skip
+        "KUBECONFIG": str(plane.kubeconfig),
+        "PATH": f"{program('kubectl').parent}:{os.environ['PATH']}",
+        "FAIRLEAD_PORT": "8080",
+        "FAIRLEAD_METRICS_PORT": "9464",
+        "FAIRLEAD_URL": "http://127.0.0.1:8080/mcp",
+    }
     with Reader(tmp_path, environment, 8080, 9464, 9465, 9000) as reader:
         reader.follow(install, listening={"fairlead gateway": 8080})
         reader.follow(start, listening={"demo": 9000})

@@ -8,17 +8,14 @@ import asyncio
 import contextlib
 import json
 import sys
-from collections.abc import AsyncIterator, Iterator
+from collections.abc import AsyncIterator
 from pathlib import Path
 from typing import Any
 
-import pytest
-
-from controlplane import ControlPlane
 from fairlead_app.gateway import Gateway
 from fairlead_gateway.events import Event
 from gatewayworld import Answer, ask, calling, modern
-from operatorworld import QUICK, World, release_namespace, running
+from operatorworld import QUICK, World, running
 from ports import free_port
 from rawserver import RawServer, Reply, Request, raw_server
 from restworld import get, post, problem
@@ -28,12 +25,6 @@ from upprocess import fairlead_up
 from waiting import until_async
 
 TOKEN = "shared-by-both"
-
-
-@pytest.fixture
-def world(control_plane: ControlPlane, namespace: str) -> Iterator[World]:
-    with release_namespace(control_plane, namespace) as release:
-        yield World(control_plane, namespace, release)
 
 
 class Server:
@@ -74,9 +65,15 @@ async def fairlead(gateway: Gateway | str, *words: str) -> tuple[int, str, str]:
     """Exit code, standard output and standard error of a command."""
     url = gateway if isinstance(gateway, str) else f"http://127.0.0.1:{gateway.port}/mcp"
     process = await asyncio.create_subprocess_exec(
-        sys.executable, "-m", "fairlead_cli", *words, "--url", url,
-        stdout=asyncio.subprocess.PIPE, stderr=asyncio.subprocess.PIPE,
-    )  # fmt: skip
+        sys.executable,
+        "-m",
+        "fairlead_cli",
+        *words,
+        "--url",
+        url,
+        stdout=asyncio.subprocess.PIPE,
+        stderr=asyncio.subprocess.PIPE,
+    )
     out, err = await asyncio.wait_for(process.communicate(), 60)
     assert process.returncode is not None
     return process.returncode, out.decode(), err.decode()
@@ -247,9 +244,16 @@ async def test_a_refresh_and_a_loss_show_on_a_laptop_too(tmp_path: Path) -> None
             code, out, _ = await fairlead(up.url, "refresh", "demo")
             assert (code, "2 tools, 1 before" in out) == (0, True)
             following = await asyncio.create_subprocess_exec(
-                sys.executable, "-m", "fairlead_cli", "events", "--output", "json", "--url", up.url,
+                sys.executable,
+                "-m",
+                "fairlead_cli",
+                "events",
+                "--output",
+                "json",
+                "--url",
+                up.url,
                 stdout=asyncio.subprocess.PIPE,
-            )  # fmt: skip
+            )
             try:
                 assert (await said(following))["type"] == "stream.opened"
                 raw.refuse()

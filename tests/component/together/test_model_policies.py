@@ -2,17 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-
-import pytest
-
-from controlplane import ControlPlane
 from fairlead_app.configuration import Models
 from fairlead_app.gateway import Gateway
 from fairlead_llm.scripted import ScriptedCall, ScriptedModel, ScriptedTurn
 from fairlead_models.providers import read_providers
 from gatewayworld import Answer
-from operatorworld import GROUP, Json, World, release_namespace, running
+from operatorworld import GROUP, Json, World, running
 from restworld import post
 from togetherworld import declare, serving, shows
 from toolservers import modern_server, serve_asgi, tool
@@ -21,12 +16,6 @@ from waiting import until_async
 LOOK = tool("look", annotations={"readOnlyHint": True})
 CALLS = ScriptedTurn("", [ScriptedCall("demo__look"), ScriptedCall("demo__put")])
 ALL: list[Json] = [{"action": "Allow", "tools": ["*"]}]
-
-
-@pytest.fixture
-def world(control_plane: ControlPlane, namespace: str) -> Iterator[World]:
-    with release_namespace(control_plane, namespace) as release:
-        yield World(control_plane, namespace, release)
 
 
 async def _asked(gateway: Gateway) -> Answer:

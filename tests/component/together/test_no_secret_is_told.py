@@ -10,7 +10,6 @@ import asyncio
 import base64
 import json
 import logging
-from collections.abc import Iterator
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -19,11 +18,10 @@ from urllib.parse import quote
 import pytest
 from prometheus_client import generate_latest
 
-from controlplane import ControlPlane
 from fairlead_api.logs import JsonFormatter
 from gatewayworld import ask, calling, modern
 from oidcprovider import providing, signing_in
-from operatorworld import GROUP, QUICK, World, release_namespace, running
+from operatorworld import GROUP, QUICK, World, running
 from ports import free_port
 from rawserver import Reply, Request, raw_server
 from restworld import get, post
@@ -44,12 +42,6 @@ PLANTED = {
 
 ADDRESS = frozenset({"query"})
 """A query is part of the address, which stands in the McpServer for all to read, and so in its catalog."""
-
-
-@pytest.fixture
-def world(control_plane: ControlPlane, namespace: str) -> Iterator[World]:
-    with release_namespace(control_plane, namespace) as release:
-        yield World(control_plane, namespace, release)
 
 
 def written(secret: str) -> set[str]:
@@ -106,7 +98,8 @@ async def signed_in(folder: Path) -> dict[str, str]:
     """What a browser is told that signs in to a console by a provider, and is refused before."""
     found = {}
     async with providing() as provider:
-        provider.secret, provider.quotes = PLANTED["client secret"], 1
+        provider.secret = PLANTED["client secret"]
+        provider.quotes = 1
         async with signing_in(folder, provider) as browser:
             for way in ("refused", "taken"):
                 begun = await browser.get("/console/sign-in/oidc")
@@ -182,7 +175,8 @@ async def test_no_secret_is_in_anything_that_leaves_operator_or_gateway(
     world: World, tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
     caplog.set_level(logging.DEBUG)
-    port, server = free_port(), Telltale()
+    port = free_port()
+    server = Telltale()
     token = PLANTED["pull token"]
     settings = QUICK.replaced(gateways=f"http://127.0.0.1:{port}", pull_token=token)
     async with raw_server(server) as raw, running(world, settings) as operator:

@@ -11,7 +11,7 @@ import re
 import subprocess
 import sys
 from asyncio.subprocess import PIPE
-from collections.abc import AsyncIterator, Iterator
+from collections.abc import AsyncIterator
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -23,14 +23,13 @@ from starlette.responses import JSONResponse
 from starlette.types import Receive, Scope, Send
 
 from apiproxy import ApiProxy
-from controlplane import ControlPlane
 from fairlead_api.documents.codec import state_name
 from fairlead_app.configured_models import ConfiguredModels
 from fairlead_app.gateway import Gateway
 from fairlead_llm.scripted import ScriptedCall, ScriptedModel, ScriptedTurn
 from fairlead_operator.probes import served
 from gatewayworld import Wire, ask, calling, modern
-from operatorworld import QUICK, World, release_namespace, running
+from operatorworld import QUICK, World, running
 from ports import free_port
 from prometheus import WINDOW, Prometheus, hurried, hurried_query, program, prometheus
 from rawserver import Reply, Request, raw_server
@@ -47,12 +46,6 @@ ALERTS = [rule["alert"] for group in yaml.safe_load(RULES.read_text())["groups"]
 PACED = {"FairleadWritesUndone"}
 """Alerts that cannot be hurried: repairs that somebody undoes are ever farther apart. promtool tells when they fire."""
 THRESHOLDS = {"FairleadDecisionsStale": ("> 60", "> 2"), "FairleadSampleLag": ("> 10", "> 2")}
-
-
-@pytest.fixture
-def world(control_plane: ControlPlane, namespace: str) -> Iterator[World]:
-    with release_namespace(control_plane, namespace) as release:
-        yield World(control_plane, namespace, release)
 
 
 class Shop:
@@ -174,9 +167,14 @@ def serving(
     """A gateway that is to share its limits over a Redis that there is not, with a file of models."""
     redis = f"redis://127.0.0.1:{free_port()}"
     return gateway_on(
-        world.plane, world.release, resolve=world.hosts.resolve, kubeconfig=proxy.kubeconfig,
-        metrics_port=ports.gateway, redis=redis, models=ConfiguredModels.of_file(models),
-    )  # fmt: skip
+        world.plane,
+        world.release,
+        resolve=world.hosts.resolve,
+        kubeconfig=proxy.kubeconfig,
+        metrics_port=ports.gateway,
+        redis=redis,
+        models=ConfiguredModels.of_file(models),
+    )
 
 
 def provided(model: int) -> str:
@@ -212,15 +210,15 @@ async def test_every_alert_fires_and_clears_and_every_panel_has_data(
 ) -> None:
     monkeypatch.setenv("OTEL_TRACES_EXPORTER", "otlp")  # to nobody: what is lost has figures too
     ports = Ports(free_port(), free_port(), free_port())
-    shop, flaky = Shop(tool("knot"), tool("splice")), Shop(tool("reef"))
-    narrow, gone, useless = (
-        Shop(tool("bend")),
-        Shop(tool("hitch")),
-        Shop(tool("look", annotations={"readOnlyHint": True})),
-    )
+    shop = Shop(tool("knot"), tool("splice"))
+    flaky = Shop(tool("reef"))
+    narrow = Shop(tool("bend"))
+    gone = Shop(tool("hitch"))
+    useless = Shop(tool("look", annotations={"readOnlyHint": True}))
     pinned = Shop(tool("plait"), ttl_ms=1)
     twins = [Shop(tool("coil")), Shop(tool("coil"))]
-    rules, relay = hurried(RULES.read_text(), THRESHOLDS), Relay(ports.gateway)
+    rules = hurried(RULES.read_text(), THRESHOLDS)
+    relay = Relay(ports.gateway)
     async with contextlib.AsyncExitStack() as stack:
         enter = stack.enter_async_context
         targets = {"gateway": ports.gateway, "operator": ports.operator}
@@ -253,24 +251,43 @@ async def test_every_alert_fires_and_clears_and_every_panel_has_data(
                 await until_async("an answer of the model", lambda: watch.query("gen_ai_client_token_usage_count"))
 
                 # everything breaks
-                shop.seconds, flaky.broken, gone.deaf, narrow.seconds, model.down = 0.7, True, True, 0.3, True
+                shop.seconds = 0.7
+                flaky.broken = True
+                gone.deaf = True
+                narrow.seconds = 0.3
+                model.down = True
                 models.write_text("providers: [")
                 twins[0].awake.clear()
-                useless.refuses, pinned.tools = True, [tool("plait", description="Not what it was.")]
+                useless.refuses = True
+                pinned.tools = [tool("plait", description="Not what it was.")]
                 traffic.call("gone__hitch", "/mcp", wires=20, pause=60.0)
-                one_a_second = {"limits": {"callsPerMinute": 60}, "trustAnnotations": True,
-                                "calibration": {"probe": "ReadOnly"}}  # fmt: skip
+                one_a_second = {
+                    "limits": {"callsPerMinute": 60},
+                    "trustAnnotations": True,
+                    "calibration": {"probe": "ReadOnly"},
+                }
                 world.create("useless", {"url": (await enter(raw_server(useless))).url, **one_a_second})
                 traffic.call("useless__look", "/mcp")
                 traffic.call("narrow__bend", "/mcp", wires=15)
                 traffic.call("shop__knot", "/mcp", wires=4)
                 await ask(gateway, modern("tools/list").with_headers(mcp_method="tools/call"))
-                await watch.until_fired([
-                    "FairleadServerDown", "FairleadBreakerOpen", "FairleadPodLeft", "FairleadModelBreakerOpen",
-                    "FairleadCallsFail", "FairleadBudgetBreaches", "FairleadToolLeftTier", "FairleadToolDegraded",
-                    "FairleadCallsQueue", "FairleadServersNotReady", "FairleadProbesFail", "FairleadDefinitionsHeld",
-                    "FairleadConfigReloadFailed",
-                ])  # fmt: skip
+                await watch.until_fired(
+                    [
+                        "FairleadServerDown",
+                        "FairleadBreakerOpen",
+                        "FairleadPodLeft",
+                        "FairleadModelBreakerOpen",
+                        "FairleadCallsFail",
+                        "FairleadBudgetBreaches",
+                        "FairleadToolLeftTier",
+                        "FairleadToolDegraded",
+                        "FairleadCallsQueue",
+                        "FairleadServersNotReady",
+                        "FairleadProbesFail",
+                        "FairleadDefinitionsHeld",
+                        "FairleadConfigReloadFailed",
+                    ]
+                )
                 assert await panels_without_data(watch) == []
                 await _drawn(watch, tmp_path / "dashboard.svg")
                 assert await asyncio.to_thread(scraped, ports.gateway) | await asyncio.to_thread(
@@ -284,7 +301,10 @@ async def test_every_alert_fires_and_clears_and_every_panel_has_data(
                 relay.open = True
                 await watch.until_fired(["FairleadSampleLag"])
                 operators_way.refuse(lambda method, path: method != "GET" and path.endswith(state_name(0)))
-                flaky.broken, gone.deaf, narrow.seconds, shop.seconds = False, False, 0.0, 0.0
+                flaky.broken = False
+                gone.deaf = False
+                narrow.seconds = 0.0
+                shop.seconds = 0.0
                 twins[0].awake.set()
                 await watch.until_fired(["FairleadPublishingFails"])
                 operators_way.refuse(None)
@@ -302,7 +322,8 @@ async def test_every_alert_fires_and_clears_and_every_panel_has_data(
         # and all is well again
         await gateways_way.__aenter__()
         world.request("DELETE", world.server_path("useless"))
-        pinned.tools, model.down = [tool("plait")], False
+        pinned.tools = [tool("plait")]
+        model.down = False
         models.write_text(usable)
         await enter(operating(world, ports, operators_way))
         async with asyncio.TaskGroup() as group:
@@ -352,9 +373,11 @@ async def _tools_are(gateway: Gateway, count: int) -> None:
 
 def _put_junk(world: World) -> None:
     body = {
-        "apiVersion": "v1", "kind": "ConfigMap", "data": {"document.json": "{junk"},
+        "apiVersion": "v1",
+        "kind": "ConfigMap",
+        "data": {"document.json": "{junk"},
         "metadata": {"name": "junk", "namespace": world.release, "labels": {"fairlead.dev/document": "catalog"}},
-    }  # fmt: skip
+    }
     status, answer = world.request("POST", f"/api/v1/namespaces/{world.release}/configmaps", body)
     assert status == 201, answer
 

@@ -4,17 +4,14 @@ to, a certificate of their own, a credential that is renewed while both processe
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from functools import partial
 from pathlib import Path
 
-import pytest
 from mcp import Client
 from mcp.server.transport_security import TransportSecuritySettings
 
 from certificates import Authority
-from controlplane import ControlPlane
-from operatorworld import World, release_namespace, running
+from operatorworld import World, running
 from rawserver import raw_server
 from sdk_tools import make_server
 from togetherworld import serving, shows
@@ -23,12 +20,6 @@ from waiting import until_async
 
 MERGE = "application/merge-patch+json"
 TOOLS = [f"good__{name}" for name in SDK_TOOLS]
-
-
-@pytest.fixture
-def world(control_plane: ControlPlane, namespace: str) -> Iterator[World]:
-    with release_namespace(control_plane, namespace) as release:
-        yield World(control_plane, namespace, release)
 
 
 async def _adds(port: int) -> bool:
@@ -54,7 +45,8 @@ async def test_a_server_that_answers_to_one_name_is_called_by_it(world: World) -
 async def test_a_certificate_is_verified_against_the_bundle_of_the_spec_and_nothing_else(
     world: World, tmp_path: Path
 ) -> None:
-    authority, stranger = Authority(), Authority("a stranger")
+    authority = Authority()
+    stranger = Authority("a stranger")
     app = make_server().streamable_http_app(
         transport_security=TransportSecuritySettings(enable_dns_rebinding_protection=False)
     )

@@ -86,7 +86,8 @@ async def test_a_forged_document_in_a_tenants_namespace_has_no_effect(teams: Tea
 async def test_a_name_or_a_prefix_that_another_team_has_costs_the_younger_server_alone(
     teams: Teams, prefix: dict[str, str]
 ) -> None:
-    older, younger = teams.older, teams.younger
+    older = teams.older
+    younger = teams.younger
     async with (
         modern_server([tool("add")], call=says("older")) as server,
         modern_server([tool("add"), tool("more")], call=says("younger")) as rival,
@@ -114,7 +115,8 @@ async def test_a_name_or_a_prefix_that_another_team_has_costs_the_younger_server
 
 
 async def test_credentials_of_another_team_are_not_to_be_had_and_not_to_be_lost(teams: Teams) -> None:
-    older, younger = teams.older, teams.younger
+    older = teams.older
+    younger = teams.younger
     secret = {
         "metadata": {"name": "key", "labels": {"fairlead.dev/credential": "true"}},
         "stringData": {"token": "of the older team"},
@@ -185,12 +187,23 @@ def port_of(url: str) -> int:
 @pytest.mark.parametrize(
     "url",
     [
-        "http://user:pass@example.com/mcp", "http://example.com#@127.0.0.1/", "http://127%2e0%2e0%2e1/mcp",
-        "http://127.0.0.1\\@example.com/", "http://exa mple.com/", "http://[::1%25eth0]/mcp", "file:///etc/passwd",
-        "gopher://127.0.0.1:6379/_INFO", "http:///mcp", "http://ⓔxample.com/", "http://例え。テスト/", "//example.com/",
-        "http://example.com:80:90/", "http://example.com./mcp", "http://example.com\r\nHost:x/",
+        "http://user:pass@example.com/mcp",
+        "http://example.com#@127.0.0.1/",
+        "http://127%2e0%2e0%2e1/mcp",
+        "http://127.0.0.1\\@example.com/",
+        "http://exa mple.com/",
+        "http://[::1%25eth0]/mcp",
+        "file:///etc/passwd",
+        "gopher://127.0.0.1:6379/_INFO",
+        "http:///mcp",
+        "http://ⓔxample.com/",
+        "http://例え。テスト/",
+        "//example.com/",
+        "http://example.com:80:90/",
+        "http://example.com./mcp",
+        "http://example.com\r\nHost:x/",
     ],
-)  # fmt: skip
+)
 def test_addresses_that_mean_one_thing_here_and_another_there_are_refused_at_the_door(teams: Teams, url: str) -> None:
     body = {
         "apiVersion": "fairlead.dev/v1alpha1",

@@ -7,22 +7,15 @@ from collections.abc import Iterator
 import msgspec
 import pytest
 
-from controlplane import ControlPlane
 from fairlead_api.documents.codec import RULES_NAME, encode
 from fairlead_api.documents.rules import Policy, Rule, Rules
 from fairlead_api.documents.store import pack
 from fairlead_operator.kube.documents import config_map_for
-from operatorworld import GROUP, Json, World, release_namespace, running
+from operatorworld import GROUP, Json, World, running
 from shownconditions import causes
 from togetherworld import declare, names, serving
 from toolservers import modern_server, tool
 from waiting import eventually, until_async
-
-
-@pytest.fixture
-def world(control_plane: ControlPlane, namespace: str) -> Iterator[World]:
-    with release_namespace(control_plane, namespace) as release:
-        yield World(control_plane, namespace, release)
 
 
 def status(world: World, name: str) -> Json:
@@ -51,7 +44,8 @@ def in_force(**beside: str) -> dict[str, tuple[str, str]]:
     return {"Accepted": IN_FORCE, **{kind: ("True", cause) for kind, cause in beside.items()}}
 
 
-ALL, NO_ADD = {"action": "Allow", "tools": ["*"]}, {"action": "Deny", "tools": ["add"]}
+ALL = {"action": "Allow", "tools": ["*"]}
+NO_ADD = {"action": "Deny", "tools": ["add"]}
 
 
 def told(world: World, policy: str, reason: str) -> bool:
@@ -136,8 +130,11 @@ async def test_a_policy_takes_effect_in_its_own_namespace_alone(world: World, ne
 
 async def test_a_forged_document_in_a_tenants_namespace_has_no_effect(world: World, neighbor: str) -> None:
     """What opens everything, written where a tenant may write, beside the release's own."""
-    open_all = Rules(policies=(Policy(namespace=world.namespace, name="shut", every=True, rules=(
-        Rule(action="Allow", tools=("*",)),)),))  # fmt: skip
+    open_all = Rules(
+        policies=(
+            Policy(namespace=world.namespace, name="shut", every=True, rules=(Rule(action="Allow", tools=("*",)),)),
+        )
+    )
     async with (
         modern_server([tool("add")]) as server,
         running(world),

@@ -84,7 +84,8 @@ class Sdk:
     """An SDK server whose tools report, ask, and wait."""
 
     def __init__(self) -> None:
-        self.waiting, self.cancelled = asyncio.Event(), asyncio.Event()
+        self.waiting = asyncio.Event()
+        self.cancelled = asyncio.Event()
         self.server = server = MCPServer("demo")
 
         @server.tool()
@@ -118,7 +119,8 @@ class Sdk:
 
 @pytest.mark.parametrize("mode", BOTH)
 async def test_a_call_its_progress_and_its_cancellation_go_through(mode: Mode) -> None:
-    sdk, seen = Sdk(), []
+    sdk = Sdk()
+    seen = []
 
     async def progressed(progress: float, total: float | None, message: str | None) -> None:
         seen.append(message)
@@ -270,7 +272,8 @@ async def test_an_endpoint_that_is_away_is_an_error_that_says_so() -> None:
 
 
 async def test_a_key_comes_from_a_file_or_a_variable_and_a_wrong_one_is_told(tmp_path: Path) -> None:
-    keys, key_file = tmp_path / "keys.json", tmp_path / "me.key"
+    keys = tmp_path / "keys.json"
+    key_file = tmp_path / "me.key"
     assert (await fairlead("keys", "create", "me", "--file", str(keys), "--out", str(key_file)))[0] == 0
     trust = trusted(Settings(api_keys=keys))
     async with (

@@ -14,9 +14,10 @@ import pytest
 
 from curiouspackages import NAME, VERSION, curious_npm, curious_sdist
 from fairlead_operator.local.runner import main
+from neededprograms import needs
 from upprocess import fairlead_up
 
-NPM = pytest.mark.skipif(shutil.which("npm") is None, reason="npm is not installed")
+NPM = needs("npm")
 ROOT = Path(__file__).parents[3]
 SECRETS = {"AWS_SECRET_ACCESS_KEY": "hidden", "GITHUB_TOKEN": "hidden", "FAIRLEAD_PULL_TOKEN": "hidden"}
 SURROUNDINGS = {"NO_PROXY": "127.0.0.1", "SSL_CERT_DIR": "/etc/ssl/certs"}
@@ -25,10 +26,16 @@ SURROUNDINGS = {"NO_PROXY": "127.0.0.1", "SSL_CERT_DIR": "/etc/ssl/certs"}
 def manifest(folder: Path, registry: str, **more: Any) -> Path:
     package = {"registry": registry, "name": NAME, "version": VERSION, **more}
     file = folder / "curious.json"
-    file.write_text(json.dumps({
-        "apiVersion": "fairlead.dev/v1alpha1", "kind": "McpServer", "metadata": {"name": NAME},
-        "spec": {"package": package},
-    }))  # fmt: skip
+    file.write_text(
+        json.dumps(
+            {
+                "apiVersion": "fairlead.dev/v1alpha1",
+                "kind": "McpServer",
+                "metadata": {"name": NAME},
+                "spec": {"package": package},
+            }
+        )
+    )
     return file
 
 
@@ -119,6 +126,8 @@ def test_the_runner_image_has_every_file_that_its_program_imports(tmp_path: Path
     code = "import sys; sys.path.insert(0, sys.argv[1]); import fairlead_operator.local.runner as r; print(r.__file__)"
     isolated = subprocess.run(
         [sys.executable, "-I", "-S", "-c", code, str(tmp_path / "opt/fairlead")],
-        capture_output=True, text=True, check=False,
-    )  # fmt: skip
+        capture_output=True,
+        text=True,
+        check=False,
+    )
     assert isolated.stdout.startswith(str(tmp_path)), isolated.stderr

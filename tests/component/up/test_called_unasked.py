@@ -57,7 +57,8 @@ def client_configuration(history: Path) -> str:
 
 
 async def test_no_tool_of_a_clients_configuration_is_called_by_anybody_but_agents(tmp_path: Path) -> None:
-    shop, history = Shop(), tmp_path / "history"
+    shop = Shop()
+    history = tmp_path / "history"
     (tmp_path / "mcp.json").write_text(client_configuration(history))
     async with raw_server(shop) as server, fairlead_up(tmp_path, cwd=tmp_path) as up:
         await up.ready("default/remembering")
@@ -72,7 +73,8 @@ async def test_no_tool_of_a_clients_configuration_is_called_by_anybody_but_agent
 
 
 async def test_probe_has_read_only_tools_called_except_where_a_manifest_says_otherwise(tmp_path: Path) -> None:
-    shop, history = Shop(), tmp_path / "history"
+    shop = Shop()
+    history = tmp_path / "history"
     (tmp_path / "mcp.json").write_text(client_configuration(history))
     asked = [{"name": "pay", "probe": {"arguments": {}}}]
     (tmp_path / "shop.yaml").write_text(shop_at("http://127.0.0.1:9/mcp", calibration={"probe": "Declared"}))

@@ -16,7 +16,7 @@ from commands import program_in
 from controlplane import REPOSITORY
 from gatewayworld import catalog, publish
 from otlpreceiver import otlp_receiver
-from page_reader import Reader
+from page_reader import Reader, blocks
 from upprocess import DEMO, fairlead_up
 from waiting import until_async
 
@@ -30,7 +30,7 @@ SCORES = (REPOSITORY / "docs" / "operate" / "scores.md").read_text()
 
 def commands(page: str) -> list[str]:
     """Of the one block of a page."""
-    (block,) = re.findall(r"```sh\n(.*?)```", page, re.DOTALL)
+    (block,) = blocks(page, "sh")
     return [line.partition(" #")[0].strip() for line in block.splitlines()]
 
 
@@ -86,7 +86,8 @@ async def test_a_tier_is_chosen_as_the_page_says(tmp_path: Path) -> None:
         await up.ready("team/time")
         code, said = await run(command.replace("localhost:8080", up.url.split("/")[2]), tmp_path, up.url)
     assert code == 0, said
-    found, expected = json.loads(said), json.loads(shown)
+    found = json.loads(said)
+    expected = json.loads(shown)
     assert found.keys() == expected.keys()
     told = ("tier", "rule", "matched", "limitMs")  # the rest is of what was measured there
     assert [found[key] for key in told] == [expected[key] for key in told]
@@ -105,9 +106,12 @@ async def test_spans_go_to_the_collector_that_the_page_names(tmp_path: Path) -> 
 def _fairlead(folder: Path) -> dict[str, str]:
     """The environment of a reader who has it on the path."""
     return {
-        "PATH": f"{program_in(folder)}:{os.environ['PATH']}", "FAIRLEAD_URL": "http://127.0.0.1:8080/mcp",
-        "FAIRLEAD_PORT": "8080", "FAIRLEAD_METRICS_PORT": "9464", "FAIRLEAD_DOCUMENTS": str(folder / "documents"),
-    }  # fmt: skip
+        "PATH": f"{program_in(folder)}:{os.environ['PATH']}",
+        "FAIRLEAD_URL": "http://127.0.0.1:8080/mcp",
+        "FAIRLEAD_PORT": "8080",
+        "FAIRLEAD_METRICS_PORT": "9464",
+        "FAIRLEAD_DOCUMENTS": str(folder / "documents"),
+    }
 
 
 async def test_figures_of_two_installations_become_one_file_as_the_page_says(tmp_path: Path) -> None:

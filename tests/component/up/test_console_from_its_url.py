@@ -49,7 +49,8 @@ async def test_the_printed_address_alone_answers_the_four_questions(tmp_path: Pa
         await page.goto(printed)
 
         # why does a server fail?
-        first, shown = page.url, await page.locator("section.problem").inner_text()
+        first = page.url
+        shown = await page.locator("section.problem").inner_text()
         await page.get_by_role("link", name="default/mail").first.click()
         printed_lines = await page.get_by_label("Last lines of output").inner_text()
 

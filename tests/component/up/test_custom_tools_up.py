@@ -56,12 +56,21 @@ async def test_a_gateway_serves_them_by_its_option_and_ends_although_one_of_them
     publish(tmp_path / "documents")
     command = ["fairlead_cli", "gateway", "--documents", "documents", "--port", "0", "--metrics-port", "0"]
     process = await asyncio.create_subprocess_exec(
-        sys.executable, "-m", *command, "--tools", "mine.py", "--tools", "nothing.here",
-        cwd=tmp_path, stderr=asyncio.subprocess.PIPE, env={**os.environ, "FAIRLEAD_GRACE": "0.2"},
-    )  # fmt: skip
+        sys.executable,
+        "-m",
+        *command,
+        "--tools",
+        "mine.py",
+        "--tools",
+        "nothing.here",
+        cwd=tmp_path,
+        stderr=asyncio.subprocess.PIPE,
+        env={**os.environ, "FAIRLEAD_GRACE": "0.2"},
+    )
     try:
         assert process.stderr is not None
-        log, port = "", None
+        log = ""
+        port = None
         async with asyncio.timeout(30):
             while port is None:
                 log += (await process.stderr.readline()).decode()

@@ -126,9 +126,13 @@ async def calling(folder: Path, seconds: float) -> AsyncIterator[tuple[Up, async
         words = ("call", "m__mark", f"file={begun}", f"seconds={seconds}", "--url", up.url)
         await until_async("the tool to be listed", lambda: _listed(up.url))
         call = await asyncio.create_subprocess_exec(
-            sys.executable, "-m", "fairlead_cli", *words,
-            stdout=asyncio.subprocess.PIPE, stderr=asyncio.subprocess.STDOUT,
-        )  # fmt: skip
+            sys.executable,
+            "-m",
+            "fairlead_cli",
+            *words,
+            stdout=asyncio.subprocess.PIPE,
+            stderr=asyncio.subprocess.STDOUT,
+        )
 
         async def called() -> bool:
             return begun.exists()

@@ -62,7 +62,8 @@ def arguments(verb: str, folder: Path, **others: str) -> list[str]:
 
 def ended(*words: str) -> tuple[int, str, str]:
     """Exit code, standard output and standard error of a command in this process."""
-    out, err = io.StringIO(), io.StringIO()
+    out = io.StringIO()
+    err = io.StringIO()
     with redirect_stdout(out), redirect_stderr(err):
         code = __main__._run(words)
     return code, out.getvalue(), err.getvalue()
@@ -190,7 +191,8 @@ async def test_an_unknown_name_is_a_wrong_use_and_a_refusal_of_the_gateway_a_fai
 
 def base_packages() -> Iterator[str]:
     """Top-level modules of what the base install brings."""
-    waiting, seen = ["fairlead"], set()
+    waiting = ["fairlead"]
+    seen = set()
     while waiting:
         name = waiting.pop()
         if name.lower() in seen:

@@ -5,20 +5,18 @@ from __future__ import annotations
 import asyncio
 import json
 import os
-import shutil
 import sys
 from pathlib import Path
 
-import pytest
-
 from commands import fairlead
 from controlplane import REPOSITORY
+from neededprograms import needs
 from npmmirror import registry_of_this_machine
 from upprocess import Event, fairlead_up
 
 INSTALL_SECONDS = 120.0
-NPM = pytest.mark.skipif(shutil.which("npm") is None, reason="npm is not installed")
-NODE = pytest.mark.skipif(shutil.which("node") is None, reason="Node.js is not installed")
+NPM = needs("npm")
+NODE = needs("node")
 PAGE = (REPOSITORY / "docs" / "operate" / "failed-servers.md").read_text()
 COMMAND = PAGE.partition("```sh\nfairlead ")[2].partition("\n")[0].split()
 TRACEBACK = "import json, sys\nprint('reading', file=sys.stderr)\njson.loads('')\n"
@@ -83,9 +81,18 @@ async def test_following_a_log_goes_on_over_restarts_until_it_is_interrupted(tmp
     async with fairlead_up(configured(tmp_path, broken=[sys.executable, str(tmp_path / "a.py")]), cwd=tmp_path) as up:
         await up.server("default/broken", "failed")
         following = await asyncio.create_subprocess_exec(
-            sys.executable, "-m", "fairlead_cli", "logs", "broken", "-f", "--tail", "1", "--url", up.url,
+            sys.executable,
+            "-m",
+            "fairlead_cli",
+            "logs",
+            "broken",
+            "-f",
+            "--tail",
+            "1",
+            "--url",
+            up.url,
             stdout=asyncio.subprocess.PIPE,
-        )  # fmt: skip
+        )
         assert following.stdout is not None
         try:
             async with asyncio.timeout(60):

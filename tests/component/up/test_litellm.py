@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import asyncio
 import json
-import re
 import urllib.request
 from collections.abc import Callable
 from contextlib import AbstractAsyncContextManager
@@ -19,6 +18,7 @@ from typing import Any
 import pytest
 from mcp import Client
 
+import page_reader
 from controlplane import REPOSITORY
 from fairlead_cli.up.litellm import litellm_server
 from fairlead_operator.local.sources import Sources
@@ -44,7 +44,7 @@ def proxy_of(request: pytest.FixtureRequest, tmp_path: Path) -> MakeProxy:
 def blocks(language: str) -> list[str]:
     """Blocks of docs/connect/litellm.md in that language."""
     page = (REPOSITORY / "docs" / "connect" / "litellm.md").read_text()
-    return re.findall(rf"```{language}\n(.*?)```", page, re.DOTALL)
+    return page_reader.blocks(page, language)
 
 
 def shops() -> Behind:

@@ -72,7 +72,8 @@ async def test_a_server_has_one_environment_in_up_and_in_a_tool_registry(tmp_pat
     assert await process.wait() == 0
 
     assert written(tmp_path) == by_up
-    plain, fetched = by_up["plain.seen"]["env"], by_up["fetched.seen"]["env"]
+    plain = by_up["plain.seen"]["env"]
+    fetched = by_up["fetched.seen"]["env"]
     assert plain.items() >= {**NETWORK, "OWN": "g1ven", "SSL_CERT_FILE": "/etc/other.pem"}.items()
     assert plain.items() >= {"TZ": "UTC", "LANG": "C.UTF-8", "PATH": os.environ["PATH"]}.items()
     assert fetched.items() >= {**NETWORK, **SETTINGS}.items()

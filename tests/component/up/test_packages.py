@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import os
-import shutil
 import subprocess
 from pathlib import Path
 from typing import Any
@@ -13,11 +12,12 @@ import pytest
 from mcp import Client
 from mcp_types import TextContent
 
+from neededprograms import needs
 from upprocess import DEMO, DEMO_TOOLS, Up, children_of, command_of, fairlead_up, manifest
 from waiting import until_async
 
 INSTALL_SECONDS = 120.0
-NPM = pytest.mark.skipif(shutil.which("npm") is None, reason="npm is not installed")
+NPM = needs("npm")
 
 
 def package(name: str, registry: str, package_name: str, version: str, *args: str) -> str:
@@ -82,7 +82,8 @@ async def test_the_quick_start_installs_real_servers_once_and_runs_each_as_one_p
     where = repository(tmp_path / "project")
     cache = {"XDG_CACHE_HOME": str(tmp_path / "cache")}
     async with fairlead_up(cwd=where, env=cache) as up:
-        left, seen = {"default/time", "default/git", "default/demo"}, set()
+        left = {"default/time", "default/git", "default/demo"}
+        seen = set()
         while left:
             event = await up.event(lambda event: event["event"] == "server", within=INSTALL_SECONDS)
             seen.add((event["server"], event["state"]))

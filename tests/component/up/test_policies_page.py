@@ -52,11 +52,15 @@ async def test_the_commands_of_the_page_print_what_it_shows(tmp_path: Path) -> N
 @pytest.mark.parametrize(
     ("path", "allowed"),
     [
-        ("/data/public/a", True), ("/data/public/..a", True), ("/data/public/../etc", False),
-        ("/data/public/..", False), ("/data/publicity", False), ("x/data/public/a", False),
+        ("/data/public/a", True),
+        ("/data/public/..a", True),
+        ("/data/public/../etc", False),
+        ("/data/public/..", False),
+        ("/data/publicity", False),
+        ("x/data/public/a", False),
         ("/data/public/a/../../../etc/passwd", False),
     ],
-)  # fmt: skip
+)
 def test_the_schema_of_the_page_holds_a_path_within_its_folder(path: str, allowed: bool) -> None:
     (text,) = [text for kind, text in BLOCKS if kind == "yaml" and text.startswith("arguments:")]
     schema = yaml.safe_load(text)["arguments"]

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import asyncio
-import re
 import sys
 from pathlib import Path
 
 import pytest
 
 from controlplane import REPOSITORY
+from page_reader import blocks
 from upprocess import DEMO, fairlead_up, manifest, until_listed
 
 pytestmark = pytest.mark.timeout(240)
@@ -32,8 +32,8 @@ WHOLE = {"frameworks.md"}
 def promised(page: str) -> tuple[list[str], str]:
     """Programs of a page, and what each of them prints."""
     text = (REPOSITORY / page).read_text()
-    programs = re.findall(r"^```python\n(.*?)^```", text, re.DOTALL | re.MULTILINE)
-    (answer, *_) = re.findall(r"^```text\n(.*?)^```", text, re.DOTALL | re.MULTILINE)
+    programs = blocks(text, "python")
+    (answer, *_) = blocks(text, "text")
     return programs if Path(page).name in WHOLE else programs[:1], answer
 
 

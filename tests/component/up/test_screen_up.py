@@ -33,7 +33,8 @@ class Terminal:
         self.resize(width, height)
 
     def resize(self, width: int, height: int) -> None:
-        self.width, self.height = width, height
+        self.width = width
+        self.height = height
         fcntl.ioctl(self._controller, termios.TIOCSWINSZ, struct.pack("HHHH", height, width, 0, 0))
 
     def read(self) -> None:
@@ -67,16 +68,20 @@ class Terminal:
     @property
     def rows(self) -> list[str]:
         """Text on the screen, with rows above the window."""
-        rows, row, at = [""], 0, 0
+        rows = [""]
+        row = 0
+        at = 0
         text = self._bytes.decode(errors="ignore").replace("\r\n", "\n")
         while at < len(text):
             if move := MOVES.match(text, at):
                 at = move.end()
-                count, kind = int(move[1] or 1), move[2]
+                count = int(move[1] or 1)
+                kind = move[2]
                 if kind == "A":
                     row = max(0, row - count)
                 elif kind == "J":
-                    rows, row = [""], 0
+                    rows = [""]
+                    row = 0
                 elif kind == "K":
                     rows[row] = ""
                 continue
@@ -98,10 +103,22 @@ async def terminal(cwd: Path, *words: str, width: int = 80, height: int = 24) ->
     controller, inside = os.openpty()
     shown = Terminal(controller, width, height)
     process = await asyncio.create_subprocess_exec(
-        sys.executable, "-m", "fairlead_cli", "up", *words, "--port", "0", "--metrics-port", "0",
-        stdin=inside, stdout=inside, stderr=inside, cwd=cwd, start_new_session=True,
+        sys.executable,
+        "-m",
+        "fairlead_cli",
+        "up",
+        *words,
+        "--port",
+        "0",
+        "--metrics-port",
+        "0",
+        stdin=inside,
+        stdout=inside,
+        stderr=inside,
+        cwd=cwd,
+        start_new_session=True,
         env={**os.environ, "TERM": "xterm-256color", "COLUMNS": "80", "LINES": "24"},  # as readline leaves them
-    )  # fmt: skip
+    )
     os.close(inside)
     loop = asyncio.get_running_loop()
     loop.add_reader(controller, shown.read)

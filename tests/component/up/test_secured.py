@@ -37,7 +37,8 @@ def secret(value: str) -> str:
 async def test_a_certificate_is_verified_against_the_bundle_of_the_spec_and_nothing_else(
     transport: str, tmp_path: Path
 ) -> None:
-    authority, stranger = Authority(), Authority("a stranger")
+    authority = Authority()
+    stranger = Authority("a stranger")
     async with AsyncExitStack() as servers:
         context = authority.server_context(tmp_path)
         if transport == "sse":

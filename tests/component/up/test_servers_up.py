@@ -48,7 +48,8 @@ async def test_servers_are_shown_with_state_words_memory_tools_and_speed(tmp_pat
         found = {one["server"]: one for one in (await shown(up))["servers"]}
         code, table, _ = await fairlead("servers", "--url", up.url)
         one = await shown(up, "broken")
-    broken, demo = found["default/broken"], found["default/demo"]
+    broken = found["default/broken"]
+    demo = found["default/demo"]
     assert (broken["state"], broken["cause"]) == ("failed", "StartFailed")
     assert "KEY is missing: write it to key" in broken["lastWords"]
     assert "KEY is missing" in broken["message"]

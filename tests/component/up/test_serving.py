@@ -115,8 +115,9 @@ async def test_a_manifest_that_comes_changes_and_goes_is_followed(tmp_path: Path
 
 async def test_a_bad_manifest_is_named_with_its_line_and_the_rest_is_served(tmp_path: Path) -> None:
     file = tmp_path / "servers.yaml"
-    file.write_text(ANY + "---\napiVersion: fairlead.dev/v1alpha1\nkind: McpServer\nmetadata:\n"
-                    "  name: bad\nspec:\n  comand: [x]\n")  # fmt: skip
+    file.write_text(
+        ANY + "---\napiVersion: fairlead.dev/v1alpha1\nkind: McpServer\nmetadata:\n  name: bad\nspec:\n  comand: [x]\n"
+    )
     async with fairlead_up(tmp_path, cwd=tmp_path) as up:
         problem = await up.event(lambda event: event.get("field") == "spec.comand")
         assert (problem["file"], problem["line"]) == (str(file), 9)
@@ -299,9 +300,13 @@ async def test_what_calls_take_is_measured_and_kept_as_that_of_this_machine(tmp_
 async def command(*words: str) -> tuple[int | None, str, str]:
     """Run `fairlead WORDS`: exit code, standard output, standard error."""
     process = await asyncio.create_subprocess_exec(
-        sys.executable, "-m", "fairlead_cli", *words,
-        stdout=asyncio.subprocess.PIPE, stderr=asyncio.subprocess.PIPE,
-    )  # fmt: skip
+        sys.executable,
+        "-m",
+        "fairlead_cli",
+        *words,
+        stdout=asyncio.subprocess.PIPE,
+        stderr=asyncio.subprocess.PIPE,
+    )
     async with asyncio.timeout(30):
         out, err = await process.communicate()
     return process.returncode, out.decode(), err.decode()

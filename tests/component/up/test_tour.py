@@ -19,7 +19,8 @@ from ports import free_port
 from upprocess import Up, started_up
 
 PAGES = Path(__file__).parents[3] / "docs" / "try"
-AWAY, BACK = "A server goes away", "And comes back"
+AWAY = "A server goes away"
+BACK = "And comes back"
 IN_TIME = {"Servers, over three transports", AWAY, BACK}
 """Steps that show the states of servers, which are published a moment after `fairlead up` has told of them."""
 
@@ -73,7 +74,8 @@ class Tour:
 def shown_in(step: str) -> list[tuple[str, str, str]]:
     """The commands of a step, each with the kind of its answer and what the page shows of it."""
     blocks: list[tuple[str, str]] = re.findall(r"```(\w*)\n(.*?)```", step, re.S)
-    commands, answers = blocks[::2], blocks[1::2]
+    commands = blocks[::2]
+    answers = blocks[1::2]
     assert [kind for kind, _ in commands] == ["sh"] * max(1, len(answers)), f"each answer has its command:\n{step}"
     assert {kind for kind, _ in answers} <= {"json", "text"}, f"each command has its answer:\n{step}"
     return [(command, kind, shown) for (_, command), (kind, shown) in zip(commands, answers, strict=True)]

@@ -25,10 +25,12 @@ async def played(url: str, running: RunningCollector, protocol: str) -> str:
     """Id of the trace of a run of the agent, by the command of the page with addresses of this test."""
     (script,) = re.findall(r"^OTEL_EXPORTER_OTLP_ENDPOINT=\S+ python (\S+) http\S+/mcp$", PAGE, re.MULTILINE)
     agent = await asyncio.create_subprocess_exec(
-        sys.executable, REPOSITORY / script, url,
+        sys.executable,
+        REPOSITORY / script,
+        url,
         env={**os.environ, **running.variables(protocol)},
         stdout=asyncio.subprocess.PIPE,
-    )  # fmt: skip
+    )
     out, _ = await asyncio.wait_for(agent.communicate(), 60)
     assert agent.returncode == 0
     return out.decode().split()[-1]
@@ -65,8 +67,12 @@ async def test_one_trace_leads_from_an_agent_through_the_gateway_to_the_tool_ser
         assert (rolled.name, looked_up.name) == ("tools/call roll", "tools/call search_rules")
         for span in (rolled, looked_up):
             assert path_to(span, spans) == [
-                "agent:1", "agent:3", "fairlead-gateway:2", "fairlead-gateway:3", f"{span.service}:2",
-            ]  # fmt: skip
+                "agent:1",
+                "agent:3",
+                "fairlead-gateway:2",
+                "fairlead-gateway:3",
+                f"{span.service}:2",
+            ]
         durations = running.metrics()["mcp_server_operation_duration_seconds"]["histogram"]["dataPoints"]
         exemplars = [one["traceId"] for point in durations for one in point.get("exemplars", [])]
         assert trace in exemplars

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import json
-import shutil
 from pathlib import Path
 
 import pytest
@@ -15,12 +14,13 @@ from fairlead_mcp.session import McpSession
 from fairlead_mcp.tcp import TcpOpener
 from fairlead_operator.local import runner
 from gated_stdio_server import TOKEN, gated
+from neededprograms import needs
 from ports import free_port
 from serverprocesses import listening_on, sse_server
 from toolservers import SDK_TOOLS
 from upprocess import fairlead_up, until_listed
 
-NPM = pytest.mark.skipif(shutil.which("npm") is None, reason="npm is not installed")
+NPM = needs("npm")
 EVERYTHING = ["npm", "@modelcontextprotocol/server-everything", "2026.8.31"]
 
 

@@ -145,7 +145,8 @@ async def test_a_policy_edited_in_its_file_holds_within_two_seconds(tmp_path: Pa
         await up.states(2)
         policies = tmp_path / "voice" / "policies.yaml"
         text = policies.read_text()
-        web, dice = text, text.replace("tools: [search, fetch_page, generate_image]", "tools: [roll]")
+        web = text
+        dice = text.replace("tools: [search, fetch_page, generate_image]", "tools: [roll]")
         assert web != dice
 
         async def held(searching: bool) -> bool:

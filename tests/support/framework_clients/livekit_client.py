@@ -45,7 +45,9 @@ class Listener:
     def __init__(self, session: Any, api: str, last: str) -> None:
         self.told: list[Any] = []
         self.done = asyncio.Event()
-        self._session, self._api, self._last = session, api, last
+        self._session = session
+        self._api = api
+        self._last = last
         self._tasks: set[asyncio.Task[None]] = set()
         session.on("generation_created", self._generation)
         session.on("openai_server_event_received", lambda event: self.told.append(["event", event["type"]]))
@@ -58,7 +60,9 @@ class Listener:
         task.add_done_callback(self._tasks.discard)
 
     async def _consume(self, generation: Any) -> None:
-        said, samples, calls = "", 0, []
+        said = ""
+        samples = 0
+        calls = []
         async for message in generation.message_stream:
             async for text in message.text_stream:
                 said += text

@@ -40,7 +40,8 @@ class Recorder(FrameProcessor):  # type: ignore[misc] # that package is in an en
         self.calls: list[Any] = []
         """Told apart: a task of its own runs a call, beside what is said."""
         self.done = asyncio.Event()
-        self._last, self._said = last, ""
+        self._last = last
+        self._said = ""
 
     async def process_frame(self, frame: Any, direction: FrameDirection) -> None:
         await super().process_frame(frame, direction)
@@ -83,7 +84,8 @@ async def talk(api: str, url: str, last: str) -> list[Any]:
     """The conversation."""
     tool = FunctionSchema(name="theirs", description="The client's", properties={}, required=[])
     service, context = service_of(api, url, [tool])
-    pair, recorder = LLMContextAggregatorPair(context), Recorder(last)
+    pair = LLMContextAggregatorPair(context)
+    recorder = Recorder(last)
     service.register_function("theirs", theirs)
     worker = PipelineWorker(Pipeline([pair.user(), service, recorder, pair.assistant()]))
     running = asyncio.create_task(WorkerRunner(handle_sigint=False).run(worker))

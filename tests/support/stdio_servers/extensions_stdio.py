@@ -14,8 +14,10 @@ NOTES = "skill://shared/notes.txt"
 EXTENSIONS: dict[str, Any] = {f"io.modelcontextprotocol/{name}": {} for name in ("ui", "skills")}
 CAPABILITIES: dict[str, Any] = {"tools": {}, "resources": {}, "extensions": EXTENSIONS}
 TOOL: dict[str, Any] = {
-    "name": "show", "inputSchema": {"type": "object"}, "_meta": {"ui": {"resourceUri": APP}},
-}  # fmt: skip
+    "name": "show",
+    "inputSchema": {"type": "object"},
+    "_meta": {"ui": {"resourceUri": APP}},
+}
 
 
 def text_of(name: str, uri: str) -> str:

@@ -65,7 +65,8 @@ def call(name: str) -> dict[str, Any]:
 def main() -> None:
     while True:
         message = waiting.pop(0) if waiting else read()
-        method, ident = message.get("method"), message.get("id")
+        method = message.get("method")
+        ident = message.get("id")
         if method == "initialize":
             declared.update(message["params"]["capabilities"])
             with Path(sys.argv[1]).open("a") as seen:

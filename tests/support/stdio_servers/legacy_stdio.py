@@ -41,12 +41,14 @@ class Server:
         return self.heard(message)
 
     def heard(self, message: dict[str, Any]) -> None:
-        method, ident = message["method"], message.get("id")
+        method = message["method"]
+        ident = message.get("id")
         self.seen.append(method)
         if ident is None:
             return
         if method == "initialize":
-            self.ready, self.offered = True, message["params"]["capabilities"]
+            self.ready = True
+            self.offered = message["params"]["capabilities"]
             result = {"protocolVersion": "2025-11-25", "capabilities": {"tools": {"listChanged": True}}}
             send({"jsonrpc": "2.0", "id": ident, "result": {**result, "serverInfo": {"name": "old", "version": "1"}}})
         elif not self.ready:
@@ -57,7 +59,8 @@ class Server:
             self.call(ident, message["params"])
 
     def call(self, ident: int, params: dict[str, Any]) -> None:
-        name, arguments = params["name"], params.get("arguments", {})
+        name = params["name"]
+        arguments = params.get("arguments", {})
         token = params.get("_meta", {}).get("progressToken")
         if name == "die":
             sys.stderr.write("told to die\n")

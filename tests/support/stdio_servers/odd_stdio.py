@@ -40,7 +40,8 @@ def serve() -> None:
 
 
 def main() -> None:
-    habit, argument = sys.argv[1], sys.argv[2] if len(sys.argv) > 2 else ""
+    habit = sys.argv[1]
+    argument = sys.argv[2] if len(sys.argv) > 2 else ""
     match habit:
         case "noise":
             sys.stdout.write("Starting server...\n\n{not json\n[1]\n")

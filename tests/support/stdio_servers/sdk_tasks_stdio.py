@@ -54,7 +54,8 @@ class Tasks(Extension):
         given = params.arguments or {}
         ident = f"t{len(self._tasks) + 1}"  # easy to guess, and each process has such a task
         task = {"taskId": ident, "status": "working", "ttlMs": given.get("ttlMs"), "pollIntervalMs": 1, **TIMES}
-        self._tasks[ident], self._until[ident] = task, given.get("until", "")
+        self._tasks[ident] = task
+        self._until[ident] = given.get("until", "")
         return {"resultType": "task", **task}
 
     async def _get(self, ctx: ServerRequestContext[Any, Any], params: _Task) -> dict[str, Any]:

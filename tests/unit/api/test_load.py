@@ -30,8 +30,10 @@ def said(text: str) -> list[str]:
         ("  url: https://a/b\n  prefix: 7", "m.yaml:6: spec.prefix: must be text, not 7"),
         (
             "  image: {name: a}\n  resources: {limits: {memory: 64mb}}",
-            ("m.yaml:6: spec.resources.limits.memory: must be a quantity such as 2, 100m or 64Mi, with a unit out of "
-            "m, k, M, G, T, Ki, Mi, Gi, Ti"),
+            (
+                "m.yaml:6: spec.resources.limits.memory: must be a quantity such as 2, 100m or 64Mi, with a unit out "
+                "of m, k, M, G, T, Ki, Mi, Gi, Ti"
+            ),
         ),
         ("  url: https://a/b\n  replicas: '2'", 'm.yaml:6: spec.replicas: must be a whole number, not "2"'),
         ("  url: https://a/b\n  replicas: 2.5", "m.yaml:6: spec.replicas: must be a whole number, not 2.5"),
@@ -76,7 +78,7 @@ def said(text: str) -> list[str]:
         ("  command: []", "m.yaml:5: spec.command: should have at least 1 items, and has 0"),
         ("  url: https://a/b\n  limits: {callsPerMinute: .inf}", "m.yaml:1: cannot be expressed in JSON: "),
     ],
-)  # fmt: skip
+)
 def test_a_bad_field_is_named_with_file_and_line(spec: str, sentence: str) -> None:
     problems = said(HEAD + "spec:\n" + spec + "\n")
 

@@ -70,10 +70,21 @@ def test_a_plain_http_url_is_taken(url: str) -> None:
 @pytest.mark.parametrize(
     "url",
     [
-        "ftp://a/b", "https://", "https://u@a/b", "https://u:p@a/b", "https://a/b#c", "https://a b/c", "//a/b",
-        "https://a/b c", "https://a/b\n", "https://a:/b", "https://a:999999/b", "HTTPS://a/b", "https://a\\b/c",
+        "ftp://a/b",
+        "https://",
+        "https://u@a/b",
+        "https://u:p@a/b",
+        "https://a/b#c",
+        "https://a b/c",
+        "//a/b",
+        "https://a/b c",
+        "https://a/b\n",
+        "https://a:/b",
+        "https://a:999999/b",
+        "HTTPS://a/b",
+        "https://a\\b/c",
     ],
-)  # fmt: skip
+)
 def test_any_other_url_is_refused(url: str) -> None:
     with pytest.raises(ValidationError, match="must be an http or https URL"):
         spec(url=url)

@@ -200,13 +200,16 @@ def test_comments_stay_and_undo_gives_the_file_as_it_was(
     assert file.read_bytes().decode() == text
 
 
-@pytest.mark.parametrize("client", CLIENTS)
-@pytest.mark.parametrize("text", ["", "\n", "{}", "{ }\n"])
+EMPTY = {"json": ["", "\n", "{}", "{ }\n"]}
+"""What a file may have that says nothing, by its form."""
+
+
+@pytest.mark.parametrize(
+    ("client", "text"),
+    [(name, text) for name, each in CLIENTS.items() for text in EMPTY.get(each.form, ["", "\n", "# nothing yet\n"])],
+)
 def test_undo_keeps_a_file_that_was_empty(client: str, text: str, home: Path) -> None:
-    known = CLIENTS[client]
-    if "{" in text and known.form != "json":
-        text = "# nothing yet\n"
-    file = home / known.user
+    file = home / CLIENTS[client].user
     file.parent.mkdir(parents=True, exist_ok=True)
     file.write_text(text)
     run_setup(client, wishes(), Output.table)
@@ -229,7 +232,8 @@ def test_undo_puts_back_the_entry_that_was_replaced(
     client: str, home: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     known = CLIENTS[client]
-    file, text = home / known.user, OLD[known.form].replace("MEMBER", known.member)
+    file = home / known.user
+    text = OLD[known.form].replace("MEMBER", known.member)
     file.parent.mkdir(parents=True, exist_ok=True)
     file.write_text(text)
     run_setup(client, wishes(), Output.table)

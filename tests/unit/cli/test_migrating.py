@@ -86,8 +86,13 @@ def test_a_file_is_rewritten_with_its_comments_order_and_other_kinds(
     words = [line.split("#")[0].rstrip() for line in file.read_text().splitlines()]
     assert words == [line.split("#")[0].rstrip() for line in NEW.splitlines()]
     assert [line.split()[-1] for line in file.read_text().splitlines() if "#" in line] == [
-        "server.", "elsewhere", "name", "half", "one", "median",
-    ]  # fmt: skip
+        "server.",
+        "elsewhere",
+        "name",
+        "half",
+        "one",
+        "median",
+    ]
     assert load_text(file.read_text()).problems == []
     assert "spec.limits.callsPerSecond → spec.limits.callsPerMinute" in capsys.readouterr().err
 
@@ -116,7 +121,8 @@ def test_the_fields_of_ours_in_a_client_configuration_are_rewritten(
 
 
 def test_one_unreadable_file_leaves_all_as_they_are(tmp_path: Path) -> None:
-    good, bad = tmp_path / "good.yaml", tmp_path / "bad.yaml"
+    good = tmp_path / "good.yaml"
+    bad = tmp_path / "bad.yaml"
     good.write_text(OLD)
     bad.write_text("{{- if .Values.own }}\nkind: Server\n{{- end }}\n")
 

@@ -13,7 +13,8 @@ def write(file: Path, text: str) -> None:
 
 
 def test_files_that_declare_servers_are_named_those_of_the_project_first(tmp_path: Path) -> None:
-    home, folder = tmp_path / "home", tmp_path / "home" / "boat"
+    home = tmp_path / "home"
+    folder = tmp_path / "home" / "boat"
     write(folder / ".mcp.json", '{"mcpServers": {"a": {"command": "x"}}}')
     write(home / ".cursor/mcp.json", '{"mcpServers": {"a": {"url": "http://x/mcp", "headers": {"A": "${UNSET}"}}}}')
     write(home / ".codex/config.toml", '[mcp_servers.a]\ncommand = "x"\n')

@@ -59,7 +59,7 @@ FOREIGN = replace(
         ServerRow("evil", "failed", EVIL),
         ServerRow("a-name-that-is-longer-than-the-column-for-names-may-be", "ready"),
     ),
-)  # fmt: skip
+)
 PICTURES = {
     "fourteen": FOURTEEN,
     "quick": QUICK,
@@ -76,7 +76,8 @@ def drawn(view: ScreenView, width: int, height: int) -> str:
 @pytest.mark.parametrize(("width", "height"), [(80, 23), (60, 14), (200, 49)])
 @pytest.mark.parametrize("name", PICTURES)
 def test_the_screen_looks_like_its_picture(name: str, width: int, height: int) -> None:
-    golden, picture = GOLDEN / f"screen-{name}-{width}x{height}.txt", drawn(PICTURES[name], width, height)
+    golden = GOLDEN / f"screen-{name}-{width}x{height}.txt"
+    picture = drawn(PICTURES[name], width, height)
     if os.environ.get("FAIRLEAD_GOLDEN") == "write":
         golden.write_text(picture)
     assert picture == golden.read_text()

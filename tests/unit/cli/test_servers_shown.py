@@ -10,17 +10,34 @@ from fairlead_cli.servers.showing import details, row
 from fairlead_cli.servers.starting import has_tool, lines_about, named
 
 READY: dict[str, Any] = {
-    "server": "default/time", "state": "ready", "prefix": "time", "tools": 2, "p95Ms": 1234.4, "restarts": 1,
-    "rssBytes": 111_400_000, "lastWords": "listening",
-}  # fmt: skip
+    "server": "default/time",
+    "state": "ready",
+    "prefix": "time",
+    "tools": 2,
+    "p95Ms": 1234.4,
+    "restarts": 1,
+    "rssBytes": 111_400_000,
+    "lastWords": "listening",
+}
 FAILED: dict[str, Any] = {
-    "server": "default/mail", "state": "failed", "prefix": "mail", "reason": "StartFailed", "cause": "StartFailed",
-    "message": "default/mail exited with code 1: no key\x1b[2J", "lastWords": "no key", "restarts": 4,
-}  # fmt: skip
+    "server": "default/mail",
+    "state": "failed",
+    "prefix": "mail",
+    "reason": "StartFailed",
+    "cause": "StartFailed",
+    "message": "default/mail exited with code 1: no key\x1b[2J",
+    "lastWords": "no key",
+    "restarts": 4,
+}
 STARTS: dict[str, Any] = {
-    "server": "default/slow", "state": "starting", "prefix": "slow", "reason": "Pending", "cause": "Deploying",
-    "message": "its process is starting", "lastWords": "downloading",
-}  # fmt: skip
+    "server": "default/slow",
+    "state": "starting",
+    "prefix": "slow",
+    "reason": "Pending",
+    "cause": "Deploying",
+    "message": "its process is starting",
+    "lastWords": "downloading",
+}
 SILENT: dict[str, Any] = {**STARTS, "cause": "Silent", "message": "it has said nothing for 10 s"}
 
 

@@ -90,7 +90,8 @@ def test_rates_of_replicas_are_added_up_while_they_answer() -> None:
 
 
 def test_ids_of_processes_are_bounded() -> None:
-    rates, numbers = CallRates(), count()
+    rates = CallRates()
+    numbers = count()
     for number in range(MOST_ORIGINS * 3):
         rates.take(reading(number / 10, {"a": (next(numbers), 0)}, f"process {number}"))
     assert rates.replicas == MOST_ORIGINS
@@ -105,9 +106,10 @@ def shown() -> WatchedRows:
         tool("b__uncounted"),
     )
     servers = (
-        WatchedServer("default/a", "ready", 2), WatchedServer("default/b", "ready", 3, restarts=1),
+        WatchedServer("default/a", "ready", 2),
+        WatchedServer("default/b", "ready", 3, restarts=1),
         WatchedServer("default/gone", "failed", cause="CommandNotFound"),
-    )  # fmt: skip
+    )
     found = GatewayReading(0, "one", servers, tools, {})
     return rows_of(found, {"a__quick": CallRate(9, 0), "a__slow": CallRate(2, 0), "b__broken": CallRate(3, 3)})
 

@@ -69,7 +69,8 @@ def test_a_status_becomes_a_state_in_words(given: McpServerStatus, tools: tuple[
 
 
 def test_a_server_that_is_ready_and_conflicted_says_with_whom() -> None:
-    good, taken = status("True", "Verified"), status("True", "PrefixTaken", "a prefix is held").conditions[0]
+    good = status("True", "Verified")
+    taken = status("True", "PrefixTaken", "a prefix is held").conditions[0]
     both = McpServerStatus(conditions=[*good.conditions, taken.model_copy(update={"type": "Conflicted"})])
     row = row_for(KEY, both, ("a",))
     assert (row.text, row.reason, row.cause) == ("ready, 1 tool: a prefix is held", "Conflicted", "PrefixTaken")
@@ -100,7 +101,8 @@ def test_custom_tools_keep_their_row_and_a_server_of_their_name_is_a_problem() -
 
 
 def test_lines_are_printed_for_what_changes_and_nothing_twice(capsys: pytest.CaptureFixture[str]) -> None:
-    shown, lines = board(), PlainLines(now=lambda: datetime(2026, 1, 2, 3, 4, 5, tzinfo=UTC))
+    shown = board()
+    lines = PlainLines(now=lambda: datetime(2026, 1, 2, 3, 4, 5, tzinfo=UTC))
     lines.listening(ADDRESSES)
     shown.declare(KEY)
     lines.refresh(shown)
@@ -123,7 +125,8 @@ def test_lines_are_printed_for_what_changes_and_nothing_twice(capsys: pytest.Cap
 
 
 def test_programs_get_one_json_object_per_change(capsys: pytest.CaptureFixture[str]) -> None:
-    shown, lines = board(), JsonChanges()
+    shown = board()
+    lines = JsonChanges()
     lines.listening(ADDRESSES)
     shown.reported(server("demo"), status("True", "Verified"))
     shown.skip(Skipped(ServerKey("default", "git"), "no repository"))
@@ -149,7 +152,9 @@ def test_programs_get_one_json_object_per_change(capsys: pytest.CaptureFixture[s
 
 
 def test_a_tool_that_changes_tiers_is_told_once_in_each_way(capsys: pytest.CaptureFixture[str]) -> None:
-    shown, lines, objects = board(), PlainLines(now=lambda: datetime(2026, 1, 2, 3, 4, 5, tzinfo=UTC)), JsonChanges()
+    shown = board()
+    lines = PlainLines(now=lambda: datetime(2026, 1, 2, 3, 4, 5, tzinfo=UTC))
+    objects = JsonChanges()
     shown.announced(server("demo"), Announcement("Normal", "Ready", "ready with 2 tools"))
     shown.announced(server("demo"), Announcement("Warning", TIER_MOVED, LEFT))
     for display in (lines, lines, objects, objects):
@@ -178,7 +183,8 @@ def table(height: int) -> str:
 
 
 def test_the_live_table_names_tools_where_there_is_room() -> None:
-    roomy, narrow = table(50), table(8)
+    roomy = table(50)
+    narrow = table(8)
     assert "demo__a, demo__b" in roomy
     assert "demo__a, demo__b" not in narrow
     assert "claude mcp add --transport http fairlead" in roomy
@@ -256,7 +262,8 @@ def test_a_run_keeps_its_things_to_itself_and_takes_them_along(tmp_path: Path) -
 
 
 def test_what_a_killed_run_left_is_removed_by_the_next_and_what_a_living_one_has_is_not(tmp_path: Path) -> None:
-    dead, living = tmp_path / "fairlead-up-dead", tmp_path / "fairlead-up-living"
+    dead = tmp_path / "fairlead-up-dead"
+    living = tmp_path / "fairlead-up-living"
     for folder in (dead, living):
         folder.mkdir()
         (folder / ".lock").touch()

@@ -95,7 +95,8 @@ def test_a_manifest_is_taken_as_resource_and_as_mapping() -> None:
     import yaml
 
     resource = load_text(MANIFEST).resources[0]
-    as_resource, as_mapping = one(resource), one(yaml.safe_load(MANIFEST))
+    as_resource = one(resource)
+    as_mapping = one(yaml.safe_load(MANIFEST))
     assert as_resource == as_mapping
     assert (as_resource.name, as_resource.prefix, as_resource.trusted) == ("tools", "t", True)
     assert not as_resource.overrides["a"].enabled

@@ -115,7 +115,8 @@ def test_any_byte_of_a_definition_changes_its_hash_but_only_searched_ones_the_se
 
 
 def test_the_list_hash_does_not_depend_on_the_order_in_which_a_server_lists() -> None:
-    one, two = entry("a", b'{"name":"a"}'), entry("b", b'{"name":"b"}')
+    one = entry("a", b'{"name":"a"}')
+    two = entry("b", b'{"name":"b"}')
     assert list_hash(catalog(one, two)) == list_hash(catalog(two, one))
     assert list_hash(catalog(one)) != list_hash(catalog(one, two))
 

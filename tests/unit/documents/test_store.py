@@ -74,8 +74,10 @@ def test_parts_may_arrive_in_any_order() -> None:
 
 
 def test_a_writer_killed_at_any_point_leaves_every_reader_on_a_whole() -> None:
-    old, new = noise(4), noise(5)
-    old_blobs, new_blobs = pack("doc", "catalog", old), pack("doc", "catalog", new)
+    old = noise(4)
+    new = noise(5)
+    old_blobs = pack("doc", "catalog", old)
+    new_blobs = pack("doc", "catalog", new)
     stored = {blob.name: blob for blob in old_blobs}
     live = DocumentAssembler()
     live.replace(stored.values())
@@ -121,7 +123,8 @@ def test_an_edited_head_is_reported_and_the_old_document_stays() -> None:
 
 def test_a_broken_head_is_told_of_when_it_is_mended_and_when_it_goes() -> None:
     (head,) = pack("doc", "catalog", b'{"a":1}')
-    bad, reader = replace(head, data={PLAIN: "{junk"}), DocumentAssembler()
+    bad = replace(head, data={PLAIN: "{junk"})
+    reader = DocumentAssembler()
     reader.put(bad)
     (gone,) = reader.remove("doc")
     assert (gone.document, gone.problem) == (None, None)
@@ -140,7 +143,8 @@ def test_a_compressed_document_that_ends_early_is_reported() -> None:
 
 
 def test_a_head_that_goes_takes_its_document_along_and_a_listing_shows_what_went_meanwhile() -> None:
-    (one,), (two,) = pack("one", "catalog", b"1"), pack("two", "catalog", b"2")
+    (one,) = pack("one", "catalog", b"1")
+    (two,) = pack("two", "catalog", b"2")
     reader = DocumentAssembler()
     reader.replace([one, two])
     (change,) = reader.replace([two])

@@ -15,8 +15,10 @@ def tool(name: str, description: str = "d") -> dict[str, Any]:
 
 
 def test_a_second_conversion_is_the_first_one() -> None:
-    kept, gemini = Conversions(), find("gemini")
-    first, second = kept.convert(gemini, [tool("a")]), kept.convert(gemini, [tool("a")])
+    kept = Conversions()
+    gemini = find("gemini")
+    first = kept.convert(gemini, [tool("a")])
+    second = kept.convert(gemini, [tool("a")])
     assert first == second == gemini.convert([tool("a")])
     assert (kept.hits, kept.misses) == (1, 1)
 
@@ -31,7 +33,8 @@ def test_other_options_other_formats_and_other_definitions_are_other_conversions
 
 
 def test_names_are_given_per_request_whatever_is_kept() -> None:
-    kept, openai = Conversions(), find("openai")
+    kept = Conversions()
+    openai = find("openai")
     kept.convert(openai, [tool("a.b")])
     both = kept.convert(openai, [tool("a.b"), tool("a_b")])
     assert both.tools[1]["function"]["name"] == "a_b"
@@ -39,14 +42,16 @@ def test_names_are_given_per_request_whatever_is_kept() -> None:
 
 
 def test_the_least_recently_used_conversion_goes_first() -> None:
-    kept, openai = Conversions(max_entries=2), find("openai")
+    kept = Conversions(max_entries=2)
+    openai = find("openai")
     for name in ("a", "b", "a", "c", "a", "b"):
         kept.convert(openai, [tool(name)])
     assert (kept.hits, len(kept)) == (2, 2)
 
 
 def test_a_hash_that_is_known_spares_the_hashing() -> None:
-    kept, openai = Conversions(), find("openai")
+    kept = Conversions()
+    openai = find("openai")
     kept.convert(openai, [tool("a")], hashes=["h1"])
     assert kept.convert(openai, [tool("a")], hashes=["h1"]).tools == openai.convert([tool("a")]).tools
     assert kept.hits == 1

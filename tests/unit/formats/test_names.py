@@ -40,12 +40,14 @@ def test_a_leading_digit_or_underscore_gets_a_letter_before_it() -> None:
 
 
 def test_a_name_without_one_safe_character_gets_a_hash_of_its_own() -> None:
-    alone, together = Names(["必应"]), Names(["必应", "搜索"])
+    alone = Names(["必应"])
+    together = Names(["必应", "搜索"])
     assert alone.safe("必应") == together.safe("必应") != together.safe("搜索")
 
 
 def test_two_long_names_of_one_beginning_stay_two() -> None:
-    first, second = "x" * 70, "x" * 71
+    first = "x" * 70
+    second = "x" * 71
     names = Names([first, second])
     assert names.safe(first) != names.safe(second)
     assert len(names.safe(first)) == 64

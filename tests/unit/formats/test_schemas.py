@@ -183,7 +183,8 @@ def test_what_is_reported_as_lossless_accepts_the_same_values_and_an_empty_repor
         (read,) = format_.read(converted.tools).tools
         assert spelled(read["inputSchema"]) == spelled(schema)
     other = schema_in(format_name, converted.tools[0])
-    before, after = jsonschema_rs.Draft202012Validator(schema), jsonschema_rs.Draft202012Validator(other)
+    before = jsonschema_rs.Draft202012Validator(schema)
+    after = jsonschema_rs.Draft202012Validator(other)
     for source in (Instances(schema, Random(seed)), Instances(other, Random(seed))):
         for value in [source.value() for _ in range(8)] + [source.near() for _ in range(8)]:
             assert before.is_valid(value) == after.is_valid(value), (value, other, converted.report)
@@ -262,9 +263,11 @@ def test_lists_of_lists_are_told_where_they_are_too_deep() -> None:
 def enumerated(count: int, length: int) -> dict[str, Any]:
     values = [f"{i:0{length}}" for i in range(count)]
     return {
-        "type": "object", "properties": {"a": {"type": "string", "enum": values}},
-        "required": ["a"], "additionalProperties": False,
-    }  # fmt: skip
+        "type": "object",
+        "properties": {"a": {"type": "string", "enum": values}},
+        "required": ["a"],
+        "additionalProperties": False,
+    }
 
 
 @pytest.mark.parametrize(("count", "length", "strict"), [(250, 100, True), (251, 59, True), (251, 60, False)])

@@ -79,7 +79,8 @@ def test_what_a_strict_schema_accepts_the_original_accepts_once_the_nulls_are_ou
     if not converted or not converted[0]["function"]["strict"]:
         return
     strict = converted[0]["function"]["parameters"]
-    before, after = jsonschema_rs.Draft202012Validator(schema), jsonschema_rs.Draft202012Validator(strict)
+    before = jsonschema_rs.Draft202012Validator(schema)
+    after = jsonschema_rs.Draft202012Validator(strict)
     source = Instances(strict, Random(seed))
     for value in [source.value() for _ in range(10)] + [source.near() for _ in range(10)]:
         if isinstance(value, dict) and after.is_valid(value):

@@ -7,6 +7,7 @@ import random
 import msgspec
 import pytest
 
+from examples import examples
 from fairlead_gateway.aggregates.file import Aggregates, BadFile, Line, decode, encode, gathered, line, merged
 from fairlead_gateway.aggregates.tally import BOUNDS_MS, Tally
 
@@ -29,20 +30,20 @@ def random_file(rng: random.Random, origin: str) -> Aggregates:
     return gathered(origin, lines)
 
 
-@pytest.mark.parametrize("seed", range(50))
-def test_merging_is_associative_and_commutative_and_loses_nothing(seed: int) -> None:
-    rng = random.Random(seed)
-    a, b, c = (random_file(rng, f"{seed}.{name}") for name in "abc")
-    together = merged([a, b, c])
-    assert encode(merged([merged([a, b]), c])) == encode(merged([a, merged([b, c])])) == encode(together)
-    for order in ([b, c, a], [c, b, a], [b, a, c]):
-        assert encode(merged(order)) == encode(together)
-    assert merged([together, Aggregates()]) == together
-    lines = [one for file in (a, b, c) for one in file.tools]
-    assert sum(one.calls for one in together.tools) == sum(one.calls for one in lines)
-    assert sum(one.total_us for one in together.tools) == sum(one.total_us for one in lines)
-    assert {one.key for one in together.tools} == {one.key for one in lines}
-    assert decode(encode(together)) == together
+def test_merging_is_associative_and_commutative_and_loses_nothing() -> None:
+    for seed in range(examples(50)):
+        rng = random.Random(seed)
+        a, b, c = (random_file(rng, f"{seed}.{name}") for name in "abc")
+        together = merged([a, b, c])
+        assert encode(merged([merged([a, b]), c])) == encode(merged([a, merged([b, c])])) == encode(together)
+        for order in ([b, c, a], [c, b, a], [b, a, c]):
+            assert encode(merged(order)) == encode(together)
+        assert merged([together, Aggregates()]) == together
+        lines = [one for file in (a, b, c) for one in file.tools]
+        assert sum(one.calls for one in together.tools) == sum(one.calls for one in lines)
+        assert sum(one.total_us for one in together.tools) == sum(one.total_us for one in lines)
+        assert {one.key for one in together.tools} == {one.key for one in lines}
+        assert decode(encode(together)) == together
 
 
 def test_what_two_files_have_both_counted_is_refused() -> None:
@@ -53,8 +54,14 @@ def test_what_two_files_have_both_counted_is_refused() -> None:
 
 def test_a_file_has_no_member_that_could_hold_an_agent_a_host_or_a_namespace() -> None:
     assert Line.__struct_fields__ == (
-        "server", "version", "tool", "definition", "environment", "counts", "total_us",
-    )  # fmt: skip
+        "server",
+        "version",
+        "tool",
+        "definition",
+        "environment",
+        "counts",
+        "total_us",
+    )
     assert Aggregates.__struct_fields__ == ("kind", "version", "origins", "bounds_ms", "tools")
     own = gathered("x", [line("s", "1", "t", "berlin-3.internal.example", tally(5.0))])
     assert [one.environment for one in own.tools] == ["other"]
@@ -74,13 +81,17 @@ GOOD = gathered("x", [line("s", "1", "t", "local", tally(5.0))])
 @pytest.mark.parametrize(
     "data",
     [
-        b"", b"[]", b"{", b'{"kind":"other"}', b'{"kind":"fairlead.dev/aggregates","agents":["me"]}',
+        b"",
+        b"[]",
+        b"{",
+        b'{"kind":"other"}',
+        b'{"kind":"fairlead.dev/aggregates","agents":["me"]}',
         encode(msgspec.structs.replace(GOOD, version=2)),
         encode(msgspec.structs.replace(GOOD, bounds_ms=(1, 2))),
         encode(GOOD).replace(b"0,\n", b"", 1),
         encode(GOOD).replace(b"1,", b"-1,", 1),
     ],
-)  # fmt: skip
+)
 def test_what_is_no_such_file_is_refused(data: bytes) -> None:
     with pytest.raises(BadFile):
         decode(data)

@@ -45,15 +45,32 @@ def plain(one: AuditEntry) -> bytes:
 def test_a_line_says_who_called_what_and_what_came_of_it() -> None:
     ada = Identity(kind="apiKey", principal="key:ada", agent="ada")
     one = entry(
-        identity=ada, tool="add", server=KEY, outcome="TIMEOUT", seconds=0.0123, result_bytes=7, arguments_bytes=9,
+        identity=ada,
+        tool="add",
+        server=KEY,
+        outcome="TIMEOUT",
+        seconds=0.0123,
+        result_bytes=7,
+        arguments_bytes=9,
         traceparent=PARENT,
-    )  # fmt: skip
+    )
     assert told(one) == {
-        "time": "1970-01-01T00:00:01.500Z", "event": "call", "decision": "allowed", "principal": "key:ada",
-        "agent": "ada", "kind": "apiKey", "client": "10.0.0.1", "method": "tools/call", "tool": "mcp.demo.add",
-        "server": "team/demo", "outcome": "TIMEOUT", "durationMs": 12.3, "argumentsBytes": 9, "resultBytes": 7,
+        "time": "1970-01-01T00:00:01.500Z",
+        "event": "call",
+        "decision": "allowed",
+        "principal": "key:ada",
+        "agent": "ada",
+        "kind": "apiKey",
+        "client": "10.0.0.1",
+        "method": "tools/call",
+        "tool": "mcp.demo.add",
+        "server": "team/demo",
+        "outcome": "TIMEOUT",
+        "durationMs": 12.3,
+        "argumentsBytes": 9,
+        "resultBytes": 7,
         "traceId": "4bf92f3577b34da6a3ce929d0e0e4736",
-    }  # fmt: skip
+    }
 
 
 def test_a_made_up_name_can_neither_break_a_line_nor_fill_the_log() -> None:
@@ -173,8 +190,9 @@ def test_a_full_disk_is_survived_and_logged_once_each_way(caplog: pytest.LogCapt
     assert [json.loads(line).get("tool", json.loads(line).get("count")) for line in sink.data.splitlines()] == [2, "c"]
     assert (writer.failed, writer.written) == (2, 1)
     assert [record.getMessage().split(",")[0] for record in caplog.records] == [
-        "The audit log cannot be written", "The audit log is written again",
-    ]  # fmt: skip
+        "The audit log cannot be written",
+        "The audit log is written again",
+    ]
 
 
 @pytest.mark.skipif(not Path("/dev/full").exists(), reason="this system has no /dev/full")
@@ -186,7 +204,8 @@ def test_a_device_without_room_costs_lines_and_nothing_else() -> None:
 
 
 def test_a_file_that_is_moved_away_is_opened_anew(tmp_path: Path) -> None:
-    path, moved = tmp_path / "audit.log", tmp_path / "audit.log.old"
+    path = tmp_path / "audit.log"
+    moved = tmp_path / "audit.log.old"
     sink = File(path)
     sink.write(b"1\n")
     path.rename(moved)

@@ -21,7 +21,9 @@ from fairlead_tools.otel.events import LogEvent
 
 KEY = ServerKey("team", "demo")
 ADA = Identity(kind="apiKey", principal="key:ada", agent="ada")
-TRACE, CALLER, OWN = "4bf92f3577b34da6a3ce929d0e0e4736", "00f067aa0ba902b7", "b9c7c989f97918e1"
+TRACE = "4bf92f3577b34da6a3ce929d0e0e4736"
+CALLER = "00f067aa0ba902b7"
+OWN = "b9c7c989f97918e1"
 PARENT = f"00-{TRACE}-{CALLER}-01".encode()
 
 
@@ -43,10 +45,16 @@ def test_an_event_has_the_line_and_attributes_by_the_names_of_spans() -> None:
     assert (event.name, event.at, event.warns) == ("fairlead.audit.call", 1.5, False)
     assert event.body.encode() + b"\n" == plain(entry(outcome="TIMEOUT", traceparent=PARENT))
     assert event.attributes == {
-        "fairlead.audit.sequence": 7, "fairlead.audit.decision": "allowed", "fairlead.principal": "key:ada",
-        "fairlead.agent": "ada", "client.address": "10.0.0.1", "mcp.method.name": "tools/call",
-        "gen_ai.tool.name": "add", "fairlead.server": "team/demo", "error.type": "TIMEOUT",
-    }  # fmt: skip
+        "fairlead.audit.sequence": 7,
+        "fairlead.audit.decision": "allowed",
+        "fairlead.principal": "key:ada",
+        "fairlead.agent": "ada",
+        "client.address": "10.0.0.1",
+        "mcp.method.name": "tools/call",
+        "gen_ai.tool.name": "add",
+        "fairlead.server": "team/demo",
+        "error.type": "TIMEOUT",
+    }
 
 
 def test_requests_and_uses_of_models_have_names_and_attributes_of_their_own() -> None:
@@ -114,7 +122,8 @@ class Sink:
 
 
 def test_a_disk_that_is_full_costs_no_event() -> None:
-    sink, events = Sink(failures=1), list[LogEvent]()
+    sink = Sink(failures=1)
+    events = list[LogEvent]()
     writer = Writer(sink, plain, lambda: 0.0, emit=events.append)
     writer.put(entry())
     assert sink.begun.wait(20)
@@ -137,7 +146,8 @@ def test_an_event_that_cannot_be_queued_costs_no_line(caplog: pytest.LogCaptureF
 
 
 def test_numbers_of_events_have_a_gap_for_each_entry_that_there_was_no_room_for() -> None:
-    sink, events = Sink(), list[LogEvent]()
+    sink = Sink()
+    events = list[LogEvent]()
     writer = Writer(sink, plain, lambda: 0.0, capacity=2, emit=events.append)
     writer.put(entry(identity=ANONYMOUS))
     assert sink.begun.wait(20)

@@ -15,7 +15,8 @@ from policyworld import anybody
 from selections import select
 from toolservers import tool
 
-NPC, QA = anybody("npc"), anybody("qa")
+NPC = anybody("npc")
+QA = anybody("qa")
 EVERYTHING = (Rule(action="Allow", tools=("*",)),)
 READS = entry({**tool("get"), "annotations": {"readOnlyHint": True}})
 WRITES = entry({**tool("put"), "annotations": {"readOnlyHint": False}})
@@ -26,9 +27,15 @@ READ_ONLY = "has autoRun: ReadOnly, and no trusted readOnlyHint says that it onl
 def policy(name: str, auto_run: str, *agents: str, servers: tuple[str, ...] = (), **more: Any) -> Policy:
     subjects = tuple(Subject(kind="Agent", name=agent) for agent in agents)
     return Policy(
-        namespace="default", name=name, every=not servers, servers=servers, subjects=subjects,
-        rules=more.pop("rules", EVERYTHING), auto_run=auto_run, **more,
-    )  # fmt: skip
+        namespace="default",
+        name=name,
+        every=not servers,
+        servers=servers,
+        subjects=subjects,
+        rules=more.pop("rules", EVERYTHING),
+        auto_run=auto_run,
+        **more,
+    )
 
 
 def world(*policies: Policy) -> Selection:

@@ -95,7 +95,8 @@ def test_an_entry_of_the_audit_log_keeps_a_part_of_a_request_and_not_the_whole()
 
 def test_levels_are_remembered_for_sessions_with_ids_as_they_are_made_here() -> None:
     live = ServerRequests(SessionIds(b"key"), lambda session, params: False)
-    long, usual = b"x" * (MAX_SESSION + 1), b"x" * MAX_SESSION
+    long = b"x" * (MAX_SESSION + 1)
+    usual = b"x" * MAX_SESSION
     assert live.set_level(long, "debug")
     assert live.set_level(usual, "debug")
     assert dict(live.levels) == {usual: "debug"}
@@ -141,7 +142,8 @@ def binding(upstream: Upstream) -> ServerBinding:
 
 
 def bridged(bridge: Bridge) -> BridgedCall:
-    book, client = MetricsRegistry(), Client()
+    book = MetricsRegistry()
+    client = Client()
     context = CallContext(
         book,
         client,

@@ -36,7 +36,8 @@ def test_answers_beyond_half_a_budget_are_paused_but_one_that_is_read_to_its_end
 
 
 def test_nothing_is_read_while_clients_leave_half_unread_and_all_goes_on_afterwards() -> None:
-    buffers, source = AnswerBuffers(100), Source()
+    buffers = AnswerBuffers(100)
+    source = Source()
     buffers.unread("ada", 50)
     assert (buffers.refusal("bob") or (0, ""))[0] == 503
     arrival = buffers.arrival("bob", source)
@@ -50,11 +51,14 @@ def test_nothing_is_read_while_clients_leave_half_unread_and_all_goes_on_afterwa
 
 
 def test_an_agent_takes_its_own_room_alone() -> None:
-    buffers, mine, others = AnswerBuffers(1000, 100), Source(), Source()
+    buffers = AnswerBuffers(1000, 100)
+    mine = Source()
+    others = Source()
     buffers.unread("ada", 60)
     assert (buffers.refusal("ada") or (0, ""))[0] == 429
     assert buffers.refusal("bob") is None
-    one, other = buffers.arrival("ada", mine), buffers.arrival("bob", others)
+    one = buffers.arrival("ada", mine)
+    other = buffers.arrival("bob", others)
     one.grow(1)
     other.grow(1)
     assert (mine.reading, others.reading) == (False, True)
@@ -65,7 +69,9 @@ def test_an_agent_takes_its_own_room_alone() -> None:
 
 
 def test_others_go_on_when_the_only_answer_that_is_read_has_to_wait_for_its_own_agent() -> None:
-    buffers, mine, others = AnswerBuffers(100, 60), Source(), Source()
+    buffers = AnswerBuffers(100, 60)
+    mine = Source()
+    others = Source()
     one = buffers.arrival("ada", mine)
     one.grow(50)
     buffers.arrival("bob", others).grow(1)
@@ -85,7 +91,8 @@ def test_the_smallest_budget_refuses_only_who_leaves_something_unread() -> None:
 
 
 def test_an_answer_that_is_given_up_while_it_waits_leaves_its_connection_readable() -> None:
-    buffers, source = AnswerBuffers(100), Source()
+    buffers = AnswerBuffers(100)
+    source = Source()
     buffers.unread("ada", 50)
     arrival = buffers.arrival("ada", source)
     arrival.grow(10)
@@ -104,7 +111,8 @@ def test_results_that_wait_for_others_fit_or_are_dropped() -> None:
 
 
 def test_without_a_budget_nothing_is_paused_or_refused() -> None:
-    buffers, source = AnswerBuffers(), Source()
+    buffers = AnswerBuffers()
+    source = Source()
     buffers.unread("ada", 1 << 40)
     buffers.arrival("ada", source).grow(1 << 40)
     assert source.reading

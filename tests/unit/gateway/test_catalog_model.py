@@ -66,7 +66,8 @@ def test_of_two_tools_of_one_name_that_of_the_first_server_by_namespace_and_name
             "2": catalog("a", "http://a", ["x", "y"], prefix="same", namespace="team-b"),
         }
     )
-    kept, dropped = ServerKey("team-a", "b"), ServerKey("team-b", "a")
+    kept = ServerKey("team-a", "b")
+    dropped = ServerKey("team-b", "a")
     assert snapshot.merged["same__x"][0].key == kept
     assert [(c.exposed, c.kept, c.dropped) for c in snapshot.collisions] == [("same__x", kept, dropped)]
     assert "same__y" in snapshot.merged
@@ -103,10 +104,12 @@ def test_a_declared_maximum_goes_with_the_tool() -> None:
 
 
 def test_what_did_not_change_is_taken_over_from_the_snapshot_before() -> None:
-    same, changing = catalog("same", "http://s", ["x"]), catalog("other", "http://o", ["x"])
+    same = catalog("same", "http://s", ["x"])
+    changing = catalog("other", "http://o", ["x"])
     before = build({"1": same, "2": changing})
     after = build({"1": same, "2": catalog("other", "http://o", ["x", "y"])}, before)
-    key, other = ServerKey("default", "same"), ServerKey("default", "other")
+    key = ServerKey("default", "same")
+    other = ServerKey("default", "other")
     assert after.servers[key] is before.servers[key]
     assert after.servers[other] is not before.servers[other]
 

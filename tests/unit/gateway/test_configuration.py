@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from pathlib import Path
 
 import pytest
@@ -13,6 +12,7 @@ from fairlead_app.configuration import compression, embedding, load_models, vect
 from fairlead_app.settings import Settings
 from fairlead_formats.tokens.models import LiveSource
 from fairlead_search.embedding import EmbeddingConfig
+from page_reader import blocks
 
 
 def test_without_a_file_there_are_no_routes() -> None:
@@ -73,7 +73,7 @@ def test_windows_and_a_model_server_are_read(tmp_path: Path) -> None:
 
 def test_the_example_of_the_page_is_read(tmp_path: Path) -> None:
     page = (Path(__file__).parents[3] / "docs" / "connect" / "plans.md").read_text()
-    (text,) = re.findall(r"```yaml\n(.*?)```", page, re.S)
+    (text,) = blocks(page, "yaml")
     file = tmp_path / "models.yaml"
     file.write_text(text)
     read = load_models(file)
@@ -142,8 +142,9 @@ def test_a_model_may_have_a_window_a_price_or_both(tmp_path: Path) -> None:
     assert [models.windows.window(name).context for name in "ab"] == [1000, 2000]
     assert models.windows.window("c").source != models.windows.window("a").source
     assert {name: (price.input, price.cache_write) for name, price in models.prices.items()} == {
-        "b": (1, None), "c": (3, 3.75)
-    }  # fmt: skip
+        "b": (1, None),
+        "c": (3, 3.75),
+    }
 
 
 @pytest.mark.parametrize("said", ["{}", "{maxInput: 5}", "{price: {input: 1}}", "{price: {input: -1, output: 1}}"])

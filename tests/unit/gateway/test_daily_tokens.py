@@ -7,16 +7,9 @@ import pytest
 from fairlead_gateway.core.quota import Quota
 from fairlead_gateway.limits.daily import DAY, NO_BUDGET, TokenLimiter
 from fairlead_gateway.limits.rate import Sharing
+from virtualtime import HandClock
 
 NOON = 20_000 * DAY + DAY / 2
-
-
-class Time:
-    def __init__(self) -> None:
-        self.now = NOON
-
-    def __call__(self) -> float:
-        return self.now
 
 
 def quota(tokens: int, namespace: str = "team") -> Quota:
@@ -24,7 +17,7 @@ def quota(tokens: int, namespace: str = "team") -> Quota:
 
 
 def test_an_agent_is_refused_once_its_tokens_of_the_day_are_spent() -> None:
-    time = Time()
+    time = HandClock(NOON)
     limiter = TokenLimiter(100, clock=time)
     budget = limiter.budget("ada")
     budget.charge(99)
@@ -38,7 +31,7 @@ def test_an_agent_is_refused_once_its_tokens_of_the_day_are_spent() -> None:
 
 
 def test_midnight_in_utc_gives_the_tokens_back() -> None:
-    time = Time()
+    time = HandClock(NOON)
     limiter = TokenLimiter(10, clock=time)
     limiter.budget("ada").charge(10)
     time.now = NOON + DAY / 2 - 0.5
@@ -50,7 +43,7 @@ def test_midnight_in_utc_gives_the_tokens_back() -> None:
 
 
 def test_a_policy_bounds_the_requests_that_its_namespace_is_part_of() -> None:
-    limiter = TokenLimiter(clock=Time())
+    limiter = TokenLimiter(clock=HandClock(NOON))
     limiter.budget("ada", [quota(10), quota(1000, "other")]).charge(10)
     refused = limiter.budget("ada", [quota(10)]).refusal()
     assert refused is not None
@@ -62,11 +55,11 @@ def test_a_policy_bounds_the_requests_that_its_namespace_is_part_of() -> None:
 
 
 def test_a_limit_of_none_a_day_admits_nothing() -> None:
-    assert TokenLimiter(clock=Time()).budget("ada", [quota(0)]).refusal() is not None
+    assert TokenLimiter(clock=HandClock(NOON)).budget("ada", [quota(0)]).refusal() is not None
 
 
 def test_without_limits_nothing_is_kept_of_anybody() -> None:
-    limiter = TokenLimiter(clock=Time())
+    limiter = TokenLimiter(clock=HandClock(NOON))
     budget = limiter.budget("ada", [Quota("team", max_tools=1)])
     budget.charge(10**9)
     assert budget.refusal() is None
@@ -75,7 +68,7 @@ def test_without_limits_nothing_is_kept_of_anybody() -> None:
 
 
 def test_accounts_of_yesterday_go_as_new_ones_come_and_there_is_a_bound_on_all() -> None:
-    time = Time()
+    time = HandClock(NOON)
     limiter = TokenLimiter(10, clock=time, most=50)
     for number in range(200):
         limiter.budget(f"agent {number}").charge(10)
@@ -88,7 +81,8 @@ def test_accounts_of_yesterday_go_as_new_ones_come_and_there_is_a_bound_on_all()
 
 
 def test_what_is_not_settled_is_told_once_and_what_others_say_of_another_day_is_nothing() -> None:
-    time, sharing = Time(), Sharing()
+    time = HandClock(NOON)
+    sharing = Sharing()
     limiter = TokenLimiter(100, sharing, clock=time)
     limiter.budget("ada").charge(5)
     limiter.budget("ada").charge(6)
@@ -107,7 +101,7 @@ def test_what_is_not_settled_is_told_once_and_what_others_say_of_another_day_is_
 def test_nothing_is_admitted_while_limits_are_closed_and_nobody_knows_them() -> None:
     sharing = Sharing()
     sharing.blocked = 1.0
-    refused = TokenLimiter(100, sharing, clock=Time()).budget("ada").refusal()
+    refused = TokenLimiter(100, sharing, clock=HandClock(NOON)).budget("ada").refusal()
     assert refused is not None
     assert refused.retry_after == 1.0
-    assert TokenLimiter(None, sharing, clock=Time()).budget("ada").refusal() is None
+    assert TokenLimiter(None, sharing, clock=HandClock(NOON)).budget("ada").refusal() is None

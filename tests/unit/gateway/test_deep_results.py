@@ -95,7 +95,8 @@ class Server(Upstream):
         return ANSWERED
 
     def answer(self, body: bytes) -> None:
-        sinks, self.sinks = self.sinks, []
+        sinks = self.sinks
+        self.sinks = []
         for sink in sinks:
             try:
                 members = jsonrpc.decode_result(body)
@@ -138,18 +139,27 @@ class Case:
     """Equal requests, of which all but the first wait for its result."""
 
     def calls(self, server: Server) -> list[tuple[ToolCall, _Captured]]:
-        made, metrics, client = [], MetricsRegistry(), eras.Client()
+        made = []
+        metrics = MetricsRegistry()
+        client = eras.Client()
         context = CallContext(
-            metrics, client, b"{}", ServerRequests(SessionIds(b"k"), lambda session, params: False),
-            ResourceSubscriptions(client), Bridge(lambda: CLOCK), lambda: CLOCK, ResultCache(),
+            metrics,
+            client,
+            b"{}",
+            ServerRequests(SessionIds(b"k"), lambda session, params: False),
+            ResourceSubscriptions(client),
+            Bridge(lambda: CLOCK),
+            lambda: CLOCK,
+            ResultCache(),
             keeper=ResultKeeper(ContextRecorder(None), Half(), metrics),
-        )  # fmt: skip
+        )
         for _ in range(self.copies):
             said = f'{{"{META}clientCapabilities":{self.capabilities}}}'
             params = {"name": Raw(b'"get"')} | ({"_meta": Raw(said.encode())} if self.modern else {})
             meta = RequestMeta("", extensions=self.extensions)
             request = McpRequest(self.modern, self.method, b"1", params, None, meta)
-            request.recording, request.result_tokens = self.recording, self.tokens
+            request.recording = self.recording
+            request.result_tokens = self.tokens
             exchange = _Captured(Origin(identity=ADA), None, AnswerBuffers())
             made.append((ToolCall(context, exchange, server.reached_by(self.route), request), exchange))
         return made
@@ -171,8 +181,10 @@ CASES: Final = {
         '"contents":[],"resultType":"complete"', OTHER, "resources/read", modern=True, to_modern=True
     ),
     "a resource under another name": Case(
-        '"contents":[{"uri":"ui://a/b","text":"","_meta":{"ui":{"domain":"x"}}}]', replace(OTHER, uris=UriNames("web")),
-        "resources/read", modern=True,
+        '"contents":[{"uri":"ui://a/b","text":"","_meta":{"ui":{"domain":"x"}}}]',
+        replace(OTHER, uris=UriNames("web")),
+        "resources/read",
+        modern=True,
     ),
     "a link to a resource": Case(LINK, replace(TOOL, uris=UriNames("web"))),
     "a result that does not fit its schema": Case(MISFIT, replace(TOOL, check=CHECK)),
@@ -181,24 +193,28 @@ CASES: Final = {
     "without content": Case('"structuredContent":[]'),
     "questions with a state": Case('"resultType":"input_required","requestState":"x"', modern=True, to_modern=True),
     "a task that begins": Case(
-        '"resultType":"task","taskId":"t","status":"working"', modern=True, to_modern=True, capabilities=TASKING,
+        '"resultType":"task","taskId":"t","status":"working"',
+        modern=True,
+        to_modern=True,
+        capabilities=TASKING,
         extensions=frozenset({TASKS}),
     ),
     "a task that is over": Case(
-        f'{DONE},"result":{{{MISFIT}}}', replace(OTHER, task=TASK, uris=UriNames("web")), "tasks/get", modern=True,
+        f'{DONE},"result":{{{MISFIT}}}',
+        replace(OTHER, task=TASK, uris=UriNames("web")),
+        "tasks/get",
+        modern=True,
         to_modern=True,
     ),
     "a task whose result is too long": Case(
         f'{DONE},"result":{{{LINK}}}', replace(OTHER, task=TASK), "tasks/get", modern=True, to_modern=True, tokens=16
     ),
-    "kept for equal calls": Case(
-        '"content":[]', replace(TOOL, cacheable_seconds=60, cache_scope=b"scope"), copies=3
-    ),
+    "kept for equal calls": Case('"content":[]', replace(TOOL, cacheable_seconds=60, cache_scope=b"scope"), copies=3),
     "recorded": Case('"content":[]', recording="s", modern=True),
     "recorded, and too long": Case('"content":[]', recording="s", tokens=16),
     "too long": Case('"content":[]', tokens=16),
     "of a call that may ask": Case('"content":[]', modern=True, capabilities=ELICITS),
-}  # fmt: skip
+}
 
 
 def nested(members: str, depth: int) -> bytes:
@@ -211,7 +227,8 @@ def read_result(depth: int) -> object:
 
 def deepest(read: Callable[[int], object] = read_result) -> int:
     """Depth of the deepest document that can be read from here."""
-    low, high = 1, 200_000
+    low = 1
+    high = 200_000
     while low < high:
         middle = (low + high + 1) // 2
         try:
@@ -250,7 +267,8 @@ def is_answer(body: bytes) -> bool:
 
 @pytest.mark.parametrize("name", CASES)
 async def test_a_result_of_any_depth_is_passed_on_or_refused(name: str) -> None:
-    case, top = CASES[name], await from_the_loop(deepest)
+    case = CASES[name]
+    top = await from_the_loop(deepest)
     bodies = []
     for depth in range(top - STEPS, top + 2):
         server = Server(case.to_modern)
@@ -270,7 +288,8 @@ async def test_a_result_of_any_depth_is_passed_on_or_refused(name: str) -> None:
 
 
 async def test_a_question_of_any_depth_is_passed_on_or_refused() -> None:
-    case, refused = CASES["of a call that may ask"], set[bool]()
+    case = CASES["of a call that may ask"]
+    refused = set[bool]()
     top = await from_the_loop(lambda: deepest(lambda depth: jsonrpc.decode_message(nested('"id":1', depth))))
     for depth in range(top - STEPS, top + 1):
         server = Server(modern=False)

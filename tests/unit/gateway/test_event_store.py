@@ -14,6 +14,7 @@ from fairlead_gateway.endpoint.event_store import (
     ResumableStream,
     StreamNames,
 )
+from virtualtime import HandClock
 
 SESSION = b"s"
 NAME = b"n" * 24
@@ -33,13 +34,6 @@ class Paper:
     def end(self, *chunks: bytes) -> None:
         self.written += b"".join(chunks)
         self.ended = True
-
-
-class Clock:
-    now = 0.0
-
-    def __call__(self) -> float:
-        return self.now
 
 
 def thread_of(threads: EventStore, outlet: Paper | None = None) -> ResumableStream:
@@ -70,7 +64,8 @@ def test_only_what_came_after_an_event_is_sent_again() -> None:
 
 def test_who_comes_back_takes_the_stream_over() -> None:
     threads = EventStore()
-    first, second = Paper(), Paper()
+    first = Paper()
+    second = Paper()
     thread = thread_of(threads, first)
     thread.attach(second, 1)
     assert first.ended
@@ -81,9 +76,10 @@ def test_who_comes_back_takes_the_stream_over() -> None:
 
 
 def test_finished_streams_are_forgotten_after_a_while() -> None:
-    clock = Clock()
+    clock = HandClock()
     threads = EventStore(clock)
-    running, done = thread_of(threads), thread_of(threads)
+    running = thread_of(threads)
+    done = thread_of(threads)
     done.finish(b"answer")
     clock.now = KEPT_SECONDS - 1
     threads.sweep()
@@ -144,7 +140,7 @@ def abandoned(threads: EventStore) -> Call:
 
 
 def test_a_call_goes_on_without_its_client_unless_a_setting_says_otherwise() -> None:
-    clock = Clock()
+    clock = HandClock()
     threads = EventStore(clock)
     call = abandoned(threads)
     clock.now = 10 * KEPT_SECONDS
@@ -153,7 +149,7 @@ def test_a_call_goes_on_without_its_client_unless_a_setting_says_otherwise() -> 
 
 
 def test_a_call_is_cancelled_where_its_client_does_not_come_back_in_time() -> None:
-    clock = Clock()
+    clock = HandClock()
     threads = EventStore(clock, cancels_abandoned=True)
     call = abandoned(threads)
     clock.now = KEPT_SECONDS - 1
@@ -165,7 +161,7 @@ def test_a_call_is_cancelled_where_its_client_does_not_come_back_in_time() -> No
 
 
 def test_a_stream_that_its_server_paused_is_given_up_like_one_that_broke() -> None:
-    clock = Clock()
+    clock = HandClock()
     threads = EventStore(clock, cancels_abandoned=True)
     thread = thread_of(threads)
     thread.call = call = Call()

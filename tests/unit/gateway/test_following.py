@@ -12,14 +12,18 @@ from gatewayworld import catalog
 from policyworld import anybody
 from selections import select
 
-ONE, OTHER = anybody("one"), anybody("other")
+ONE = anybody("one")
+OTHER = anybody("other")
 POLICIES = (
     Policy(
-        namespace="default", name="p", every=True, subjects=(Subject(kind="Agent", name="one"),),
+        namespace="default",
+        name="p",
+        every=True,
+        subjects=(Subject(kind="Agent", name="one"),),
         rules=(Rule(action="Allow", tools=("get",)),),
     ),
     Policy(namespace="default", name="q", every=True, rules=(Rule(action="Deny", tools=("put",)),)),
-)  # fmt: skip
+)
 
 
 def world(*tools: str) -> dict[str, Document]:

@@ -133,9 +133,13 @@ def test_the_histogram_of_a_tool_outlives_whoever_recorded_it() -> None:
 
 def test_settings_come_from_the_environment_and_the_command_line_wins() -> None:
     environ = {
-        "FAIRLEAD_PORT": "81", "FAIRLEAD_DOCUMENTS": "/srv/x", "FAIRLEAD_ALLOWED_HOSTS": "a, b,",
-        "FAIRLEAD_CALL_TIMEOUT": "2.5", "FAIRLEAD_HOST": " ", "FAIRLEAD_LOG_FORMAT": "json",
-    }  # fmt: skip
+        "FAIRLEAD_PORT": "81",
+        "FAIRLEAD_DOCUMENTS": "/srv/x",
+        "FAIRLEAD_ALLOWED_HOSTS": "a, b,",
+        "FAIRLEAD_CALL_TIMEOUT": "2.5",
+        "FAIRLEAD_HOST": " ",
+        "FAIRLEAD_LOG_FORMAT": "json",
+    }
     settings = Settings.from_env(environ, port=82, host=None)
     assert (settings.port, settings.address, settings.documents) == (82, "127.0.0.1", Path("/srv/x"))
     assert (settings.allowed_hosts, settings.call_timeout, settings.log_format) == (("a", "b"), 2.5, "json")

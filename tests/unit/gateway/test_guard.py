@@ -34,7 +34,8 @@ def test_no_more_calls_at_once_than_the_limit_and_the_rest_in_their_order() -> N
     assert guard.enter_now()
     assert guard.enter_now()
     assert not guard.enter_now()
-    first, second = world.caller(), world.caller()
+    first = world.caller()
+    second = world.caller()
     assert guard.enter(first) == guard.enter(second) == QUEUED
     guard.leave_answered()
     assert (first.ticket, second.ticket, guard.busy) == (PLAIN, QUEUED, 2)
@@ -97,7 +98,9 @@ def test_in_a_full_queue_who_has_most_of_it_gives_way_to_who_has_less() -> None:
 def test_waiting_ends_after_the_time_of_the_queue_or_with_the_call_itself() -> None:
     world = World(limit=1, queue=5.0)
     assert world.guard.enter_now()
-    patient, hasty, gone = world.caller(60), world.caller(2), world.caller(1)
+    patient = world.caller(60)
+    hasty = world.caller(2)
+    gone = world.caller(1)
     for caller in (patient, hasty, gone):
         world.guard.enter(caller)
     world.guard.withdraw(gone)

@@ -73,8 +73,9 @@ def test_rungs_come_in_the_order_of_the_sdk_when_several_fail() -> None:
     missing_meta_and_headers = modern(params={"name": "add"}, mcp_method=None)
     wrong_method_and_version = modern(
         params={"name": "add", "_meta": identity() | {META + "protocolVersion": "2031-01-01"}},
-        mcp_protocol_version="2031-01-01", mcp_method="x",
-    )  # fmt: skip
+        mcp_protocol_version="2031-01-01",
+        mcp_method="x",
+    )
     assert (missing_meta_and_headers.code, wrong_method_and_version.code) == (-32602, -32020)
 
 
@@ -251,10 +252,17 @@ def test_the_content_type_must_be_json(kind: bytes, status: int) -> None:
 @pytest.mark.parametrize(
     "more",
     [
-        {"Name": "zap"}, {"ARGUMENTS": {}}, {"argument\u017f": {}}, {"_META": {}}, {"Uri": "x"}, {"REF": {}},
-        {"name\0": "zap"}, {"RequestState": "x"}, {"inputresponses": {}},
+        {"Name": "zap"},
+        {"ARGUMENTS": {}},
+        {"argument\u017f": {}},
+        {"_META": {}},
+        {"Uri": "x"},
+        {"REF": {}},
+        {"name\0": "zap"},
+        {"RequestState": "x"},
+        {"inputresponses": {}},
     ],
-)  # fmt: skip
+)
 def test_a_member_that_may_be_taken_for_a_known_one_is_refused_with_what_to_do(more: dict[str, Any]) -> None:
     asked = modern(params={"name": "add", "_meta": identity(), **more})
     assert (asked.status, asked.code, asked.id) == (400, -32602, b"1")

@@ -15,7 +15,8 @@ from fairlead_gateway.core.client_peer import ClientPeer
 from fairlead_gateway.policy.uri_templates import MAX_URI, UriTemplate, uri_template
 from fairlead_gateway.upstream import affinity
 
-HERE, THERE = ("10.0.0.1", 80), ("10.0.0.2", 80)
+HERE = ("10.0.0.1", 80)
+THERE = ("10.0.0.2", 80)
 
 
 def wrapped(state: str) -> str:

@@ -8,14 +8,7 @@ from hypothesis import strategies as st
 
 from fairlead_gateway.core.quota import Caps, Quota
 from fairlead_gateway.limits.limiter import NO_LEASE, Account, Lease, Limited, Limiter
-
-
-class Time:
-    def __init__(self) -> None:
-        self.now = 1000.0
-
-    def __call__(self) -> float:
-        return self.now
+from virtualtime import HandClock
 
 
 def lease(found: Lease | Limited) -> Lease:
@@ -36,7 +29,7 @@ def test_without_a_limit_nothing_is_kept_of_anybody() -> None:
 
 
 def test_each_agent_has_the_calls_of_a_minute_to_itself() -> None:
-    time = Time()
+    time = HandClock(1000.0)
     limiter = Limiter(Caps(calls_per_minute=3), clock=time)
     assert [isinstance(limiter.admit("ada"), Limited) for _ in range(4)] == [False, False, False, True]
     refused = refusal(limiter.admit("ada"))
@@ -50,7 +43,8 @@ def test_each_agent_has_the_calls_of_a_minute_to_itself() -> None:
 
 def test_no_more_calls_at_once_than_allowed_and_the_next_when_one_is_over() -> None:
     limiter = Limiter(Caps(concurrency=2))
-    first, _ = lease(limiter.admit("ada")), lease(limiter.admit("ada"))
+    first = lease(limiter.admit("ada"))
+    _ = lease(limiter.admit("ada"))
     refused = refusal(limiter.admit("ada"))
     assert (refused.message, refused.retry_after) == ("each agent may make 2 calls at once", 1.0)
     for account in first:
@@ -59,8 +53,9 @@ def test_no_more_calls_at_once_than_allowed_and_the_next_when_one_is_over() -> N
 
 
 def test_policies_bound_each_asker_in_each_namespace_by_itself() -> None:
-    limiter = Limiter(clock=Time())
-    team, other = Quota("team", calls_per_minute=1), Quota("other", calls_per_minute=1)
+    limiter = Limiter(clock=HandClock(1000.0))
+    team = Quota("team", calls_per_minute=1)
+    other = Quota("other", calls_per_minute=1)
     assert not isinstance(limiter.admit("ada", team), Limited)
     refused = refusal(limiter.admit("ada", team))
     assert (refused.scope, refused.message) == ("policy", "the policies of namespace team allow 1 calls a minute")
@@ -74,7 +69,7 @@ def test_a_policy_of_no_calls_refuses_without_a_time_to_come_again() -> None:
 
 
 def test_a_tool_counts_the_calls_of_everybody() -> None:
-    limiter = Limiter(clock=Time())
+    limiter = Limiter(clock=HandClock(1000.0))
     caps = Caps(calls_per_minute=2)
     assert not isinstance(limiter.admit("ada", None, "team/demo/add", caps), Limited)
     assert not isinstance(limiter.admit("bob", None, "team/demo/add", caps), Limited)
@@ -83,7 +78,8 @@ def test_a_tool_counts_the_calls_of_everybody() -> None:
 
 
 def test_a_tool_has_no_more_calls_at_once_than_its_own_limit_whoever_makes_them() -> None:
-    limiter, caps = Limiter(clock=Time()), Caps(concurrency=1)
+    limiter = Limiter(clock=HandClock(1000.0))
+    caps = Caps(concurrency=1)
     held = lease(limiter.admit("ada", None, "team/demo/add", caps))
     assert refusal(limiter.admit("bob", None, "team/demo/add", caps)).scope == "tool"
     assert not isinstance(limiter.admit("bob", None, "team/demo/sub", caps), Limited)
@@ -93,7 +89,7 @@ def test_a_tool_has_no_more_calls_at_once_than_its_own_limit_whoever_makes_them(
 
 
 def test_a_call_that_one_limit_refuses_uses_up_none_of_the_others() -> None:
-    time = Time()
+    time = HandClock(1000.0)
     limiter = Limiter(Caps(calls_per_minute=2, concurrency=2), clock=time)
     full = Quota("team", concurrency=1)
     held = lease(limiter.admit("ada", full))
@@ -105,7 +101,7 @@ def test_a_call_that_one_limit_refuses_uses_up_none_of_the_others() -> None:
 
 
 def test_a_limit_that_changes_holds_at_once_and_keeps_count_of_what_runs() -> None:
-    limiter = Limiter(clock=Time())
+    limiter = Limiter(clock=HandClock(1000.0))
     held = [lease(limiter.admit("ada", Quota("team", concurrency=3))) for _ in range(2)]
     assert isinstance(limiter.admit("ada", Quota("team", concurrency=2)), Limited)
     for entered in held:
@@ -115,7 +111,7 @@ def test_a_limit_that_changes_holds_at_once_and_keeps_count_of_what_runs() -> No
 
 
 def test_agents_that_are_as_if_they_had_never_called_are_forgotten() -> None:
-    time = Time()
+    time = HandClock(1000.0)
     limiter = Limiter(Caps(calls_per_minute=60), clock=time)
     for number in range(5000):
         time.now += 1.0
@@ -125,7 +121,7 @@ def test_agents_that_are_as_if_they_had_never_called_are_forgotten() -> None:
 
 
 def test_agents_that_are_busy_are_remembered_up_to_a_number() -> None:
-    limiter = Limiter(Caps(concurrency=1), clock=Time(), most=10)
+    limiter = Limiter(Caps(concurrency=1), clock=HandClock(1000.0), most=10)
     for number in range(50):
         lease(limiter.admit(f"agent-{number}"))
     assert len(limiter) == 10
@@ -134,7 +130,7 @@ def test_agents_that_are_busy_are_remembered_up_to_a_number() -> None:
 
 @given(st.lists(st.tuples(st.sampled_from("ab"), st.integers(0, 4)), max_size=120))
 def test_calls_at_once_never_exceed_the_bound_and_the_count_comes_back_to_nothing(steps: list[tuple[str, int]]) -> None:
-    time = Time()
+    time = HandClock(1000.0)
     limiter = Limiter(Caps(calls_per_minute=30, concurrency=2), clock=time)
     share = Quota("team", concurrency=1)
     running: list[tuple[str, Lease]] = []

@@ -18,7 +18,9 @@ from fairlead_gateway.limits.rate import Rate, Sharing
 def test_no_span_of_time_holds_more_than_its_share_and_one_burst(
     calls: float, seconds: float, pauses: list[float]
 ) -> None:
-    rate, now, admitted = Rate(calls, seconds), 1000.0, []
+    rate = Rate(calls, seconds)
+    now = 1000.0
+    admitted = []
     for pause in pauses:
         now += pause
         for _ in range(3):
@@ -51,7 +53,8 @@ def test_after_a_pause_those_of_one_period_come_at_once() -> None:
 
 
 def test_a_burst_of_one_spreads_calls_and_a_larger_one_comes_at_once() -> None:
-    spread, some = Rate(60, 60, burst=1), Rate(60, 60, burst=10)
+    spread = Rate(60, 60, burst=1)
+    some = Rate(60, 60, burst=10)
     assert spread.take(5.0) == 0
     assert spread.take(5.0) == pytest.approx(1.0)
     assert spread.take(6.0) == 0

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import pytest
-
 from fairlead_gateway.calls import open_tasks
 from fairlead_gateway.calls.open_tasks import OpenTasks
 
@@ -36,10 +34,10 @@ def test_a_task_without_an_end_is_not_counted_for_ever() -> None:
     assert tasks.room("a")
 
 
-def test_the_oldest_is_forgotten_beyond_the_bound_of_all(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(open_tasks, "MAX_COUNTED", 2)
+def test_the_oldest_is_forgotten_beyond_the_bound_of_all() -> None:
     tasks = OpenTasks(1, lambda: 0.0)
-    for caller in "abc":
+    callers = ["first", *map(str, range(open_tasks.MAX_COUNTED))]
+    for caller in callers:
         tasks.opened(caller, "one", None)
-    assert [tasks.room(caller) for caller in "abc"] == [True, False, False]
-    assert len(tasks) == 2
+    assert [tasks.room(caller) for caller in (callers[0], callers[1], callers[-1])] == [True, False, False]
+    assert len(tasks) == open_tasks.MAX_COUNTED

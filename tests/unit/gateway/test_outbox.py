@@ -3,21 +3,13 @@
 from __future__ import annotations
 
 import asyncio
-from dataclasses import dataclass
 
 from fairlead_api.meta import ServerKey
 from fairlead_gateway.reports import outbox
 from fairlead_gateway.reports.outbox import Outbox
+from virtualtime import HandClock
 
 KEY = ServerKey("team", "demo")
-
-
-@dataclass
-class Clock:
-    now: float = 100.0
-
-    def __call__(self) -> float:
-        return self.now
 
 
 def test_what_an_operator_has_fetched_is_not_told_to_the_next_one() -> None:
@@ -31,7 +23,7 @@ def test_what_an_operator_has_fetched_is_not_told_to_the_next_one() -> None:
 
 
 def test_many_calls_that_cannot_reach_a_server_are_one_doubt_a_second() -> None:
-    clock = Clock()
+    clock = HandClock(100.0)
     box = Outbox(clock=clock)
     for _ in range(500):
         box.server_lost(KEY, "ConnectionRefused")

@@ -49,7 +49,8 @@ class Handler(asyncio.Protocol):
         self.transport = transport
 
     def data_received(self, data: bytes) -> None:
-        first, self.received = not self.received, self.received + data
+        first = not self.received
+        self.received = self.received + data
         if first:
             for piece in self.answer:
                 self.transport.write(piece)
@@ -141,7 +142,8 @@ async def test_an_answer_whose_head_has_no_end_ends_the_connection() -> None:
 
 
 async def test_a_request_that_is_refused_reaches_no_handler_and_its_connection_closes() -> None:
-    below, judge = Below(), Judge(Handler(), REFUSAL)
+    below = Below()
+    judge = Judge(Handler(), REFUSAL)
     upgrade = PendingUpgrade(below, below, judge)
     upgrade.begin(REQUEST, None, b"GET /second HTTP/1.1\r\n\r\n")
     await asyncio.sleep(0)
@@ -151,7 +153,8 @@ async def test_a_request_that_is_refused_reaches_no_handler_and_its_connection_c
 
 
 async def test_a_client_that_leaves_while_it_is_judged_gets_no_handler() -> None:
-    below, judge = Below(), Judge(Handler())
+    below = Below()
+    judge = Judge(Handler())
     judge.judged.clear()
     upgrade = PendingUpgrade(below, below, judge)
     upgrade.begin(REQUEST, None, b"")
@@ -165,7 +168,8 @@ async def test_a_client_that_leaves_while_it_is_judged_gets_no_handler() -> None
 
 @pytest.mark.parametrize("answer", [(REFUSAL,), (b"HTTP/1.1 101 Switching Protocols\r\n\r\n",), ()])
 async def test_what_is_kept_for_an_admitted_request_is_given_back_once(answer: tuple[bytes, ...]) -> None:
-    below, judge = Below(), Judge(Handler(*answer))
+    below = Below()
+    judge = Judge(Handler(*answer))
     upgrade = PendingUpgrade(below, below, judge)
     upgrade.begin(REQUEST, None, b"")
     await asyncio.sleep(0)

@@ -8,7 +8,9 @@ from fairlead_gateway.upstream.pod_health import MAX_PATIENCE, MAX_PAUSE, PodHea
 
 
 def test_pings_of_a_pod_that_was_left_have_growing_pauses_with_a_bound() -> None:
-    health, now, pauses = PodHealth(), 100.0, []
+    health = PodHealth()
+    now = 100.0
+    pauses = []
     for _ in range(8):
         health.leave(now, now, 0.0)
         pauses.append(health.try_at - now)
@@ -34,7 +36,8 @@ def test_a_pod_that_is_soon_left_again_has_its_longer_pause(steady: float, pause
 
 
 def test_a_pod_is_pinged_beside_a_call_that_waits_over_a_second_and_rarely_while_it_answers() -> None:
-    health, asked = PodHealth(), []
+    health = PodHealth()
+    asked = []
     for tick in range(1, 121):
         now = 100.0 + tick / 4
         if health.ping_due(now, 100.0, 99.0):

@@ -25,7 +25,8 @@ from gatewayworld import catalog, entry
 from policyworld import Drawn, allowed, anybody, tools_of, worlds
 from selections import select
 
-NPC, QA = anybody("npc", "players"), anybody("qa")
+NPC = anybody("npc", "players")
+QA = anybody("qa")
 EVERYTHING = Rule(action="Allow", tools=("*",))
 
 
@@ -70,48 +71,82 @@ TABLE: dict[str, tuple[Sequence[Policy], str, Identity, list[str]]] = {
     "no policy, default Allow": ((), "Allow", NPC, ALL),
     "no policy, default Deny": ((), "Deny", NPC, []),
     "selected, and nothing else is said of the other namespace": (
-        [policy("p", allow("get"))], "Allow", NPC, ["else__get", "file__get", "web__get"],
+        [policy("p", allow("get"))],
+        "Allow",
+        NPC,
+        ["else__get", "file__get", "web__get"],
     ),
     "the default Deny does not touch what a policy allows": (
-        [policy("p", allow("get"))], "Deny", NPC, ["file__get", "web__get"],
+        [policy("p", allow("get"))],
+        "Deny",
+        NPC,
+        ["file__get", "web__get"],
     ),
     "a selected server is closed to whom nobody speaks of": (
-        [policy("p", subjects=to("qa"))], "Allow", NPC, ["else__get"],
+        [policy("p", subjects=to("qa"))],
+        "Allow",
+        NPC,
+        ["else__get"],
     ),
     "and open to whom somebody does": ([policy("p", subjects=to("qa"))], "Allow", QA, ALL),
     "a server that the selector leaves out follows the default": (
-        [policy("p", allow("get"), servers=("web",))], "Allow", NPC, ["else__get", "file__get", "file__rm", "web__get"],
+        [policy("p", allow("get"), servers=("web",))],
+        "Allow",
+        NPC,
+        ["else__get", "file__get", "file__rm", "web__get"],
     ),
     "deny over allow within a policy": (
-        [policy("p", allow("*"), deny("get"))], "Allow", NPC, ["else__get", "file__rm", "web__put"],
+        [policy("p", allow("*"), deny("get"))],
+        "Allow",
+        NPC,
+        ["else__get", "file__rm", "web__put"],
     ),
     "deny over allow between policies": (
-        [policy("a", allow("*")), policy("b", deny("get"), servers=("web",))], "Allow", NPC,
+        [policy("a", allow("*")), policy("b", deny("get"), servers=("web",))],
+        "Allow",
+        NPC,
         ["else__get", "file__get", "file__rm", "web__put"],
     ),
     "a denial speaks of its subjects only": (
-        [policy("a", allow("*")), policy("b", deny("get"), subjects=to("npc"))], "Allow", QA, ALL,
+        [policy("a", allow("*")), policy("b", deny("get"), subjects=to("npc"))],
+        "Allow",
+        QA,
+        ALL,
     ),
     "allowances add up": (
-        [policy("a", allow("get")), policy("b", allow("rm"), subjects=to("npc"))], "Allow", NPC,
+        [policy("a", allow("get")), policy("b", allow("rm"), subjects=to("npc"))],
+        "Allow",
+        NPC,
         ["else__get", "file__get", "file__rm", "web__get"],
     ),
     "a policy that only denies allows nothing": ([policy("p", deny("rm"))], "Allow", NPC, ["else__get"]),
     "an anonymous asker is Any": ([policy("p", subjects=(Subject(kind="Any"),))], "Allow", ANONYMOUS, ALL),
     "but not Authenticated": (
-        [policy("p", subjects=(Subject(kind="Authenticated"),))], "Allow", ANONYMOUS, ["else__get"],
+        [policy("p", subjects=(Subject(kind="Authenticated"),))],
+        "Allow",
+        ANONYMOUS,
+        ["else__get"],
     ),
     "globs are about the server's own names": ([policy("p", allow("web__*"))], "Allow", NPC, ["else__get"]),
     "a policy of another namespace has no effect": (
-        [policy("p", deny("*"), namespace="third"), policy("q", deny("*"), namespace="other")], "Allow", NPC, ALL[1:],
+        [policy("p", deny("*"), namespace="third"), policy("q", deny("*"), namespace="other")],
+        "Allow",
+        NPC,
+        ALL[1:],
     ),
     "subjects of a kind that nobody knows are nobody": (
-        [policy("p", subjects=(Subject(kind="Robot", name="npc"),))], "Allow", NPC, ["else__get"],
+        [policy("p", subjects=(Subject(kind="Robot", name="npc"),))],
+        "Allow",
+        NPC,
+        ["else__get"],
     ),
     "an action that nobody knows allows nothing": (
-        [policy("p", Rule(action="Perhaps", tools=("*",)))], "Allow", NPC, ["else__get"],
+        [policy("p", Rule(action="Perhaps", tools=("*",)))],
+        "Allow",
+        NPC,
+        ["else__get"],
     ),
-}  # fmt: skip
+}
 
 
 @pytest.mark.parametrize("row", TABLE)
@@ -150,14 +185,16 @@ def takes_arguments(route: Route, n: int) -> bool:
 
 def test_askers_of_one_rule_set_share_their_views() -> None:
     selection = world(policy("p", allow("get"), subjects=(Subject(kind="Authenticated"),)))
-    one, other = selection.seen_by(anybody("one")), selection.seen_by(anybody("other", "group"))
+    one = selection.seen_by(anybody("one"))
+    other = selection.seen_by(anybody("other", "group"))
     assert one is other
     assert one[b"/mcp"] is other[b"/mcp"]
 
 
 def test_rule_sets_that_see_the_same_share_its_bytes() -> None:
     selection = world(policy("p", allow("get"), subjects=to("npc")), policy("q", allow("g*"), subjects=to("qa")))
-    one, other = selection.seen_by(NPC)[b"/mcp"], selection.seen_by(QA)[b"/mcp"]
+    one = selection.seen_by(NPC)[b"/mcp"]
+    other = selection.seen_by(QA)[b"/mcp"]
     assert one is not other
     assert one.listing is other.listing
 
@@ -214,7 +251,8 @@ def test_rules_that_come_later_are_prepared_for_though_the_servers_are_the_same(
     assert listed(after, NPC) == ["web__put"]
 
 
-FAST, SLOW = Tier(name="fast", max_latency_ms=500, default=True), Tier(name="slow", max_latency_ms=4000)
+FAST = Tier(name="fast", max_latency_ms=500, default=True)
+SLOW = Tier(name="slow", max_latency_ms=4000)
 
 
 def tiered(*policies: Policy) -> Selection:
@@ -222,9 +260,11 @@ def tiered(*policies: Policy) -> Selection:
     put = ToolState(name="put", tiers=("slow",), hidden={"fast": "over_budget"})
     state = State(servers=(ServerState(namespace="default", name="web", tools=(put,)),))
     documents: dict[str, Document] = {
-        "1": catalog("web", "http://w", ["get", "put"]), "2": catalog("else", "http://e", ["get"], namespace="other"),
-        "r": Rules(policies=policies, tiers=(FAST, SLOW)), "s": state,
-    }  # fmt: skip
+        "1": catalog("web", "http://w", ["get", "put"]),
+        "2": catalog("else", "http://e", ["get"], namespace="other"),
+        "r": Rules(policies=policies, tiers=(FAST, SLOW)),
+        "s": state,
+    }
     return select(build(documents))
 
 
@@ -310,7 +350,8 @@ def test_what_is_cut_from_a_list_stays_callable_for_a_while() -> None:
     after = select(build(documents), before=before, now=1000.0)
     assert listed(after, NPC) == ["web__a", "web__b"]
     view = after.seen_by(NPC)[b"/mcp"]
-    soon, late = view.unlisted("web__c", now=1059.0), view.unlisted("web__c", now=1061.0)
+    soon = view.unlisted("web__c", now=1059.0)
+    late = view.unlisted("web__c", now=1061.0)
     assert soon is not None
     assert late is not None
     assert (soon.unavailable is None, late.unavailable is None) == (True, False)

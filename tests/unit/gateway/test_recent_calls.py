@@ -25,7 +25,7 @@ from fairlead_gateway.recent.phases import (
     CallPhase,
     CallTrail,
     timeline,
-)  # fmt: skip
+)
 from fairlead_gateway.recent.ring import LEAST_BYTES, PHASE_BYTES, PLAIN_BYTES, WIDEST, RecentCalls
 
 SHOP = ServerKey("default", "shop")
@@ -42,14 +42,30 @@ def packed(
     """A call with numbers of its own."""
     began = time.monotonic()
     return (
-        began, began + 0.5, began + 0.1, began + 0.4, "tools/call", name, SHOP, "", caller, "127.0.0.1", None, "",
-        1000, 2000, arguments, why, trail,
-    )  # fmt: skip
+        began,
+        began + 0.5,
+        began + 0.1,
+        began + 0.4,
+        "tools/call",
+        name,
+        SHOP,
+        "",
+        caller,
+        "127.0.0.1",
+        None,
+        "",
+        1000,
+        2000,
+        arguments,
+        why,
+        trail,
+    )
 
 
 def largest(number: int) -> tuple[PackedCall, int]:
     """A call whose strings are as long as they get, of the widest characters, and its own; and its bytes."""
-    wide, mark = "\U0001f600", f"{number:08}"
+    wide = "\U0001f600"
+    mark = f"{number:08}"
     name = wide * (MAX_NAME - 8) + mark
     why = CallRefusal.cut(wide * 292 + mark, mark + wide * 292)
     arguments = b'{"a":"%b"}' % (b"x" * (MAX_ARGUMENTS - 20) + mark.encode())
@@ -120,8 +136,10 @@ def test_a_large_call_costs_the_oldest_and_leaves_the_numbers_right() -> None:
 
 
 def test_arguments_are_kept_where_they_may_be_told_and_are_not_too_large() -> None:
-    some, large = Raw(b'{"a":1}'), Raw(b'"%b"' % (b"x" * MAX_ARGUMENTS))
-    telling, silent = RecentCalls(1, LEAST_BYTES, FULL), RecentCalls(1, LEAST_BYTES)
+    some = Raw(b'{"a":1}')
+    large = Raw(b'"%b"' % (b"x" * MAX_ARGUMENTS))
+    telling = RecentCalls(1, LEAST_BYTES, FULL)
+    silent = RecentCalls(1, LEAST_BYTES)
     assert [telling.arguments(raw) for raw in (some, large, None)] == [b'{"a":1}', b"", None]
     assert silent.arguments(some) is None
 

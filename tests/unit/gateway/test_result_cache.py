@@ -6,15 +6,9 @@ import pytest
 from msgspec import Raw
 
 from fairlead_gateway.calls.cache import MAX_ARGUMENTS, Kept, ResultCache, key_of, scope
+from virtualtime import HandClock
 
 A = b"a" * 16
-
-
-class Clock:
-    now = 0.0
-
-    def __call__(self) -> float:
-        return self.now
 
 
 class Waiting:
@@ -60,7 +54,7 @@ def test_scopes_are_told_apart_whatever_their_parts_are() -> None:
 
 
 def test_a_result_is_kept_for_its_time() -> None:
-    clock = Clock()
+    clock = HandClock()
     cache = ResultCache(1 << 20, clock)
     cache.store(A, Raw(b"{}"), modern=True, seconds=10)
     clock.now = 9.9

@@ -28,7 +28,8 @@ class Kept(ResponseSink):
         self.members: ResultMembers | None = None
 
     def answered(self, result: Raw, members: ResultMembers | None = None) -> None:
-        self.result, self.members = result, members
+        self.result = result
+        self.members = members
 
 
 def call_to(sink: ResponseSink) -> HttpCall:
@@ -52,7 +53,8 @@ def test_a_result_that_was_handed_on_is_not_kept() -> None:
 
 def agrees(body: bytes) -> bool:
     """Whether the result is that of the whole response, by its value."""
-    found, whole = accepted(body), result_in(body, IDENT)
+    found = accepted(body)
+    whole = result_in(body, IDENT)
     if found is None or whole is None:
         return found is None and whole is None
     assert found.result is not None

@@ -71,12 +71,15 @@ def test_the_parts_of_a_selection_come_before_what_holds_them() -> None:
     for server in snapshot.servers.values():
         small = [*selection.routes[server.key].values(), *server.tools, *server.catalog.tools]
         assert all(numbers[id(one)] < numbers[id(server)] for one in small)
-    assert all(numbers[id(held)] < min(numbers[id(view)] for view in selection.targets.values())
-               for held in snapshot.merged.values())  # fmt: skip
+    assert all(
+        numbers[id(held)] < min(numbers[id(view)] for view in selection.targets.values())
+        for held in snapshot.merged.values()
+    )
 
 
 def test_routes_of_an_unchanged_server_are_taken_over() -> None:
-    same, upstreams = catalog("same", "http://s", ["x"]), Upstreams()
+    same = catalog("same", "http://s", ["x"])
+    upstreams = Upstreams()
     first = build({"1": same, "2": catalog("other", "http://o", ["x"])})
     before = select(first, upstreams)
     after = select(build({"1": same, "2": catalog("other", "http://o", ["y"])}, first), upstreams, before)
@@ -85,7 +88,8 @@ def test_routes_of_an_unchanged_server_are_taken_over() -> None:
 
 
 def test_routes_follow_when_a_server_is_reached_anew() -> None:
-    same, upstreams = catalog("same", "http://s", ["x"]), Upstreams()
+    same = catalog("same", "http://s", ["x"])
+    upstreams = Upstreams()
     snapshot = build({"1": same})
     before = select(snapshot, upstreams)
     key = ServerKey("default", "same")

@@ -42,7 +42,8 @@ async def test_swaps_take_no_more_than_their_share_of_a_storm_of_changes() -> No
         busy += time.monotonic() - started
         return True
 
-    source, started = Storm(300), time.monotonic()
+    source = Storm(300)
+    started = time.monotonic()
     snapshots = SnapshotStore(source, swap)
     await snapshots.start()
     await source.over.wait()

@@ -41,9 +41,11 @@ SCHEMA: Final = {"type": "object", "properties": {"n": {"type": "integer"}}, "re
 DEFINITION: Final = json.dumps({"name": "get", "inputSchema": SCHEMA}).encode()
 EVEN: Final = Constraint([allowance("rule 0 of n/p", {"properties": {"n": {"multipleOf": 2}}})], told=False)
 LATE: Final = Refusal(OVER_BUDGET, "too slow")
-ROUTE: Final = select(
-    build({"web": catalog("web", "http://w", [entry(DEFINITION, requires=("elicitation",))])})
-).targets[b"/mcp"].everything["web__get"]  # fmt: skip
+ROUTE: Final = (
+    select(build({"web": catalog("web", "http://w", [entry(DEFINITION, requires=("elicitation",))])}))
+    .targets[b"/mcp"]
+    .everything["web__get"]
+)
 """Route of a tool that needs a client capability; each case replaces what its stage looks at."""
 OPEN: Final = replace(ROUTE, unavailable=None)
 ASKING: Final = LegacySession(b"s", "2025-11-25", '{"elicitation":{}}')
@@ -62,9 +64,16 @@ def call(
     """A call that nothing was done with."""
     client = eras.Client()
     context = CallContext(
-        MetricsRegistry(), client, b"{}", ServerRequests(SessionIds(b"k"), lambda session, params: False),
-        ResourceSubscriptions(client), Bridge(lambda: CLOCK), lambda: CLOCK, cache, limiter,
-    )  # fmt: skip
+        MetricsRegistry(),
+        client,
+        b"{}",
+        ServerRequests(SessionIds(b"k"), lambda session, params: False),
+        ResourceSubscriptions(client),
+        Bridge(lambda: CLOCK),
+        lambda: CLOCK,
+        cache,
+        limiter,
+    )
     named = {} if arguments is None else {"arguments": Raw(arguments.encode())}
     raw = {name: Raw(value.encode()) for name, value in params.items()}
     request = McpRequest(False, "tools/call", b"1", {"name": Raw(b'"get"'), **named, **raw}, b"s" if opened else None)
@@ -86,28 +95,37 @@ KEEPING: Final = replace(OPEN, cacheable_seconds=60, cache_scope=b"scope")
 REFUSED: Final[dict[str, tuple[Stage, Callable[[], ToolCall], str]]] = {
     "a tool above the tier": (stages.availability, lambda: call(replace(OPEN, unavailable=LATE)), OVER_BUDGET),
     "a tool above the tier, whatever is declared": (
-        stages.availability, lambda: call(replace(OPEN, unavailable=LATE), opened=ASKING), OVER_BUDGET,
+        stages.availability,
+        lambda: call(replace(OPEN, unavailable=LATE), opened=ASKING),
+        OVER_BUDGET,
     ),
     "a tool for clients with a capability": (stages.availability, lambda: call(ROUTE), "MISSING_CLIENT_CAPABILITY"),
     "arguments of a wrong type": (
-        stages.arguments, lambda: call(replace(OPEN, check=CHECK), '{"n":"1"}'), "INVALID_ARGUMENTS",
+        stages.arguments,
+        lambda: call(replace(OPEN, check=CHECK), '{"n":"1"}'),
+        "INVALID_ARGUMENTS",
     ),
     "no arguments where some are required": (
-        stages.arguments, lambda: call(replace(OPEN, check=CHECK), None), "INVALID_ARGUMENTS",
+        stages.arguments,
+        lambda: call(replace(OPEN, check=CHECK), None),
+        "INVALID_ARGUMENTS",
     ),
     "arguments beyond the policy": (
-        stages.constraint, lambda: call(replace(OPEN, constraint=EVEN)), "INVALID_ARGUMENTS",
+        stages.constraint,
+        lambda: call(replace(OPEN, constraint=EVEN)),
+        "INVALID_ARGUMENTS",
     ),
     "a server that is offline": (stages.offline, lambda: call(replace(OPEN, offline=True)), "CONNECTION_LOST"),
     "one call too many": (stages.limits, lambda: call(CAPPED, limiter=limiting(2)), "RATE_LIMITED"),
-}  # fmt: skip
+}
 ALLOWED: Final[dict[str, tuple[Stage, Callable[[], ToolCall]]]] = {
     "an open tool": (stages.availability, lambda: call(OPEN)),
     "a tool whose capability was declared": (stages.availability, lambda: call(ROUTE, opened=ASKING)),
     "arguments that fit": (stages.arguments, lambda: call(replace(OPEN, check=CHECK))),
     "arguments of a tool that is not checked": (stages.arguments, lambda: call(OPEN, '{"n":"1"}')),
     "a request that goes on with a call, without arguments": (
-        stages.arguments, lambda: call(replace(OPEN, check=CHECK), None, requestState='"s"'),
+        stages.arguments,
+        lambda: call(replace(OPEN, check=CHECK), None, requestState='"s"'),
     ),
     "arguments within the policy": (stages.constraint, lambda: call(replace(OPEN, constraint=EVEN), '{"n":2}')),
     "any arguments without a policy": (stages.constraint, lambda: call(OPEN)),
@@ -115,13 +133,19 @@ ALLOWED: Final[dict[str, tuple[Stage, Callable[[], ToolCall]]]] = {
     "the last call of a minute": (stages.limits, lambda: call(CAPPED, limiter=limiting(1))),
     "a call that nothing bounds": (stages.limits, lambda: call(OPEN, limiter=limiting(2))),
     "a prompt, which no limit is on": (stages.limits, lambda: call(replace(CAPPED, tool=None), limiter=limiting(2))),
-}  # fmt: skip
+}
 
 
 def test_the_stages_are_those_of_the_table_in_their_order() -> None:
     assert [stage.__name__ for stage in STAGES] == [
-        "availability", "arguments", "constraint", "result_limit", "offline", "limits", "cache",
-    ]  # fmt: skip
+        "availability",
+        "arguments",
+        "constraint",
+        "result_limit",
+        "offline",
+        "limits",
+        "cache",
+    ]
 
 
 def test_the_fewest_tokens_of_tool_policy_and_request_bound_a_result() -> None:
@@ -203,7 +227,8 @@ def test_the_first_call_is_to_keep_its_result_and_an_equal_one_waits_for_it() ->
 
 
 def test_sessions_of_one_server_for_each_client_keep_results_apart() -> None:
-    kept, route = ResultCache(1 << 20, lambda: CLOCK), replace(KEEPING, per_client=True)
+    kept = ResultCache(1 << 20, lambda: CLOCK)
+    route = replace(KEEPING, per_client=True)
     mine = call(route, cache=kept, opened=ASKING)
     shared = call(KEEPING, cache=kept)
     stages.cache(mine)

@@ -26,13 +26,15 @@ TIERS = (
     Tier(name="fast", max_latency_ms=500),
     Tier(name="standard", max_latency_ms=1500),
 )
-VOICE, TEXT = anybody("voice"), anybody("text")
+VOICE = anybody("voice")
+TEXT = anybody("text")
 
 
 def world(*tools: ToolEntry, policies: tuple[Policy, ...] = (), state: State | None = None) -> Selection:
     documents: dict[str, Document] = {
-        "c": catalog("s", "http://s", tools), "r": Rules(tiers=TIERS, policies=policies),
-    }  # fmt: skip
+        "c": catalog("s", "http://s", tools),
+        "r": Rules(tiers=TIERS, policies=policies),
+    }
     return select(build(documents | ({} if state is None else {"s": state})))
 
 
@@ -51,7 +53,9 @@ def policy(name: str, *rules: Rule, agent: str | None = None) -> Policy:
     return Policy(namespace="default", name=name, every=True, rules=rules, subjects=subjects)
 
 
-ALL, SLOWER, ONLY_DEEP = ["fast", "standard", "deep"], ["standard", "deep"], ["deep"]
+ALL = ["fast", "standard", "deep"]
+SLOWER = ["standard", "deep"]
+ONLY_DEEP = ["deep"]
 
 
 @pytest.mark.parametrize(
@@ -89,7 +93,8 @@ def test_a_list_and_a_late_call_name_the_floor_and_the_tier_that_has_the_tool() 
     view = world(entry("x", min_tier="standard")).seen_by(TEXT)[b"/mcp/fast"]
     hidden = view.hidden["s__x"]
     assert (hidden.reason, hidden.tier) == ("below_min_tier min_tier=standard tier=500ms by=mcpserver", "standard")
-    in_time, late = view.unlisted("s__x", hidden.callable_until - 1), view.unlisted("s__x", hidden.callable_until)
+    in_time = view.unlisted("s__x", hidden.callable_until - 1)
+    late = view.unlisted("s__x", hidden.callable_until)
     assert in_time is not None
     assert in_time.unavailable is None
     assert late is not None
@@ -100,15 +105,22 @@ def test_a_list_and_a_late_call_name_the_floor_and_the_tier_that_has_the_tool() 
 
 def test_the_speech_table_is_a_policy_for_its_agent() -> None:
     speech = policy(
-        "speech", allow("*", tier="deep"), allow("roll", "entities"), allow("search", "rules", tier="standard"),
+        "speech",
+        allow("*", tier="deep"),
+        allow("roll", "entities"),
+        allow("search", "rules", tier="standard"),
         agent="voice",
-    )  # fmt: skip
+    )
     everybody = policy("everybody", allow("*"))
     tools = [entry(name) for name in ("roll", "entities", "search", "rules", "write")]
     selection = world(*tools, policies=(everybody, speech))
     assert {name: tiers_with(selection, name, VOICE) for name in ("roll", "entities", "search", "rules", "write")} == {
-        "roll": ALL, "entities": ALL, "search": SLOWER, "rules": SLOWER, "write": ONLY_DEEP,
-    }  # fmt: skip
+        "roll": ALL,
+        "entities": ALL,
+        "search": SLOWER,
+        "rules": SLOWER,
+        "write": ONLY_DEEP,
+    }
     assert tiers_with(selection, "write", TEXT) == ALL, "the policy speaks of its agent alone"
 
 
@@ -143,9 +155,11 @@ def test_a_policy_cannot_lower_the_floor_of_a_server_nor_the_place_where_latency
     slow = ToolState(name="slow", tiers=("deep",), hidden={"fast": "over_budget", "standard": "over_budget"})
     state = State(servers=(ServerState(namespace="default", name="s", tools=(slow,)),))
     selection = world(
-        entry("floored", min_tier="deep"), entry("slow"), policies=(policy("p", allow("*", tier="standard")),),
+        entry("floored", min_tier="deep"),
+        entry("slow"),
+        policies=(policy("p", allow("*", tier="standard")),),
         state=state,
-    )  # fmt: skip
+    )
     assert tiers_with(selection, "floored") == ONLY_DEEP
     assert tiers_with(selection, "slow") == ONLY_DEEP
     hidden = selection.seen_by(TEXT)[b"/mcp/standard"].hidden["s__slow"]

@@ -27,11 +27,16 @@ def test_the_meta_of_a_message_counts_before_the_headers_of_its_request() -> Non
 @pytest.mark.parametrize(
     "parent",
     [
-        "", "nonsense", "00-" + "0" * 32 + "-bbbbbbbbbbbbbbbb-01", "00-" + "a" * 32 + "-0000000000000000-01",
-        "ff-" + "a" * 32 + "-bbbbbbbbbbbbbbbb-01", "00-" + "A" * 32 + "-bbbbbbbbbbbbbbbb-01",
-        OTHER + "\r\nEvil: 1", OTHER + "\n",
+        "",
+        "nonsense",
+        "00-" + "0" * 32 + "-bbbbbbbbbbbbbbbb-01",
+        "00-" + "a" * 32 + "-0000000000000000-01",
+        "ff-" + "a" * 32 + "-bbbbbbbbbbbbbbbb-01",
+        "00-" + "A" * 32 + "-bbbbbbbbbbbbbbbb-01",
+        OTHER + "\r\nEvil: 1",
+        OTHER + "\n",
     ],
-)  # fmt: skip
+)
 def test_what_is_no_traceparent_is_not_passed_on(parent: str) -> None:
     assert named(parent.encode(), None, None) is None
     assert named(None, None, Raw(json.dumps({"traceparent": parent}).encode())) is None

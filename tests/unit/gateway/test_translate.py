@@ -26,9 +26,14 @@ def params(text: bytes, *, was: str, to: str, ours: bytes = b"") -> bytes:
     members = decode_object(text)
     token = read_meta(bytes(members["_meta"]))[1] if ours else None
     return translate.params(
-        members, Raw(b'"own"'), from_modern=was == "modern", to_modern=to == "modern", token=token, ours=ours,
+        members,
+        Raw(b'"own"'),
+        from_modern=was == "modern",
+        to_modern=to == "modern",
+        token=token,
+        ours=ours,
         client=CLIENT,
-    )  # fmt: skip
+    )
 
 
 def result(text: bytes, *, was: str, to: str) -> TranslatedResult:
@@ -105,9 +110,10 @@ def test_progress_reaches_the_client_under_its_own_token() -> None:
     seen = translate.progress(Raw(b'{"progress":1, "progressToken":41,"x":{}}'), ours=b"41", clients=b'"theirs"')
     assert seen is not None
     assert json.loads(seen) == {
-        "jsonrpc": "2.0", "method": "notifications/progress",
+        "jsonrpc": "2.0",
+        "method": "notifications/progress",
         "params": {"progress": 1, "progressToken": "theirs", "x": {}},
-    }  # fmt: skip
+    }
 
 
 @pytest.mark.parametrize("text", [b'{"progress":1,"progressToken":42}', b'{"progress":1}', b"[]", b"7"])

@@ -273,7 +273,8 @@ def definition(name: str, **schemas: Any) -> bytes:
 def test_tools_of_one_definition_are_compiled_once_and_at_the_first_call() -> None:
     checks = Checks()
     raw = definition("get", inputSchema=STOCK)
-    one, other = checks.of("a/x", "get", raw, "h1"), checks.of("a/y", "get", raw, "h1")
+    one = checks.of("a/x", "get", raw, "h1")
+    other = checks.of("a/y", "get", raw, "h1")
     assert checks.compiled == 0
     assert one.arguments(b'{"item":"rope"}') is None
     assert other.arguments(None) == "item: required, but missing"

@@ -8,7 +8,8 @@ from fairlead_gateway.calls.watches import MAX_WATCHES, WatchTasks
 
 
 async def test_beyond_the_bound_the_oldest_of_the_agent_with_most_ends() -> None:
-    watches, ended = WatchTasks(), list[str]()
+    watches = WatchTasks()
+    ended = list[str]()
 
     async def work(name: str) -> None:
         try:
@@ -27,7 +28,8 @@ async def test_beyond_the_bound_the_oldest_of_the_agent_with_most_ends() -> None
 
 
 async def test_a_holder_has_one_task_at_a_time() -> None:
-    watches, ended = WatchTasks(), list[str]()
+    watches = WatchTasks()
+    ended = list[str]()
 
     async def work(name: str) -> None:
         try:

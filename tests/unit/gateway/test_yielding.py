@@ -20,7 +20,8 @@ class Part:
     """Takes its time to go."""
 
     def __init__(self, number: int, gone: list[int]) -> None:
-        self.number, self.gone = number, gone
+        self.number = number
+        self.gone = gone
 
     def __del__(self) -> None:
         busy()

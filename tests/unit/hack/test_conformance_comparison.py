@@ -54,7 +54,8 @@ def test_a_check_that_comes_twice_is_as_good_as_its_worst(tmp_path: Path, status
 
 
 def test_a_bare_run_is_kept_for_as_long_as_its_subject_is_the_same(tmp_path: Path) -> None:
-    source, file = tmp_path / "subject.py", tmp_path / "bare.json"
+    source = tmp_path / "subject.py"
+    file = tmp_path / "bare.json"
     source.write_text("one")
     subject = Subject("it", (source,), ("library 1",))
     assert kept(subject, "run", file) is None

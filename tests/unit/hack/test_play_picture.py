@@ -8,7 +8,8 @@ from xml.etree import ElementTree
 from speech.play_picture import SERVERS, TIERS, draw
 from spokenplay import ANSWERED, CANCELLED, REFUSED, PlayedCall, PlayTrace
 
-ROLL, SEARCH = "dice-roller__roll", "web-search__search"
+ROLL = "dice-roller__roll"
+SEARCH = "web-search__search"
 CALL = PlayedCall("banter", ROLL, 0.5, 0.52, ANSWERED, "{}", shown=True)
 TRACE = PlayTrace(
     "An engine & more",
@@ -34,7 +35,8 @@ def rectangles(trace: PlayTrace, fill: str) -> list[tuple[float, float]]:
 
 
 def test_a_server_is_coloured_while_the_model_has_tools_of_it() -> None:
-    fast, deep = rectangles(TRACE, TIERS["fast"]), rectangles(TRACE, TIERS["deep"])
+    fast = rectangles(TRACE, TIERS["fast"])
+    deep = rectangles(TRACE, TIERS["deep"])
     assert len(fast) == 1, "the web search is hidden in the fast tier"
     assert len(deep) == 2
     assert fast[0][1] == deep[0][0] == deep[1][0]
@@ -42,10 +44,8 @@ def test_a_server_is_coloured_while_the_model_has_tools_of_it() -> None:
 
 def test_calls_are_named_by_the_time_they_took_or_by_how_they_ended() -> None:
     slow = replace(CALL, name=SEARCH, began=0.1, ended=1.4)
-    cancelled, refused = (
-        replace(slow, name="memory__a", outcome=CANCELLED),
-        replace(slow, name="file-io__b", outcome=REFUSED),
-    )
+    cancelled = replace(slow, name="memory__a", outcome=CANCELLED)
+    refused = replace(slow, name="file-io__b", outcome=REFUSED)
     drawn = texts(replace(TRACE, calls=[CALL, replace(CALL, began=0.53, ended=0.54), slow, cancelled, refused]))
     assert {"20 ms + 10 ms", "1.3 s", "cancelled", "refused"} <= {*drawn}
 

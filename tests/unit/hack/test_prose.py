@@ -10,9 +10,12 @@ PROGRAM = Path(__file__).resolve().parents[3] / "hack" / "prose.py"
 SETTINGS = '"""Settings."""\n\n\nclass Settings: ...\n'
 SERVERS = '"""Servers and their tools."""\n\n\nclass Server: ...\n\n\nclass Tool: ...\n'
 TREE = {
-    "operator/settings.py": SETTINGS, "gateway/settings.py": SETTINGS, "gateway/client.py": SERVERS,
-    "gateway/core.py": SERVERS, "CHANGELOG.md": "# Changelog\n",
-}  # fmt: skip
+    "operator/settings.py": SETTINGS,
+    "gateway/settings.py": SETTINGS,
+    "gateway/client.py": SERVERS,
+    "gateway/core.py": SERVERS,
+    "CHANGELOG.md": "# Changelog\n",
+}
 """A tree with nothing wrong, in which each class that may be defined twice is."""
 
 

@@ -31,7 +31,8 @@ class Scripted(Kube):
 
     def __init__(self, script: Script, *, forever: bool = False, lists: Lists = ()) -> None:
         super().__init__(cast("ApiClient", None))
-        self.script, self.forever = script, forever
+        self.script = script
+        self.forever = forever
         self.lists = [*lists]
         self.asked: list[str] = []
 
@@ -118,7 +119,8 @@ async def test_a_watched_scope_is_listed_again_once_a_watch_ends_and_resync_seco
 
 
 async def test_without_a_watch_of_its_own_it_lists_from_the_cache_every_resync_seconds_and_takes_events() -> None:
-    kube, names = Scripted([], lists=[(["a"], "1"), Unavailable("away"), (["a", "b"], "2"), (["c"], "3")]), Names()
+    kube = Scripted([], lists=[(["a"], "1"), Unavailable("away"), (["a", "b"], "2"), (["c"], "3")])
+    names = Names()
     informer = Informer(kube, Scope(PODS, Json), names, watches=False, resync=20.0, random=lambda: 0.5)
     task = asyncio.create_task(informer.run())
     await informer.synced.wait()
@@ -135,7 +137,8 @@ async def test_without_a_watch_of_its_own_it_lists_from_the_cache_every_resync_s
 
 
 async def test_a_list_from_a_cache_that_lags_behind_another_is_asked_for_again() -> None:
-    kube, names = Scripted([], lists=[(["a"], "5"), (["old"], "4"), (["b"], "6")]), Names()
+    kube = Scripted([], lists=[(["a"], "5"), (["old"], "4"), (["b"], "6")])
+    names = Names()
     task = asyncio.create_task(Informer(kube, Scope(PODS, Json), names, watches=False, resync=1.0).run())
     await asyncio.sleep(1.5)
     task.cancel()

@@ -19,11 +19,15 @@ from fairlead_llm.scripted.anthropic import AnthropicApi
 from fairlead_llm.scripted.anthropic_rules import fault
 from fairlead_llm.wire import FinishedCall, KeptTurn, LoopResult
 
-OURS, THEIRS = ScriptedCall("ours", {"n": 1}), ScriptedCall("theirs")
+OURS = ScriptedCall("ours", {"n": 1})
+THEIRS = ScriptedCall("theirs")
 THINKS = {"type": "enabled", "budget_tokens": 1024}
 LAST: dict[str, Sequence[ScriptedCall]] = {
-    "over": [], "the caller's": [THEIRS], "mixed": [OURS, THEIRS, OURS], "two of the caller's": [THEIRS, THEIRS],
-}  # fmt: skip
+    "over": [],
+    "the caller's": [THEIRS],
+    "mixed": [OURS, THEIRS, OURS],
+    "two of the caller's": [THEIRS, THEIRS],
+}
 SAID = [*itertools.product(["", "\n", "Text."], [(), ("Hm.",), ("Hm.", "Oh.")])]
 
 
@@ -53,7 +57,8 @@ class Turn:
             self.messages = [*self.said, *self.results]
             ran += finished
             streamed += self.stream.ran(finished) if shows else b""
-        last, before = self.answers[-1], self.answers[:-1]
+        last = self.answers[-1]
+        before = self.answers[:-1]
         self.thought = last.turn_key(before)
         self.content = json.loads(last.written(LoopResult(before, {}, {"theirs"}, ran if shows else ())))["content"]
         self.streamed = [json.loads(line[6:]) for line in streamed.decode().split("\n") if line.startswith("data: ")]

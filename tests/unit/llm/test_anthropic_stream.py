@@ -52,7 +52,8 @@ def test_every_split_of_two_rounds_with_other_line_ends_gives_the_same() -> None
     first = body_of(turn(START, text(0, "\u00e4"), called(1, "ours", '{"q": "\u00e4"}'), ended("tool_use")))
     second = body_of(turn(START, THINKING, text(1, "\U0001faa2"), ended("end_turn"), ascii_only=False))
     whole = over_rounds([[first], [second]])
-    first, second = first.replace(b"\n", b"\r\n"), second.replace(b"\n", b"\r")
+    first = first.replace(b"\n", b"\r\n")
+    second = second.replace(b"\n", b"\r")
     assert {over_rounds([pieces, [second]]) for pieces in splits(first)} == {whole}
     assert {over_rounds([[first], pieces]) for pieces in splits(second)} == {whole}
 
@@ -102,8 +103,11 @@ def test_a_later_round_goes_on_where_the_one_before_ended() -> None:
     assert last[0]["delta"]["stop_reason"] == "end_turn"
     assert last[0]["fairlead"] == {"rounds": 2}
     assert last[0]["usage"] == {
-        "input_tokens": 18, "output_tokens": 24, "cache_read_input_tokens": 6, "service_tier": "standard"
-    }  # fmt: skip
+        "input_tokens": 18,
+        "output_tokens": 24,
+        "cache_read_input_tokens": 6,
+        "service_tier": "standard",
+    }
 
 
 def test_signatures_of_later_rounds_are_marked_for_the_client_and_not_for_the_provider() -> None:
@@ -119,8 +123,9 @@ def test_signatures_of_later_rounds_are_marked_for_the_client_and_not_for_the_pr
     assert stream.turn_key.id == stream.mark
     said = json.loads(stream.in_request[0])["content"]
     assert said == [
-        {"type": "thinking", "thinking": "Hm.", "signature": "Sig+/="}, {"type": "redacted_thinking", "data": "D"}
-    ]  # fmt: skip
+        {"type": "thinking", "thinking": "Hm.", "signature": "Sig+/="},
+        {"type": "redacted_thinking", "data": "D"},
+    ]
 
 
 def test_input_that_is_no_json_makes_the_call_invalid_and_stands_where_the_api_takes_it() -> None:
@@ -171,13 +176,18 @@ def test_half_a_surrogate_pair_breaks_no_stream() -> None:
 @pytest.mark.parametrize(
     "data",
     [
-        b"nonsense", b"[]", b"\xff", b'{"type": "content_block_start", "index": 0}',
-        b'{"type": "content_block_start", "content_block": {"type": "text"}}', b'{"type": "message_delta"}',
+        b"nonsense",
+        b"[]",
+        b"\xff",
+        b'{"type": "content_block_start", "index": 0}',
+        b'{"type": "content_block_start", "content_block": {"type": "text"}}',
+        b'{"type": "message_delta"}',
         b'{"type": "content_block_delta", "index": 3, "delta": {"type": "text_delta", "text": "x"}}',
-        b'{"type": "message_start", "message": 1}', b'{"type": 1}',
+        b'{"type": "message_start", "message": 1}',
+        b'{"type": 1}',
         b'{"type": "ping\\n\\ndata: forged"}',
     ],
-)  # fmt: skip
+)
 def test_what_is_no_event_is_told(data: bytes) -> None:
     with pytest.raises(BadStream):
         AnthropicStream(set()).feed(data)

@@ -52,61 +52,116 @@ def _config(**members: Any) -> dict[str, Any]:
 SCHEMA = {"type": "object"}
 ALLOWED = {"mode": "auto", "tools": [{"type": "function", "function": {"name": "one"}}]}
 ROWS: list[tuple[str, str, dict[str, Any]]] = [
-    ("an image by its data", CHAT, _user(
-        CHAT, {"type": "image_url", "image_url": {"url": "data:image/png;base64,QQ=="}})),
+    (
+        "an image by its data",
+        CHAT,
+        _user(CHAT, {"type": "image_url", "image_url": {"url": "data:image/png;base64,QQ=="}}),
+    ),
     ("an image by its address", CHAT, _user(CHAT, {"type": "image_url", "image_url": {"url": "https://a.b/c.png"}})),
-    ("`detail` of an image", CHAT, _user(
-        CHAT, {"type": "image_url", "image_url": {"url": "https://a.b/c.png", "detail": "high"}})),
-    ("a PDF by its data", CHAT, _user(
-        CHAT, {"type": "file", "file": {"filename": "a.pdf", "file_data": "data:application/pdf;base64,QQ=="}})),
+    (
+        "`detail` of an image",
+        CHAT,
+        _user(CHAT, {"type": "image_url", "image_url": {"url": "https://a.b/c.png", "detail": "high"}}),
+    ),
+    (
+        "a PDF by its data",
+        CHAT,
+        _user(CHAT, {"type": "file", "file": {"filename": "a.pdf", "file_data": "data:application/pdf;base64,QQ=="}}),
+    ),
     ("a file by its id", CHAT, _user(CHAT, {"type": "file", "file": {"file_id": "file-1"}})),
     ("`input_audio`", CHAT, _user(CHAT, {"type": "input_audio", "input_audio": {"data": "QQ==", "format": "wav"}})),
     ("words of the system amid the conversation", CHAT, {"messages": [HI, {"role": "developer", "content": "x"}, HI]}),
-    ("arguments of an earlier call that are no JSON", CHAT, {"messages": [HI, {"role": "assistant", "tool_calls": [
-        {"id": "c", "type": "function", "function": {"name": "one", "arguments": "{"}}]},
-        {"role": "tool", "tool_call_id": "c", "content": "no"}]}),
+    (
+        "arguments of an earlier call that are no JSON",
+        CHAT,
+        {
+            "messages": [
+                HI,
+                {
+                    "role": "assistant",
+                    "tool_calls": [{"id": "c", "type": "function", "function": {"name": "one", "arguments": "{"}}],
+                },
+                {"role": "tool", "tool_call_id": "c", "content": "no"},
+            ]
+        },
+    ),
     ("`temperature`, `top_p`", CHAT, {"temperature": 0.5}),
     ("`stop`", CHAT, {"stop": ["a"]}),
     ("`seed`", CHAT, {"seed": 1}),
     ("`frequency_penalty`, `presence_penalty`", CHAT, {"frequency_penalty": 1}),
     ("`user`", CHAT, {"user": "u"}),
     ("`metadata`, `service_tier`, `prompt_cache_key`, `verbosity`", CHAT, {"metadata": {"a": "b"}}),
-    ("`response_format` with a schema", CHAT, {"response_format": {
-        "type": "json_schema", "json_schema": {"name": "a", "schema": SCHEMA}}}),
+    (
+        "`response_format` with a schema",
+        CHAT,
+        {"response_format": {"type": "json_schema", "json_schema": {"name": "a", "schema": SCHEMA}}},
+    ),
     ("`response_format: json_object`", CHAT, {"response_format": {"type": "json_object"}}),
     ("`reasoning_effort`", CHAT, {"reasoning_effort": "medium"}),
     ("`parallel_tool_calls: false`", CHAT, {"tools": TOOLS[CHAT], "parallel_tool_calls": False}),
-    ("`tool_choice` of some tools", CHAT, {"tools": TOOLS[CHAT], "tool_choice": {
-        "type": "allowed_tools", "allowed_tools": ALLOWED}}),
+    (
+        "`tool_choice` of some tools",
+        CHAT,
+        {"tools": TOOLS[CHAT], "tool_choice": {"type": "allowed_tools", "allowed_tools": ALLOWED}},
+    ),
     ("`n`, `logprobs`, `logit_bias`, all else", CHAT, {"n": 2}),
     ("`custom` tools", CHAT, {"tools": [*TOOLS[CHAT], {"type": "custom", "custom": {"name": "free"}}]}),
-    ("the grammar of a `custom` tool", CHAT, {"tools": [{"type": "custom", "custom": {"name": "free", "format": {
-        "type": "grammar", "grammar": {"syntax": "regex", "definition": "a+"}}}}]}),
-    ("`reasoning` items", RESPONSES, {"input": [HI, {"type": "reasoning", "id": "rs", "summary": []},
-                                                {"role": "assistant", "content": "Yes"}, HI]}),
+    (
+        "the grammar of a `custom` tool",
+        CHAT,
+        {
+            "tools": [
+                {
+                    "type": "custom",
+                    "custom": {
+                        "name": "free",
+                        "format": {"type": "grammar", "grammar": {"syntax": "regex", "definition": "a+"}},
+                    },
+                }
+            ]
+        },
+    ),
+    (
+        "`reasoning` items",
+        RESPONSES,
+        {"input": [HI, {"type": "reasoning", "id": "rs", "summary": []}, {"role": "assistant", "content": "Yes"}, HI]},
+    ),
     ("a document by its address", RESPONSES, _user(RESPONSES, {"type": "input_file", "file_url": "https://a.b/c.pdf"})),
     ("hosted tools", RESPONSES, {"tools": [*TOOLS[RESPONSES], {"type": "web_search"}]}),
     ("`top_k`", MESSAGES, {"top_k": 5}),
     ("`thinking` with a budget", MESSAGES, {"thinking": {"type": "enabled", "budget_tokens": 1024}}),
     ("`thinking` blocks", MESSAGES, _said({"type": "thinking", "thinking": "x", "signature": "y"})),
     ("`cache_control`", MESSAGES, {"system": [{"type": "text", "text": "s", "cache_control": {"type": "ephemeral"}}]}),
-    ("tools with a date in their type", MESSAGES, {"tools": [
-        *TOOLS[MESSAGES], {"type": "web_search_20250305", "name": "web_search"}]}),
+    (
+        "tools with a date in their type",
+        MESSAGES,
+        {"tools": [*TOOLS[MESSAGES], {"type": "web_search_20250305", "name": "web_search"}]},
+    ),
     ("`defer_loading` of a tool", MESSAGES, {"tools": [{**TOOLS[MESSAGES][0], "defer_loading": True}]}),
-    ("`disable_parallel_tool_use`", MESSAGES, {"tools": TOOLS[MESSAGES], "tool_choice": {
-        "type": "auto", "disable_parallel_tool_use": True}}),
+    (
+        "`disable_parallel_tool_use`",
+        MESSAGES,
+        {"tools": TOOLS[MESSAGES], "tool_choice": {"type": "auto", "disable_parallel_tool_use": True}},
+    ),
     ("`thinkingBudget`", GEMINI, _config(thinkingConfig={"thinkingBudget": 1024})),
     ("`responseSchema`", GEMINI, _config(responseMimeType="application/json", responseSchema={"type": "OBJECT"})),
     ("`safetySettings`", GEMINI, {"safetySettings": [{"category": "x", "threshold": "y"}]}),
     ("`googleSearch`, `codeExecution`", GEMINI, {"tools": [*TOOLS[GEMINI], {"googleSearch": {}}]}),
-    ("`allowedFunctionNames`", GEMINI, {"tools": TOOLS[GEMINI], "toolConfig": {
-        "functionCallingConfig": {"mode": "ANY", "allowedFunctionNames": ["one", "two"]}}}),
+    (
+        "`allowedFunctionNames`",
+        GEMINI,
+        {
+            "tools": TOOLS[GEMINI],
+            "toolConfig": {"functionCallingConfig": {"mode": "ANY", "allowedFunctionNames": ["one", "two"]}},
+        },
+    ),
     ("sound as `inlineData`", GEMINI, _user(GEMINI, {"inlineData": {"mimeType": "audio/wav", "data": "QQ=="}})),
-]  # fmt: skip
+]
 
 
 def _lost(source: str, target: str, members: dict[str, Any]) -> list[str]:
-    losses, family = TranslationLosses(), FAMILIES[source]
+    losses = TranslationLosses()
+    family = FAMILIES[source]
     asked = family.requests.read_request(PLAIN[source] | members, "m", False, losses)
     tools = translated_tools(asked.tools, source, target, losses)
     FAMILIES[target].requests.write_request(asked, tools, translated_choice(asked.choice, tools, losses), losses)
@@ -149,11 +204,16 @@ def stops() -> list[str]:
 
 
 MEANINGS: dict[StopReason, str] = {
-    "end": "ended", "sequence": "met a stop sequence", "calls": "calls tools of the caller's",
-    "length": "reached the bound of tokens", "context": "filled its window", "filter": "was filtered",
-    "refusal": "refused, without words of its own for that", "pause": "paused",
+    "end": "ended",
+    "sequence": "met a stop sequence",
+    "calls": "calls tools of the caller's",
+    "length": "reached the bound of tokens",
+    "context": "filled its window",
+    "filter": "was filtered",
+    "refusal": "refused, without words of its own for that",
+    "pause": "paused",
     "malformed": "wrote a call that nobody can read",
-}  # fmt: skip
+}
 
 
 def failures() -> list[str]:
@@ -163,8 +223,14 @@ def failures() -> list[str]:
         refusal = ProviderRefusal(kind, "")
         openai, anthropic, gemini = (error_of(refusal, name) for name in get_args(Family))
         told = openai[1]["code"] or openai[1]["type"]
-        rows.append([kind.replace("_", " "), f"{openai[0]} `{told}`", f"{anthropic[0]} `{anthropic[1]['type']}`",
-                     f"{gemini[0]} `{gemini[1]['status']}`"])  # fmt: skip
+        rows.append(
+            [
+                kind.replace("_", " "),
+                f"{openai[0]} `{told}`",
+                f"{anthropic[0]} `{anthropic[1]['type']}`",
+                f"{gemini[0]} `{gemini[1]['status']}`",
+            ]
+        )
     return _table(["failure", "chat, Responses", "Messages", "Gemini"], rows)
 
 

@@ -87,9 +87,13 @@ def test_the_bound_of_tokens_has_the_name_that_the_model_knows(model: str, membe
 @pytest.mark.parametrize("provider", [CHAT, RESPONSES])
 def test_models_of_openai_that_do_not_reason_are_not_told_to(provider: WireFormat) -> None:
     body = json.dumps(
-        {"model": "m", "max_tokens": 9, "messages": ASKED["messages"],
-         "thinking": {"type": "enabled", "budget_tokens": 2000}}
-    ).encode()  # fmt: skip
+        {
+            "model": "m",
+            "max_tokens": 9,
+            "messages": ASKED["messages"],
+            "thinking": {"type": "enabled", "budget_tokens": 2000},
+        }
+    ).encode()
     for model, told in (("gpt-4o", False), ("gpt-5", True), ("our-qwen", True)):
         read = pair(ANTHROPIC, provider).read(body)
         out = json.loads(read.body(ModelRound(model, usage=True)))
@@ -99,17 +103,16 @@ def test_models_of_openai_that_do_not_reason_are_not_told_to(provider: WireForma
 
 @pytest.mark.parametrize(("model", "signed"), [("gemini-3-pro", True), ("gemini-2.5-flash", False)])
 def test_calls_of_other_models_are_marked_for_gemini_where_it_wants_signatures(model: str, signed: bool) -> None:
-    calls = [
-        {"id": f"c{n}", "type": "function", "function": {"name": "find", "arguments": "{}"}} for n in (1, 2)
-    ]  # fmt: skip
+    calls = [{"id": f"c{n}", "type": "function", "function": {"name": "find", "arguments": "{}"}} for n in (1, 2)]
     results = [{"role": "tool", "tool_call_id": f"c{n}", "content": "x"} for n in (1, 2)]
     body, _ = _out(
         GEMINI_EVENTS, model, messages=[*ASKED["messages"], {"role": "assistant", "tool_calls": calls}, *results]
     )
     parts = body["contents"][1]["parts"]
     assert [part.get("thoughtSignature") for part in parts] == [
-        "skip_thought_signature_validator" if signed else None, None,
-    ]  # fmt: skip
+        "skip_thought_signature_validator" if signed else None,
+        None,
+    ]
 
 
 def test_names_of_tools_that_the_provider_refuses_are_others_on_the_way() -> None:
@@ -117,12 +120,13 @@ def test_names_of_tools_that_the_provider_refuses_are_others_on_the_way() -> Non
     answer = {"functionResponse": {"id": "c", "name": "our.find", "response": {"output": "x"}}}
     asked = {
         "contents": [
-            {"role": "user", "parts": [{"text": "Hi"}]}, {"role": "model", "parts": [call]},
+            {"role": "user", "parts": [{"text": "Hi"}]},
+            {"role": "model", "parts": [call]},
             {"role": "user", "parts": [answer]},
         ],
         "tools": [{"functionDeclarations": [{"name": "our.find", "parametersJsonSchema": {"type": "object"}}]}],
         "toolConfig": {"functionCallingConfig": {"mode": "ANY", "allowedFunctionNames": ["our.find"]}},
-    }  # fmt: skip
+    }
     wire = pair(GEMINI_EVENTS, ANTHROPIC)
     read = wire.read(json.dumps(asked).encode(), "m", False)
     out = json.loads(read.body(ModelRound("m", usage=True)))
@@ -179,25 +183,74 @@ def test_what_is_no_request_is_refused(provider: WireFormat, body: bytes) -> Non
 
 
 JSON = st.recursive(
-    st.none() | st.booleans() | st.integers(-3, 9) | st.text(max_size=4)
+    st.none()
+    | st.booleans()
+    | st.integers(-3, 9)
+    | st.text(max_size=4)
     | st.sampled_from(["assistant", "stop", "STOP", "end_turn", "text", "tool_use", "function_call", "text_delta"]),
-    lambda inner: st.lists(inner, max_size=3) | st.dictionaries(st.sampled_from([
-        "type", "index", "delta", "content", "text", "choices", "message", "finish_reason", "tool_calls", "function",
-        "name", "arguments", "id", "candidates", "parts", "functionCall", "args", "finishReason", "content_block",
-        "input", "usage", "item", "output_index", "response", "output", "item_id", "thought", "refusal", "error",
-    ]), inner, max_size=5),
+    lambda inner: (
+        st.lists(inner, max_size=3)
+        | st.dictionaries(
+            st.sampled_from(
+                [
+                    "type",
+                    "index",
+                    "delta",
+                    "content",
+                    "text",
+                    "choices",
+                    "message",
+                    "finish_reason",
+                    "tool_calls",
+                    "function",
+                    "name",
+                    "arguments",
+                    "id",
+                    "candidates",
+                    "parts",
+                    "functionCall",
+                    "args",
+                    "finishReason",
+                    "content_block",
+                    "input",
+                    "usage",
+                    "item",
+                    "output_index",
+                    "response",
+                    "output",
+                    "item_id",
+                    "thought",
+                    "refusal",
+                    "error",
+                ]
+            ),
+            inner,
+            max_size=5,
+        )
+    ),
     max_leaves=15,
-)  # fmt: skip
+)
 KINDS = [
-    "message_start", "content_block_start", "content_block_delta", "content_block_stop", "message_delta",
-    "message_stop", "response.created", "response.output_item.added", "response.output_text.delta",
-    "response.function_call_arguments.delta", "response.output_item.done", "response.completed",
-]  # fmt: skip
+    "message_start",
+    "content_block_start",
+    "content_block_delta",
+    "content_block_stop",
+    "message_delta",
+    "message_stop",
+    "response.created",
+    "response.output_item.added",
+    "response.output_text.delta",
+    "response.function_call_arguments.delta",
+    "response.output_item.done",
+    "response.completed",
+]
 FORMATS: list[WireFormat] = [CHAT, RESPONSES, ANTHROPIC, GEMINI_EVENTS]
 BODIES: dict[str, dict[str, Any]] = {
-    CHAT.name: ASKED, RESPONSES.name: {"model": "m", "input": "Hi"}, ANTHROPIC.name: ASKED | {"max_tokens": 9},
+    CHAT.name: ASKED,
+    RESPONSES.name: {"model": "m", "input": "Hi"},
+    ANTHROPIC.name: ASKED | {"max_tokens": 9},
     GEMINI_EVENTS.name: {"contents": [{"role": "user", "parts": [{"text": "Hi"}]}]},
-}  # fmt: skip
+}
 
 
 TYPED = st.sampled_from(KINDS).flatmap(lambda kind: JSON.map(lambda event: _typed(event, kind)))

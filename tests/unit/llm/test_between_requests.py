@@ -30,8 +30,14 @@ from fairlead_llm.wire import BadRequest
 
 PAIRS = [(one, other) for one in FAMILIES for other in FAMILIES if one != other]
 PNG = "iVBORw0KGgoAAAANSUhEUgAAAAEAAAABCAYAAAAfFcSJAAAADUlEQVR42mNk+M9QDwADhgGAWjR9awAAAABJRU5ErkJggg=="
-TOOL = {"type": "function", "function": {"name": "find", "description": "Finds", "parameters": {
-    "type": "object", "properties": {"q": {"type": "string"}}, "required": ["q"]}}}  # fmt: skip
+TOOL = {
+    "type": "function",
+    "function": {
+        "name": "find",
+        "description": "Finds",
+        "parameters": {"type": "object", "properties": {"q": {"type": "string"}}, "required": ["q"]},
+    },
+}
 
 words = st.text(st.characters(exclude_categories=["Cs", "Cc", "Z"]), min_size=1, max_size=20)
 values = st.recursive(
@@ -74,9 +80,14 @@ def conversations(draw: st.DrawFn) -> NeutralRequest:
         st.sampled_from([None, ToolChoice("auto"), ToolChoice("required"), ToolChoice("required", ("find",))])
     )
     return NeutralRequest(
-        model="m", stream=False, system=tuple(draw(st.lists(words, max_size=1))), turns=tuple(turns), tools=[TOOL],
-        choice=choice, settings=settings,
-    )  # fmt: skip
+        model="m",
+        stream=False,
+        system=tuple(draw(st.lists(words, max_size=1))),
+        turns=tuple(turns),
+        tools=[TOOL],
+        choice=choice,
+        settings=settings,
+    )
 
 
 def _written(asked: NeutralRequest, source: str, target: str, losses: TranslationLosses) -> dict[str, Any]:
@@ -146,11 +157,14 @@ def test_a_setting_is_kept_or_told_as_lost(target: str, name: str, value: object
     assert losses == ([] if target in kept else [codes.get(name, name)])
 
 
-@pytest.mark.parametrize(("target", "wanted"), [
-    ("anthropic", {"thinking": {"type": "enabled", "budget_tokens": 8192}}),
-    ("openai-responses", {"reasoning": {"effort": "medium"}}),
-    ("gemini", {"generationConfig": {"thinkingConfig": {"thinkingBudget": 8192}}}),
-])  # fmt: skip
+@pytest.mark.parametrize(
+    ("target", "wanted"),
+    [
+        ("anthropic", {"thinking": {"type": "enabled", "budget_tokens": 8192}}),
+        ("openai-responses", {"reasoning": {"effort": "medium"}}),
+        ("gemini", {"generationConfig": {"thinkingConfig": {"thinkingBudget": 8192}}}),
+    ],
+)
 def test_an_effort_is_a_budget_where_the_family_counts_tokens(target: str, wanted: dict[str, Any]) -> None:
     body, losses = _from_chat(target, reasoning_effort="medium")
     assert {name: body[name] for name in wanted} == wanted
@@ -162,9 +176,10 @@ def test_an_effort_is_a_budget_where_the_family_counts_tokens(target: str, wante
 def test_anthropic_is_not_told_to_think_amid_calls_whose_thoughts_are_lost() -> None:
     call = {"id": "c1", "type": "function", "function": {"name": "find", "arguments": "{}"}}
     messages = [
-        {"role": "user", "content": "Hi"}, {"role": "assistant", "tool_calls": [call]},
+        {"role": "user", "content": "Hi"},
+        {"role": "assistant", "tool_calls": [call]},
         {"role": "tool", "tool_call_id": "c1", "content": "found"},
-    ]  # fmt: skip
+    ]
     body, losses = _from_chat("anthropic", messages=messages, reasoning_effort="high")
     assert "thinking" not in body
     assert losses == ["reasoning"]
@@ -174,9 +189,11 @@ def test_anthropic_is_not_told_to_think_amid_calls_whose_thoughts_are_lost() -> 
 def test_arguments_in_history_that_are_no_json_are_wrapped_and_told(target: str) -> None:
     call = {"id": "c1", "type": "function", "function": {"name": "find", "arguments": '{"q": '}}
     messages = [
-        {"role": "user", "content": "Hi"}, {"role": "assistant", "tool_calls": [call]},
-        {"role": "tool", "tool_call_id": "c1", "content": "no"}, {"role": "user", "content": "Go on"},
-    ]  # fmt: skip
+        {"role": "user", "content": "Hi"},
+        {"role": "assistant", "tool_calls": [call]},
+        {"role": "tool", "tool_call_id": "c1", "content": "no"},
+        {"role": "user", "content": "Go on"},
+    ]
     body, losses = _from_chat(target, messages=messages)
     assert losses == ["call_arguments"]
     again = _read(body, target, TranslationLosses())
@@ -186,32 +203,70 @@ def test_arguments_in_history_that_are_no_json_are_wrapped_and_told(target: str)
 
 OPAQUE = "c2lnbmVkLWJ5LWE="
 HISTORIES: dict[str, dict[str, Any]] = {
-    "anthropic": {"model": "m", "max_tokens": 9, "system": [{"type": "text", "text": "Be kind", "cache_control": {
-        "type": "ephemeral"}}], "tools": [{"name": "find", "input_schema": {"type": "object"}, "cache_control": {
-        "type": "ephemeral"}}, {"type": "web_search_20250305", "name": "web_search"}], "messages": [
-        {"role": "user", "content": "Hi"},
-        {"role": "assistant", "content": [{"type": "thinking", "thinking": "secret-thought", "signature": OPAQUE},
-                                          {"type": "redacted_thinking", "data": OPAQUE},
-                                          {"type": "server_tool_use", "id": "srv", "name": "web_search", "input": {}},
-                                          {"type": "text", "text": "Yes"}]}, {"role": "user", "content": "And?"}]},
-    "openai-responses": {"model": "m", "tools": [{"type": "web_search"}], "input": [
-        {"role": "user", "content": "Hi"},
-        {"type": "reasoning", "id": "rs_1", "summary": [{"type": "summary_text", "text": "secret-thought"}],
-         "encrypted_content": OPAQUE},
-        {"type": "web_search_call", "id": "ws_1", "status": "completed"},
-        {"type": "message", "role": "assistant", "content": [{"type": "output_text", "text": "Yes"}]},
-        {"role": "user", "content": "And?"}]},
-    "gemini": {"tools": [{"googleSearch": {}}], "safetySettings": [{"category": "x"}], "contents": [
-        {"role": "user", "parts": [{"text": "Hi"}]},
-        {"role": "model", "parts": [{"text": "secret-thought", "thought": True},
-                                    {"text": "Yes", "thoughtSignature": OPAQUE}]},
-        {"role": "user", "parts": [{"text": "And?"}]}]},
-    "openai-chat": {"model": "m", "messages": [
-        {"role": "user", "content": "Hi"},
-        {"role": "assistant", "content": "Yes", "reasoning_content": "secret-thought",
-         "reasoning_details": [{"type": "reasoning.encrypted", "data": OPAQUE}]},
-        {"role": "user", "content": "And?"}]},
-}  # fmt: skip
+    "anthropic": {
+        "model": "m",
+        "max_tokens": 9,
+        "system": [{"type": "text", "text": "Be kind", "cache_control": {"type": "ephemeral"}}],
+        "tools": [
+            {"name": "find", "input_schema": {"type": "object"}, "cache_control": {"type": "ephemeral"}},
+            {"type": "web_search_20250305", "name": "web_search"},
+        ],
+        "messages": [
+            {"role": "user", "content": "Hi"},
+            {
+                "role": "assistant",
+                "content": [
+                    {"type": "thinking", "thinking": "secret-thought", "signature": OPAQUE},
+                    {"type": "redacted_thinking", "data": OPAQUE},
+                    {"type": "server_tool_use", "id": "srv", "name": "web_search", "input": {}},
+                    {"type": "text", "text": "Yes"},
+                ],
+            },
+            {"role": "user", "content": "And?"},
+        ],
+    },
+    "openai-responses": {
+        "model": "m",
+        "tools": [{"type": "web_search"}],
+        "input": [
+            {"role": "user", "content": "Hi"},
+            {
+                "type": "reasoning",
+                "id": "rs_1",
+                "summary": [{"type": "summary_text", "text": "secret-thought"}],
+                "encrypted_content": OPAQUE,
+            },
+            {"type": "web_search_call", "id": "ws_1", "status": "completed"},
+            {"type": "message", "role": "assistant", "content": [{"type": "output_text", "text": "Yes"}]},
+            {"role": "user", "content": "And?"},
+        ],
+    },
+    "gemini": {
+        "tools": [{"googleSearch": {}}],
+        "safetySettings": [{"category": "x"}],
+        "contents": [
+            {"role": "user", "parts": [{"text": "Hi"}]},
+            {
+                "role": "model",
+                "parts": [{"text": "secret-thought", "thought": True}, {"text": "Yes", "thoughtSignature": OPAQUE}],
+            },
+            {"role": "user", "parts": [{"text": "And?"}]},
+        ],
+    },
+    "openai-chat": {
+        "model": "m",
+        "messages": [
+            {"role": "user", "content": "Hi"},
+            {
+                "role": "assistant",
+                "content": "Yes",
+                "reasoning_content": "secret-thought",
+                "reasoning_details": [{"type": "reasoning.encrypted", "data": OPAQUE}],
+            },
+            {"role": "user", "content": "And?"},
+        ],
+    },
+}
 
 
 @pytest.mark.parametrize(("source", "target"), PAIRS)
@@ -236,9 +291,11 @@ def test_servers_of_the_gateway_among_the_tools_are_no_loss() -> None:
 
 def test_words_of_the_system_in_the_middle_move_to_the_front_where_there_is_no_other_place() -> None:
     messages = [
-        {"role": "system", "content": "one"}, {"role": "user", "content": "Hi"},
-        {"role": "developer", "content": "two"}, {"role": "user", "content": "Go"},
-    ]  # fmt: skip
+        {"role": "system", "content": "one"},
+        {"role": "user", "content": "Hi"},
+        {"role": "developer", "content": "two"},
+        {"role": "user", "content": "Go"},
+    ]
     for target, system in (("anthropic", "one\n\ntwo"), ("gemini", {"parts": [{"text": "one"}, {"text": "two"}]})):
         body, losses = _from_chat(target, messages=messages)
         assert body["system" if target == "anthropic" else "systemInstruction"] == system
@@ -268,10 +325,15 @@ def test_images_by_address_stay_addresses(target: str) -> None:
 def test_images_in_results_reach_the_model(target: str) -> None:
     source = {"type": "base64", "media_type": "image/png", "data": PNG}
     result = {"type": "tool_result", "tool_use_id": "t1", "content": [{"type": "image", "source": source}]}
-    asked = {"model": "m", "max_tokens": 9, "messages": [
-        {"role": "user", "content": "Hi"},
-        {"role": "assistant", "content": [{"type": "tool_use", "id": "t1", "name": "look", "input": {}}]},
-        {"role": "user", "content": [result, {"type": "text", "text": "What is it?"}]}]}  # fmt: skip
+    asked = {
+        "model": "m",
+        "max_tokens": 9,
+        "messages": [
+            {"role": "user", "content": "Hi"},
+            {"role": "assistant", "content": [{"type": "tool_use", "id": "t1", "name": "look", "input": {}}]},
+            {"role": "user", "content": [result, {"type": "text", "text": "What is it?"}]},
+        ],
+    }
     losses = TranslationLosses()
     body = _written(_read(asked, "anthropic", losses), "anthropic", target, losses)
     text = json.dumps(body)
@@ -280,15 +342,15 @@ def test_images_in_results_reach_the_model(target: str) -> None:
 
 
 def test_ids_of_calls_without_any_are_their_own_and_match_their_results() -> None:
-    call, result = (
-        {"functionCall": {"name": "find", "args": {}}},
-        {"functionResponse": {"name": "find", "response": {}}},
-    )
+    call = {"functionCall": {"name": "find", "args": {}}}
+    result = {"functionResponse": {"name": "find", "response": {}}}
     contents = [
-        {"role": "user", "parts": [{"text": "Hi"}]}, {"role": "model", "parts": [call, call]},
-        {"role": "user", "parts": [result, result]}, {"role": "model", "parts": [call]},
+        {"role": "user", "parts": [{"text": "Hi"}]},
+        {"role": "model", "parts": [call, call]},
+        {"role": "user", "parts": [result, result]},
+        {"role": "model", "parts": [call]},
         {"role": "user", "parts": [result]},
-    ]  # fmt: skip
+    ]
     losses = TranslationLosses()
     body = _written(_read({"contents": contents}, "gemini", losses), "gemini", "openai-chat", losses)
     made = [call["id"] for message in body["messages"] for call in message.get("tool_calls", ())]
@@ -320,16 +382,57 @@ def test_a_request_for_what_another_provider_does_not_hold_is_refused(
 
 JSON = st.recursive(
     st.none() | st.booleans() | st.integers() | st.floats(allow_nan=False) | st.text(max_size=5),
-    lambda inner: st.lists(inner, max_size=4) | st.dictionaries(
-        st.sampled_from(["role", "content", "type", "text", "parts", "tool_calls", "function", "name", "input", "id",
-                         "functionCall", "source", "image_url", "arguments", "system"]), inner, max_size=5),
+    lambda inner: (
+        st.lists(inner, max_size=4)
+        | st.dictionaries(
+            st.sampled_from(
+                [
+                    "role",
+                    "content",
+                    "type",
+                    "text",
+                    "parts",
+                    "tool_calls",
+                    "function",
+                    "name",
+                    "input",
+                    "id",
+                    "functionCall",
+                    "source",
+                    "image_url",
+                    "arguments",
+                    "system",
+                ]
+            ),
+            inner,
+            max_size=5,
+        )
+    ),
     max_leaves=20,
-)  # fmt: skip
+)
 
 
 @settings(max_examples=examples(30), deadline=None, suppress_health_check=[HealthCheck.too_slow])
-@given(JSON, st.sampled_from(["tools", "tool_choice", "messages", "input", "contents", "system", "thinking", "text",
-                              "toolConfig", "generationConfig", "reasoning", "response_format", "stop"]))  # fmt: skip
+@given(
+    JSON,
+    st.sampled_from(
+        [
+            "tools",
+            "tool_choice",
+            "messages",
+            "input",
+            "contents",
+            "system",
+            "thinking",
+            "text",
+            "toolConfig",
+            "generationConfig",
+            "reasoning",
+            "response_format",
+            "stop",
+        ]
+    ),
+)
 @pytest.mark.parametrize(("source", "target"), PAIRS)
 def test_whatever_a_client_sends_is_translated_or_refused(source: str, target: str, value: Any, name: str) -> None:
     losses = TranslationLosses()

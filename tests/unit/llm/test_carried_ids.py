@@ -11,7 +11,8 @@ import pytest
 from fairlead_llm.call_ids import new_id
 from fairlead_llm.gemini.carried_ids import carried_id, carrying_signature, with_returned_ids
 
-A, B = new_id(), new_id()
+A = new_id()
+B = new_id()
 
 
 def called(name: str, ident: str, signature: str = "", given: str = "") -> dict[str, Any]:
@@ -58,7 +59,8 @@ def test_responses_under_ids_of_a_clients_own_get_the_ids_of_their_calls() -> No
 
 
 def test_a_response_is_none_to_a_call_of_an_earlier_turn() -> None:
-    earlier, model = ("model", [called("f", A)]), ("model", [called("f", B)])
+    earlier = ("model", [called("f", A)])
+    model = ("model", [called("f", B)])
     *_, responses = returned(earlier, ("user", [{"text": "No."}]), model, ("user", [responded("f")]))
     assert response_ids(responses) == [B]
 

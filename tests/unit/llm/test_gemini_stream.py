@@ -39,10 +39,14 @@ def test_what_holds_no_call_passes_byte_for_byte() -> None:
 def test_texts_that_pass_as_they_came_are_of_the_round(monkeypatch: pytest.MonkeyPatch) -> None:
     usage: list[dict[str, Any]] = [{"usageMetadata": {"totalTokenCount": n}} for n in (1, 2, 3)]
     data = [
-        response({"text": "On"}, **usage[0]), response({"text": "e "}, **usage[1]), response({"text": "t"}, **usage[2]),
-        response({"text": "Hm.", "thought": True}), response({"text": "wo"}), response({"text": "\U0001faa2\u2028"}),
+        response({"text": "On"}, **usage[0]),
+        response({"text": "e "}, **usage[1]),
+        response({"text": "t"}, **usage[2]),
+        response({"text": "Hm.", "thought": True}),
+        response({"text": "wo"}),
+        response({"text": "\U0001faa2\u2028"}),
         response(call("ours"), reason="STOP"),
-    ]  # fmt: skip
+    ]
     found = []
     for quick in (True, False):
         if not quick:
@@ -97,10 +101,13 @@ def test_what_the_model_said_is_one_content_in_the_next_request() -> None:
     assert json.loads(stream.in_request[0]) == {
         "role": "model",
         "parts": [
-            {"text": "Hm.", "thought": True}, {"text": "So, then."}, {"text": "", "thoughtSignature": "cw=="},
-            call("ours", thoughtSignature="cw=="), call("theirs"),
+            {"text": "Hm.", "thought": True},
+            {"text": "So, then."},
+            {"text": "", "thoughtSignature": "cw=="},
+            call("ours", thoughtSignature="cw=="),
+            call("theirs"),
         ],
-    }  # fmt: skip
+    }
 
 
 def test_the_end_of_a_round_is_told_when_it_is_the_end_of_all() -> None:

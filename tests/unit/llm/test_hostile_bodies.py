@@ -56,10 +56,20 @@ def test_the_last_of_two_members_of_a_name_counts_and_goes_out_alone(front: Wire
     assert json.loads(bytes(read.own)) == {"tools": "auto"}
 
 
-@pytest.mark.parametrize("more", [
-    f',"metadata":{DEEP}', f',"tools":[{DEEP}]', f',"tools":{DEEP}', f',"tool_choice":{DEEP}', f',"fairlead":{DEEP}',
-    ',"temperature":NaN', ',"temperature":1e999', ',"tools":[{"type":"\\ud800"}]', ',"stream":"\xff"',
-])  # fmt: skip
+@pytest.mark.parametrize(
+    "more",
+    [
+        f',"metadata":{DEEP}',
+        f',"tools":[{DEEP}]',
+        f',"tools":{DEEP}',
+        f',"tool_choice":{DEEP}',
+        f',"fairlead":{DEEP}',
+        ',"temperature":NaN',
+        ',"temperature":1e999',
+        ',"tools":[{"type":"\\ud800"}]',
+        ',"stream":"\xff"',
+    ],
+)
 @pytest.mark.parametrize(("front", "wire"), SPOKEN)
 def test_what_cannot_be_read_is_refused_or_passes(front: WireFormat, wire: WireFormat, more: str) -> None:
     out = sent_or_refused(wire, named(front, "x", more))

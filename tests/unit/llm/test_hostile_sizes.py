@@ -1,9 +1,14 @@
-"""Work for what a hostile caller or provider sends grows with its bytes, and no faster."""
+"""Work for what a hostile caller or provider sends grows with its bytes, and no faster.
+
+Work is counted in operations of the interpreter, which no load of the machine changes.
+"""
 
 from __future__ import annotations
 
 import json
+import sys
 from collections.abc import Callable
+from types import FrameType
 from typing import Any
 
 import msgspec
@@ -20,9 +25,31 @@ from fairlead_llm.gemini.format import GEMINI_EVENTS
 from fairlead_llm.responses.format import RESPONSES
 from fairlead_llm.usage import MAX_MEMBERS, added
 from fairlead_llm.wire import BadRequest, KeptTurn, ModelRound, WireFormat
-from operations import operations
 
-SMALL, LARGE = 30, 120
+
+def operations(work: Callable[[], object]) -> int:
+    """Bytecode instructions that the work runs, those of built-in functions apart."""
+    count = 0
+
+    def trace(frame: FrameType, event: str, arg: Any) -> Any:
+        nonlocal count
+        frame.f_trace_opcodes = True
+        frame.f_trace_lines = False
+        count += event == "opcode"
+        return trace
+
+    before = sys.gettrace()
+    sys._getframe().f_trace_opcodes = True  # else CPython 3.12 tells none, whatever trace() says
+    sys.settrace(trace)
+    try:
+        work()
+    finally:
+        sys.settrace(before)
+    return count
+
+
+SMALL = 30
+LARGE = 120
 ALLOWED = 1.5 * LARGE / SMALL
 """Growth of linear work with room for what does not repeat; quadratic work grows by 16."""
 
@@ -55,9 +82,11 @@ def response_items(n: int) -> bytes:
     behind = [
         each
         for i in reversed(range(n))
-        for each in ({"type": "function_call_output", "call_id": f"c{i}", "output": "x"},
-                     {"role": "system", "content": "y"})
-    ]  # fmt: skip
+        for each in (
+            {"type": "function_call_output", "call_id": f"c{i}", "output": "x"},
+            {"role": "system", "content": "y"},
+        )
+    ]
     return encoded(input=[*calls, *behind])
 
 
@@ -83,9 +112,14 @@ def reading(front: WireFormat, provider: WireFormat, body: bytes) -> Callable[[]
 
 @pytest.mark.parametrize(
     ("front", "body"),
-    [(CHAT, chat_turns), (GEMINI_EVENTS, nameless_results), (RESPONSES, response_items), (ANTHROPIC, blocks),
-     (CHAT, chosen_tools)],
-)  # fmt: skip
+    [
+        (CHAT, chat_turns),
+        (GEMINI_EVENTS, nameless_results),
+        (RESPONSES, response_items),
+        (ANTHROPIC, blocks),
+        (CHAT, chosen_tools),
+    ],
+)
 @pytest.mark.parametrize("provider", [CHAT, RESPONSES, ANTHROPIC, GEMINI_EVENTS], ids=lambda wire: wire.name)
 def test_a_translation_is_linear_in_calls_and_results(
     front: WireFormat, body: Callable[[int], bytes], provider: WireFormat
@@ -103,7 +137,8 @@ def kept_results(n: int) -> Callable[[], object]:
     parts = [{"functionResponse": {"id": f"c{i}", "name": "f", "response": {}}} for i in reversed(range(n))]
     ours, theirs = ({"role": "user", "parts": half} for half in (parts[::2], parts[1::2]))
     files = [json.dumps({"role": "user", "parts": [{"text": str(i)}]}).encode() for i in range(n)]
-    before, result = json.dumps(model).encode(), json.dumps(ours).encode()
+    before = json.dumps(model).encode()
+    result = json.dumps(ours).encode()
     contents = [Raw(before), Raw(json.dumps(theirs).encode())]
     turn = KeptTurn(GEMINI_EVENTS.name, [before], [result, *files])
     return lambda: GEMINI_EVENTS.restored(contents, {0: turn})
@@ -141,10 +176,12 @@ def test_texts_of_rounds_are_joined_with_an_empty_line() -> None:
 
 @pytest.mark.parametrize(
     "body",
-    [encoded(messages=[{"role": "user", "content": [{"type": "text", "text": ""}] * MAX_PARTS}]),
-     encoded(messages=[{"role": "user", "content": ""}] * (MAX_ENTRIES + 1)),
-     encoded(messages=[{"role": "user", "content": "x"}], tools=[{"type": "custom"}] * (MAX_PARTS + 1))],
-)  # fmt: skip
+    [
+        encoded(messages=[{"role": "user", "content": [{"type": "text", "text": ""}] * MAX_PARTS}]),
+        encoded(messages=[{"role": "user", "content": ""}] * (MAX_ENTRIES + 1)),
+        encoded(messages=[{"role": "user", "content": "x"}], tools=[{"type": "custom"}] * (MAX_PARTS + 1)),
+    ],
+)
 def test_more_entries_than_the_bound_are_refused_with_their_parts(body: bytes) -> None:
     with pytest.raises(BadRequest, match="too many"):
         pair(CHAT, ANTHROPIC).read(body)

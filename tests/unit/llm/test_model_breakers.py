@@ -6,20 +6,14 @@ import pytest
 
 from fairlead_models.breakers import MAX_KEPT, MAX_LATER, ModelBreakers, ModelClosed
 from fairlead_models.providers import ModelTarget
+from virtualtime import HandClock
 
-ONE, OTHER = ModelTarget("openai", "gpt"), ModelTarget("vllm", "gpt")
-
-
-class Time:
-    def __init__(self) -> None:
-        self.now = 1000.0
-
-    def __call__(self) -> float:
-        return self.now
+ONE = ModelTarget("openai", "gpt")
+OTHER = ModelTarget("vllm", "gpt")
 
 
-def made() -> tuple[ModelBreakers, Time]:
-    time = Time()
+def made() -> tuple[ModelBreakers, HandClock]:
+    time = HandClock(1000.0)
     return ModelBreakers(time, lambda: 0.0), time
 
 

@@ -29,11 +29,23 @@ def sent(request: ResponsesRequest, *injected: bytes, more: tuple[bytes, ...] = 
     return found
 
 
-@pytest.mark.parametrize("body", [
-    b"", b"[]", b"{}", b'{"model":1}', b'{"model":"m","input":7}', b'{"model":"m","input":[1],"tools":{}}',
-    b'{"model":"m","fairlead":[]}', b"[" * 20_000, b'{"model":"\xff"}', b'{"model":"m","max_tool_calls":"x"}',
-    b'{"model":"m","background":true,"stream":true}', MISNAMED,
-])  # fmt: skip
+@pytest.mark.parametrize(
+    "body",
+    [
+        b"",
+        b"[]",
+        b"{}",
+        b'{"model":1}',
+        b'{"model":"m","input":7}',
+        b'{"model":"m","input":[1],"tools":{}}',
+        b'{"model":"m","fairlead":[]}',
+        b"[" * 20_000,
+        b'{"model":"\xff"}',
+        b'{"model":"m","max_tool_calls":"x"}',
+        b'{"model":"m","background":true,"stream":true}',
+        MISNAMED,
+    ],
+)
 def test_what_is_no_request_is_refused(body: bytes) -> None:
     with pytest.raises(BadRequest):
         ResponsesRequest(body)

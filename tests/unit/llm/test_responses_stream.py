@@ -103,11 +103,18 @@ def test_a_call_whose_name_comes_last_is_held_until_then() -> None:
     assert types == ["response.output_item.added", delta["type"], "response.output_item.done"]
 
 
-@pytest.mark.parametrize("data", [
-    b"nothing", b"[1]", b'{"type":"response.output_item.added","output_index":"x"}', b"[" * 20_000, b"\xff",
-    b'{"type":"response.created","response":[]}',
-    b'{"type":"response.completed","response":{"output":{}}}',
-])  # fmt: skip
+@pytest.mark.parametrize(
+    "data",
+    [
+        b"nothing",
+        b"[1]",
+        b'{"type":"response.output_item.added","output_index":"x"}',
+        b"[" * 20_000,
+        b"\xff",
+        b'{"type":"response.created","response":[]}',
+        b'{"type":"response.completed","response":{"output":{}}}',
+    ],
+)
 def test_what_is_no_event_is_told(data: bytes) -> None:
     with pytest.raises(BadStream):
         new().feed(data)

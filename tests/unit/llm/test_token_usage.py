@@ -11,21 +11,34 @@ from fairlead_models.token_usage import MAX_TOKENS, TokenUsage, estimated, token
 
 STATED: dict[str, tuple[dict[str, Any], TokenUsage]] = {
     "OpenAI's chat": (
-        {"prompt_tokens": 100, "completion_tokens": 20, "total_tokens": 120,
-         "prompt_tokens_details": {"cached_tokens": 64, "audio_tokens": 0}},
+        {
+            "prompt_tokens": 100,
+            "completion_tokens": 20,
+            "total_tokens": 120,
+            "prompt_tokens_details": {"cached_tokens": 64, "audio_tokens": 0},
+        },
         TokenUsage(100, 20, 64),
     ),
     "DeepSeek, in OpenAI's form": (
-        {"prompt_tokens": 100, "completion_tokens": 20, "prompt_cache_hit_tokens": 30}, TokenUsage(100, 20, 30),
+        {"prompt_tokens": 100, "completion_tokens": 20, "prompt_cache_hit_tokens": 30},
+        TokenUsage(100, 20, 30),
     ),
     "LiteLLM, with Anthropic's members beside OpenAI's": (
-        {"prompt_tokens": 100, "completion_tokens": 20, "cache_read_input_tokens": 30,
-         "prompt_tokens_details": {"cached_tokens": 30}},
+        {
+            "prompt_tokens": 100,
+            "completion_tokens": 20,
+            "cache_read_input_tokens": 30,
+            "prompt_tokens_details": {"cached_tokens": 30},
+        },
         TokenUsage(100, 20, 30),
     ),
     "OpenAI's responses": (
-        {"input_tokens": 100, "output_tokens": 20, "input_tokens_details": {"cached_tokens": 64},
-         "output_tokens_details": {"reasoning_tokens": 15}},
+        {
+            "input_tokens": 100,
+            "output_tokens": 20,
+            "input_tokens_details": {"cached_tokens": 64},
+            "output_tokens_details": {"reasoning_tokens": 15},
+        },
         TokenUsage(100, 20, 64),
     ),
     "Anthropic, which counts the cache apart": (
@@ -33,21 +46,29 @@ STATED: dict[str, tuple[dict[str, Any], TokenUsage]] = {
         TokenUsage(100, 20, 80, 10),
     ),
     "Gemini, which counts thoughts apart": (
-        {"promptTokenCount": 90, "toolUsePromptTokenCount": 10, "candidatesTokenCount": 5, "thoughtsTokenCount": 15,
-         "cachedContentTokenCount": 64, "totalTokenCount": 120},
+        {
+            "promptTokenCount": 90,
+            "toolUsePromptTokenCount": 10,
+            "candidatesTokenCount": 5,
+            "thoughtsTokenCount": 15,
+            "cachedContentTokenCount": 64,
+            "totalTokenCount": 120,
+        },
         TokenUsage(100, 20, 64),
     ),
     "Gemini Live": (
-        {"promptTokenCount": 100, "responseTokenCount": 20, "totalTokenCount": 120}, TokenUsage(100, 20),
+        {"promptTokenCount": 100, "responseTokenCount": 20, "totalTokenCount": 120},
+        TokenUsage(100, 20),
     ),
     "nothing": ({}, TokenUsage()),
     "an answer without a text": ({"prompt_tokens": 100}, TokenUsage(100)),
     "what is no number": (
-        {"prompt_tokens": "100", "completion_tokens": None, "prompt_tokens_details": [1]}, TokenUsage(),
+        {"prompt_tokens": "100", "completion_tokens": None, "prompt_tokens_details": [1]},
+        TokenUsage(),
     ),
     "what cannot be": ({"prompt_tokens": -5, "completion_tokens": 10**30}, TokenUsage(0, MAX_TOKENS)),
     "true": ({"input_tokens": True, "output_tokens": 1}, TokenUsage(0, 1)),
-}  # fmt: skip
+}
 
 
 @pytest.mark.parametrize("form", STATED)

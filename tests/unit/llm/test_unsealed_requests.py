@@ -15,9 +15,11 @@ from fairlead_llm.responses.format import RESPONSES
 from fairlead_llm.wire import WireFormat
 
 SIGNED_CALL = {
-    "id": "call_1", "type": "function", "function": {"name": "n", "arguments": "{}"},
+    "id": "call_1",
+    "type": "function",
+    "function": {"name": "n", "arguments": "{}"},
     "extra_content": {"google": {"thought_signature": "c2VhbGVk"}},
-}  # fmt: skip
+}
 
 
 def test_chat_gives_googles_calls_the_value_that_it_documents_and_drops_details() -> None:

@@ -193,9 +193,11 @@ def test_what_only_zed_or_goose_can_serve_is_remarked_on_and_costs_no_other() ->
 
 def test_an_option_of_a_bundle_without_default_is_missed_by_the_name_of_its_variable() -> None:
     manifest = {
-        "manifest_version": "0.3", "name": "a", "user_config": {"api_key": {"type": "string"}},
+        "manifest_version": "0.3",
+        "name": "a",
+        "user_config": {"api_key": {"type": "string"}},
         "server": {"mcp_config": {"command": "x", "env": {"KEY": "${user_config.api_key}"}}},
-    }  # fmt: skip
+    }
     (problem,) = read(manifest, "/opt/a/manifest.json").problems
     assert "environment variable API_KEY is not set" in problem.message
 

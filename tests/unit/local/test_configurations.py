@@ -220,10 +220,26 @@ def test_a_misspelt_key_stops_its_server_and_names_the_one_that_was_meant(entry:
 
 def test_keys_that_concern_a_client_alone_are_passed_over() -> None:
     entry = {
-        "type": "stdio", "command": "x", "args": [], "env": {}, "cwd": ".", "disabled": False, "alwaysAllow": ["a"],
-        "autoApprove": ["a"], "timeout": 60, "dev": {}, "gallery": True, "trust": True, "description": "d", "oauth": {},
-        "tools": ["*"], "disabledTools": [], "_comment": "why", "$schema": "x", "transportType": "stdio",
-    }  # fmt: skip
+        "type": "stdio",
+        "command": "x",
+        "args": [],
+        "env": {},
+        "cwd": ".",
+        "disabled": False,
+        "alwaysAllow": ["a"],
+        "autoApprove": ["a"],
+        "timeout": 60,
+        "dev": {},
+        "gallery": True,
+        "trust": True,
+        "description": "d",
+        "oauth": {},
+        "tools": ["*"],
+        "disabledTools": [],
+        "_comment": "why",
+        "$schema": "x",
+        "transportType": "stdio",
+    }
     found = read(json.dumps({"inputs": [], "mcpServers": {"a": entry}, "numStartupTools": 3}))
     assert len(found.servers) == 1
     assert (found.problems, found.remarks) == ([], [])
@@ -321,6 +337,7 @@ def test_a_name_becomes_a_label(name: str, expected: str) -> None:
 
 
 def test_a_long_name_is_cut_and_stays_itself() -> None:
-    one, other = resource_name("a" * 80), resource_name("a" * 79 + "b")
+    one = resource_name("a" * 80)
+    other = resource_name("a" * 79 + "b")
     assert one != other
     assert len(one) <= 50

@@ -40,7 +40,8 @@ def mode(path: Path) -> int:
 async def test_a_document_is_published_read_and_withdrawn(tmp_path: Path) -> None:
     written: list[None] = []
     documents = DirectoryDocuments(tmp_path / "d", lambda: written.append(None))
-    name, data = catalog_name(KEY), encode(catalog())
+    name = catalog_name(KEY)
+    data = encode(catalog())
     await documents.publish(pack(name, CATALOG, data, labels_for(KEY, "u1")))
     assert await documents.read(name) == data
     assert documents.catalog(KEY) == catalog()

@@ -36,7 +36,8 @@ def server(name: str, command: str = "x", labels: dict[str, str] | None = None, 
     return DeclaredServer(McpServer.model_validate(manifest), **more)
 
 
-A, B = ServerKey("default", "a"), ServerKey("default", "b")
+A = ServerKey("default", "a")
+B = ServerKey("default", "b")
 
 
 def test_a_change_of_the_spec_counts_and_nothing_else_does() -> None:

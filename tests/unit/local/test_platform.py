@@ -29,9 +29,12 @@ from fakeprocesses import FakeLauncher, FakeProcess
 
 KEY = ServerKey("default", "a")
 MODERN = {
-    "supportedVersions": ["2026-07-28"], "capabilities": {}, "resultType": "complete", "ttlMs": 0,
+    "supportedVersions": ["2026-07-28"],
+    "capabilities": {},
+    "resultType": "complete",
+    "ttlMs": 0,
     "cacheScope": "public",
-}  # fmt: skip
+}
 
 
 def answering(process: FakeProcess, message: dict[str, Any]) -> None:
@@ -86,7 +89,9 @@ class World:
 
 @asynccontextmanager
 async def world(folder: Path) -> AsyncIterator[World]:
-    launcher, heard, inventory = FakeLauncher(answering), Heard(), Inventory()
+    launcher = FakeLauncher(answering)
+    heard = Heard()
+    inventory = Inventory()
     children = ChildHost(launcher=launcher)
     packages = PackageStore(folder, Tools(), StepRunner(), on_change=lambda package: woken.set())
     credentials = DirectoryCredentialStore(folder / "credentials")

@@ -92,7 +92,8 @@ def test_nothing_is_read_again_while_nothing_changes(tmp_path: Path) -> None:
 
 
 def test_what_is_added_changed_and_removed_is_seen(tmp_path: Path) -> None:
-    first, second = tmp_path / "a.yaml", tmp_path / "b.yaml"
+    first = tmp_path / "a.yaml"
+    second = tmp_path / "b.yaml"
     first.write_text(server("a"))
     sources = over([tmp_path])
     scanned(sources)

@@ -10,6 +10,7 @@ from typing import Any
 
 import pytest
 
+import page_reader
 from fairlead_api.clientconfig import ConfiguredServer, Translated, entries, translate
 from fairlead_api.cliententry import EntryProblem
 from fairlead_api.clientkeys import OF_URLS, OWN_FIELDS, READ
@@ -40,7 +41,7 @@ def code(cell: str) -> list[str]:
 
 
 def blocks() -> list[Any]:
-    return [json.loads(block) for block in re.findall(r"```json\n(.*?)```", PAGE, re.DOTALL)]
+    return [json.loads(block) for block in page_reader.blocks(PAGE, "json")]
 
 
 class Watched(dict[str, Any]):

@@ -198,8 +198,11 @@ async def test_a_listener_hears_of_states_and_changed_lists() -> None:
     forget()
     await host.aclose()
     assert heard == [
-        ("a", "starting"), ("a", "running"), ("a", "notifications/tools/list_changed"), ("a", "backoff"),
-    ]  # fmt: skip
+        ("a", "starting"),
+        ("a", "running"),
+        ("a", "notifications/tools/list_changed"),
+        ("a", "backoff"),
+    ]
 
 
 async def test_a_session_over_a_child_adds_the_envelope_of_the_era() -> None:

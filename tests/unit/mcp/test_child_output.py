@@ -119,10 +119,14 @@ async def test_runs_are_told_apart_in_what_was_printed_also_when_the_spec_change
     launcher.launched[2].events.on_stderr("three")
     told = [(line.run, line.stream, line.text) for line in child.printed.after()]
     assert told == [
-        (1, "run", "started"), (1, "stderr", "one"), (1, "run", "exited with code 1"),
-        (2, "run", "started again"), (2, "stderr", "two"),
-        (3, "run", "started again"), (3, "stderr", "three"),
-    ]  # fmt: skip
+        (1, "run", "started"),
+        (1, "stderr", "one"),
+        (1, "run", "exited with code 1"),
+        (2, "run", "started again"),
+        (2, "stderr", "two"),
+        (3, "run", "started again"),
+        (3, "stderr", "three"),
+    ]
     await host.aclose()
 
 
@@ -193,7 +197,9 @@ async def test_a_child_that_failed_is_started_at_once_when_it_is_to_be_tried_aga
     child = host.get("a", SPEC)
     await asyncio.sleep(100)
     assert child.state is ChildState.FAILED
-    launcher.refusal, starts, asked = None, child.starts, now()
+    launcher.refusal = None
+    starts = child.starts
+    asked = now()
     child.retry()
     assert child.failure is None
     await child.ready(now() + 30)

@@ -272,9 +272,17 @@ def test_closing_tells_the_owner_once() -> None:
 
 @pytest.mark.parametrize(
     ("value", "seconds"),
-    [(b"timeout=5", 4), (b"max=10, Timeout = 5", None), (b"timeout=5, max=100", 4), (b"timeout=1", 0.5),
-     (b"timeout=0", 0), (b"timeout=3600", 60), (b"max=5", None), (b"timeout=x", None)],
-)  # fmt: skip
+    [
+        (b"timeout=5", 4),
+        (b"max=10, Timeout = 5", None),
+        (b"timeout=5, max=100", 4),
+        (b"timeout=1", 0.5),
+        (b"timeout=0", 0),
+        (b"timeout=3600", 60),
+        (b"max=5", None),
+        (b"timeout=x", None),
+    ],
+)
 def test_keep_alive_is_a_second_less_than_announced(value: bytes, seconds: float | None) -> None:
     assert keep_alive_seconds(value) == seconds
 

@@ -71,8 +71,10 @@ def test_what_is_printed_after_the_reason_does_not_hide_it(after: str) -> None:
         ('time=2026-01-02T03:04:05Z level=ERROR msg="no database" attempt=3', "no database"),
         ("[error] no database\n[info] bye", "[error] no database"),
         (
-            ("Traceback (most recent call last):\n  File \"a.py\", line 1\npydantic_core.ValidationError: 1 validation "
-            "error for Settings\ntoken\n  Field required [type=missing]"),
+            (
+                'Traceback (most recent call last):\n  File "a.py", line 1\npydantic_core.ValidationError: 1 '
+                "validation error for Settings\ntoken\n  Field required [type=missing]"
+            ),
             "pydantic_core.ValidationError: 1 validation error for Settings token Field required [type=missing]",
         ),
         (
@@ -80,9 +82,12 @@ def test_what_is_printed_after_the_reason_does_not_hide_it(after: str) -> None:
             'ZodError: [ { "path": ["KEY"], "message": "Required" } ]',
         ),
         ("Error: cannot\n    at f (a.js:1)\n  [cause]: Error: deeper\n      at g (b.js:2)", "Error: cannot"),
-        ("npm ERR! code E404\nnpm ERR! 404 Not Found - GET https://r.example/x", "404 Not Found - GET https://r.example/x"),
+        (
+            "npm ERR! code E404\nnpm ERR! 404 Not Found - GET https://r.example/x",
+            "404 Not Found - GET https://r.example/x",
+        ),
     ],
-)  # fmt: skip
+)
 def test_other_forms_of_reasons(printed: str, chosen: str) -> None:
     assert diagnosis(printed.splitlines()) == chosen
 

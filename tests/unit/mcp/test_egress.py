@@ -8,9 +8,9 @@ from fairlead_mcp.egress import BadEgress, Egress, service_namespace
 from fairlead_mcp.errors import ConnectFailed
 from fairlead_mcp.http.dial import Address, Dialer, Resolved, resolve_by_dns
 
-POD = Egress.of(["*.tools.svc", "192.0.2.0/24"], ["10.96.0.0/12"], confined=True, environ={
-    "KUBERNETES_SERVICE_HOST": "10.0.0.1"
-})  # fmt: skip
+POD = Egress.of(
+    ["*.tools.svc", "192.0.2.0/24"], ["10.96.0.0/12"], confined=True, environ={"KUBERNETES_SERVICE_HOST": "10.0.0.1"}
+)
 LAPTOP = Egress.of([], [], confined=False)
 
 
@@ -45,27 +45,56 @@ async def nameless(address: str) -> str:
 
 
 DENIED_ADDRESSES = {
-    "127.0.0.1": "this machine", "127.8.9.10": "this machine", "::1": "this machine", "0.0.0.0": "this machine",
-    "::": "this machine", "::ffff:127.0.0.1": "this machine", "::ffff:7f00:1": "this machine",
-    "::127.0.0.1": "this machine", "64:ff9b::7f00:1": "this machine", "2002:7f00:1::": "this machine",
-    "169.254.169.254": "link-local", "169.254.0.1": "link-local", "::ffff:169.254.169.254": "link-local",
-    "64:ff9b::a9fe:a9fe": "link-local", "fe80::1": "link-local", "fe80::1%eth0": "link-local",
-    "fd00:ec2::254": "metadata", "fd20:ce::254": "metadata", "100.100.100.200": "metadata",
-    "168.63.129.16": "metadata", "192.0.0.192": "metadata", "224.0.0.1": "multicast", "ff02::1": "multicast",
-    "fd00:ec2::23": "metadata", "fd00:ec2::253": "metadata", "fd00:c1::a9fe:a9fe": "metadata",
+    "127.0.0.1": "this machine",
+    "127.8.9.10": "this machine",
+    "::1": "this machine",
+    "0.0.0.0": "this machine",
+    "::": "this machine",
+    "::ffff:127.0.0.1": "this machine",
+    "::ffff:7f00:1": "this machine",
+    "::127.0.0.1": "this machine",
+    "64:ff9b::7f00:1": "this machine",
+    "2002:7f00:1::": "this machine",
+    "169.254.169.254": "link-local",
+    "169.254.0.1": "link-local",
+    "::ffff:169.254.169.254": "link-local",
+    "64:ff9b::a9fe:a9fe": "link-local",
+    "fe80::1": "link-local",
+    "fe80::1%eth0": "link-local",
+    "fd00:ec2::254": "metadata",
+    "fd20:ce::254": "metadata",
+    "100.100.100.200": "metadata",
+    "168.63.129.16": "metadata",
+    "192.0.0.192": "metadata",
+    "224.0.0.1": "multicast",
+    "ff02::1": "multicast",
+    "fd00:ec2::23": "metadata",
+    "fd00:ec2::253": "metadata",
+    "fd00:c1::a9fe:a9fe": "metadata",
     "fd00:42::42": "metadata",
-    "::ffff:0:169.254.169.254": "link-local", "::ffff:0:7f00:1": "this machine",
-    "::ffff:0:10.0.0.1": "the API server", "2002:a9fe:a9fe::1": "link-local", "64:ff9b::10.0.0.1": "the API server",
-    "64:ff9b:1::a9fe:a9fe": "link-local", "64:ff9b:1:a9fe:a9:fe00::": "link-local",
-    "64:ff9b:1:a9:fe:a9fe::": "link-local", "64:ff9b:1:0:a9:fea9:fe00::": "link-local",
-    "64:ff9b:1:ffff::10.96.0.10": "inside of the cluster", "64:ff9b:1::127.0.0.1": "this machine",
-    "2001:0:a9fe:a9fe::": "link-local", "2001:0:cb00:7107:0:0:5601:5601": "link-local",
-    "fe80::5efe:203.0.113.7": "link-local", "2001:db8::5efe:169.254.169.254": "link-local",
+    "::ffff:0:169.254.169.254": "link-local",
+    "::ffff:0:7f00:1": "this machine",
+    "::ffff:0:10.0.0.1": "the API server",
+    "2002:a9fe:a9fe::1": "link-local",
+    "64:ff9b::10.0.0.1": "the API server",
+    "64:ff9b:1::a9fe:a9fe": "link-local",
+    "64:ff9b:1:a9fe:a9:fe00::": "link-local",
+    "64:ff9b:1:a9:fe:a9fe::": "link-local",
+    "64:ff9b:1:0:a9:fea9:fe00::": "link-local",
+    "64:ff9b:1:ffff::10.96.0.10": "inside of the cluster",
+    "64:ff9b:1::127.0.0.1": "this machine",
+    "2001:0:a9fe:a9fe::": "link-local",
+    "2001:0:cb00:7107:0:0:5601:5601": "link-local",
+    "fe80::5efe:203.0.113.7": "link-local",
+    "2001:db8::5efe:169.254.169.254": "link-local",
     "2001:db8::200:5efe:169.254.169.254": "link-local",
-    "10.0.0.1": "the API server", "::ffff:10.0.0.1": "the API server", "10.0.0.2": "the API server",
-    "10.96.0.10": "inside of the cluster", "10.100.3.4": "inside of the cluster",
+    "10.0.0.1": "the API server",
+    "::ffff:10.0.0.1": "the API server",
+    "10.0.0.2": "the API server",
+    "10.96.0.10": "inside of the cluster",
+    "10.100.3.4": "inside of the cluster",
     "not an address": "not understood",
-}  # fmt: skip
+}
 
 
 @pytest.mark.parametrize("address", DENIED_ADDRESSES)
@@ -169,9 +198,13 @@ async def test_in_a_pod_a_name_is_not_tried_as_a_service_by_the_search_list_of_i
         await POD.guarded(resolve, "team", nameless)(host, 80)
     await LAPTOP.guarded(resolve, "team")("grafana.monitoring", 80)
     assert asked == [
-        "grafana.monitoring.", "tools.example.com.", "demo.team.svc", "203.0.113.7", "absolute.example.",
+        "grafana.monitoring.",
+        "tools.example.com.",
+        "demo.team.svc",
+        "203.0.113.7",
+        "absolute.example.",
         "grafana.monitoring",
-    ]  # fmt: skip
+    ]
 
 
 async def test_on_a_laptop_only_link_local_and_metadata_are_denied() -> None:

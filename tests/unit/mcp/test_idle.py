@@ -55,7 +55,8 @@ async def test_one_that_ends_may_begin_others() -> None:
 
 
 async def test_uses_share_one_timer(monkeypatch: pytest.MonkeyPatch) -> None:
-    loop, made = asyncio.get_running_loop(), 0
+    loop = asyncio.get_running_loop()
+    made = 0
     schedule = loop.call_later
 
     def counted(*words: object, **named: object) -> asyncio.TimerHandle:

@@ -15,7 +15,8 @@ def sized(*messages: bytes) -> bytes:
 
 
 def test_a_stream_with_the_head_of_the_last_one_is_read_at_once() -> None:
-    world, seen = World(), []
+    world = World()
+    seen = []
 
     def on_event(data: bytes) -> bool:
         seen.append(data)

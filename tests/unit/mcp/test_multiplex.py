@@ -41,7 +41,8 @@ async def settle() -> None:
 
 
 async def test_thousands_of_interleaved_requests_each_get_their_own_answer() -> None:
-    stream, shuffle = Stream(max_in_flight=5000), random.Random(1)
+    stream = Stream(max_in_flight=5000)
+    shuffle = random.Random(1)
     asked = [stream.ask("m", b'{"n":%d}' % n) for n in range(5000)]
     await settle()
     waiting = [(message["id"], message["params"]["n"]) for message in stream.sent]
@@ -100,7 +101,8 @@ async def test_params_that_only_mention_a_token_stay_byte_for_byte() -> None:
 
 async def test_a_caller_that_gives_up_cancels_upstream_and_a_late_answer_harms_nobody() -> None:
     stream = Stream()
-    first, second = stream.ask(), stream.ask()
+    first = stream.ask()
+    second = stream.ask()
     await settle()
     first.cancel()
     await asyncio.gather(first, return_exceptions=True)
@@ -177,7 +179,8 @@ async def test_as_many_odd_answers_as_requests_wait_fail_them() -> None:
 
 async def test_a_late_answer_to_a_request_that_was_given_up_is_no_fault() -> None:
     stream = Stream()
-    given_up, asked = stream.ask(), stream.ask()
+    given_up = stream.ask()
+    asked = stream.ask()
     await settle()
     given_up.cancel()
     await settle()
@@ -211,7 +214,8 @@ async def test_a_line_that_cannot_be_read_fails_the_request_that_it_shows_and_no
     line: bytes, message: str
 ) -> None:
     stream = Stream()
-    asked, other = stream.ask(), stream.ask()
+    asked = stream.ask()
+    other = stream.ask()
     await settle()
     assert not stream.mux.feed(line)
     with pytest.raises(McpError, match=message):

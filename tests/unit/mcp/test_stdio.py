@@ -27,7 +27,8 @@ def test_lines_come_out_whole_and_blank_ones_not_at_all(chunks: list[bytes], lin
 
 @given(st.binary(max_size=40).map(lambda data: data.replace(b"x", b"\n")), st.integers(1, 7))
 def test_how_the_output_is_cut_makes_no_difference(data: bytes, size: int) -> None:
-    whole, cut = LineBuffer(), LineBuffer()
+    whole = LineBuffer()
+    cut = LineBuffer()
     pieces = [data[start : start + size] for start in range(0, len(data), size)]
     assert [line for piece in pieces for line in cut.feed(piece)] == (whole.feed(data) if data else [])
 

@@ -10,7 +10,8 @@ from hypothesis import strategies as st
 
 from fairlead_mcp.surrogates import paired
 
-HIGH, LOW = "\\ud83c", "\\uDFB2"
+HIGH = "\\ud83c"
+LOW = "\\uDFB2"
 
 
 @pytest.mark.parametrize(

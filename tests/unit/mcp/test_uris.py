@@ -15,18 +15,21 @@ from fairlead_mcp.uris import UriNames
 NAMES = UriNames("time")
 
 
-@pytest.mark.parametrize(("own", "shown"), [
-    ("ui://shared/app.html", "ui://time/shared/app.html"),
-    ("ui://app", "ui://time/app"),
-    ("ui:///app", "ui://time//app"),
-    ("ui://other/x?y#z", "ui://time/other/x?y#z"),
-    ("UI://App", "UI://time/App"),
-    ("skill://pdf/SKILL.md", "skill://time/pdf/SKILL.md"),
-    ("ui://{id}/view", "ui://time/{id}/view"),
-    ("file:///etc/motd", "file:///etc/motd"),
-    ("https://ui.example/ui://x", "https://ui.example/ui://x"),
-    ("ui:opaque", "ui:opaque"),
-])  # fmt: skip
+@pytest.mark.parametrize(
+    ("own", "shown"),
+    [
+        ("ui://shared/app.html", "ui://time/shared/app.html"),
+        ("ui://app", "ui://time/app"),
+        ("ui:///app", "ui://time//app"),
+        ("ui://other/x?y#z", "ui://time/other/x?y#z"),
+        ("UI://App", "UI://time/App"),
+        ("skill://pdf/SKILL.md", "skill://time/pdf/SKILL.md"),
+        ("ui://{id}/view", "ui://time/{id}/view"),
+        ("file:///etc/motd", "file:///etc/motd"),
+        ("https://ui.example/ui://x", "https://ui.example/ui://x"),
+        ("ui:opaque", "ui:opaque"),
+    ],
+)
 def test_a_uri_gets_its_servers_part_where_its_scheme_means_something_there_alone(own: str, shown: str) -> None:
     assert NAMES.shown(own) == shown
     assert UriNames("").shown(own) == own
@@ -63,26 +66,35 @@ def test_a_result_is_renamed_in_its_places_and_stays_byte_for_byte_elsewhere() -
     assert b"ui://text \\u00e9" in made
 
 
-@pytest.mark.parametrize("raw", [
-    b'{"content":[{"type":"text","text":"see https://example.com"}], "isError" : false}', b'{"content":{"uri":"ui://x"}',
-    b'{"content":[{"uri":7},{"uri":["ui://x"]},"ui://x"],"_meta":"ui://x"}', b'["ui://x"]', b"",
-    b'{"_meta":{"ui":null}}',
-])  # fmt: skip
+@pytest.mark.parametrize(
+    "raw",
+    [
+        b'{"content":[{"type":"text","text":"see https://example.com"}], "isError" : false}',
+        b'{"content":{"uri":"ui://x"}',
+        b'{"content":[{"uri":7},{"uri":["ui://x"]},"ui://x"],"_meta":"ui://x"}',
+        b'["ui://x"]',
+        b"",
+        b'{"_meta":{"ui":null}}',
+    ],
+)
 def test_a_result_without_such_a_uri_is_the_same_object(raw: bytes) -> None:
     assert NAMES.shown_in(raw, uris.TOOL_RESULT) is raw
 
 
-@pytest.mark.parametrize(("meta", "said"), [
-    (None, UserInterface()),
-    ({"ui": {"resourceUri": "ui://a"}}, UserInterface(("ui://a",))),
-    ({"ui/resourceUri": "ui://a"}, UserInterface(("ui://a",))),
-    ({"openai/outputTemplate": "UI://a"}, UserInterface(("UI://a",))),
-    ({"ui": {"resourceUri": "ui://a", "visibility": ["app"]}}, UserInterface(("ui://a",), for_model=False)),
-    ({"ui": {"visibility": ["model"]}}, UserInterface(for_app=False)),
-    ({"ui": {"resourceUri": "file:///etc/passwd"}}, UserInterface()),
-    ({"ui": {"resourceUri": 3, "visibility": "app"}}, UserInterface()),
-    ({"ui": "x"}, UserInterface()),
-])  # fmt: skip
+@pytest.mark.parametrize(
+    ("meta", "said"),
+    [
+        (None, UserInterface()),
+        ({"ui": {"resourceUri": "ui://a"}}, UserInterface(("ui://a",))),
+        ({"ui/resourceUri": "ui://a"}, UserInterface(("ui://a",))),
+        ({"openai/outputTemplate": "UI://a"}, UserInterface(("UI://a",))),
+        ({"ui": {"resourceUri": "ui://a", "visibility": ["app"]}}, UserInterface(("ui://a",), for_model=False)),
+        ({"ui": {"visibility": ["model"]}}, UserInterface(for_app=False)),
+        ({"ui": {"resourceUri": "file:///etc/passwd"}}, UserInterface()),
+        ({"ui": {"resourceUri": 3, "visibility": "app"}}, UserInterface()),
+        ({"ui": "x"}, UserInterface()),
+    ],
+)
 def test_a_definition_says_which_interface_its_tool_has(meta: object, said: UserInterface) -> None:
     definition = {"name": "x", "inputSchema": {}, **({} if meta is None else {"_meta": meta})}
     assert interface_of(json.dumps(definition).encode()) == said

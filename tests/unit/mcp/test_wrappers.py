@@ -81,7 +81,7 @@ def test_a_simple_command_is_asked_for_its_program(words: str, probed: str) -> N
         "npm exec server",
         "bunx server",
     ],
-)  # fmt: skip
+)
 def test_an_unusual_command_keeps_its_wrapper(words: str) -> None:
     assert of(words) is None
 

@@ -87,7 +87,7 @@ def test_an_override_for_a_tool_that_is_not_listed_is_noted() -> None:
         ({"fairlead.dev/latency": {"estimatedDurationMs": -1, "maxDurationMs": True}}, None, None),
         ({"fairlead.dev/latency": "fast"}, None, None),
     ],
-)  # fmt: skip
+)
 def test_declared_latency_is_the_manifests_word_before_the_authors(
     meta: Any, said: dict[str, Any] | None, expected: DeclaredLatency | None
 ) -> None:
@@ -250,8 +250,12 @@ def test_the_hash_changes_with_any_definition_and_with_nothing_else() -> None:
 
 def test_instructions_and_required_capabilities_are_part_of_the_hash() -> None:
     tools = ({"name": "a", "inputSchema": {"type": "object"}},)
-    answers = [found(*tools), found(*tools, instructions="x"), found(*tools, instructions="y"),
-               found(*tools, requires={"a": ("sampling",)})]  # fmt: skip
+    answers = [
+        found(*tools),
+        found(*tools, instructions="x"),
+        found(*tools, instructions="y"),
+        found(*tools, requires={"a": ("sampling",)}),
+    ]
     hashes = {build_catalog(mcp_server(), answer, REACHED)[0].hash for answer in answers}
     assert len(hashes) == 4
 

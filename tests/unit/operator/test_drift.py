@@ -121,7 +121,8 @@ class World:
     """A server's Deployment, looked at whenever something changes it."""
 
     def __init__(self) -> None:
-        self.cluster, self.counted = Cluster(), list[Kind]()
+        self.cluster = Cluster()
+        self.counted = list[Kind]()
         self.drift = DriftRepairs(self.counted.append)
         self.looks = Looks(lambda: self.owned.apply(DEPLOYMENTS, MANIFEST, "s1"))
         self.owned = Owned(self.cluster.kube, self.looks.enqueue, [DEPLOYMENTS], self.drift)
@@ -207,7 +208,8 @@ async def test_a_rival_that_deletes_each_time_is_paced_too() -> None:
     world = await World.applied()
 
     def delete() -> None:
-        gone, world.cluster.item = world.cluster.item, None
+        gone = world.cluster.item
+        world.cluster.item = None
         world.owned.stores[DEPLOYMENTS].deleted(gone or {})
 
     world.cluster.rival = delete
@@ -240,7 +242,8 @@ async def test_a_server_that_is_gone_is_forgotten_with_its_dispute() -> None:
 
 
 async def test_a_document_that_is_changed_each_time_is_written_ever_more_seldom() -> None:
-    cluster, drift = Cluster(), DriftRepairs()
+    cluster = Cluster()
+    drift = DriftRepairs()
     wanted = Blob(name="doc", labels={}, annotations={}, data={"document": "1"}, binary={})
     looks = Looks(lambda: documents.publish([wanted]))
     documents = KubeDocuments(cluster.kube, "release", looks.enqueue, drift=drift)
@@ -279,7 +282,8 @@ async def test_the_secret_of_the_installation_that_is_deleted_each_time_is_made_
 
     async def delete() -> None:
         while True:
-            gone, cluster.item = cluster.item, None
+            gone = cluster.item
+            cluster.item = None
             await secret.deleted(gone or {})
 
     deleting = asyncio.create_task(delete())
@@ -289,7 +293,9 @@ async def test_the_secret_of_the_installation_that_is_deleted_each_time_is_made_
 
 
 async def test_a_status_that_is_changed_each_time_is_shown_ever_more_seldom_whatever_time_it_says() -> None:
-    cluster, drift, servers = Cluster(), DriftRepairs(), DeclaredServers(lambda *_: looks.enqueue())
+    cluster = Cluster()
+    drift = DriftRepairs()
+    servers = DeclaredServers(lambda *_: looks.enqueue())
     whole = {**mcp_server().to_wire(), "apiVersion": "fairlead.dev/v1alpha1", "kind": "McpServer"}
     unused = cast("Any", None)
 
@@ -320,7 +326,8 @@ async def test_a_status_that_is_changed_each_time_is_shown_ever_more_seldom_what
 
 
 async def test_a_write_that_the_api_server_refuses_is_no_repair() -> None:
-    drift, target = DriftRepairs(), WriteTarget(MCP_SERVERS, "team", "demo", "status")
+    drift = DriftRepairs()
+    target = WriteTarget(MCP_SERVERS, "team", "demo", "status")
 
     async def refuse() -> Json:
         raise Conflict("somebody was faster")
@@ -360,7 +367,8 @@ async def test_a_dispute_is_shown_beside_another_conflict_and_leaves_the_server_
     taken = ConditionVerdict(True, Cause.PREFIX_TAKEN, "demo belongs to other/demo")
     verdicts = Verdicts(good, good, good, good, conflicted=taken, disputed=disputed)
     status = build_status(mcp_server(), verdicts, Facts(), NOW)
-    conflicted, ready = status.condition(ConditionType.CONFLICTED), status.condition(ConditionType.READY)
+    conflicted = status.condition(ConditionType.CONFLICTED)
+    ready = status.condition(ConditionType.READY)
     assert conflicted is not None
     assert (conflicted.status, conflicted.reason) == ("True", Reason.CONFLICTED)
     assert conflicted.message.startswith("WritesUndone: Deployment team/demo is changed by argocd. PrefixTaken: demo")

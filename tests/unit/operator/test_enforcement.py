@@ -81,7 +81,7 @@ def policy(selector: Json, rules: list[Json], *, kind: str = "Ingress") -> Json:
         (policy({}, [{}], kind="Egress"), False),
         (policy({"matchLabels": {f"label-{number}": "x" for number in range(60)}}, [{}]), True),
     ],
-)  # fmt: skip
+)
 def test_a_policy_that_may_let_the_probe_in_is_named(other: Json, suspected: bool) -> None:
     assert openers([other], "incoming") == (["other"] if suspected else [])
 

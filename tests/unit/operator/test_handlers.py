@@ -82,7 +82,8 @@ async def feeding(api: kmock_.KubernetesEmulator, listener: Listener) -> AsyncIt
 
 async def test_what_exists_and_what_changes_is_told_and_nothing_is_written(api: kmock_.KubernetesEmulator) -> None:
     api.objects[f"{GROUP}/mcpservers", "team", "old"] = server("old")
-    listener, path = Listener(), f"/apis/{GROUP}/namespaces/team/mcpservers"
+    listener = Listener()
+    path = f"/apis/{GROUP}/namespaces/team/mcpservers"
     async with feeding(api, listener), aiohttp.ClientSession(str(api.url)) as people:
         await listener.until(("mcpservers", None, "old"))
         await people.post(path, json=server("new"))
@@ -144,7 +145,8 @@ def test_what_still_closes_when_kopf_is_cancelled_is_waited_for_and_cancelled_on
             closed.append(True)
 
     async def work() -> None:
-        ending, running = asyncio.create_task(closing()), asyncio.create_task(closing())
+        ending = asyncio.create_task(closing())
+        running = asyncio.create_task(closing())
         await asyncio.sleep(0)
         ending.cancel()
         await asyncio.sleep(0)
@@ -156,7 +158,8 @@ def test_what_still_closes_when_kopf_is_cancelled_is_waited_for_and_cancelled_on
 
 
 def test_a_kopf_that_ends_after_our_loop_has_closed_ends_without_an_error() -> None:
-    asked, go_on = threading.Event(), threading.Event()
+    asked = threading.Event()
+    go_on = threading.Event()
 
     def refresh(current: Configuration) -> None:
         asked.set()
@@ -186,7 +189,8 @@ def _kopf_runs() -> bool:
 async def test_kopf_logs_in_with_the_credentials_of_our_own_client() -> None:
     configuration = Configuration(host="https://api.example:6443")
     configuration.ssl_ca_cert = "/ca.crt"
-    configuration.cert_file, configuration.key_file = "/user.crt", "/user.key"
+    configuration.cert_file = "/user.crt"
+    configuration.key_file = "/user.key"
     by_certificate = await connection_for(configuration)
     assert (by_certificate.server, by_certificate.ca_path) == ("https://api.example:6443", "/ca.crt")
     assert (by_certificate.certificate_path, by_certificate.private_key_path) == ("/user.crt", "/user.key")
@@ -203,6 +207,7 @@ async def test_a_token_is_read_again_before_it_is_stale() -> None:
 
     configuration.api_key["BearerToken"] = "bearer stale"
     configuration.refresh_api_key_hook = refresh  # type: ignore[assignment]  # annotated as None
-    first, second = await connection_for(configuration), await connection_for(configuration)
+    first = await connection_for(configuration)
+    second = await connection_for(configuration)
     assert (first.scheme, first.token, second.token) == ("Bearer", "first", "second")
     assert first.expiration is not None

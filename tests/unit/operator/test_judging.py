@@ -52,38 +52,51 @@ LEFT_OUT: dict[str, tuple[dict[str, Any] | bytes, str, str]] = {
     "a schema that is null": ({"name": "bad", "inputSchema": None}, "InvalidSchemas", "no inputSchema"),
     "a header for what is no argument": (
         tool_with({"tags": {"type": "array", "items": {"type": "string", "x-mcp-header": "Tag"}}}),
-        "InvalidSchemas", "x-mcp-header stands where it means no argument",
+        "InvalidSchemas",
+        "x-mcp-header stands where it means no argument",
     ),
     "a list for a description": ({**tool_named("bad"), "description": ["x"]}, "InvalidDefinitions", "description: "),
     "text for annotations": ({**tool_named("bad"), "annotations": "x"}, "InvalidDefinitions", "annotations: "),
     "text for an outputSchema": ({**tool_named("bad"), "outputSchema": "x"}, "InvalidDefinitions", "outputSchema: "),
     "text for _meta": ({**tool_named("bad"), "_meta": "x"}, "InvalidDefinitions", "_meta: "),
     "a name in another case": (
-        {**tool_named("bad"), "Name": "good"}, "InvalidDefinitions", 'has "Name", which some parsers read as "name"',
+        {**tool_named("bad"), "Name": "good"},
+        "InvalidDefinitions",
+        'has "Name", which some parsers read as "name"',
     ),
     "a description in another case": (
-        {**tool_named("bad"), "De\u017fcription": "x"}, "InvalidDefinitions", 'some parsers read as "description"',
+        {**tool_named("bad"), "De\u017fcription": "x"},
+        "InvalidDefinitions",
+        'some parsers read as "description"',
     ),
     "a name twice": (
-        b'{"name":"good2","name":"bad","inputSchema":{"type":"object"}}', "InvalidDefinitions", "a member comes twice",
+        b'{"name":"good2","name":"bad","inputSchema":{"type":"object"}}',
+        "InvalidDefinitions",
+        "a member comes twice",
     ),
     "a name twice beside a number that is too large to be read": (
         b'{"name":"x","name":"bad","inputSchema":{"type":"object","x":1' + b"0" * 6000 + b"}}",
-        "InvalidDefinitions", "a member comes twice",
+        "InvalidDefinitions",
+        "a member comes twice",
     ),
     "an argument twice": (
         b'{"name":"bad","inputSchema":{"type":"object","properties":{"a":{},"\\u0061":{}}}}',
-        "InvalidDefinitions", "a member comes twice",
+        "InvalidDefinitions",
+        "a member comes twice",
     ),
     "no object": (b"7", "InvalidDefinitions", "tool 'no. 2'"),
     "bytes that are no UTF-8": (
-        b'{"name":"bad","inputSchema":{"type":"object"},"x":"\xff"}', "InvalidDefinitions", "'bad' ('utf-8' codec"
+        b'{"name":"bad","inputSchema":{"type":"object"},"x":"\xff"}',
+        "InvalidDefinitions",
+        "'bad' ('utf-8' codec",
     ),
     "a large description": ({**tool_named("bad"), "description": "d" * 2**20}, "DefinitionsTooLarge", "262144"),
     "a large schema": (
-        {"name": "bad", "inputSchema": {**SCHEMA, "x": "s" * (5 << 20)}}, "DefinitionsTooLarge", "tool 'bad' (52429"
+        {"name": "bad", "inputSchema": {**SCHEMA, "x": "s" * (5 << 20)}},
+        "DefinitionsTooLarge",
+        "tool 'bad' (52429",
     ),
-}  # fmt: skip
+}
 
 
 @pytest.mark.parametrize("case", LEFT_OUT)

@@ -34,7 +34,8 @@ def deployed(**changes: Any) -> Json:
 
 
 def test_bookkeeping_and_status_do_not_change_a_fingerprint_and_all_else_does() -> None:
-    one, other = deployed(), deployed(status={"replicas": 7}, kind="Deployment")
+    one = deployed()
+    other = deployed(status={"replicas": 7}, kind="Deployment")
     other["metadata"] |= {"resourceVersion": "9", "generation": 4, "managedFields": []}
     other["metadata"]["annotations"] = {"deployment.kubernetes.io/revision": "2"}
     assert fingerprint(one) == fingerprint(other)

@@ -77,7 +77,8 @@ def failed(number: int | None = None, reason: str = "Unreachable") -> ConnectFai
 )
 async def test_only_a_fault_of_the_server_is_a_lost_connection(failure: ConnectFailed, lost: bool) -> None:
     told: list[str] = []
-    first, second = IdleConnection(), IdleConnection()
+    first = IdleConnection()
+    second = IdleConnection()
     dialled = Dialled([first, failure, failure, second])
     observer = ConnectionObserver(lambda key, error: told.append("lost"), lambda key: told.append("back"))
     watch = IdleConnections(dialled, observer, rng=random.Random(1))

@@ -12,12 +12,12 @@ from fairlead_api.documents.catalog import Catalog, ChildEndpoint, Endpoint, Htt
 from fairlead_api.meta import ServerKey
 from fairlead_mcp import capabilities
 from fairlead_mcp.errors import ConnectFailed
-from fairlead_operator.discovery import looking
 from fairlead_operator.discovery.discoverer import Discoverer
 from fairlead_operator.discovery.listing import RawListing, read_everything
-from fairlead_operator.discovery.looking import KEPT_SECONDS, CapabilityComparisons, remembered
+from fairlead_operator.discovery.looking import GRACE_SECONDS, KEPT_SECONDS, PAUSES, CapabilityComparisons, remembered
 from fairlead_operator.discovery.state import DiscoveryOptions, DiscoveryTarget
-from operatorfakes import Script, ScriptedConnector, tool_named, until
+from operatorfakes import Script, ScriptedConnector, tool_named
+from virtualtime import in_virtual_time
 
 KEY = ServerKey("team", "demo")
 HTTP = HttpEndpoint(url="http://demo.example/mcp")
@@ -104,13 +104,12 @@ async def test_a_legacy_process_that_is_unchanged_is_not_started_again_though_so
     assert bench.compared() > 0
 
 
-async def test_a_legacy_process_whose_comparison_failed_is_compared_when_somebody_asks(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
-    monkeypatch.setattr(looking, "PAUSES", ())
+@in_virtual_time
+async def test_a_legacy_process_whose_comparison_failed_is_compared_when_somebody_asks() -> None:
     bench = Bench(Script([tool_named("plain")], gated=GATED), CHILD, version="2025-11-25")
     bench.script.incomparable = ConnectFailed("one at a time", reason="Refused")
     assert not (await bench.found()).compared
+    await asyncio.sleep(sum(PAUSES) + 1)
     bench.script.incomparable = None
     assert (await bench.found(anew=True)).requires
 
@@ -141,21 +140,20 @@ async def test_a_gated_tool_that_is_listed_to_everybody_now_requires_nothing() -
     assert (len(found.tools), found.requires) == (2, {})
 
 
-async def test_a_slow_comparison_holds_no_discovery_up_and_is_told_of_when_it_is_over(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
-    monkeypatch.setattr(looking, "GRACE_SECONDS", 0.0)
+@in_virtual_time
+async def test_a_slow_comparison_holds_no_discovery_up_and_is_told_of_when_it_is_over() -> None:
     may_compare = asyncio.Event()
     bench = Bench(Script([tool_named("plain")], gated=GATED, comparable=may_compare))
     rounds = Discoverer(bench.connector, bench.told.append, pace=DiscoveryOptions(jitter=0.0), monotonic=lambda: 0.0)
     subject = DiscoveryTarget("uid", HTTP, "", "")
     rounds.look(KEY, subject, None, 600.0)
-    await until(lambda: bench.told)
+    await asyncio.sleep(GRACE_SECONDS + 1)
     first = rounds.look(KEY, subject, None, 600.0).found
     assert first is not None
     assert (len(first.unpacked().tools), first.unpacked().compared) == (1, False)
     may_compare.set()
-    await until(lambda: len(bench.told) == 2)
+    await asyncio.sleep(1)
+    assert len(bench.told) == 2
     second = rounds.look(KEY, subject, None, 600.0).found
     assert second is not None
     assert (len(second.unpacked().tools), second.unpacked().compared) == (3, True)
@@ -163,12 +161,13 @@ async def test_a_slow_comparison_holds_no_discovery_up_and_is_told_of_when_it_is
     await rounds.aclose()
 
 
-async def test_a_comparison_that_fails_is_tried_again(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(looking, "PAUSES", (0.0,) * 10_000)
+@in_virtual_time
+async def test_a_comparison_that_fails_is_tried_again() -> None:
     bench = Bench(Script([tool_named("plain")], gated=GATED, incomparable=ConnectFailed("busy", reason="Refused")))
     assert not (await bench.found()).compared
     bench.script.incomparable = None
-    await until(lambda: bench.told)
+    await asyncio.sleep(sum(PAUSES))
+    assert bench.told
     assert len((await bench.found()).tools) == 3
 
 
@@ -177,9 +176,14 @@ async def test_what_is_published_counts_while_a_new_operator_cannot_compare() ->
     raw = (await bench.found()).tools[1]
     entry = ToolEntry(name="ask_model", definition=raw, hash="h", search_hash="s", requires=("sampling",))
     published = Catalog(
-        namespace="team", name="demo", uid="u", generation=1, endpoint=HTTP, protocol_version="2026-07-28",
+        namespace="team",
+        name="demo",
+        uid="u",
+        generation=1,
+        endpoint=HTTP,
+        protocol_version="2026-07-28",
         tools=(entry,),
-    )  # fmt: skip
+    )
     later = Bench(Script([tool_named("plain")], incomparable=ConnectFailed("busy", reason="Refused")))
     found = await later.found()
     assert not found.compared
@@ -190,8 +194,13 @@ async def test_what_is_published_counts_while_a_new_operator_cannot_compare() ->
 
 def test_what_was_announced_to_an_operator_before_stays_announced() -> None:
     published = Catalog(
-        namespace="team", name="demo", uid="u", generation=1, endpoint=HTTP, protocol_version="2026-07-28",
+        namespace="team",
+        name="demo",
+        uid="u",
+        generation=1,
+        endpoint=HTTP,
+        protocol_version="2026-07-28",
         announced={"tools": "1", "prompts": "1"},
-    )  # fmt: skip
+    )
     found = RawListing("2026-07-28", announced={"tools": "2"})
     assert remembered(found, published).announced == {"tools": "2", "prompts": "1"}

@@ -49,8 +49,12 @@ def test_a_server_that_runs_elsewhere_has_no_objects_and_gives_up_those_it_had()
     wanted = plan(mcp_server(), ManifestContext("fairlead-system"))
     assert wanted.apply == ()
     assert {kind.kind for kind in wanted.remove} == {
-        "Deployment", "Service", "ServiceAccount", "NetworkPolicy", "PodDisruptionBudget",
-    }  # fmt: skip
+        "Deployment",
+        "Service",
+        "ServiceAccount",
+        "NetworkPolicy",
+        "PodDisruptionBudget",
+    }
 
 
 def test_one_replica_has_no_disruption_budget_and_leaves_its_number_to_an_autoscaler() -> None:

@@ -49,7 +49,9 @@ def holders() -> list[str]:
 
 async def test_servers_that_come_and_go_leave_nothing_behind() -> None:
     before = count()  # other tests of this process may hold some
-    platform, documents, connector = MemoryPlatform(), MemoryDocuments(), ScriptedConnector()
+    platform = MemoryPlatform()
+    documents = MemoryDocuments()
+    connector = ScriptedConnector()
     world = World(platform, documents, connector, MemoryDeclarations())
     controller = composed(
         world, InstallationOptions(rhythm=ControllerOptions(sweep=30.0), monotonic=asyncio.get_running_loop().time)

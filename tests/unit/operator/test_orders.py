@@ -32,7 +32,9 @@ class Api:
     """Answers every write with `answer`, after `meanwhile` has been told of."""
 
     def __init__(self, answer: Json, meanwhile: Callable[[], None]) -> None:
-        self.answer, self.meanwhile, self.writes = answer, meanwhile, 0
+        self.answer = answer
+        self.meanwhile = meanwhile
+        self.writes = 0
         self.kube = cast("Kube", self)
         """As far as it is used here."""
 
@@ -151,7 +153,8 @@ async def test_a_document_that_is_published_while_its_parts_are_tidied_away_has_
 
 
 async def test_parts_whose_document_was_published_while_others_were_tidied_away_stay() -> None:
-    one, other = in_parts("one"), in_parts("other")
+    one = in_parts("one")
+    other = in_parts("other")
 
     async def publish() -> None:
         if not cluster.deleted:
@@ -170,7 +173,8 @@ async def test_parts_whose_document_was_published_while_others_were_tidied_away_
 async def test_a_credential_that_a_later_write_has_stored_is_not_forgotten_by_an_older_answer() -> None:
     credential = Credential(token="t")
     value = base64.b64encode(msgspec.json.encode(credential)).decode()
-    entry, shard = store_key(KEY), shard_name(KEY)
+    entry = store_key(KEY)
+    shard = shard_name(KEY)
     of = {"name": shard, "namespace": "release"}
     older_: Json = {"metadata": {**of, "resourceVersion": "5"}, "data": {"other": "eA=="}}
     later: Json = {"metadata": {**of, "resourceVersion": "6"}, "data": {"other": "eA==", entry: value}}

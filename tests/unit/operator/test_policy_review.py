@@ -12,7 +12,8 @@ from fairlead_operator.publish.review import Review, review, selectable
 from gatewayworld import catalog, entry
 from toolservers import tool
 
-WEB, FILE = ServerKey("n", "web"), ServerKey("n", "file")
+WEB = ServerKey("n", "web")
+FILE = ServerKey("n", "file")
 CATALOGS = [
     catalog("web", "http://w", [entry(tool("get"), tags=("safe",)), "put"], namespace="n"),
     catalog("file", "http://f", ["get", entry(tool("off"), enabled=False)], namespace="n"),
@@ -99,7 +100,9 @@ def test_all_that_has_no_effect_is_named_at_once() -> None:
     assert "no tool: rules[0]" in found.partially_invalid.message
 
 
-A, B, KNOWN = subject("Agent", "a"), subject("Agent", "b"), subject("Authenticated")
+A = subject("Agent", "a")
+B = subject("Agent", "b")
+KNOWN = subject("Authenticated")
 CONFLICTS: dict[str, tuple[Policy, Policy, str | None]] = {
     "it denies": (policy("p"), policy("q", deny("put")), "it denies web/put, which this one allows: denied"),
     "this denies": (policy("p", deny("put")), policy("q"), "it allows web/put, which this one denies: denied"),
@@ -107,18 +110,20 @@ CONFLICTS: dict[str, tuple[Policy, Policy, str | None]] = {
     "same": (policy("p"), policy("q"), None),
     "other servers": (policy("p", servers=("file",)), policy("q", deny("*"), servers=("web",)), None),
     "bounded here": (
-        policy("p", allow("put", arguments={})), policy("q", allow("p*")),
+        policy("p", allow("put", arguments={})),
+        policy("q", allow("p*")),
         "it allows web/put with any arguments, which this one bounds: any arguments are allowed",
     ),
     "limits": (
-        policy("p", limits=PolicyLimits(max_tools=3)), policy("q", limits=PolicyLimits(max_tools=5)),
+        policy("p", limits=PolicyLimits(max_tools=3)),
+        policy("q", limits=PolicyLimits(max_tools=5)),
         "its limits.maxTools is 5, here 3: 3",
     ),
     "tiers": (policy("p", max_tier="slow"), policy("q", max_tier="fast"), "its tiers.max is fast, here slow"),
     "the same agent": (policy("p", **A), policy("q", deny("put"), **A), "web/put"),
     "another agent": (policy("p", **A), policy("q", deny("put"), **B), None),
     "everybody known": (policy("p", **A), policy("q", deny("put"), **KNOWN), "web/put"),
-}  # fmt: skip
+}
 
 
 @pytest.mark.parametrize("what", CONFLICTS)

@@ -65,7 +65,8 @@ class Polled:
 async def test_a_server_that_is_polled_and_answers_the_same_costs_no_write() -> None:
     polled = Polled("a", "b", discovery={"interval": "10s"})
     async with polled.running():
-        writes, asked = polled.documents.writes, polled.script.asked
+        writes = polled.documents.writes
+        asked = polled.script.asked
         await asyncio.sleep(60)
         assert (polled.script.asked, polled.documents.writes) == (asked + 6, writes)
         assert polled.counted() == (2, 0, 0)

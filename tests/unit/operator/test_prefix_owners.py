@@ -16,7 +16,8 @@ from fairlead_operator.server.prefixes import EACH, MOST, SKEW_S, Prefixes
 from operatorfakes import NOW, mcp_server
 
 DAY = 86400.0
-OWNER, HEIR = ServerKey("strict", "faces"), ServerKey("team-b", "faces")
+OWNER = ServerKey("strict", "faces")
+HEIR = ServerKey("team-b", "faces")
 
 
 class Clocks:

@@ -42,7 +42,9 @@ class Pauses(ItemBackoff):
 
 
 async def test_a_gateway_that_hangs_and_one_that_refuses_keep_no_other_waiting() -> None:
-    replicas, heard, rows = Replicas(), list[Report](), list[int]()
+    replicas = Replicas()
+    heard = list[Report]()
+    rows = list[int]()
     pauses = Pauses()
     object.__setattr__(pauses, "rows", rows)
     three = asyncio.Event()

@@ -110,7 +110,8 @@ async def test_nothing_is_written_while_nothing_changes() -> None:
     bench = Bench()
     bench.declare("demo", "a")
     async with bench.running():
-        writes, reports = bench.documents.writes, len(bench.platform.reported)
+        writes = bench.documents.writes
+        reports = len(bench.platform.reported)
         await asyncio.sleep(6 * 3600)
     assert (bench.documents.writes, len(bench.platform.reported)) == (writes, reports)
     assert bench.connector.scripts[KEY].asked > 30
@@ -118,10 +119,8 @@ async def test_nothing_is_written_while_nothing_changes() -> None:
 
 async def test_a_server_is_asked_at_its_interval_and_not_below_the_floor() -> None:
     bench = Bench()
-    slow, fast = (
-        bench.declare("slow", discovery={"interval": "10m"}),
-        bench.declare("fast", discovery={"interval": "30s"}),
-    )
+    slow = bench.declare("slow", discovery={"interval": "10m"})
+    fast = bench.declare("fast", discovery={"interval": "30s"})
     async with bench.running(pace=DiscoveryOptions(floor=60, jitter=0)):
         await asyncio.sleep(3600 - 1)
     assert (slow.asked, fast.asked) == (6, 60)
@@ -187,7 +186,8 @@ async def test_a_restart_writes_nothing_and_keeps_what_is_shown_until_the_server
     script = bench.declare("demo", "a")
     async with bench.running():
         assert bench.ready() == ("True", "Verified")
-    writes, reports = bench.documents.writes, len(bench.platform.reported)
+    writes = bench.documents.writes
+    reports = len(bench.platform.reported)
     script.hang = True
     async with bench.running():
         assert bench.ready() == ("True", "Verified")
@@ -449,7 +449,8 @@ async def test_the_owner_of_a_prefix_has_it_back_from_another_operator(restarted
     async with bench.running(**RETAINED):
         await asyncio.sleep(5)
         assert conflict(bench, "heir") == Cause.PREFIX_TAKEN
-        owner, heir = await bench.catalog("owner"), await bench.catalog("heir")
+        owner = await bench.catalog("owner")
+        heir = await bench.catalog("heir")
     assert owner is not None
     assert heir is not None
     assert (owner.prefix, heir.prefix) == ("same", None)

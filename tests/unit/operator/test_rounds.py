@@ -33,9 +33,13 @@ class Bench:
         pace = DiscoveryOptions(floor=30.0, jitter=0.0)
         connector = ScriptedConnector({KEY: self.script})
         self.rounds = Discoverer(
-            connector, self.told.append, pace=pace, monotonic=lambda: self.now, now=lambda: NOW,
+            connector,
+            self.told.append,
+            pace=pace,
+            monotonic=lambda: self.now,
+            now=lambda: NOW,
             rng=random.Random(1),
-        )  # fmt: skip
+        )
 
     def look(self) -> DiscoveryState:
         return self.rounds.look(KEY, SUBJECT, None, 600.0)

@@ -52,7 +52,8 @@ def test_the_default_prefix_depends_on_name_namespace_and_style_alone() -> None:
 
 
 def test_the_oldest_holds_a_prefix_in_whatever_order_the_servers_are_seen() -> None:
-    old, young = mcp_server("old", age=60, prefix="p"), mcp_server("young", age=1, prefix="p")
+    old = mcp_server("old", age=60, prefix="p")
+    young = mcp_server("young", age=1, prefix="p")
     for order in ([old, young], [young, old]):
         prefixes = Prefixes("name")
         for server in order:
@@ -76,7 +77,8 @@ def test_a_default_prefix_is_taken_by_an_older_explicit_one() -> None:
 
 def test_whoever_waits_for_a_prefix_is_named_when_it_becomes_free() -> None:
     prefixes = Prefixes("name")
-    holder, waiting = mcp_server("old", age=60, prefix="p"), mcp_server("young", prefix="p")
+    holder = mcp_server("old", age=60, prefix="p")
+    waiting = mcp_server("young", prefix="p")
     prefixes.claim(holder)
     assert prefixes.claim(waiting) == set()
     assert prefixes.release(holder.key) == {waiting.key}
@@ -119,7 +121,7 @@ def test_a_server_that_changes_its_prefix_frees_the_old_one() -> None:
             {"volumeMounts": [{"mountPath": "/data", "name": "big"}]},
         ),
     ],
-)  # fmt: skip
+)
 def test_a_pod_template_is_merged_strategically(base: Any, overlay: Any, result: Any) -> None:
     assert merged(base, overlay) == result
 
@@ -193,7 +195,7 @@ def test_timings_of_a_pod_template_leave_the_handler_of_a_probe_alone() -> None:
             {"resourceClaims": [{"name": "gpu", "resourceClaimTemplateName": "b"}]},
         ),
     ],
-)  # fmt: skip
+)
 def test_a_member_of_a_union_in_a_pod_template_replaces_another_one(base: Any, overlay: Any, result: Any) -> None:
     assert merged(base, overlay) == result
 
@@ -222,21 +224,31 @@ def up(generation: int = 1) -> dict[str, Any]:
         ({}, up(), {"unavailableReplicas": 1}, True, "Programmed", True),
         ({}, up(generation=0), {"unavailableReplicas": 1}, None, "Deploying", False),
         (
-            {}, up(),
+            {},
+            up(),
             {"observedGeneration": 1, "conditions": [STUCK]},
-            False, "DeploymentFailed", False,
+            False,
+            "DeploymentFailed",
+            False,
         ),
         (
-            {}, {},
+            {},
+            {},
             {"observedGeneration": 0, "conditions": [STUCK]},
-            None, "Deploying", False,
+            None,
+            "Deploying",
+            False,
         ),
         (
-            {}, {}, {"conditions": [{"type": "ReplicaFailure", "status": "True", "message": "exceeded quota"}]},
-            False, "DeploymentFailed", False,
+            {},
+            {},
+            {"conditions": [{"type": "ReplicaFailure", "status": "True", "message": "exceeded quota"}]},
+            False,
+            "DeploymentFailed",
+            False,
         ),
     ],
-)  # fmt: skip
+)
 def test_a_deployments_status_is_judged(
     spec: dict[str, Any], shown: dict[str, Any], status: dict[str, Any], ok: bool | None, reason: str, down: bool
 ) -> None:

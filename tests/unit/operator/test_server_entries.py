@@ -85,9 +85,12 @@ class Bench:
 
 def status(ready: str, cause: str, message: str = "why", **more: Any) -> McpServerStatus:
     condition = {
-        "type": "Ready", "status": ready, "reason": REASON_OF[Cause(cause)], "message": worded(Cause(cause), message),
+        "type": "Ready",
+        "status": ready,
+        "reason": REASON_OF[Cause(cause)],
+        "message": worded(Cause(cause), message),
         "lastTransitionTime": "2026-11-20T12:00:00Z",
-    }  # fmt: skip
+    }
     return McpServerStatus.model_validate({"conditions": [condition], **more})
 
 
@@ -199,7 +202,8 @@ async def test_a_refresh_that_waits_outlasts_a_process_that_comes_and_goes() -> 
         bench.platform.workload = STARTS
         controller.queue.add(KEY)
         await asyncio.sleep(2)
-        bench.script.takes, bench.platform.workload = 0.0, RUNS
+        bench.script.takes = 0.0
+        bench.platform.workload = RUNS
         controller.queue.add(KEY)
         await asyncio.sleep(5)
         catalog = decode(await bench.documents.read(catalog_name(KEY)) or b"")

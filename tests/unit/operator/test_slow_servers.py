@@ -67,14 +67,18 @@ async def test_a_connection_that_is_lost_under_the_prompts_is_a_failure_of_the_s
 
 
 async def test_two_hundred_servers_that_hang_keep_a_good_one_waiting_for_seconds_only() -> None:
-    good, hanging = ServerKey("team", "good"), [ServerKey("team", f"hangs-{number}") for number in range(200)]
+    good = ServerKey("team", "good")
+    hanging = [ServerKey("team", f"hangs-{number}") for number in range(200)]
     scripts = {key: Script(hang=True) for key in hanging} | {good: Script(tools=[tool_named("a")])}
     answered = asyncio.Event()
     loop = asyncio.get_running_loop()
     rounds = Discoverer(
-        ScriptedConnector(scripts), lambda key: answered.set() if key == good else None,
-        at_once=64, rng=random.Random(1), monotonic=loop.time,
-    )  # fmt: skip
+        ScriptedConnector(scripts),
+        lambda key: answered.set() if key == good else None,
+        at_once=64,
+        rng=random.Random(1),
+        monotonic=loop.time,
+    )
     for key in hanging:
         rounds.look(key, SUBJECT, None, 600.0)
     rounds.look(good, SUBJECT, None, 600.0)

@@ -73,7 +73,8 @@ def shown(server: McpServer, status: McpServerStatus) -> McpServer:
 
 
 def test_an_unchanged_server_has_an_unchanged_status_whatever_the_time() -> None:
-    server, facts = mcp_server(), Facts(HTTP, catalog("a"))
+    server = mcp_server()
+    facts = Facts(HTTP, catalog("a"))
     first = build_status(server, WELL, facts, NOW)
     again = build_status(shown(server, first), WELL, facts, NOW + timedelta(days=1))
     assert again.to_wire() == first.to_wire()
@@ -105,7 +106,8 @@ def test_what_has_no_effect_stands_beside_a_server_that_is_ready_and_goes_when_i
     server = mcp_server()
     taken = ConditionVerdict(True, Cause.PREFIX_TAKEN, "prefix demo is held by team/older")
     amiss = build_status(server, replace(WELL, conflicted=taken), Facts(HTTP), NOW)
-    conflicted, good = amiss.condition("Conflicted"), amiss.condition("Ready")
+    conflicted = amiss.condition("Conflicted")
+    good = amiss.condition("Ready")
     assert conflicted is not None
     assert good is not None
     assert (conflicted.status, conflicted.reason, good.status) == ("True", "Conflicted", "True")
@@ -154,8 +156,13 @@ def test_every_condition_carries_the_generation_that_it_was_observed_for() -> No
     assert {c.observed_generation for c in status.conditions} == {7}
     assert status.observed_generation == 7
     assert [c.type for c in status.conditions] == [
-        "Accepted", "ResolvedRefs", "Programmed", "Verified", "Calibrated", "Ready",
-    ]  # fmt: skip
+        "Accepted",
+        "ResolvedRefs",
+        "Programmed",
+        "Verified",
+        "Calibrated",
+        "Ready",
+    ]
 
 
 def test_tools_are_absent_then_counted_then_offline_then_none() -> None:

@@ -153,8 +153,10 @@ NO_STATE = " not found"
 @pytest.mark.parametrize(
     ("nodes", "cause"),
     [
-        ("1 node(s) had untolerated taint {node-role.kubernetes.io/control-plane: }, 2 Insufficient cpu.",
-         "Unschedulable"),
+        (
+            "1 node(s) had untolerated taint {node-role.kubernetes.io/control-plane: }, 2 Insufficient cpu.",
+            "Unschedulable",
+        ),
         ("3 Too many pods.", "Unschedulable"),
         ('persistentvolumeclaim "models" not found.', "VolumeUnavailable"),
         ("pod has unbound immediate PersistentVolumeClaims.", "VolumeUnavailable"),
@@ -166,7 +168,7 @@ NO_STATE = " not found"
         ("3 node(s) were unschedulable.", "NodesExcluded"),
         ("something that no scheduler says today.", "Unschedulable"),
     ],
-)  # fmt: skip
+)
 @pytest.mark.parametrize("attempt", ["", PREEMPTION, NO_CLAIMS, NO_STATE])
 def test_a_pod_without_a_node_is_advised_by_what_the_scheduler_says_of_the_nodes(
     nodes: str, cause: str, attempt: str
@@ -195,10 +197,8 @@ def test_a_pod_on_its_way_is_not_blamed(seen: Json) -> None:
 
 def test_what_a_pod_tells_becomes_the_verdict_unless_another_pod_serves() -> None:
     found = symptom(pod(waiting("ImagePullBackOff", "not found")))
-    deploying, up = (
-        ConditionVerdict(None, Cause.DEPLOYING, "no pod yet"),
-        ConditionVerdict(True, Cause.PROGRAMMED, "its pods are up"),
-    )
+    deploying = ConditionVerdict(None, Cause.DEPLOYING, "no pod yet")
+    up = ConditionVerdict(True, Cause.PROGRAMMED, "its pods are up")
     verdict, _ = explained(deploying, None, found)
     assert (verdict.ok, verdict.cause) == (False, "ImagePullFailed")
     assert explained(up, None, found) == (up, None)

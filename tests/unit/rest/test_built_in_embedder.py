@@ -25,7 +25,8 @@ class Encoded(WorkerThread):
 
     async def do(self, work: object) -> Embedded:  # type: ignore[override]  # of one kind of work
         share = self._core_shares.pop(0) if self._core_shares else 1.0
-        made, self._next = self._next, PIECE if share >= CROWDED else 1
+        made = self._next
+        self._next = PIECE if share >= CROWDED else 1
         return Embedded([bytes([place]) for place in range(made)], share)
 
 

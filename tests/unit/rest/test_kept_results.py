@@ -43,10 +43,17 @@ def test_the_least_budget_has_room_for_text_and_every_one_is_kept_with_all_that_
     kept = KeptResult("s" * 22 + "/5b2ac98c", json.dumps({"structuredContent": {"log": log}}).encode())
     found = read(encode(Reading([kept], budget, **asked)))
     shown = [
-        ContextPassage(part.source, "shipyard__list_entries", "2026-11-23T18:50:24Z", "5b2ac98c5b2a", part.where,
-                       part.text, part.score)
+        ContextPassage(
+            part.source,
+            "shipyard__list_entries",
+            "2026-11-23T18:50:24Z",
+            "5b2ac98c5b2a",
+            part.where,
+            part.text,
+            part.score,
+        )
         for part in found.passages
-    ]  # fmt: skip
+    ]
     answer = RetrievedContext(shown, DATA, 1, found.lines, found.cut)
     assert found.cut
     assert len(shown[0].text) > 150
@@ -109,7 +116,9 @@ def test_matches_in_a_long_line_come_once_each_and_those_side_by_side_together()
 @pytest.mark.parametrize("text", ["word " * 4000, '\u4f60\u597d"' * 3000, "one\n" + "two " * 3000 + "\nthree"])
 def test_a_long_line_is_read_to_its_end_by_the_characters_at_which_each_part_was_cut(text: str) -> None:
     count = len(text.splitlines())
-    line, column, parts = 1, 1, ""
+    line = 1
+    column = 1
+    parts = ""
     for _ in range(200):
         answer = read_on(said(text), lines=Lines(line, count, column))
         (part,) = answer.passages

@@ -11,7 +11,8 @@ from fairlead_rest.throttle import HOLD, LOOK, MAX_WAIT, Throttle
 from virtualtime import in_virtual_time
 
 pytestmark = in_virtual_time
-COST, SHARE = 0.001, 0.01
+COST = 0.001
+SHARE = 0.01
 APART = COST / SHARE
 
 
@@ -27,7 +28,8 @@ class Calls:
 
 async def begun(throttle: Throttle, count: int) -> list[float]:
     """When each of so many conversions began that all came at once."""
-    loop, moments = asyncio.get_running_loop(), []
+    loop = asyncio.get_running_loop()
+    moments = []
 
     async def one() -> None:
         await throttle.turn(COST)
@@ -46,7 +48,8 @@ async def test_while_tools_are_called_they_take_their_share_of_the_time_and_no_m
 
 
 async def test_one_that_costs_more_keeps_the_next_waiting_for_longer() -> None:
-    throttle, loop = Throttle(Calls(1), SHARE), asyncio.get_running_loop()
+    throttle = Throttle(Calls(1), SHARE)
+    loop = asyncio.get_running_loop()
     await throttle.turn(5 * COST)
     await throttle.turn(COST)
     assert loop.time() == pytest.approx(5 * APART, abs=0.01)
@@ -56,7 +59,8 @@ async def test_one_that_costs_more_keeps_the_next_waiting_for_longer() -> None:
 
 async def test_what_was_converted_while_nobody_called_is_not_held_against_anybody() -> None:
     calls = Calls(0)
-    throttle, loop = Throttle(calls, SHARE), asyncio.get_running_loop()
+    throttle = Throttle(calls, SHARE)
+    loop = asyncio.get_running_loop()
     await begun(throttle, 50)
     calls.now = 1
     await throttle.turn(COST)
@@ -65,7 +69,8 @@ async def test_what_was_converted_while_nobody_called_is_not_held_against_anybod
 
 async def test_between_two_calls_the_pace_is_kept_and_given_up_a_while_after_the_last() -> None:
     calls = Calls(1)
-    throttle, loop = Throttle(calls, SHARE), asyncio.get_running_loop()
+    throttle = Throttle(calls, SHARE)
+    loop = asyncio.get_running_loop()
     await throttle.turn(100 * COST)
     waiting = asyncio.create_task(throttle.turn(COST))
     await asyncio.sleep(1)
@@ -77,7 +82,8 @@ async def test_between_two_calls_the_pace_is_kept_and_given_up_a_while_after_the
 
 
 async def test_who_would_wait_too_long_is_refused_at_once_and_room_comes_back() -> None:
-    throttle, loop = Throttle(Calls(1), SHARE), asyncio.get_running_loop()
+    throttle = Throttle(Calls(1), SHARE)
+    loop = asyncio.get_running_loop()
     long = MAX_WAIT * 0.6 * SHARE
     await throttle.turn(long)
     waiting = asyncio.create_task(throttle.turn(long))
@@ -92,7 +98,8 @@ async def test_who_would_wait_too_long_is_refused_at_once_and_room_comes_back() 
 
 
 async def test_who_goes_away_while_waiting_leaves_no_trace() -> None:
-    throttle, loop = Throttle(Calls(1), SHARE), asyncio.get_running_loop()
+    throttle = Throttle(Calls(1), SHARE)
+    loop = asyncio.get_running_loop()
     await throttle.turn(COST)
     away = asyncio.create_task(throttle.turn(10 * COST))
     after = asyncio.create_task(throttle.turn(COST))

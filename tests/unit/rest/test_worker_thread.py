@@ -17,7 +17,9 @@ async def _in_turn(worker: WorkerThread, number: int) -> int:
 
 
 async def test_work_in_the_middle_of_a_request_waits_where_other_work_is_refused() -> None:
-    worker, held, begun = WorkerThread(), threading.Event(), threading.Event()
+    worker = WorkerThread()
+    held = threading.Event()
+    begun = threading.Event()
 
     def hold() -> None:
         begun.set()

@@ -112,7 +112,8 @@ def test_a_definition_that_cannot_be_read_is_found_by_its_name() -> None:
 
 
 def test_several_queries_are_answered_in_turn_and_each_tool_once() -> None:
-    first, second = [Hit("a", 3.0), Hit("b", 2.0)], [Hit("b", 9.0), Hit("c", 1.0)]
+    first = [Hit("a", 3.0), Hit("b", 2.0)]
+    second = [Hit("b", 9.0), Hit("c", 1.0)]
     assert interleaved([first, second], 5) == [Hit("a", 3.0), Hit("b", 9.0), Hit("c", 1.0)]
     assert interleaved([first, second], 2) == [Hit("a", 3.0), Hit("b", 9.0)]
     assert interleaved([], 5) == []

@@ -22,10 +22,12 @@ pytest.importorskip("numpy", reason="numpy of the extra `search` is not installe
 import numpy as np  # behind the skip, as all that needs it
 
 from examples import examples
-from fairlead_search import search_index
+from fairlead_search.search_index import LEAST_SWEPT
 from fairlead_search.vectors import VectorStore, decoded, encoded
 
-EAST, NORTH, NORTHEAST = encoded([1, 0]), encoded([0, 1]), encoded([1, 1])
+EAST = encoded([1, 0])
+NORTH = encoded([0, 1])
+NORTHEAST = encoded([1, 1])
 
 
 @pytest.fixture(params=PLACES)
@@ -128,11 +130,10 @@ def bag(text: str) -> bytes:
     return encoded(np.sum(rows, axis=0))
 
 
-def test_vectors_of_no_catalog_go_when_they_are_the_most(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(search_index, "LEAST_SWEPT", 4)
+def test_vectors_of_no_catalog_go_when_they_are_the_most() -> None:
     memory = VectorPlace(MEMORY, Path())
     memory.keys("x", EAST, [tool("a", "aa", EAST), tool("b", "bb", NORTH)])
-    assert memory.put({"c": EAST, "d": EAST}) == 4
+    assert memory.put(dict.fromkeys(map(str, range(LEAST_SWEPT - 2)), EAST)) == LEAST_SWEPT
     assert memory.put({"e": EAST}) == 2
     assert memory.keys("zebra", NORTH)[0] == "b"
 

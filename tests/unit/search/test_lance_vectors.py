@@ -14,15 +14,17 @@ from vectorplaces import LANCEDB, WHY, VectorPlace, made, tool
 
 pytest.importorskip("lancedb", reason=WHY)
 
-from fairlead_search import lance_vectors
 from fairlead_search.backends import RETRY_SECONDS
-from fairlead_search.catalogs import HYBRID, IndexedCatalogs, NewVectors, StoredRequest
-from fairlead_search.lance_vectors import LanceVectors
+from fairlead_search.catalogs import HYBRID, IndexedCatalogs, StoredRequest
+from fairlead_search.lance_index import LanceBackend
+from fairlead_search.lance_vectors import WRITES, LanceVectors
+from fairlead_search.record import IndexedTool
 from fairlead_search.row_filter import MAX_PARTS
 from fairlead_search.search_index import BackendFault
 from fairlead_search.vectors import decoded, encoded
 
-EAST, NORTH = encoded([1, 0]), encoded([0, 1])
+EAST = encoded([1, 0])
+NORTH = encoded([0, 1])
 TOOLS = [tool("a", "send_mail", EAST), tool("b", "list_files", NORTH)]
 
 WITH_SUPPORT = {**os.environ, "PYTHONPATH": os.pathsep.join(sys.path)}
@@ -145,10 +147,10 @@ def test_vectors_of_another_number_of_dimensions_replace_those_on_disk(tmp_path:
 
 
 def test_many_writes_leave_few_files(tmp_path: Path, vectors: LanceVectors) -> None:
-    for n in range(3 * lance_vectors.WRITES):
+    for n in range(3 * WRITES):
         vectors.add(of_circle(1, n))
-    assert len(vectors) == 3 * lance_vectors.WRITES
-    assert len([*tmp_path.rglob("data/*.lance")]) < lance_vectors.WRITES
+    assert len(vectors) == 3 * WRITES
+    assert len([*tmp_path.rglob("data/*.lance")]) < WRITES
     assert vectors.get(["7", "8", "odd"]).keys() == {"7", "8"}
 
 
@@ -162,14 +164,17 @@ def test_numbers_far_apart_are_searched_exactly(vectors: LanceVectors) -> None:
     assert vectors.cosines(decoded(EAST), [2, 4]) == pytest.approx({2: 5**-0.5, 4: 17**-0.5}, abs=1e-3)
 
 
-def test_vectors_that_no_catalog_uses_go_when_there_are_too_many(
-    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
-) -> None:
-    monkeypatch.setattr(lance_vectors, "MAX_ROWS", 4)
-    place = VectorPlace(LANCEDB, tmp_path)
-    place.keys("zebra", EAST, TOOLS)
-    assert place.put({"c": EAST, "d": EAST}) == 4
-    assert place.put({"e": EAST}) == 2
-    assert place.keys("zebra", NORTH)[0] == "b"
-    assert place.catalogs.put(NewVectors({"c": made("c", EAST)}, place.folder)) == 3
-    place.close()
+def test_vectors_that_no_catalog_uses_go_when_there_are_too_many(tmp_path: Path) -> None:
+    backend = LanceBackend(str(tmp_path), most=4)
+    index = backend.index([IndexedTool("a", "send_mail", "s"), IndexedTool("b", "list_files", "s")])
+
+    def count_after(**vectors: bytes) -> int:
+        backend.put({key: made(key, vector) for key, vector in vectors.items()})
+        backend.sweep(lambda: index.keys())
+        return len(backend)
+
+    assert count_after(a=EAST, b=NORTH, c=EAST, d=EAST) == 4
+    assert count_after(e=EAST) == 2
+    assert index.search("zebra", decoded(NORTH), 5)[0].key == "b"
+    assert count_after(c=EAST) == 3
+    backend.close()

@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from fairlead_search import index as index_module
-from fairlead_search.index import Bm25Index, scores_of
+from fairlead_search.index import MANY, Bm25Index, scores_of
 from fairlead_search.record import IndexedTool
 from fairlead_search.term_scores import DictScores, TermTable
 
@@ -41,7 +41,8 @@ def test_arrays_rank_as_dicts_do_to_the_last_bit(
     tools: dict[str, Counter[str]], query: list[str], limit: int, among: frozenset[str] | None
 ) -> None:
     words = table(tools)
-    first, second = DictScores(words), ArrayScores(words)
+    first = DictScores(words)
+    second = ArrayScores(words)
     for _ in range(2):  # the second time by weights that are kept
         assert first.best(query, limit, among) == second.best(query, limit, among)
 
@@ -51,13 +52,11 @@ def test_tools_with_equal_scores_are_in_the_order_of_their_keys_also_where_the_l
     assert [key for key, _ in ArrayScores(words).best(["mail"], 3, None)] == ["00", "01", "02"]
 
 
-def test_many_tools_are_ranked_by_arrays_where_numpy_is(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
-    monkeypatch.setattr(index_module, "MANY", 2)
-    counts = {"a": Counter(["mail"]), "b": Counter(["file"])}
+def test_many_tools_are_ranked_by_arrays_where_numpy_is(monkeypatch: pytest.MonkeyPatch) -> None:
+    few = {"a": Counter(["mail"]), **{str(n): Counter(["file"]) for n in range(MANY - 2)}}
+    counts = {**few, "b": Counter(["file"])}
     assert isinstance(scores_of(table(counts)), ArrayScores)
-    assert isinstance(scores_of(table({"a": Counter(["mail"])})), DictScores)
+    assert isinstance(scores_of(table(few)), DictScores)
     changed = Bm25Index(counts).with_changes([IndexedTool("c", "send_mail", "s")], ["a"])
     assert [hit.key for hit in changed.search("mail", 5)] == ["c"]
     monkeypatch.setattr(index_module, "_has_numpy", lambda: False)

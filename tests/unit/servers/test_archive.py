@@ -104,7 +104,8 @@ def test_a_record_taken_in_again_replaces_the_one_before(archive: Archive, tmp_p
     ],
 )
 def test_a_file_with_a_bad_line_is_refused_as_a_whole(tmp_path: Path, line: str, why: str) -> None:
-    archive, file = Archive(tmp_path), tmp_path / "a.jsonl"
+    archive = Archive(tmp_path)
+    file = tmp_path / "a.jsonl"
     file.write_text('{"type": "fact", "id": "good", "text": "good"}\n' + line)
     with pytest.raises(BadRecord, match=why):
         archive.ingest(file)

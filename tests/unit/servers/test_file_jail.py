@@ -36,9 +36,22 @@ def test_a_file_is_written_with_its_folders_replaced_and_read(tmp_path: Path) ->
 
 @pytest.mark.parametrize(
     "path",
-    ["/etc/passwd", "../x", "a/../../x", "..", ".", "/", "a\0b", "a\\..\\b", "x" * 201, "/".join("abcdefghijklmnopqr"),
-     "a\nb", ".fairlead-0", "\u202ea"],
-)  # fmt: skip
+    [
+        "/etc/passwd",
+        "../x",
+        "a/../../x",
+        "..",
+        ".",
+        "/",
+        "a\0b",
+        "a\\..\\b",
+        "x" * 201,
+        "/".join("abcdefghijklmnopqr"),
+        "a\nb",
+        ".fairlead-0",
+        "\u202ea",
+    ],
+)
 def test_a_path_that_leaves_the_folder_or_hides_something_is_refused(path: str, tmp_path: Path) -> None:
     jail = Jail(tmp_path / "files", LARGE)
     refused(jail, path)
@@ -47,7 +60,9 @@ def test_a_path_that_leaves_the_folder_or_hides_something_is_refused(path: str, 
 
 
 def test_links_are_followed_nowhere_on_a_path(tmp_path: Path) -> None:
-    jail, root, outside = Jail(tmp_path / "files", LARGE), tmp_path / "files", tmp_path / "outside"
+    jail = Jail(tmp_path / "files", LARGE)
+    root = tmp_path / "files"
+    outside = tmp_path / "outside"
     outside.mkdir()
     (outside / "secret").write_text("secret")
     (root / "folder").symlink_to(outside)
@@ -61,7 +76,8 @@ def test_links_are_followed_nowhere_on_a_path(tmp_path: Path) -> None:
 
 
 def test_a_file_with_a_second_name_elsewhere_is_not_read_and_a_write_leaves_the_other_alone(tmp_path: Path) -> None:
-    jail, outside = Jail(tmp_path / "files", LARGE), tmp_path / "secret"
+    jail = Jail(tmp_path / "files", LARGE)
+    outside = tmp_path / "secret"
     outside.write_text("secret")
     os.link(outside, tmp_path / "files" / "linked")
     assert refused(jail, "linked") == "linked is a file of two names (a hard link)"
@@ -88,7 +104,9 @@ def test_a_server_whose_folder_was_removed_says_so(tmp_path: Path) -> None:
 
 def test_a_folder_that_becomes_a_link_while_it_is_written_to_leads_nowhere_else(tmp_path: Path) -> None:
     quota = FolderQuota(file_bytes=1000, total_bytes=10_000, files=1000)
-    jail, root, outside = Jail(tmp_path / "files", quota), tmp_path / "files", tmp_path / "outside"
+    jail = Jail(tmp_path / "files", quota)
+    root = tmp_path / "files"
+    outside = tmp_path / "outside"
     outside.mkdir()
     done = threading.Event()
 

@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
+import itertools
 from pathlib import Path
 
 import pytest
 
 from fairlead_servers.definition import SettingError
-from fairlead_servers.rules_lookup import index
 from fairlead_servers.rules_lookup.files import read_rules
-from fairlead_servers.rules_lookup.index import RuleIndex
+from fairlead_servers.rules_lookup.index import LOOKS_EVERY_S, RuleIndex
 from fairlead_servers.rules_lookup.server import OWN_RULES, RulesLookup
 from fairlead_servers.tool import ToolError
 
@@ -63,12 +63,10 @@ def test_a_file_that_cannot_be_read_is_named(tmp_path: Path, name: str, content:
         RuleIndex(tmp_path)
 
 
-def test_a_changed_file_is_read_again_and_a_broken_one_leaves_the_rules(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(index, "LOOKS_EVERY_S", 0.0)
+def test_a_changed_file_is_read_again_and_a_broken_one_leaves_the_rules(tmp_path: Path) -> None:
     (tmp_path / "game").mkdir()
-    lookup = RulesLookup(RuleIndex(tmp_path))
+    times = itertools.count(step=LOOKS_EVERY_S)
+    lookup = RulesLookup(RuleIndex(tmp_path, clock=lambda: next(times)))
     with pytest.raises(ToolError, match="the systems are: none"):
         lookup.search_rules("moon", "game")
     (tmp_path / "game" / "a.md").write_text("# Moons\nThere are two.\n")

@@ -34,9 +34,13 @@ ANSWERS: Mapping[str, bytes] = {
     "/silent": b"",
 }
 NAMES: Mapping[str, str] = {
-    "web.example": "127.0.0.77", "inside.example": "10.1.2.3", "six.example": "::ffff:192.168.0.1",
-    "own.example": "127.0.0.1", "nat.example": "64:ff9b::a00:1", "unique.example": "fd12::1",
-}  # fmt: skip
+    "web.example": "127.0.0.77",
+    "inside.example": "10.1.2.3",
+    "six.example": "::ffff:192.168.0.1",
+    "own.example": "127.0.0.1",
+    "nat.example": "64:ff9b::a00:1",
+    "unique.example": "fd12::1",
+}
 
 
 async def resolve(host: str, port: int) -> list[Address]:
@@ -145,9 +149,11 @@ def page(body: str | bytes, kind: str = "text/html", charset: str | None = None,
 def test_a_page_is_read_without_its_menus_and_scripts() -> None:
     story = " ".join(f"Sentence {number} tells of a ship at sea." for number in range(30))
     title, text = readable(
-        page(f"<html><head><title>Ships</title><script>alert(1)</script></head><body><nav><a href=/>Home</a></nav>"
-             f"<article><h1>Ships</h1><p>{story}</p></article><footer>Imprint</footer></body></html>")
-    )  # fmt: skip
+        page(
+            f"<html><head><title>Ships</title><script>alert(1)</script></head><body><nav><a href=/>Home</a></nav>"
+            f"<article><h1>Ships</h1><p>{story}</p></article><footer>Imprint</footer></body></html>"
+        )
+    )
     assert title == "Ships"
     assert "Sentence 29" in text
     assert "alert" not in text

@@ -11,7 +11,8 @@ from fairlead_speech.cascaded.chat_model import GrowingCall
 def test_ids_are_the_models_but_for_those_that_another_call_had() -> None:
     numbers = count(1)
     ids = CallIds(lambda: f"new_{next(numbers)}")
-    add, other = GrowingCall("call_0", "add", ["{}"]), GrowingCall("call_0", "add", ['{"a": 1}'])
+    add = GrowingCall("call_0", "add", ["{}"])
+    other = GrowingCall("call_0", "add", ['{"a": 1}'])
     assert ids.of([add, add]) == ["call_0", "call_0"], "the same call twice"
     assert ids.of([add]) == ["new_1"], "a call of another answer"
     assert ids.of([GrowingCall("", "add", ["{}"])]) == ["new_2"]

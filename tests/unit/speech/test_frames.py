@@ -42,9 +42,14 @@ READERS = {
 SOUND = base64.b64encode(bytes(range(256))).decode()
 APPEND = {"type": "input_audio_buffer.append", "audio": SOUND, "event_id": "mine"}
 DELTA = {
-    "type": "response.output_audio.delta", "event_id": "e", "response_id": "r", "item_id": "i", "output_index": 0,
-    "content_index": 0, "delta": SOUND,
-}  # fmt: skip
+    "type": "response.output_audio.delta",
+    "event_id": "e",
+    "response_id": "r",
+    "item_id": "i",
+    "output_index": 0,
+    "content_index": 0,
+    "delta": SOUND,
+}
 MCP = {"type": "mcp", "server_label": "x", "server_url": "https://x.example"}
 
 
@@ -130,11 +135,31 @@ def test_what_is_not_wholly_audio_does_not_pass_by_its_form(frame: str) -> None:
 NAMES = st.sampled_from(
     ["type", "Type", "\\u0074ype", "tools", "Tools", "session", "audio", "setup", "realtimeInput", "x"]
 )
-TEXTS = st.sampled_from([
-    '"mcp"', '"session.update"', '"input_audio_buffer.append"', '"\\ud800"', '"\\ud83c\\udfb2"', '"\x01"', '"ä"',
-    '"{,}"',
-    '"\\\\"', '"\\""', "NaN", "1", "1e5", "-0", "1e999", "01", "null", "true", '""', "Infinity", "'x'",
-])  # fmt: skip
+TEXTS = st.sampled_from(
+    [
+        '"mcp"',
+        '"session.update"',
+        '"input_audio_buffer.append"',
+        '"\\ud800"',
+        '"\\ud83c\\udfb2"',
+        '"\x01"',
+        '"ä"',
+        '"{,}"',
+        '"\\\\"',
+        '"\\""',
+        "NaN",
+        "1",
+        "1e5",
+        "-0",
+        "1e999",
+        "01",
+        "null",
+        "true",
+        '""',
+        "Infinity",
+        "'x'",
+    ]
+)
 PAIRS = st.tuples(NAMES, st.deferred(lambda: VALUES))
 OBJECTS = st.lists(PAIRS, max_size=4).map(
     lambda pairs: "{" + ",".join(f'"{name}":{value}' for name, value in pairs) + "}"
@@ -195,9 +220,11 @@ LISTED = TOOL.map(lambda tool: f"[{tool}]")
 CONFIGURED = object_of(spelled("type", st.just('"realtime"')), spelled("tools", LISTED))
 KINDS = st.sampled_from([f'"{APPEND["type"]}"', '"session.update"', '"response.create"'])
 EVENTS = object_of(
-    spelled("type", KINDS), spelled("audio", st.just('"AAAA"')), spelled("session", CONFIGURED),
+    spelled("type", KINDS),
+    spelled("audio", st.just('"AAAA"')),
+    spelled("session", CONFIGURED),
     spelled("response", CONFIGURED),
-)  # fmt: skip
+)
 
 
 @settings(max_examples=examples(3000))
@@ -281,7 +308,8 @@ async def test_messages_in_a_row_are_read_a_piece_at_a_time_over_all_sessions() 
     async def others() -> None:
         nonlocal read, most
         while True:
-            most, read = max(most, read), 0
+            most = max(most, read)
+            read = 0
             await asyncio.sleep(0)
 
     watching = asyncio.create_task(others())

@@ -9,7 +9,8 @@ from fairlead_speech.hearing import HeardText, Hearing
 
 async def test_pieces_of_a_turn_that_wait_are_joined() -> None:
     looked: list[tuple[str, str, bool]] = []
-    busy, over = asyncio.Event(), asyncio.Event()
+    busy = asyncio.Event()
+    over = asyncio.Event()
 
     async def look(heard: HeardText) -> None:
         looked.append((heard.turn, heard.text, heard.final))

@@ -118,7 +118,8 @@ def test_messages_are_read_in_both_spellings_and_what_is_none_is_refused() -> No
 
 
 async def test_what_was_sent_since_the_handle_goes_over_the_next_connection() -> None:
-    first, second = Recorded(), Recorded()
+    first = Recorded()
+    second = Recorded()
     line = ProviderLine(first, never)
     await line.send(b"before")
     line.handed()
@@ -140,7 +141,8 @@ async def test_what_was_sent_since_the_handle_goes_over_the_next_connection() ->
 
 
 async def test_a_line_keeps_no_more_than_its_bound() -> None:
-    line, frame = ProviderLine(Recorded(), never, kept_bytes=10), b"12345"
+    line = ProviderLine(Recorded(), never, kept_bytes=10)
+    frame = b"12345"
     for _ in range(2):
         await line.send(frame)
     kept = [line.whole]

@@ -62,9 +62,11 @@ def kinds(turns: list[UserTurn]) -> list[str]:
 def test_the_provider_finds_no_turns_and_writes_down_what_is_said() -> None:
     setup = {"model": "x", "realtime_input_config": {"automatic_activity_detection": {"prefix_padding_ms": 100}}}
     assert RoutedSetup(setup).outgoing() == {
-        "model": "x", "realtime_input_config": {"automaticActivityDetection": {"disabled": True}},
-        "inputAudioTranscription": {}, "outputAudioTranscription": {},
-    }  # fmt: skip
+        "model": "x",
+        "realtime_input_config": {"automaticActivityDetection": {"disabled": True}},
+        "inputAudioTranscription": {},
+        "outputAudioTranscription": {},
+    }
     written = {"generationConfig": {"responseModalities": ["TEXT"]}, "inputAudioTranscription": {"x": 1}}
     found = RoutedSetup(written)
     assert (found.outgoing()["inputAudioTranscription"], found.written) == ({"x": 1}, True)
@@ -91,10 +93,13 @@ def test_settings_of_a_client_for_the_provider_hold_here(given: dict[str, Any], 
 def test_an_engine_gets_a_clients_functions_instructions_and_language() -> None:
     schema = {"type": "OBJECT", "properties": {"a": {"type": "INTEGER"}}}
     functions = [{"name": "dice.roll", "description": "Roll", "parameters": schema}]
-    setup = RoutedSetup({
-        "tools": [{"functionDeclarations": functions}, {"googleSearch": {}}], "systemInstruction": "Be kind.",
-        "generationConfig": {"speechConfig": {"languageCode": "de-DE"}},
-    })  # fmt: skip
+    setup = RoutedSetup(
+        {
+            "tools": [{"functionDeclarations": functions}, {"googleSearch": {}}],
+            "systemInstruction": "Be kind.",
+            "generationConfig": {"speechConfig": {"languageCode": "de-DE"}},
+        }
+    )
     found = setup.for_engine()
     (tool,) = found["tools"]
     assert setup.client_name(tool["name"]) == "dice.roll"
@@ -108,10 +113,14 @@ def test_an_engine_gets_a_clients_functions_instructions_and_language() -> None:
 @pytest.mark.parametrize(
     ("kind", "rate"),
     [
-        ("audio/pcm", 16_000), ("audio/pcm;rate=24000", 24_000), ("audio/PCM; rate=8000", 8_000),
-        ("audio/pcm;rate=1", None), ("audio/ogg", None), ("image/png", None),
+        ("audio/pcm", 16_000),
+        ("audio/pcm;rate=24000", 24_000),
+        ("audio/PCM; rate=8000", 8_000),
+        ("audio/pcm;rate=1", None),
+        ("audio/ogg", None),
+        ("image/png", None),
     ],
-)  # fmt: skip
+)
 async def test_pcm_is_heard_and_all_else_is_left(kind: str, rate: int | None) -> None:
     blob = {"data": base64.urlsafe_b64encode(b"\xff\xfe" * 4).decode(), "mime_type": kind}
     live = {"audio": blob, "media_chunks": [blob], "text": "x"}
@@ -130,7 +139,8 @@ async def test_what_is_no_base64_is_left_to_the_provider() -> None:
 
 
 def test_turns_of_speech_that_follow_each_other_are_one_to_the_provider() -> None:
-    speech, text = UserTurn(b"\1\1" * 8), UserTurn(message={"clientContent": {"turns": [], "turnComplete": True}})
+    speech = UserTurn(b"\1\1" * 8)
+    text = UserTurn(message={"clientContent": {"turns": [], "turnComplete": True}})
     assert kinds([speech]) == ["activityStart", "audio", "activityEnd"]
     assert kinds([speech, speech]) == ["activityStart", "audio", "audio", "activityEnd"]
     assert kinds([speech, text]) == ["activityStart", "audio", "activityEnd", "clientContent"]
@@ -183,7 +193,8 @@ def test_audio_of_every_rate_is_cut_into_windows_of_whole_samples() -> None:
 
 def test_the_audio_of_a_turn_may_be_taken_while_it_goes_on() -> None:
     buffer = InputBuffer(DetectionSettings(silence_duration_ms=100), 16_000)
-    loud, quiet = b"\0\x10" * 320, bytes(640)
+    loud = b"\0\x10" * 320
+    quiet = bytes(640)
     assert [buffer.hear(loud), buffer.hear(loud)] == [None, True]
     assert (buffer.taken_so_far(), buffer.speaking) == (loud * 2, True)
     assert [buffer.hear(quiet) for _ in range(5)] == [None] * 4 + [False]
@@ -191,7 +202,8 @@ def test_the_audio_of_a_turn_may_be_taken_while_it_goes_on() -> None:
 
 
 async def test_an_engines_events_are_messages_of_the_providers_form() -> None:
-    client, times = Kept(), [5.0, 5.5, 6.5]
+    client = Kept()
+    times = [5.0, 5.5, 6.5]
     voice = EngineVoice(client, RoutedSetup({"outputAudioTranscription": {}}), lambda: times.pop(0))
     audio = base64.b64encode(bytes(48_000)).decode()
     call = {"type": "function_call", "status": "completed", "call_id": "call_1", "name": "roll", "arguments": '{"a":1}'}
@@ -210,8 +222,9 @@ async def test_an_engines_events_are_messages_of_the_providers_form() -> None:
     assert spoken == {"serverContent": {"modelTurn": {"parts": [part]}}}
     assert written == {"serverContent": {"outputTranscription": {"text": "Hi"}}}
     assert called["toolCall"]["functionCalls"] == [
-        {"id": "call_1", "name": "roll", "args": {"a": 1}}, {"id": "call_2", "name": "roll", "args": {}}
-    ]  # fmt: skip
+        {"id": "call_1", "name": "roll", "args": {"a": 1}},
+        {"id": "call_2", "name": "roll", "args": {}},
+    ]
     assert [voice.playing for _ in range(2)] == [True, False]
     await voice.interrupted()
     assert [[*each] for each in client.messages[3:]] == [["serverContent"], ["toolCallCancellation"], ["serverContent"]]
@@ -219,8 +232,12 @@ async def test_an_engines_events_are_messages_of_the_providers_form() -> None:
 
 
 def test_no_sample_is_cut_in_two_between_turns_of_a_client_that_sends_odd_pieces() -> None:
-    speech, silence = b"\0\x10" * 3200, bytes(19_200)
-    stream, buffer, found, seen = (speech + silence) * 3, InputBuffer(DetectionSettings(), 16_000), [], b""
+    speech = b"\0\x10" * 3200
+    silence = bytes(19_200)
+    stream = (speech + silence) * 3
+    buffer = InputBuffer(DetectionSettings(), 16_000)
+    found = []
+    seen = b""
     for start in range(0, len(stream), 1001):
         for window in buffer.windows(stream[start : start + 1001]):
             seen += window

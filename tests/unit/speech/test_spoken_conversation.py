@@ -13,7 +13,7 @@ from fairlead_speech.cascaded.conversation import (
     TooLargeItem,
     messages,
     truncated,
-)  # fmt: skip
+)
 from fairlead_speech.cascaded.event_queue import MOST, ROOM, EventQueue
 from fairlead_speech.realtime_events import Event
 from fairlead_speech.sockets import Closing
@@ -40,9 +40,13 @@ def filled(*items: Event) -> SpokenConversation:
 
 def test_results_stand_behind_their_calls_whenever_they_came() -> None:
     talk = filled(
-        message("1", "user", "Add"), message("2", "assistant", "One moment."), call("a"), call("b"),
-        message("3", "user", "Hurry"), output("a", "5"),
-    )  # fmt: skip
+        message("1", "user", "Add"),
+        message("2", "assistant", "One moment."),
+        call("a"),
+        call("b"),
+        message("3", "user", "Hurry"),
+        output("a", "5"),
+    )
     found = messages("Be kind.", talk.items())
     assert [each["role"] for each in found] == ["system", "user", "assistant", "tool", "tool", "user"]
     assert found[2]["content"] == "One moment."

@@ -5,17 +5,15 @@ from __future__ import annotations
 import asyncio
 from typing import Any
 
-import pytest
-
 from fairlead_models.cascaded import SpeechToText, TextToSpeech
 from fairlead_models.upstream import ProviderClient
-from fairlead_speech.cascaded import hearing
 from fairlead_speech.cascaded.audio import RATE
 from fairlead_speech.cascaded.backends import SpeechBackends
 from fairlead_speech.cascaded.conversation import ConversationItem
 from fairlead_speech.cascaded.hearing import MOST_TURNS, TurnHearing
 from fairlead_speech.metrics import SpeechMetrics
 from fairlead_speech.realtime_events import Event
+from virtualtime import in_virtual_time
 
 
 class HeldBackends(SpeechBackends):
@@ -23,7 +21,8 @@ class HeldBackends(SpeechBackends):
 
     def __init__(self) -> None:
         base = "http://127.0.0.1:9/v1"
-        stt, tts = SpeechToText(base_url=base, model="whisper"), TextToSpeech(base_url=base, model="kokoro")
+        stt = SpeechToText(base_url=base, model="whisper")
+        tts = TextToSpeech(base_url=base, model="kokoro")
         super().__init__("voice", stt, tts, ProviderClient(), SpeechMetrics())
         self.asked: list[bytes] = []
         self.release = asyncio.Event()
@@ -56,7 +55,8 @@ AUDIO: Event = {"type": "input_audio", "transcript": None}
 
 
 async def test_one_turn_is_heard_at_a_time_and_only_so_many_wait() -> None:
-    host, over = Host(), list[int]()
+    host = Host()
+    over = list[int]()
     turns = TurnHearing(host, over.append)
     for number in range(MOST_TURNS):
         assert not turns.full
@@ -98,19 +98,21 @@ async def test_a_closed_session_asks_no_further_server() -> None:
 
 async def test_what_was_written_beside_the_audio_stays() -> None:
     host = Host()
-    turns, item = TurnHearing(host, lambda _: None), turn({"type": "input_text", "text": "Look:"}, AUDIO)
+    turns = TurnHearing(host, lambda _: None)
+    item = turn({"type": "input_text", "text": "Look:"}, AUDIO)
     backends = host.backends
     assert isinstance(backends, HeldBackends)
     backends.release.set()
     turns.begin(item, b"1", "", shown=True)
     await turns.done()
     assert item.shown["content"] == [
-        {"type": "input_text", "text": "Look:"}, {"type": "input_audio", "transcript": "heard 1"},
-    ]  # fmt: skip
+        {"type": "input_text", "text": "Look:"},
+        {"type": "input_audio", "transcript": "heard 1"},
+    ]
 
 
-async def test_a_transcription_that_takes_too_long_as_a_whole_fails(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(hearing, "MOST_SECONDS", 0.0)
+@in_virtual_time
+async def test_a_transcription_that_takes_too_long_as_a_whole_fails() -> None:
     host = Host()
     turns = TurnHearing(host, lambda _: None)
     turns.begin(turn(AUDIO), b"1", "", shown=True)

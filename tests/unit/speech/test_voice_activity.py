@@ -60,7 +60,8 @@ def test_settings_that_mean_nothing_are_refused(said: dict[str, object]) -> None
 
 def test_a_turn_has_what_was_before_it_and_silence_is_not_kept() -> None:
     buffer = InputBuffer(DetectionSettings(prefix_padding_ms=40))
-    quiet, loud = noise(0.001), noise(0.05)
+    quiet = noise(0.001)
+    loud = noise(0.05)
     for window in [quiet] * 1000:
         buffer.hear(window)
     assert len(buffer) == 0

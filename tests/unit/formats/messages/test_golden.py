@@ -59,7 +59,9 @@ def test_the_messages_that_answer_are_those_of_the_golden_file(name: str) -> Non
 def test_what_a_model_can_take_changes_what_is_written() -> None:
     call = ModelCall("call_1", "t", {})
     by_what = {case["what"]: case["result"] for case in RESULTS}
-    image, audio, error = by_what["an image with text"], by_what["audio"], by_what["an error"]
+    image = by_what["an image with text"]
+    audio = by_what["audio"]
+    error = by_what["an error"]
     cases = {
         "openai-chat with audio": message_format("openai-chat").write_results([call], [audio], Carry(audio=True)),
         "openai-chat without images": message_format("openai-chat").write_results([call], [image], Carry(images=False)),

@@ -155,7 +155,8 @@ def told(value: Any) -> str:
 @st.composite
 def turns(draw: st.DrawFn) -> tuple[str, str, Any, list[str]]:
     """A format, another, a message of the first, and a mark in each part of it."""
-    source, target = draw(st.sampled_from(FORMATS)), draw(st.sampled_from(FORMATS))
+    source = draw(st.sampled_from(FORMATS))
+    target = draw(st.sampled_from(FORMATS))
     make, wrap = MAKING[source]
     kinds = draw(st.lists(st.integers(0, len(make("")) - 1), min_size=1, max_size=6))
     message = wrap([make(f"mark{place}z")[kind] for place, kind in enumerate(kinds)])

@@ -17,14 +17,13 @@ results = st.lists(st.builds(ToolResult, idents, names, st.just({})), max_size=5
 
 def plainly(waiting: list[ModelCall], given_now: list[ToolResult]) -> tuple[list[tuple[int, int]], list[int]]:
     """Places of calls and of their results, looked for one by one; and places of results of no call."""
-    left, found = list(range(len(given_now))), []
+    left = list(range(len(given_now)))
+    found = []
     for place, call in enumerate(waiting):
         ids = [call.id, *(known.messages.written_id(call.id) for known in PROVIDER_FORMATS.values())]
         wanted = [*((ident, None) for ident in ids if ident), ("", call.wire_name), ("", call.name), ("", "")]
         for ident, name in wanted:
-            result = next(
-                (i for i in left if given_now[i].id == ident and name in (None, given_now[i].name)), None
-            )  # fmt: skip
+            result = next((i for i in left if given_now[i].id == ident and name in (None, given_now[i].name)), None)
             if result is not None:
                 left.remove(result)
                 found.append((place, result))

@@ -38,39 +38,94 @@ def run(assembling: Assembler, events: list[Any]) -> list[tuple[str, str, Any]]:
     return [(c.id, c.name, c.arguments.reason if isinstance(c.arguments, InvalidCall) else c.arguments) for c in calls]
 
 
-A, B = ("a", "now", {"city": "Köln"}), ("b", "later", {"days": 2})
+A = ("a", "now", {"city": "Köln"})
+B = ("b", "later", {"days": 2})
 
 TWICE = "the id 'a' is that of an earlier call of this message; repeat the call with another"
 CHAT: dict[str, tuple[list[Any], list[Any]]] = {
-    "one call": ([chat(piece(0, "", "a", "now")), chat(piece(0, '{"city":')), chat(piece(0, '"Köln"}')),
-                  chat(finish="tool_calls")], [A]),
-    "interleaved indices": ([chat(piece(0, "", "a", "now"), piece(1, "", "b", "later")), chat(piece(1, '{"days"')),
-                             chat(piece(0, '{"city":"Kö')), chat(piece(1, ":2}")), chat(piece(0, 'ln"}')),
-                             chat(finish="tool_calls")], [A, B]),
+    "one call": (
+        [
+            chat(piece(0, "", "a", "now")),
+            chat(piece(0, '{"city":')),
+            chat(piece(0, '"Köln"}')),
+            chat(finish="tool_calls"),
+        ],
+        [A],
+    ),
+    "interleaved indices": (
+        [
+            chat(piece(0, "", "a", "now"), piece(1, "", "b", "later")),
+            chat(piece(1, '{"days"')),
+            chat(piece(0, '{"city":"Kö')),
+            chat(piece(1, ":2}")),
+            chat(piece(0, 'ln"}')),
+            chat(finish="tool_calls"),
+        ],
+        [A, B],
+    ),
     "events as text, with the end mark": ([json.dumps(chat(piece(0, '{"city":"Köln"}', "a", "now"))), "[DONE]"], [A]),
-    "no arguments at all": ([chat(piece(0, "", "a", "now")), chat(piece(0, "")), chat(finish="tool_calls")],
-                            [("a", "now", {})]),
+    "no arguments at all": (
+        [chat(piece(0, "", "a", "now")), chat(piece(0, "")), chat(finish="tool_calls")],
+        [("a", "now", {})],
+    ),
     "no end": ([chat(piece(0, '{"city":"Kö', "a", "now"))], [("a", "now", CUT_OFF)]),
     "no end, but whole arguments": ([chat(piece(0, '{"city":"Köln"}', "a", "now"))], [A]),
     "no end before any argument": ([chat(piece(0, "", "a", "now"))], [("a", "now", CUT_OFF)]),
-    "cut off by the token limit": ([chat(piece(0, '{"city":', "a", "now")), chat(finish="length")],
-                                   [("a", "now", CUT_OFF)]),
-    "the same index for every call": ([chat(piece(0, '{"city":"Köln"}', "a", "now")),
-                                       chat(piece(0, '{"days":2}', "b", "later")), chat(finish="stop")], [A, B]),
-    "no index": ([chat(piece(None, '{"city":', "a", "now")), chat(piece(None, '"Köln"}')),
-                  chat(piece(None, '{"days":2}', "b", "later")), chat(finish="stop")], [A, B]),
-    "id and name in every piece": ([chat(piece(0, '{"city":', "a", "now")), chat(piece(0, '"Köln"}', "a", "now")),
-                                    chat(finish="stop")], [A]),
-    "another choice": ([chat(piece(0, "{}", "x", "x"), choice=1), chat(piece(0, '{"city":"Köln"}', "a", "now")),
-                        chat(finish="tool_calls", choice=1), chat(finish="tool_calls")], [A]),
-    "arguments as an object": ([chat({"index": 0, "id": "a", "function": {"name": "now", "arguments": A[2]}}),
-                                chat(finish="stop")], [A]),
-    "an id twice": ([chat(piece(0, "{}", "a", "now"), piece(1, "{}", "a", "now")), chat(finish="stop")],
-                    [("a", "now", {}), ("a", "now", TWICE)]),
+    "cut off by the token limit": (
+        [chat(piece(0, '{"city":', "a", "now")), chat(finish="length")],
+        [("a", "now", CUT_OFF)],
+    ),
+    "the same index for every call": (
+        [
+            chat(piece(0, '{"city":"Köln"}', "a", "now")),
+            chat(piece(0, '{"days":2}', "b", "later")),
+            chat(finish="stop"),
+        ],
+        [A, B],
+    ),
+    "no index": (
+        [
+            chat(piece(None, '{"city":', "a", "now")),
+            chat(piece(None, '"Köln"}')),
+            chat(piece(None, '{"days":2}', "b", "later")),
+            chat(finish="stop"),
+        ],
+        [A, B],
+    ),
+    "id and name in every piece": (
+        [chat(piece(0, '{"city":', "a", "now")), chat(piece(0, '"Köln"}', "a", "now")), chat(finish="stop")],
+        [A],
+    ),
+    "another choice": (
+        [
+            chat(piece(0, "{}", "x", "x"), choice=1),
+            chat(piece(0, '{"city":"Köln"}', "a", "now")),
+            chat(finish="tool_calls", choice=1),
+            chat(finish="tool_calls"),
+        ],
+        [A],
+    ),
+    "arguments as an object": (
+        [chat({"index": 0, "id": "a", "function": {"name": "now", "arguments": A[2]}}), chat(finish="stop")],
+        [A],
+    ),
+    "an id twice": (
+        [chat(piece(0, "{}", "a", "now"), piece(1, "{}", "a", "now")), chat(finish="stop")],
+        [("a", "now", {}), ("a", "now", TWICE)],
+    ),
     "no call": ([{"choices": [{"index": 0, "delta": {"content": "Hi"}, "finish_reason": "stop"}]}, "[DONE]"], []),
-    "usage without choices, and noise": ([{"choices": [], "usage": {}}, "not json", None, 7,
-                                          chat(piece(0, '{"city":"Köln"}', "a", "now")), chat(finish="stop")], [A]),
-}  # fmt: skip
+    "usage without choices, and noise": (
+        [
+            {"choices": [], "usage": {}},
+            "not json",
+            None,
+            7,
+            chat(piece(0, '{"city":"Köln"}', "a", "now")),
+            chat(finish="stop"),
+        ],
+        [A],
+    ),
+}
 
 
 @pytest.mark.parametrize("what", CHAT)
@@ -151,8 +206,14 @@ def test_arguments_do_not_grow_beyond_their_bound() -> None:
 
 
 def item(ident: str, name: str, arguments: str, status: str = "completed") -> Event:
-    return {"type": "function_call", "id": f"fc_{ident}", "call_id": ident, "name": name, "arguments": arguments,
-            "status": status}  # fmt: skip
+    return {
+        "type": "function_call",
+        "id": f"fc_{ident}",
+        "call_id": ident,
+        "name": name,
+        "arguments": arguments,
+        "status": status,
+    }
 
 
 def added(place: int, ident: str, name: str) -> Event:
@@ -175,25 +236,46 @@ def item_done(place: int, ident: str, name: str, text: str) -> Event:
 
 COMPLETED = {"type": "response.completed", "response": {"output": [item("a", "now", '{"city":"Köln"}')]}}
 RESPONSES: dict[str, tuple[list[Any], list[Any]]] = {
-    "one call": ([added(0, "a", "now"), delta(0, "a", '{"city":'), delta(0, "a", '"Köln"}'),
-                  done(0, "a", '{"city":"Köln"}'), item_done(0, "a", "now", '{"city":"Köln"}'), COMPLETED], [A]),
-    "interleaved items": ([added(0, "a", "now"), added(1, "b", "later"), delta(1, "b", '{"da'),
-                           delta(0, "a", '{"city":'), delta(1, "b", 'ys":2}'),
-                           delta(0, "a", '"Köln"}'), item_done(1, "b", "later", '{"days":2}'),
-                           item_done(0, "a", "now", '{"city":"Köln"}')], [B, A]),
+    "one call": (
+        [
+            added(0, "a", "now"),
+            delta(0, "a", '{"city":'),
+            delta(0, "a", '"Köln"}'),
+            done(0, "a", '{"city":"Köln"}'),
+            item_done(0, "a", "now", '{"city":"Köln"}'),
+            COMPLETED,
+        ],
+        [A],
+    ),
+    "interleaved items": (
+        [
+            added(0, "a", "now"),
+            added(1, "b", "later"),
+            delta(1, "b", '{"da'),
+            delta(0, "a", '{"city":'),
+            delta(1, "b", 'ys":2}'),
+            delta(0, "a", '"Köln"}'),
+            item_done(1, "b", "later", '{"days":2}'),
+            item_done(0, "a", "now", '{"city":"Köln"}'),
+        ],
+        [B, A],
+    ),
     "only the end": ([COMPLETED], [A]),
     "an end that says nothing new": ([item_done(0, "a", "now", '{"city":"Köln"}'), COMPLETED, COMPLETED], [A]),
-    "an item whose end is missing": ([added(0, "a", "now"), done(0, "a", '{"city":"Köln"}'),
-                                      {"type": "response.completed", "response": {}}], [A]),
+    "an item whose end is missing": (
+        [added(0, "a", "now"), done(0, "a", '{"city":"Köln"}'), {"type": "response.completed", "response": {}}],
+        [A],
+    ),
     "a stream that broke off": ([added(0, "a", "now"), delta(0, "a", '{"city":')], [("a", "now", CUT_OFF)]),
     "a stream that broke off at once": ([added(0, "a", "now")], [("a", "now", CUT_OFF)]),
-    "a response that ran into its limit": ([added(0, "a", "now"), delta(0, "a", '{"ci'),
-                                            {"type": "response.incomplete", "response": {"output": []}}],
-                                           [("a", "now", CUT_OFF)]),
+    "a response that ran into its limit": (
+        [added(0, "a", "now"), delta(0, "a", '{"ci'), {"type": "response.incomplete", "response": {"output": []}}],
+        [("a", "now", CUT_OFF)],
+    ),
     "pieces alone": ([added(0, "a", "now"), delta(0, "a", '{"city":"Köln"}'), item_done(0, "a", "now", "")], [A]),
     "no arguments": ([added(0, "a", "now"), item_done(0, "a", "now", "")], [("a", "now", {})]),
     "text and noise": ([{"type": "response.output_text.delta", "delta": "x"}, "data", None, COMPLETED], [A]),
-}  # fmt: skip
+}
 
 
 @pytest.mark.parametrize("what", RESPONSES)
@@ -216,27 +298,60 @@ def stop(index: int) -> Event:
 
 
 ANTHROPIC: dict[str, tuple[list[Any], list[Any]]] = {
-    "two calls behind a text": ([
-        {"type": "message_start", "message": {}},
-        {"type": "content_block_start", "index": 0, "content_block": {"type": "text"}},
-        {"type": "content_block_delta", "index": 0, "delta": {"type": "text_delta", "text": "Hm"}},
-        stop(0), {"type": "ping"},
-        start(1, "a", "now"), grow(1, ""), grow(1, '{"city": '), grow(1, '"Köln"}'), stop(1),
-        start(2, "b", "later"), grow(2, '{"days":2}'), stop(2),
-        {"type": "message_delta", "delta": {"stop_reason": "tool_use"}}, {"type": "message_stop"}], [A, B]),
-    "interleaved blocks": ([start(0, "a", "now"), start(1, "b", "later"), grow(1, '{"days":'),
-                            grow(0, '{"city":"Köln"}'), grow(1, "2}"), stop(1), stop(0)], [B, A]),
+    "two calls behind a text": (
+        [
+            {"type": "message_start", "message": {}},
+            {"type": "content_block_start", "index": 0, "content_block": {"type": "text"}},
+            {"type": "content_block_delta", "index": 0, "delta": {"type": "text_delta", "text": "Hm"}},
+            stop(0),
+            {"type": "ping"},
+            start(1, "a", "now"),
+            grow(1, ""),
+            grow(1, '{"city": '),
+            grow(1, '"Köln"}'),
+            stop(1),
+            start(2, "b", "later"),
+            grow(2, '{"days":2}'),
+            stop(2),
+            {"type": "message_delta", "delta": {"stop_reason": "tool_use"}},
+            {"type": "message_stop"},
+        ],
+        [A, B],
+    ),
+    "interleaved blocks": (
+        [
+            start(0, "a", "now"),
+            start(1, "b", "later"),
+            grow(1, '{"days":'),
+            grow(0, '{"city":"Köln"}'),
+            grow(1, "2}"),
+            stop(1),
+            stop(0),
+        ],
+        [B, A],
+    ),
     "no input": ([start(0, "a", "now"), grow(0, ""), stop(0)], [("a", "now", {})]),
     "the input in the start": ([start(0, "a", "now", A[2]), stop(0)], [A]),
     "no stop": ([start(0, "a", "now"), grow(0, '{"city":"Köln"}'), {"type": "message_stop"}], [A]),
     "a stream that broke off": ([start(0, "a", "now"), grow(0, '{"ci')], [("a", "now", CUT_OFF)]),
     "a stream that broke off at once": ([start(0, "a", "now")], [("a", "now", CUT_OFF)]),
-    "an error in the middle": ([start(0, "a", "now"), {"type": "error", "error": {"type": "overloaded_error"}}],
-                               [("a", "now", CUT_OFF)]),
-    "what the provider runs itself": ([{"type": "content_block_start", "index": 0,
-                                        "content_block": {"type": "server_tool_use", "id": "s", "name": "web_search"}},
-                                       grow(0, "{}"), stop(0)], []),
-}  # fmt: skip
+    "an error in the middle": (
+        [start(0, "a", "now"), {"type": "error", "error": {"type": "overloaded_error"}}],
+        [("a", "now", CUT_OFF)],
+    ),
+    "what the provider runs itself": (
+        [
+            {
+                "type": "content_block_start",
+                "index": 0,
+                "content_block": {"type": "server_tool_use", "id": "s", "name": "web_search"},
+            },
+            grow(0, "{}"),
+            stop(0),
+        ],
+        [],
+    ),
+}
 
 
 @pytest.mark.parametrize("what", ANTHROPIC)
@@ -260,9 +375,19 @@ def closed(index: int) -> Event:
 
 def test_calls_of_a_bedrock_stream() -> None:
     text = {"contentBlockDelta": {"contentBlockIndex": 0, "delta": {"text": "Hm"}}}
-    whole = [{"messageStart": {"role": "assistant"}}, text, closed(0), opened(1, "a", "now"), grown(1, '{"city":'),
-             opened(2, "b", "later"), grown(2, '{"days":2}'), grown(1, '"Köln"}'), closed(2), closed(1),
-             {"messageStop": {"stopReason": "tool_use"}}]  # fmt: skip
+    whole = [
+        {"messageStart": {"role": "assistant"}},
+        text,
+        closed(0),
+        opened(1, "a", "now"),
+        grown(1, '{"city":'),
+        opened(2, "b", "later"),
+        grown(2, '{"days":2}'),
+        grown(1, '"Köln"}'),
+        closed(2),
+        closed(1),
+        {"messageStop": {"stopReason": "tool_use"}},
+    ]
     assert run(message_format("bedrock").assembler(), whole) == [B, A]
     assert run(message_format("bedrock").assembler(), [opened(0, "a", "now"), closed(0)]) == [("a", "now", {})]
     assert run(message_format("bedrock").assembler(), [opened(0, "a", "now"), grown(0, '{"ci')]) == [

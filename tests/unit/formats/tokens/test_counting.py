@@ -175,8 +175,14 @@ CONVERSATIONS: dict[str, tuple[object, object, ConversationTokens]] = {
         ConversationTokens(0, IMAGE + 1 + 9 // 6 + PER_MESSAGE + PER_REPLY, IMAGE),
     ),
     "an image of Anthropic's": (
-        [{"role": "user", "content": [
-            {"type": "image", "source": {"type": "base64", "media_type": "image/png", "data": IMAGE_DATA}}]}],
+        [
+            {
+                "role": "user",
+                "content": [
+                    {"type": "image", "source": {"type": "base64", "media_type": "image/png", "data": IMAGE_DATA}}
+                ],
+            }
+        ],
         None,
         ConversationTokens(0, IMAGE + PER_MESSAGE + PER_REPLY, IMAGE),
     ),
@@ -191,14 +197,13 @@ CONVERSATIONS: dict[str, tuple[object, object, ConversationTokens]] = {
         ConversationTokens(0, IMAGE + PER_MESSAGE + PER_REPLY, IMAGE),
     ),
     "a call of a tool": (
-        [{"role": "assistant", "content": [
-            {"type": "tool_use", "id": "t1", "name": "now", "input": {"city": "Ulm"}}]}],
+        [{"role": "assistant", "content": [{"type": "tool_use", "id": "t1", "name": "now", "input": {"city": "Ulm"}}]}],
         None,
         ConversationTokens(0, 3 + 3 + 1 + PER_MESSAGE + PER_REPLY),
     ),
     "one text": ("12345", None, ConversationTokens(0, 5 + PER_MESSAGE + PER_REPLY)),
     "nothing": (None, None, ConversationTokens(0, 0)),
-}  # fmt: skip
+}
 
 
 @pytest.mark.parametrize("what", CONVERSATIONS)

@@ -108,8 +108,11 @@ def test_an_answer_to_a_search_has_eight_tools_at_most() -> None:
 def test_prices_are_those_of_the_model_by_its_name() -> None:
     assert prices_of("us.anthropic.claude-sonnet-5").write == 1250
     assert [prices_of(name).write for name in ("gpt-5-mini", "openai/gpt-5.5", "gpt-5.6-sol", "gpt-6")] == [
-        1000, 1000, 1250, 1250,
-    ]  # fmt: skip
+        1000,
+        1000,
+        1250,
+        1250,
+    ]
     assert [prices_of(name).read for name in ("gpt-5.1", "gpt-4.1", "gpt-4o-mini")] == [100, 250, 500]
     assert prices_of("unheard-of") == TokenPrices()
 

@@ -9,7 +9,8 @@ from fairlead_operator.publish.compile import compile_rules
 
 
 def test_words_are_compiled_anew_when_tiers_change_and_not_when_policies_do() -> None:
-    choosers, rules = Choosers(), compile_rules([], [], {})
+    choosers = Choosers()
+    rules = compile_rules([], [], {})
     chooser = choosers.of(rules)
     assert choosers.of(msgspec.convert(msgspec.to_builtins(rules), type(rules))) is chooser
     assert choosers.of(msgspec.structs.replace(rules, tiers=rules.tiers[:1])) is not chooser

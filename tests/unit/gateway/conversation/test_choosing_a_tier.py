@@ -19,7 +19,9 @@ class Conversation:
     """Turns of one conversation; each has passed its state on through a token."""
 
     def __init__(self, chooser: Chooser = CHOOSER) -> None:
-        self.chooser, self.sealer, self.token = chooser, Sealer(b"key"), ""
+        self.chooser = chooser
+        self.sealer = Sealer(b"key")
+        self.token = ""
 
     def hear(self, text: str, *, number: int = 7, at: float = 1000.0, final: bool = True, queue: int = 0) -> Choice:
         turn = Turn(text=text, final=final, number=number, queue_depth=queue)

@@ -15,7 +15,8 @@ from waiting import until
 
 def test_no_more_than_the_limit_run_at_once_and_the_rest_waits_its_turn() -> None:
     threads = Threads(2, "test")
-    begun, released = threading.Semaphore(0), threading.Event()
+    begun = threading.Semaphore(0)
+    released = threading.Event()
 
     def work(number: int) -> int:
         begun.release()
@@ -41,13 +42,15 @@ def test_an_idle_thread_is_used_again() -> None:
 
 def test_what_has_not_begun_when_they_go_is_dropped() -> None:
     threads = Threads(1, "test")
-    begun, released = threading.Event(), threading.Event()
+    begun = threading.Event()
+    released = threading.Event()
 
     def work() -> None:
         begun.set()
         released.wait(20)
 
-    running, waiting = threads.submit(work), threads.submit(work)
+    running = threads.submit(work)
+    waiting = threads.submit(work)
     assert begun.wait(20)
     threads.shutdown()
     released.set()

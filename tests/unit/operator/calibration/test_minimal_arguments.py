@@ -45,8 +45,10 @@ def with_one(schema: Schema, **more: Any) -> Schema:
         (with_one({"type": "integer", "default": 40}), {"x": 40}),
         (with_one({"type": "integer", "default": "forty"}), {"x": 0}),
         (with_one({"type": "array", "items": {"type": "integer"}}), {"x": []}),
-        (with_one({"type": "array", "minItems": 2, "uniqueItems": True, "items": {"type": "string"}}),
-         {"x": ["test", "a"]}),
+        (
+            with_one({"type": "array", "minItems": 2, "uniqueItems": True, "items": {"type": "string"}}),
+            {"x": ["test", "a"]},
+        ),
         (with_one({"type": "object", "properties": {"y": {"type": "integer"}}, "required": ["y"]}), {"x": {"y": 1}}),
         (with_one({"$ref": "#/$defs/unit"}, **{"$defs": {"unit": {"enum": ["m"]}}}), {"x": "m"}),
         (with_one({"allOf": [{"type": "integer"}, {"minimum": 4}]}), {"x": 4}),
@@ -54,7 +56,7 @@ def with_one(schema: Schema, **more: Any) -> Schema:
         ({"type": "object", "minProperties": 1, "properties": {"q": {"type": "string"}}}, {"q": "test"}),
         ({"type": "object", "required": ["free"]}, {"free": "test"}),
     ],
-)  # fmt: skip
+)
 def test_arguments_have_the_required_members_only(schema: Schema, expected: Schema) -> None:
     assert minimal_arguments(schema) == expected
 
@@ -137,10 +139,35 @@ def test_every_schema_of_the_usual_kinds_gets_arguments_that_it_takes(schema: Sc
 
 
 WORDS = st.sampled_from(
-    ["type", "properties", "required", "enum", "const", "anyOf", "oneOf", "allOf", "not", "$ref", "items", "minItems",
-     "prefixItems", "minLength", "maxLength", "pattern", "minimum", "maximum", "multipleOf", "format", "default",
-     "examples", "minProperties", "uniqueItems", "additionalProperties", "x"]
-)  # fmt: skip
+    [
+        "type",
+        "properties",
+        "required",
+        "enum",
+        "const",
+        "anyOf",
+        "oneOf",
+        "allOf",
+        "not",
+        "$ref",
+        "items",
+        "minItems",
+        "prefixItems",
+        "minLength",
+        "maxLength",
+        "pattern",
+        "minimum",
+        "maximum",
+        "multipleOf",
+        "format",
+        "default",
+        "examples",
+        "minProperties",
+        "uniqueItems",
+        "additionalProperties",
+        "x",
+    ]
+)
 ANYTHING = st.recursive(
     st.none() | st.booleans() | st.integers() | st.floats(allow_nan=False) | st.sampled_from(["string", "object", "#"]),
     lambda below: st.lists(below, max_size=3) | st.dictionaries(WORDS, below, max_size=5),

@@ -299,7 +299,8 @@ async def test_a_session_is_kept_while_a_tool_is_watched() -> None:
 
 def in_share(here: World) -> bool:
     """Whether calls, counted from any one on, took a twentieth of the time and a second more at most."""
-    starts, took = [at for at, _ in here.server.called], here.server.took
+    starts = [at for at, _ in here.server.called]
+    took = here.server.took
     return all(
         sum(took[first:last]) <= 0.05 * (starts[last] - starts[first]) + 1.001
         for first, last in itertools.combinations(range(len(starts)), 2)

@@ -26,9 +26,15 @@ def entry(annotations: Any = None, schema: Any = None, **more: Any) -> ToolEntry
 
 def planned(tool: ToolEntry, *, trusted: bool = True, default: ProbePolicy = "Declared", **spec: Any) -> ProbePlan:
     catalog = Catalog(
-        namespace="team", name="demo", uid="u", generation=1, endpoint=HttpEndpoint(url="http://x/mcp"),
-        protocol_version="2026-07-28", tools=(tool,), trust_annotations=trusted,
-    )  # fmt: skip
+        namespace="team",
+        name="demo",
+        uid="u",
+        generation=1,
+        endpoint=HttpEndpoint(url="http://x/mcp"),
+        protocol_version="2026-07-28",
+        tools=(tool,),
+        trust_annotations=trusted,
+    )
     return plan(mcp_server(**{"calibration": {"probe": "ReadOnly"}, **spec}), catalog, default)
 
 
@@ -50,9 +56,19 @@ def test_a_read_only_tool_of_a_trusted_server_is_probed_with_arguments_from_its_
         (entry(READ_ONLY, enabled=False), True),
         (entry(probe_arguments={}, enabled=False), True),
     ],
-    ids=["untrusted", "silent", "not read-only", "a string", "destructive too", "idempotent", "no object",
-         "a task", "disabled", "disabled with arguments"],
-)  # fmt: skip
+    ids=[
+        "untrusted",
+        "silent",
+        "not read-only",
+        "a string",
+        "destructive too",
+        "idempotent",
+        "no object",
+        "a task",
+        "disabled",
+        "disabled with arguments",
+    ],
+)
 def test_what_might_have_effects_is_never_probed(tool: ToolEntry, trusted: bool) -> None:
     assert planned(tool, trusted=trusted).probes == ()
 

@@ -29,9 +29,14 @@ def catalog(name: str = "chandler", tools: tuple[str, ...] = ("rope", "tar"), es
         for tool in tools
     ]
     return Catalog(
-        namespace="shop", name=name, uid=name, generation=1, endpoint=HttpEndpoint(url="http://x/mcp"),
-        protocol_version="2026-07-28", tools=tuple(entries),
-    )  # fmt: skip
+        namespace="shop",
+        name=name,
+        uid=name,
+        generation=1,
+        endpoint=HttpEndpoint(url="http://x/mcp"),
+        protocol_version="2026-07-28",
+        tools=tuple(entries),
+    )
 
 
 def ledger(*catalogs: Catalog) -> Ledger:
@@ -269,7 +274,8 @@ def test_other_tiers_judge_what_was_measured_anew() -> None:
 
 
 def test_what_was_measured_before_the_tiers_were_known_counts_once_they_are() -> None:
-    early, always = Ledger(()), ledger()
+    early = Ledger(())
+    always = ledger()
     early.know(catalog(), 0.0)
     for book in (early, always):
         assert book.take(ROPE, calls(5, 700.0), 0.0)

@@ -18,7 +18,8 @@ async def test_one_definition_is_approved_at_a_gateway_and_the_rest_stays_held_b
         assert pins is not None
         world.ask(next(one.approval for one in pins.held if one.name == "add"))
         await world.look()
-        after, catalog = world.pins(), world.catalog()
+        after = world.pins()
+        catalog = world.catalog()
         assert after is not None
         assert catalog is not None
 
