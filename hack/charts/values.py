@@ -85,7 +85,7 @@ class Value:
 
 def values(text: str) -> Iterator[Value]:
     """Every key that has a description, in order. Raises Unclear for one that has none and is no mapping of others."""
-    defaults = yaml.safe_load(text)
+    defaults = yaml.load(text, yaml.CSafeLoader)
     stack: list[tuple[int, str]] = []
     comment: list[str] = []
     leaf: int | None = None
@@ -163,7 +163,7 @@ def _tier() -> Json:
 
 def _spec_of(definition: Path) -> Json:
     """The structural schema of a kind's spec."""
-    versions: Json = yaml.safe_load(definition.read_text())["spec"]["versions"][0]
+    versions: Json = yaml.load(definition.read_text(), yaml.CSafeLoader)["spec"]["versions"][0]
     spec: Json = versions["schema"]["openAPIV3Schema"]["properties"]["spec"]
     return spec
 

@@ -7,11 +7,10 @@ from collections.abc import Iterator
 from typing import Any
 
 import pytest
-import yaml
 
 from controlplane import ControlPlane
 from fairlead_api.v1alpha1.mcpserver.podtemplate import NOT_ALLOWED
-from helmworld import Helm, of_kind
+from helmworld import Helm, manifests, of_kind
 from podtemplates import ALLOWED, pod
 from waiting import until
 
@@ -51,7 +50,7 @@ def in_force(plane: ControlPlane) -> bool:
 def guarded(knowing: ControlPlane, helm: Helm) -> Iterator[ControlPlane]:
     """Namespace `exempt` may set any field."""
     made = helm.template("--set", "servers.anyPodTemplatesIn={exempt}")
-    text = yaml.safe_dump_all([item for kind in KINDS for item in of_kind(made, kind)])
+    text = manifests([item for kind in KINDS for item in of_kind(made, kind)])
     knowing.kubectl("create", "namespace", "exempt", check=False)
     knowing.kubectl("apply", "-f", "-", stdin=text)
     # An API server takes up each policy and each binding in its own time.

@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-import yaml
-
 from controlplane import PlaneFactory
-from helmworld import Helm, of_kind
+from helmworld import Helm, manifests, of_kind
 from waiting import until
 
 KIND = "rbac.authorization.k8s.io"
@@ -14,7 +12,7 @@ KIND = "rbac.authorization.k8s.io"
 def test_editors_of_a_namespace_declare_servers_there_and_no_more(private_plane: PlaneFactory, helm: Helm) -> None:
     plane = private_plane(controllers=True)
     roles = of_kind(helm.template(), "ClusterRole")
-    plane.kubectl("apply", "-f", "-", stdin=yaml.safe_dump_all(roles))
+    plane.kubectl("apply", "-f", "-", stdin=manifests(roles))
     namespace = plane.create_namespace("team")
     other = plane.create_namespace("other")
     for role in ("view", "edit", "admin"):

@@ -6,10 +6,9 @@ import json
 from pathlib import Path
 
 import pytest
-import yaml
 
 from controlplane import PlaneFactory
-from helmworld import NAMESPACE, Helm, Object, Refused, of_kind, one
+from helmworld import NAMESPACE, Helm, Object, Refused, manifests, of_kind, one
 
 pytestmark = pytest.mark.timeout(180)
 
@@ -36,11 +35,11 @@ def test_a_gateway_api_takes_the_route_without_a_timeout_and_the_policy(
     for words in (TLS, (*TLS, *AUTHORITY)):
         made = [item for kind in KINDS for item in of_kind(helm.template(*ROUTE, *words, *KNOWN), kind)]
         assert len(made) == 2
-        plane.kubectl("apply", "--server-side", "--validate=strict", "-f", "-", stdin=yaml.safe_dump_all(made))
+        plane.kubectl("apply", "--server-side", "--validate=strict", "-f", "-", stdin=manifests(made))
     stored = json.loads(plane.kubectl("get", "httproute", "-n", NAMESPACE, "-o", "json").stdout)["items"]
     assert [item["spec"]["rules"][0]["timeouts"] for item in stored] == [{"request": "0s"}]
     bad = ("--set", "gateway.httpRoute.parentRefs[0].port=70000")
-    unknown = yaml.safe_dump_all(of_kind(helm.template(*ROUTE, *bad, *KNOWN), "HTTPRoute"))
+    unknown = manifests(of_kind(helm.template(*ROUTE, *bad, *KNOWN), "HTTPRoute"))
     assert plane.kubectl("apply", "--server-side", "-f", "-", stdin=unknown, check=False).returncode, "they do judge"
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import functools
+import json
 import subprocess
 from pathlib import Path
 from tempfile import TemporaryDirectory
@@ -30,6 +31,7 @@ from helmworld import (
     Refused,
     environment,
     grants,
+    manifests,
     objects,
     of_kind,
     one,
@@ -62,7 +64,7 @@ def test_every_object_is_as_kubeconform_wants_it(knowing: ControlPlane, tmp_path
     location = write_schemas(document, tmp_path)
     written = [tmp_path / f"{values.stem}.yaml" for values in FILES]
     for path, values in zip(written, FILES, strict=True):
-        path.write_text(yaml.safe_dump_all(rendered(values)))
+        path.write_text(manifests(rendered(values)))
     command = [str(program("kubeconform")), "-strict", "-summary", "-schema-location", location, *map(str, written)]
     done = subprocess.run(command, capture_output=True, text=True, timeout=100)
     assert done.returncode == 0, f"{done.stdout}{done.stderr}"
@@ -72,7 +74,7 @@ def test_every_object_is_as_kubeconform_wants_it(knowing: ControlPlane, tmp_path
 
 @each_file
 def test_an_api_server_would_take_every_object(knowing: ControlPlane, values: Path) -> None:
-    text = yaml.safe_dump_all(rendered(values))
+    text = manifests(rendered(values))
     apply = ("apply", "--server-side", "--force-conflicts", "--dry-run=server", "--validate=strict", "-f", "-")
     knowing.kubectl(*apply, stdin=text)
 
@@ -340,7 +342,7 @@ def test_every_value_is_described_and_no_other_is_taken() -> None:
             walk(each, f"{path}.{key}", value.get(key, {}) if isinstance(value, dict) else {})
 
     walk(
-        yaml.safe_load((CHART / "values.schema.json").read_text()),
+        json.loads((CHART / "values.schema.json").read_text()),
         "",
-        yaml.safe_load((CHART / "values.yaml").read_text()),
+        yaml.load((CHART / "values.yaml").read_text(), yaml.CSafeLoader),
     )

@@ -19,7 +19,7 @@ from typing import Any, Protocol, Self
 
 from audit import AuditLog
 from planepki import Pki
-from planeprocesses import Program
+from planeprocesses import GARBAGE, Program
 from planerequests import KeptConnections
 from ports import free_port
 from waiting import until
@@ -189,7 +189,8 @@ class ControlPlane:
         AssertionError.
         """
         command = [str(self.assets / "kubectl"), f"--kubeconfig={kubeconfig or self.kubeconfig}", *args]
-        environment = {**os.environ, "HOME": str(self.folder)}  # its discovery cache must not outlive the plane
+        # Its discovery cache must not outlive the plane.
+        environment = {**GARBAGE, **os.environ, "HOME": str(self.folder)}
         done = subprocess.run(
             command, input=stdin, env=environment, capture_output=True, text=True, timeout=seconds, check=False
         )

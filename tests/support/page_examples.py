@@ -45,7 +45,7 @@ def pages() -> list[Path]:
 def examples(page: Path) -> Iterator[Example]:
     """Objects that a page shows. A `spec` alone is completed to an object of the kind that has its fields."""
     for line, text in _texts(page):
-        for document in yaml.safe_load_all(text):
+        for document in yaml.load_all(text, yaml.CSafeLoader):
             manifest = _manifest(document)
             if manifest is not None:
                 yield Example(f"{page.relative_to(ROOT)}:{line}", manifest)
@@ -54,7 +54,7 @@ def examples(page: Path) -> Iterator[Example]:
 def values(page: Path) -> Iterator[tuple[str, dict[str, Any]]]:
     """Page and line of each block of values of the chart, and the values."""
     for line, text in _texts(page):
-        for document in yaml.safe_load_all(text):
+        for document in yaml.load_all(text, yaml.CSafeLoader):
             if isinstance(document, dict) and document.keys() <= _keys_of_values():
                 yield f"{page.relative_to(ROOT)}:{line}", document
 
@@ -62,7 +62,7 @@ def values(page: Path) -> Iterator[tuple[str, dict[str, Any]]]:
 @functools.cache  # every page is asked while tests are collected, in each worker
 def _keys_of_values() -> frozenset[str]:
     """Keys at the top of the chart's values.yaml."""
-    return frozenset(yaml.safe_load((ROOT / "charts/fairlead/values.yaml").read_text()))
+    return frozenset(yaml.load((ROOT / "charts/fairlead/values.yaml").read_text(), yaml.CSafeLoader))
 
 
 def _texts(page: Path) -> Iterator[tuple[int, str]]:

@@ -10,6 +10,7 @@ from hypothesis import HealthCheck, given, settings
 from controlplane import ControlPlane
 from crdrules import CRDS, load_yaml
 from dryruns import dry_run
+from examples import examples
 from fairlead_api.v1alpha1.mcpserver import McpServer
 from fairlead_operator.server.manifests import ManifestContext
 from fairlead_operator.server.plan import plan
@@ -44,7 +45,7 @@ def causes(answer: dict[str, Any]) -> list[tuple[str, str]]:
 def test_a_server_that_the_crd_takes_has_pods_or_a_field_to_blame(control_plane: ControlPlane, namespace: str) -> None:
     started = 0
 
-    @settings(max_examples=150, deadline=None, suppress_health_check=list(HealthCheck))
+    @settings(max_examples=examples(150), deadline=None, suppress_health_check=list(HealthCheck))
     @given(specs())
     def becomes_pods(spec: dict[str, Any]) -> None:
         nonlocal started
@@ -66,4 +67,4 @@ def test_a_server_that_the_crd_takes_has_pods_or_a_field_to_blame(control_plane:
                 started += kind.kind == "Deployment"
 
     becomes_pods()
-    assert started > 50
+    assert started > examples(150) // 3

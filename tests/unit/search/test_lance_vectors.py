@@ -6,22 +6,24 @@ import os
 import subprocess
 import sys
 from collections.abc import Iterator
+from importlib.util import find_spec
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import pytest
 
-from vectorplaces import LANCEDB, WHY, VectorPlace, made, tool
-
-pytest.importorskip("lancedb", reason=WHY)
-
 from fairlead_search.backends import RETRY_SECONDS
 from fairlead_search.catalogs import HYBRID, IndexedCatalogs, StoredRequest
-from fairlead_search.lance_index import LanceBackend
-from fairlead_search.lance_vectors import WRITES, LanceVectors
 from fairlead_search.record import IndexedTool
 from fairlead_search.row_filter import MAX_PARTS
 from fairlead_search.search_index import BackendFault
 from fairlead_search.vectors import decoded, encoded
+from vectorplaces import LANCEDB, WHY, VectorPlace, made, tool
+
+if TYPE_CHECKING:
+    from fairlead_search.lance_vectors import LanceVectors
+
+pytestmark = pytest.mark.skipif(find_spec("lancedb") is None, reason=WHY)
 
 EAST = encoded([1, 0])
 NORTH = encoded([0, 1])
@@ -43,9 +45,15 @@ print(found.note)
 """No file may get larger than 100 kB."""
 
 
+def open_vectors(folder: Path) -> LanceVectors:
+    from fairlead_search.lance_vectors import LanceVectors  # takes a second, of every process that collects tests too
+
+    return LanceVectors(str(folder))
+
+
 @pytest.fixture
 def vectors(tmp_path: Path) -> Iterator[LanceVectors]:
-    found = LanceVectors(str(tmp_path))
+    found = open_vectors(tmp_path)
     yield found
     found.close()
 
@@ -83,7 +91,7 @@ def test_another_process_is_refused_and_told_which_one_has_the_folder(vectors: L
 
 def test_a_search_goes_on_in_memory_while_another_has_the_folder_and_takes_it_later(tmp_path: Path) -> None:
     now = 0.0
-    holder = LanceVectors(str(tmp_path))
+    holder = open_vectors(tmp_path)
     place = VectorPlace(LANCEDB, tmp_path)
     place.catalogs = IndexedCatalogs(clock=lambda: now)
     found = place.search("one", "zebra", NORTH, base="", added=TOOLS)
@@ -127,7 +135,7 @@ def test_a_folder_that_cannot_be_made_is_named(tmp_path: Path) -> None:
     file = tmp_path / "taken"
     file.write_text("")
     with pytest.raises(BackendFault, match=r"taken cannot be used: .*exists"):
-        LanceVectors(str(file))
+        open_vectors(file)
     place = VectorPlace(LANCEDB, file)
     assert place.put({"a": EAST}) == 1
 
@@ -141,12 +149,14 @@ def test_vectors_of_another_number_of_dimensions_replace_those_on_disk(tmp_path:
     with pytest.raises(BackendFault, match="dimensions came together"):
         vectors.add({"a": EAST, "b": encoded([1, 2, 3])})
     vectors.close()
-    again = LanceVectors(str(tmp_path))
+    again = open_vectors(tmp_path)
     assert list(again.numbers) == ["new"]
     again.close()
 
 
 def test_many_writes_leave_few_files(tmp_path: Path, vectors: LanceVectors) -> None:
+    from fairlead_search.lance_vectors import WRITES
+
     for n in range(3 * WRITES):
         vectors.add(of_circle(1, n))
     assert len(vectors) == 3 * WRITES
@@ -165,6 +175,8 @@ def test_numbers_far_apart_are_searched_exactly(vectors: LanceVectors) -> None:
 
 
 def test_vectors_that_no_catalog_uses_go_when_there_are_too_many(tmp_path: Path) -> None:
+    from fairlead_search.lance_index import LanceBackend
+
     backend = LanceBackend(str(tmp_path), most=4)
     index = backend.index([IndexedTool("a", "send_mail", "s"), IndexedTool("b", "list_files", "s")])
 
