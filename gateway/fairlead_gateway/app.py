@@ -291,6 +291,7 @@ def build(
         credentials, children=children, shared_children=shared_children, client=client,
         connections=settings.upstream_connections, waiting=settings.upstream_waiting,
         queue_seconds=settings.upstream_queue_seconds, sessions=settings.upstream_sessions,
+        sessions_each=settings.upstream_sessions_each, shares=book.shares,
         session_seconds=settings.upstream_session_seconds,
         resolve=lambda key: settings.egress.guarded(remembered, key.namespace),
         lost=outbox.server_lost, sharing=governance.sharing, installation=installation,
@@ -309,14 +310,17 @@ def build(
     router_tools = RouterTools(lambda: rest)
     keeper = ResultKeeper(recorder, router_tools, book)
     listened = TaskSubscriptions(client, task_ids, open_tasks, book, governance.auditor, clock, keeper)
-    streams = NotificationStreams(subscriptions, listened, identities, ViewBuilds(), lambda: endpoint.selection)
-    server_requests = ServerRequests(sessions, streams.notify)
+    streams = NotificationStreams(
+        subscriptions, listened, identities, ViewBuilds(), lambda: endpoint.selection, settings.streams_each,
+        book.shares,
+    )  # fmt: skip
+    server_requests = ServerRequests(sessions, streams.notify, counts=book.shares)
     context = CallContext(
-        book, client, own_info, server_requests, subscriptions, Bridge(clock), clock,
+        book, client, own_info, server_requests, subscriptions, Bridge(clock, counts=book.shares), clock,
         ResultCache(settings.result_cache_bytes, clock), *counted, RequestStateSigner(settings.session_key.encode()),
         registry.end_session, task_ids, open_tasks, keeper, governance.recent,
     )  # fmt: skip
-    startup_wait = StartupWait(lambda: endpoint.selection, settings.start_wait)
+    startup_wait = StartupWait(lambda: endpoint.selection, settings.start_wait, book.shares)
     dispatcher, own_tools = Dispatcher(context), OwnToolCalls(context, router_tools)
 
     def behind(base: bytes) -> list[str]:
@@ -331,7 +335,7 @@ def build(
         identities,
         resource,
         streams,
-        EventStore(clock, cancels_abandoned=settings.cancel_abandoned),
+        EventStore(clock, cancels_abandoned=settings.cancel_abandoned, counts=book.shares),
         startup_wait,
         clock,
         configured_proxies(settings),
@@ -389,7 +393,7 @@ def build(
         own=own, environment=settings.environment, rules=CLOSED if closed else Rules(),
         replaced=activation.let_go, heap=heap,
     )  # fmt: skip
-    speech = speech_front(settings, models, rest, governance, used, spoken.metrics)
+    speech = speech_front(settings, models, rest, governance, used, spoken.metrics, book.shares)
     return Gateway(
         settings, snapshots, registry, endpoint, book, rest, checks, outbox, tools, governance, heap, models,
         used, llm_endpoints(settings, models, rest, recorder, governance, used, book.llm, speech), speech, spoken,

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 from fairlead_gateway.calls.context_recorder import ContextRecorder
 from fairlead_gateway.configured_models import ConfiguredModels
 from fairlead_gateway.core.llm_counts import LlmCounts
+from fairlead_gateway.core.share_counts import ShareCounts
 from fairlead_gateway.governance import Governance
 from fairlead_gateway.metrics.models import ModelCollector
 from fairlead_gateway.settings import Settings
@@ -54,6 +55,7 @@ def speech_front(
     governance: Governance,
     collector: ModelCollector,
     metrics: SpeechMetrics,
+    shares: ShareCounts,
 ) -> SpeechFront | None:
     """None where there are no providers, and there will be none."""
     if models.changes is None and not models.current.providers:
@@ -74,5 +76,5 @@ def speech_front(
     client = ProviderClient()
     chat = ModelStreams(lambda: models.current.providers, client, collector.breakers)
     return SpeechFront(
-        rest, lambda: models.current.providers, allowed, collector.breakers, records, metrics, client, chat
+        rest, lambda: models.current.providers, allowed, collector.breakers, records, metrics, client, chat, shares
     )

@@ -155,6 +155,10 @@ class Settings(EnvironmentSettings, frozen=True, kw_only=True):
     """Connections of one address, of IPv6 one /64 network, at once; more are answered with status 429. Off by default:
     behind a proxy all clients share its own.
     """
+    streams_each: Annotated[int, Meta(ge=0, le=10_000)] = 0
+    """Streams of notifications that one agent, or one address without a credential, has open at once, of the 10,000 of
+    all; more are answered with status 429. 0: a quarter.
+    """
     trusted_proxies: Networks = ()
     """Networks (`10.0.0.0/8`) of proxies whose `X-Forwarded-For` says who a client is, for limits and the audit log.
     Nobody's by default. List proxies alone: any peer in these networks may call itself anything.
@@ -192,6 +196,10 @@ class Settings(EnvironmentSettings, frozen=True, kw_only=True):
     upstream_sessions: Annotated[int, Meta(ge=1)] = 100
     """Clients at once that a server with `session: PerClient` has a session, or a process, for. At most half of them
     may have a task.
+    """
+    upstream_sessions_each: Annotated[int, Meta(ge=0)] = 0
+    """Those of one agent, or of one address without a credential, that a call or a task uses at the same time; more
+    are refused with `RATE_LIMITED`. 0: half of all.
     """
     upstream_session_seconds: Seconds = 300.0
     """How long one of them is kept without a call, with a task too."""

@@ -28,6 +28,7 @@ from fairlead_gateway.calls.direct import Caller
 from fairlead_gateway.calls.startup import StartupWait, refusal_of
 from fairlead_gateway.catalog.pins import NoPins, PinReader
 from fairlead_gateway.conversation.choosers import Choosers
+from fairlead_gateway.core.exchange import agent_in
 from fairlead_gateway.core.identity import IDENTITY, Identity
 from fairlead_gateway.core.search_counts import SearchCounts
 from fairlead_gateway.events import EventLog
@@ -252,7 +253,7 @@ class RestContext:
                     raise
                 if not self.starts(entry):
                     raise unready_problem(refusal_of(entry, starts=False)) from problem
-                if not await self.patience.settled(entry.key, end - time.monotonic()):
+                if not await self.patience.settled(entry.key, end - time.monotonic(), agent_in(request.scope)):
                     raise unready_problem(refusal_of(entry, starts=True)) from problem
 
     def starts(self, entry: ServerEntry | None) -> bool:

@@ -4,6 +4,9 @@ from __future__ import annotations
 
 from product_guard import GATEWAY, Guard
 
+_HELD = "tests/component/gateway/test_shares.py"
+_SHARES = f"{GATEWAY}.limits.shares"
+_NO_SHARE = ("if agent and self.of(agent) + weight > self.each:", "if False:")
 _SESSIONS = "tests/component/speech/test_shares_of_sessions.py"
 
 SHARES = (
@@ -25,10 +28,24 @@ SHARES = (
     ),
     Guard(
         "an agent that takes every speech session",
-        "fairlead_speech.session_slots",
-        (("if self._taken[agent] >= self._each:", "if False:"),),
+        _SHARES,
+        (_NO_SHARE,),
         f"{_SESSIONS}::test_one_agent_takes_its_share_of_the_speech_sessions_and_others_get_theirs",
         "At index 2 diff: 101 != 429",
+    ),
+    Guard(
+        "an agent that opens every stream of notifications",
+        _SHARES,
+        (_NO_SHARE,),
+        f"{_HELD}::test_one_agent_takes_its_share_of_the_streams_and_others_get_theirs",
+        "assert [200, 200",
+    ),
+    Guard(
+        "an agent whose calls use every process of a `PerClient` server",
+        _SHARES,
+        (_NO_SHARE,),
+        f"{_HELD}::test_one_agent_uses_its_share_of_the_sessions_at_a_server_and_others_get_theirs",
+        "TimeoutError",
     ),
     Guard(
         "sockets without a setup that take the slots of speech sessions",

@@ -96,8 +96,8 @@ def test_an_entry_of_the_audit_log_keeps_a_part_of_a_request_and_not_the_whole()
 def test_levels_are_remembered_for_sessions_with_ids_as_they_are_made_here() -> None:
     live = ServerRequests(SessionIds(b"key"), lambda session, params: False)
     long, usual = b"x" * (MAX_SESSION + 1), b"x" * MAX_SESSION
-    assert live.set_level(long, "debug")
-    assert live.set_level(usual, "debug")
+    assert live.set_level(long, "debug", "agent")
+    assert live.set_level(usual, "debug", "agent")
     assert dict(live.levels) == {usual: "debug"}
     everything = b'{"elicitation":{"form":{},"url":{}},"roots":{},"sampling":{"context":{},"tools":{}}}'
     session = SessionIds(b"key").issue("2025-11-25", everything, "o" * 18)
@@ -194,7 +194,7 @@ def test_streams_that_say_nothing_are_counted_too() -> None:
 
     threads = EventStore(lambda: 0.0)
     for _ in range(KEPT_BYTES // STREAM_BYTES + 100):
-        threads.new(b"s").prime(Outlet())
+        threads.new(b"s", "agent").prime(Outlet())
     assert len(threads) <= KEPT_BYTES // STREAM_BYTES
 
 

@@ -1,0 +1,84 @@
+"""Shares of agents: one that takes all that it can leaves the rest to others, and what is given back is forgotten."""
+
+from __future__ import annotations
+
+import random
+
+import pytest
+
+from fairlead_gateway.core.share_counts import ShareCounts
+from fairlead_gateway.limits.shares import Shares, ShareTaken, oldest_of_largest
+
+
+def taken(shares: Shares, agent: str, times: int) -> list[str]:
+    """Outcomes of so many attempts to take one: empty, or the bound that was reached."""
+    outcomes: list[str] = []
+    for _ in range(times):
+        try:
+            shares.take(agent)
+        except ShareTaken as reached:
+            outcomes.append(reached.bound)
+        else:
+            outcomes.append("")
+    return outcomes
+
+
+def test_an_agent_at_its_share_is_refused_and_others_are_not() -> None:
+    counts = ShareCounts()
+    shares = Shares("streams", 8, counts=counts)
+    assert taken(shares, "mallory", 5) == ["", "", "agent", "agent", "agent"]
+    assert taken(shares, "alice", 2) == ["", ""]
+    assert taken(shares, "bob", 2) + taken(shares, "carol", 2) == [""] * 4
+    assert taken(shares, "dave", 1) == ["gateway"]
+    assert taken(shares, "mallory", 1) == ["agent"], "it has this in its own hand"
+    outcomes = {outcome: counts.outcomes["streams", outcome] for outcome in ("agent", "gateway", "gave_way")}
+    assert outcomes == {"agent": 4, "gateway": 1, "gave_way": 0}
+
+
+@pytest.mark.parametrize(
+    ("most", "each", "parts", "share"),
+    [(8, 0, 4, 2), (9, 0, 4, 3), (1, 0, 4, 1), (9, 0, 2, 5), (8, 5, 4, 5), (8, 9, 4, 8)],
+)
+def test_a_share_is_a_part_of_all_unless_it_is_set(most: int, each: int, parts: int, share: int) -> None:
+    assert Shares("streams", most, each, parts=parts).each == share
+
+
+def test_the_gateway_itself_has_no_share() -> None:
+    assert taken(Shares("streams", 8), "", 9) == [""] * 8 + ["gateway"]
+
+
+def test_what_is_given_back_can_be_taken_again_and_an_agent_without_any_is_forgotten() -> None:
+    shares = Shares("watched_bytes", 100, 50)
+    with shares.held("alice", 40):
+        assert shares.bound("alice", 10) is None
+        reached = shares.bound("alice", 11)
+        assert reached is not None
+        assert (reached.bound, reached.most) == ("agent", 50)
+        assert shares.of("alice") == shares.total == 40
+    assert shares.of("alice") == shares.total == 0
+    assert not shares._held
+
+
+def test_the_oldest_of_the_agent_with_most_give_way_until_there_is_room() -> None:
+    entries = [("a1", "alice", 3), ("m1", "mallory", 4), ("m2", "mallory", 4), ("b1", "bob", 1), ("m3", "mallory", 4)]
+    assert oldest_of_largest(entries, 1) == ["m1"]
+    assert oldest_of_largest(entries, 8) == ["m1", "m2"]
+    assert oldest_of_largest(entries, 9) == ["m1", "m2", "m3"]
+    assert oldest_of_largest(entries, 99) == ["m1", "m2", "m3", "a1", "b1"]
+    assert oldest_of_largest(entries, 0) == []
+
+
+def test_whoever_holds_no_more_than_an_equal_part_keeps_it() -> None:
+    random_source = random.Random(1)
+    for _ in range(200):
+        agents = [f"agent {number}" for number in range(random_source.randint(2, 6))]
+        entries = [(number, random_source.choice(agents), 1) for number in range(random_source.randint(10, 60))]
+        excess = random_source.randint(1, len(entries))
+        dropped = set(oldest_of_largest(entries, excess))
+        assert len(dropped) == excess
+        fair = (len(entries) - excess) // len(agents)
+        for agent in agents:
+            own = [key for key, of, _ in entries if of == agent]
+            left = [key for key in own if key not in dropped]
+            assert len(left) >= min(len(own), fair)
+            assert left == own[len(own) - len(left) :], "the oldest go first"
