@@ -366,7 +366,7 @@ def build(
         windows=lambda: models.current.windows,
         prices=lambda: models.current.prices,
         processes=settings.rest_processes,
-        throttle=Throttle(lambda: book.in_flight, settings.rest_share),
+        throttle=Throttle(lambda: book.in_flight, settings.rest_share, book.shares),
         indexing=Throttle(lambda: book.in_flight, INDEXING_SHARE),
         choosers=Choosers(settings.session_key.encode()),
         patience=startup_wait,
@@ -385,6 +385,7 @@ def build(
         compression=compression(settings),
         vectors=vector_folder(settings),
         counts=book.search,
+        shares=book.shares,
         calls=CallCounts(book),
         recent=governance.recent,
     )

@@ -31,6 +31,7 @@ from fairlead_gateway.conversation.choosers import Choosers
 from fairlead_gateway.core.exchange import agent_in
 from fairlead_gateway.core.identity import IDENTITY, Identity
 from fairlead_gateway.core.search_counts import SearchCounts
+from fairlead_gateway.core.share_counts import ShareCounts
 from fairlead_gateway.events import EventLog
 from fairlead_gateway.identity.made_keys import MadeKeys
 from fairlead_gateway.identity.names import Issuers
@@ -134,6 +135,7 @@ class RestContext:
         compression: CompressorConfig | None = None,
         vectors: Path | None = None,
         counts: SearchCounts,
+        shares: ShareCounts,
         calls: CallCounts,
         recent: RecentCalls | None = None,
     ) -> None:
@@ -157,14 +159,14 @@ class RestContext:
         """Bytes of a request's body."""
         self.patience, self.children = StartupWait(selection) if patience is None else patience, children
         """Wait for servers that start, and their processes where this process runs them."""
-        self.worker = WorkerThread()
+        self.worker = WorkerThread(shares)
         self.throttle = throttle
         """Throttle of conversions of callers' definitions; those of served tools are made once, without it."""
-        self.converting = ProcessPool(processes, bulk=True) if processes else None
-        self.counting = ProcessPool(processes) if processes else None
+        self.converting = ProcessPool(processes, bulk=True, counts=shares) if processes else None
+        self.counting = ProcessPool(processes, counts=shares) if processes else None
         """Workers of their own, so that a plan does not wait for conversions."""
         makes = None if embedding is None else embedder(embedding, self.worker, indexing, process=processes > 0)
-        self.search = ToolSearch(self.worker, process=processes > 0, embedder=makes, folder=vectors)
+        self.search = ToolSearch(self.worker, process=processes > 0, embedder=makes, folder=vectors, shares=shares)
         self.counts, self.calls, self.recent = counts, calls, recent
         """Counts of searches and of tool calls, and the last calls, where these are kept."""
         self._changes = CatalogChanges(news, lambda: self._selection().snapshot, self.worker, counts)

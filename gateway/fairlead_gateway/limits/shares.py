@@ -68,6 +68,10 @@ class Shares:
         reached = self.bound(agent, weight)
         if reached is not None:
             raise reached
+        self.add(agent, weight)
+
+    def add(self, agent: str, weight: int = 1) -> None:
+        """Count more for an agent, until `give_back`, whatever it holds."""
         self.total += weight
         self._held[agent] = self.of(agent) + weight
 
