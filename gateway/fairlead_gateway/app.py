@@ -395,8 +395,9 @@ def build(
         replaced=activation.let_go, heap=heap,
     )  # fmt: skip
     speech = speech_front(settings, models, rest, governance, used, spoken.metrics, book.shares)
+    llm = llm_endpoints(settings, models, rest, recorder, governance, used, book.llm, book.shares, speech)
     return Gateway(
         settings, snapshots, registry, endpoint, book, rest, checks, outbox, tools, governance, heap, models,
-        used, llm_endpoints(settings, models, rest, recorder, governance, used, book.llm, speech), speech, spoken,
+        used, llm, speech, spoken,
         ConsoleEntry(console_token, trust.sign_in),
     )  # fmt: skip

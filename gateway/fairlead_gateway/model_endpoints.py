@@ -11,6 +11,7 @@ from fairlead_gateway.configured_models import ConfiguredModels
 from fairlead_gateway.core.llm_counts import LlmCounts
 from fairlead_gateway.core.share_counts import ShareCounts
 from fairlead_gateway.governance import Governance
+from fairlead_gateway.limits.shares import Shares
 from fairlead_gateway.metrics.models import ModelCollector
 from fairlead_gateway.settings import Settings
 from fairlead_rest.context import RestContext
@@ -29,6 +30,7 @@ def llm_endpoints(
     governance: Governance,
     collector: ModelCollector,
     counts: LlmCounts,
+    shares: ShareCounts,
     speech: SpeechFront | None,
 ) -> LlmEndpoints | None:
     """None where there are no providers, and there will be none."""
@@ -42,9 +44,10 @@ def llm_endpoints(
     records = RequestRecords(
         collector.metrics, governance.auditor, governance.tokens, lambda: models.current.prices, spans=governance.spans
     )
+    requests = Shares("model_requests", settings.llm_requests, settings.llm_requests_each, shares)
     more = () if speech is None else speech.routes
     return LlmEndpoints(
-        rest, lambda: models.current.providers, recorder, limits, collector.breakers, records, counts, more
+        rest, lambda: models.current.providers, recorder, limits, collector.breakers, records, counts, requests, more
     )
 
 

@@ -301,6 +301,11 @@ class Settings(EnvironmentSettings, frozen=True, kw_only=True):
     """Tokens that a model may read and write in such a request before it may call no further tool; 0: any number."""
     llm_request_bytes: Annotated[int, Meta(ge=65_536, le=67_108_864)] = 10 << 20
     """Bytes of such a request, images included; a longer one is refused with 413."""
+    llm_requests: Annotated[int, Meta(ge=1, le=100_000)] = 1000
+    """Such requests in progress at the same time; further ones are refused with 503."""
+    llm_requests_each: Annotated[int, Meta(ge=0, le=100_000)] = 0
+    """Those of one agent, or of one address without a credential; further ones are refused with 429. 0: a quarter of
+    all, rounded up."""
     speech_sessions: Annotated[int, Meta(ge=1, le=100_000)] = 200
     """Speech sessions at the same time, in front of models that speak; further ones are refused with 503."""
     speech_sessions_each: Annotated[int, Meta(ge=0, le=100_000)] = 0

@@ -167,8 +167,9 @@ class RestContext:
         """Workers of their own, so that a plan does not wait for conversions."""
         makes = None if embedding is None else embedder(embedding, self.worker, indexing, process=processes > 0)
         self.search = ToolSearch(self.worker, process=processes > 0, embedder=makes, folder=vectors, shares=shares)
-        self.counts, self.calls, self.recent = counts, calls, recent
-        """Counts of searches and of tool calls, and the last calls, where these are kept."""
+        self.counts, self.shares, self.calls, self.recent = counts, shares, calls, recent
+        """Counts of searches, of what is refused to agents that have their share and of tool calls, and the last calls,
+        where these are kept."""
         self._changes = CatalogChanges(news, lambda: self._selection().snapshot, self.worker, counts)
         self.kept = SessionContext(
             recorder, self.worker, process=processes > 0, encodes=embedding is not None and not missing_modules(),

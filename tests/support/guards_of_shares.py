@@ -48,6 +48,37 @@ SHARES = (
         "TimeoutError",
     ),
     Guard(
+        "an agent with every request to models in progress",
+        _SHARES,
+        (_NO_SHARE,),
+        "tests/component/llm/test_shares_of_requests.py::"
+        "test_one_agent_takes_its_share_of_the_requests_to_models_and_others_get_theirs",
+        "KeyError: 'retry-after'",
+    ),
+    Guard(
+        "an agent that follows events on every stream",
+        _SHARES,
+        (_NO_SHARE,),
+        "tests/component/rest/test_shares_of_work.py::"
+        "test_one_agent_takes_its_share_of_the_streams_of_events_and_others_get_theirs",
+        "assert [200, 200",
+    ),
+    Guard(
+        "an agent whose searches have everybody else's refused",
+        f"{GATEWAY}.limits.turns",
+        (("last = self._waiting.give_way(agent)", "last = None"),),
+        "tests/component/rest/test_shares_of_work.py::"
+        "test_one_agent_that_fills_the_queue_of_work_is_refused_and_others_are_not",
+        "TimeoutError",
+    ),
+    Guard(
+        "an agent whose searches all go before those of others",
+        f"{GATEWAY}.limits.turns",
+        (("agent, waiter = WORKS_FOR.get(),", 'agent, waiter = "",'),),
+        "tests/unit/gateway/test_turns.py::test_an_agent_with_hundreds_of_pieces_delays_another_by_one",
+        "TimeoutError",
+    ),
+    Guard(
         "sockets without a setup that take the slots of speech sessions",
         "fairlead_speech.gemini.entrance",
         (("slot.wait()", "slot.begin()"), ("return\n        slot.begin()", "return")),
