@@ -7,6 +7,7 @@ from product_guard import GATEWAY, Guard
 _HELD = "tests/component/gateway/test_shares.py"
 _SHARES = f"{GATEWAY}.limits.shares"
 _NO_SHARE = ("if agent and self.of(agent) + weight > self.each:", "if False:")
+_NO_LARGEST = ("for key, agent, weight in entries:", 'for key, agent, weight in ((k, "", w) for k, _, w in entries):')
 _SESSIONS = "tests/component/speech/test_shares_of_sessions.py"
 
 SHARES = (
@@ -25,6 +26,13 @@ SHARES = (
         "tests/unit/gateway/test_repeated_denials.py::"
         "test_a_crowd_of_denials_of_one_tool_hides_no_other_tool_and_no_other_agent",
         "assert 0 == 1",
+    ),
+    Guard(
+        "an asker with an IPv6 address for each denied call, all of which are lines",
+        f"{GATEWAY}.audit.repeats",
+        (("client_of(entry.address))", "entry.address)"),),
+        "tests/unit/gateway/test_repeated_denials.py::test_addresses_of_one_ipv6_network_are_one_asker",
+        "assert 5000 ==",
     ),
     Guard(
         "an agent that takes every speech session",
@@ -62,6 +70,22 @@ SHARES = (
         "tests/component/rest/test_shares_of_work.py::"
         "test_one_agent_takes_its_share_of_the_streams_of_events_and_others_get_theirs",
         "assert [200, 200",
+    ),
+    Guard(
+        "calls that wait for their client, which another agent's have cancelled",
+        _SHARES,
+        (_NO_LARGEST,),
+        "tests/unit/gateway/test_bounded_bytes.py::"
+        "test_calls_of_an_agent_that_wait_for_their_client_do_not_cancel_those_of_others",
+        "assert not True",
+    ),
+    Guard(
+        "a stream that another agent's streams push out before it is resumed",
+        _SHARES,
+        (_NO_LARGEST,),
+        "tests/unit/gateway/test_shares.py::"
+        "test_streams_to_resume_of_an_agent_with_thousands_do_not_push_those_of_others_out",
+        "assert None ==",
     ),
     Guard(
         "an agent whose searches have everybody else's refused",

@@ -6,7 +6,10 @@ import random
 
 import pytest
 
+from fairlead_gateway.calls.server_requests import MAX_LEVELS, ServerRequests
+from fairlead_gateway.calls.sessions import SessionIds
 from fairlead_gateway.core.share_counts import ShareCounts
+from fairlead_gateway.endpoint.event_store import KEPT_BYTES, STREAM_BYTES, EventStore
 from fairlead_gateway.limits.shares import Shares, ShareTaken, oldest_of_largest
 
 
@@ -82,3 +85,35 @@ def test_whoever_holds_no_more_than_an_equal_part_keeps_it() -> None:
             left = [key for key in own if key not in dropped]
             assert len(left) >= min(len(own), fair)
             assert left == own[len(own) - len(left) :], "the oldest go first"
+
+
+class Outlet:
+    def write(self, chunk: bytes) -> bool:
+        return True
+
+    def end(self, *chunks: bytes) -> None:
+        """Nobody reads."""
+
+
+def test_streams_to_resume_of_an_agent_with_thousands_do_not_push_those_of_others_out() -> None:
+    counts = ShareCounts()
+    store = EventStore(lambda: 0.0, counts=counts)
+    own = store.new(b"session of alice", "alice")
+    event = own.prime(Outlet()).partition(b"\r\n")[2].split(b"\n")[0].removeprefix(b"id: ")
+    for number in range(2 * KEPT_BYTES // STREAM_BYTES):
+        store.new(b"session %d" % number, "mallory").prime(Outlet())
+    assert store.find(b"session of alice", event) == (own, 1)
+    assert len(store) <= KEPT_BYTES // STREAM_BYTES
+    assert counts.outcomes["resumable_streams", "gave_way"] > KEPT_BYTES // STREAM_BYTES // 2
+
+
+def test_levels_of_an_agent_with_thousands_of_sessions_do_not_push_those_of_others_out() -> None:
+    counts = ShareCounts()
+    requests = ServerRequests(SessionIds(b"key"), lambda session, params: False, counts=counts)
+    requests.set_level(b"session of alice", "debug", "alice")
+    for number in range(2 * MAX_LEVELS):
+        requests.set_level(b"session %d" % number, "debug", "mallory")
+    assert requests.levels[b"session of alice"] == "debug"
+    assert len(requests.levels) <= MAX_LEVELS
+    assert requests.levels.keys() == requests._agents.keys()
+    assert counts.outcomes["log_levels", "gave_way"] >= MAX_LEVELS
