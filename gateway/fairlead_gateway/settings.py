@@ -152,8 +152,8 @@ class Settings(EnvironmentSettings, frozen=True, kw_only=True):
     client_connections: Annotated[int, Meta(ge=0)] = 10_000
     """Connections of clients at once; more are answered with status 503. 0 takes any number."""
     client_connections_each: Annotated[int, Meta(ge=0)] = 0
-    """Connections of one address, of IPv6 one /64 network, at once; more are answered with status 429. Off by default:
-    behind a proxy all clients share its own.
+    """Connections of one address, of IPv6 one /64 network, at once; more are answered with status 429. 0: three
+    quarters of all, but for this machine's own address and those of `trusted_proxies`, which many clients share.
     """
     streams_each: Annotated[int, Meta(ge=0, le=10_000)] = 0
     """Streams of notifications that one agent, or one address without a credential, has open at once, of the 10,000 of

@@ -35,6 +35,14 @@ SHARES = (
         "assert 5000 ==",
     ),
     Guard(
+        "an address with every connection",
+        f"{GATEWAY}.endpoint.connection_limiter",
+        (("most_each or -(-most * 3 // 4) or sys.maxsize", "most_each or sys.maxsize"),),
+        "tests/component/gateway/test_crowd.py::"
+        "test_one_address_takes_three_quarters_of_the_connections_and_others_get_the_rest",
+        "At index 6 diff: True != False",
+    ),
+    Guard(
         "an agent that takes every speech session",
         _SHARES,
         (_NO_SHARE,),

@@ -100,11 +100,13 @@ class McpEndpoint:
         self.metrics = metrics
         self.bounds = bounds
         self.head_cache = HeadCache()
-        self.connection_limiter = ConnectionLimiter(bounds.connections, bounds.connections_each)
         self.clock = clock
         self.selection = Selection()
         self.known_views = self.selection.known
         self.proxies = TrustedProxies() if proxies is None else proxies
+        self.connection_limiter = ConnectionLimiter(
+            bounds.connections, bounds.connections_each, self.proxies.many_share, metrics.shares
+        )
         self.buffers = AnswerBuffers() if buffers is None else buffers
         self.streams = streams
         self.view_builds = streams.view_builds
