@@ -16,6 +16,7 @@ from starlette.types import Message, Receive, Scope, Send
 
 from fairlead_gateway.core.exchange import agent_in
 from fairlead_gateway.core.identity import Identity
+from fairlead_gateway.core.share_counts import ShareCounts
 from fairlead_gateway.identity.identities import Identities
 from fairlead_gateway.limits.shares import Shares
 from fairlead_rest.problems import RATE_LIMITED, Problem
@@ -87,10 +88,11 @@ class EventStreamResponse(Response):
             return
 
 
-def check_room(readers: Shares, scope: Scope) -> None:
+def check_room(readers: Shares, scope: Scope, counts: ShareCounts) -> None:
     """Raises Problem where the agent of a request, or the gateway, has as many streams open as it may."""
     reached = readers.bound(agent_in(scope))
     if reached is not None:
+        counts.count("event_streams", reached.bound)
         whose = "of your streams are open, the most of one agent" if reached.bound == "agent" else "streams are open"
         raise Problem(RATE_LIMITED, f"{reached.most} {whose} already", retry_after_ms=5000)
 

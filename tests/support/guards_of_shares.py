@@ -32,7 +32,7 @@ SHARES = (
         f"{GATEWAY}.audit.repeats",
         (("client_of(entry.address))", "entry.address)"),),
         "tests/unit/gateway/test_repeated_denials.py::test_addresses_of_one_ipv6_network_are_one_asker",
-        "assert 5000 ==",
+        "assert 4107 ==",
     ),
     Guard(
         "an address with every connection",

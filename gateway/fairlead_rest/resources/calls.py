@@ -76,7 +76,7 @@ Slow = Annotated[float, Query(ge=0, description="Calls that took so many millise
 def router(context: RestContext) -> APIRouter:
     """The resource `/v1/calls`."""
     routes = APIRouter(prefix="/v1", tags=["calls"])
-    readers = Shares("event_streams", MOST_READERS, counts=context.shares)
+    readers = Shares("event_streams", MOST_READERS)
 
     @routes.get("/calls", **described("List the last calls", CallList, examples.RECENT))
     async def list_calls(
@@ -106,7 +106,7 @@ def router(context: RestContext) -> APIRouter:
         ] = None,
     ) -> Response:  # fmt: skip
         recent, wanted = _recent(context), CallFilter(agent, server, tool, outcome, slow)
-        check_room(readers, request.scope)
+        check_room(readers, request.scope, context.shares)
         identity = context.seen(request).identity
         sent = _tail(context, recent, request, wanted, last_event_id)
         return EventStreamResponse(sent, readers, identity, context.guard.identities)

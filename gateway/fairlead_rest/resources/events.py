@@ -35,7 +35,7 @@ _encode = msgspec.json.Encoder().encode
 def router(context: RestContext) -> APIRouter:
     """The resource `/v1/events`."""
     routes = APIRouter(prefix="/v1", tags=["servers"])
-    readers = Shares("event_streams", MOST_READERS, counts=context.shares)
+    readers = Shares("event_streams", MOST_READERS)
 
     @routes.get(
         "/events", **described("Follow servers and tools", Event | Opened, examples.EVENTS, media_type=MEDIA_TYPE)
@@ -46,7 +46,7 @@ def router(context: RestContext) -> APIRouter:
             str | None, Header(description="The last `id` that was read: the stream goes on behind it.")
         ] = None,
     ) -> Response:
-        check_room(readers, request.scope)
+        check_room(readers, request.scope, context.shares)
         identity = context.seen(request).identity
         reader = EventFilter(lambda: context.seen_by(identity))
         sent = pieces(context.news, last_event_id, told=reader.told)
