@@ -74,6 +74,8 @@ def server_registry(shared: SharedParts, servers: Servers, outbox: Outbox) -> Re
         waiting=settings.upstream_waiting,
         queue_seconds=settings.upstream_queue_seconds,
         sessions=settings.upstream_sessions,
+        sessions_each=settings.upstream_sessions_each,
+        shares=shared.metrics.shares,
         session_seconds=settings.upstream_session_seconds,
         resolve=lambda key: settings.egress.guarded(remembered, key.namespace),
         lost=outbox.server_lost,
@@ -88,7 +90,7 @@ def server_registry(shared: SharedParts, servers: Servers, outbox: Outbox) -> Re
 def call_path(shared: SharedParts, registry: Registry, router_tools: RouterTools) -> CallPath:
     """The MCP endpoint over `registry`. `router_tools` answer what the gateway answers itself. Raises BadSetting."""
     settings, clock = shared.settings, shared.clock
-    key = settings.session_key.encode()
+    key, counts = settings.session_key.encode(), shared.metrics.shares
     recorder = ContextRecorder(result_store(settings, clock), key)
     keeper = ResultKeeper(recorder, router_tools, shared.metrics)
     subscriptions = ResourceSubscriptions(CLIENT, clock)
@@ -97,15 +99,23 @@ def call_path(shared: SharedParts, registry: Registry, router_tools: RouterTools
     task_subscriptions = TaskSubscriptions(
         CLIENT, task_ids, open_tasks, shared.metrics, shared.governance.auditor, clock, keeper
     )
-    streams = NotificationStreams(subscriptions, task_subscriptions, shared.identities, ViewBuilds(), shared.served.get)
-    server_requests = ServerRequests(SessionIds(key), streams.notify)
+    streams = NotificationStreams(
+        subscriptions,
+        task_subscriptions,
+        shared.identities,
+        ViewBuilds(),
+        shared.served.get,
+        settings.streams_each,
+        counts,
+    )
+    server_requests = ServerRequests(SessionIds(key), streams.notify, counts=counts)
     context = CallContext(
         shared.metrics,
         CLIENT,
         SERVER_INFO,
         server_requests,
         subscriptions,
-        Bridge(clock),
+        Bridge(clock, counts=counts),
         clock,
         ResultCache(settings.result_cache_bytes, clock),
         shared.governance.limiter,
@@ -148,7 +158,7 @@ def _endpoint(
         shared.identities,
         shared.resource,
         streams,
-        EventStore(shared.clock, cancels_abandoned=settings.cancel_abandoned),
+        EventStore(shared.clock, cancels_abandoned=settings.cancel_abandoned, counts=shared.metrics.shares),
         shared.startup_wait,
         shared.clock,
         shared.proxies,

@@ -13,6 +13,7 @@ from fairlead_app.metrics.models import ModelCollector
 from fairlead_app.metrics.speech import SpeechCollector
 from fairlead_app.shared_parts import SharedParts
 from fairlead_gateway.calls.context_recorder import ContextRecorder
+from fairlead_gateway.limits.shares import Shares
 from fairlead_rest.context import RestContext
 
 if TYPE_CHECKING:
@@ -66,6 +67,7 @@ def _llm(
         requests.breakers,
         _records(shared, models, requests),
         shared.metrics.llm,
+        Shares("model_requests", settings.llm_requests, settings.llm_requests_each, shared.metrics.shares),
         speech.routes,
     )
 
@@ -99,6 +101,7 @@ def _speech(
         sessions.metrics,
         client,
         ModelStreams(lambda: models.current.providers, client, requests.breakers),
+        shared.metrics.shares,
     )
 
 

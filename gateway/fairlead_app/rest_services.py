@@ -58,7 +58,7 @@ def rest_context(
         windows=lambda: models.current.windows,
         prices=lambda: models.current.prices,
         processes=settings.rest_processes,
-        throttle=Throttle(lambda: metrics.in_flight, settings.rest_share),
+        throttle=Throttle(lambda: metrics.in_flight, settings.rest_share, metrics.shares),
         indexing=Throttle(lambda: metrics.in_flight, INDEXING_SHARE),
         choosers=Choosers(settings.session_key.encode()),
         patience=shared.startup_wait,
@@ -77,6 +77,7 @@ def rest_context(
         compression=compression(settings),
         vectors=vector_folder(settings),
         counts=metrics.search,
+        shares=metrics.shares,
         calls=CallCounts(metrics),
         recent=shared.governance.recent,
     )

@@ -152,8 +152,12 @@ class Settings(EnvironmentSettings, frozen=True, kw_only=True):
     client_connections: Annotated[int, Meta(ge=0)] = 10_000
     """Connections of clients at once; more are answered with status 503. 0 takes any number."""
     client_connections_each: Annotated[int, Meta(ge=0)] = 0
-    """Connections of one address, of IPv6 one /64 network, at once; more are answered with status 429. Off by default:
-    behind a proxy all clients share its own.
+    """Connections of one address, of IPv6 one /64 network, at once; more are answered with status 429. 0: three
+    quarters of all, but for this machine's own address and those of `trusted_proxies`, which many clients share.
+    """
+    streams_each: Annotated[int, Meta(ge=0, le=10_000)] = 0
+    """Streams of notifications that one agent, or one address without a credential, has open at once, of the 10,000 of
+    all; more are answered with status 429. 0: a quarter.
     """
     trusted_proxies: Networks = ()
     """Networks (`10.0.0.0/8`) of proxies whose `X-Forwarded-For` says who a client is, for limits and the audit log.
@@ -192,6 +196,10 @@ class Settings(EnvironmentSettings, frozen=True, kw_only=True):
     upstream_sessions: Annotated[int, Meta(ge=1)] = 100
     """Clients at once that a server with `session: PerClient` has a session, or a process, for. At most half of them
     may have a task.
+    """
+    upstream_sessions_each: Annotated[int, Meta(ge=0)] = 0
+    """Those of one agent, or of one address without a credential, that a call or a task uses at the same time; more
+    are refused with `RATE_LIMITED`. 0: half of all.
     """
     upstream_session_seconds: Seconds = 300.0
     """How long one of them is kept without a call, with a task too."""
@@ -293,6 +301,11 @@ class Settings(EnvironmentSettings, frozen=True, kw_only=True):
     """Tokens that a model may read and write in such a request before it may call no further tool; 0: any number."""
     llm_request_bytes: Annotated[int, Meta(ge=65_536, le=67_108_864)] = 10 << 20
     """Bytes of such a request, images included; a longer one is refused with 413."""
+    llm_requests: Annotated[int, Meta(ge=1, le=100_000)] = 1000
+    """Such requests in progress at the same time; further ones are refused with 503."""
+    llm_requests_each: Annotated[int, Meta(ge=0, le=100_000)] = 0
+    """Those of one agent, or of one address without a credential; further ones are refused with 429. 0: a quarter of
+    all, rounded up."""
     speech_sessions: Annotated[int, Meta(ge=1, le=100_000)] = 200
     """Speech sessions at the same time, in front of models that speak; further ones are refused with 503."""
     speech_sessions_each: Annotated[int, Meta(ge=0, le=100_000)] = 0

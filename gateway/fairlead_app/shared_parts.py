@@ -68,7 +68,7 @@ def shared_parts(settings: Settings, trust: Trust, heap: Heap, clock: Callable[[
         trust=trust,
         installation=settings.installation or pseudonym(settings.pull_token),
         served=served,
-        startup_wait=StartupWait(served.get, settings.start_wait),
+        startup_wait=StartupWait(served.get, settings.start_wait, metrics.shares),
         checks=Checks(),
         events=EventLog(),
         metrics=metrics,

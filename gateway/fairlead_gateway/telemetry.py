@@ -15,6 +15,7 @@ from fairlead_gateway.core.llm_counts import LlmCounts
 from fairlead_gateway.core.meta_tools import OWN_TOOLS
 from fairlead_gateway.core.page_counts import PageCounts
 from fairlead_gateway.core.search_counts import SearchCounts
+from fairlead_gateway.core.share_counts import ShareCounts
 
 BOUNDS: Final[tuple[float, ...]] = (0.01, 0.02, 0.05, 0.1, 0.2, 0.5, 1.0, 2.0, 5.0, 10.0, 30.0, 60.0, 120.0, 300.0)
 """Upper bounds in seconds of `mcp.server.operation.duration` (OpenTelemetry semantic conventions for MCP)."""
@@ -153,6 +154,7 @@ class MetricsRegistry:
         self.search = SearchCounts()
         self.llm = LlmCounts()
         self.console = PageCounts()
+        self.shares = ShareCounts()
 
     def kept(self, *, recorded: bool) -> None:
         self.results_kept[recorded] += 1

@@ -17,14 +17,16 @@ from starlette.types import Receive, Scope, Send
 
 from fairlead_formats.tokens.models import ContextWindows
 from fairlead_gateway.calls.context_recorder import ContextRecorder
+from fairlead_gateway.core.exchange import agent_in
 from fairlead_gateway.core.llm_counts import LlmCounts
+from fairlead_gateway.limits.shares import Shares, ShareTaken
 from fairlead_llm.anthropic.counting import COUNT_TOKENS, COUNTING
 from fairlead_llm.anthropic.format import ANTHROPIC, MESSAGES
 from fairlead_llm.chat.format import CHAT
 from fairlead_llm.count_endpoint import TokenCountEndpoint
 from fairlead_llm.error_forms import error_body
 from fairlead_llm.gemini_endpoint import GeminiEndpoint
-from fairlead_llm.llm_endpoint import LlmEndpoint, ModelServices
+from fairlead_llm.llm_endpoint import LlmEndpoint, ModelServices, origin_of
 from fairlead_llm.loop import LoopLimits
 from fairlead_llm.model_lists import document, found, listing, offered
 from fairlead_llm.paths import MODELS, TWICE, kind_of
@@ -42,7 +44,7 @@ from fairlead_models.request_record import RequestRecords
 from fairlead_models.upstream import ProviderClient
 from fairlead_rest.bodies import JSON, encode
 from fairlead_rest.context import RestContext
-from fairlead_rest.problems import Problem
+from fairlead_rest.problems import OVERLOADED, RATE_LIMITED, Problem
 
 CHAT_COMPLETIONS: Final = "/v1/chat/completions"
 RESPONSES_PATH: Final = "/v1/responses"
@@ -51,6 +53,7 @@ _MODELS: Final[Mapping[ProviderKind, tuple[str, ...]]] = {
 }  # fmt: skip
 _KNOWN: Final = b"known=true"
 """In a query for models: the REST API's own list is asked for, of all models that are known."""
+_RETRY: Final = {"retry-after": "1"}
 Endpoint = Callable[[Request], Awaitable[Response]]
 log = logging.getLogger(__name__)
 
@@ -67,11 +70,13 @@ class LlmEndpoints:
         breakers: ModelBreakers,
         records: RequestRecords,
         counts: LlmCounts,
+        requests: Shares,
         more: Sequence[Route] = (),
     ) -> None:
-        """`providers` are those of the configuration as it is now. `limits` bound one request. `more` are further paths
-        of OpenAI's API.
+        """`providers` are those of the configuration as it is now. `limits` bound one request, `requests` those in
+        progress. `more` are further paths of OpenAI's API.
         """
+        self._requests = requests
         self._context = context
         self._providers = providers
         self._tier_changes = TierChanges()
@@ -134,7 +139,10 @@ class LlmEndpoints:
                 Route(f"{place}/{{method:path}}", gemini.answer, methods=["POST"]) for place in _MODELS["gemini"]
             ],
         }  # fmt: skip
-        return {kind: ProviderApi(kind, self._context, providers, each) for kind, each in routes.items()}
+        return {
+            kind: ProviderApi(kind, self._context, providers, each, self._requests, self._records)
+            for kind, each in routes.items()
+        }
 
     async def aclose(self) -> None:
         """Close connections to providers."""
@@ -150,9 +158,19 @@ class ProviderApi:
     own_pages = False
 
     def __init__(
-        self, kind: ProviderKind, context: RestContext, providers: Providers, endpoints: Sequence[Route]
+        self,
+        kind: ProviderKind,
+        context: RestContext,
+        providers: Providers,
+        endpoints: Sequence[Route],
+        requests: Shares,
+        records: RequestRecords,
     ) -> None:
-        """`endpoints` are functions of a request, and come before the list of models."""
+        """`endpoints` are functions of a request, and come before the list of models. `requests` counts those in
+        progress, for each agent; `records` has those that are one too many.
+        """
+        self._records = records
+        self._requests = requests
         self._kind = kind
         self._context = context
         self._providers = providers
@@ -169,6 +187,15 @@ class ProviderApi:
         return self._failed(of_problem(problem))
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        try:
+            with self._requests.held(agent_in(scope)):
+                await self._answer(scope, receive, send)
+        except ShareTaken as reached:
+            refused = _crowded(reached)
+            self._records.open(origin_of(Request(scope)), scope["path"]).end(refused.code)
+            await self._failed(refused)(scope, receive, send)
+
+    async def _answer(self, scope: Scope, receive: Receive, send: Send) -> None:
         try:
             response = await self._endpoint(scope)(Request(scope, receive))
         except LlmError as error:
@@ -210,6 +237,14 @@ class ProviderApi:
 
     def _failed(self, error: LlmError) -> Response:
         return Response(error_body(self._kind, error), error.status, error.headers, JSON)
+
+
+def _crowded(reached: ShareTaken) -> LlmError:
+    if reached.bound == "agent":
+        message = f"{reached.most} of your requests to models are in progress, the most of one agent"
+        return LlmError(429, message, RATE_LIMITED, headers=_RETRY)
+    message = f"{reached.most} requests to models are in progress, the most of this gateway"
+    return LlmError(503, message, OVERLOADED, headers=_RETRY)
 
 
 def _methods(route: Route) -> list[str]:

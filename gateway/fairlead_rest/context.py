@@ -28,8 +28,10 @@ from fairlead_gateway.calls.direct import Caller
 from fairlead_gateway.calls.startup import StartupWait, refusal_of
 from fairlead_gateway.catalog.pins import NoPins, PinReader
 from fairlead_gateway.conversation.choosers import Choosers
+from fairlead_gateway.core.exchange import agent_in
 from fairlead_gateway.core.identity import IDENTITY, Identity
 from fairlead_gateway.core.search_counts import SearchCounts
+from fairlead_gateway.core.share_counts import ShareCounts
 from fairlead_gateway.events import EventLog
 from fairlead_gateway.identity.made_keys import MadeKeys
 from fairlead_gateway.identity.names import Issuers
@@ -133,6 +135,7 @@ class RestContext:
         compression: CompressorConfig | None = None,
         vectors: Path | None = None,
         counts: SearchCounts,
+        shares: ShareCounts,
         calls: CallCounts,
         recent: RecentCalls | None = None,
     ) -> None:
@@ -156,16 +159,17 @@ class RestContext:
         """Bytes of a request's body."""
         self.patience, self.children = StartupWait(selection) if patience is None else patience, children
         """Wait for servers that start, and their processes where this process runs them."""
-        self.worker = WorkerThread()
+        self.worker = WorkerThread(shares)
         self.throttle = throttle
         """Throttle of conversions of callers' definitions; those of served tools are made once, without it."""
-        self.converting = ProcessPool(processes, bulk=True) if processes else None
-        self.counting = ProcessPool(processes) if processes else None
+        self.converting = ProcessPool(processes, bulk=True, counts=shares) if processes else None
+        self.counting = ProcessPool(processes, counts=shares) if processes else None
         """Workers of their own, so that a plan does not wait for conversions."""
         makes = None if embedding is None else embedder(embedding, self.worker, indexing, process=processes > 0)
-        self.search = ToolSearch(self.worker, process=processes > 0, embedder=makes, folder=vectors)
-        self.counts, self.calls, self.recent = counts, calls, recent
-        """Counts of searches and of tool calls, and the last calls, where these are kept."""
+        self.search = ToolSearch(self.worker, process=processes > 0, embedder=makes, folder=vectors, shares=shares)
+        self.counts, self.shares, self.calls, self.recent = counts, shares, calls, recent
+        """Counts of searches, of what is refused to agents that have their share and of tool calls, and the last calls,
+        where these are kept."""
         self._changes = CatalogChanges(news, lambda: self._selection().snapshot, self.worker, counts)
         self.kept = SessionContext(
             recorder, self.worker, process=processes > 0, encodes=embedding is not None and not missing_modules(),
@@ -252,7 +256,7 @@ class RestContext:
                     raise
                 if not self.starts(entry):
                     raise unready_problem(refusal_of(entry, starts=False)) from problem
-                if not await self.patience.settled(entry.key, end - time.monotonic()):
+                if not await self.patience.settled(entry.key, end - time.monotonic(), agent_in(request.scope)):
                     raise unready_problem(refusal_of(entry, starts=True)) from problem
 
     def starts(self, entry: ServerEntry | None) -> bool:

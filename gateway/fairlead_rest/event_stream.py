@@ -14,8 +14,12 @@ import msgspec
 from starlette.responses import Response
 from starlette.types import Message, Receive, Scope, Send
 
+from fairlead_gateway.core.exchange import agent_in
 from fairlead_gateway.core.identity import Identity
+from fairlead_gateway.core.share_counts import ShareCounts
 from fairlead_gateway.identity.identities import Identities
+from fairlead_gateway.limits.shares import Shares
+from fairlead_rest.problems import RATE_LIMITED, Problem
 
 HEARTBEAT: Final = 15.0
 """Seconds between comments on a stream where nothing happens."""
@@ -38,12 +42,14 @@ class Opened(msgspec.Struct, frozen=True):
 
 
 class EventStreamResponse(Response):
-    """The answer that sends `pieces`. It is in `readers` while it runs, and ends with the credential of `identity`."""
+    """The answer that sends `pieces`. It counts in `readers` while it runs, and ends with the credential of
+    `identity`.
+    """
 
     media_type = MEDIA_TYPE
 
     def __init__(
-        self, pieces: AsyncIterator[bytes], readers: set[object], identity: Identity, identities: Identities
+        self, pieces: AsyncIterator[bytes], readers: Shares, identity: Identity, identities: Identities
     ) -> None:
         super().__init__(headers={"cache-control": "no-cache", "x-accel-buffering": "no"})
         del self.headers["content-length"]
@@ -53,7 +59,8 @@ class EventStreamResponse(Response):
         self._identities = identities
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        self._readers.add(self)
+        agent = agent_in(scope)
+        self._readers.add(agent)
         writing = asyncio.create_task(self._write(send), name="event stream")
         leaving = asyncio.create_task(_until_gone(receive), name="reader of an event stream")
 
@@ -65,7 +72,7 @@ class EventStreamResponse(Response):
             await asyncio.wait({writing, leaving}, return_when=asyncio.FIRST_COMPLETED)
         finally:
             release()
-            self._readers.discard(self)
+            self._readers.give_back(agent)
             writing.cancel()
             leaving.cancel()
             await asyncio.gather(writing, leaving, return_exceptions=True)
@@ -79,6 +86,15 @@ class EventStreamResponse(Response):
             await send(_body(b"", more=False))
         except TimeoutError:
             return
+
+
+def check_room(readers: Shares, scope: Scope, counts: ShareCounts) -> None:
+    """Raises Problem where the agent of a request, or the gateway, has as many streams open as it may."""
+    reached = readers.bound(agent_in(scope))
+    if reached is not None:
+        counts.count("event_streams", reached.bound)
+        whose = "of your streams are open, the most of one agent" if reached.bound == "agent" else "streams are open"
+        raise Problem(RATE_LIMITED, f"{reached.most} {whose} already", retry_after_ms=5000)
 
 
 def event_piece(ident: str, kind: str, data: bytes) -> bytes:

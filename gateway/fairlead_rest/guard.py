@@ -20,12 +20,13 @@ from fairlead_api.meta import ServerKey
 from fairlead_gateway.audit.auditor import Auditor
 from fairlead_gateway.calls.direct import Origin
 from fairlead_gateway.core.client_message import by_name
-from fairlead_gateway.core.exchange import agent_name
+from fairlead_gateway.core.exchange import agent_in, agent_name
 from fairlead_gateway.core.identity import IDENTITY, Identity
 from fairlead_gateway.identity.identities import Identities
 from fairlead_gateway.identity.refusal import CredentialRefusal
 from fairlead_gateway.identity.resource import ProtectedResource
 from fairlead_gateway.limits.buffers import AnswerBuffers
+from fairlead_gateway.limits.turns import WORKS_FOR
 from fairlead_mcp.hosts import AllowList
 from fairlead_rest.bodies import UNREAD
 from fairlead_rest.problems import (
@@ -146,6 +147,7 @@ class RequestGuard:
             return admitted
         scope[IDENTITY] = admitted
         scope[UNREAD] = self.counter(admitted, scope["client"][0])
+        WORKS_FOR.set(agent_in(scope))
         return None
 
     async def admitted(

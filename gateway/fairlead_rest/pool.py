@@ -13,13 +13,18 @@ from typing import Any, Final
 
 import msgspec
 
+from fairlead_gateway.core.share_counts import ShareCounts
+from fairlead_gateway.limits.shares import ShareTaken
+from fairlead_gateway.limits.turns import FairTurns
 from fairlead_mcp.asyncio_tasks import TaskSet
 from fairlead_rest.jobs import ANSWERS, ConvertedBody
 from fairlead_rest.process import Ended, NotDone, Overloaded, Part, WorkerProcess
+from fairlead_rest.worker import TOO_MUCH
 
 SECONDS: Final = 30.0
 """For one piece of work, starting a process included."""
 MAX_WAITING: Final = 64
+"""Pieces of work in the queue; beyond it the last one of the agent that has most is refused."""
 MAX_PIECES: Final = 500
 """Done by one process before another takes its place."""
 IDLE_SECONDS: Final = 120.0
@@ -37,15 +42,15 @@ class ProcessPool:
         seconds: float = SECONDS,
         idle: float = IDLE_SECONDS,
         pieces: int = MAX_PIECES,
+        counts: ShareCounts | None = None,
     ) -> None:
         self.size = size
         self._bulk = bulk
         self._pieces = pieces
         self._seconds, self._idle_seconds = seconds, idle
-        self._places = asyncio.Semaphore(size)
+        self._turns = FairTurns(size, MAX_WAITING, counts)
         self._idle: list[WorkerProcess] = []
         self._ending = TaskSet()
-        self._waiting = 0
         self._closed = False
         self._busy: set[asyncio.Task[Any]] = set()
 
@@ -59,21 +64,21 @@ class ProcessPool:
 
         Raises NotDone.
         """
-        if self._closed or self._waiting >= MAX_WAITING:
-            raise Overloaded("too many conversions and searches at once")
-        self._waiting += 1
+        if self._closed:
+            raise Overloaded(TOO_MUCH)
         task = asyncio.current_task()
         assert task is not None
         self._busy.add(task)
         try:
-            async with asyncio.timeout(self._seconds), self._places:
+            async with asyncio.timeout(self._seconds), self._turns.turn():
                 mark, answer = await self._done(job, [work] if isinstance(work, bytes) else work)
+        except ShareTaken as reached:
+            raise Overloaded(TOO_MUCH) from reached
         except TimeoutError as error:
             raise Overloaded(f"it takes longer than {self._seconds:g} s: try less at once, or later") from error
         except OSError as error:
             raise NotDone(f"no worker process: {error}") from error
         finally:
-            self._waiting -= 1
             self._busy.discard(task)
         if mark == b"=":  # looking through a large one would hold calls up
             return ConvertedBody(answer)

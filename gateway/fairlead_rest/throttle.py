@@ -9,9 +9,13 @@ quarter.
 from __future__ import annotations
 
 import asyncio
+import sys
 from collections.abc import Callable
 from typing import Final
 
+from fairlead_gateway.core.share_counts import ShareCounts
+from fairlead_gateway.limits.shares import Shares
+from fairlead_gateway.limits.turns import WORKS_FOR, FairTurns
 from fairlead_rest.process import Overloaded
 
 HOLD: Final = 1.0
@@ -21,7 +25,8 @@ LOOK: Final = 0.05
 LEAST: Final = 0.001
 """Seconds that are worth waiting."""
 MAX_WAIT: Final = 30.0
-"""Seconds that a request waits for its turn at most; one that would wait longer is refused at once."""
+"""Seconds that a request waits for its turn at most; one that would wait longer is refused at once. What waits for one
+agent may take half of it."""
 
 
 def by_process(size: int) -> float:
@@ -40,31 +45,34 @@ class Throttle:
     `calls()` is the number of calls being made, `share` the part of the loop's time, or of a core's.
     """
 
-    def __init__(self, calls: Callable[[], int], share: float) -> None:
+    def __init__(self, calls: Callable[[], int], share: float, counts: ShareCounts | None = None) -> None:
         self._calls = calls
         self._share = share
-        self._order = asyncio.Lock()
+        self._turns = FairTurns(1, sys.maxsize)
         self._calling_until = 0.0
         self._free_at = 0.0
-        self._ahead = 0.0
-        """Seconds that what waits will take, in its share of the time."""
+        self._ahead = Shares("work", int(1000 * MAX_WAIT), counts=counts, parts=2)
+        """Milliseconds that what waits will take, in its share of the time."""
         self.waiting = 0
         """Conversions that have not begun."""
 
     async def turn(self, cost: float) -> None:
-        """Come back when what holds the loop, or a core, for `cost` seconds may begin. Raises Overloaded."""
-        seconds = cost / self._share
-        if self._calling() and self._left() + self._ahead > MAX_WAIT:
+        """Come back when what holds the loop, or a core, for `cost` seconds may begin, in a turn of the agent that it
+        is for. Raises Overloaded.
+        """
+        agent, seconds = WORKS_FOR.get(), cost / self._share
+        if self._calling() and self._ahead.bound(agent, int(1000 * max(self._left(), 0))):
             raise Overloaded("too many conversions wait while tools are called")
+        weight = int(1000 * seconds) + 1
         self.waiting += 1
-        self._ahead += seconds
+        self._ahead.add(agent, weight)
         try:
-            async with self._order:
+            async with self._turns.turn():
                 while self._calling() and (left := self._left()) > LEAST:  # noqa: ASYNC110 - calls end untold
                     await asyncio.sleep(min(left, LOOK))
                 self._free_at = _now() + seconds
         finally:
-            self._ahead -= seconds
+            self._ahead.give_back(agent, weight)
             self.waiting -= 1
 
     def _left(self) -> float:

@@ -15,6 +15,7 @@ from typing import Final, cast
 
 import msgspec
 
+from fairlead_gateway.core.share_counts import ShareCounts
 from fairlead_rest.jobs import SEARCH, STORED, VECTORS, search, take_vectors
 from fairlead_rest.pool import ProcessPool
 from fairlead_rest.process import NotDone, Overloaded
@@ -56,11 +57,14 @@ class ToolSearch:
     """Searches catalogs as subjects see them."""
 
     def __init__(
-        self, worker: WorkerThread, *, process: bool, embedder: Embedder | None = None, folder: Path | None = None
-    ) -> None:
-        """Without an `embedder` words alone rank. The process keeps vectors in the `folder`."""
+        self, worker: WorkerThread, *, process: bool, embedder: Embedder | None = None, folder: Path | None = None,
+        shares: ShareCounts | None = None,
+    ) -> None:  # fmt: skip
+        """Without an `embedder` words alone rank. The process keeps vectors in the `folder`. `shares` counts searches
+        that are refused because too many of their agent wait.
+        """
         self._worker = worker
-        self._pool = ProcessPool(1, pieces=MAX_SEARCHES) if process else None
+        self._pool = ProcessPool(1, pieces=MAX_SEARCHES, counts=shares) if process else None
         keeps = process and embedder is not None and folder is not None
         self._folder = str(folder) if keeps else ""
         self.vectors = None

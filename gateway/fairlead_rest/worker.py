@@ -15,15 +15,19 @@ from concurrent.futures import ThreadPoolExecutor
 from contextvars import ContextVar
 from typing import Any, Final, TypeVar
 
+from fairlead_gateway.core.share_counts import ShareCounts
+from fairlead_gateway.limits.shares import ShareTaken
+from fairlead_gateway.limits.turns import FairTurns
 from fairlead_rest.problems import RATE_LIMITED, Problem
 
 Result = TypeVar("Result")
 Item = TypeVar("Item")
 
 MAX_WAITING: Final = 64
-"""Pieces of work in the queue; the next is refused."""
-MAX_PATIENT: Final = 16
-"""Pieces of work beside these of callers that wait for their turn; further ones wait outside of the queue."""
+"""Pieces of work in the queue; beyond it the last one of the agent that has most is refused."""
+PLACES: Final = 2
+"""Pieces of work that the thread has: the next one is there when it is done with the first."""
+TOO_MUCH: Final = "too many conversions and searches at once"
 BREATH: Final = 5e-5
 """Seconds: long enough for the kernel to hand the interpreter over."""
 STRIDE: Final = 8
@@ -59,28 +63,19 @@ def in_turn() -> Iterator[None]:
 class WorkerThread:
     """Does one piece of work at a time."""
 
-    def __init__(self) -> None:
+    def __init__(self, counts: ShareCounts | None = None) -> None:
         self._thread = ThreadPoolExecutor(1, thread_name_prefix="rest")
-        self._waiting = 0
-        self._patient = asyncio.Semaphore(MAX_PATIENT)
+        self._turns = FairTurns(PLACES, MAX_WAITING, counts)
 
     async def do(self, work: Callable[[], Result]) -> Result:
-        """Run `work` in the thread. Raises what it raises, and Problem where too much is waiting, but for work that
-        waits for its turn.
+        """Run `work` in the thread, in a turn of the agent that it is for. Raises what it raises, and Problem where too
+        much of that agent's is waiting, but for work that waits for its turn.
         """
-        if _PATIENT.get():
-            async with self._patient:
-                return await self._done(work)
-        if self._waiting >= MAX_WAITING:
-            raise Problem(RATE_LIMITED, "too many conversions and searches at once", retry_after_ms=1000)
-        self._waiting += 1
         try:
-            return await self._done(work)
-        finally:
-            self._waiting -= 1
-
-    async def _done(self, work: Callable[[], Result]) -> Result:
-        return await asyncio.get_running_loop().run_in_executor(self._thread, work)
+            async with self._turns.turn(patient=_PATIENT.get()):
+                return await asyncio.get_running_loop().run_in_executor(self._thread, work)
+        except ShareTaken as reached:
+            raise Problem(RATE_LIMITED, TOO_MUCH, retry_after_ms=1000) from reached
 
     def close(self) -> None:
         """Drop waiting work; running work ends by itself."""

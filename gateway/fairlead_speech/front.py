@@ -13,6 +13,7 @@ from aiohttp import web
 from starlette.routing import Route
 
 from fairlead_gateway.core.exchange import agent_name
+from fairlead_gateway.core.share_counts import ShareCounts
 from fairlead_gateway.endpoint import responses
 from fairlead_gateway.endpoint.framing import Field
 from fairlead_gateway.endpoint.upgrades import ADMITTED, AdmittedUpgrade, UpgradeRequest
@@ -51,14 +52,17 @@ class SpeechFront:
         metrics: SpeechMetrics,
         client: ProviderClient,
         chat: ChatModel,
+        shares: ShareCounts,
         clock: Callable[[], float] = time.perf_counter,
     ) -> None:
-        """`client` is closed with this. `chat`: models of cascaded engines. `clock` times frames, in seconds."""
+        """`client` is closed with this. `chat`: models of cascaded engines. `shares` counts refusals of agents that
+        have their share. `clock` times frames, in seconds.
+        """
         self._context = context
         self._records = records
         self._services = SpeechServices(context, providers, settings, breakers, metrics, clock, client, chat)
         self._entrances: tuple[Entrance, ...] = (RealtimeEntrance(self._services), LiveEntrance(self._services))
-        self._slots = SessionSlots(settings.sessions, settings.sessions_each)
+        self._slots = SessionSlots(settings.sessions, settings.sessions_each, shares)
         self._draining = False
         self._server: web.Server | None = None
 

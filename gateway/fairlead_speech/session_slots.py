@@ -4,65 +4,22 @@ their set-up. Pure module.
 
 from __future__ import annotations
 
-from collections import Counter
-from math import ceil
 from typing import Final
 
+from fairlead_gateway.core.share_counts import ShareCounts
+from fairlead_gateway.limits.shares import Shares, ShareTaken
 from fairlead_models.errors import LlmError
 from fairlead_rest.problems import RATE_LIMITED
 
-SHARE: Final = 4
-"""Part of the slots that one agent gets where no setting says otherwise: a quarter."""
 _RETRY: Final = {"retry-after": "5"}
-
-
-class _Count:
-    """Slots of one kind that are taken, by agent. `what` names them in refusals."""
-
-    def __init__(self, what: str, most: int, each: int) -> None:
-        self._what = what
-        self._most = most
-        self._each = each
-        self._taken: Counter[str] = Counter()
-        self.total = 0
-
-    def check(self, agent: str) -> None:
-        """Raises LlmError where the agent gets no further slot."""
-        if self.total >= self._most:
-            raise LlmError(
-                503,
-                f"{self._most} speech sessions {self._what}, the most of this gateway",
-                "unavailable",
-                headers=_RETRY,
-            )
-        if self._taken[agent] >= self._each:
-            raise LlmError(
-                429,
-                f"{self._each} of your speech sessions {self._what}, the most of one agent",
-                RATE_LIMITED,
-                headers=_RETRY,
-            )
-
-    def take(self, agent: str) -> None:
-        """Raises LlmError as `check` does."""
-        self.check(agent)
-        self.total += 1
-        self._taken[agent] += 1
-
-    def give_back(self, agent: str) -> None:
-        self.total -= 1
-        self._taken[agent] -= 1
-        if not self._taken[agent]:
-            del self._taken[agent]
 
 
 class SessionSlots:
     """Slots for `most` sessions, of which one agent gets `each`; 0: a quarter."""
 
-    def __init__(self, most: int, each: int = 0) -> None:
-        share = each or ceil(most / SHARE)
-        self._open = _Count("are open already", most, share)
-        self._waiting = _Count("wait for their set-up", most, share)
+    def __init__(self, most: int, each: int = 0, counts: ShareCounts | None = None) -> None:
+        self._open = Shares("speech_sessions", most, each, counts)
+        self._waiting = Shares("speech_setups", most, each, counts)
 
     @property
     def open(self) -> int:
@@ -77,28 +34,43 @@ class SessionSlots:
 class SessionSlot:
     """Slot of one session. `release` it, in any case."""
 
-    def __init__(self, open_: _Count, waiting: _Count, agent: str) -> None:
+    def __init__(self, open_: Shares, waiting: Shares, agent: str) -> None:
         self._open = open_
         self._waiting = waiting
         self._agent = agent
-        self._taken: _Count | None = None
+        self._taken: Shares | None = None
 
     def wait(self) -> None:
         """Take a slot for a socket that waits for its set-up. Raises LlmError, also while no session could begin."""
-        self._open.check(self._agent)
-        self._waiting.take(self._agent)
-        self._taken = self._waiting
+        reached = self._open.bound(self._agent)
+        if reached is not None:
+            raise _refusal(reached, "are open already")
+        self._take(self._waiting, "wait for their set-up")
 
     def begin(self) -> None:
         """Take a slot for a session that is set up, in exchange for that of its socket. Raises LlmError."""
-        self._open.take(self._agent)
-        self._move(self._open)
+        self._take(self._open, "are open already")
 
     def release(self) -> None:
         """Give back what is taken, once."""
         self._move(None)
 
-    def _move(self, to: _Count | None) -> None:
+    def _take(self, shares: Shares, what: str) -> None:
+        try:
+            shares.take(self._agent)
+        except ShareTaken as reached:
+            raise _refusal(reached, what) from reached
+        self._move(shares)
+
+    def _move(self, to: Shares | None) -> None:
         taken, self._taken = self._taken, to
         if taken is not None:
             taken.give_back(self._agent)
+
+
+def _refusal(reached: ShareTaken, what: str) -> LlmError:
+    if reached.bound == "agent":
+        text = f"{reached.most} of your speech sessions {what}, the most of one agent"
+        return LlmError(429, text, RATE_LIMITED, headers=_RETRY)
+    text = f"{reached.most} speech sessions {what}, the most of this gateway"
+    return LlmError(503, text, "unavailable", headers=_RETRY)

@@ -4,6 +4,10 @@ from __future__ import annotations
 
 from product_guard import GATEWAY, Guard
 
+_HELD = "tests/component/gateway/test_shares.py"
+_SHARES = f"{GATEWAY}.limits.shares"
+_NO_SHARE = ("if agent and self.of(agent) + weight > self.each:", "if False:")
+_NO_LARGEST = ("for key, agent, weight in entries:", 'for key, agent, weight in ((k, "", w) for k, _, w in entries):')
 _SESSIONS = "tests/component/speech/test_shares_of_sessions.py"
 
 SHARES = (
@@ -24,11 +28,87 @@ SHARES = (
         "assert 0 == 1",
     ),
     Guard(
+        "an asker with an IPv6 address for each denied call, all of which are lines",
+        f"{GATEWAY}.audit.repeats",
+        (("client_of(entry.address))", "entry.address)"),),
+        "tests/unit/gateway/test_repeated_denials.py::test_addresses_of_one_ipv6_network_are_one_asker",
+        "assert 4107 ==",
+    ),
+    Guard(
+        "an address with every connection",
+        f"{GATEWAY}.endpoint.connection_limiter",
+        (("most_each or -(-most * 3 // 4) or sys.maxsize", "most_each or sys.maxsize"),),
+        "tests/component/gateway/test_crowd.py::"
+        "test_one_address_takes_three_quarters_of_the_connections_and_others_get_the_rest",
+        "At index 6 diff: True != False",
+    ),
+    Guard(
         "an agent that takes every speech session",
-        "fairlead_speech.session_slots",
-        (("if self._taken[agent] >= self._each:", "if False:"),),
+        _SHARES,
+        (_NO_SHARE,),
         f"{_SESSIONS}::test_one_agent_takes_its_share_of_the_speech_sessions_and_others_get_theirs",
         "At index 2 diff: 101 != 429",
+    ),
+    Guard(
+        "an agent that opens every stream of notifications",
+        _SHARES,
+        (_NO_SHARE,),
+        f"{_HELD}::test_one_agent_takes_its_share_of_the_streams_and_others_get_theirs",
+        "assert [200, 200",
+    ),
+    Guard(
+        "an agent whose calls use every process of a `PerClient` server",
+        _SHARES,
+        (_NO_SHARE,),
+        f"{_HELD}::test_one_agent_uses_its_share_of_the_sessions_at_a_server_and_others_get_theirs",
+        "TimeoutError",
+    ),
+    Guard(
+        "an agent with every request to models in progress",
+        _SHARES,
+        (_NO_SHARE,),
+        "tests/component/llm/test_shares_of_requests.py::"
+        "test_one_agent_takes_its_share_of_the_requests_to_models_and_others_get_theirs",
+        "KeyError: 'retry-after'",
+    ),
+    Guard(
+        "an agent that follows events on every stream",
+        _SHARES,
+        (_NO_SHARE,),
+        "tests/component/rest/test_shares_of_work.py::"
+        "test_one_agent_takes_its_share_of_the_streams_of_events_and_others_get_theirs",
+        "assert [200, 200",
+    ),
+    Guard(
+        "calls that wait for their client, which another agent's have cancelled",
+        _SHARES,
+        (_NO_LARGEST,),
+        "tests/unit/gateway/test_bounded_bytes.py::"
+        "test_calls_of_an_agent_that_wait_for_their_client_do_not_cancel_those_of_others",
+        "assert not True",
+    ),
+    Guard(
+        "a stream that another agent's streams push out before it is resumed",
+        _SHARES,
+        (_NO_LARGEST,),
+        "tests/unit/gateway/test_shares.py::"
+        "test_streams_to_resume_of_an_agent_with_thousands_do_not_push_those_of_others_out",
+        "assert None ==",
+    ),
+    Guard(
+        "an agent whose searches have everybody else's refused",
+        f"{GATEWAY}.limits.turns",
+        (("last = self._waiting.give_way(agent)", "last = None"),),
+        "tests/component/rest/test_shares_of_work.py::"
+        "test_one_agent_that_fills_the_queue_of_work_is_refused_and_others_are_not",
+        "TimeoutError",
+    ),
+    Guard(
+        "an agent whose searches all go before those of others",
+        f"{GATEWAY}.limits.turns",
+        (("agent, waiter = WORKS_FOR.get(),", 'agent, waiter = "",'),),
+        "tests/unit/gateway/test_turns.py::test_an_agent_with_hundreds_of_pieces_delays_another_by_one",
+        "TimeoutError",
     ),
     Guard(
         "sockets without a setup that take the slots of speech sessions",

@@ -123,6 +123,11 @@ class GatewayCollector(Collector):
             changes.add_metric([tier], count)
         yield changes
         yield from _pages(book.console)
+        text = "What agents hold: refused at their share (agent) or at the bound of all (gateway), or dropped: gave_way"
+        shares = CounterMetricFamily("fairlead_shares_reached", text, labels=["kind", "outcome"])
+        for (kind, outcome), count in list(book.shares.outcomes.items()):
+            shares.add_metric([kind, outcome], count)
+        yield shares
 
     def _catalog(self) -> Iterable[Metric]:
         snapshots = self._snapshots

@@ -11,6 +11,8 @@ from typing import Final
 import msgspec
 
 from fairlead_gateway.audit.entry import DENIED, LIMITED, AuditEntry
+from fairlead_gateway.core.identity import Identity
+from fairlead_mcp.addresses import client_of
 
 WINDOW_S: Final = 1.0
 LINES_OF_TOOL: Final = 10
@@ -22,26 +24,33 @@ MAX_TOOLS: Final = 256
 MAX_SUMS: Final = 10_000
 """Sums of all askers that name a tool."""
 MAX_ASKERS: Final = 4_096
-"""Askers whose denials are counted; those of a further one are lines."""
+"""Askers whose denials are counted apart; those of all further ones count as one asker's."""
+OTHERS: Final = Identity(kind="anonymous", principal="others")
+"""Who a sum of many askers names."""
 
 _SUMMED: Final = frozenset({DENIED, LIMITED})
+_OTHERS: Final = ("", "")
 _Key = tuple[str, ...]
 
 
 class _Window:
     """Denials of one asker since `began`, in seconds since the epoch."""
 
-    __slots__ = ("began", "lines", "lines_of_tools", "sums")
+    __slots__ = ("began", "lines", "lines_of_tools", "shared", "sums")
 
-    def __init__(self, began: float) -> None:
+    def __init__(self, began: float, *, shared: bool) -> None:
         self.began = began
+        self.shared = shared
+        """Whether it is that of many askers."""
         self.lines = 0
         self.lines_of_tools: dict[_Key, int] = {}
         self.sums: dict[_Key, AuditEntry] = {}
 
 
 class RepeatedDenials:
-    """Counts denials by asker (principal and address) and tool. Names that no tool has count as one tool."""
+    """Counts denials by asker (principal, and address or /64 network) and tool. Names that no tool has count as one
+    tool.
+    """
 
     def __init__(self) -> None:
         self._lock = threading.Lock()
@@ -53,8 +62,7 @@ class RepeatedDenials:
         if entry.decision not in _SUMMED:
             return False
         with self._lock:
-            window = self._window(entry)
-            return window is not None and self._count(window, entry)
+            return self._count(self._window(entry), entry)
 
     def take(self, now: float, *, everything: bool = False) -> list[AuditEntry]:
         """Entries with `times`, of windows that are over at `now`, in seconds since the epoch."""
@@ -72,15 +80,14 @@ class RepeatedDenials:
         """Whether a window is open: `take` has to be called again."""
         return bool(self._windows)
 
-    def _window(self, entry: AuditEntry) -> _Window | None:
-        asker = (entry.identity.principal, entry.address)
+    def _window(self, entry: AuditEntry) -> _Window:
+        asker = (entry.identity.principal, client_of(entry.address))
+        if asker not in self._windows and len(self._windows) >= MAX_ASKERS:
+            asker = _OTHERS
         window = self._windows.get(asker)
-        if window is None:
-            if len(self._windows) >= MAX_ASKERS:
-                return None
-        elif window.sums or not _is_over(window, entry.at):  # sums wait for the thread, however long its disk takes
-            return window
-        window = self._windows[asker] = _Window(entry.at)
+        if window is not None and (window.sums or not _is_over(window, entry.at)):
+            return window  # sums wait for the thread, however long its disk takes
+        window = self._windows[asker] = _Window(entry.at, shared=asker is _OTHERS)
         return window
 
     def _count(self, window: _Window, entry: AuditEntry) -> bool:
@@ -98,7 +105,9 @@ class RepeatedDenials:
             total = window.sums.get(key)
         if total is None:
             self._named_sums += bool(key)
-            window.sums[key] = _sum_of(entry, named=bool(key) and entry.server is not None)
+            total = window.sums[key] = _sum_of(entry, named=bool(key) and entry.server is not None)
+            if window.shared:
+                total.identity, total.address = OTHERS, ""
         else:
             total.at = entry.at
             total.times += 1

@@ -27,7 +27,9 @@ from fairlead_gateway.calls.outgoing import upstream_request
 from fairlead_gateway.core.client_peer import AnswerServer, ClientPeer
 from fairlead_gateway.core.request import McpRequest
 from fairlead_gateway.core.route import Route
+from fairlead_gateway.core.share_counts import ShareCounts
 from fairlead_gateway.core.upstream_request import UpstreamRequest
+from fairlead_gateway.limits.shares import oldest_of_largest
 from fairlead_gateway.reports.outcomes import outcome_of_result
 from fairlead_mcp import eras, jsonrpc
 from fairlead_mcp.errors import RpcError, Timeout
@@ -41,7 +43,8 @@ MAX_PARKED: Final = 1024
 KEPT_SECONDS: Final = 60.0
 """How long what became of a call is kept after its time, for a client that is late."""
 MAX_PARKED_BYTES: Final = 16 << 20
-"""Bytes of questions and results of all parked calls; beyond it the oldest are cancelled."""
+"""Bytes of questions and results of all parked calls; beyond it the oldest of the agent with most are
+cancelled."""
 MAX_QUESTIONS: Final = 64
 _PREFIX: Final = "fairlead-call."
 _WORDS: Final = (b'"elicitation"', b'"sampling"', b'"roots"')
@@ -254,11 +257,17 @@ def _question(message: Message) -> dict[str, object]:
 
 
 class Bridge:
-    """Calls that wait for their clients. `clock`: seconds, the clock of deadlines."""
+    """Calls that wait for their clients. `clock`: seconds, the clock of deadlines; `counts` has the calls that were
+    cancelled for want of room.
+    """
 
     def __init__(
-        self, clock: Callable[[], float], new_id: Callable[[], str] = lambda: secrets.token_urlsafe(24)
+        self,
+        clock: Callable[[], float],
+        new_id: Callable[[], str] = lambda: secrets.token_urlsafe(24),
+        counts: ShareCounts | None = None,
     ) -> None:
+        self._counts = counts or ShareCounts()
         self._clock = clock
         self._new_id = new_id
         self._parked: OrderedDict[str, BridgedCall] = OrderedDict()
@@ -317,12 +326,21 @@ class Bridge:
             call.cancel()
 
     def grown(self) -> None:
-        """Cancel the oldest calls that are one too many, or that have no room for what they keep."""
-        kept = sum(call.size for call in self._parked.values())
-        while self._parked and (len(self._parked) > MAX_PARKED or kept > MAX_PARKED_BYTES):
-            _, oldest = self._parked.popitem(last=False)
-            kept -= oldest.size
-            oldest.cancel()
+        """Cancel calls that are one too many, or that have no room for what they keep: the oldest of the agent that has
+        most of them, or of what is kept.
+        """
+        excess = sum(call.size for call in self._parked.values()) - MAX_PARKED_BYTES
+        if excess > 0:
+            self._cancel_oldest(excess, lambda call: call.size)
+        if len(self._parked) > MAX_PARKED:
+            self._cancel_oldest(len(self._parked) - MAX_PARKED, lambda call: 1)
+
+    def _cancel_oldest(self, excess: int, weight: Callable[[BridgedCall], int]) -> None:
+        entries = ((state, call.agent, weight(call)) for state, call in self._parked.items())
+        calls = [self._parked.pop(state) for state in oldest_of_largest(entries, excess)]
+        self._counts.count("calls_awaiting_input", "gave_way", len(calls))
+        for call in calls:
+            call.cancel()
 
     def _forget(self, state: str) -> None:
         call = self._parked.pop(state, None)

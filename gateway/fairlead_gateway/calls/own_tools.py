@@ -7,10 +7,11 @@ import time
 from fairlead_gateway.calls.context import CallContext
 from fairlead_gateway.calls.execution import NO_ARGUMENTS
 from fairlead_gateway.calls.recent import remember_other
-from fairlead_gateway.core.exchange import Exchange
+from fairlead_gateway.core.exchange import Exchange, agent_of
 from fairlead_gateway.core.long_results import URI
 from fairlead_gateway.core.meta_tools import READ_RESULT, MetaTools, code_of
 from fairlead_gateway.core.request import McpRequest
+from fairlead_gateway.limits.turns import WORKS_FOR
 
 
 class OwnToolCalls:
@@ -25,6 +26,7 @@ class OwnToolCalls:
         by name.
         """
         began = time.monotonic()
+        WORKS_FOR.set(agent_of(exchange))
         self._context.metrics.meta_call(name)
         result = await self._tools.answer(name, exchange.identity, tier, request.params.get("arguments", NO_ARGUMENTS))
         self._audit(exchange, request, name, code_of(result), began, len(result))
@@ -33,6 +35,7 @@ class OwnToolCalls:
     async def contents(self, exchange: Exchange, request: McpRequest, uri: str) -> bytes | None:
         """Raw result of `resources/read` for a kept result; None where the caller has none under that URI."""
         began = time.monotonic()
+        WORKS_FOR.set(agent_of(exchange))
         contents = await self._tools.read(exchange.identity, uri.removeprefix(URI), uri)
         if contents is not None:
             self._audit(exchange, request, READ_RESULT, "", began, len(contents))

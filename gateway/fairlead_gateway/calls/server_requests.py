@@ -17,6 +17,8 @@ from msgspec import UNSET, Raw
 from fairlead_gateway.calls.sessions import SessionIds
 from fairlead_gateway.core.client_peer import AnswerServer
 from fairlead_gateway.core.request import McpRequest
+from fairlead_gateway.core.share_counts import ShareCounts
+from fairlead_gateway.limits.shares import oldest_of_largest
 from fairlead_gateway.upstream.log_levels import LEVELS
 from fairlead_mcp import eras, jsonrpc
 from fairlead_mcp.messages import ErrorObject, Message
@@ -40,25 +42,40 @@ class ServerRequests:
         sessions: SessionIds,
         outlet: Callable[[bytes, Raw], bool],
         new_id: Callable[[], str] = lambda: secrets.token_urlsafe(18),
+        counts: ShareCounts | None = None,
     ) -> None:
-        """`outlet` sends `notifications/resources/updated` on the stream that a session holds open; False without."""
+        """`outlet` sends `notifications/resources/updated` on the stream that a session holds open; False without.
+        `counts` has the levels that were forgotten.
+        """
         self.sessions = sessions
         self.outlet = outlet
         self._new_id = new_id
         self._asked: dict[bytes, _OpenRequest] = {}
-        self.levels: OrderedDict[bytes, str] = OrderedDict()
+        self._counts = counts or ShareCounts()
+        self.levels: dict[bytes, str] = {}
         """Least severe log message that each of the latest sessions asked for."""
+        self._agents: OrderedDict[bytes, str] = OrderedDict()
+        """Agents of these sessions, the one that asked last at the end."""
 
-    def set_level(self, session: bytes | None, level: str) -> bool:
-        """Take `logging/setLevel` of a legacy client; False for an unknown level."""
+    def set_level(self, session: bytes | None, level: str, agent: str) -> bool:
+        """Take `logging/setLevel` of a legacy client of an agent; False for an unknown level."""
         if level not in LEVELS:
             return False
         if session is not None and len(session) <= MAX_SESSION:
             self.levels[session] = level
-            self.levels.move_to_end(session)
+            self._agents[session] = agent
+            self._agents.move_to_end(session)
             if len(self.levels) > MAX_LEVELS:
-                self.levels.popitem(last=False)
+                self._forget_levels()
         return True
+
+    def _forget_levels(self) -> None:
+        """Make room for an eighth at once: looking who has most takes a while."""
+        dropped = oldest_of_largest(((session, agent, 1) for session, agent in self._agents.items()), MAX_LEVELS // 8)
+        for session in dropped:
+            del self.levels[session]
+            del self._agents[session]
+        self._counts.count("log_levels", "gave_way", len(dropped))
 
     def answered(self, session: bytes | None, message: Message) -> bool:
         """Pass a client's response on to the server that asked; False where nothing was asked of that session."""

@@ -9,6 +9,8 @@ from typing import Final
 from fairlead_api.documents.servers import INSTALLING, WAITING, ServerEntry
 from fairlead_api.documents.servers import STARTING as STARTING_STATE
 from fairlead_api.meta import ServerKey
+from fairlead_gateway.core.share_counts import ShareCounts
+from fairlead_gateway.limits.shares import Shares, ShareTaken
 from fairlead_gateway.policy.selection import Selection
 from fairlead_gateway.policy.unready import on_the_way
 from fairlead_tools.refusal import CONNECTION_LOST, STARTING, Refusal
@@ -18,7 +20,7 @@ START_SECONDS: Final = 10.0
 AGAIN_MS: Final = 2000
 """`retryAfterMs` after that."""
 MOST_WAITING: Final = 1000
-"""Requests that wait at once; one more is refused with STARTING."""
+"""Requests that wait at once, of one agent a quarter; one more is refused with STARTING."""
 
 
 _WORDS: Final = {WAITING: "is about to be started", INSTALLING: "is being installed", STARTING_STATE: "is starting"}
@@ -28,34 +30,37 @@ class StartupWait:
     """Requests that wait for servers that start. All methods are called in the gateway's loop."""
 
     def __init__(
-        self, selection: Callable[[], Selection], seconds: float = START_SECONDS, most_waiting: int = MOST_WAITING
+        self, selection: Callable[[], Selection], seconds: float = START_SECONDS, counts: ShareCounts | None = None
     ) -> None:
-        self.most_waiting = most_waiting
         self.seconds = seconds
         """How long a request waits, where no tier says less."""
         self._selection = selection
         self._swapped = asyncio.Event()
-        self.waiting = 0
+        self.shares = Shares("start_waits", MOST_WAITING, counts=counts)
+
+    @property
+    def waiting(self) -> int:
         """Requests that wait now."""
+        return self.shares.total
 
     def swapped(self) -> None:
         """Look again, for another selection is served."""
         swapped, self._swapped = self._swapped, asyncio.Event()
         swapped.set()
 
-    async def settled(self, server: ServerKey, seconds: float) -> bool:
-        """Wait until a server starts no more; False where it still does after so many seconds."""
-        if self.waiting >= self.most_waiting:
-            return not on_the_way(self._selection(), server)
-        self.waiting += 1
+    async def settled(self, server: ServerKey, seconds: float, agent: str) -> bool:
+        """Wait until a server starts no more; False where it still does after so many seconds, and at once where too
+        many requests wait, or too many of the agent's.
+        """
         try:
-            async with asyncio.timeout(seconds):
-                while on_the_way(self._selection(), server):
-                    await self._swapped.wait()
+            with self.shares.held(agent):
+                async with asyncio.timeout(seconds):
+                    while on_the_way(self._selection(), server):
+                        await self._swapped.wait()
+        except ShareTaken:
+            return not on_the_way(self._selection(), server)
         except TimeoutError:
             return False
-        finally:
-            self.waiting -= 1
         return True
 
 

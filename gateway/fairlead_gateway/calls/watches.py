@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections import Counter
 from collections.abc import Coroutine
 from typing import Any, Final, NamedTuple
 
+from fairlead_gateway.limits.shares import oldest_of_largest
 from fairlead_mcp.asyncio_tasks import TaskSet
 
 log = logging.getLogger(__name__)
@@ -40,8 +40,8 @@ class WatchTasks:
         self._held[holder] = _AgentWatch(agent, task)
         task.add_done_callback(lambda done: self._over(holder, done))
         if len(self._held) > MAX_WATCHES:
-            [(most, _)] = Counter(watch.agent for watch in self._held.values()).most_common(1)
-            self.drop(next(one for one, watch in self._held.items() if watch.agent == most))
+            [oldest] = oldest_of_largest(((key, watch.agent, 1) for key, watch in self._held.items()), 1)
+            self.drop(oldest)
 
     def drop(self, holder: object) -> None:
         """Cancel the task of a holder; no-op where there is none."""

@@ -14,6 +14,7 @@ from msgspec import UNSET, Raw, UnsetType
 from fairlead_mcp import jsonrpc
 from fairlead_mcp.jsonrpc import RawObject
 from fairlead_mcp.messages import Message
+from fairlead_tools.refusal import META_ERROR, RATE_LIMITED
 
 Headers: TypeAlias = dict[bytes, bytes]
 """Lower-case name to value; the values of a repeated header are joined by a comma (RFC 9110 section 5.3)."""
@@ -53,6 +54,14 @@ class Rejection(msgspec.Struct, frozen=True):
     data: bytes | None = None
 
 
+def crowded(status: int, message: str, ident: bytes = b"null") -> Rejection:
+    """Refusal of a request for want of room: 429 where its agent has its share, 503 where nothing is left for all."""
+    detail = {"code": RATE_LIMITED, "message": message, "retryAfterMs": RETRY_MS}
+    return Rejection(status, jsonrpc.INTERNAL_ERROR, message, ident, jsonrpc.encode({META_ERROR: detail}))
+
+
+RETRY_MS: Final = 1000
+RETRY_AFTER: Final = b"retry-after: %d\r\n" % (RETRY_MS // 1000)
 SESSION_ENDED: Final = Rejection(404, jsonrpc.INVALID_REQUEST, "The session has ended")
 NOT_YOURS: Final = Rejection(404, jsonrpc.INVALID_REQUEST, "The session was opened by somebody else: initialize anew")
 NO_STREAM: Final = Rejection(405, jsonrpc.INVALID_REQUEST, "MCP is spoken by POST; there is no stream to GET")

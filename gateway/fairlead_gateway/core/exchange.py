@@ -85,7 +85,7 @@ def agent_name(identity: Identity, address: str) -> str:
     return f"anonymous {client_of(address)}" if identity.kind == "anonymous" else identity.principal
 
 
-def agent_in(scope: Mapping[str, Any], peer: tuple[str, int] | None) -> str:
+def agent_in(scope: Mapping[str, Any], peer: tuple[str, int] | None = None) -> str:
     """Agent of a request to the ASGI application; `peer` is the other side of its connection."""
     address, _ = scope.get("client") or peer or ("", 0)
     return agent_name(scope.get(IDENTITY, ANONYMOUS), address)

@@ -128,6 +128,11 @@ class ResponseSink:
 
     __slots__ = ()
 
+    @property
+    def agent(self) -> str:
+        """Agent that the request is made for; empty for one of the gateway's own."""
+        return ""
+
     def answered(self, result: Raw, members: ResultMembers | None = None) -> None:
         """The raw result, in the era of the request; `members` are its own, where they were read already."""
         raise NotImplementedError
@@ -164,6 +169,10 @@ class RelaySink(ResponseSink):
 
     def __init__(self, sink: ResponseSink) -> None:
         self.sink = sink
+
+    @property
+    def agent(self) -> str:
+        return self.sink.agent
 
     def answered(self, result: Raw, members: ResultMembers | None = None) -> None:
         self.sink.answered(result, members)

@@ -13,6 +13,7 @@ from msgspec import Raw
 
 from fairlead_gateway.calls.sessions import SessionIds
 from fairlead_gateway.core.client_message import Rejection
+from fairlead_gateway.core.exchange import Exchange, agent_of
 from fairlead_gateway.core.request import McpRequest
 from fairlead_gateway.endpoint.responses import NO_EXTRA, result_parts
 from fairlead_gateway.policy.view import View
@@ -47,7 +48,7 @@ class BuiltinMethods:
         self,
         server_info: bytes,
         sessions: SessionIds,
-        set_level: Callable[[bytes | None, str], bool],
+        set_level: Callable[[bytes | None, str, str], bool],
         gateways: Callable[[bytes], list[str]],
     ) -> None:
         self._gateways = gateways
@@ -61,9 +62,9 @@ class BuiltinMethods:
         )
         self._modern_list_tail = self._modern_meta + b"}}"
 
-    def answer(self, view: View, request: McpRequest, owner: str = "") -> MethodResult | Rejection:
+    def answer(self, view: View, request: McpRequest, exchange: Exchange) -> MethodResult | Rejection:
         """The answer, or the refusal of a method that the client's era does not have. A session that is opened is that
-        of `owner`.
+        of the principal of `exchange`.
         """
         method = request.method
         if method in LISTS and LISTS[method] in (None, *features_of(view)):
@@ -72,20 +73,20 @@ class BuiltinMethods:
             if method == "server/discover":
                 return self._discover(view, request)
         elif method == "initialize":
-            return self._initialize(view, request, owner)
+            return self._initialize(view, request, exchange.identity.owner)
         elif method == "ping":
             return MethodResult(result_parts(request.id, b"{}"))
         elif method == "logging/setLevel":
-            return self._set_level(request)
+            return self._set_level(request, agent_of(exchange))
         status = 404 if request.modern else 200
         return Rejection(status, jsonrpc.METHOD_NOT_FOUND, f"Method not found: {method}", request.id)
 
-    def _set_level(self, request: McpRequest) -> MethodResult | Rejection:
+    def _set_level(self, request: McpRequest, agent: str) -> MethodResult | Rejection:
         try:
             level = jsonrpc.decode_text(request.params["level"])
         except (KeyError, msgspec.DecodeError, UnicodeDecodeError):
             level = ""
-        if not self._remember_level(request.session, level):
+        if not self._remember_level(request.session, level, agent):
             return Rejection(200, jsonrpc.INVALID_PARAMS, f"Unknown log level: {level!r}", request.id)
         return MethodResult(result_parts(request.id, b"{}"))
 

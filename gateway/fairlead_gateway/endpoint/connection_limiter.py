@@ -5,10 +5,14 @@ Pure module. A connection beyond a bound is answered with the reason, as long as
 
 from __future__ import annotations
 
+import sys
+from collections.abc import Callable
 from typing import Final
 
 import msgspec
 
+from fairlead_gateway.core.share_counts import ShareCounts
+from fairlead_gateway.limits.shares import Shares, ShareTaken
 from fairlead_mcp.addresses import client_of
 
 MAX_ANSWERED: Final = 256
@@ -19,7 +23,7 @@ class Admission(msgspec.Struct, frozen=True):
     """Decision about one connection, to be given back (`leave`) when it ends."""
 
     client: str
-    """Address, or network, that it counts for."""
+    """Address, or network, that it counts for; empty where it counts for all alone."""
     inside: bool = False
     refused: tuple[int, str] | None = None
     """Reason for the client: an HTTP status and a sentence."""
@@ -29,44 +33,51 @@ CLOSED: Final = Admission("")
 
 
 class ConnectionLimiter:
-    """Counts open connections. `most` and `most_each` (address) are bounds; 0 is none."""
+    """Counts open connections. `most` is their bound; 0 is none. `most_each` is that of every address; 0 is three
+    quarters of `most`, but for addresses that `many_share`, such as those of trusted proxies.
+    """
 
-    def __init__(self, most: int = 0, most_each: int = 0) -> None:
-        self._most = most
-        self._most_each = most_each
-        self._each: dict[str, int] = {}
+    def __init__(
+        self,
+        most: int = 0,
+        most_each: int = 0,
+        many_share: Callable[[str], bool] = lambda address: False,
+        counts: ShareCounts | None = None,
+    ) -> None:
+        self._shares = Shares("connections", most or sys.maxsize, most_each or -(-most * 3 // 4) or sys.maxsize, counts)
+        self._many_share = many_share
+        self._excepts = most > 0 and most_each == 0
+        """Whether addresses are left out that many clients share."""
         self._answering = 0
-        self.inside = 0
         self.turned_away = 0
         """So far."""
 
+    @property
+    def inside(self) -> int:
+        """Connections that are open and were not refused."""
+        return self._shares.total
+
     def enter(self, address: str) -> Admission:
         """Decide about a new connection; one beyond a bound gets a response, or is closed without one."""
-        client = client_of(address)
-        refused = self._refused(client)
-        if refused is not None:
+        client = "" if self._excepts and self._many_share(address) else client_of(address)
+        reached = self._shares.bound(client)
+        if reached is not None:
             self.turned_away += 1
             if self._answering >= MAX_ANSWERED:
                 return CLOSED
             self._answering += 1
-            return Admission(client, refused=refused)
-        self.inside += 1
-        if self._most_each:
-            self._each[client] = self._each.get(client, 0) + 1
+            return Admission(client, refused=_refusal(reached))
+        self._shares.add(client)
         return Admission(client, inside=True)
 
     def leave(self, admission: Admission) -> None:
         """A connection is gone."""
         self._answering -= admission.refused is not None
-        self.inside -= admission.inside
-        if admission.inside and self._most_each:
-            left = self._each.pop(admission.client) - 1
-            if left:
-                self._each[admission.client] = left
+        if admission.inside:
+            self._shares.give_back(admission.client)
 
-    def _refused(self, client: str) -> tuple[int, str] | None:
-        if self._most and self.inside >= self._most:
-            return 503, f"the gateway has {self._most} connections open, which is the most that it takes"
-        if self._most_each and self._each.get(client, 0) >= self._most_each:
-            return 429, f"there are {self._most_each} connections from this address, which is the most for one"
-        return None
+
+def _refusal(reached: ShareTaken) -> tuple[int, str]:
+    if reached.bound == "agent":
+        return 429, f"there are {reached.most} connections from this address, which is the most for one"
+    return 503, f"the gateway has {reached.most} connections open, which is the most that it takes"

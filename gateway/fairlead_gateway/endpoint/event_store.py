@@ -16,7 +16,9 @@ from collections import OrderedDict, deque
 from collections.abc import Callable
 from typing import Final, Protocol
 
+from fairlead_gateway.core.share_counts import ShareCounts
 from fairlead_gateway.endpoint import responses
+from fairlead_gateway.limits.shares import oldest_of_largest
 
 SINCE: Final = "2025-11-25"
 """Older clients may take the empty event at the start of such a stream for a message."""
@@ -26,6 +28,8 @@ KEPT_SECONDS: Final = 60.0
 KEPT_BYTES: Final = 8 << 20
 STREAM_BYTES: Final = 1024
 """Bytes that a stream costs beside its events and the id of its session, about."""
+FEW: Final = 64
+"""Streams that are looked through each time that there is no room."""
 KEPT_EVENTS: Final = 256
 """Events kept per stream; older ones are forgotten first."""
 _NAME_BYTES: Final = 18
@@ -61,11 +65,11 @@ class ResumableStream:
     """Event stream of one request. The store has it from `prime` on, which comes first."""
 
     __slots__ = (
-        "_count", "_events", "_forgotten", "_name", "_sink", "_store", "call", "done", "left", "session",
+        "_count", "_events", "_forgotten", "_name", "_sink", "_store", "agent", "call", "done", "left", "session",
         "size", "until",
     )  # fmt: skip
 
-    def __init__(self, store: EventStore, name: bytes, session: bytes) -> None:
+    def __init__(self, store: EventStore, name: bytes, session: bytes, agent: str) -> None:
         self._store = store
         self._name = name
         self._sink: EventSink | None = None
@@ -73,6 +77,8 @@ class ResumableStream:
         self._forgotten = False
         self._events: deque[tuple[int, bytes]] = deque()
         self.session = session
+        self.agent = agent
+        """Agent that it is kept for."""
         self.size = 0
         """Bytes kept."""
         self.done = False
@@ -192,8 +198,12 @@ class EventStore:
         new_name: Callable[[], bytes] | None = None,
         *,
         cancels_abandoned: bool = False,
+        counts: ShareCounts | None = None,
     ) -> None:
-        """`cancels_abandoned`: cancel a call whose stream no client has read for KEPT_SECONDS."""
+        """`cancels_abandoned`: cancel a call whose stream no client has read for KEPT_SECONDS. `counts` has the streams
+        that were forgotten for want of room.
+        """
+        self._counts = counts or ShareCounts()
         self.clock = clock
         self.cancels_abandoned = cancels_abandoned
         self._new_name = new_name or StreamNames().new
@@ -203,8 +213,8 @@ class EventStore:
     def __len__(self) -> int:
         return len(self._kept)
 
-    def new(self, session: bytes) -> ResumableStream:
-        return ResumableStream(self, self._new_name(), session)
+    def new(self, session: bytes, agent: str) -> ResumableStream:
+        return ResumableStream(self, self._new_name(), session, agent)
 
     def find(self, session: bytes, event_id: bytes) -> tuple[ResumableStream, int] | None:
         """The stream of an event that was sent in a session, and the number of that event."""
@@ -219,8 +229,8 @@ class EventStore:
 
     def grown(self, size: int) -> None:
         self._bytes += size
-        while self._bytes > KEPT_BYTES and self._kept:
-            self._drop(next(iter(self._kept)))
+        if self._bytes > KEPT_BYTES:
+            self._make_room()
 
     def sweep(self) -> None:
         """Forget what was finished long enough ago, and cancel what is given up. Called every second or so."""
@@ -232,6 +242,17 @@ class EventStore:
                     call.cancel()
         for name in [name for name, stream in self._kept.items() if stream.until <= now]:
             self._drop(name)
+
+    def _make_room(self) -> None:
+        """Forget the oldest streams of the agents that keep most. Looking takes a while where there are many streams:
+        then there is room for an eighth afterwards.
+        """
+        entries = [(name, stream.agent, stream.size) for name, stream in self._kept.items()]
+        spare = KEPT_BYTES // 8 if len(entries) > FEW else 0
+        dropped = oldest_of_largest(entries, self._bytes - KEPT_BYTES + spare)
+        for name in dropped:
+            self._drop(name)
+        self._counts.count("resumable_streams", "gave_way", len(dropped))
 
     def _drop(self, name: bytes) -> None:
         stream = self._kept.pop(name)

@@ -13,6 +13,7 @@ from msgspec import Raw
 
 from fairlead_gateway.core import exchange as core
 from fairlead_gateway.core.client_message import Headers, Rejection
+from fairlead_gateway.core.exchange import agent_of
 from fairlead_gateway.core.identity import ANONYMOUS
 from fairlead_gateway.endpoint import responses
 from fairlead_gateway.endpoint.event_store import Cancellable, EventStore, ResumableStream
@@ -184,7 +185,7 @@ class HttpExchange(core.Exchange):
         first = b""
         if self.resumes is not None:
             event_store, session = self.resumes
-            self.stream = stream = event_store.new(session)
+            self.stream = stream = event_store.new(session, agent_of(self))
             stream.call = self.call
             first = stream.prime(self)
             if message is not None:

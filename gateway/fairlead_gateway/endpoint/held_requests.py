@@ -11,6 +11,7 @@ from fairlead_gateway.calls import translate
 from fairlead_gateway.calls.startup import AGAIN_MS, StartupWait, refusal_of
 from fairlead_gateway.calls.targets import name_in
 from fairlead_gateway.core.client_message import Rejection
+from fairlead_gateway.core.exchange import agent_of
 from fairlead_gateway.core.identity import Identity
 from fairlead_gateway.core.request import McpRequest
 from fairlead_gateway.endpoint.exchange import HttpExchange
@@ -115,7 +116,7 @@ class HeldRequests:
     async def _wait(
         self, exchange: HttpExchange, entry: ServerEntry, resume: Callable[[], None], seconds: float
     ) -> None:
-        await self.startup_wait.settled(entry.key, seconds)
+        await self.startup_wait.settled(entry.key, seconds, agent_of(exchange))
         try:
             if not exchange.gone:
                 resume()

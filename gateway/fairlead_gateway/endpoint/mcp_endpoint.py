@@ -18,7 +18,7 @@ from fairlead_gateway.calls.own_tools import OwnToolCalls
 from fairlead_gateway.calls.startup import StartupWait
 from fairlead_gateway.calls.targets import name_in, param_lines
 from fairlead_gateway.core import client_message
-from fairlead_gateway.core.client_message import ClientResponse, Notification, Rejection
+from fairlead_gateway.core.client_message import ClientResponse, Notification, Rejection, crowded
 from fairlead_gateway.core.exchange import agent_of
 from fairlead_gateway.core.identity import Identity
 from fairlead_gateway.core.request import McpRequest
@@ -49,7 +49,6 @@ from fairlead_gateway.telemetry import MetricsRegistry
 from fairlead_mcp import eras, jsonrpc
 from fairlead_mcp.hosts import AllowList
 from fairlead_mcp.methods import method_in_era
-from fairlead_tools.refusal import META_ERROR, RATE_LIMITED
 
 LISTEN: Final = "subscriptions/listen"
 
@@ -57,6 +56,8 @@ log = logging.getLogger(__name__)
 
 TIMED: Final = (*eras.LISTS, "initialize", "server/discover", "ping")
 """Methods that are counted although they need no server."""
+_FIELDS: Final = {405: b"allow: POST\r\n", 429: client_message.RETRY_AFTER, 503: client_message.RETRY_AFTER}
+"""Fields of rejections, by status."""
 
 
 class McpEndpoint:
@@ -100,12 +101,14 @@ class McpEndpoint:
         self.metrics = metrics
         self.bounds = bounds
         self.head_cache = HeadCache()
-        self.connection_limiter = ConnectionLimiter(bounds.connections, bounds.connections_each)
         self.clock = clock
         self._served = served
         self.selection = served.selection  # each request reads it: a step less
         self.known_views = self.selection.known
         self.proxies = TrustedProxies() if proxies is None else proxies
+        self.connection_limiter = ConnectionLimiter(
+            bounds.connections, bounds.connections_each, self.proxies.many_share, metrics.shares
+        )
         self.buffers = AnswerBuffers() if buffers is None else buffers
         self.streams = streams
         self.view_builds = streams.view_builds
@@ -293,9 +296,7 @@ class McpEndpoint:
         if self.context.auditor is not None:
             self.context.auditor.turned_away(exchange, status, message)
         self.metrics.reject(status)
-        detail = {"code": RATE_LIMITED, "message": message, "retryAfterMs": 1000}
-        data = jsonrpc.encode({META_ERROR: detail})
-        exchange.reject(Rejection(status, jsonrpc.INTERNAL_ERROR, message, ident, data), b"retry-after: 1\r\n")
+        exchange.reject(crowded(status, message, ident), client_message.RETRY_AFTER)
         return True
 
     def _call(self, exchange: HttpExchange, view: View, request: McpRequest, may_wait: bool = True) -> None:
@@ -364,7 +365,7 @@ class McpEndpoint:
 
     def _answer_builtin(self, exchange: HttpExchange, view: View, request: McpRequest) -> None:
         began = self.clock()
-        result = self.builtin_methods.answer(view, request, exchange.identity.owner)
+        result = self.builtin_methods.answer(view, request, exchange)
         if isinstance(result, Rejection):
             self.reject(exchange, result)
             return
@@ -392,4 +393,4 @@ class McpEndpoint:
     def reject(self, exchange: HttpExchange, rejection: Rejection) -> None:
         """Answer with an error, and count it."""
         self.metrics.reject(rejection.status)
-        exchange.reject(rejection, b"allow: POST\r\n" if rejection.status == 405 else responses.NO_EXTRA)
+        exchange.reject(rejection, _FIELDS.get(rejection.status, responses.NO_EXTRA))

@@ -18,17 +18,19 @@ from fairlead_api.meta import ServerKey
 from fairlead_gateway.calls.resource_subscriptions import UPDATED, ResourceSubscriptions, subscribable
 from fairlead_gateway.calls.task_subscriptions import ACKNOWLEDGED, NOTIFIED, TaskListener, TaskSubscriptions
 from fairlead_gateway.calls.tasks import declaring
-from fairlead_gateway.core.client_message import Rejection
+from fairlead_gateway.core.client_message import Rejection, crowded
 from fairlead_gateway.core.exchange import agent_of
 from fairlead_gateway.core.request import McpRequest
 from fairlead_gateway.core.route import Route
 from fairlead_gateway.core.server_binding import ServerBinding
+from fairlead_gateway.core.share_counts import ShareCounts
 from fairlead_gateway.core.task import TaskRef
 from fairlead_gateway.endpoint import responses
 from fairlead_gateway.endpoint.exchange import HttpExchange
 from fairlead_gateway.endpoint.inbound import SESSION, undeclared
 from fairlead_gateway.endpoint.view_builds import ViewBuilds
 from fairlead_gateway.identity.identities import Identities
+from fairlead_gateway.limits.shares import Shares
 from fairlead_gateway.policy.selection import Selection
 from fairlead_gateway.policy.view import View, server_target
 from fairlead_gateway.yielding import in_turns
@@ -57,7 +59,8 @@ class NotificationStream:
     """One open stream. `cancel` is for the exchange, when its client is gone."""
 
     __slots__ = (
-        "_streams", "exchange", "listened", "lists", "release", "resources", "subscription", "tasks", "watched",
+        "_streams", "agent", "exchange", "listened", "lists", "release", "resources", "subscription", "tasks",
+        "watched",
     )  # fmt: skip
 
     def __init__(
@@ -67,6 +70,8 @@ class NotificationStream:
         self.subscription = subscription
         """Id of the request that opened it, raw JSON; None for a legacy stream."""
         self.exchange = exchange
+        self.agent = ""
+        """Agent that it is counted for."""
         self.release: Callable[[], None] = _nothing
         """Called at its end."""
         self.lists = tuple(lists)
@@ -78,6 +83,11 @@ class NotificationStream:
         """Sealed ids of tasks that it listens to."""
         self.listened: list[tuple[NotificationStream, ServerKey, bytes | None]] = []
         """Its holders of tasks."""
+
+    @property
+    def id(self) -> bytes:
+        """Id of the request that it answers, raw JSON."""
+        return self.subscription or b"null"
 
     def cancel(self) -> None:
         self._streams.gone(self)
@@ -131,16 +141,22 @@ class NotificationStreams:
         identities: Identities,
         view_builds: ViewBuilds,
         selection: Callable[[], Selection],
+        each: int = 0,
+        counts: ShareCounts | None = None,
     ) -> None:
-        """`selection` is the one that is served now."""
+        """`selection` is the one that is served now; `each`: streams of one agent, 0: a quarter of all; `counts` has
+        those that were refused.
+        """
         self._selection = selection
         self.view_builds = view_builds
         self._watches = watches
         self._tasks = tasks
         self._identities = identities
         self._open: set[NotificationStream] = set()
+        self._shares = Shares("streams", MAX_STREAMS, each, counts)
+        self._watched = Shares("watched_bytes", MAX_RESOURCE_BYTES, counts=counts)
+        """Bytes of URIs and ids of tasks that open streams name."""
         self._of_session: dict[bytes, NotificationStream] = {}
-        self._resource_bytes = 0
         self._closed = False
         self._kept_alive_at = 0.0
 
@@ -171,10 +187,9 @@ class NotificationStreams:
         """Listen to the tasks that a stream names, as far as they are its principal's and shown to it."""
         identity, found = stream.exchange.identity, dict[tuple[ServerKey, bytes | None], list[TaskRef]]()
         for ident in idents:
-            fits = self._resource_bytes + len(ident) <= MAX_RESOURCE_BYTES
-            task = self._tasks.opened(view, ident, identity) if fits else None
-            if task is not None:
-                self._resource_bytes += len(ident)
+            task = self._tasks.opened(view, ident, identity)
+            if task is not None and self._watched.bound(stream.agent, len(ident)) is None:
+                self._watched.take(stream.agent, len(ident))
                 stream.tasks.append(ident)
                 found.setdefault((task.server, task.pod), []).append(task)
 
@@ -192,15 +207,14 @@ class NotificationStreams:
         """Watch the resources that a stream names, as far as they can be."""
         found: dict[int, tuple[ServerBinding, list[str]]] = {}
         for uri in uris:
-            watched = subscribable(view.offers, uri) if self._resource_bytes + len(uri) <= MAX_RESOURCE_BYTES else None
-            if watched is not None:
-                self._resource_bytes += len(uri)
+            watched = subscribable(view.offers, uri)
+            if watched is not None and self._watched.bound(stream.agent, len(uri)) is None:
+                self._watched.take(stream.agent, len(uri))
                 stream.resources.append(uri)
                 found.setdefault(id(watched[0]), (watched[0], []))[1].append(watched[1])
         for binding, own in found.values():
             tell = partial(stream.updated, view.offers.names(binding.server.key))
-            agent = agent_of(stream.exchange)
-            self._watches.hold((stream, binding.server.key), agent, binding, own, tell)
+            self._watches.hold((stream, binding.server.key), stream.agent, binding, own, tell)
             stream.watched.append((stream, binding.server.key))
 
     def get(self, exchange: HttpExchange, view: View) -> Rejection | None:
@@ -271,10 +285,13 @@ class NotificationStreams:
         return view is not None and view.offers.resource(uri) is not None
 
     def gone(self, stream: NotificationStream) -> None:
-        self._open.discard(stream)
+        if stream in self._open:
+            self._open.remove(stream)
+            self._shares.give_back(stream.agent)
         stream.release()
-        self._resource_bytes -= sum(map(len, stream.resources))
-        self._resource_bytes -= sum(map(len, stream.tasks))
+        watched = sum(map(len, (*stream.resources, *stream.tasks)))
+        if watched:
+            self._watched.give_back(stream.agent, watched)
         stream.resources, stream.tasks = [], []
         for holder in stream.watched:
             self._watches.drop(holder)
@@ -287,9 +304,17 @@ class NotificationStreams:
     def _opened(self, stream: NotificationStream) -> Rejection | None:
         if not stream.exchange.can_stream:
             message = "Not Acceptable: what this asks for is an event stream: accept text/event-stream, over HTTP/1.1"
-            return Rejection(406, jsonrpc.INVALID_REQUEST, message, stream.subscription or b"null")
-        if self._closed or len(self._open) >= MAX_STREAMS:
-            return Rejection(503, jsonrpc.INTERNAL_ERROR, "No more streams are opened now")
+            return Rejection(406, jsonrpc.INVALID_REQUEST, message, stream.id)
+        if self._closed:
+            return Rejection(503, jsonrpc.INTERNAL_ERROR, "No more streams are opened now", stream.id)
+        stream.agent = agent_of(stream.exchange)
+        reached = self._shares.bound(stream.agent)
+        if reached is not None:
+            if reached.bound == "agent":
+                message = f"{reached.most} of your streams are open, the most of one agent: close one"
+                return crowded(429, message, stream.id)
+            return crowded(503, f"{reached.most} streams are open, the most of this gateway", stream.id)
+        self._shares.take(stream.agent)
         stream.exchange.body = b""  # it may be large, and the stream may stay for days
         stream.exchange.cancel_on_disconnect = True  # of either era
         stream.exchange.call = stream

@@ -38,6 +38,11 @@ class TrustedProxies:
         where what a trusted proxy wrote is no address.
         """
 
+    def many_share(self, peer: str) -> bool:
+        """Whether many clients may have the address of a connection: a trusted proxy's, or this machine's own."""
+        address = _address(peer)
+        return address is not None and (address.is_loopback or self._is_trusted(peer))
+
     def client(self, peer: str, forwarded: bytes | None) -> str:
         """The address that a request came from. `peer`: that of the connection."""
         if forwarded is None or not self._networks:

@@ -51,6 +51,11 @@ class _Race:
         """`Guard.responses_seen` when the second was sent."""
         self._over = False
 
+    @property
+    def agent(self) -> str:
+        """Agent that the request is made for."""
+        return self._sink.agent
+
     def begin(self) -> None:
         hedged = self._hedged
         self._first = hedged.upstream.send(self._request, _First(self, self._sink))
@@ -128,6 +133,10 @@ class _First(RelaySink):
 class _Second(ResponseSink):
     def __init__(self, race: _Race) -> None:
         self._race = race
+
+    @property
+    def agent(self) -> str:
+        return self._race.agent
 
     def answered(self, result: Raw, members: ResultMembers | None = None) -> None:
         self._race.won(result, members, second=True)

@@ -18,7 +18,9 @@ from msgspec import Raw
 
 from fairlead_gateway.core.client_peer import ClientPeer
 from fairlead_gateway.core.ports import Gauges, Pending, Upstream
+from fairlead_gateway.core.share_counts import ShareCounts
 from fairlead_gateway.core.upstream_request import RelaySink, ResponseSink, UpstreamRequest
+from fairlead_gateway.limits.shares import Shares, oldest_of_largest
 from fairlead_gateway.sending import ANSWERED
 from fairlead_gateway.upstream import affinity
 from fairlead_gateway.upstream.process_tasks import ProcessTasks
@@ -42,11 +44,19 @@ CLOSE_SECONDS: Final = 5.0
 class _Session:
     """One client's upstream. `client` is its session id; None for one that a request without a session began."""
 
-    __slots__ = ("awaited", "busy", "client", "counted", "ended", "process", "stays", "tasks", "upstream", "watched")
+    __slots__ = (
+        "agent", "awaited", "busy", "client", "counted", "ended", "in_use", "process", "stays", "tasks", "upstream",
+        "watched",
+    )  # fmt: skip
 
-    def __init__(self, upstream: Upstream, client: bytes | None) -> None:
+    def __init__(self, upstream: Upstream, client: bytes | None, agent: str) -> None:
         self.upstream = upstream
         self.client = client
+        self.agent = agent
+        """Agent that it is for."""
+        self.in_use = False
+        """Whether it counts among the sessions of its agent that cannot make room: something is in progress in it, or
+        it has a task."""
         self.busy = 0
         self.stays = client is not None
         """Whether it outlives the request that began it."""
@@ -80,12 +90,16 @@ class PerClientUpstream(Upstream):
         *,
         modern: bool,
         most: int = MAX_SESSIONS,
+        each: int = 0,
         idle: float = IDLE_SECONDS,
+        counts: ShareCounts | None = None,
     ) -> None:
+        """`each`: sessions of one agent that are in use; 0: half of all. `counts` has those that were refused."""
         self.name = name
         self._modern = modern
         self._make = make
         self._most = most
+        self._in_use = Shares("server_sessions", most, each, counts, parts=2)
         self._idle: IdleTimes[_Session] = IdleTimes(idle, self._retire)
         self._told: IdleTimes[_Session] = IdleTimes(min(idle, TOLD_SECONDS), self._retire)
         """Sessions of no client that nothing is expected of any more."""
@@ -126,7 +140,7 @@ class PerClientUpstream(Upstream):
         if client is not None and client.passing:
             named = None
         try:
-            session = self._entered(request, named, b"{}" if client is None else client.features)
+            session = self._entered(request, named, b"{}" if client is None else client.features, sink.agent)
         except McpError as error:
             sink.failed(error)
             return ANSWERED
@@ -161,14 +175,19 @@ class PerClientUpstream(Upstream):
     def left(self, session: _Session) -> None:
         """A request in a session is over."""
         session.busy -= 1
-        if session.ended or session.busy:
+        if session.busy:
+            return
+        if session.ended:
+            self._out_of_use(session)
             return
         if not session.stays:
             self._alone -= 1
             self._retire(session)
             return
-        if session.counted and not session.has_tasks:
-            self._discount(session)
+        if not session.has_tasks:
+            self._out_of_use(session)
+            if session.counted:
+                self._discount(session)
         if session.client is None and not session.has_tasks and not session.awaited:
             self._told.mark_idle(session)
         elif not session.watched:  # updates come in it, without a request
@@ -244,10 +263,12 @@ class PerClientUpstream(Upstream):
 
     def _expired(self, session: _Session) -> None:
         """The time of its tasks is over."""
+        if not session.busy:
+            self._out_of_use(session)
         if session.client is None and not session.awaited:
             self._retire(session)
 
-    def _entered(self, request: UpstreamRequest, named: bytes | None, features: bytes) -> _Session:
+    def _entered(self, request: UpstreamRequest, named: bytes | None, features: bytes, agent: str) -> _Session:
         """Raises PoolFull, ConnectFailed once it is closed, and RpcError for a task of a process that is not here."""
         session = None if request.instance is None else self._processes.get(request.instance)
         if session is None and named is not None:
@@ -255,13 +276,19 @@ class PerClientUpstream(Upstream):
         if session is None:
             if self._modern and is_about_task(request):
                 raise RpcError(jsonrpc.INVALID_PARAMS, OTHER_PROCESS)
+            self._check_share(agent)
             self._make_room()
-            session = _Session(self._make(features), named)
+            session = _Session(self._make(features), named, agent)
             if named is None:
                 self._alone += 1
             else:
                 self._clients[named] = session
                 self._sessions[session] = None
+        elif not session.in_use:
+            self._check_share(session.agent)
+        if not session.in_use:
+            session.in_use = True
+            self._in_use.take(session.agent)
         if session.stays:
             self._sessions.move_to_end(session)
         if request.tasks and session.client is None and not session.counted:
@@ -281,10 +308,24 @@ class PerClientUpstream(Upstream):
             raise ConnectFailed(f"{self.name} is not called in this way any more", reason="Closed")
         if self.sessions < self._most:
             return
-        idle = next((session for session in self._sessions if session.busy == 0 and not session.has_tasks), None)
-        if idle is None:
+        idle = oldest_of_largest(((each, each.agent, 1) for each in self._sessions if not each.in_use), 1)
+        if not idle:
             raise PoolFull(f"{self._most} clients have a session with {self.name}, and all of them are busy")
-        self._retire(idle)
+        self._retire(idle[0])
+
+    def _check_share(self, agent: str) -> None:
+        """Raises PoolFull where an agent gets no further session to use."""
+        reached = self._in_use.bound(agent)
+        if reached is None:
+            return
+        if reached.bound == "agent":
+            raise PoolFull(f"{reached.most} of your sessions with {self.name} are in use, the most of one agent")
+        raise PoolFull(f"{reached.most} clients have a session with {self.name}, and all of them are busy")
+
+    def _out_of_use(self, session: _Session) -> None:
+        if session.in_use:
+            session.in_use = False
+            self._in_use.give_back(session.agent)
 
     def _retire(self, session: _Session) -> None:
         session.ended = True
@@ -298,6 +339,8 @@ class PerClientUpstream(Upstream):
         if session.tasks is not None:
             session.tasks.clear()
             session.tasks = None  # it knows us
+        if not session.busy:
+            self._out_of_use(session)
         if session.counted:
             self._discount(session)
         grace = CLOSE_SECONDS if session.busy else 0.0

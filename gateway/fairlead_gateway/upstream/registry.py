@@ -32,6 +32,7 @@ from fairlead_api.slices import tabled
 from fairlead_gateway.core.credentials import Credentials, CredentialUnreadable
 from fairlead_gateway.core.ports import Gauges, Pending, Upstream
 from fairlead_gateway.core.server import Server
+from fairlead_gateway.core.share_counts import ShareCounts
 from fairlead_gateway.core.upstream_request import ResponseSink, UpstreamRequest
 from fairlead_gateway.limits.rate import Sharing
 from fairlead_gateway.sending import ANSWERED
@@ -127,6 +128,8 @@ class Registry:
         client: eras.Client,
         connections: int,
         sessions: int = MAX_SESSIONS,
+        sessions_each: int = 0,
+        shares: ShareCounts | None = None,
         session_seconds: float = IDLE_SECONDS,
         waiting: int = MAX_WAITING,
         queue_seconds: float = QUEUE_SECONDS,
@@ -149,6 +152,8 @@ class Registry:
         self._connections = connections
         self._waiting = waiting
         self._sessions = sessions
+        self._sessions_each = sessions_each
+        self._shares = shares
         self._numbers = itertools.count(1)
         self._session_seconds = session_seconds
         self._queue_seconds = queue_seconds
@@ -277,8 +282,9 @@ class Registry:
 
     def _per_client(self, key: ServerKey, identity: _Identity, make: Callable[[bytes], Upstream]) -> PerClientUpstream:
         return PerClientUpstream(
-            str(key), make, modern=identity.modern, most=self._sessions, idle=self._session_seconds
-        )
+            str(key), make, modern=identity.modern, most=self._sessions, each=self._sessions_each,
+            idle=self._session_seconds, counts=self._shares,
+        )  # fmt: skip
 
     def end_session(self, session: bytes) -> None:
         """End what servers hold for a client's session."""

@@ -10,15 +10,24 @@ from typing import Annotated, Final
 import msgspec
 from fastapi import APIRouter, Header, Query, Request, Response
 
+from fairlead_gateway.limits.shares import Shares
 from fairlead_gateway.recent.ended_call import EndedCall
 from fairlead_gateway.recent.ring import KeptCalls, RecentCalls
 from fairlead_rest.bodies import answer, encode
 from fairlead_rest.context import RestContext
 from fairlead_rest.ended_calls import CallDetails, CallFilter, CallReader, CallSummary, CallValues, newest, values_of
-from fairlead_rest.event_stream import HEARTBEAT, MEDIA_TYPE, EventStreamResponse, Opened, event_piece, opened_piece
+from fairlead_rest.event_stream import (
+    HEARTBEAT,
+    MEDIA_TYPE,
+    EventStreamResponse,
+    Opened,
+    check_room,
+    event_piece,
+    opened_piece,
+)
 from fairlead_rest.examples import calls as examples
 from fairlead_rest.openapi import described
-from fairlead_rest.problems import INVALID_ARGUMENTS, NOT_FOUND, NOT_KEPT, RATE_LIMITED, Problem
+from fairlead_rest.problems import INVALID_ARGUMENTS, NOT_FOUND, NOT_KEPT, Problem
 from fairlead_rest.worker import breathing
 
 MOST_READERS: Final = 64
@@ -67,7 +76,7 @@ Slow = Annotated[float, Query(ge=0, description="Calls that took so many millise
 def router(context: RestContext) -> APIRouter:
     """The resource `/v1/calls`."""
     routes = APIRouter(prefix="/v1", tags=["calls"])
-    readers: set[object] = set()
+    readers = Shares("event_streams", MOST_READERS)
 
     @routes.get("/calls", **described("List the last calls", CallList, examples.RECENT))
     async def list_calls(
@@ -97,8 +106,7 @@ def router(context: RestContext) -> APIRouter:
         ] = None,
     ) -> Response:  # fmt: skip
         recent, wanted = _recent(context), CallFilter(agent, server, tool, outcome, slow)
-        if len(readers) >= MOST_READERS:
-            raise Problem(RATE_LIMITED, f"{MOST_READERS} streams of calls are open already", retry_after_ms=5000)
+        check_room(readers, request.scope, context.shares)
         identity = context.seen(request).identity
         sent = _tail(context, recent, request, wanted, last_event_id)
         return EventStreamResponse(sent, readers, identity, context.guard.identities)

@@ -13,11 +13,19 @@ from fastapi import APIRouter, Header, Request, Response
 
 from fairlead_api.meta import ServerKey
 from fairlead_gateway.events import Event, EventLog, Missed
+from fairlead_gateway.limits.shares import Shares
 from fairlead_rest.context import RestContext
-from fairlead_rest.event_stream import HEARTBEAT, MEDIA_TYPE, EventStreamResponse, Opened, event_piece, opened_piece
+from fairlead_rest.event_stream import (
+    HEARTBEAT,
+    MEDIA_TYPE,
+    EventStreamResponse,
+    Opened,
+    check_room,
+    event_piece,
+    opened_piece,
+)
 from fairlead_rest.examples import servers as examples
 from fairlead_rest.openapi import described
-from fairlead_rest.problems import RATE_LIMITED, Problem
 from fairlead_rest.subject_catalog import SubjectCatalog
 
 MOST_READERS: Final = 256
@@ -27,7 +35,7 @@ _encode = msgspec.json.Encoder().encode
 def router(context: RestContext) -> APIRouter:
     """The resource `/v1/events`."""
     routes = APIRouter(prefix="/v1", tags=["servers"])
-    readers: set[object] = set()
+    readers = Shares("event_streams", MOST_READERS)
 
     @routes.get(
         "/events", **described("Follow servers and tools", Event | Opened, examples.EVENTS, media_type=MEDIA_TYPE)
@@ -38,8 +46,7 @@ def router(context: RestContext) -> APIRouter:
             str | None, Header(description="The last `id` that was read: the stream goes on behind it.")
         ] = None,
     ) -> Response:
-        if len(readers) >= MOST_READERS:
-            raise Problem(RATE_LIMITED, f"{MOST_READERS} streams are open already", retry_after_ms=5000)
+        check_room(readers, request.scope, context.shares)
         identity = context.seen(request).identity
         reader = EventFilter(lambda: context.seen_by(identity))
         sent = pieces(context.news, last_event_id, told=reader.told)

@@ -17,6 +17,7 @@ from fairlead_formats.messages.call import META_ERROR, Carry, InvalidCall, Resul
 from fairlead_formats.registry import message_format
 from fairlead_formats.tool_format import JsonObject
 from fairlead_gateway.calls.direct import Origin
+from fairlead_gateway.core.exchange import agent_in
 from fairlead_rest.bodies import answer, encode
 from fairlead_rest.caller_tools import arguments_for
 from fairlead_rest.context import RestContext, format_called
@@ -119,7 +120,8 @@ async def _patiently_read(
     while True:
         read = await context.worker.do(partial(read_calls, context, context.seen(request), body))
         starting = next((plan.unready for plan in read[2] if context.starts(plan.unready)), None)
-        if starting is None or not await context.patience.settled(starting.key, end - time.monotonic()):
+        left, agent = end - time.monotonic(), agent_in(request.scope)
+        if starting is None or not await context.patience.settled(starting.key, left, agent):
             return read
 
 

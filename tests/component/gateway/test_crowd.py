@@ -10,6 +10,7 @@ import pytest
 
 from fairlead_app.gateway import Gateway
 from fairlead_gateway.endpoint.connection_limiter import MAX_ANSWERED, ConnectionLimiter
+from fairlead_gateway.endpoint.trusted_proxies import TrustedProxies
 from gatewayworld import Ask, Wire, ask, calling, catalog, modern, running
 from rawserver import RawServer
 from toolservers import modern_server, tool
@@ -99,8 +100,26 @@ def test_addresses_are_counted_apart_and_forgotten_when_their_last_connection_is
     assert limiter.enter("a").refused is not None
     limiter.leave(first)
     limiter.leave(other)
-    assert limiter._each == {}
+    assert limiter.inside == 0
+    assert not limiter._shares._held
     assert limiter.enter("a").inside
+
+
+def test_one_address_takes_three_quarters_of_the_connections_and_others_get_the_rest() -> None:
+    limiter = ConnectionLimiter(8, many_share=TrustedProxies(["10.0.0.0/8"]).many_share)
+    crowd = [limiter.enter("2001:db8::1") for _ in range(10)]
+    assert [place.inside for place in crowd] == [True] * 6 + [False] * 4
+    assert crowd[-1].refused == (429, "there are 6 connections from this address, which is the most for one")
+    assert [limiter.enter("192.0.2.1").inside for _ in range(2)] == [True, True]
+    full = limiter.enter("192.0.2.2").refused
+    assert full == (503, "the gateway has 8 connections open, which is the most that it takes")
+
+
+@pytest.mark.parametrize("address", ["127.0.0.1", "::1", "10.1.2.3"])
+def test_an_address_that_many_clients_share_may_have_every_connection_unless_a_number_is_set(address: str) -> None:
+    many_share = TrustedProxies(["10.0.0.0/8"]).many_share
+    for limiter, inside in ((ConnectionLimiter(8, many_share=many_share), 8), (ConnectionLimiter(8, 3, many_share), 3)):
+        assert sum(limiter.enter(address).inside for _ in range(9)) == inside
 
 
 def test_ipv6_addresses_of_one_network_are_counted_together() -> None:

@@ -181,7 +181,7 @@ async def test_modern_clients_that_may_be_asked_are_alone_too(tmp_path: Path) ->
 async def test_sessions_are_bounded_and_the_one_idle_for_longest_makes_room(tmp_path: Path) -> None:
     async with counting() as (seen, server):
         document = per_client(server.url)
-        async with running(tmp_path, document, upstream_sessions=2) as gateway:
+        async with running(tmp_path, document, upstream_sessions=2, upstream_sessions_each=2) as gateway:
             one, two, three = [await session_of(gateway) for _ in range(3)]
             for session in (one, two, three):
                 await ask(gateway, count(session))

@@ -325,7 +325,8 @@ async def test_where_everything_is_denied_by_default_a_server_that_starts_is_unk
 
 async def test_more_requests_than_may_wait_are_told_at_once(tmp_path: Path) -> None:
     async with starting(tmp_path) as (gateway, server), await Wire.connect(gateway) as wire:
-        gateway.endpoint.held_requests.startup_wait.most_waiting = 1
+        shares = gateway.endpoint.held_requests.startup_wait.shares
+        shares.add("others", shares.most - 1)
         wire.send(calling("demo__add"))
         await held(gateway)
         assert (await ask(gateway, calling("demo__add"))).refusal == "STARTING"

@@ -14,7 +14,7 @@ from fairlead_gateway.audit.auditor import MAX_NAME, Auditor
 from fairlead_gateway.audit.entry import AuditEntry
 from fairlead_gateway.audit.writer import CAPACITY_BYTES, Writer
 from fairlead_gateway.calls.context import CallContext
-from fairlead_gateway.calls.input_required import MAX_PARKED_BYTES, Bridge, BridgedCall
+from fairlead_gateway.calls.input_required import MAX_PARKED, MAX_PARKED_BYTES, Bridge, BridgedCall
 from fairlead_gateway.calls.message_relay import MAX_ID, offers
 from fairlead_gateway.calls.resource_subscriptions import MAX_EVENT, MAX_URI, ResourceSubscriptions, subscribable
 from fairlead_gateway.calls.routing import request_route
@@ -25,6 +25,7 @@ from fairlead_gateway.core.identity import ANONYMOUS
 from fairlead_gateway.core.ports import Pending, Upstream
 from fairlead_gateway.core.quota import Caps
 from fairlead_gateway.core.server_binding import ServerBinding
+from fairlead_gateway.core.share_counts import ShareCounts
 from fairlead_gateway.core.upstream_request import ResponseSink, UpstreamRequest
 from fairlead_gateway.endpoint.event_store import KEPT_BYTES, STREAM_BYTES, EventStore
 from fairlead_gateway.limits.limiter import Limiter
@@ -97,8 +98,8 @@ def test_levels_are_remembered_for_sessions_with_ids_as_they_are_made_here() -> 
     live = ServerRequests(SessionIds(b"key"), lambda session, params: False)
     long = b"x" * (MAX_SESSION + 1)
     usual = b"x" * MAX_SESSION
-    assert live.set_level(long, "debug")
-    assert live.set_level(usual, "debug")
+    assert live.set_level(long, "debug", "agent")
+    assert live.set_level(usual, "debug", "agent")
     assert dict(live.levels) == {usual: "debug"}
     everything = b'{"elicitation":{"form":{},"url":{}},"roots":{},"sampling":{"context":{},"tools":{}}}'
     session = SessionIds(b"key").issue("2025-11-25", everything, "o" * 18)
@@ -141,7 +142,7 @@ def binding(upstream: Upstream) -> ServerBinding:
     return ServerBinding(server, upstream, guard, timeout=1.0, max_bytes=16 * MIB, server_info=b"{}")
 
 
-def bridged(bridge: Bridge) -> BridgedCall:
+def bridged(bridge: Bridge, agent: str = "agent") -> BridgedCall:
     book = MetricsRegistry()
     client = Client()
     context = CallContext(
@@ -155,7 +156,7 @@ def bridged(bridge: Bridge) -> BridgedCall:
     )
     recorder = book.recorder("tools/call")
     route = request_route(binding(Silent()), "x", recorder, idempotent=False, escapes=False)
-    return BridgedCall(context, bridge, route, "agent", "of", 0.0, ASKING)
+    return BridgedCall(context, bridge, route, agent, "of", 0.0, ASKING)
 
 
 async def test_questions_that_wait_for_their_clients_are_bounded_in_bytes_and_the_oldest_go() -> None:
@@ -172,6 +173,25 @@ async def test_questions_that_wait_for_their_clients_are_bounded_in_bytes_and_th
         calls[-1].ask(question, lambda answer: None)
     assert len(bridge) == 0
     assert all(call.done for call in calls)
+
+
+@pytest.mark.parametrize("size", [1, MIB])
+async def test_calls_of_an_agent_that_wait_for_their_client_do_not_cancel_those_of_others(size: int) -> None:
+    counts = ShareCounts()
+    bridge = Bridge(lambda: 0.0, counts=counts)
+    question = Message(id=Raw(b"1"), method="sampling/createMessage", params=Raw(b'"' + b"x" * size + b'"'))
+    own = bridged(bridge, "alice")
+    own.ask(question, lambda answer: None)
+    bridge.park(own)
+    crowd = [bridged(bridge, "mallory") for _ in range(MAX_PARKED + 10 if size == 1 else 40)]
+    for call in crowd:
+        call.ask(question, lambda answer: None)
+        bridge.park(call)
+    assert not own.done
+    assert len(bridge) < len(crowd)
+    assert crowd[0].done
+    assert counts.outcomes["calls_awaiting_input", "gave_way"] == len(crowd) + 1 - len(bridge)
+    bridge.close()
 
 
 async def test_results_that_wait_for_their_clients_are_bounded_in_bytes() -> None:
@@ -196,7 +216,7 @@ def test_streams_that_say_nothing_are_counted_too() -> None:
 
     threads = EventStore(lambda: 0.0)
     for _ in range(KEPT_BYTES // STREAM_BYTES + 100):
-        threads.new(b"s").prime(Outlet())
+        threads.new(b"s", "agent").prime(Outlet())
     assert len(threads) <= KEPT_BYTES // STREAM_BYTES
 
 

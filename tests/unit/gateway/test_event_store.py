@@ -37,14 +37,14 @@ class Paper:
 
 
 def thread_of(threads: EventStore, outlet: Paper | None = None) -> ResumableStream:
-    thread = threads.new(SESSION)
+    thread = threads.new(SESSION, "agent")
     thread.prime(outlet or Paper())
     return thread
 
 
 def test_a_stream_that_was_never_begun_is_not_kept() -> None:
     threads = EventStore()
-    threads.new(SESSION)
+    threads.new(SESSION, "agent")
     assert len(threads) == 0
 
 

@@ -132,9 +132,21 @@ def test_a_clock_that_is_set_back_ends_a_window() -> None:
 
 
 @pytest.mark.parametrize("member", ["identity", "address"])
-def test_a_crowd_of_askers_is_remembered_within_a_bound_and_those_beyond_it_get_lines(member: str) -> None:
+def test_a_crowd_of_askers_is_remembered_within_a_bound_and_those_beyond_it_are_one(member: str) -> None:
     repeated = RepeatedDenials()
     for number in range(MAX_ASKERS):
         who: Any = Identity(kind="jwt", principal=f"p{number}") if member == "identity" else f"10.0.{number}"
         assert not repeated.absorbs(denial(**{member: who}))
-    assert not any(repeated.absorbs(denial(identity=ALICE)) for _ in range(20))
+    assert [repeated.absorbs(denial(identity=ALICE)) for _ in range(12)] == [False] * LINES_OF_TOOL + [True] * 2
+    bob = Identity(kind="apiKey", principal="key:bob")
+    assert repeated.absorbs(denial(identity=bob))
+    [total] = repeated.take(1.0 + WINDOW_S)
+    assert (total.times, total.identity.principal, total.address) == (3, "others", ""), "it blames nobody for others"
+
+
+def test_addresses_of_one_ipv6_network_are_one_asker() -> None:
+    """Every machine chooses its address in its /64 network: each would have lines of its own."""
+    anonymous = Identity(kind="anonymous", principal="anonymous")
+    lines = written(*(denial(identity=anonymous, address=f"2001:db8::{number:x}") for number in range(5_000)))
+    assert len(lines) == LINES_OF_TOOL + 1
+    assert lines[-1]["times"] == 5_000 - LINES_OF_TOOL

@@ -8,7 +8,9 @@ import threading
 import pytest
 
 from fairlead_rest.problems import Problem
-from fairlead_rest.worker import MAX_PATIENT, MAX_WAITING, WorkerThread, in_turn
+from fairlead_rest.worker import MAX_WAITING, PLACES, WorkerThread, in_turn
+
+PATIENT = 64
 
 
 async def _in_turn(worker: WorkerThread, number: int) -> int:
@@ -26,11 +28,11 @@ async def test_work_in_the_middle_of_a_request_waits_where_other_work_is_refused
         held.wait()
 
     try:
-        waiting = [asyncio.create_task(worker.do(hold)) for _ in range(MAX_WAITING)]
+        waiting = [asyncio.create_task(worker.do(hold)) for _ in range(PLACES + MAX_WAITING)]
         await asyncio.to_thread(begun.wait)
         with pytest.raises(Problem, match="too many"):
             await worker.do(int)
-        patient = [asyncio.create_task(_in_turn(worker, number)) for number in range(4 * MAX_PATIENT)]
+        patient = [asyncio.create_task(_in_turn(worker, number)) for number in range(PATIENT)]
         await asyncio.sleep(0)
         with pytest.raises(Problem, match="too many"):
             await worker.do(int)
@@ -38,7 +40,7 @@ async def test_work_in_the_middle_of_a_request_waits_where_other_work_is_refused
         held.set()
         done = await asyncio.gather(*patient[:-1])
         await asyncio.gather(*waiting)
-        assert done == [*range(4 * MAX_PATIENT - 1)]
+        assert done == [*range(PATIENT - 1)]
         assert patient[-1].cancelled()
         assert await worker.do(lambda: 7) == 7
     finally:
