@@ -307,9 +307,10 @@ async def gaps_of_redis(folder: Path) -> dict[str, tuple[float, str]]:
     async with redis_server(folder) as server:
         redis: Redis = Redis.from_url(server.url)
         key = f"{{fairlead}}:context:{digest('account')}:{digest('session')}"
-        for name, count, size in (("many", 300_000, 1), ("large", 8, 16 * MIB), ("long", 200, 64 << 10)):
+        for name, count, size in (("many", 300_000, 1), ("large", 128, MIB), ("long", 200, 64 << 10)):
             await redis.delete(key)
-            for start in range(0, count, 10_000):
+            step = MIB // size
+            for start in range(0, count, step):
                 values: dict[Any, Any] = {
                     str(number): b"x" * size for number in range(start, min(count, start + 10_000))
                 }
