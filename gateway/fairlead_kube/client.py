@@ -25,6 +25,7 @@ from fairlead_api.meta import MANAGER
 from fairlead_kube.errors import ApiError, Gone, NotLeading, Unavailable, error_for
 from fairlead_kube.fence import Allowance, always, fenced, guarded
 from fairlead_kube.resources import SELF_SUBJECT_ACCESS_REVIEWS, Json, Kind, Scope
+from fairlead_mcp.value_count import too_dear
 
 T = TypeVar("T")
 
@@ -42,7 +43,14 @@ escaped: six bytes for two, and a 1 MiB document would be refused."""
 MERGE: Final = "application/merge-patch+json"
 JSON: Final = "application/json"
 METADATA_ONLY: Final = "application/json;as=PartialObjectMetadata;g=meta.k8s.io;v=v1"
-ANSWER_BYTES: Final = 256 << 20
+ANSWER_BYTES: Final = 32 << 20
+"""Bytes of one answer: finding the objects of a list takes up to 1.6 ms per MiB, and holds everybody up."""
+SMALLER: Final = 8
+"""Part of the objects that a page is asked for where it was too large."""
+OBJECT_VALUES: Final = 50_000
+"""Values of one object that are decoded: some 20 ms. An McpServer has a few hundred."""
+EXCESS: Final = "fairlead.dev/excess"
+"""Member of an object that holds more than is read, with what that is; beside it stand some of its metadata alone."""
 
 Query = Sequence[tuple[str, str]]
 
@@ -93,12 +101,30 @@ class _Listing(Sequence[T]):
     def __getitem__(self, index: int | slice) -> T | Sequence[T]:
         if isinstance(index, slice):
             return _Listing(self._items[index], self._model, self._what)
-        return _decode(self._items[index], self._model, self._what)
+        return _object(self._items[index], self._model, self._what)
 
 
 class _Line(msgspec.Struct):
     type: str
     object: msgspec.Raw
+
+
+class _Identity(msgspec.Struct, rename="camel", omit_defaults=True):
+    """Metadata that tell what an object is, and which reading of it this is."""
+
+    name: str = ""
+    namespace: str = ""
+    uid: str = ""
+    resource_version: str = ""
+    creation_timestamp: str = ""
+
+
+class _Identified(msgspec.Struct):
+    metadata: _Identity
+
+
+class AnswerTooLarge(Unavailable):
+    """An answer has more bytes than are read."""
 
 
 class _Head(msgspec.Struct):
@@ -176,12 +202,19 @@ class Kube:
         """Every object, all pages followed, and the resourceVersion to watch from.
 
         Items carry neither `kind` nor `apiVersion`, as the API server leaves them out of lists. With `cached` the API
-        server answers from memory, in one page, and may lag behind its store (`resourceVersion=0`).
+        server answers from memory, in one page, and may lag behind its store (`resourceVersion=0`); where that page is
+        too large, it is asked for smaller ones from its store.
         """
         items: list[msgspec.Raw] = []
-        token = ""
+        token, limit = "", scope.kind.page
         while True:
-            page = await self._page(scope, scope.kind.page, token, cached=cached)
+            try:
+                page = await self._page(scope, limit, token, cached=cached)
+            except AnswerTooLarge:
+                if limit == 1 and not cached:
+                    raise
+                limit, cached = limit if cached else max(limit // SMALLER, 1), False
+                continue
             items += page.items or ()
             token = page.metadata.continue_
             if not token:
@@ -320,7 +353,7 @@ class Kube:
             async for chunk in response.content.iter_any():
                 data += chunk
                 if len(data) > self.answer_bytes:
-                    raise Unavailable(f"cannot {what}: the answer exceeds {self.answer_bytes} bytes")
+                    raise AnswerTooLarge(f"cannot {what}: the answer exceeds {self.answer_bytes} bytes")
         except BaseException:
             response.close()  # what is not read to its end is no connection for others
             raise
@@ -375,12 +408,31 @@ def _decode(data: bytes | msgspec.Raw, model: type[T], what: str) -> T:
         raise Unavailable(f"cannot {what}: the answer is not understood: {error}") from None
 
 
+def _object(raw: msgspec.Raw, model: type[T], what: str) -> T:
+    """An object that somebody else wrote; of one with too many values some metadata, and EXCESS."""
+    document = bytes(raw)
+    held = too_dear(document, OBJECT_VALUES) if len(document) > OBJECT_VALUES else None
+    if held is None:
+        return _decode(raw, model, what)
+    metadata = msgspec.to_builtins(_decode(raw, _Identified, what).metadata)
+    try:
+        return msgspec.convert({"metadata": metadata, EXCESS: held}, model)
+    except msgspec.ValidationError as error:
+        raise Unavailable(f"cannot {what}: an object holds {held}: {error}") from None
+
+
+def bounded(item: Json) -> Json:
+    """An object that another client has decoded, as this one would have read it: see EXCESS."""
+    document = msgspec.json.encode(item)
+    return item if len(document) <= OBJECT_VALUES else _object(msgspec.Raw(document), Json, "read an object")
+
+
 def _event(line: bytes, model: type[T], what: str) -> WatchEvent[T]:
     event = _decode(line, _Line, what)
     head = _decode(event.object, _Head, what)
     if event.type == "ERROR":
         raise error_for(head.code or 500, bytes(event.object), what)
-    item = None if event.type == "BOOKMARK" else _decode(event.object, model, what)
+    item = None if event.type == "BOOKMARK" else _object(event.object, model, what)
     return WatchEvent(event.type, head.metadata.resource_version, item)
 
 

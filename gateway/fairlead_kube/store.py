@@ -8,9 +8,11 @@ So several sources may feed one store: a watch, complete lists, the answers to w
 
 from __future__ import annotations
 
+import asyncio
 from collections import OrderedDict
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from functools import partial
 from typing import Final, Generic, TypeVar
 
 from fairlead_api.meta import ServerKey as ObjectKey
@@ -75,25 +77,34 @@ class ObjectStore(Generic[V]):
         """Values of all objects."""
         return [reading.value for reading in self._readings.values()]
 
-    def listed(self, objects: Sequence[Json], version: str) -> None:
+    async def listed(self, objects: Sequence[Json], version: str) -> None:
         """Take in all objects as of `version`; what is missing is gone, unless a newer reading of it is known.
 
-        A list older than the last one means that the API server was restored from a backup, where versions begin
-        again: it replaces everything. Informers pass on no list from a cache that lags.
+        Each object is decoded in a turn of the loop of its own, and all are taken in together. A list older than the
+        last one means that the API server was restored from a backup, where versions begin again: it replaces
+        everything. Informers pass on no list from a cache that lags.
         """
+        restored = older(version, self._listed)
+        readings: dict[ObjectKey, _Reading[V]] = {}
+        for item in objects:
+            key, uid, at = _identity(item)
+            known = None if restored or not at else self._readings.get(key)
+            same = known is not None and (uid, at) == (known.uid, known.version)
+            readings[key] = known if known is not None and same else _Reading(uid, at, self._decode(item))
+            await asyncio.sleep(0)
+        self._replace(readings, version)
+
+    def _replace(self, listed: Mapping[ObjectKey, _Reading[V]], version: str) -> None:
         restored = older(version, self._listed)
         if restored:
             self._deletions.clear()
-            there = {key_of(item) for item in objects}
             for key in list(self._readings):
-                self._drop(key, told=key not in there)
+                self._drop(key, told=key not in listed)
         self._listed = ""  # what is in a list is there, whatever the list before it said
-        present: set[ObjectKey] = set()
-        for item in objects:
-            present.add(key_of(item))
-            self.changed(item)
+        for key, reading in listed.items():
+            self._take(key, reading.uid, reading.version, partial(_value, reading), told=True)
         for key, reading in list(self._readings.items()):
-            if key not in present and not older(version, reading.version):
+            if key not in listed and not older(version, reading.version):
                 self._drop(key)
         self._listed = version
         for key, deletion in list(self._deletions.items()):
@@ -102,11 +113,11 @@ class ObjectStore(Generic[V]):
 
     def changed(self, item: Json) -> None:
         """Take in an object as an event or a list has it, unless something newer is known."""
-        self._take(item, told=True)
+        self._take(*_identity(item), partial(self._decode, item), told=True)
 
     def put(self, item: Json) -> None:
         """Take in the answer to a write, unless something newer is known; `changed` is not called."""
-        self._take(item, told=False)
+        self._take(*_identity(item), partial(self._decode, item), told=False)
 
     def deleted(self, item: Json) -> None:
         """Take note that an object is gone, or no longer matches the selector, unless a successor is known."""
@@ -122,9 +133,7 @@ class ObjectStore(Generic[V]):
         self._bury(key, self.version(key))
         self._readings.pop(key, None)
 
-    def _take(self, item: Json, *, told: bool) -> None:
-        key, metadata = key_of(item), item["metadata"]
-        uid, version = metadata.get("uid", ""), metadata.get("resourceVersion", "")
+    def _take(self, key: ObjectKey, uid: str, version: str, decode: Callable[[], V], *, told: bool) -> None:
         known = self._readings.get(key)
         if known is not None:
             if older(version, known.version) or (version and (uid, version) == (known.uid, known.version)):
@@ -132,7 +141,7 @@ class ObjectStore(Generic[V]):
         elif older(version, self._listed) or (key in self._deletions and not newer(version, self._deletions[key])):
             return
         before = known.value if known is not None else None
-        after = self._decode(item)
+        after = decode()
         self._readings[key] = _Reading(uid, version, after)
         self._deletions.pop(key, None)
         if told and before != after:
@@ -150,6 +159,16 @@ class ObjectStore(Generic[V]):
         reading = self._readings.pop(key, None)
         if reading is not None and told:
             self._changed(key, reading.value, None)
+
+
+def _value(reading: _Reading[V]) -> V:
+    return reading.value
+
+
+def _identity(item: Json) -> tuple[ObjectKey, str, str]:
+    """Key, uid and resourceVersion of an object."""
+    metadata = item["metadata"]
+    return key_of(item), metadata.get("uid", ""), metadata.get("resourceVersion", "")
 
 
 def key_of(item: Json) -> ObjectKey:

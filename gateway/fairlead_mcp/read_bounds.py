@@ -67,11 +67,11 @@ def is_long(document: bytes) -> bool:
     return size > LONG_BYTES or (size > LONG_COMMAS and document.count(b",") > LONG_COMMAS)
 
 
-def excess(document: bytes) -> str | None:
+def excess(document: bytes, values: int = MAX_VALUES) -> str | None:
     """Reason not to decode a document, such as `more than 200,000 values`; None where it may be decoded. Only one that
     `is_long` may hold too much.
     """
-    dear = too_dear(document, MAX_VALUES) if len(document) > MAX_VALUES else None
+    dear = too_dear(document, values) if len(document) > values else None
     if dear is not None:
         return dear
     return f"more than {MAX_ITEMS:,} messages, parts and calls" if too_many_items(document) else None

@@ -20,6 +20,7 @@ SCHEMES: Final = ("ui", "skill")
 """Schemes that mean something at their server alone."""
 _decode_list: Final = msgspec.json.Decoder(list[Raw]).decode
 _NAMED: Final = re.compile(r"((?:ui|skill)://)([^/?#]*)(.*)", re.IGNORECASE | re.DOTALL)
+_NO_SCHEME: Final = re.compile(r"[^A-Za-z0-9+.-]")
 
 Places: TypeAlias = Mapping[str, "Places"]
 """Where URIs are in a JSON document: names of members down to the string, `*` for each item of a list."""
@@ -43,8 +44,13 @@ UPDATE: Final[Places] = {"uri": {}}
 
 
 def scheme_of(uri: str) -> str:
-    """The scheme of a URI in lower case; empty without one."""
-    return uri.partition(":")[0].lower() if ":" in uri else ""
+    """The scheme of a URI in lower case; empty without one. Readers of URLs drop white space and controls in front of
+    it and within it (URL Standard, section 4.4), so what no scheme may have is dropped here as well.
+    """
+    scheme, colon, _ = uri.partition(":")
+    if not colon:
+        return ""
+    return (scheme if scheme.isalnum() else _NO_SCHEME.sub("", scheme)).lower()
 
 
 def split(uri: str) -> tuple[str, str] | None:

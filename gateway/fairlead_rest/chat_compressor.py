@@ -117,7 +117,7 @@ class ChatCompressor:
                 raise
             answer = await self._api.post("/chat/completions", _for_newer_models(body))
             self._newer = True
-        found: _Completion = decoded(answer, _Completion)
+        found: _Completion = await decoded(answer, _Completion)
         return found
 
     def _remember(self, key: bytes, found: dict[str, str]) -> None:

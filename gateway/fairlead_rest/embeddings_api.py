@@ -8,6 +8,7 @@ from typing import Final
 import msgspec
 
 from fairlead_mcp.errors import HttpRefused, ProtocolError
+from fairlead_mcp.read_bounds import MAX_VALUES
 from fairlead_rest.model_api import decoded, guarded_api
 from fairlead_search.embedding import Embedded, EmbeddingConfig, EmbedRequest
 from fairlead_search.vectors import encoded
@@ -58,7 +59,8 @@ class EmbeddingsApi:
         }
         if dimensions:
             body["dimensions"] = dimensions
-        answer: _Embeddings = decoded(await self._api.post("/embeddings", body), _Embeddings)
+        values = max(MAX_VALUES, len(texts) * MAX_DIMENSIONS)
+        answer: _Embeddings = await decoded(await self._api.post("/embeddings", body), _Embeddings, values=values)
         found = {each.index: each.embedding for each in answer.data}
         if found.keys() != set(range(len(texts))):
             raise ProtocolError(f"the model API answered {len(found)} vectors for {len(texts)} texts")

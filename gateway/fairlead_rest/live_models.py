@@ -12,12 +12,13 @@ import logging
 from collections.abc import Callable
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import Final
+from typing import Any, Final
 
 import aiohttp
 import msgspec
 
 from fairlead_formats.tokens.models import ContextWindow, LiveModels, LiveSource, from_models_answer
+from fairlead_mcp.bounded_reading import UnreadableAnswer, decoded
 
 TIMEOUT: Final = 10.0
 """Seconds for one answer, connecting included."""
@@ -89,9 +90,9 @@ async def fetched(session: aiohttp.ClientSession, source: LiveSource) -> dict[st
     except (aiohttp.ClientError, OSError, ValueError) as error:
         raise NoModels(f"the model server cannot be asked: {type(error).__name__}") from error
     try:
-        found = from_models_answer(msgspec.json.decode(bytes(body)))
-    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
-        raise NoModels("the list of models is not JSON") from error
+        found = from_models_answer(await decoded(bytes(body), Any))
+    except UnreadableAnswer as error:
+        raise NoModels(f"the list of models cannot be read: {error}") from error
     if not found:
         raise NoModels("the list of models tells no context window")
     return dict(list(found.items())[:MAX_MODELS])

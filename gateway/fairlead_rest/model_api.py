@@ -15,12 +15,18 @@ import aiohttp
 import msgspec
 from aiohttp.abc import AbstractResolver, ResolveResult
 
+from fairlead_mcp import bounded_reading
+from fairlead_mcp.bounded_reading import UnreadableAnswer
 from fairlead_mcp.egress import Egress
 from fairlead_mcp.errors import ConnectFailed, ConnectionLost, HttpRefused, McpError, ProtocolError, Timeout, TooLarge
 from fairlead_mcp.http.dial import Resolve, resolve_by_dns
+from fairlead_mcp.read_bounds import MAX_VALUES
 from fairlead_mcp.retries import next_delay
 
 RETRIES: Final = 2
+REFUSAL_BYTES: Final = 256 << 10
+"""Bytes of a refusal; nothing is read of a longer one."""
+REASON_CHARACTERS: Final = 1_000
 _encode: Final = msgspec.json.Encoder().encode
 
 
@@ -97,6 +103,9 @@ class ModelApi:
                 found = bytearray()
                 async for piece in answer.content.iter_any():
                     found += piece
+                    if answer.status != 200 and len(found) > REFUSAL_BYTES:
+                        found.clear()
+                        break
                     if len(found) > self._max_bytes:
                         raise TooLarge(f"the model API answered more than {self._max_bytes} bytes")
         except TimeoutError as error:
@@ -106,7 +115,8 @@ class ModelApi:
         except (aiohttp.ClientError, OSError, ValueError) as error:
             raise ConnectionLost(f"the model API broke off: {type(error).__name__}", sent=True) from error
         if answer.status != 200:
-            raise HttpRefused(f"the model API answered {answer.status}: {_said(bytes(found))}", status=answer.status)
+            why = await _reason(bytes(found))
+            raise HttpRefused(f"the model API answered {answer.status}: {why}", status=answer.status)
         return bytes(found)
 
     async def _look(self) -> None:
@@ -139,20 +149,20 @@ class _Guarded(AbstractResolver):
         """Nothing is open."""
 
 
-def _said(answer: bytes) -> str:
+async def _reason(answer: bytes) -> str:
     """Reason that an API gives for a refusal, in one line."""
     try:
-        told = msgspec.json.decode(answer)
+        told = await bounded_reading.decoded(answer, Any)
         error = told.get("error", told) if isinstance(told, dict) else told
         why = error.get("message", "") if isinstance(error, dict) else error
-    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
+    except UnreadableAnswer:
         why = answer[:200].decode("utf-8", "replace")
-    return " ".join(str(why).split())[:200] or "nothing more"
+    return " ".join(str(why)[:REASON_CHARACTERS].split())[:200] or "nothing more"
 
 
-def decoded(answer: bytes, kind: Any) -> Any:
-    """An answer as it should be. Raises ProtocolError."""
+async def decoded(answer: bytes, kind: Any, *, values: int = MAX_VALUES) -> Any:
+    """An answer as it should be, of at most so many values. Raises ProtocolError."""
     try:
-        return msgspec.json.decode(answer, type=kind)
-    except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError) as error:
+        return await bounded_reading.decoded(answer, kind, values=values)
+    except UnreadableAnswer as error:
         raise ProtocolError(f"the model API answered something else: {error}") from error

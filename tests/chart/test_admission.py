@@ -7,11 +7,12 @@ from collections.abc import Iterator
 from typing import Any
 
 import pytest
+import yaml
 
 from controlplane import ControlPlane
 from fairlead_api.v1alpha1.mcpserver.podtemplate import NOT_ALLOWED
 from helmworld import Helm, manifests, of_kind
-from podtemplates import ALLOWED, pod
+from podtemplates import ALLOWED, mounted, pod, secured
 from waiting import until
 
 pytestmark = pytest.mark.timeout(180)
@@ -86,6 +87,124 @@ def test_an_approval_bears_the_name_of_who_gives_it_or_none(guarded: ControlPlan
     for by, refused in (({"by": user}, False), ({}, False), ({"by": "somebody-else"}, True)):
         said = admitted(guarded, mcp_server("demo", approval={"hash": "sha256:1", **by}))
         assert (f"spec.approval.by must be who makes the request, {user}" in said) is refused, said
+
+
+TRIES = 100
+SERVERS = "/apis/fairlead.dev/v1alpha1/namespaces/team/mcpservers"
+MERGE, APPLY, JSON_PATCH = (
+    f"application/{kind}" for kind in ("merge-patch+json", "apply-patch+yaml", "json-patch+json")
+)
+Try = tuple[str, str, str, Any]
+"""Method, path, media type and body."""
+
+
+def _creations(spec: dict[str, Any], member: str) -> Iterator[Try]:
+    """Ways to make a server whose spec has a member that is not allowed."""
+    whole = {"apiVersion": "fairlead.dev/v1alpha1", "kind": "McpServer", "metadata": {"name": "made"}, "spec": spec}
+    text = json.dumps(whole)
+    forbidden, empty = f'"{member}": {json.dumps(spec[member])}', f'"{member}": null'
+    assert forbidden in text
+    yield "POST", SERVERS, "application/json", text.encode()
+    yield "POST", SERVERS, "application/yaml", yaml.safe_dump(whole).encode()
+    yield "POST", SERVERS, "application/json", text.replace(forbidden, f"{empty}, {forbidden}").encode()
+    yield "POST", SERVERS, "application/json", text.replace(forbidden, f"{forbidden}, {empty}").encode()
+    yield "POST", SERVERS, "application/json", text.replace(forbidden, f"{forbidden}, {forbidden}").encode()
+    yield "POST", SERVERS, "application/json", {**whole, "metadata": {"generateName": "made-"}}
+    yield "POST", SERVERS, "application/json", {**whole, "apiVersion": "fairlead.dev/v1"}
+    yield "PUT", f"{SERVERS}/made", "application/json", whole
+    yield "PATCH", f"{SERVERS}/made", APPLY, whole
+    for version in ("v1", "v1beta1", "v1alpha2"):
+        other = {**whole, "apiVersion": f"fairlead.dev/{version}"}
+        yield "POST", SERVERS.replace("v1alpha1", version), "application/json", other
+
+
+def _updates(name: str, member: str, value: Any, before: dict[str, Any]) -> Iterator[Try]:
+    """Ways to give a server that exists a member that is not allowed."""
+    changed = {**before, "spec": {**before["spec"], member: value}}
+    applied = {
+        "apiVersion": before["apiVersion"],
+        "kind": "McpServer",
+        "metadata": {"name": name},
+        "spec": {member: value},
+    }
+    operation = {"path": f"/spec/{member}", "value": value}
+    for subresource in ("", "/status", "/scale", "/finalizers"):
+        path = f"{SERVERS}/{name}{subresource}"
+        yield "PUT", path, "application/json", changed
+        yield "PATCH", path, MERGE, {"spec": {member: value}}
+        yield "PATCH", path, APPLY, applied
+        for verb in ("add", "replace"):
+            yield "PATCH", path, JSON_PATCH, [{**operation, "op": verb}]
+    path = f"{SERVERS}/{name}"
+    yield "PATCH", path, JSON_PATCH, [{"op": "remove", "path": "/spec/prefix"}, {**operation, "op": "add"}]
+    yield "PATCH", path, JSON_PATCH, [{"op": "copy", "from": "/spec/podTemplate", "path": f"/spec/{member}"}]
+    yield "PATCH", path, JSON_PATCH, [{"op": "move", "from": "/spec/podTemplate", "path": f"/spec/{member}"}]
+    yield "PATCH", path, MERGE, {"spec": None, "kind": "McpServer", member: value}
+    if isinstance(value, dict):
+        for part in value:
+            yield "PATCH", path, JSON_PATCH, [{"op": "add", "path": f"/spec/{member}/{part}", "value": value[part]}]
+
+
+def _taken(plane: ControlPlane, tries: list[Try], member: str, allowed: Any) -> list[Try]:
+    """Tries by which a server came to another value of the member than what it may have; none changes anything."""
+    taken = []
+    for method, path, kind, body in tries:
+        query = "?dryRun=All&fieldValidation=Ignore"
+        query += "&fieldManager=mallory&force=true" if kind == APPLY else ""
+        status, answer = plane.request(method, path + query, body, content_type=kind)
+        if status < 300 and answer.get("spec", {}).get(member, allowed) != allowed:
+            taken.append((method, path, kind, body))
+    return taken
+
+
+@pytest.fixture
+def servers_from_before(knowing: ControlPlane) -> Iterator[dict[str, Any]]:
+    """A server without what is not allowed, and one with it, by name."""
+    template = json.loads(mcp_server("before", pod(hostPID=True), prefix="p"))
+    plain = json.loads(mcp_server("plain", prefix="p", podTemplate=pod(nodeSelector={"disk": "ssd"})))
+    made = {each["metadata"]["name"]: knowing.request("POST", SERVERS, each)[1] for each in (template, plain)}
+    yield made
+    for name in made:
+        knowing.request("DELETE", f"{SERVERS}/{name}")
+
+
+def test_no_version_update_subresource_null_or_repeated_member_brings_an_unrestricted_template(
+    servers_from_before: dict[str, Any], request: Any
+) -> None:
+    guarded: ControlPlane = request.getfixturevalue("guarded")
+    member, tried = "unrestrictedPodTemplate", 0
+    for template in (
+        pod(hostPID=True, hostNetwork=True),
+        secured(privileged=True),
+        mounted(hostPath={"path": "/"}),
+        {},
+    ):
+        spec = {"image": {"name": "registry.example/demo:1"}, member: template}
+        tries = [*_creations(spec, member)]
+        assert _taken(guarded, tries, member, None) == []
+        tried += len(tries)
+        for name, before in servers_from_before.items():
+            tries = [*_updates(name, member, template, before)]
+            assert _taken(guarded, tries, member, before["spec"].get(member)) == []
+            tried += len(tries)
+    assert tried >= TRIES
+
+
+def test_no_version_update_subresource_null_or_repeated_member_brings_an_approval_in_the_name_of_another(
+    servers_from_before: dict[str, Any], request: Any
+) -> None:
+    guarded: ControlPlane = request.getfixturevalue("guarded")
+    member, tried = "approval", 0
+    for by in ("somebody-else", "Admin", "admin ", "system:admin", "\u0430dmin"):
+        approval = {"hash": "sha256:1", "by": by}
+        tries = [*_creations({"image": {"name": "registry.example/demo:1"}, member: approval}, member)]
+        assert _taken(guarded, tries, member, None) == []
+        tried += len(tries)
+        for name, before in servers_from_before.items():
+            tries = [*_updates(name, member, approval, before)]
+            assert _taken(guarded, tries, member, None) == []
+            tried += len(tries)
+    assert tried >= TRIES
 
 
 @pytest.mark.parametrize(

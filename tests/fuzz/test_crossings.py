@@ -17,7 +17,10 @@ from pathlib import Path
 from typing import Any, Final
 from urllib.parse import quote, urlencode, urlsplit
 
+from appserver import AppServer
+
 from consoleworld import cookie_of, csrf_of, posted, visited
+from fairlead_api.documents.rules import Policy, Rule, Rules, Subject
 from fairlead_api.load import load_text
 from fairlead_api.meta import ServerKey
 from fairlead_app.trust import Trust
@@ -30,8 +33,9 @@ from fairlead_mcp.errors import ConnectFailed
 from fairlead_mcp.http.dial import Address
 from fairlead_servers.file_io.jail import FolderQuota, Jail, Refused
 from fixed_authenticator import Names
-from gatewayworld import Ask, ask, catalog, running
+from gatewayworld import Answer, Ask, ask, catalog, legacy, publish, running, served
 from podtemplates import TEMPLATES
+from rawserver import raw_server
 from restworld import get, post
 from toolservers import modern_server, tool
 
@@ -400,3 +404,85 @@ def test_no_template_of_pods_gives_them_more_in_any_spelling_or_beside_what_is_a
             taken.append((path, spelt))
     assert tried >= TRIES
     assert taken == []
+
+
+_PAGES: Final = ("ui://a/shared/app.html", "ui://a/shared/hidden.html")
+"""Pages of apps of the server `a`, as they are shown where several servers are one."""
+_OWN_PAGES: Final = tuple(uri.replace("ui://a/", "ui://") for uri in _PAGES)
+_ENDS: Final = ("?", "#", "?x", "#x", "/", "/.", " ", "\t", "\n", "\0", "%00", "%20", ";a", "\\")
+_PARTS: Final = (
+    "a%2f",
+    "%61/",
+    "a/../a/",
+    "b/../a/",
+    "./a/",
+    "/a/",
+    "@a/",
+    "b@a/",
+    "a:80/",
+    "a.b/",
+    "a/./",
+    "a//",
+    "a/a/",
+)
+
+
+_CONTROLS: Final = "".join(map(chr, range(33))) + "\u00a0\ufeff"
+
+
+def _pages() -> Iterator[str]:
+    """Ways to name a page of the server `a`, by its own URI and by the one that several servers have."""
+    for uri in (*_PAGES, *_OWN_PAGES):
+        scheme, rest = uri.split("://")
+        yield from (uri, uri.upper(), uri.replace("//a/", "//A/"), uri.replace("//a/", "//b/"), f"skill://{rest}")
+        yield from (f"{before}{uri}" for before in (" ", "\t", "\n", "\r\n", "\0", "\x1f", "\ufeff", "\u00a0", "url:"))
+        yield from (uri.replace(scheme, spelt, 1) for spelt in ("UI", "Ui", "u\ti", "u\ni", "u\r\ni", "%75i", "ui "))
+        yield from (f"{scheme}:{slashes}{rest}" for slashes in ("/", "", "///", "\\\\", "/\t/", "/\\"))
+        yield from (uri.replace("//", f"//{part}", 1) for part in _PARTS)
+        yield from (f"{uri}{end}" for end in _ENDS)
+        yield from _altered(uri)
+
+
+def _as_a_server(uri: str) -> str:
+    """A URI as the most lenient server reads it: controls at its ends, tabs and breaks are nothing (URL Standard)."""
+    text = "".join(char for char in uri.strip(_CONTROLS) if char not in "\t\r\n").replace("\\", "/")
+    scheme, _, rest = text.partition(":")
+    return f"{scheme.lower()}://{rest.lstrip('/').partition('?')[0].partition('#')[0].lower()}"
+
+
+async def test_no_id_of_an_apps_page_leads_to_it_whom_its_tools_are_denied(tmp_path: Path) -> None:
+    a, b = AppServer("a"), AppServer("b")
+    denied, rest = Rule(action="Deny", tools=("show", "refresh")), Rule(action="Allow", tools=("*",))
+
+    def policy(whose: str, *rules: Rule) -> Policy:
+        subjects = (Subject(kind="Agent", name=whose),)
+        return Policy(namespace="default", name=whose, servers=("a",), subjects=subjects, rules=rules)
+
+    mallorys = policy("mallory", denied, rest)
+    before = Rules(policies=(policy("alice", rest), mallorys))
+    tried = [*_pages()]
+    async with (
+        raw_server(a.handle) as one,
+        raw_server(b.handle) as two,
+        running(tmp_path, a.catalog(one.url), b.catalog(two.url), before, trust=KEYS) as gateway,
+    ):
+
+        async def read(uri: str, whose: str, target: str = "/mcp") -> Answer:
+            asked = legacy("resources/read", {"uri": uri}).to(target)
+            return await ask(gateway, asked.with_headers(authorization=f"Bearer {whose}"))
+
+        assert [(await read(uri, "alice")).status for uri in _PAGES] == [200, 200]
+        hers, a.read = a.read, []
+        for uri in tried:
+            for target in ("/mcp", "/servers/default/a/mcp", "/servers/default/b/mcp"):
+                await read(uri, "mallory", target)
+        reached, a.read = [uri for uri in a.read if _as_a_server(uri) in _OWN_PAGES], []
+        swaps = gateway.snapshots.swaps
+        publish(tmp_path / "documents", Rules(policies=(policy("alice", denied, rest), mallorys)))
+        await served(gateway, swaps + 1)
+        for uri in _PAGES:
+            await read(uri, "alice")
+    assert 3 * len(tried) >= TRIES
+    assert hers == [*_OWN_PAGES]
+    assert reached == []
+    assert a.read == [], "what was allowed before is not any more"

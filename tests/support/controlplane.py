@@ -205,12 +205,13 @@ class ControlPlane:
     def request(
         self, method: str, path: str, body: object = None, *, content_type: str = "application/json"
     ) -> tuple[int, Any]:
-        """One request to the API server as admin: (status, decoded JSON, or text where it is not JSON).
+        """One request to the API server as admin: (status, decoded JSON, or text where it is not JSON). A body of bytes
+        is sent as it is.
 
         A few milliseconds where kubectl takes a hundred. Raises OSError or http.client.HTTPException while
         the server is away.
         """
-        data = None if body is None else json.dumps(body).encode()
+        data = body if body is None or isinstance(body, bytes) else json.dumps(body).encode()
         headers = {"Content-Type": content_type, "Accept": "application/json"}
         status, text = self._connections.request(method, path, data, headers)
         try:

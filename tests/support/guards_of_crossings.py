@@ -5,6 +5,8 @@ from __future__ import annotations
 from product_guard import GATEWAY, Guard
 
 _TEST = "tests/fuzz/test_crossings.py"
+_CHART = "charts/fairlead/templates/operator"
+_ADMISSION = "tests/chart/test_admission.py::test_no_version_update_subresource_null_or_repeated_member_brings"
 CROSSINGS = (
     Guard(
         "an address of another site, however it is written, that signing in leads to",
@@ -87,5 +89,52 @@ CROSSINGS = (
         ),
         f"{_TEST}::test_no_template_of_pods_gives_them_more_in_any_spelling_or_beside_what_is_allowed",
         "privileged",
+    ),
+    Guard(
+        "the page of a denied tool, by white space in front of its URI or in its scheme",
+        "fairlead_mcp.uris",
+        (('(scheme if scheme.isalnum() else _NO_SCHEME.sub("", scheme)).lower()', "scheme.lower()"),),
+        f"{_TEST}::test_no_id_of_an_apps_page_leads_to_it_whom_its_tools_are_denied",
+        "' ui://share",
+    ),
+    Guard(
+        "an unrestricted template, by a change of a server that had another one",
+        f"{_CHART}/admission.yaml",
+        (
+            (
+                "oldObject.spec.unrestrictedPodTemplate != object.spec.unrestrictedPodTemplate",
+                "false",
+            ),
+        ),
+        f"{_ADMISSION}_an_unrestricted_template",
+        "unrestrictedPodTemplate",
+    ),
+    Guard(
+        "an approval in the name of another, by a change",
+        f"{_CHART}/admission.yaml",
+        (
+            (
+                "!has(oldObject.spec.approval) || oldObject.spec.approval != object.spec.approval)",
+                "false)",
+            ),
+        ),
+        f"{_ADMISSION}_an_approval_in_the_name_of_another",
+        "somebody-else",
+    ),
+    Guard(
+        "a pod that is more than a server, by a change of an object from before its rules",
+        "fairlead_api.v1alpha1.mcpserver.podcontainers",
+        (("    privileged: Literal[False] | None = None", "    privileged: bool | None = None"),),
+        "tests/component/operator/test_ratcheting.py::"
+        "test_no_change_of_an_object_from_before_a_rule_adds_what_is_forbidden",
+        "privileged",
+    ),
+    Guard(
+        "a Secret without the label or of another namespace, by any reference",
+        "fairlead_operator.kube.credentials",
+        (("            return await self._missing(server.metadata.namespace, name)\n", "            return None\n"),),
+        "tests/component/operator/test_foreign_secrets.py::"
+        "test_no_reference_leads_to_a_secret_without_the_label_or_of_another_namespace",
+        "unlabelled",
     ),
 )

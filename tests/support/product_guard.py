@@ -11,7 +11,8 @@ AT = "tests/component/gateway"
 @dataclass(frozen=True)
 class Guard:
     """`swaps` are texts of the module, each of which is there once, and what stands in its place without the guard.
-    `shows` is in the report of the failed test: the attack succeeded, and nothing else went wrong.
+    The module may be a file of the chart, by its path. `shows` is in the report of the failed test: the attack
+    succeeded, and nothing else went wrong.
     """
 
     attack: str

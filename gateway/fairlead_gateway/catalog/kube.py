@@ -107,10 +107,15 @@ class _DocumentStore:
     # Called by the informer.
 
     async def listed(self, objects: Sequence[ConfigMap], version: str) -> None:
-        blobs = [blob_of(item) for item in objects]
+        blobs = []
+        for item in objects:
+            blobs.append(blob_of(item))  # decodes it
+            await asyncio.sleep(0)
         self._heads = {blob.name for blob in blobs if not blob.is_part}
         changes = await asyncio.to_thread(self._assembler.replace, blobs)
-        self._inbox.changed(self._unless_gone(changes))
+        for change in self._unless_gone(changes):
+            self._inbox.changed([change])  # decodes the document
+            await asyncio.sleep(0)
         self._inbox.synced(self._heads | self._held.keys())
 
     def deleted(self, item: ConfigMap) -> None:

@@ -98,6 +98,17 @@ return 1
 the account, bytes of all, entries of the account.
 """
 
+ENTRIES: Final = """
+if redis.call('HLEN', KEYS[1]) > tonumber(ARGV[1]) then return false end
+local found, size = redis.call('HVALS', KEYS[1]), 0
+for _, entry in ipairs(found) do size = size + #entry end
+if size > tonumber(ARGV[2]) then return false end
+return found
+"""
+"""KEYS: a session. ARGV: the most entries that are read, and bytes of them. Returns the entries; nil where somebody
+else has written more.
+"""
+
 
 class RedisStore(ContextStore):
     """Store of all replicas. `timeout` in seconds bounds every request to Redis."""
@@ -119,6 +130,7 @@ class RedisStore(ContextStore):
         self._tag = f"{{{prefix}}}:context"
         self._clock = clock
         self._append = self._redis.register_script(APPEND)
+        self._entries = self._redis.register_script(ENTRIES)
         self._again_at = 0.0
         self._up = True
 
@@ -135,8 +147,9 @@ class RedisStore(ContextStore):
         )
 
     async def entries(self, account: str, session: str) -> list[bytes]:
-        found: Any = await self._asked(lambda: self._redis.hvals(self._key(account, session)))
-        return list(found)
+        key, most = self._key(account, session), [MAX_ENTRIES, self._bounds.total_bytes]
+        found: Any = await self._asked(lambda: self._entries(keys=[key], args=most))
+        return list(found or ())
 
     async def entry(self, account: str, session: str, ident: str) -> bytes | None:
         found: Any = await self._asked(lambda: self._redis.hget(self._key(account, session), digest(ident)))

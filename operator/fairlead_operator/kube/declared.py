@@ -21,7 +21,7 @@ from fairlead_api.v1alpha1.common import Condition, ObjectMeta, Resource
 from fairlead_api.v1alpha1.latencytier import LatencyTier
 from fairlead_api.v1alpha1.mcpserver import McpServer
 from fairlead_api.v1alpha1.toolpolicy import PolicyRule, ServerSelector, ToolPolicy, ToolPolicySpec, ToolPolicyStatus
-from fairlead_kube.client import Json, Kube
+from fairlead_kube.client import EXCESS, Json, Kube
 from fairlead_kube.errors import Invalid, NotFound
 from fairlead_kube.informer import Store
 from fairlead_kube.resources import LATENCY_TIERS, MCP_SERVERS, TOOL_POLICIES, Kind
@@ -115,6 +115,8 @@ def _slim(item: Json) -> Json:
 
 
 def _parsed(model: type[R], item: Json) -> R | Broken:
+    if EXCESS in item:
+        return Broken(item, f"it holds {item[EXCESS]}, which is more than is read")
     try:
         return model.model_validate(item)
     except ValidationError as error:

@@ -85,7 +85,7 @@ async def test_a_model_server_tells_windows_and_its_failures_keep_what_was_known
 @pytest.mark.parametrize(
     ("status", "body", "says"),
     [
-        (200, b"<html>", "not JSON"),
+        (200, b"<html>", "cannot be read"),
         (200, b'{"data": [{"id": "x"}, {"id": "y", "max_model_len": -4}]}', "tells no context window"),
         (302, b"", "answered 302"),
         (200, b"[" * (live_models.MAX_ANSWER + 1), "larger than"),
