@@ -142,7 +142,9 @@ def view_of(board: Board, addresses: Addresses | None, hint: str = "") -> Screen
             row.state,
             row.said,
             row.tools,
-            board.seconds(row.key) // 1 if row.state in COMING else 0.0,  # others look alike at all times
+            board.seconds(row.key) // 1
+            if row.state in (*COMING, "installing")
+            else 0.0,  # others look alike at all times
             board.restarts(row.key),
         )
         for row in board.rows
@@ -224,7 +226,7 @@ class PlainLines(_Changes):
     def listening(self, addresses: Addresses) -> None:
         self._say(f"Serving MCP at {addresses.mcp} and metrics at {addresses.metrics}")
         for name, line in _client_lines(addresses):
-            self._say(f"  {name + ':':<13}{line}")
+            self._say(f"  {name + ':':<12} {line}")
 
     def stopping(self) -> None:
         self._say("Stopping")

@@ -14,7 +14,7 @@ from fairlead_api.v1alpha1.conditions import Status
 from fairlead_api.v1alpha1.mcpserver import McpServer, McpServerStatus
 from fairlead_cli.up.board import Board
 from fairlead_cli.up.cells import fold, fold_to, harmless
-from fairlead_cli.up.display import LiveTable, PlainLines, view_of
+from fairlead_cli.up.display import Addresses, LiveTable, PlainLines, view_of
 from fairlead_cli.up.repeats import FewerRepeats, Repeats
 
 KEY = ServerKey("default", "demo")
@@ -199,3 +199,8 @@ def test_a_window_that_changes_its_size_is_drawn_anew() -> None:
         console.size = (40, 10)
         live.refresh(board)
         assert "\x1b[2J" in console.file.getvalue()[len(drawn) :]
+
+
+def test_names_of_addresses_stand_apart_from_what_they_name(capsys: pytest.CaptureFixture[str]) -> None:
+    PlainLines().listening(Addresses("http://a/mcp", "http://a/metrics", files="fairlead up ~/.cursor/mcp.json"))
+    assert "Your servers: fairlead up ~/.cursor/mcp.json" in capsys.readouterr().out
