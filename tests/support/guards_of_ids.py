@@ -81,8 +81,8 @@ IDS = (
         "a call of another client, cancelled by a session id that both made up",
         f"{GATEWAY}.endpoint.session_claims",
         (
-            ("return request.sessionless()", "return request"),
-            ("return msgspec.structs.replace(message, session=None)", "return message"),
+            ("return request.sessionless() if", "return request if"),
+            ("return msgspec.structs.replace(message, session=None) if", "return message if"),
         ),
         f"{_IDS}::test_an_anonymous_caller_cancels_nothing_by_a_session_id_that_it_made_up",
         "assert 0 == 1",

@@ -54,6 +54,9 @@ class Rejection(msgspec.Struct, frozen=True):
 
 
 SESSION_ENDED: Final = Rejection(404, jsonrpc.INVALID_REQUEST, "The session has ended")
+SESSION_UNKNOWN: Final = Rejection(
+    404, jsonrpc.INVALID_REQUEST, "There is no session of this id here: open another one with initialize"
+)
 NOT_YOURS: Final = Rejection(404, jsonrpc.INVALID_REQUEST, "The session was opened by somebody else: initialize anew")
 NO_STREAM: Final = Rejection(405, jsonrpc.INVALID_REQUEST, "MCP is spoken by POST; there is no stream to GET")
 NOT_RESUMABLE: Final = Rejection(400, jsonrpc.INVALID_REQUEST, "Nothing is kept of that stream here (Last-Event-ID)")
