@@ -19,7 +19,7 @@ MOST_LOGS: Final = 10
 MOST_BYTES: Final = 4 << 20
 """Read of one log, from its end."""
 _HEAD_BYTES: Final = 4096
-"""Of the beginning of a log, which says what was run."""
+"""Read of the beginning of a log, which says what was run."""
 _FAILED: Final = re.compile(
     r"^\d+ info run (?P<package>\S+) (?P<script>\w+) (?:\S+ )?\{ code: (?P<code>[1-9]\d*), signal: ", re.MULTILINE
 )

@@ -151,7 +151,7 @@ def _sentence(options: Sequence[Exposure], best: Exposure | None, fit: Fit) -> s
 
 
 def _obstacle(options: Sequence[Exposure], fit: Fit) -> str:
-    """What stands against the way that needs least: the window, or a limit on tools."""
+    """Obstacle to the way that needs least: the window, or a limit on tools."""
     least = min(options, key=lambda each: each.largest_prompt, default=None)
     if least is None or least.largest_prompt > fit.input:
         return f"a prompt may have {fit.input:,} tokens"
