@@ -17,7 +17,7 @@ from fairlead_formats.tools.format import Options
 
 
 def run_convert(
-    file: str, source: str, target: str, *, strict: bool, model: str | None, losses: bool, output: Output
+    file: str, source: str, target: str, *, strict: bool, model: str | None, output: Output, losses: bool = False
 ) -> None:
     """Convert a file and print the outcome. Ends the process with 1 when a tool was refused."""
     try:
