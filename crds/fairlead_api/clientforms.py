@@ -180,6 +180,8 @@ def _zed(entry: Any) -> NormalizedEntry:
     """Zed: `command` may be an object; an entry without one belongs to an extension, which brings the program."""
     if not isinstance(entry, Mapping):
         return NormalizedEntry(entry)
+    if "command" in entry or "url" in entry:  # Zed writes `settings`, which are those of an extension, here too
+        entry = {key: value for key, value in entry.items() if key != "settings"}
     if isinstance(command := entry.get("command"), Mapping):
         rest = {key: value for key, value in entry.items() if key != "command"}
         nested = {("command" if key == "path" else key): value for key, value in command.items()}
@@ -218,7 +220,7 @@ def _codex(entry: Any) -> NormalizedEntry:
         written.setdefault("headers", "env_http_headers")
     if token := content.pop("bearer_token_env_var", None):
         headers["Authorization"] = f"Bearer ${{{token}}}"
-        written.setdefault("headers", "bearer_token_env_var")
+        written["headers"] = "bearer_token_env_var"  # the one that can lack: http_headers has values
     if headers:
         content["headers"] = headers
     return NormalizedEntry(content, written)

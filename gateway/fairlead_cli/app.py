@@ -204,6 +204,9 @@ def tools(
     strict: Annotated[
         bool, typer.Option("--strict", help="With --format: strict tools, where that loses nothing.")
     ] = False,
+    losses: Annotated[
+        bool, typer.Option("--losses", help="With --format: name all that it cannot hold, tool by tool.")
+    ] = False,
 ) -> None:
     """List the tools that a gateway offers, or show one of them.
 
@@ -235,7 +238,7 @@ def tools(
     elif format is None:
         run_tools(destination, output)
     else:
-        run_offer(destination, format, strict, output)
+        run_offer(destination, format, output, strict=strict, losses=losses)
 
 
 app.add_typer(client, name="client")

@@ -117,6 +117,8 @@ class Destination:
             return f"{self.url} did not answer within {self.timeout:g} s; --timeout gives it more time."
         if isinstance(error, HttpRefused) and error.status in (401, 403):
             return after(str(error), CREDENTIAL)
+        if isinstance(error, HttpRefused):
+            return after(str(error), f"Is {self.url} the endpoint of an MCP server?")
         if isinstance(error, NotMcp):
             return after(str(error), f"Does {self.url} end in the path of an MCP endpoint, such as /mcp?")
         if isinstance(error, RpcError):

@@ -102,6 +102,8 @@ class Child:
         """As of `channel.Lined`."""
         self.silent = False
         """Whether it was started `silent_seconds` ago and has written nothing since, to output or standard error."""
+        self.step = ""
+        """Work before its program is started, such as `fetching x with npx`; empty when there is none."""
         self._launcher = launcher
         self.client = client or Client()
         self.offering = offering
@@ -323,6 +325,7 @@ class Child:
     def _enter(self, state: ChildState) -> None:
         self.state = state
         self.silent = False
+        self.step = ""
         if state is not ChildState.RUNNING:
             self.negotiated = None
         changed, self._changed = self._changed, asyncio.Event()
@@ -340,6 +343,11 @@ class Child:
         if self.silent:
             self.silent = False
             self._tell()
+
+    def prepares(self, what: str) -> None:
+        """The launcher is at work before the program is started."""
+        self.step = what
+        self._tell()
 
     def logged(self, line: str, stream: Literal["stderr", "stdout"] = "stderr") -> None:
         line = self._mask.text(line)

@@ -26,6 +26,10 @@ class Supervisor(Protocol):
         """The process wrote its first line."""
         ...
 
+    def prepares(self, what: str) -> None:
+        """Work before the program is started; empty when it is done."""
+        ...
+
     def logged(self, line: str, stream: Literal["stderr", "stdout"] = "stderr") -> None:
         """The process wrote a line that is no MCP message."""
         ...
@@ -71,6 +75,9 @@ class ChildProcess:
         if not self.heard:
             self._hear()
         self._child.logged(line)
+
+    def on_step(self, what: str) -> None:
+        self._child.prepares(what)
 
     def _hear(self) -> None:
         self.heard = True

@@ -15,14 +15,16 @@ import shutil
 import signal
 import sys
 import tempfile
+import time
 from collections import defaultdict
 from collections.abc import Iterator, Mapping
-from contextlib import contextmanager, nullcontext
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Final
 
 from fairlead_mcp import processes
 from fairlead_mcp.errors import ConnectFailed, McpError
+from fairlead_mcp.npm_logs import npm_failure
 from fairlead_mcp.package_caches import is_cached
 from fairlead_mcp.stdio import FETCHED_BYTES, ChildSpec, Process, ProcessObserver, SubprocessLauncher
 from fairlead_mcp.waiting import happened
@@ -126,13 +128,27 @@ class DirectLauncher:
         async with self._locks[package]:
             if package in self._fetched:  # meanwhile
                 return await self._found(wrapped, environment, spec, events)
-            cached = await asyncio.to_thread(is_cached, wrapped, environment)
-            async with nullcontext() if cached else self._fetches:
+            if await asyncio.to_thread(is_cached, wrapped, environment):
                 found = await self._found(wrapped, environment, spec, events)
+            else:
+                found = await self._fetched_first(wrapped, environment, spec, events)
         if isinstance(found, Start):
             self._fetched.add(package)
             self._locks.pop(package, None)
         return found
+
+    async def _fetched_first(
+        self, wrapped: Wrapper, environment: Mapping[str, str], spec: ChildSpec, events: ProcessObserver
+    ) -> Start | Process | None:
+        """As `_found`, when it is this package's turn to be fetched; what is waited for is told meanwhile."""
+        if self._fetches.locked():
+            events.on_step(f"waiting to fetch {wrapped.package}: {FETCHES} other packages are fetched first")
+        try:
+            async with self._fetches:
+                events.on_step(f"fetching {wrapped.package} with {wrapped.kind}")
+                return await self._found(wrapped, environment, spec, events)
+        finally:
+            events.on_step("")
 
     async def _found(
         self, wrapped: Wrapper, environment: Mapping[str, str], spec: ChildSpec, events: ProcessObserver
@@ -140,10 +156,13 @@ class DirectLauncher:
         with _script(wrapped, environment) as (path, mark):
             told = _Told(events, mark, holding=wrapped.kind == "uvx")
             asked = {**environment, SHELL: path} if wrapped.kind == "npx" else environment
+            began = time.time()
             process = await self._run(wrapped.probe(path), asked, spec.cwd, told, self._seconds, FETCH_SECONDS)
         if told.answer is None:
             if wrapped.kind == "uvx" or told.end == "exited with code 0":
                 return None  # other words than the user's were run, or more than expected: the wrapper itself decides
+            if not told.printed and (words := await asyncio.to_thread(npm_failure, wrapped, environment, began)):
+                events.on_stderr(words)
             events.on_exit(told.end)
             return process
         told.release()
@@ -194,6 +213,8 @@ class _Told:
     def __init__(self, events: ProcessObserver | None, mark: str, *, holding: bool = False) -> None:
         self.answer: str | None = None
         self.end = ""
+        self.printed = False
+        """Whether it wrote more to standard error than what says nothing about a failure."""
         self.done = asyncio.Event()
         self._events = events
         self._mark = mark.encode()
@@ -207,7 +228,11 @@ class _Told:
         elif self._events is not None:
             self._events.on_line(line)
 
+    def on_step(self, what: str) -> None:
+        """Nothing is done before a wrapper."""
+
     def on_stderr(self, line: str) -> None:
+        self.printed |= not line.startswith(_CHATTER)
         if self._events is None:
             return
         if self._holding and (self._held or line.lstrip().startswith(("error", "×"))):
@@ -231,6 +256,7 @@ class _Told:
 
 
 _KEPT: Final = 100
+_CHATTER: Final = ("npm warn", "npm notice", "npm WARN")
 _LOOK_SECONDS: Final = 5.0
 """Between two looks at what a wrapper has written."""
 

@@ -30,10 +30,21 @@ def is_cached(wrapped: Wrapper, environment: Mapping[str, str]) -> bool:
 
 
 def _npm_has(wrapped: Wrapper, environment: Mapping[str, str]) -> bool:
-    named = next((value for name, value in environment.items() if name.lower() == "npm_config_cache" and value), "")
-    cache = Path(named) if named else _home(environment) / ".npm"
     digest = hashlib.sha512(wrapped.package.encode()).hexdigest()[:16]
-    return (cache / "_npx" / digest / "node_modules" / ".package-lock.json").is_file()  # written when all is there
+    return (
+        npm_cache(environment) / "_npx" / digest / "node_modules" / ".package-lock.json"
+    ).is_file()  # written when all is there
+
+
+def npm_cache(environment: Mapping[str, str]) -> Path:
+    """npm's cache without its configuration files. Raises RuntimeError on a machine without a home."""
+    named = npm_setting(environment, "npm_config_cache")
+    return Path(named) if named else _home(environment) / ".npm"
+
+
+def npm_setting(environment: Mapping[str, str], variable: str) -> str:
+    """A setting of npm that a variable makes, whose name npm takes in any case; empty without it."""
+    return next((value for name, value in environment.items() if name.lower() == variable and value), "")
 
 
 def _uv_has(wrapped: Wrapper, environment: Mapping[str, str]) -> bool:

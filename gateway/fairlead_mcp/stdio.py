@@ -76,6 +76,10 @@ class ProcessObserver(Protocol):
 
     def on_stderr(self, line: str) -> None: ...
 
+    def on_step(self, what: str) -> None:
+        """Work before the program is started, such as `fetching x with npx`; empty when it is done."""
+        ...
+
     def on_fault(self, error: McpError) -> None:
         """The process does what it may not; its owner should stop it."""
         ...

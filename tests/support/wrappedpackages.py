@@ -89,6 +89,7 @@ class Heard:
     def __init__(self) -> None:
         self.lines: asyncio.Queue[bytes] = asyncio.Queue()
         self.log: list[str] = []
+        self.steps: list[str] = []
         self.ended: asyncio.Future[str] = asyncio.get_running_loop().create_future()
 
     def on_line(self, line: bytes) -> None:
@@ -96,6 +97,9 @@ class Heard:
 
     def on_stderr(self, line: str) -> None:
         self.log.append(line)
+
+    def on_step(self, what: str) -> None:
+        self.steps.append(what)
 
     def on_fault(self, error: McpError) -> None:
         raise AssertionError(str(error))

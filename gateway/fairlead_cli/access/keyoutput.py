@@ -30,7 +30,7 @@ class KeyOutput:
         if not self._overwrite and (self.path.exists() or self.path.is_symlink()):
             raise self._there_already()
         if not os.access(self.path.parent, os.W_OK):
-            raise Failure(f"{self.path} cannot be written: you may not write to the folder {self.path.parent}")
+            raise Failure(f"{self.path} cannot be written: you may not write to {self.path.parent.absolute()}")
 
     def write(self, key: str) -> None:
         """Raises Failure; the key is lost then, and of no use to anybody."""

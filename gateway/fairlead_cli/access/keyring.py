@@ -151,7 +151,7 @@ class FilePlace:
                 file.write(data)
             os.replace(file.name, self._path)  # noqa: PTH105  # Path.replace takes no name
         except OSError as error:
-            raise Failure(f"{self._path} cannot be written: {error}") from error
+            raise Failure(f"{self._path} cannot be written: {error.strerror or error}") from error
 
 
 def private_folder(folder: Path) -> Path:

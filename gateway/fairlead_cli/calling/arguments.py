@@ -87,6 +87,16 @@ def check_known(arguments: Mapping[str, Json], schema: Schema, *, strictly: bool
     raise BadArgument(after("; ".join(parts), takes))
 
 
+def check_required(arguments: Mapping[str, Json], schema: Schema) -> None:
+    """See that what the schema itself requires is there; what its alternatives require is for the server. Raises
+    BadArgument, which names each argument that lacks.
+    """
+    required, named = schema.get("required"), _mapping(schema.get("properties"))
+    lacking = [key for key in required if key in named and key not in arguments] if isinstance(required, list) else []
+    if lacking:
+        raise BadArgument(after(f"it needs {' and '.join(lacking)}", f"It takes {', '.join(sorted(named))}"))
+
+
 def described_arguments(schema: Schema) -> Iterator[tuple[str, str, str, str]]:
     """A row for each argument that the schema names: name, type, whether it is required, description."""
     places = [*_places(schema, schema)]

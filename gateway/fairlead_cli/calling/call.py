@@ -14,10 +14,10 @@ from urllib.parse import quote
 import msgspec
 
 from fairlead_api.documents.servers import ON_THE_WAY
-from fairlead_cli.calling.arguments import BadArgument, check_known, parse_arguments
+from fairlead_cli.calling.arguments import BadArgument, check_known, check_required, parse_arguments
 from fairlead_cli.calling.tools import definition_of, listed, schema_of, unknown
 from fairlead_cli.connecting import Destination
-from fairlead_cli.failure import USED_WRONGLY, Failure
+from fairlead_cli.failure import FAILED, USED_WRONGLY, Failure
 from fairlead_cli.hidden_tools import why_hidden
 from fairlead_cli.output import Output, printable
 from fairlead_cli.rest import Plane
@@ -26,7 +26,7 @@ from fairlead_cli.wording import after
 from fairlead_mcp.errors import RpcError
 from fairlead_mcp.jsonrpc import INVALID_PARAMS
 from fairlead_mcp.session import McpSession
-from fairlead_tools.refusal import STARTING
+from fairlead_tools.refusal import INVALID_ARGUMENTS, STARTING
 
 UNKNOWN: Final = re.compile(r"(?i)unknown tool|not found")
 """In what servers say of a tool that they do not have."""
@@ -52,6 +52,8 @@ def run_call(destination: Destination, tool: str, words: Sequence[str], argument
         try:
             prepared = parse_arguments(words, schema) if given is None else given
             check_known(prepared, schema, strictly=given is None)
+            if given is None:
+                check_required(prepared, schema)
         except BadArgument as error:
             raise Failure(after(f"{tool}: {error}", "Nothing was called."), code=USED_WRONGLY) from error
         try:
@@ -69,7 +71,9 @@ def run_call(destination: Destination, tool: str, words: Sequence[str], argument
     if output is Output.table and not failed:
         print(shown(decoded))
     if failed:
-        raise Failure(refused(decoded) or f"{tool} reports an error: {shown(decoded)}")
+        refusal = refused(decoded)
+        wrong = refusal is not None and refusal.startswith(f"{INVALID_ARGUMENTS}: ")
+        raise Failure(refusal or f"{tool} reports an error: {shown(decoded)}", code=USED_WRONGLY if wrong else FAILED)
 
 
 class _Unlisted(Failure):

@@ -50,6 +50,8 @@ def run_tool(destination: Destination, name: str, output: Output) -> None:
     found = definition_of(definitions, name)
     if found is None:
         why = why_hidden(hidden, name)
+        if why is None and is_server(destination, name):
+            raise Failure(f"{name} is a server: `fairlead tools --server {name}` lists its tools", code=USED_WRONGLY)
         raise Failure(f"OVER_BUDGET: {why}") if why is not None else unknown(name, definitions)
     if output is Output.json:
         print_json(found)
@@ -63,6 +65,12 @@ def run_tool(destination: Destination, name: str, output: Output) -> None:
         print_table(("ARGUMENT", "TYPE", "", "DESCRIPTION"), rows)
     else:
         print("It takes no arguments.")
+
+
+def is_server(destination: Destination, name: str) -> bool:
+    """Whether a server is called so, or its prefix is."""
+    keys = ({str(one.get("server")), str(one.get("server")).rpartition("/")[2]} for one in servers_of(destination))
+    return any(name in each for each in keys)
 
 
 def definition_of(definitions: list[dict[str, Any]], name: str) -> dict[str, Any] | None:
@@ -82,12 +90,12 @@ def unknown(name: str, definitions: list[dict[str, Any]]) -> Failure:
     return Failure(printable(unknown_tool(name, near)), code=USED_WRONGLY)
 
 
-def run_offer(destination: Destination, format_: str, strict: bool, output: Output) -> None:
+def run_offer(destination: Destination, format_: str, output: Output, *, strict: bool, losses: bool) -> None:
     """Print the tools in a provider's format: the array alone, or with `--json` the gateway's whole answer."""
     wait_for(destination, min(LIST_SECONDS, destination.timeout))
     plane = Plane.of(destination)
     offer = plane.get("/v1/tools", **plane.scope, format=format_, strict=str(strict).lower())
-    print_offer("tools", offer, output)
+    print_offer("tools", offer, output, losses=losses)
 
 
 async def listed(session: McpSession, timeout: float) -> tuple[list[dict[str, Any]], Any]:

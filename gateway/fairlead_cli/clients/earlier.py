@@ -85,4 +85,6 @@ def _write(entries: dict[str, Any]) -> None:
         else:
             file.unlink(missing_ok=True)
     except OSError as error:
-        raise Failure(f"{file}, which says what --undo restores, cannot be written: {error}") from error
+        raise Failure(
+            f"{file}, which says what --undo restores, cannot be written: {error.strerror or error}"
+        ) from error

@@ -7,6 +7,7 @@ import os
 import re
 import sys
 from dataclasses import dataclass
+from difflib import get_close_matches
 from pathlib import Path
 from typing import Any, Final
 from urllib.parse import urlsplit
@@ -41,9 +42,7 @@ class SetupWishes:
 
 def run_setup(client: str, wishes: SetupWishes, output: Output) -> None:
     """Change one client's file. Raises Failure."""
-    known = CLIENTS.get(client)
-    if known is None:
-        raise Failure(f"there is no client {client!r}; known are {', '.join(CLIENTS)}", code=USED_WRONGLY)
+    known = _client(client)
     _check(known, wishes)
     file = place_of(known, wishes.scope)
     before, existed = _text(file), file.exists()
@@ -60,14 +59,14 @@ def run_setup(client: str, wishes: SetupWishes, output: Output) -> None:
     except UnreadableFile as error:
         advice = "take out by hand" if entry is None else "put in by hand"
         shown = f"{known.member}.{wishes.name}" if entry is None else _shown(known, wishes.name, entry)
-        raise Failure(f"{file} is left as it is: {error}; {advice}: {shown}") from error
+        raise Failure(f"{file} is left as it is: {error}; {advice}: {shown}", code=USED_WRONGLY) from error
     after: str | None = edit.applied(before)
     change = "added" if there is None else "replaced"
     if wishes.undo:
         change = "removed" if wanted is None else "restored"
         if earlier is not None and wanted is None and not _has_content(after or "", known.form):
             after = earlier.blank
-    _show(file, before, edit)
+    _show(file, before, edit, secret=wishes.undo)
     if not wishes.dry_run:
         _confirm(file, yes=wishes.yes)
         if not wishes.undo and earlier is None:
@@ -77,6 +76,16 @@ def run_setup(client: str, wishes: SetupWishes, output: Output) -> None:
         if wishes.undo:
             Earlier.forget(file, wishes.name)
     _report(known, file, change, wishes, output)
+
+
+def _client(name: str) -> KnownClient:
+    """The client of a name, in capitals or not. Raises Failure, which names those that were probably meant."""
+    known = CLIENTS.get(name.lower())
+    if known is None:
+        near = [each for each in CLIENTS if name.lower() in each] or get_close_matches(name.lower(), CLIENTS, n=1)
+        meant = f". Did you mean {' or '.join(near)}?" if name and near else ";"
+        raise Failure(f"there is no client {name!r}{meant} known are {', '.join(CLIENTS)}", code=USED_WRONGLY)
+    return known
 
 
 def _entry(known: KnownClient, wishes: SetupWishes) -> dict[str, Any]:
@@ -160,7 +169,7 @@ def _text(file: Path) -> str:
     except FileNotFoundError:
         return ""
     except (OSError, UnicodeDecodeError) as error:
-        raise Failure(f"{file} cannot be read: {error}") from error
+        raise Failure(f"{file} cannot be read: {error}", code=USED_WRONGLY) from error
 
 
 def _shown(known: KnownClient, name: str, entry: dict[str, Any]) -> str:
@@ -168,17 +177,19 @@ def _shown(known: KnownClient, name: str, entry: dict[str, Any]) -> str:
     return json.dumps(json.loads(text)) if known.form == "json" else text.strip()
 
 
-def _show(file: Path, before: str, edit: Edit) -> None:
-    """Print what is taken out and what is put in, and nothing around it: other entries may hold secrets."""
+def _show(file: Path, before: str, edit: Edit, *, secret: bool) -> None:
+    """Print what is taken out and what is put in, and nothing around it: other entries may hold secrets. `secret`: so
+    may what is put in.
+    """
     line = before.count("\n", 0, edit.start) + 1
     lines = [f"--- {file}", f"+++ {file}", f"@@ line {line} @@"]
     lines += [f"-{hidden(text)}" for text in before[edit.start : edit.end].splitlines() if text.strip(" ,")]
-    lines += [f"+{text}" for text in edit.text.splitlines() if text.strip(" ,")]
+    lines += [f"+{hidden(text) if secret else text}" for text in edit.text.splitlines() if text.strip(" ,")]
     print("\n".join(lines), file=sys.stderr)
 
 
 def hidden(line: str) -> str:
-    """A line of an entry that goes, without the value of what may be a secret."""
+    """A line of somebody's entry without the value of what may be a secret."""
     return _SECRET.sub(lambda match: f"{match[1]}…", line)
 
 
@@ -201,7 +212,7 @@ def _write(file: Path, text: str | None) -> None:
         else:
             replace_file(target, text)
     except OSError as error:
-        raise Failure(f"{file} cannot be written: {error}") from error
+        raise Failure(f"{file} cannot be written: {error.strerror or error}") from error
 
 
 def _report(known: KnownClient, file: Path, change: str, wishes: SetupWishes, output: Output) -> None:
@@ -212,6 +223,7 @@ def _report(known: KnownClient, file: Path, change: str, wishes: SetupWishes, ou
     elif wishes.dry_run:
         print("Nothing is written (--dry-run).")
     else:
-        print(f"{known.title}: {wishes.name} {change} in {file}. Now {known.restart}.")
+        now = f"If {known.title} runs, start it anew" if wishes.undo else f"Now {known.restart}"
+        print(f"{known.title}: {wishes.name} {change} in {file}. {now}.")
         if wishes.key_env is not None and not wishes.undo and wishes.key_env not in os.environ:
             print(f"{wishes.key_env} is not set here: set it to the key where {known.title} starts.")

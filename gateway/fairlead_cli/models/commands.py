@@ -24,6 +24,9 @@ def convert(
     target: Annotated[str, typer.Option("--to", metavar="FORMAT", help="Format to convert to.")],
     strict: Annotated[bool, typer.Option("--strict", help="Strict tools, where that loses nothing.")] = False,
     model: Annotated[str | None, typer.Option(help="Who reads the tools, where rules differ by model.")] = None,
+    losses: Annotated[
+        bool, typer.Option("--losses", help="Name all that the format cannot hold, tool by tool.")
+    ] = False,
     output: OutputOption = Output.table,
 ) -> None:
     """Convert tool definitions from any provider's format to any other. Needs no gateway.
@@ -34,7 +37,7 @@ def convert(
     """
     from fairlead_cli.models.converting import run_convert
 
-    run_convert(file, source, target, strict=strict, model=model, output=output)
+    run_convert(file, source, target, strict=strict, model=model, losses=losses, output=output)
 
 
 def plan(

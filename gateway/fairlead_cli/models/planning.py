@@ -55,16 +55,26 @@ def run_plan(destination: Destination, wish: Wish, output: Output) -> None:
     if output is Output.json:
         print_json(answer)
         return
-    numbers = answer["numbers"]
-    print(f"{answer['model']} ({answer['offer']['format']}), {numbers['available']} tokens left of")
-    print(
-        f"  {numbers['contextWindow']} in its window: tools {numbers['toolTokens']}, system prompt "
-        f"{numbers['systemPromptTokens']}, messages {numbers['messageTokens']}, reserved "
-        f"{numbers['reservedOutputTokens']}"
-    )
+    for line in window_lines(answer):
+        print(printable(line))
     for line in tool_lines(answer, wish.pinned):
         print(printable(line))
     _print_exposure(answer["exposure"])
+
+
+def window_lines(answer: dict[str, Any]) -> Iterator[str]:
+    """Lines on what the model's window holds, in its own tokens."""
+    numbers = answer["numbers"]
+    yield (
+        f"{answer['model']} ({answer['offer']['format']}): {numbers['available']:,} of {numbers['contextWindow']:,} "
+        "tokens are left"
+    )
+    if numbers.get("windowSource") == "default":
+        yield "  its window is not known, and this is a guess: `models` of a file of --routes names it"
+    yield (
+        f"  tools {numbers['toolTokens']:,}, system prompt {numbers['systemPromptTokens']:,}, "
+        f"messages {numbers['messageTokens']:,}, reserved {numbers['reservedOutputTokens']:,}"
+    )
 
 
 def tool_lines(answer: dict[str, Any], pinned: Sequence[str]) -> Iterator[str]:
@@ -75,7 +85,7 @@ def tool_lines(answer: dict[str, Any], pinned: Sequence[str]) -> Iterator[str]:
     for cut in answer["cut"]:
         cuts.setdefault(str(cut["reason"]), []).append(cut)
     for reason, some in cuts.items():
-        tokens = sum(cut["tokens"] for cut in some)
+        tokens = round(sum(cut["tokens"] for cut in some) * answer["numbers"]["toolFactor"])  # in the model's own
         yield _counted(f"cut ({reason}, {tokens:,} tokens)", [cut["name"] for cut in some])
     if answer["offline"]:
         yield _counted("offline", answer["offline"])

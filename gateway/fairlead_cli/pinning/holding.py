@@ -61,7 +61,19 @@ def place_for(state_dir: Path | None, kubeconfig: str, namespace: str | None, ur
     found = running(os.environ)
     if len(found) > 1:
         raise Failure("several `fairlead up` are running: name the gateway of one of them with --url")
+    if not found and not _may_have_cluster(os.environ):
+        raise Failure(
+            "no `fairlead up` of yours runs here, and no cluster is known: name a gateway with --url, a folder with "
+            "--state-dir, or a cluster with --kubeconfig"
+        )
     return Local(found[0]) if found else Cluster(kubeconfig, namespace)
+
+
+def _may_have_cluster(environ: Mapping[str, str]) -> bool:
+    """Whether something names a cluster: KUBECONFIG, the user's kubeconfig, or the account of a pod."""
+    if environ.get("KUBECONFIG") or environ.get("KUBERNETES_SERVICE_HOST"):
+        return True
+    return Path(environ.get("HOME") or Path.home(), ".kube", "config").is_file()
 
 
 @dataclass(frozen=True)

@@ -25,6 +25,7 @@ from fairlead_cli.up.clients import client_lines, model_lines
 from fairlead_cli.up.keys import KEYS_HINT, TerminalKeys, never, open_top_on_key
 from fairlead_cli.up.layout import ScreenView, ServerRow, screen
 from fairlead_cli.up.repeats import Repeats, times
+from fairlead_cli.wording import ready_to_paste
 from fairlead_mcp.refusals import alike
 
 NAMES_TOLD: Final = 6
@@ -140,9 +141,11 @@ def view_of(board: Board, addresses: Addresses | None, hint: str = "") -> Screen
         ServerRow(
             row.name,
             row.state,
-            row.said,
+            ready_to_paste(row.said),
             row.tools,
-            board.seconds(row.key) // 1 if row.state in COMING else 0.0,  # others look alike at all times
+            board.seconds(row.key) // 1
+            if row.state in (*COMING, "installing")
+            else 0.0,  # others look alike at all times
             board.restarts(row.key),
         )
         for row in board.rows
@@ -224,7 +227,7 @@ class PlainLines(_Changes):
     def listening(self, addresses: Addresses) -> None:
         self._say(f"Serving MCP at {addresses.mcp} and metrics at {addresses.metrics}")
         for name, line in _client_lines(addresses):
-            self._say(f"  {name + ':':<13}{line}")
+            self._say(f"  {name + ':':<12} {line}")
 
     def stopping(self) -> None:
         self._say("Stopping")
@@ -240,7 +243,7 @@ class PlainLines(_Changes):
         count = self._repeats.told(f"{row.key} {row.state} {row.cause}", f"{text} {' '.join(row.tools)}")
         if count:
             goes_on = before is not None and before.state == row.state != "failed"  # another step, or other tools
-            self._say(f"{row.name}  {harmless(text)}{_named(row)}{'' if goes_on else times(count)}")
+            self._say(f"{row.name}  {harmless(ready_to_paste(text))}{_named(row)}{'' if goes_on else times(count)}")
 
     def _gone(self, key: ServerKey) -> None:
         self._repeats.forget(f"{key} ")

@@ -1,12 +1,13 @@
 """Where a run of `fairlead up` keeps its things.
 
 Documents and credentials of a run without `--state-dir` live in a directory of its own that goes with it; what a killed
-run left behind is removed by the next. Installed packages stay in the user's cache.
+run left behind is removed by the next. Installed packages stay in the user's cache, where that can be written.
 """
 
 from __future__ import annotations
 
 import fcntl
+import logging
 import os
 import shutil
 import tempfile
@@ -19,6 +20,8 @@ from fairlead_cli.failure import Failure
 from fairlead_operator.local.documents import private_directory
 from fairlead_operator.local.localoperator import Folders
 
+logger = logging.getLogger(__name__)
+
 _PREFIX: Final = "fairlead-up-"
 _LOCK: Final = ".lock"
 
@@ -28,6 +31,18 @@ def package_cache(environ: Mapping[str, str]) -> Path:
     base = environ.get("XDG_CACHE_HOME") or ""
     root = Path(base) if base.startswith("/") else Path.home() / ".cache"
     return root / "fairlead" / "packages"
+
+
+def _packages(root: Path, environ: Mapping[str, str]) -> Path:
+    """The folder of installed packages; one of this run where the user's cache cannot be written."""
+    cache = package_cache(environ)
+    try:
+        private_directory(cache)
+        with tempfile.TemporaryFile(dir=cache):
+            return cache
+    except OSError as error:
+        logger.warning("packages are installed for this run alone: %s cannot be written (%s)", cache, error.strerror)
+        return root / "packages"
 
 
 @contextmanager
@@ -47,7 +62,7 @@ def folders(state_dir: Path | None, environ: Mapping[str, str]) -> Iterator[Fold
             raise Failure(f"another `fairlead up` uses {root}; give each its own --state-dir")
         try:
             credentials = private_directory(root / "credentials")
-            yield Folders(root / "documents", credentials, package_cache(environ), root / "approvals")
+            yield Folders(root / "documents", credentials, _packages(root, environ), root / "approvals")
         finally:
             if state_dir is None:
                 shutil.rmtree(root, ignore_errors=True)

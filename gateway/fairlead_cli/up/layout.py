@@ -223,7 +223,7 @@ def _said(server: ServerRow, *, names: bool) -> str:
     said: str = server.state
     if server.state == "ready":
         said += f", {_tools(len(server.tools))}"
-    elif server.is_slow:
+    elif server.is_slow or (server.state == "installing" and server.seconds >= LONG_SECONDS):
         said += f" for {duration(server.seconds)}"
     if server.restarts and server.state != "ready":
         said += f", {server.restarts} restart{'' if server.restarts == 1 else 's'}"

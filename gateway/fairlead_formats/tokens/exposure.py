@@ -137,7 +137,7 @@ def _cheapest(options: Iterable[Exposure]) -> Exposure | None:
 
 def _sentence(options: Sequence[Exposure], best: Exposure | None, fit: Fit) -> str:
     if best is None:
-        return f"no way to show the tools fits {fit.model.name}: a prompt may have {fit.input:,} tokens"
+        return f"no way to show the tools fits {fit.model.name}: {_obstacle(options, fit)}"
     whole = next((each for each in options if each.way == LIST), best)
     said = f"{_named(best)} is cheapest: the task costs {best.priced_tokens:,} input tokens"
     if best is not whole:
@@ -148,6 +148,17 @@ def _sentence(options: Sequence[Exposure], best: Exposure | None, fit: Fit) -> s
         said += f". It hides {whole.reachable - best.reachable} tools; with all of them {_named(rest)} is cheapest"
         said += f" ({rest.priced_tokens:,})"
     return said
+
+
+def _obstacle(options: Sequence[Exposure], fit: Fit) -> str:
+    """Obstacle to the way that needs least: the window, or a limit on tools."""
+    least = min(options, key=lambda each: each.largest_prompt, default=None)
+    if least is None or least.largest_prompt > fit.input:
+        return f"a prompt may have {fit.input:,} tokens"
+    if fit.max_tools is not None and least.listed > fit.max_tools:
+        number = f"{fit.max_tools:,} tool{' is' if fit.max_tools == 1 else 's are'}"
+        return f"{_named(least)} lists {least.listed:,} tools, and {number} allowed"
+    return f"the tools of {_named(least)} have {least.tool_tokens:,} tokens, and {fit.tool_tokens or 0:,} are allowed"
 
 
 def _less(best: Exposure, whole: Exposure) -> str:

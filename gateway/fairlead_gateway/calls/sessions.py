@@ -2,7 +2,7 @@
 
 Pure but for the randomness given. A session is what a client said of itself in `initialize`; its id carries that back,
 so that nothing is kept for an idle client (MCP 2025-11-25, Transports, "Session Management"; Lifecycle,
-"Initialization"). An id that was not signed here is served all the same, as that of a client that offers nothing.
+"Initialization").
 """
 
 from __future__ import annotations

@@ -68,7 +68,7 @@ def refusal_of(entry: ServerEntry, *, starts: bool) -> Refusal:
     """Refusal of a call to a server without a catalog; it quotes nothing that the server wrote."""
     if starts:
         message = f"the server {entry.key} {_WORDS.get(entry.state, 'starts')}: try again in a moment"
-        return Refusal(STARTING, f"{message}; `fairlead servers` shows how far it is", AGAIN_MS)
+        return Refusal(STARTING, f"{message}; `fairlead servers {entry.key}` shows how far it is", AGAIN_MS)
     word = entry.cause or entry.reason
     reason = f" ({word})" if word else ""
-    return Refusal(CONNECTION_LOST, f"the server {entry.key} failed{reason}: `fairlead servers` says why")
+    return Refusal(CONNECTION_LOST, f"the server {entry.key} failed{reason}: `fairlead servers {entry.key}` says why")

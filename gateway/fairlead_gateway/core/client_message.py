@@ -63,6 +63,9 @@ def crowded(status: int, message: str, ident: bytes = b"null") -> Rejection:
 RETRY_MS: Final = 1000
 RETRY_AFTER: Final = b"retry-after: %d\r\n" % (RETRY_MS // 1000)
 SESSION_ENDED: Final = Rejection(404, jsonrpc.INVALID_REQUEST, "The session has ended")
+SESSION_UNKNOWN: Final = Rejection(
+    404, jsonrpc.INVALID_REQUEST, "There is no session of this id here: open another one with initialize"
+)
 NOT_YOURS: Final = Rejection(404, jsonrpc.INVALID_REQUEST, "The session was opened by somebody else: initialize anew")
 NO_STREAM: Final = Rejection(405, jsonrpc.INVALID_REQUEST, "MCP is spoken by POST; there is no stream to GET")
 NOT_RESUMABLE: Final = Rejection(400, jsonrpc.INVALID_REQUEST, "Nothing is kept of that stream here (Last-Event-ID)")

@@ -192,12 +192,10 @@ class McpEndpoint:
                 exchange, partial(self._route, may_wait=False) if may_wait else None
             ):
                 self.reject(exchange, self._unknown_endpoint(identity))
-        elif (
-            exchange.method not in (b"GET", b"DELETE")
-            or view is None
-            or not self.sessions.opened_by(identity.owner, exchange.headers.get(SESSION))
-        ):
+        elif exchange.method not in (b"GET", b"DELETE") or view is None or SESSION not in exchange.headers:
             self.reject(exchange, client_message.NO_STREAM)
+        elif not self.sessions.opened_by(identity.owner, exchange.headers[SESSION]):
+            self.reject(exchange, client_message.SESSION_UNKNOWN)
         elif exchange.method == b"DELETE":
             self._end_session(exchange)
         elif not (self.buffers.pressed and self._shed(exchange)):

@@ -11,6 +11,7 @@ from fairlead_gateway.calls.sessions import SessionIds
 from fairlead_gateway.core.client_message import (
     NOT_YOURS,
     SESSION_ENDED,
+    SESSION_UNKNOWN,
     ClientResponse,
     Notification,
     Rejection,
@@ -20,12 +21,13 @@ from fairlead_gateway.core.session import LegacySession
 
 
 def claim_session(sessions: SessionIds, owner: str, request: McpRequest, ident: bytes) -> McpRequest | Rejection:
-    """The request, with its session where `owner` opened that. An id that our key did not sign is removed: a client may
-    have made it up, and the next one the same.
+    """The request, with its session where `owner` opened that. An id that our key did not sign, as that of an earlier
+    run, is refused (MCP 2025-11-25, Transports, "Session Management"), so that the client opens another session. Where
+    sessions say nothing, in `initialize` and for modern clients, it is removed.
     """
     session = sessions.read(ident)
     if session is None:
-        return request.sessionless()
+        return request.sessionless() if request.modern or request.method == "initialize" else SESSION_UNKNOWN
     refused = _not_claimed(sessions, owner, session, ident)
     if refused is not None:
         return refused
@@ -39,7 +41,8 @@ def claim_session_of_unanswered(
     """As `claim_session`, of a message that is not answered and has no use for its session."""
     session = sessions.read(ident)
     if session is None:
-        return msgspec.structs.replace(message, session=None)
+        modern = isinstance(message, Notification) and message.modern
+        return msgspec.structs.replace(message, session=None) if modern else SESSION_UNKNOWN
     return _not_claimed(sessions, owner, session, ident) or message
 
 

@@ -212,7 +212,7 @@ class ResourceIndex:
     @cached_property
     def features(self) -> frozenset[str]:
         """Capabilities of the servers behind: "prompts", "resources", "skills", "completions", "logging", and
-        "resources.subscribe".
+        "resources.subscribe"; what a shared stream cannot pass on is left out.
         """
         found: set[str] = set()
         for server in self._servers:
@@ -317,12 +317,21 @@ def is_watchable(server: Server) -> bool:
     return isinstance(server.catalog.endpoint, HttpEndpoint)
 
 
+def passes_log_messages(server: Server) -> bool:
+    """Whether its log messages reach clients: on a stream of messages that many share nothing says which client one is
+    for.
+    """
+    return isinstance(server.catalog.endpoint, HttpEndpoint) or server.catalog.session == "PerClient"
+
+
 def _features(server: Server) -> set[str]:
     try:
         declared = jsonrpc.decode_object(server.catalog.capabilities)
     except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
         declared = {}
-    found: set[str] = {name for name in ("prompts", "resources", "completions", "logging") if name in declared}
+    found: set[str] = {name for name in ("prompts", "resources", "completions") if name in declared}
+    if "logging" in declared and passes_log_messages(server):
+        found.add("logging")
     if SKILLS in extension_settings(server.catalog.capabilities):
         found.add("skills")
     if server.offered.prompts:

@@ -299,6 +299,8 @@ def _verdicts(child: Child, left_out: str) -> tuple[ConditionVerdict, ConditionV
     if child.failure is None or child.state is ChildState.CLOSED:
         if child.silent:
             return ConditionVerdict(None, Cause.SILENT, silence(child.name, SILENT_SECONDS)), None
+        if child.step:
+            return ConditionVerdict(None, Cause.INSTALLING, child.step), None
         return _STARTING, None
     try:
         cause = Cause(child.failure.reason)

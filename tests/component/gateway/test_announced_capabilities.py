@@ -41,6 +41,29 @@ async def test_tasks_are_declared_where_a_server_of_their_revision_has_them(
         assert (answer.status, answer.code) == ((400, -32602) if has_tasks else (404, -32601))
 
 
+@pytest.mark.parametrize(
+    ("endpoint", "session", "passed_on"),
+    [
+        (HttpEndpoint(url="http://127.0.0.1:1/mcp"), "Shared", True),
+        (EventsEndpoint(url="http://127.0.0.1:1/sse"), "Shared", False),
+        (CHILD, "Shared", False),
+        (CHILD, "PerClient", True),
+    ],
+)
+async def test_log_messages_are_declared_where_they_reach_their_client(
+    tmp_path: Path, endpoint: Endpoint, session: str, passed_on: bool
+) -> None:
+    said = Raw(b'{"tools":{},"logging":{}}')
+    document = catalog("demo", endpoint, ["job"], version=MODERN, session=session, capabilities=said)
+    children = ChildHost()
+    try:
+        async with running(tmp_path, document, children=children) as gateway:
+            new, _ = await declared(gateway)
+            assert ("logging" in new) is passed_on
+    finally:
+        await children.aclose()
+
+
 @pytest.mark.parametrize("session", ["Shared", "PerClient"])
 @pytest.mark.parametrize(
     ("endpoint", "subscribes"),

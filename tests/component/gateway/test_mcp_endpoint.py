@@ -99,13 +99,41 @@ async def test_an_unknown_tool_is_refused_with_32602(gateway: Gateway) -> None:
         assert answer.message["error"]["message"] == "Unknown tool: demo__nope"
 
 
-async def test_a_session_is_named_by_initialize_and_needed_by_nothing(gateway: Gateway) -> None:
+async def test_a_session_is_named_by_initialize_and_nothing_needs_one(gateway: Gateway) -> None:
     hello = {"protocolVersion": "2025-06-18", "capabilities": {}, "clientInfo": {"name": "c", "version": "1"}}
     one, two = [await ask(gateway, legacy("initialize", hello)) for _ in range(2)]
     assert one.message["result"]["protocolVersion"] == "2025-06-18"
     assert len(one.headers["mcp-session-id"]) >= 32
     assert one.headers["mcp-session-id"] != two.headers["mcp-session-id"]
-    assert (await ask(gateway, legacy("tools/list", session="never-heard-of"))).status == 200
+    assert (await ask(gateway, legacy("tools/list"))).status == 200
+
+
+@pytest.mark.parametrize(
+    "request_",
+    [
+        legacy("tools/list", session="of-an-earlier-run"),
+        calling("demo__add", {"a": 1, "b": 2}, era="2025-11-25", session="of-an-earlier-run"),
+        legacy("notifications/initialized", number=None, session="of-an-earlier-run"),
+        Ask({"jsonrpc": "2.0", "id": 1, "result": {}}, legacy("ping", session="of-an-earlier-run").headers),
+        Ask(verb="GET", body=b"", headers={"accept": "text/event-stream", "mcp-session-id": "of-an-earlier-run"}),
+        Ask(verb="DELETE", body=b"", headers={"mcp-session-id": "of-an-earlier-run"}),
+    ],
+    ids=lambda value: f"{value.verb} {str(value.message)[:60]}" if isinstance(value, Ask) else None,
+)
+async def test_an_unknown_session_is_answered_with_404_so_that_its_client_opens_another_one(
+    gateway: Gateway, request_: Ask
+) -> None:
+    answer = await ask(gateway, request_)
+    assert answer.status == 404
+    assert "open another one with initialize" in answer.message["error"]["message"]
+
+
+async def test_an_unknown_session_is_nothing_to_initialize_and_to_modern_clients(gateway: Gateway) -> None:
+    hello = {"protocolVersion": "2025-06-18", "capabilities": {}, "clientInfo": {"name": "c", "version": "1"}}
+    again = await ask(gateway, legacy("initialize", hello, session="of-an-earlier-run"))
+    assert again.status == 200
+    assert again.headers["mcp-session-id"] != "of-an-earlier-run"
+    assert (await ask(gateway, modern("tools/list").with_headers(mcp_session_id="of-an-earlier-run"))).status == 200
 
 
 @pytest.mark.parametrize("version", ["2026-07-28", "1999-01-01", "x"])

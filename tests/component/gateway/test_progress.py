@@ -60,7 +60,7 @@ def asking(client: str, of: int, token: Any) -> Ask:
     params: dict[str, Any] = {"name": "demo__x", "arguments": {"of": of}}
     if client == MODERN:
         return modern("tools/call", params, progressToken=token)
-    return legacy("tools/call", {**params, "_meta": {"progressToken": token}}, session="mine")
+    return legacy("tools/call", {**params, "_meta": {"progressToken": token}})
 
 
 async def event(wire: Wire) -> Any:

@@ -15,9 +15,9 @@ from fairlead_api.documents.rules import Policy, Rule, Rules, Subject
 from fairlead_app.trust import Trust
 from fairlead_rest.application import assembled
 from fixed_authenticator import Names
-from gatewayworld import LEGACY, META, Ask, Wire, calling, catalog, legacy, modern, reached, running
+from gatewayworld import LEGACY, META, Ask, Wire, calling, catalog, legacy, modern, running
 from rawserver import Reply, Request, raw_server
-from toolservers import broken_server, modern_server
+from toolservers import modern_server
 
 PUBLIC = {"/healthz", "/readyz", "/.well-known/oauth-protected-resource"}
 
@@ -127,21 +127,6 @@ async def test_a_session_is_of_use_to_nobody_but_who_opened_it(tmp_path: Path, t
         for ask in asks:
             assert (await wire.ask(stolen(ask))).status in (404, 405), ask
         assert (await wire.ask(by("ann", legacy("tools/list", session=session)))).status == 200
-
-
-async def test_what_goes_on_in_a_session_that_nobody_signed_is_nobodys_to_end(tmp_path: Path) -> None:
-    """Ids of no one's making may be used by several: the one cannot cancel calls of the other."""
-    async with (
-        broken_server("never") as server,
-        running(tmp_path, catalog("demo", server.url, ["add"]), trust=Trust((Names("ann", "bob"),))) as gateway,
-        await Wire.connect(gateway) as anns,
-        await Wire.connect(gateway) as bobs,
-    ):
-        anns.send(by("ann", calling("demo__add", era=LEGACY, number=7, session="anything")))
-        await reached(server, 1)
-        cancel = legacy("notifications/cancelled", {"requestId": 7}, number=None, session="anything")
-        assert (await bobs.ask(by("bob", cancel))).status == 202
-        assert len(gateway.endpoint.calls) == 1
 
 
 async def test_a_call_that_waits_for_its_client_goes_on_for_nobody_else(tmp_path: Path) -> None:

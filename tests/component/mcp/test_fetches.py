@@ -74,5 +74,31 @@ async def test_a_fetch_is_given_up_only_when_nothing_more_of_it_arrives(tmp_path
     await inner.aclose()
 
 
+async def test_who_waits_for_a_package_is_told_that_it_is_fetched_or_waits_for_others(tmp_path: Path) -> None:
+    cold = [f"cold{number}" for number in range(FETCHES + 1)]
+    world(tmp_path, "warm", *cold)
+    inner = SubprocessLauncher()
+    direct = DirectLauncher(inner)
+    first, again = Heard(), Heard()
+    await (await direct.launch(spec(tmp_path, "warm"), first)).stop(1.0)
+    await (await direct.launch(spec(tmp_path, "warm"), again)).stop(1.0)
+    assert (first.steps, again.steps) == (["fetching warm with uvx", ""], [])
+    listeners = [Heard() for _ in cold]
+    starts = [
+        asyncio.ensure_future(direct.launch(spec(tmp_path, name), heard))
+        for name, heard in zip(cold, listeners, strict=True)
+    ]
+    await eventually(lambda: _fetching(tmp_path) == FETCHES and all(heard.steps for heard in listeners))
+    steps = sorted(heard.steps[-1] for heard in listeners)
+    assert sum(step.startswith("fetching cold") for step in steps) == FETCHES
+    assert steps[-1].startswith("waiting to fetch cold")
+    assert steps[-1].endswith(f": {FETCHES} other packages are fetched first")
+    (tmp_path / "go").touch()
+    for process in await asyncio.gather(*starts):
+        await process.stop(1.0)
+    assert [heard.steps[-1] for heard in listeners] == [""] * len(cold)
+    await inner.aclose()
+
+
 def _fetching(folder: Path) -> int:
     return len([*folder.glob("fetching-cold*")])

@@ -6,7 +6,13 @@ from typing import Any
 
 import pytest
 
-from fairlead_cli.calling.arguments import BadArgument, check_known, described_arguments, parse_arguments
+from fairlead_cli.calling.arguments import (
+    BadArgument,
+    check_known,
+    check_required,
+    described_arguments,
+    parse_arguments,
+)
 
 SCHEMA = {
     "type": "object",
@@ -141,3 +147,11 @@ def test_arguments_are_described_by_type_need_and_text() -> None:
     rows = {name: (kind, need) for name, kind, need, _ in described_arguments(schema)}
     assert rows["text"] == ("string", "required")
     assert rows["level"] == ('"low" | 3 | null', "")
+
+
+def test_an_argument_that_is_required_and_lacks_is_named() -> None:
+    schema = {"properties": {"path": {}, "sheets": {}, "to": {}}, "required": ["path", "to", "unnamed", 5]}
+    check_required({"path": "a", "to": "b"}, schema)
+    check_required({}, {"properties": {"path": {}}, "anyOf": [{"required": ["path"]}], "required": "path"})
+    with pytest.raises(BadArgument, match=r"^it needs path and to\. It takes path, sheets, to$"):
+        check_required({"sheets": []}, schema)

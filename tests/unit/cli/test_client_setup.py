@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 import tomllib
 from pathlib import Path
 
@@ -10,7 +11,7 @@ import pytest
 import yaml
 
 from fairlead_cli.clients.setup import SetupWishes, found_clients, own_program, run_setup
-from fairlead_cli.failure import Failure
+from fairlead_cli.failure import USED_WRONGLY, Failure
 from fairlead_cli.output import Output
 from fairlead_tools.client_files import UnreadableFile, entry_of, with_entry
 from fairlead_tools.known_clients import CLIENTS
@@ -299,3 +300,42 @@ def test_opencode_is_set_up_in_the_file_with_comments_where_there_is_that_alone(
     assert "// mine" in file.read_text()
     assert entry_of(file.read_text(), "mcp", "fairlead", "json") == {"type": "remote", "url": URL, "enabled": True}
     assert not file.with_suffix(".json").exists()
+
+
+@pytest.mark.parametrize(
+    ("name", "meant"),
+    [("curser", "Did you mean cursor?"), ("claude", "Did you mean claude-code or claude-desktop?"), ("", "known are")],
+)
+def test_of_a_wrong_name_of_a_client_the_near_ones_are_said(name: str, meant: str) -> None:
+    with pytest.raises(Failure, match=re.escape(meant)) as caught:
+        run_setup(name, wishes(), Output.table)
+    assert caught.value.code == USED_WRONGLY
+
+
+def test_a_client_is_found_in_capitals_too(home: Path) -> None:
+    run_setup("Cursor", wishes(), Output.table)
+    assert (home / ".cursor/mcp.json").exists()
+
+
+def test_an_undone_setup_shows_no_secret_and_does_not_promise_the_server(
+    home: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    file = home / ".cursor/mcp.json"
+    file.parent.mkdir()
+    file.write_text('{"mcpServers": {"fairlead": {"command": "x", "env": {"TOKEN": "hush"}}}}')
+    run_setup("cursor", wishes(), Output.table)
+    run_setup("cursor", wishes(undo=True), Output.table)
+    printed = capsys.readouterr()
+    assert "hush" not in printed.out + printed.err
+    assert "hush" in file.read_text()
+    last = printed.out.splitlines()[-1]
+    assert last == f"Cursor: fairlead restored in {file}. If Cursor runs, start it anew."
+
+
+def test_a_file_that_cannot_be_used_is_wrong_use(home: Path) -> None:
+    file = home / ".cursor/mcp.json"
+    file.parent.mkdir()
+    file.write_text("{")
+    with pytest.raises(Failure) as caught:
+        run_setup("cursor", wishes(), Output.table)
+    assert caught.value.code == USED_WRONGLY

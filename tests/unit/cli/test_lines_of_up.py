@@ -14,8 +14,9 @@ from fairlead_api.v1alpha1.conditions import Status
 from fairlead_api.v1alpha1.mcpserver import McpServer, McpServerStatus
 from fairlead_cli.up.board import Board
 from fairlead_cli.up.cells import fold, fold_to, harmless
-from fairlead_cli.up.display import LiveTable, PlainLines, view_of
+from fairlead_cli.up.display import Addresses, LiveTable, PlainLines, view_of
 from fairlead_cli.up.repeats import FewerRepeats, Repeats
+from fairlead_cli.wording import NAMED_URL
 
 KEY = ServerKey("default", "demo")
 NOON = datetime(2026, 1, 2, 12, 0, 5, tzinfo=UTC)
@@ -199,3 +200,23 @@ def test_a_window_that_changes_its_size_is_drawn_anew() -> None:
         console.size = (40, 10)
         live.refresh(board)
         assert "\x1b[2J" in console.file.getvalue()[len(drawn) :]
+
+
+def test_names_of_addresses_stand_apart_from_what_they_name(capsys: pytest.CaptureFixture[str]) -> None:
+    PlainLines().listening(Addresses("http://a/mcp", "http://a/metrics", files="fairlead up ~/.cursor/mcp.json"))
+    assert "Your servers: fairlead up ~/.cursor/mcp.json" in capsys.readouterr().out
+
+
+def test_commands_in_the_reason_of_a_failure_name_a_gateway_on_another_port(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    url = "http://127.0.0.1:8081/mcp"
+    token = NAMED_URL.set(url)
+    try:
+        printed = Printed(capsys)
+        (line,) = printed.shown("False", "StartFailed", "exited with code 1; fairlead logs default/demo has it.")
+        assert f"fairlead logs --url {url} default/demo has it." in line
+        (row,) = view_of(printed.board, None).servers
+        assert row.message == f"exited with code 1; fairlead logs --url {url} default/demo has it."
+    finally:
+        NAMED_URL.reset(token)

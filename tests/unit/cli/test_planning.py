@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from fairlead_cli.models.planning import tool_lines
+from typing import Any
+
+from fairlead_cli.models.planning import tool_lines, window_lines
 
 
 def test_many_tools_are_counted_and_a_few_of_them_named() -> None:
@@ -11,8 +13,22 @@ def test_many_tools_are_counted_and_a_few_of_them_named() -> None:
         "offer": {"names": names},
         "cut": [{"name": f"c{number}", "reason": "maxTools", "tokens": 10} for number in range(3)],
         "offline": ["away__x"],
+        "numbers": {"toolFactor": 1.5},
     }
     lines = [*tool_lines(answer, ["t344"])]
     assert lines[0].startswith("345 tools offered: t344, t000, ")
     assert lines[0].endswith(" and 337 more")
-    assert lines[1:] == ["3 tools cut (maxTools, 30 tokens): c0, c1, c2", "1 tool offline: away__x"]
+    assert lines[1:] == ["3 tools cut (maxTools, 45 tokens): c0, c1, c2", "1 tool offline: away__x"]
+
+
+def test_what_the_window_holds_is_said_with_a_guess_called_so() -> None:
+    numbers: dict[str, Any] = {
+        "available": 837873, "contextWindow": 1000000, "toolTokens": 158031, "systemPromptTokens": 0,
+        "messageTokens": 12, "reservedOutputTokens": 4096,
+    }  # fmt: skip
+    answer = {"model": "m", "offer": {"format": "anthropic"}, "numbers": numbers}
+    first, second = window_lines(answer)
+    assert first == "m (anthropic): 837,873 of 1,000,000 tokens are left"
+    assert second == "  tools 158,031, system prompt 0, messages 12, reserved 4,096"
+    numbers["windowSource"] = "default"
+    assert [*window_lines(answer)][1].startswith("  its window is not known, and this is a guess: ")

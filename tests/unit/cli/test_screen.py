@@ -144,6 +144,16 @@ def test_a_server_counts_as_slow_after_ten_seconds() -> None:
     assert not ServerRow("a", "installing", seconds=99.0).is_slow
 
 
+def test_an_installation_says_after_ten_seconds_how_long_it_takes() -> None:
+    rows = (
+        ServerRow("a", "installing", "fetching x with npx", seconds=9.0),
+        ServerRow("b", "installing", "fetching y with uvx", seconds=83.0),
+    )
+    text = [line.text for line in screen(replace(FOURTEEN, servers=rows), 80, 40)]
+    assert "a  installing: fetching x with npx" in text
+    assert "b  installing for 1 min 23 s: fetching y with uvx" in text
+
+
 @pytest.mark.parametrize(("seconds", "said"), [(9.9, "9 s"), (61, "1 min 1 s"), (7260, "2 h 1 min")])
 def test_times_are_said_in_two_units_at_most(seconds: float, said: str) -> None:
     assert duration(seconds) == said

@@ -282,6 +282,17 @@ def test_a_state_directory_stays_and_serves_one_run_at_a_time(tmp_path: Path) ->
     assert (tmp_path / "state").exists()
 
 
+def test_packages_lie_with_the_run_where_the_users_cache_cannot_be_written(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    (tmp_path / "cache").write_text("a file where the folder should be")  # root may write everywhere else
+    environment = {"XDG_RUNTIME_DIR": str(tmp_path), "XDG_CACHE_HOME": str(tmp_path / "cache")}
+    with folders(None, environment) as where:
+        assert where.packages.parent == where.credentials.parent
+    assert "packages are installed for this run alone" in caplog.text
+    assert f"{tmp_path}/cache/fairlead/packages cannot be written" in caplog.text
+
+
 def test_packages_lie_in_the_users_cache() -> None:
     assert package_cache({"XDG_CACHE_HOME": "/c"}) == Path("/c/fairlead/packages")
     assert package_cache({"XDG_CACHE_HOME": "relative"}).parts[-3:] == (".cache", "fairlead", "packages")

@@ -247,3 +247,21 @@ def test_variables_that_codex_passes_on_are_passed_where_they_are_set() -> None:
     assert (configuration.problems, configuration.remarks) == ([], [])
     assert declared.credential is not None
     assert declared.credential.env == {"TOKEN": "t0p", "MODE": "quiet", "REGION": "eu"}
+
+
+def test_settings_that_zed_writes_into_entries_of_ones_own_are_no_remark() -> None:
+    servers = {
+        "a": {"source": "custom", "command": {"path": "x", "args": ["-y"], "env": {}}, "settings": {}},
+        "b": {"command": "y", "args": [], "settings": {}},
+        "c": {"url": "http://x/mcp", "settings": {}},
+    }
+    configuration = read({"context_servers": servers}, "/home/me/.config/zed/settings.json")
+    assert (configuration.problems, configuration.remarks) == ([], [])
+    assert [declared.server.metadata.name for declared in configuration.servers] == ["a", "b", "c"]
+
+
+def test_a_variable_that_codex_takes_a_token_from_and_that_is_not_set_is_named_with_its_own_key() -> None:
+    text = '[mcp_servers.figma]\nurl = "http://x/mcp"\nbearer_token_env_var = "FIGMA"\nhttp_headers = { A = "b" }\n'
+    (problem,) = read(text, "/home/me/.codex/config.toml").problems
+    assert (problem.line, problem.field) == (3, "mcp_servers.figma.bearer_token_env_var")
+    assert "environment variable FIGMA is not set" in problem.message

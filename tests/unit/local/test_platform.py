@@ -25,7 +25,8 @@ from fairlead_operator.local.inventory import Contents, DeclaredServer, Inventor
 from fairlead_operator.local.packages import PackageStore, StepRunner
 from fairlead_operator.local.platform import ChildObserver, LocalPlatform
 from fairlead_operator.ports import Announcement, Workload
-from fakeprocesses import FakeLauncher, FakeProcess
+from fakeprocesses import FakeLauncher, FakeProcess, mute
+from waiting import eventually
 
 KEY = ServerKey("default", "a")
 MODERN = {
@@ -115,6 +116,19 @@ async def test_a_command_becomes_one_process_with_its_environment(tmp_path: Path
         assert workload.down is None
         (spec,) = it.launcher.specs
         assert (spec.command, spec.args, spec.env, spec.cwd) == (sys.executable, ("-m", "x", "y"), (("A", "1"),), "/")
+
+
+async def test_a_package_that_npx_fetches_is_told_until_its_program_starts(tmp_path: Path) -> None:
+    async with world(tmp_path) as it:
+        it.launcher.answer = mute
+        it.declare({"command": [sys.executable]})
+        await it.ensured()
+        await eventually(lambda: bool(it.launcher.launched))
+        it.launcher.launched[0].events.on_step("fetching x with npx")
+        verdict = (await it.ensured()).verdict
+        assert (verdict.ok, verdict.cause, verdict.message) == (None, "Installing", "fetching x with npx")
+        it.launcher.launched[0].events.on_step("")
+        assert (await it.ensured()).verdict.cause == "Deploying"
 
 
 async def test_an_equal_spec_keeps_its_process_and_another_one_replaces_it(tmp_path: Path) -> None:

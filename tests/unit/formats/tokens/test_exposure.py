@@ -27,9 +27,9 @@ tasks = st.builds(TaskShape, turns=st.integers(1, 20), calls=few, searches=few, 
 caches = st.sampled_from([None, COLD, WARM])
 
 
-def fit(window: int = 1_000_000, max_tools: int | None = None) -> Fit:
+def fit(window: int = 1_000_000, max_tools: int | None = None, tool_tokens: int | None = None) -> Fit:
     model = RouteModel("m", ContextWindow(window, source="configured"), family=ONE)
-    return Fit(model, ConversationTokens(0, 0), PlanLimits(max_tools, reserved_output=0))
+    return Fit(model, ConversationTokens(0, 0), PlanLimits(max_tools, tool_tokens, reserved_output=0))
 
 
 def every(size: int, of: int = 100) -> ExposedTools:
@@ -157,3 +157,15 @@ def test_what_the_window_or_a_limit_cannot_hold_is_never_advised() -> None:
     none = advised(fit(500), short, ways, PRICES, None)
     assert none.cheapest is None
     assert none.advice == "no way to show the tools fits m: a prompt may have 500 tokens"
+
+
+def test_where_no_way_fits_the_limit_that_stands_against_it_is_named() -> None:
+    ways, short = [every(1000), router(1000)], TaskShape(turns=1, calls=0, searches=1)
+    least = advised(fit(), short, ways, PRICES, None).options[1]
+    assert advised(fit(max_tools=1), short, ways, PRICES, None).advice == (
+        f"no way to show the tools fits m: search at /router/mcp lists {least.listed} tools, and 1 tool is allowed"
+    )
+    assert advised(fit(tool_tokens=20), short, ways, PRICES, None).advice == (
+        f"no way to show the tools fits m: the tools of search at /router/mcp have {least.tool_tokens} tokens, "
+        "and 20 are allowed"
+    )

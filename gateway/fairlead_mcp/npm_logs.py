@@ -1,0 +1,70 @@
+"""Why `npx` ended without a word, by npm's debug log: of an install script that fails, `npm exec` prints nothing.
+
+npm writes a log of each run into `logs-dir`, by default `_logs` in its cache, and keeps the last ten
+(npm documentation, logging).
+"""
+
+from __future__ import annotations
+
+import os
+import re
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Final
+
+from fairlead_mcp.package_caches import npm_cache, npm_setting
+from fairlead_mcp.wrappers import Wrapper
+
+MOST_LOGS: Final = 10
+MOST_BYTES: Final = 4 << 20
+"""Read of one log, from its end."""
+_HEAD_BYTES: Final = 4096
+"""Read of the beginning of a log, which says what was run."""
+_FAILED: Final = re.compile(
+    r"^\d+ info run (?P<package>\S+) (?P<script>\w+) (?:\S+ )?\{ code: (?P<code>[1-9]\d*), signal: ", re.MULTILINE
+)
+_ERROR: Final = re.compile(r"^\d+ error (?!code |path |command |signal )(?P<text>\S.*)$", re.MULTILINE)
+
+
+def npm_failure(wrapped: Wrapper, environment: Mapping[str, str], began: float) -> str:
+    """A sentence about the failure of the `npx` that was started at `began`, seconds of Unix time, with the path of its
+    log; empty where no log tells. Reads files.
+    """
+    for log in _logs(environment, began):
+        try:
+            text = _read(log, wrapped.package)
+        except OSError:
+            continue
+        failed = _FAILED.search(text)
+        if failed is not None:
+            script = f"the {failed['script']} script of {failed['package']} failed with code {failed['code']}"
+            return f"npx printed nothing: {script}. npm's log is {log}"
+        if error := _ERROR.search(text):
+            return f"npx printed nothing; error in npm's log {log}: {error['text']}"
+    return ""
+
+
+def _logs(environment: Mapping[str, str], began: float) -> list[Path]:
+    """Logs written since `began`, the newest first."""
+    named = npm_setting(environment, "npm_config_logs_dir")
+    folder = Path(named) if named else npm_cache(environment) / "_logs"
+    changed: list[tuple[float, Path]] = []
+    try:
+        for entry in os.scandir(folder):
+            if entry.name.endswith("-debug-0.log") and entry.stat().st_mtime >= began:
+                changed.append((entry.stat().st_mtime, Path(entry.path)))
+    except (OSError, RuntimeError):
+        return []
+    return [path for _, path in sorted(changed, reverse=True)[:MOST_LOGS]]
+
+
+def _read(log: Path, package: str) -> str:
+    """The end of a log of a run that was asked for `package`; empty for any other."""
+    with log.open("rb") as file:
+        head = file.read(_HEAD_BYTES).decode("utf-8", "replace")
+        title = next((line for line in head.splitlines() if " verbose argv " in line), "")
+        if f'"{package}"' not in title:
+            return ""
+        size = file.seek(0, os.SEEK_END)
+        file.seek(max(0, size - MOST_BYTES))
+        return file.read().decode("utf-8", "replace")
