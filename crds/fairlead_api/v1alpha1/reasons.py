@@ -137,6 +137,16 @@ _PROGRAMMED: Final = {
     Cause.DEPLOYING: CauseExplanation(
         "Unknown", "It has been started and is not up yet.", "Wait; without progress this becomes DeploymentFailed."
     ),
+    Cause.PROBE_FAILED: CauseExplanation(
+        "Unknown",
+        "Its container runs, and a probe of it fails; the message quotes what Kubernetes tells of the probe.",
+        "Wait for one that starts slowly; else correct the server, or the probe in spec.podTemplate.",
+    ),
+    Cause.POD_WARNING: CauseExplanation(
+        "Unknown",
+        "Kubernetes warns about its pod, which is not ready; the message quotes the last warning.",
+        "Mend what the message names: a sandbox, a volume, a network, a limit in spec.resources. It is tried again.",
+    ),
     Cause.INSTALLING: CauseExplanation(
         "Unknown", "The package is being fetched and installed.", "Wait; the first start takes longest."
     ),

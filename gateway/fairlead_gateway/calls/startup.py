@@ -6,11 +6,11 @@ import asyncio
 from collections.abc import Callable
 from typing import Final
 
-from fairlead_api.documents.servers import INSTALLING, WAITING, ServerEntry
+from fairlead_api.documents.servers import INSTALLING, OVERDUE, WAITING, ServerEntry
 from fairlead_api.documents.servers import STARTING as STARTING_STATE
 from fairlead_api.meta import ServerKey
 from fairlead_gateway.policy.selection import Selection
-from fairlead_gateway.policy.unready import on_the_way
+from fairlead_gateway.policy.unready import comes_soon, on_the_way
 from fairlead_tools.refusal import CONNECTION_LOST, STARTING, Refusal
 
 START_SECONDS: Final = 10.0
@@ -41,25 +41,28 @@ class StartupWait:
         swapped.set()
 
     async def settled(self, server: ServerKey, seconds: float) -> bool:
-        """Wait until a server starts no more; False where it still does after so many seconds."""
+        """Wait until a server starts no more; False where it still does after so many seconds, or where something is
+        known that keeps it.
+        """
         if self.waiting >= MOST_WAITING:
             return not on_the_way(self._selection(), server)
         self.waiting += 1
         try:
             async with asyncio.timeout(seconds):
-                while on_the_way(self._selection(), server):
+                while comes_soon(self._selection(), server):
                     await self._swapped.wait()
         except TimeoutError:
             return False
         finally:
             self.waiting -= 1
-        return True
+        return not on_the_way(self._selection(), server)
 
 
 def refusal_of(entry: ServerEntry, *, starts: bool) -> Refusal:
     """Refusal of a call to a server without a catalog; it quotes nothing that the server wrote."""
     if starts:
-        message = f"the server {entry.key} {_WORDS.get(entry.state, 'starts')}: try again in a moment"
+        word = f" ({entry.cause})" if entry.cause in OVERDUE else ""
+        message = f"the server {entry.key} {_WORDS.get(entry.state, 'starts')}{word}: try again in a moment"
         return Refusal(STARTING, f"{message}; `fairlead servers` shows how far it is", AGAIN_MS)
     word = entry.cause or entry.reason
     reason = f" ({word})" if word else ""
