@@ -203,7 +203,8 @@ _PROGRAMMED: Final = {
     Cause.APPLY_REFUSED: CauseExplanation(
         "False",
         "The API server refused an object of this server.",
-        "Often it is an admission policy, a quota, or a bad spec.podTemplate: change that, or have it allowed.",
+        "If the message names a field, correct it in spec.podTemplate; else it is an admission policy or a quota: "
+        "change that, or have it allowed.",
     ),
     Cause.NAME_TAKEN: CauseExplanation(
         "False",

@@ -7,9 +7,11 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from pydantic import ValidationError
 
 from controlplane import ControlPlane
 from crdrules import BAD, REPOSITORY, SAMPLES, SPEC_PAGES, BadObject, examples, load_yaml
+from fairlead_api.v1alpha1.mcpserver import McpServer
 from podtemplates import ALLOWED, NULLS, TEMPLATES
 
 PLURALS = {"McpServer": "mcpservers", "LatencyTier": "latencytiers", "ToolPolicy": "toolpolicies"}
@@ -48,6 +50,41 @@ def test_a_sample_is_accepted_as_it_stands(control_plane: ControlPlane, namespac
             assert {inner: kept[name].get(inner) for inner in value} == value
         elif name != "tools":
             assert kept[name] == value
+
+
+RESOURCES: list[tuple[dict[str, Any], bool]] = [
+    ({"limits": {"memory": "64Mi", "cpu": 2}, "requests": {"memory": "1Mi", "cpu": "50m"}}, True),
+    ({"limits": {"memory": "0.5Gi"}, "requests": {"memory": 536870912}}, True),
+    ({"limits": {"memory": "1e9"}, "requests": {"memory": "1G"}}, True),
+    ({"requests": {"memory": 0, "cpu": "0"}, "limits": {"ephemeral-storage": "1Gi"}}, True),
+    ({"requests": {"cpu": ".5"}, "limits": {"cpu": "500000u"}}, True),
+    ({"requests": {"nvidia.com/gpu": 1}, "limits": {"nvidia.com/gpu": 1}}, True),
+    ({"limits": {"memory": "64m"}}, False),
+    ({"limits": {"memory": 64}}, False),
+    ({"requests": {"memory": "64000m"}}, False),
+    ({"requests": {"ephemeral-storage": "1e3"}}, False),
+    ({"limits": {"cpu": "1Mi"}}, False),
+    ({"requests": {"cpu": 2}, "limits": {"cpu": "1999m"}}, False),
+    ({"requests": {"memory": "1G"}, "limits": {"memory": "900Mi"}}, False),
+    ({"requests": {"ephemeral-storage": "2Gi"}, "limits": {"ephemeral-storage": "1Gi"}}, False),
+]
+
+
+@pytest.mark.parametrize(("resources", "good"), RESOURCES, ids=[json.dumps(each) for each, _ in RESOURCES])
+def test_amounts_of_resources_are_compared_alike_by_an_api_server_and_off_a_cluster(
+    control_plane: ControlPlane, namespace: str, resources: dict[str, Any], good: bool
+) -> None:
+    manifest = mcpserver(image={"name": "demo:1"}, resources=resources)
+    del manifest["spec"]["url"]
+
+    status, answer = create(control_plane, namespace, manifest)
+
+    assert (status == 201) is good, answer
+    if good:
+        McpServer.model_validate(manifest)
+    else:
+        with pytest.raises(ValidationError, match="must"):
+            McpServer.model_validate(manifest)
 
 
 @pytest.mark.parametrize("path", BAD, ids=lambda path: path.stem)
