@@ -254,7 +254,7 @@ class _Leadership:
         def disturbed(name: str, labels: Mapping[str, str]) -> None:
             self.controller.document_disturbed(name, labels)
 
-        self.secrets = LabelledSecrets(settings.secret_namespaces or (watched,), secret_changed)
+        self.secrets = LabelledSecrets(settings.secrets_read_in, secret_changed)
         self.store = CredentialStore(kube, release, credential_lost, given.owners, settings.credentials_name, drift)
         self.documents = KubeDocuments(kube, release, disturbed, given.owners, drift)
         self.enforcement: DailyProbe | None = None

@@ -182,6 +182,11 @@ class Settings(EnvironmentSettings, frozen=True, kw_only=True):
         return Egress.of(self.allowed_urls, self.denied_networks, confined=confined)
 
     @property
+    def secrets_read_in(self) -> tuple[str, ...]:
+        """Namespaces whose Secrets are read for servers; an empty name stands for all."""
+        return self.secret_namespaces or (self.watch_namespace,)
+
+    @property
     def manifest_context(self) -> ManifestContext:
         """Parameters of the manifests of every server."""
         return ManifestContext(

@@ -37,7 +37,7 @@ _ACCEPTED: Final = {
 _PARTIALLY_INVALID: Final = {
     Cause.RULE_INVALID: CauseExplanation(
         "True",
-        "A rule's arguments are no usable JSON Schema, so it allows nothing; the other rules are in force.",
+        "A rule's arguments are not a usable JSON Schema, so it allows nothing; the other rules are in force.",
         "Correct the schema that the message names.",
     ),
     Cause.UNKNOWN_TIER: CauseExplanation(

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
@@ -11,7 +12,13 @@ from pydantic import ValidationError
 
 from controlplane import ControlPlane
 from crdrules import BAD, REPOSITORY, SAMPLES, SPEC_PAGES, BadObject, examples, load_yaml
+from fairlead_api.documents.rules import Policy as CompiledPolicy
+from fairlead_api.documents.rules import Rule, Rules
+from fairlead_api.meta import ServerKey
 from fairlead_api.v1alpha1.mcpserver import McpServer
+from fairlead_api.v1alpha1.toolpolicy import ToolPolicy
+from fairlead_operator.publish.policies import status_of
+from fairlead_operator.publish.review import review
 from podtemplates import ALLOWED, NULLS, TEMPLATES
 
 PLURALS = {"McpServer": "mcpservers", "LatencyTier": "latencytiers", "ToolPolicy": "toolpolicies"}
@@ -205,7 +212,29 @@ def test_kubectl_shows_the_columns_of_tiers_and_policies(control_plane: ControlP
 
     assert tiers[0].split() == ["NAME", "MAX", "QUANTILE", "DEFAULT", "TOOLS", "AGE"]
     assert tiers[1].split()[:4] == ["standard", "1500ms", "p95", "false"]
-    assert policies[0].split() == ["NAME", "SERVERS", "TOOLS", "ACCEPTED", "REASON", "AGE"]
+    assert policies[0].split() == ["NAME", "SERVERS", "TOOLS", "ACCEPTED", "PARTIALLY", "INVALID", "CONFLICTED", "AGE"]
+
+
+def test_kubectl_shows_a_policy_of_which_a_rule_allows_nothing_as_such(
+    control_plane: ControlPlane, namespace: str
+) -> None:
+    bad = Rule(action="Allow", tools=("*",), arguments={"type": "nothing that JSON Schema knows"})
+    rules = Rules(policies=(CompiledPolicy(namespace=namespace, name="bad", every=True, rules=(bad,)),))
+    found = review(rules, [ServerKey(namespace, "docs")], {})[ServerKey(namespace, "bad")]
+    head = {"apiVersion": "fairlead.dev/v1alpha1", "kind": "ToolPolicy", "metadata": {"name": "bad"}}
+    spec = {"rules": [{"action": "Allow", "tools": ["*"], "arguments": bad.arguments}]}
+    status, policy = create(control_plane, namespace, {**head, "spec": spec}, dry_run=False)
+    assert status == 201, policy
+    shown = status_of(ToolPolicy.model_validate(policy), found, datetime.now(UTC))
+    path = f"/apis/fairlead.dev/v1alpha1/namespaces/{namespace}/toolpolicies/bad/status"
+    status, answer = control_plane.request("PUT", path, {**policy, "status": shown.to_wire()})
+    assert status == 200, answer
+
+    _, row = control_plane.kubectl("-n", namespace, "get", "tp", "bad").stdout.splitlines()
+    assert row.split()[:4] == ["bad", "1", "True", "Invalid"]
+    assert "AsExpected" not in row
+    _, wide = control_plane.kubectl("-n", namespace, "get", "tp", "bad", "-o", "wide").stdout.splitlines()
+    assert "rules[0].arguments is not a usable JSON Schema" in wide
 
 
 def test_all_kinds_answer_to_the_category(control_plane: ControlPlane) -> None:
