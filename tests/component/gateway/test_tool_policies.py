@@ -317,12 +317,11 @@ async def test_limits_of_a_policy_count_calls_of_servers_that_its_selector_does_
         namespace="default", name="slow", servers=("harbor",), rules=ALLOWED.rules,
         limits=PolicyLimits(calls_per_minute=2),
     )  # fmt: skip
-    judged = {"default": ("harbor", "tavern")}
     async with (
         raw_server(handle) as server,
         running(
             tmp_path, tavern(server.url), catalog("harbor", server.url, ["roll-dice"]),
-            Rules(policies=(bounded,), judged=judged), trust=Trust((Vouching(NPC, QA),)),
+            Rules(policies=(bounded,), judged={"default": ("harbor", "tavern")}), trust=Trust((Vouching(NPC, QA),)),
         ) as gateway,
     ):  # fmt: skip
         answers = [
