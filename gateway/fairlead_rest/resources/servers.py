@@ -202,19 +202,13 @@ def _document(
 ) -> ServerDocument:
     server, entry = seen.snapshot.servers.get(key), seen.snapshot.entries.get(key)
     last, process = _refreshed(server, entry), inside.running.get(key)
-    conflict = _conflict(server, entry, inside)
-    if server is not None and server.catalog.online and entry is not None and entry.state in _OVERTAKEN:
-        entry = None
+    conflict, entry = _conflict(server, entry, inside), _standing(server, entry)
     failure = None if last is None else last.failure or None
     if failure is not None and not inside.told:
         failure = _UNTOLD
     shown = ServerDocument(
         server=str(key),
-        state=entry.state
-        if entry is not None
-        else OFFLINE
-        if server is not None and not server.catalog.online
-        else READY,
+        state=server_state(server, entry)[0],
         prefix=server.catalog.prefix if server is not None else entry.prefix if entry is not None else None,
         offline=server is None or not server.catalog.online,
         endpoint=server_target(key).decode(),
@@ -232,6 +226,20 @@ def _document(
         return shown
     held = server.catalog.held if inside.told else 0
     return msgspec.structs.replace(_with_tools(shown, server, seen), held=held or UNSET)
+
+
+def _standing(server: Server | None, entry: ServerEntry | None) -> ServerEntry | None:
+    """The entry, unless the catalog disproves it."""
+    overtaken = entry is not None and entry.state in _OVERTAKEN
+    return None if overtaken and server is not None and server.catalog.online else entry
+
+
+def server_state(server: Server | None, entry: ServerEntry | None) -> tuple[str, str]:
+    """State of a server in one word, and the cause in one where it is not ready and one is known."""
+    entry = _standing(server, entry)
+    if entry is not None:
+        return entry.state, entry.cause if entry.state != READY else ""
+    return (OFFLINE if server is not None and not server.catalog.online else READY), ""
 
 
 def _conflict(server: Server | None, entry: ServerEntry | None, inside: AdminFacts) -> str | UnsetType:

@@ -26,6 +26,7 @@ from fairlead_operator.kube.credentials import CredentialStore, Resolver, creden
 from fairlead_operator.kube.declared import Broken, DeclaredServers
 from fairlead_operator.kube.drift import DriftRepairs, Writers, WriteTarget, content_of
 from fairlead_operator.kube.events import Events
+from fairlead_operator.kube.lastwords import LastWords
 from fairlead_operator.kube.owned import ForeignObject, Owned
 from fairlead_operator.kube.pods import Pods
 from fairlead_operator.ports import (
@@ -72,6 +73,7 @@ class KubePlatform:
         self._resolver = resolver
         self._store = store
         self._events = events
+        self._last_words = LastWords(kube, pods.newest, resolver.environment)
         self._pods = pods
         self._installation = installation
         self._pod_templates = pod_templates
@@ -179,6 +181,9 @@ class KubePlatform:
 
     async def announce(self, resource: Resource, announcement: Announcement) -> None:
         await self._events.post(resource, announcement)
+
+    async def last_words(self, server: McpServer) -> str:
+        return await self._last_words.read(server)
 
     def retry(self, key: ServerKey) -> None:
         """Nothing: the kubelet restarts containers, by a back-off of its own."""

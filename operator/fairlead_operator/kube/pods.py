@@ -63,6 +63,11 @@ class Pods:
         warnings = [warning for warning in self._warnings(pods) if self._patience(warning.first) <= 0]
         return max(warnings, key=lambda warning: warning.last).symptom if warnings else None
 
+    def newest(self, key: ServerKey) -> str:
+        """Name of the pod that was made last; empty where there is none."""
+        pods = self._pods(key)
+        return max(pods, key=lambda name: (pods[name].created, name)).name if pods else ""
+
     def until_late(self, key: ServerKey) -> float | None:
         """Seconds until a closed port, or a warning, is a fault; None where none is to become one."""
         pods = self._pods(key)

@@ -275,6 +275,20 @@ async def servers_for(gateway: Gateway, who: str) -> list[dict[str, Any]]:
     return found
 
 
+async def test_a_decision_about_a_tool_says_how_its_server_fares(tmp_path: Path) -> None:
+    away = ServerEntry(namespace="default", name="inn", prefix="inn", state="offline", cause="ConnectionRefused")
+    inn = msgspec.structs.replace(catalog("inn", NOWHERE, ["rest"]), online=False)
+    async with running(tmp_path, Servers(servers=(FAILED, away)), inn, catalog("bar", NOWHERE, ["ale"])) as gateway:
+        for tool_name in ("demo__add", "default/demo/add", "mcp.demo.add"):
+            refused = await get(gateway, f"/v1/access?tool={tool_name}")
+            assert problem(refused) == (503, "CONNECTION_LOST")
+            assert b"hunter2" not in refused.body
+        offline, ready = [(await get(gateway, f"/v1/access?tool={name}")).message for name in ("inn__rest", "bar__ale")]
+    assert [offline[member] for member in ("allowed", "serverState", "serverCause")] == [
+        True, "offline", "ConnectionRefused"]  # fmt: skip
+    assert (ready["serverState"], ready["serverCause"]) == ("ready", None)
+
+
 async def test_what_a_server_wrote_is_told_to_administrators_alone(tmp_path: Path) -> None:
     async with running(tmp_path, Servers(servers=(FAILED,)), trust=TRUST, admin_groups=("admins",)) as gateway:
         (shown,) = await servers_for(gateway, "qa")
