@@ -61,6 +61,7 @@ from fairlead_operator.kube.drift import DriftRepairs, WriteTarget
 from fairlead_operator.kube.events import Events
 from fairlead_operator.kube.followed import PATIENCE, OtherReleases, explain, family_of, lease_place
 from fairlead_operator.kube.installationsecret import InstallationSecret
+from fairlead_operator.kube.lastwords import LastWords
 from fairlead_operator.kube.lease import Lease, Timings
 from fairlead_operator.kube.owned import Owned
 from fairlead_operator.kube.platform import KubePlatform
@@ -265,17 +266,19 @@ class _Leadership:
             )
         name = settings.installation_secret
         self.installation_secret = InstallationSecret(kube, release, name, given.owners, drift) if name else None
+        resolver = Resolver(kube, self.secrets, settings.credentials_name)
         platform = KubePlatform(
             kube,
             servers,
             self.owned,
-            Resolver(kube, self.secrets, settings.credentials_name),
+            resolver,
             self.store,
             Events(kube, settings.replica, monotonic=wiring.monotonic),
             self.pods,
             dataclasses.replace(settings.manifest_context, domain_policies=domain_policies),
             settings.pod_template_rules,
             self.enforcement.verdict if self.enforcement is not None else None,
+            LastWords(kube, self.pods.newest, resolver.environment) if settings.pod_logs else None,
             enqueue=queue.add,
             drift=drift,
         )

@@ -61,6 +61,7 @@ class KubePlatform:
         installation: ManifestContext,
         pod_templates: PodTemplateChecker = RESTRICTED,
         enforcement: Callable[[], ConditionVerdict | None] | None = None,
+        last_words: LastWords | None = None,
         *,
         enqueue: Callable[[ServerKey], None] = lambda key: None,
         drift: DriftRepairs | None = None,
@@ -73,7 +74,7 @@ class KubePlatform:
         self._resolver = resolver
         self._store = store
         self._events = events
-        self._last_words = LastWords(kube, pods.newest, resolver.environment)
+        self._last_words = last_words
         self._pods = pods
         self._installation = installation
         self._pod_templates = pod_templates
@@ -183,7 +184,7 @@ class KubePlatform:
         await self._events.post(resource, announcement)
 
     async def last_words(self, server: McpServer) -> str:
-        return await self._last_words.read(server)
+        return "" if self._last_words is None else await self._last_words.read(server)
 
     def retry(self, key: ServerKey) -> None:
         """Nothing: the kubelet restarts containers, by a back-off of its own."""

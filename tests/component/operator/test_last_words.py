@@ -61,7 +61,7 @@ async def test_a_stdio_server_that_ends_at_once_is_told_with_its_last_words_and_
     data = {"password": base64.b64encode(PASSWORD.encode()).decode()}
     labelled = {"name": "database", "labels": {"fairlead.dev/credential": "true"}}
     world.request("POST", world.path("secrets"), {"metadata": labelled, "data": data})
-    async with kubelet(world, f"node-of-{world.namespace}", LOG, tmp_path) as asked, running(world):
+    async with kubelet(world, f"node-of-{world.namespace}", LOG, tmp_path) as asked, running(world, pod_logs=True):
         world.create("demo", SPEC)
         await world.until("a Deployment", lambda: world.get(world.path("deployments", "demo")))
         deployment = world.get(world.path("deployments", "demo"))
