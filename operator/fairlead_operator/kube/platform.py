@@ -155,7 +155,7 @@ class KubePlatform:
         verdict, down = workload.judge(server, generation, status)
         if down is not None or not verdict.ok:
             verdict, down = workload.explained(verdict, down, self._pods.symptom(server.key))
-        again = self._pods.until_late(server.key) if verdict.ok is None else None
+        again = self._pods.until_late(server.key) if down is not None or verdict.ok is None else None
         return Workload(
             verdict, endpoint, workload.rollout(generation, status), down, workload.pod_count(server, status), again
         )

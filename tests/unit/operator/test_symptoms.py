@@ -54,6 +54,11 @@ NODE = "npm warn x\nError: KEY is not set\n    at f (/srv/a.js:1:2)\n\nNode.js v
         (pod(waiting("CrashLoopBackOff", exitCode=137, reason="OOMKilled")), "CrashLooping", "memory"),
         (pod(init=[ended(75, "no network connection", "install")]), "RegistryUnreachable", "no network"),
         (pod(init=[ended(1, "npm has no x@1", "install")]), "InstallFailed", "npm has no x@1"),
+        (
+            pod(init=[waiting("CrashLoopBackOff", name="install", exitCode=137, reason="OOMKilled")]),
+            "InstallFailed",
+            "more memory than spec.resources.limits allows",
+        ),
         (pod(init=[waiting("CrashLoopBackOff", name="install", exitCode=75, message="m")]), "RegistryUnreachable", "m"),
         (pod(init=[{"name": "install", "state": {"running": {}}}]), "Installing", "being installed"),
     ],
