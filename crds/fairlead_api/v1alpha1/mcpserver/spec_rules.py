@@ -132,6 +132,8 @@ WITHIN_LIMITS: Final = ValidationRule(
     message="requests must not exceed limits: no pod with such resources can be made",
     holds=_within_limits,
 )
+RESOURCES: Final = (ENOUGH_BYTES, REAL_CPUS, WITHIN_LIMITS)
+"""Rules of the resources of any container."""
 
 
 def _sources(spec: Any) -> int:
