@@ -13,7 +13,6 @@ import msgspec
 from fairlead_api.documents.base import DocumentStruct, current_format
 from fairlead_api.documents.catalog import Refreshed
 from fairlead_api.meta import ServerKey
-from fairlead_api.v1alpha1.causes import Cause
 
 SERVERS: Final = "servers"
 
@@ -28,8 +27,9 @@ OFFLINE: Final = "offline"
 FAILED: Final = "failed"
 ON_THE_WAY: Final = frozenset({WAITING, INSTALLING, STARTING})
 """States of a server that may be ready in a moment."""
-OVERDUE: Final = frozenset({Cause.SILENT, Cause.PROBE_FAILED, Cause.POD_WARNING})
-"""Causes of a server on the way that nobody waits for: something keeps it from being ready."""
+OVERDUE: Final = frozenset({"Silent", "ProbeFailed", "PodWarning"})
+"""Causes (`fairlead_api.v1alpha1.causes`) of a server on the way that nobody waits for: something keeps it from being
+ready."""
 MESSAGE_CHARS: Final = 500
 """Longest message in the document, in characters; the status of the McpServer has all of it."""
 

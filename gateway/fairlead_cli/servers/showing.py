@@ -76,7 +76,7 @@ def details(servers: list[dict[str, Any]]) -> list[str]:
 
 
 def meaning(server: dict[str, Any]) -> str:
-    """What its cause means, which quotes nothing of the server; empty where it has none, or one of a later release."""
+    """Meaning of its cause, which quotes nothing of the server; empty for none, and for one of a later release."""
     cause = str(server.get("cause") or server.get("serverCause") or "")
     return EXPLANATIONS[Cause(cause)].meaning if cause in frozenset(Cause) else ""
 
