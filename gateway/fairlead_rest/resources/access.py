@@ -21,9 +21,9 @@ from fairlead_gateway.core.identity import Identity, ServiceAccount
 from fairlead_gateway.identity.names import Issuers
 from fairlead_rest.bodies import answer, encode
 from fairlead_rest.context import RestContext
+from fairlead_rest.known_servers import server_state
 from fairlead_rest.openapi import described
 from fairlead_rest.problems import FORBIDDEN, INVALID_ARGUMENTS, Problem, unknown_tool, unready_problem
-from fairlead_rest.resources.servers import server_state
 from fairlead_rest.subject_catalog import SubjectCatalog
 from fairlead_tools.names import tool_id
 

@@ -16,7 +16,7 @@ from fastapi import APIRouter, Request, Response
 from msgspec import UNSET, Raw, UnsetType
 
 from fairlead_api.documents.catalog import LocalEndpoint, Refreshed
-from fairlead_api.documents.servers import OFFLINE, ON_THE_WAY, READY, ServerEntry
+from fairlead_api.documents.servers import ServerEntry
 from fairlead_api.documents.state import ToolState
 from fairlead_api.meta import ServerKey
 from fairlead_gateway.core.ports import CLOSED
@@ -27,7 +27,7 @@ from fairlead_mcp.capabilities import extensions
 from fairlead_rest.bodies import answer, encode
 from fairlead_rest.context import RestContext
 from fairlead_rest.examples import servers as examples
-from fairlead_rest.known_servers import existing, server_called
+from fairlead_rest.known_servers import existing, server_called, server_state, undisputed
 from fairlead_rest.log_access import may_read
 from fairlead_rest.openapi import described
 from fairlead_rest.problems import NOT_DISCOVERED, Problem
@@ -41,8 +41,6 @@ _PREFIX_HELD: Final = (
     "another server holds its prefix, so its tools are at its own endpoint only; an administrator sees which"
 )
 """In place of a conflict, which names a server that the asker may not know of."""
-_OVERTAKEN: Final = frozenset({*ON_THE_WAY, OFFLINE})
-"""States of an entry that a catalog which is online disproves: the two are separate documents, and arrive apart."""
 
 
 class RefreshDocument(msgspec.Struct, frozen=True, rename="camel"):
@@ -202,7 +200,7 @@ def _document(
 ) -> ServerDocument:
     server, entry = seen.snapshot.servers.get(key), seen.snapshot.entries.get(key)
     last, process = _refreshed(server, entry), inside.running.get(key)
-    conflict, entry = _conflict(server, entry, inside), _standing(server, entry)
+    conflict, entry = _conflict(server, entry, inside), undisputed(server, entry)
     failure = None if last is None else last.failure or None
     if failure is not None and not inside.told:
         failure = _UNTOLD
@@ -226,20 +224,6 @@ def _document(
         return shown
     held = server.catalog.held if inside.told else 0
     return msgspec.structs.replace(_with_tools(shown, server, seen), held=held or UNSET)
-
-
-def _standing(server: Server | None, entry: ServerEntry | None) -> ServerEntry | None:
-    """The entry, unless the catalog disproves it."""
-    overtaken = entry is not None and entry.state in _OVERTAKEN
-    return None if overtaken and server is not None and server.catalog.online else entry
-
-
-def server_state(server: Server | None, entry: ServerEntry | None) -> tuple[str, str]:
-    """State of a server in one word, and the cause in one where it is not ready and one is known."""
-    entry = _standing(server, entry)
-    if entry is not None:
-        return entry.state, entry.cause if entry.state != READY else ""
-    return (OFFLINE if server is not None and not server.catalog.online else READY), ""
 
 
 def _conflict(server: Server | None, entry: ServerEntry | None, inside: AdminFacts) -> str | UnsetType:
