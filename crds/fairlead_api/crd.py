@@ -84,11 +84,13 @@ COLUMNS: Final[dict[type[Resource], tuple[Column, ...]]] = {
         Column("Servers", ".status.servers", "integer"),
         Column("Tools", ".status.tools", "integer"),
         Column("Accepted", _condition("Accepted", "status")),
-        Column("Reason", _condition("Accepted", "reason")),
-        Column("Partially Invalid", _condition("PartiallyInvalid", "reason"), "string", 1),
-        Column("Conflicted", _condition("Conflicted", "status"), "string", 1),
+        # Accepted is AsExpected for one of which parts have no effect: those are told where people look first
+        Column("Partially Invalid", _condition("PartiallyInvalid", "reason")),
+        Column("Conflicted", _condition("Conflicted", "status")),
+        Column("Reason", _condition("Accepted", "reason"), "string", 1),
         Column("Max Tier", ".spec.tiers.max", "string", 1),
         Column("Message", _condition("Accepted", "message"), "string", 1),
+        Column("Problem", _condition("PartiallyInvalid", "message"), "string", 1),
         _AGE,
     ),
 }

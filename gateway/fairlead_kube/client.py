@@ -24,7 +24,7 @@ from kubernetes.aio.config.config_exception import ConfigException
 from fairlead_api.meta import MANAGER
 from fairlead_kube.errors import ApiError, Gone, NotLeading, Unavailable, error_for
 from fairlead_kube.fence import Allowance, always, fenced, guarded
-from fairlead_kube.resources import SELF_SUBJECT_ACCESS_REVIEWS, Json, Kind, Scope
+from fairlead_kube.resources import PODS, SELF_SUBJECT_ACCESS_REVIEWS, Json, Kind, Scope
 from fairlead_mcp.value_count import too_dear
 
 T = TypeVar("T")
@@ -32,6 +32,8 @@ T = TypeVar("T")
 READ_TIMEOUT: Final = 15.0
 WRITE_TIMEOUT: Final = 4.0
 """The most for a write; one under a lease gets no more than what is left until another operator may lead."""
+LOG_TIMEOUT: Final = 4.0
+"""A node that does not answer costs the server whose pod it runs no more."""
 WATCH_SECONDS: Final = 290
 SILENCE_SECONDS: Final = 75.0
 """A bookmark is sent about once a minute: a longer silence is a dead connection."""
@@ -197,6 +199,13 @@ class Kube:
         """GET of a path that is no object, such as `/version`."""
         what = f"get {path}"
         return _decode(await self._call(what, "GET", path, timeout=READ_TIMEOUT), Json, what)
+
+    async def log(self, namespace: str, pod: str, container: str, *, lines: int, size: int, seconds: int) -> bytes:
+        """The end of a container's log: so many `lines` and bytes (`size`) at most, of the last `seconds`."""
+        limits = {"container": container, "tailLines": lines, "limitBytes": size, "sinceSeconds": seconds}
+        query = [(name, str(value)) for name, value in limits.items()]
+        what, path = f"get {PODS.named(namespace, pod, 'log')}", PODS.path(namespace, pod, "log")
+        return await self._call(what, "GET", path, query=query, types=(JSON, "*/*"), timeout=LOG_TIMEOUT)
 
     async def list(self, scope: Scope[T], *, cached: bool = False) -> tuple[Sequence[T], str]:
         """Every object, all pages followed, and the resourceVersion to watch from.

@@ -55,12 +55,15 @@ class Scope(Generic[T]):
     """Label selector."""
     name: str = ""
     """Name of the only object, if it is one."""
+    fields: str = ""
+    """Field selector, where `name` does not say all."""
 
     def __str__(self) -> str:
         return self.kind.named(self.namespace, self.name)
 
     def query(self) -> list[tuple[str, str]]:
-        chosen = {"labelSelector": self.selector, "fieldSelector": self.name and f"metadata.name={self.name}"}
+        fields = ",".join(filter(None, (self.name and f"metadata.name={self.name}", self.fields)))
+        chosen = {"labelSelector": self.selector, "fieldSelector": fields}
         return [(parameter, value) for parameter, value in chosen.items() if value]
 
 

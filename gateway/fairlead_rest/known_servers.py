@@ -7,13 +7,17 @@ from typing import Final
 
 import msgspec
 
+from fairlead_api.documents.servers import OFFLINE, ON_THE_WAY, READY, ServerEntry
 from fairlead_api.meta import ServerKey
 from fairlead_formats.names import did_you_mean
+from fairlead_gateway.core.server import Server
 from fairlead_rest.problems import UNKNOWN_SERVER, Problem
 from fairlead_rest.subject_catalog import SubjectCatalog
 
 MOST_KNOWN: Final = 100
 """Servers that a problem names."""
+_OVERTAKEN: Final = frozenset({*ON_THE_WAY, OFFLINE})
+"""States of an entry that a catalog which is online disproves: the two are separate documents, and arrive apart."""
 
 
 class KnownServer(msgspec.Struct, frozen=True):
@@ -48,3 +52,17 @@ def server_called(seen: SubjectCatalog, name: str) -> KnownServer:
     near = did_you_mean(name, [str(each.key) if "/" in name else each.key.name for each in servers])
     hint = "" if near is None else f". Did you mean {near}?"
     raise Problem(UNKNOWN_SERVER, f"no server {name[:128]!r} is served here{hint}", did_you_mean=near, known=known)
+
+
+def undisputed(server: Server | None, entry: ServerEntry | None) -> ServerEntry | None:
+    """The entry, unless the catalog disproves it."""
+    overtaken = entry is not None and entry.state in _OVERTAKEN
+    return None if overtaken and server is not None and server.catalog.online else entry
+
+
+def server_state(server: Server | None, entry: ServerEntry | None) -> tuple[str, str]:
+    """State of a server in one word, and the cause in one where it is not ready and one is known."""
+    entry = undisputed(server, entry)
+    if entry is not None:
+        return entry.state, entry.cause if entry.state != READY else ""
+    return (OFFLINE if server is not None and not server.catalog.online else READY), ""

@@ -106,8 +106,12 @@ class SubjectCatalog:
         return of_server(self._selection, self.identity, name) if code == UNKNOWN_SERVER and name else None
 
     def unready_of_tool(self, name: str) -> ServerEntry | None:
-        """The server without a catalog that a tool may be of."""
-        return of_tool(self._selection, self.identity, name)
+        """The server without a catalog that a tool may be of, by a name on `/mcp`, an id, or as
+        `[namespace/]server/tool`.
+        """
+        server = name.rpartition("/")[0]
+        found = of_tool(self._selection, self.identity, name)
+        return found or (of_server(self._selection, self.identity, server) if server else None)
 
     def unready_servers(self) -> list[ServerEntry]:
         """The servers without a catalog that it may know of, in the order of their names."""

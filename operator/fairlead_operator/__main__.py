@@ -58,7 +58,7 @@ async def _run(settings: Settings) -> None:
     configuration = await load_configuration(settings.kubeconfig)
     kube = Kube.connect(configuration)
     try:
-        await check_cluster(kube, settings.release_namespace, settings.watch_namespace, settings.secret_namespaces)
+        await check_cluster(kube, settings.release_namespace, settings.watch_namespace, settings.secrets_read_in)
         if settings.installation_secret:
             settings = settings.replaced(pull_token=await _pull_token(kube, settings))
     finally:

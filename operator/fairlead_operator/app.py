@@ -25,6 +25,7 @@ from fairlead_kube.informer import Informer, Store
 from fairlead_kube.resources import (
     CONFIG_MAPS,
     DOMAIN_POLICIES,
+    EVENTS,
     LATENCY_TIERS,
     PODS,
     SECRETS,
@@ -60,6 +61,7 @@ from fairlead_operator.kube.drift import DriftRepairs, WriteTarget
 from fairlead_operator.kube.events import Events
 from fairlead_operator.kube.followed import PATIENCE, OtherReleases, explain, family_of, lease_place
 from fairlead_operator.kube.installationsecret import InstallationSecret
+from fairlead_operator.kube.lastwords import LastWords
 from fairlead_operator.kube.lease import Lease, Timings
 from fairlead_operator.kube.owned import Owned
 from fairlead_operator.kube.platform import KubePlatform
@@ -68,11 +70,14 @@ from fairlead_operator.kube.preflight import knows_domain_policies
 from fairlead_operator.kube.seeds import TierSeeder
 from fairlead_operator.publish.configured import tiers_in
 from fairlead_operator.reconciler import ReconcilerOptions
+from fairlead_operator.server.podwarnings import FIELDS
 from fairlead_operator.settings import Settings
 from fairlead_operator.telemetry import Telemetry
 
 logger = logging.getLogger(__name__)
 
+EVENTS_RESYNC_SECONDS: Final = 86_400.0
+"""Between lists of events without a reason: a missed one is told again, as long as it is true."""
 LIST_RETRY_SECONDS: Final = 1.0
 TIERS_SETTLE_SECONDS: Final = 1.0
 """Time for who replaces all tiers to create the next ones."""
@@ -250,7 +255,7 @@ class _Leadership:
         def disturbed(name: str, labels: Mapping[str, str]) -> None:
             self.controller.document_disturbed(name, labels)
 
-        self.secrets = LabelledSecrets(settings.secret_namespaces or (watched,), secret_changed)
+        self.secrets = LabelledSecrets(settings.secrets_read_in, secret_changed)
         self.store = CredentialStore(kube, release, credential_lost, given.owners, settings.credentials_name, drift)
         self.documents = KubeDocuments(kube, release, disturbed, given.owners, drift)
         self.enforcement: DailyProbe | None = None
@@ -261,17 +266,19 @@ class _Leadership:
             )
         name = settings.installation_secret
         self.installation_secret = InstallationSecret(kube, release, name, given.owners, drift) if name else None
+        resolver = Resolver(kube, self.secrets, settings.credentials_name)
         platform = KubePlatform(
             kube,
             servers,
             self.owned,
-            Resolver(kube, self.secrets, settings.credentials_name),
+            resolver,
             self.store,
             Events(kube, settings.replica, monotonic=wiring.monotonic),
             self.pods,
             dataclasses.replace(settings.manifest_context, domain_policies=domain_policies),
             settings.pod_template_rules,
             self.enforcement.verdict if self.enforcement is not None else None,
+            LastWords(kube, self.pods.newest, resolver.environment) if settings.pod_logs else None,
             enqueue=queue.add,
             drift=drift,
         )
@@ -310,6 +317,14 @@ class _Leadership:
             kind: Informer(self._kube, scope, store, watches=False, resync=self._list_seconds, random=self._random)
             for kind, (scope, store) in self._own_scopes().items()
         }
+        # not waited for: an account that may not read events, of an older rbac.yaml, leads all the same
+        warnings = Informer(
+            self._kube,
+            Scope(EVENTS, Json, self._watched, fields=FIELDS),
+            self.pods.warnings,
+            resync=EVENTS_RESYNC_SECONDS,
+            random=self._random,
+        )
         informers = [*own.values(), *(Informer(self._kube, *each, random=self._random) for each in self._scopes())]
 
         def observe(kind: Kind, type_: str | None, item: Json) -> None:
@@ -327,6 +342,7 @@ class _Leadership:
                 group.create_task(informer.run(), name=repr(informer))
             for informer in informers:
                 await informer.synced.wait()
+            group.create_task(warnings.run(), name=repr(warnings))
             group.create_task(feed.run(), name="kopf")
             operator.controller = self.controller
             group.create_task(self.controller.run(), name="controller")

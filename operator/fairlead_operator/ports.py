@@ -134,7 +134,8 @@ class Announcement:
 
 
 class Platform(Protocol):
-    """Where servers are declared and run. Every method but `announce` may raise PLATFORM_ERRORS."""
+    """Where servers are declared and run. Every method but `announce` and `last_words` may raise
+    PLATFORM_ERRORS."""
 
     @property
     def environment(self) -> Environment: ...
@@ -153,6 +154,12 @@ class Platform(Protocol):
 
     async def ensure(self, server: McpServer, credential: ResolvedCredential) -> Workload:
         """Make the server run as its spec says; does nothing where it already does."""
+        ...
+
+    async def last_words(self, server: McpServer) -> str:
+        """Line that the process of a server on stdio printed last of why it failed, without secrets; empty where none
+        is known, or where the failure has it already. Never raises.
+        """
         ...
 
     def retry(self, key: ServerKey) -> None:

@@ -7,6 +7,7 @@ own and enqueues the server again. One look per server at a time.
 
 from __future__ import annotations
 
+import dataclasses
 import logging
 import random
 import time
@@ -246,6 +247,7 @@ class Reconciler:
         look = ReconcileFindings(
             server, accepted, prefix, credential, workload, self._round(server, credential, workload)
         )
+        await self._ask_last_words(look)
         catalog, refused = await self._publish_or_refusal(look)
         calibrated = self._calibrate(look, catalog)
         more = *self._definitions.verdicts(server.key), self.floors.verdict(server), conflicted, *workload.beside
@@ -291,6 +293,16 @@ class Reconciler:
         subject = DiscoveryTarget(server.metadata.uid, endpoint, hash_, workload.revision)
         interval = server.spec.discovery.interval.seconds
         return self._rounds.look(server.key, subject, credential.value, interval, whole=server.spec.pin)
+
+    async def _ask_last_words(self, look: ReconcileFindings) -> None:
+        """Add the last words of a process to its failure, once for each."""
+        state, server = look.round, look.server
+        failure = state.failure if state is not None else None
+        if state is None or failure is None or not failure.wants_words or server.spec.effective_transport != "stdio":
+            return
+        words = await self._platform.last_words(server)
+        if state.failure is failure:
+            state.failure = dataclasses.replace(failure, words=words)
 
     def _verified(self, look: ReconcileFindings) -> ConditionVerdict | None:
         """Verdict that follows from the last answer; None while there is none to go by, so that a restart changes

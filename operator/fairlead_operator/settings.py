@@ -103,6 +103,9 @@ class Settings(EnvironmentSettings, frozen=True, kw_only=True):
     gateway_approvals: bool = False
     """Whether administrators of gateways may approve definitions that are held back, over REST and in the console. As
     for the gateways."""
+    pod_logs: bool = False
+    """Whether the last words of a server on stdio that failed are read out of the log of its pod, which takes the right
+    to get pods/log."""
     default_action: Action = "Allow"
     """Action for servers that no ToolPolicy selects."""
     interval_floor: Seconds = 10.0
@@ -180,6 +183,11 @@ class Settings(EnvironmentSettings, frozen=True, kw_only=True):
         """Where servers may be."""
         confined = None if self.confined == "auto" else self.confined == "always"
         return Egress.of(self.allowed_urls, self.denied_networks, confined=confined)
+
+    @property
+    def secrets_read_in(self) -> tuple[str, ...]:
+        """Namespaces whose Secrets are read for servers; an empty name stands for all."""
+        return self.secret_namespaces or (self.watch_namespace,)
 
     @property
     def manifest_context(self) -> ManifestContext:

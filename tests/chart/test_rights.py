@@ -20,6 +20,25 @@ def test_the_rights_are_those_of_the_manifest(helm: Helm) -> None:
     assert len(of_kind(plain, "Role") + of_kind(plain, "ClusterRole")) == 6
 
 
+def test_logs_of_pods_are_read_only_where_a_value_grants_it(helm: Helm) -> None:
+    for values, role in (((), f"fairlead-{NAMESPACE}-operator"), (("--set", "watchNamespace=team"), None)):
+        for granted in (False, True):
+            found = helm.template(*values, "--set", f"rbac.podLogs={str(granted).lower()}")
+            kind = "ClusterRole" if role else "Role"
+            rights = grants(one(found, kind, role or f"fairlead-{NAMESPACE}-servers"))
+            assert (("", "pods/log", "get") in rights) is granted
+            assert ("FAIRLEAD_POD_LOGS" in str(one(found, "Deployment", "fairlead-operator"))) is granted
+
+
+def test_everything_that_the_chart_grants_is_found_by_its_labels(helm: Helm) -> None:
+    """The page's command for what a failed revision has left."""
+    found = helm.template("--set", "rbac.secretNamespaces={tools}")
+    for kind in ("Role", "RoleBinding", "ClusterRole", "ClusterRoleBinding"):
+        for item in of_kind(found, kind):
+            labels = item["metadata"]["labels"]
+            assert (labels["app.kubernetes.io/name"], labels["app.kubernetes.io/instance"]) == ("fairlead", "fairlead")
+
+
 def test_the_leases_that_releases_share_are_granted_by_their_names_alone(helm: Helm) -> None:
     """Beside `create`, of which RBAC cannot say the name. Every ServiceAccount reads that of who follows all."""
 

@@ -196,7 +196,7 @@ def _policies() -> Store[Json]:
 def _secrets() -> Store[Json]:
     from fairlead_operator.kube.credentials import LabelledSecrets
 
-    return LabelledSecrets([None], lambda key, before, after: None).stores[None]
+    return LabelledSecrets([""], lambda key, before, after: None).stores[None]
 
 
 def _pods() -> Store[Json]:

@@ -76,6 +76,8 @@ class MemoryPlatform:
     forgotten: list[ServerKey] = field(default_factory=list)
     retried: list[ServerKey] = field(default_factory=list)
     swept: list[set[ServerKey]] = field(default_factory=list)
+    words: str = ""
+    """Last words of every server."""
 
     def declare(self, *servers: McpServer) -> None:
         for server in servers:
@@ -104,6 +106,9 @@ class MemoryPlatform:
 
     async def announce(self, resource: Resource, announcement: Announcement) -> None:
         self.announced.append(announcement)
+
+    async def last_words(self, server: McpServer) -> str:
+        return self.words
 
     def retry(self, key: ServerKey) -> None:
         self.retried.append(key)

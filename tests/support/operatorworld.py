@@ -7,17 +7,19 @@ No pod runs there: the test is the kubelet (`pods_are`), and the host names of s
 from __future__ import annotations
 
 import asyncio
+import base64
 import contextlib
 import json
 from collections.abc import AsyncIterator, Callable, Iterator
 from dataclasses import dataclass, field
 from typing import Any, TypeVar
 
+import msgspec
 import pytest
 from kubernetes.aio.client import Configuration
 
 from controlplane import ControlPlane
-from fairlead_api.documents.catalog import Catalog
+from fairlead_api.documents.catalog import Catalog, Credential
 from fairlead_api.documents.codec import catalog_name, decode
 from fairlead_api.documents.store import DocumentAssembler
 from fairlead_api.meta import ServerKey
@@ -136,6 +138,12 @@ class World:
 
     def config_map_path(self, name: str) -> str:
         return f"/api/v1/namespaces/{self.release}/configmaps/{name}"
+
+    def tokens(self) -> list[str]:
+        """Tokens of servers on stdio, as the gateway finds them in the credentials of the release."""
+        _, listing = self.request("GET", f"/api/v1/namespaces/{self.release}/secrets")
+        values = [value for item in listing["items"] for value in (item.get("data") or {}).values()]
+        return [msgspec.json.decode(base64.b64decode(value), type=Credential).token for value in values]
 
     def pods_are(self, name: str, available: int) -> None:
         """Write the status that the Deployment controller would write after a kubelet has started (or lost) the

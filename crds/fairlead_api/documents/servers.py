@@ -27,6 +27,9 @@ OFFLINE: Final = "offline"
 FAILED: Final = "failed"
 ON_THE_WAY: Final = frozenset({WAITING, INSTALLING, STARTING})
 """States of a server that may be ready in a moment."""
+OVERDUE: Final = frozenset({"Silent", "ProbeFailed", "PodWarning"})
+"""Causes (`fairlead_api.v1alpha1.causes`) of a server on the way that nobody waits for: something keeps it from being
+ready."""
 MESSAGE_CHARS: Final = 500
 """Longest message in the document, in characters; the status of the McpServer has all of it."""
 
@@ -56,6 +59,13 @@ class ServerEntry(DocumentStruct, kw_only=True, frozen=True):
     @property
     def key(self) -> ServerKey:
         return ServerKey(self.namespace, self.name)
+
+
+def worth_waiting(state: str, cause: str) -> bool:
+    """Whether a request may wait for a server of that state and cause: it is on the way, and nothing is known that
+    keeps it.
+    """
+    return state in ON_THE_WAY and cause not in OVERDUE
 
 
 class PrefixOwner(DocumentStruct, kw_only=True, frozen=True):

@@ -53,6 +53,8 @@ class Cause(StrEnum):
     PROGRAMMED = "Programmed"
     WAITING_FOR_REFS = "WaitingForRefs"
     DEPLOYING = "Deploying"
+    PROBE_FAILED = "ProbeFailed"
+    POD_WARNING = "PodWarning"
     INSTALLING = "Installing"
     STOPPED = "Stopped"
     DEPLOYMENT_FAILED = "DeploymentFailed"
@@ -179,8 +181,8 @@ CAUSES: Final[Mapping[Reason, tuple[Cause, ...]]] = MappingProxyType(
         ),
         Reason.PENDING: (
             Cause.PENDING, Cause.REFS_UNREADABLE, Cause.APPLY_FAILED, Cause.WAITING_FOR_REFS, Cause.DEPLOYING,
-            Cause.INSTALLING, Cause.NOT_DISCOVERED, Cause.SILENT, Cause.NOT_CALIBRATED, Cause.CLOSED,
-            Cause.NETWORK_POLICY_NOT_PROBED,
+            Cause.INSTALLING, Cause.PROBE_FAILED, Cause.POD_WARNING, Cause.NOT_DISCOVERED, Cause.SILENT,
+            Cause.NOT_CALIBRATED, Cause.CLOSED, Cause.NETWORK_POLICY_NOT_PROBED,
         ),
         Reason.INVALID: (
             Cause.INVALID, Cause.RULE_INVALID, Cause.NOT_SUPPORTED_HERE, Cause.INVALID_URL, Cause.INVALID_HEADER,

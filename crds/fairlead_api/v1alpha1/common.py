@@ -10,6 +10,7 @@ import re
 from collections.abc import Mapping
 from dataclasses import dataclass
 from datetime import UTC, datetime
+from decimal import Decimal
 from typing import Annotated, Any, ClassVar, Final, Literal, Self
 
 from pydantic import (
@@ -187,6 +188,28 @@ class _QuantityForm:
 
 Quantity = Annotated[int | str, _OneRefusal("100m or 64Mi"), _QuantityForm()]
 """A Kubernetes quantity, such as `2`, `100m` or `64Mi`."""
+_QUANTITY_PARTS: Final = re.compile(r"([0-9.]+)(?:[eE]([+-]?[0-9]+)|([a-zA-Z]*))")
+_DECIMAL_UNITS: Final = {"n": -9, "u": -6, "m": -3, "": 0, "k": 3, "M": 6, "G": 9, "T": 12, "P": 15, "E": 18}
+_MOST_POWER: Final = 99
+"""Power of ten above which quantities are all the same here: an API server refuses or cuts them."""
+_BINARY_UNITS: Final = {"Ki": 1, "Mi": 2, "Gi": 3, "Ti": 4, "Pi": 5, "Ei": 6}
+
+
+def amount(quantity: int | str) -> Decimal:
+    """Number that a quantity stands for, in units of its resource: `64Mi` is 67108864, `100m` is 0.1.
+
+    Raises ValueError for text that is not a quantity.
+    """
+    parts = _QUANTITY_PARTS.fullmatch(str(quantity))
+    if parts is None or re.fullmatch(QUANTITY_PATTERN, str(quantity)) is None:
+        raise ValueError(f"{quantity!r} is not a quantity such as 2, 100m or 64Mi")
+    number, exponent, unit = parts.groups()
+    if unit in _BINARY_UNITS:
+        return Decimal(number) * Decimal(1024) ** _BINARY_UNITS[unit]
+    power = max(-_MOST_POWER, min(_MOST_POWER, float(exponent))) if exponent else _DECIMAL_UNITS[unit or ""]
+    return Decimal(number).scaleb(int(power))
+
+
 IntOrString = Annotated[int | str, _OneRefusal("mcp")]
 """Number or name of a port."""
 

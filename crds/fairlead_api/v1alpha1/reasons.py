@@ -37,7 +37,7 @@ _ACCEPTED: Final = {
 _PARTIALLY_INVALID: Final = {
     Cause.RULE_INVALID: CauseExplanation(
         "True",
-        "A rule's arguments are no usable JSON Schema, so it allows nothing; the other rules are in force.",
+        "A rule's arguments are not a usable JSON Schema, so it allows nothing; the other rules are in force.",
         "Correct the schema that the message names.",
     ),
     Cause.UNKNOWN_TIER: CauseExplanation(
@@ -137,6 +137,16 @@ _PROGRAMMED: Final = {
     Cause.DEPLOYING: CauseExplanation(
         "Unknown", "It has been started and is not up yet.", "Wait; without progress this becomes DeploymentFailed."
     ),
+    Cause.PROBE_FAILED: CauseExplanation(
+        "Unknown",
+        "Its container runs, and a probe of it fails; the message quotes what Kubernetes tells of the probe.",
+        "Wait for one that starts slowly; else correct the server, or the probe in spec.podTemplate.",
+    ),
+    Cause.POD_WARNING: CauseExplanation(
+        "Unknown",
+        "Kubernetes warns about its pod, which is not ready; the message quotes the last warning.",
+        "Mend what the message names: a sandbox, a volume, a network, a limit in spec.resources. It is tried again.",
+    ),
     Cause.INSTALLING: CauseExplanation(
         "Unknown", "The package is being fetched and installed.", "Wait; the first start takes longest."
     ),
@@ -193,7 +203,8 @@ _PROGRAMMED: Final = {
     Cause.APPLY_REFUSED: CauseExplanation(
         "False",
         "The API server refused an object of this server.",
-        "Often it is an admission policy, a quota, or a bad spec.podTemplate: change that, or have it allowed.",
+        "If the message names a field, correct it in spec.podTemplate; else it is an admission policy or a quota: "
+        "change that, or have it allowed.",
     ),
     Cause.NAME_TAKEN: CauseExplanation(
         "False",

@@ -174,7 +174,9 @@ class PolicyTiers(Model):
 
 
 class SubjectLimits(Model):
-    """Bounds per subject on what this namespace's servers take up. Absent members bound nothing."""
+    """Bounds per subject on what all servers of this namespace take up together, selected ones or not: several policies
+    share one count. Absent members bound nothing.
+    """
 
     max_tools: int | None = Field(default=None, ge=0, le=100000)
     """Tools in a list."""
@@ -198,7 +200,7 @@ class ToolPolicySpec(Model):
     """
 
     servers: ServerSelector | None = None
-    """McpServers of this namespace that it is about. Absent: all of them."""
+    """McpServers of this namespace that it is about. Absent: all of them. `limits` count over the others too."""
     subjects: list[PolicySubject] | None = Field(default=None, min_length=1, max_length=256)
     """Whom it is about. Absent: everybody."""
     rules: list[PolicyRule] = Field(min_length=1, max_length=256)
@@ -206,7 +208,8 @@ class ToolPolicySpec(Model):
     tiers: PolicyTiers | None = None
     """Latency tiers of the subjects. Absent: any, the installation's default first."""
     limits: SubjectLimits | None = None
-    """Bounds on lists and calls. Absent: none from this policy."""
+    """Bounds on lists and calls of the subjects, over all servers of this namespace, those that `servers` does not
+    select included. Absent: none from this policy."""
     pinned: Annotated[list[Glob], Distinct()] = Field(default=[], max_length=256)
     """Tools that no budget cuts from a list, as names without prefix or with `*` and `?`."""
     denied: Literal["Hide", "Explain"] = "Hide"

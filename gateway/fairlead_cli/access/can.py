@@ -75,15 +75,20 @@ def can(
     if output is Output.json:
         print_json(found)
     else:
-        _print(found)
+        print("\n".join(lines(found)))
     if not found["allowed"]:
         sys.stdout.flush()
         sys.exit(NO)
 
 
-def _print(found: dict[str, Any]) -> None:
-    print(f"{'yes' if found['allowed'] else 'no'}: {printable(found['reason'])}")
+def lines(found: dict[str, Any]) -> list[str]:
+    """A decision for people: the answer and its reason, then what else bounds a call."""
+    from fairlead_api.documents.servers import READY
+    from fairlead_cli.servers.showing import meaning
+
     rows = [("tool", f"{found['tool']} of {found['server']}")]
+    if found.get("serverState", READY) != READY:
+        rows.append(("server", f"{found['serverState']}: {meaning(found) or 'calls fail'}"))
     if found["bounded"]:
         rows.append(("arguments", "a policy bounds them"))
     if found["hidden"]:
@@ -95,5 +100,5 @@ def _print(found: dict[str, Any]) -> None:
         rows.append(("pinned", "no budget cuts it"))
     if found["policies"]:
         rows.append(("policies", ", ".join(found["policies"])))
-    for name, value in rows:
-        print(f"  {name:10} {printable(value)}")
+    answer = f"{'yes' if found['allowed'] else 'no'}: {printable(found['reason'])}"
+    return [answer, *(f"  {name:10} {printable(value)}" for name, value in rows)]

@@ -8,11 +8,13 @@ from urllib.parse import quote
 from fairlead_api.documents.servers import READY
 from fairlead_api.v1alpha1.causes import Cause
 from fairlead_api.v1alpha1.conditions import Reason
+from fairlead_api.v1alpha1.reasons import EXPLANATIONS
 from fairlead_cli.connecting import Destination
 from fairlead_cli.output import Output, print_json, print_table, printable
 from fairlead_cli.rest import Plane
 from fairlead_cli.wording import ready_to_paste
 
+ASK = "An administrator of the gateway sees its own words."
 COLUMNS = ("SERVER", "STATE", "TOOLS", "P95", "RESTARTS", "RSS", "REASON")
 NOT_KNOWN = "-"
 CONFLICTED = str(Reason.CONFLICTED)
@@ -52,14 +54,16 @@ def row(server: dict[str, Any]) -> tuple[str, ...]:
 
 
 def details(servers: list[dict[str, Any]]) -> list[str]:
-    """Lines below the table: the message of each server that has one, its last words where they say more, and whose its
-    prefix is where another server has it.
+    """Lines below the table: the message of each server that has one, else what its cause means; its last words where
+    they say more, and whose its prefix is where another server has it.
     """
     lines = []
     for server in servers:
         message, words = str(server.get("message", "")), str(server.get("lastWords", ""))
         if server.get("cause") in AS_USUAL:
             message = ""
+        elif not message and server["state"] != READY and (meant := meaning(server)):
+            message = f"{meant} {ASK}"
         if message:
             name = str(server["server"])
             lines += ["", message if message.startswith(f"{name} ") else f"{name}: {message}"]
@@ -69,6 +73,12 @@ def details(servers: list[dict[str, Any]]) -> list[str]:
         if conflict := str(server.get("conflict", "")):
             lines += ["", f"{server['server']}: {conflict}"]
     return [ready_to_paste(printable(line)) for line in lines]
+
+
+def meaning(server: dict[str, Any]) -> str:
+    """Meaning of its cause, which quotes nothing of the server; empty for none, and for one of a later release."""
+    cause = str(server.get("cause") or server.get("serverCause") or "")
+    return EXPLANATIONS[Cause(cause)].meaning if cause in frozenset(Cause) else ""
 
 
 def _cell(value: Any) -> str:

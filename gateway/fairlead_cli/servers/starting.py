@@ -6,8 +6,7 @@ import sys
 from collections.abc import Callable, Iterable
 from typing import Any, Final
 
-from fairlead_api.documents.servers import FAILED, OFFLINE, ON_THE_WAY
-from fairlead_api.v1alpha1.causes import Cause
+from fairlead_api.documents.servers import FAILED, OFFLINE, ON_THE_WAY, worth_waiting
 from fairlead_cli.connecting import Destination
 from fairlead_cli.failure import Failure
 from fairlead_cli.output import printable
@@ -50,8 +49,8 @@ def wait_for(destination: Destination, seconds: float, means: Callable[[Server],
 
 
 def _may_come(server: Server) -> bool:
-    """Whether to wait for it: one that has said nothing for long is spoken of, and not waited for."""
-    return server.get("state") in ON_THE_WAY and server.get("cause") != Cause.SILENT
+    """Whether to wait for it: one that something keeps is spoken of, and not waited for."""
+    return worth_waiting(str(server.get("state")), str(server.get("cause")))
 
 
 def has_tool(server: Server, name: str) -> bool:

@@ -32,7 +32,6 @@ from fairlead_app.gateway import Gateway
 from fairlead_app.settings import Settings
 from fairlead_app.trust import trusted
 from fairlead_cli.access.keyring import KEY_FILE
-from fairlead_cli.completing import DEFAULT_URL
 from fairlead_cli.failure import FAILED, USED_WRONGLY, Failure
 from fairlead_cli.up.board import Board
 from fairlead_cli.up.display import Addresses, Display, JsonChanges, LiveTable, PlainLines
@@ -45,7 +44,7 @@ from fairlead_cli.up.logs import configure_logging
 from fairlead_cli.up.own_files import own_files
 from fairlead_cli.up.places import missing
 from fairlead_cli.up.quickstart import Skipped, quick_start
-from fairlead_cli.wording import NAMED_URL
+from fairlead_cli.wording import DEFAULT_URL, NAMED_URL
 from fairlead_gateway.catalog.directory import DirectoryCredentials, DirectorySource
 from fairlead_gateway.catalog.pins import DirectoryPins
 from fairlead_gateway.custom.load import LoadedTools, load

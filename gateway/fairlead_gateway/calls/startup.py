@@ -6,13 +6,13 @@ import asyncio
 from collections.abc import Callable
 from typing import Final
 
-from fairlead_api.documents.servers import INSTALLING, WAITING, ServerEntry
+from fairlead_api.documents.servers import INSTALLING, OVERDUE, WAITING, ServerEntry
 from fairlead_api.documents.servers import STARTING as STARTING_STATE
 from fairlead_api.meta import ServerKey
 from fairlead_gateway.core.share_counts import ShareCounts
 from fairlead_gateway.limits.shares import Shares, ShareTaken
 from fairlead_gateway.policy.selection import Selection
-from fairlead_gateway.policy.unready import on_the_way
+from fairlead_gateway.policy.unready import comes_soon, on_the_way
 from fairlead_tools.refusal import CONNECTION_LOST, STARTING, Refusal
 
 START_SECONDS: Final = 10.0
@@ -49,25 +49,24 @@ class StartupWait:
         swapped.set()
 
     async def settled(self, server: ServerKey, seconds: float, agent: str) -> bool:
-        """Wait until a server starts no more; False where it still does after so many seconds, and at once where too
-        many requests wait, or too many of the agent's.
+        """Wait until a server starts no more; False where it still does after so many seconds, and at once where
+        something is known that keeps it, or too many requests wait, or too many of the agent's.
         """
         try:
             with self.shares.held(agent):
                 async with asyncio.timeout(seconds):
-                    while on_the_way(self._selection(), server):
+                    while comes_soon(self._selection(), server):
                         await self._swapped.wait()
-        except ShareTaken:
-            return not on_the_way(self._selection(), server)
-        except TimeoutError:
-            return False
-        return True
+        except (ShareTaken, TimeoutError):
+            pass
+        return not on_the_way(self._selection(), server)
 
 
 def refusal_of(entry: ServerEntry, *, starts: bool) -> Refusal:
     """Refusal of a call to a server without a catalog; it quotes nothing that the server wrote."""
     if starts:
-        message = f"the server {entry.key} {_WORDS.get(entry.state, 'starts')}: try again in a moment"
+        word = f" ({entry.cause})" if entry.cause in OVERDUE else ""
+        message = f"the server {entry.key} {_WORDS.get(entry.state, 'starts')}{word}: try again in a moment"
         return Refusal(STARTING, f"{message}; `fairlead servers {entry.key}` shows how far it is", AGAIN_MS)
     word = entry.cause or entry.reason
     reason = f" ({word})" if word else ""

@@ -70,9 +70,9 @@ def why_hidden(tier: Tier, tool: Tool, state: ToolState | None, floor: Floor | N
     estimated_ms, limit_ms = tool.estimated_duration_ms, tier.max_latency_ms
     if limit_ms is None or tier.admits_unmeasured(estimated_ms, untrusted=tool.estimate_untrusted):
         return None
-    if estimated_ms is None or estimated_ms <= limit_ms:
-        return f"unmeasured tier={limit_ms}ms"
-    return f"over_budget estimated={estimated_ms}ms tier={limit_ms}ms by=declared"
+    if tier.excludes(estimated_ms):
+        return f"over_budget estimated={estimated_ms}ms tier={limit_ms}ms by=declared"
+    return f"unmeasured tier={limit_ms}ms"
 
 
 def hide_in_slices(

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from fairlead_api.documents.servers import ON_THE_WAY, ServerEntry
+from fairlead_api.documents.servers import ON_THE_WAY, ServerEntry, worth_waiting
 from fairlead_api.meta import ServerKey
 from fairlead_formats.names import SEPARATOR
 from fairlead_gateway.core.identity import Identity
@@ -73,6 +73,12 @@ def on_the_way(selection: Selection, server: ServerKey) -> bool:
     """Whether a server may have a catalog in a moment, and has none."""
     entry = selection.snapshot.entries.get(server)
     return entry is not None and entry.state in ON_THE_WAY and server not in selection.snapshot.servers
+
+
+def comes_soon(selection: Selection, server: ServerKey) -> bool:
+    """Whether to wait for a server: it is on the way, and nothing is known that keeps it."""
+    entry = selection.snapshot.entries.get(server)
+    return entry is not None and worth_waiting(entry.state, entry.cause) and server not in selection.snapshot.servers
 
 
 def _candidates(selection: Selection, name: str, target: bytes) -> Iterator[tuple[ServerEntry, str]]:

@@ -12,15 +12,18 @@ from typing import Annotated, Any, Final
 import msgspec
 from fastapi import APIRouter, Query, Request, Response
 
+from fairlead_api.documents.servers import ON_THE_WAY
 from fairlead_api.meta import ServerKey
 from fairlead_api.policies.subjects import API_KEYS, SERVICE_ACCOUNTS
 from fairlead_formats.names import did_you_mean
+from fairlead_gateway.calls.startup import refusal_of
 from fairlead_gateway.core.identity import Identity, ServiceAccount
 from fairlead_gateway.identity.names import Issuers
 from fairlead_rest.bodies import answer, encode
 from fairlead_rest.context import RestContext
+from fairlead_rest.known_servers import server_state
 from fairlead_rest.openapi import described
-from fairlead_rest.problems import FORBIDDEN, INVALID_ARGUMENTS, Problem, unknown_tool
+from fairlead_rest.problems import FORBIDDEN, INVALID_ARGUMENTS, Problem, unknown_tool, unready_problem
 from fairlead_rest.subject_catalog import SubjectCatalog
 from fairlead_tools.names import tool_id
 
@@ -29,6 +32,8 @@ EXAMPLE: Final[dict[str, Any]] = {
         "agent": "npc",
         "tool": "tavern__web-search",
         "server": "default/tavern",
+        "serverState": "ready",
+        "serverCause": None,
         "allowed": False,
         "reason": "rule 0 of default/no-web denies it",
         "policy": "default/no-web",
@@ -55,6 +60,10 @@ class AccessDocument(msgspec.Struct, frozen=True, rename="camel"):
     """Its name on `/mcp`, else the server's own."""
     server: str
     """`namespace/name`."""
+    server_state: str
+    """`ready`; else a call that is allowed fails all the same: `offline` and so on, as in `/v1/servers`."""
+    server_cause: str | None
+    """Observation in one word, where it is not ready; the page of reasons explains each."""
     allowed: bool
     """Whether a call is made, with the given arguments where some are given."""
     reason: str
@@ -162,6 +171,9 @@ def access(seen: SubjectCatalog, asked: _AccessQuery) -> AccessDocument:
     """The decision about one tool. Raises Problem for one that there is not, or that may not be spoken of."""
     view, found = seen.view(None), _tool(seen, asked.tool)
     if found is None:
+        entry = seen.unready_of_tool(asked.tool)
+        if entry is not None:
+            raise unready_problem(refusal_of(entry, starts=entry.state in ON_THE_WAY))
         raise unknown_tool(asked.tool, did_you_mean(asked.tool, view.routes))
     key, own, exposed = found
     decision = seen.decision(key, own)
@@ -176,10 +188,13 @@ def access(seen: SubjectCatalog, asked: _AccessQuery) -> AccessDocument:
         if refusal is not None:
             allowed, reason = False, refusal.message
     quota = decision.quota
+    state, cause = server_state(seen.snapshot.servers.get(key), seen.snapshot.entries.get(key))
     return AccessDocument(
         agent=seen.identity.agent,
         tool=exposed or own,
         server=str(key),
+        server_state=state,
+        server_cause=cause or None,
         allowed=allowed,
         reason=reason,
         policy=decision.policy,

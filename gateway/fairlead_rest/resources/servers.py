@@ -16,7 +16,7 @@ from fastapi import APIRouter, Request, Response
 from msgspec import UNSET, Raw, UnsetType
 
 from fairlead_api.documents.catalog import LocalEndpoint, Refreshed
-from fairlead_api.documents.servers import OFFLINE, ON_THE_WAY, READY, ServerEntry
+from fairlead_api.documents.servers import ServerEntry
 from fairlead_api.documents.state import ToolState
 from fairlead_api.meta import ServerKey
 from fairlead_gateway.core.ports import CLOSED
@@ -27,7 +27,7 @@ from fairlead_mcp.capabilities import extensions
 from fairlead_rest.bodies import answer, encode
 from fairlead_rest.context import RestContext
 from fairlead_rest.examples import servers as examples
-from fairlead_rest.known_servers import existing, server_called
+from fairlead_rest.known_servers import existing, server_called, server_state, undisputed
 from fairlead_rest.log_access import may_read
 from fairlead_rest.openapi import described
 from fairlead_rest.problems import NOT_DISCOVERED, Problem
@@ -41,8 +41,6 @@ _PREFIX_HELD: Final = (
     "another server holds its prefix, so its tools are at its own endpoint only; an administrator sees which"
 )
 """In place of a conflict, which names a server that the asker may not know of."""
-_OVERTAKEN: Final = frozenset({*ON_THE_WAY, OFFLINE})
-"""States of an entry that a catalog which is online disproves: the two are separate documents, and arrive apart."""
 
 
 class RefreshDocument(msgspec.Struct, frozen=True, rename="camel"):
@@ -202,19 +200,13 @@ def _document(
 ) -> ServerDocument:
     server, entry = seen.snapshot.servers.get(key), seen.snapshot.entries.get(key)
     last, process = _refreshed(server, entry), inside.running.get(key)
-    conflict = _conflict(server, entry, inside)
-    if server is not None and server.catalog.online and entry is not None and entry.state in _OVERTAKEN:
-        entry = None
+    conflict, entry = _conflict(server, entry, inside), undisputed(server, entry)
     failure = None if last is None else last.failure or None
     if failure is not None and not inside.told:
         failure = _UNTOLD
     shown = ServerDocument(
         server=str(key),
-        state=entry.state
-        if entry is not None
-        else OFFLINE
-        if server is not None and not server.catalog.online
-        else READY,
+        state=server_state(server, entry)[0],
         prefix=server.catalog.prefix if server is not None else entry.prefix if entry is not None else None,
         offline=server is None or not server.catalog.online,
         endpoint=server_target(key).decode(),

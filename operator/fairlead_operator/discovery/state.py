@@ -4,12 +4,16 @@ from __future__ import annotations
 
 import asyncio
 from dataclasses import dataclass, field
+from typing import Final
 
 from fairlead_api.documents.catalog import Endpoint, Refreshed
 from fairlead_api.v1alpha1.causes import Cause
 from fairlead_operator.discovery.listing import KeptListing
 from fairlead_operator.ports import ConditionVerdict
 from fairlead_operator.workqueue import ItemBackoff
+
+ENDED: Final = frozenset({Cause.START_FAILED, Cause.PROCESS_EXITED, Cause.TIMEOUT})
+"""Failures of a server on stdio of which its process may have printed why."""
 
 
 @dataclass(frozen=True)
@@ -29,6 +33,13 @@ class DiscoveryFailure:
 
     reason: str
     message: str
+    words: str | None = None
+    """Last words of its process, where it had any; None while nobody looked for them."""
+
+    @property
+    def wants_words(self) -> bool:
+        """Whether the log of its process may say more, and nobody looked yet."""
+        return self.words is None and self.reason in ENDED
 
     def verdict(self) -> ConditionVerdict:
         """Becomes the condition Verified."""
@@ -36,7 +47,8 @@ class DiscoveryFailure:
             cause = Cause(self.reason)
         except ValueError:
             cause = Cause.MCP_ERROR
-        return ConditionVerdict(False, cause, self.message)
+        said = f"{self.message}; the last words in its log: {self.words}" if self.words else self.message
+        return ConditionVerdict(False, cause, said)
 
 
 @dataclass

@@ -200,20 +200,20 @@ class CredentialStore:
 
 
 class LabelledSecrets:
-    """Secrets that are marked as credentials, in `namespaces` alone; None among them stands for all namespaces.
+    """Secrets that are marked as credentials, in `namespaces` alone; an empty name among them stands for all.
 
     `changed(key, before, after)` is called with each that came, went or is another.
     """
 
     def __init__(
         self,
-        namespaces: Iterable[str | None],
+        namespaces: Iterable[str],
         changed: Callable[[ServerKey, LabelledSecret | None, LabelledSecret | None], None],
     ) -> None:
         self.stores: Mapping[str | None, ObjectStore[LabelledSecret]] = {
-            namespace: ObjectStore(LabelledSecret.from_object, changed) for namespace in namespaces
+            namespace or None: ObjectStore(LabelledSecret.from_object, changed) for namespace in namespaces
         }
-        """By the namespace that each is an informer's store of."""
+        """By the namespace that each is an informer's store of; None for all."""
 
     def get(self, key: ServerKey) -> LabelledSecret | None:
         """The Secret, if it may be read, exists and is marked."""
@@ -286,6 +286,17 @@ class Resolver:
         found = [self._secrets.get(ServerKey(namespace, name)) for name in names]
         versions = [f"{secret.name}={secret.version}" for secret in found if secret is not None]
         return sha256(*(version.encode() for version in sorted(set(versions))))[:16] if versions else ""
+
+    def environment(self, server: McpServer) -> frozenset[str]:
+        """Values of Secrets that the pods of a server have in their environment, line by line."""
+        values: set[str] = set()
+        for reference in references(server):
+            secret = self._secrets.get(ServerKey(server.metadata.namespace, reference.name))
+            if secret is None or not reference.environment:
+                continue
+            for key in [reference.key] if reference.key else secret.data:
+                values.update((secret.value(key) or b"").decode("utf-8", "replace").splitlines())
+        return frozenset(values)
 
     async def _usable(self, server: McpServer, name: str, key: str | None) -> ConditionVerdict | None:
         """Why a Secret may not be used; None = it may."""

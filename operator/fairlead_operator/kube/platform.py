@@ -26,6 +26,7 @@ from fairlead_operator.kube.credentials import CredentialStore, Resolver, creden
 from fairlead_operator.kube.declared import Broken, DeclaredServers
 from fairlead_operator.kube.drift import DriftRepairs, Writers, WriteTarget, content_of
 from fairlead_operator.kube.events import Events
+from fairlead_operator.kube.lastwords import LastWords
 from fairlead_operator.kube.owned import ForeignObject, Owned
 from fairlead_operator.kube.pods import Pods
 from fairlead_operator.ports import (
@@ -60,6 +61,7 @@ class KubePlatform:
         installation: ManifestContext,
         pod_templates: PodTemplateChecker = RESTRICTED,
         enforcement: Callable[[], ConditionVerdict | None] | None = None,
+        last_words: LastWords | None = None,
         *,
         enqueue: Callable[[ServerKey], None] = lambda key: None,
         drift: DriftRepairs | None = None,
@@ -72,6 +74,7 @@ class KubePlatform:
         self._resolver = resolver
         self._store = store
         self._events = events
+        self._last_words = last_words
         self._pods = pods
         self._installation = installation
         self._pod_templates = pod_templates
@@ -152,7 +155,7 @@ class KubePlatform:
         verdict, down = workload.judge(server, generation, status)
         if down is not None or not verdict.ok:
             verdict, down = workload.explained(verdict, down, self._pods.symptom(server.key))
-        again = self._pods.until_late(server.key) if verdict.ok is None else None
+        again = self._pods.until_late(server.key) if down is not None or verdict.ok is None else None
         return Workload(
             verdict, endpoint, workload.rollout(generation, status), down, workload.pod_count(server, status), again
         )
@@ -179,6 +182,9 @@ class KubePlatform:
 
     async def announce(self, resource: Resource, announcement: Announcement) -> None:
         await self._events.post(resource, announcement)
+
+    async def last_words(self, server: McpServer) -> str:
+        return "" if self._last_words is None else await self._last_words.read(server)
 
     def retry(self, key: ServerKey) -> None:
         """Nothing: the kubelet restarts containers, by a back-off of its own."""

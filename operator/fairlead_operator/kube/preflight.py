@@ -38,16 +38,16 @@ class CannotStart(Exception):
 
 
 async def check_cluster(
-    kube: Kube, release_namespace: str, watched: str = "", secret_namespaces: Sequence[str] = ()
+    kube: Kube, release_namespace: str, watched: str = "", secret_namespaces: Sequence[str] = ("",)
 ) -> None:
     """See that the operator could work here, for the namespace `watched` or for all, with Secrets of servers in
-    `secret_namespaces` or wherever servers are. Raises CannotStart.
+    `secret_namespaces`, where an empty name stands for all. Raises CannotStart.
     """
     try:
         async with asyncio.timeout(CONNECT_SECONDS):
             await kube.get_path("/version")
             await _crds(kube)
-            await _rights(kube, release_namespace, watched, secret_namespaces or (watched,))
+            await _rights(kube, release_namespace, watched, secret_namespaces)
     except TimeoutError as error:
         slow = Unavailable(f"no answer within {CONNECT_SECONDS:g} s")
         raise CannotStart(slow.sentence(kube.host)) from error

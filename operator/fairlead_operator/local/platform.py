@@ -158,6 +158,10 @@ class LocalPlatform:
         """Tell people."""
         self._audience.announced(resource, announcement)
 
+    async def last_words(self, server: McpServer) -> str:
+        """Nothing: failures of child processes have their last words."""
+        return ""
+
     async def sweep(self, alive: Collection[ServerKey]) -> None:
         """Forget what is kept of servers that are not `alive`."""
         for key in [key for key in self._statuses if key not in alive]:

@@ -146,7 +146,7 @@ def _partially_invalid(
     """Parts without effect: all of them in the message, the worst as the cause."""
     found: list[tuple[Cause, str]] = []
     faults = [
-        f"rules[{rule.called(number)}].arguments is no usable JSON Schema, so the rule allows nothing: {fault}"
+        f"rules[{rule.called(number)}].arguments is not a usable JSON Schema, so the rule allows nothing: {fault}"
         for number, rule in enumerate(policy.rules)
         if rule.arguments is not None and (fault := _fault(rule.arguments)) is not None
     ]

@@ -6,10 +6,16 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Final
 
+from pydantic import ValidationError
+
 from fairlead_api.v1alpha1.causes import Cause
 from fairlead_api.v1alpha1.mcpserver import McpServer
+from fairlead_api.v1alpha1.mcpserver.container import ResourceRequirements
 from fairlead_api.v1alpha1.mcpserver.podtemplate import NOT_ALLOWED
+from fairlead_api.v1alpha1.mcpserver.spec_rules import RESOURCES
 from fairlead_operator.ports import ConditionVerdict, Environment
+from fairlead_operator.server.manifests import ManifestContext, pod_template
+from fairlead_operator.server.references import containers
 
 
 @dataclass(frozen=True)
@@ -71,10 +77,30 @@ def pod_template_not_allowed(
     return ConditionVerdict(False, Cause.POD_TEMPLATE_NOT_ALLOWED, message)
 
 
+def resources_of_pods(server: McpServer, environment: Environment) -> ConditionVerdict | None:
+    """Rules of the definition about `spec.resources`, for what a pod template makes of them: they are too costly for an
+    API server there, and no pod with such resources starts.
+    """
+    spec = server.spec
+    if environment != "cluster" or (spec.pod_template is None and spec.unrestricted_pod_template is None):
+        return None
+    for container in containers(pod_template(server, ManifestContext("", restricted=False))):
+        try:
+            resources = ResourceRequirements.model_validate(container.get("resources") or {})
+        except ValidationError:
+            continue  # an API server has a sentence about it
+        for rule in RESOURCES:
+            if rule.holds is not None and not rule.holds(resources):
+                what = f"resources of the container {container.get('name')}, as its pod template has them"
+                return ConditionVerdict(False, Cause.INVALID, f"{what}: {rule.message}")
+    return None
+
+
 CHECKS: Final[tuple[Check, ...]] = (
     command_on_a_cluster,
     image_off_a_cluster,
     nothing_to_start,
+    resources_of_pods,
 )
 
 

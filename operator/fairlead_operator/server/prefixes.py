@@ -2,8 +2,10 @@
 
 A prefix is the manifest's own, else a function of namespace, name and one setting of the installation, never of other
 servers. The first server to claim a prefix holds it, which at the start is the oldest: a newcomer breaks nothing that
-works, nor does an older server that changes its prefix. Agents send arguments to a name, so that of a deleted server
-does not pass to the next one: it is reserved for the same namespace and name, and theirs at once when they are back.
+works, nor does an older server that changes its prefix. One that has never listed a tool holds its prefix against a
+server that has for `UNSERVED_S` only: nobody knows names of it. Agents send arguments to a name, so that of a deleted
+server does not pass to the next one: it is reserved for the same namespace and name, and theirs at once when they are
+back.
 """
 
 from __future__ import annotations
@@ -31,6 +33,11 @@ MOST: Final = 1024
 """Those of all namespaces; the namespace with most of them makes room."""
 SKEW_S: Final = 300.0
 """Seconds that a reservation stands at least after a start: its end was written by the clock of another machine."""
+
+
+UNSERVED_S: Final = 600.0
+"""Seconds after which a server that has never listed a tool gives its prefix up to one that has: as long as a
+Deployment may take to make progress, so that a slow start loses nothing."""
 
 
 class Claim(NamedTuple):
@@ -82,6 +89,8 @@ class Prefixes:
         self._monotonic = monotonic
         self._claims: dict[ServerKey, Claim] = {}
         self._by_prefix: dict[str, set[ServerKey]] = {}
+        self._since: dict[ServerKey, float] = {}
+        """When each claim was entered, on the monotonic clock."""
         self._served: set[ServerKey] = set()
         """Claimants that have had a catalog: agents may know their names."""
         self._reservations: dict[str, Reservation] = {}
@@ -112,6 +121,7 @@ class Prefixes:
         contenders = self._by_prefix.setdefault(claim.prefix, set())
         contenders.add(key)
         self._claims[key] = claim
+        self._since[key] = self._monotonic()
         if self.holder(claim.prefix) == key:
             if self._settled and holder not in (None, key):
                 self.confirm(claim.prefix, holder)
@@ -170,12 +180,27 @@ class Prefixes:
         return any(owner.key == key and owner.ends is not None for owner in self._reservations.values())
 
     def expire(self) -> set[ServerKey]:
-        """Drop reservations whose time is over. Returns the servers that waited for them."""
+        """Drop reservations whose time is over, and pass on prefixes whose holders have never listed a tool. Returns
+        the servers for which the holder has changed.
+        """
         now = self._monotonic()
         over = [prefix for prefix, owner in self._reservations.items() if owner.ends is not None and owner.ends <= now]
         touched: set[ServerKey] = set()
         for prefix in over:
             touched |= self._forget(prefix, self._reservations[prefix].key)
+        return touched | self._pass_on(now)
+
+    def _pass_on(self, now: float) -> set[ServerKey]:
+        """Give prefixes that servers hold which have never listed a tool to the first of those that have."""
+        touched: set[ServerKey] = set()
+        for prefix, keys in self._by_prefix.items():
+            holder = self.holder(prefix)
+            if holder is None or holder in self._served or now - self._since.get(holder, now) < UNSERVED_S:
+                continue
+            heirs = [self._claims[key] for key in keys if key in self._served]
+            if heirs:
+                self.confirm(prefix, min(heirs).key)
+                touched |= keys
         return touched
 
     def owners(self) -> tuple[PrefixOwner, ...]:
@@ -222,7 +247,10 @@ class Prefixes:
         reservation = self._reservations.get(prefix)
         served = "this one is served at its own endpoint only"
         if reservation is None or reservation.ends is None:
-            message = f"prefix {prefix} is held by {holder}, which had it first; {served}"
+            first = "which had it first"
+            if holder in self._served and server.key not in self._served:
+                first = "which has listed tools, as this one has not yet"
+            message = f"prefix {prefix} is held by {holder}, {first}; {served}"
             return ConditionVerdict(True, Cause.PREFIX_TAKEN, message), None
         message = f"prefix {prefix} is reserved until {reservation.until} for {holder}, which was deleted; {served}"
         names = {"NAMESPACE": holder.namespace, "PREFIX": prefix}
@@ -281,6 +309,7 @@ class Prefixes:
         claim = self._claims.pop(key, None)
         if claim is None:
             return set()
+        del self._since[key]
         contenders = self._by_prefix[claim.prefix]
         contenders.discard(key)
         if not contenders:

@@ -40,6 +40,11 @@ def secret_references(template: Mapping[str, Any]) -> list[SecretReference]:
     return found + [_named(each, "name") for each in _objects(spec, "imagePullSecrets")]
 
 
+def containers(template: Mapping[str, Any]) -> Iterator[Mapping[str, Any]]:
+    """Every container of a template, those that run before the others included."""
+    yield from _containers(_object(template, "spec"))
+
+
 def without_secrets(template: Json, absent: Collection[str]) -> Json:
     """The template without its optional references to Secrets that are `absent`; volumes of these are empty."""
     if not absent:

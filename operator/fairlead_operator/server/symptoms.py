@@ -48,6 +48,7 @@ _PREEMPTION: Final = re.compile(r"(?<=\.) (?:no new claims to deallocate\b|not f
 """Outcome of the scheduler's attempt to make room, behind what it says of the nodes. In Kubernetes 1.36 it is
 "not found" for a pod whose volume is missing.
 """
+_OUT_OF_MEMORY: Final = "was killed for using more memory than spec.resources.limits allows"
 _NEVER_RAN: Final = {"StartError", "ContainerCannotRun"}
 """Reasons of a container that the runtime could not start: it counts as one that ended, with exit code 128."""
 _MISSING: Final = re.compile(r"executable file not found|no such file or directory", re.IGNORECASE)
@@ -88,21 +89,31 @@ def closed_port(pod: Mapping[str, Any]) -> ClosedPort | None:
     status = pod.get("status") or {}
     if pod.get("metadata", {}).get("deletionTimestamp"):
         return None
-    container = _of_name(status.get("containerStatuses"))
-    started = ((container.get("state") or {}).get("running") or {}).get("startedAt")
+    container, since = _of_name(status.get("containerStatuses")), started(pod)
     wanted = _of_name((pod.get("spec") or {}).get("containers"))
     probed = "tcpSocket" in (wanted.get("readinessProbe") or {}) and "startupProbe" not in wanted
-    if container.get("ready") or not started or not probed:
+    if container.get("ready") or since is None or not probed:
         return None
-    return ClosedPort(
-        int(wanted["ports"][0]["containerPort"]), datetime.fromisoformat(started), ":" in (status.get("podIP") or "")
-    )
+    return ClosedPort(int(wanted["ports"][0]["containerPort"]), since, ":" in (status.get("podIP") or ""))
+
+
+def unready(pod: Mapping[str, Any]) -> bool:
+    """Whether a pod is meant to be ready and is not."""
+    status = pod.get("status") or {}
+    return not pod.get("metadata", {}).get("deletionTimestamp") and _condition(status, "Ready").get("status") != "True"
+
+
+def started(pod: Mapping[str, Any]) -> datetime | None:
+    """When the server's container was started, by the clock of its node; None while it does not run."""
+    container = _of_name((pod.get("status") or {}).get("containerStatuses"))
+    running = ((container.get("state") or {}).get("running") or {}).get("startedAt")
+    return datetime.fromisoformat(running) if running else None
 
 
 def symptom(pod: Mapping[str, Any]) -> Symptom | None:
     """The first thing that is wrong with a pod; None for one that serves, that starts, or that is being deleted."""
     status = pod.get("status") or {}
-    if pod.get("metadata", {}).get("deletionTimestamp") or _condition(status, "Ready").get("status") == "True":
+    if not unready(pod):
         return None
     scheduled = _condition(status, "PodScheduled")
     if scheduled.get("reason") == "Unschedulable":
@@ -122,13 +133,13 @@ def _unscheduled(message: str) -> Symptom:
     causes = ((_CLAIM, Cause.VOLUME_UNAVAILABLE), (_ROOM, Cause.UNSCHEDULABLE), (_VOLUME, Cause.VOLUME_UNAVAILABLE),
               (_EXCLUDED, Cause.NODES_EXCLUDED))  # fmt: skip
     cause = next((cause for pattern, cause in causes if pattern.search(said)), Cause.UNSCHEDULABLE)
-    return Symptom(cause, f"no node takes its pod: {_cut(said)}")
+    return Symptom(cause, f"no node takes its pod: {cut(said)}")
 
 
 def _of_container(container: Mapping[str, Any]) -> Symptom | None:
     state = container.get("state") or {}
     waiting, ended = state.get("waiting") or {}, _ended(container)
-    reason, message = str(waiting.get("reason", "")), _cut(waiting.get("message", ""))
+    reason, message = str(waiting.get("reason", "")), cut(waiting.get("message", ""))
     if reason in _PULL:
         return Symptom(Cause.IMAGE_PULL_FAILED, f"its image cannot be fetched: {message}")
     if container.get("name") == INSTALL:
@@ -151,8 +162,10 @@ def _not_created(message: str) -> Symptom:
 
 
 def _of_installation(state: Mapping[str, Any], ended: Mapping[str, Any] | None) -> Symptom | None:
+    if ended is not None and ended.get("reason") == "OOMKilled":
+        return Symptom(Cause.INSTALL_FAILED, f"the installation {_OUT_OF_MEMORY}")
     if ended is not None and ended.get("exitCode"):
-        words = _cut(ended.get("message") or f"the installation exited with {ended['exitCode']}")
+        words = cut(ended.get("message") or f"the installation exited with {ended['exitCode']}")
         unreachable = ended["exitCode"] == REGISTRY_UNREACHABLE
         return Symptom(Cause.REGISTRY_UNREACHABLE if unreachable else Cause.INSTALL_FAILED, words)
     if "running" in state:
@@ -162,13 +175,13 @@ def _of_installation(state: Mapping[str, Any], ended: Mapping[str, Any] | None) 
 
 def _crashed(ended: Mapping[str, Any]) -> Symptom:
     if ended.get("reason") in _NEVER_RAN:
-        return _not_created(_cut(ended.get("message") or ""))
+        return _not_created(cut(ended.get("message") or ""))
     printed = str(ended.get("message") or "")  # the end of its log, where it left no message
-    words = _cut(_telling(printed) or printed or ended.get("reason") or "it said nothing")
+    words = cut(_telling(printed) or printed or ended.get("reason") or "it said nothing")
     said = f"it ended with exit code {ended.get('exitCode')}: {words}"
     if ended.get("reason") == "OOMKilled":
-        return Symptom(Cause.CRASH_LOOPING, "it was killed for using more memory than spec.resources.limits allows")
-    if _ROOT.search(words) or _ROOT.search(_cut(printed)):
+        return Symptom(Cause.CRASH_LOOPING, f"it {_OUT_OF_MEMORY}")
+    if _ROOT.search(words) or _ROOT.search(cut(printed)):
         return Symptom(Cause.RUN_AS_ROOT_REFUSED, f"it does not start as an ordinary user ({said}): {RELAX}")
     return Symptom(Cause.CRASH_LOOPING, said)
 
@@ -201,7 +214,7 @@ def _condition(status: Mapping[str, Any], kind: str) -> Mapping[str, Any]:
     return next((c for c in status.get("conditions") or () if c.get("type") == kind), {})
 
 
-def _cut(text: object) -> str:
+def cut(text: object) -> str:
     """The end of foreign words on one line: what went wrong stands last."""
     line = " ".join(str(text).split())
     return line if len(line) <= TEXT else f"…{line[1 - TEXT :]}"

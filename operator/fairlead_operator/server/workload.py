@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 from collections.abc import Mapping
 from typing import Any, Final
 
@@ -70,6 +71,8 @@ def explained(
         return verdict, ConditionVerdict(False, down.cause, f"{down.message}: {found.message}")
     if verdict.ok is True:
         return verdict, down
+    if verdict.ok is False and not found.hopeless and found.cause != Cause.INSTALLING:
+        return dataclasses.replace(verdict, message=f"{verdict.message}: {found.message}"), down
     return ConditionVerdict(False if found.hopeless else None, found.cause, found.message), down
 
 

@@ -3,13 +3,22 @@
 from __future__ import annotations
 
 import json
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
 import pytest
+from pydantic import ValidationError
 
 from controlplane import ControlPlane
 from crdrules import BAD, REPOSITORY, SAMPLES, SPEC_PAGES, BadObject, examples, load_yaml
+from fairlead_api.documents.rules import Policy as CompiledPolicy
+from fairlead_api.documents.rules import Rule, Rules
+from fairlead_api.meta import ServerKey
+from fairlead_api.v1alpha1.mcpserver import McpServer
+from fairlead_api.v1alpha1.toolpolicy import ToolPolicy
+from fairlead_operator.publish.policies import status_of
+from fairlead_operator.publish.review import review
 from podtemplates import ALLOWED, NULLS, TEMPLATES
 
 PLURALS = {"McpServer": "mcpservers", "LatencyTier": "latencytiers", "ToolPolicy": "toolpolicies"}
@@ -48,6 +57,41 @@ def test_a_sample_is_accepted_as_it_stands(control_plane: ControlPlane, namespac
             assert {inner: kept[name].get(inner) for inner in value} == value
         elif name != "tools":
             assert kept[name] == value
+
+
+RESOURCES: list[tuple[dict[str, Any], bool]] = [
+    ({"limits": {"memory": "64Mi", "cpu": 2}, "requests": {"memory": "1Mi", "cpu": "50m"}}, True),
+    ({"limits": {"memory": "0.5Gi"}, "requests": {"memory": 536870912}}, True),
+    ({"limits": {"memory": "1e9"}, "requests": {"memory": "1G"}}, True),
+    ({"requests": {"memory": 0, "cpu": "0"}, "limits": {"ephemeral-storage": "1Gi"}}, True),
+    ({"requests": {"cpu": ".5"}, "limits": {"cpu": "500000u"}}, True),
+    ({"requests": {"nvidia.com/gpu": 1}, "limits": {"nvidia.com/gpu": 1}}, True),
+    ({"limits": {"memory": "64m"}}, False),
+    ({"limits": {"memory": 64}}, False),
+    ({"requests": {"memory": "64000m"}}, False),
+    ({"requests": {"ephemeral-storage": "1e3"}}, False),
+    ({"limits": {"cpu": "1Mi"}}, False),
+    ({"requests": {"cpu": 2}, "limits": {"cpu": "1999m"}}, False),
+    ({"requests": {"memory": "1G"}, "limits": {"memory": "900Mi"}}, False),
+    ({"requests": {"ephemeral-storage": "2Gi"}, "limits": {"ephemeral-storage": "1Gi"}}, False),
+]
+
+
+@pytest.mark.parametrize(("resources", "good"), RESOURCES, ids=[json.dumps(each) for each, _ in RESOURCES])
+def test_amounts_of_resources_are_compared_alike_by_an_api_server_and_off_a_cluster(
+    control_plane: ControlPlane, namespace: str, resources: dict[str, Any], good: bool
+) -> None:
+    manifest = mcpserver(image={"name": "demo:1"}, resources=resources)
+    del manifest["spec"]["url"]
+
+    status, answer = create(control_plane, namespace, manifest)
+
+    assert (status == 201) is good, answer
+    if good:
+        McpServer.model_validate(manifest)
+    else:
+        with pytest.raises(ValidationError, match="must"):
+            McpServer.model_validate(manifest)
 
 
 @pytest.mark.parametrize("path", BAD, ids=lambda path: path.stem)
@@ -168,7 +212,29 @@ def test_kubectl_shows_the_columns_of_tiers_and_policies(control_plane: ControlP
 
     assert tiers[0].split() == ["NAME", "MAX", "QUANTILE", "DEFAULT", "TOOLS", "AGE"]
     assert tiers[1].split()[:4] == ["standard", "1500ms", "p95", "false"]
-    assert policies[0].split() == ["NAME", "SERVERS", "TOOLS", "ACCEPTED", "REASON", "AGE"]
+    assert policies[0].split() == ["NAME", "SERVERS", "TOOLS", "ACCEPTED", "PARTIALLY", "INVALID", "CONFLICTED", "AGE"]
+
+
+def test_kubectl_shows_a_policy_of_which_a_rule_allows_nothing_as_such(
+    control_plane: ControlPlane, namespace: str
+) -> None:
+    bad = Rule(action="Allow", tools=("*",), arguments={"type": "nothing that JSON Schema knows"})
+    rules = Rules(policies=(CompiledPolicy(namespace=namespace, name="bad", every=True, rules=(bad,)),))
+    found = review(rules, [ServerKey(namespace, "docs")], {})[ServerKey(namespace, "bad")]
+    head = {"apiVersion": "fairlead.dev/v1alpha1", "kind": "ToolPolicy", "metadata": {"name": "bad"}}
+    spec = {"rules": [{"action": "Allow", "tools": ["*"], "arguments": bad.arguments}]}
+    status, policy = create(control_plane, namespace, {**head, "spec": spec}, dry_run=False)
+    assert status == 201, policy
+    shown = status_of(ToolPolicy.model_validate(policy), found, datetime.now(UTC))
+    path = f"/apis/fairlead.dev/v1alpha1/namespaces/{namespace}/toolpolicies/bad/status"
+    status, answer = control_plane.request("PUT", path, {**policy, "status": shown.to_wire()})
+    assert status == 200, answer
+
+    _, row = control_plane.kubectl("-n", namespace, "get", "tp", "bad").stdout.splitlines()
+    assert row.split()[:4] == ["bad", "1", "True", "Invalid"]
+    assert "AsExpected" not in row
+    _, wide = control_plane.kubectl("-n", namespace, "get", "tp", "bad", "-o", "wide").stdout.splitlines()
+    assert "rules[0].arguments is not a usable JSON Schema" in wide
 
 
 def test_all_kinds_answer_to_the_category(control_plane: ControlPlane) -> None:

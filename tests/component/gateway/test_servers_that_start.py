@@ -17,7 +17,7 @@ import pytest
 
 from fairlead_api.documents.catalog import Refreshed
 from fairlead_api.documents.rules import Policy, Rule, Rules, Subject, Tier
-from fairlead_api.documents.servers import ServerEntry, Servers
+from fairlead_api.documents.servers import OVERDUE, ServerEntry, Servers
 from fairlead_app.gateway import Gateway
 from fairlead_app.trust import Trust
 from gatewayworld import LEGACY, MODERN, Answer, Ask, Wire, ask, calling, catalog, legacy, modern, publish, running
@@ -83,6 +83,27 @@ async def test_after_the_wait_a_call_is_told_that_its_server_starts(era: str, tm
     error = answer.message["result"]["_meta"]["fairlead.dev/error"]
     assert error["retryAfterMs"] == 2000
     assert "default/demo is starting" in error["message"]
+
+
+@pytest.mark.parametrize("cause", sorted(OVERDUE))
+async def test_a_server_that_something_keeps_from_being_ready_costs_nobody_a_wait(cause: str, tmp_path: Path) -> None:
+    """With a wait that is longer than the test may take: each of these is answered at once."""
+    kept = msgspec.structs.replace(STARTS, cause=cause)
+    async with running(tmp_path, Servers(servers=(kept,)), start_wait=3600.0) as gateway:
+        called = await ask(gateway, calling("demo__add"))
+        assert called.refusal == "STARTING"
+        assert f"is starting ({cause})" in called.message["result"]["_meta"]["fairlead.dev/error"]["message"]
+        assert (await ask(gateway, modern("server/discover").to("/servers/default/demo/mcp"))).status == 503
+        assert problem(await get(gateway, "/v1/tools/demo__add")) == (503, "STARTING")
+        assert problem(await post(gateway, "/v1/tool-calls", message("demo__add"))) == (503, "STARTING")
+
+
+async def test_a_call_that_waits_ends_once_it_is_known_what_keeps_its_server(tmp_path: Path) -> None:
+    async with starting(tmp_path, start_wait=3600.0) as (gateway, _), await Wire.connect(gateway) as wire:
+        wire.send(calling("demo__add"))
+        await held(gateway)
+        publish(tmp_path / "documents", Servers(servers=(msgspec.structs.replace(STARTS, cause="ProbeFailed"),)))
+        assert (await wire.answer()).refusal == "STARTING"
 
 
 async def test_a_tier_bounds_the_wait_by_its_limit(tmp_path: Path) -> None:
@@ -256,6 +277,20 @@ async def servers_for(gateway: Gateway, who: str) -> list[dict[str, Any]]:
     answer = await get(gateway, "/v1/servers", authorization=f"Bearer {who}")
     found: list[dict[str, Any]] = answer.message["servers"]
     return found
+
+
+async def test_a_decision_about_a_tool_says_how_its_server_fares(tmp_path: Path) -> None:
+    away = ServerEntry(namespace="default", name="inn", prefix="inn", state="offline", cause="ConnectionRefused")
+    inn = msgspec.structs.replace(catalog("inn", NOWHERE, ["rest"]), online=False)
+    async with running(tmp_path, Servers(servers=(FAILED, away)), inn, catalog("bar", NOWHERE, ["ale"])) as gateway:
+        for tool_name in ("demo__add", "default/demo/add", "mcp.demo.add"):
+            refused = await get(gateway, f"/v1/access?tool={tool_name}")
+            assert problem(refused) == (503, "CONNECTION_LOST")
+            assert b"hunter2" not in refused.body
+        offline, ready = [(await get(gateway, f"/v1/access?tool={name}")).message for name in ("inn__rest", "bar__ale")]
+    assert [offline[member] for member in ("allowed", "serverState", "serverCause")] == [
+        True, "offline", "ConnectionRefused"]  # fmt: skip
+    assert (ready["serverState"], ready["serverCause"]) == ("ready", None)
 
 
 async def test_what_a_server_wrote_is_told_to_administrators_alone(tmp_path: Path) -> None:

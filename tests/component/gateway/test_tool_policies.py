@@ -333,6 +333,27 @@ async def test_a_policy_bounds_the_calls_of_its_own_namespace(tmp_path: Path) ->
         assert "isError" not in (await ask(gateway, by("qa", calling("tavern__web-search")))).message["result"]
 
 
+async def test_limits_of_a_policy_count_calls_of_servers_that_its_selector_does_not_select(tmp_path: Path) -> None:
+    """As the field says: they bound a subject's share of the namespace."""
+    bounded = Policy(
+        namespace="default", name="slow", servers=("harbor",), rules=ALLOWED.rules,
+        limits=PolicyLimits(calls_per_minute=2),
+    )  # fmt: skip
+    async with (
+        raw_server(handle) as server,
+        running(
+            tmp_path, tavern(server.url), catalog("harbor", server.url, ["roll-dice"]),
+            Rules(policies=(bounded,), judged={"default": ("harbor", "tavern")}), trust=Trust((Vouching(NPC, QA),)),
+        ) as gateway,
+    ):  # fmt: skip
+        answers = [
+            await ask(gateway, by("npc", calling(name)))
+            for name in ("tavern__web-search", "tavern__roll-dice", "harbor__roll-dice", "tavern__roll-dice")
+        ]
+    assert ["isError" in answer.message["result"] for answer in answers] == [False, False, True, True]
+    assert [answer.refusal for answer in answers[2:]] == ["RATE_LIMITED", "RATE_LIMITED"]
+
+
 async def test_scores_ranks_histograms_and_predictions_know_no_hidden_tool(tmp_path: Path) -> None:
     tools = [entry(tool(name), categories=("inn",), tags=()) for name in ("web-search", "roll-dice")]
     body = {"format": "anthropic", "message": MESSAGES["anthropic"]([("a", "tavern__web-search", {})]), "tools": []}

@@ -78,6 +78,33 @@ async def test_a_port_where_nothing_listens_is_told_while_the_container_runs(wor
         assert "nothing listens at port 9999" in world.condition("demo", "Programmed")["message"]
 
 
+async def test_a_warning_event_about_a_pod_becomes_its_servers_condition(world: World) -> None:
+    """As a kubelet posts it: `memory: 64m` in limits are 64 thousandths of a byte, in which no sandbox starts."""
+    async with running(world, lease_seconds=30.0):
+        world.create("demo", IMAGE)
+        await world.until("a Deployment", lambda: world.get(world.path("deployments", "demo")))
+        add_pod(world, "demo", of_server(waiting("ContainerCreating")))
+        pod = world.get(world.path("pods", "demo-pod"))
+        assert pod is not None
+        now = datetime.now(UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
+        about = {"kind": "Pod", **{name: pod["metadata"][name] for name in ("namespace", "name", "uid")}}
+        event: Json = {
+            "metadata": {"name": "demo-pod.1"},
+            "type": "Warning",
+            "involvedObject": about,
+            "reason": "FailedCreatePodSandBox",
+            "message": "container init was OOM-killed (memory limit too low?)",
+            "firstTimestamp": now,
+            "lastTimestamp": now,
+            "source": {"component": "kubelet"},
+        }
+        code, answer = world.request("POST", world.path("events"), event)
+        assert code == 201, answer
+        await world.until("PodWarning", lambda: world.is_("demo", "Ready", "Unknown", "PodWarning"), seconds=20)
+        message = world.condition("demo", "Programmed")["message"]
+    assert "(FailedCreatePodSandBox): container init was OOM-killed (memory limit too low?); raise memory" in message
+
+
 @pytest.mark.parametrize("case", SYMPTOMS)
 async def test_a_pod_that_does_not_come_up_is_explained_with_what_to_do(world: World, case: str) -> None:
     spec, status, reason, words = SYMPTOMS[case]

@@ -2,12 +2,9 @@
 
 from __future__ import annotations
 
-import base64
 from typing import Any
 
-import msgspec
-
-from fairlead_api.documents.catalog import Credential, TcpEndpoint
+from fairlead_api.documents.catalog import TcpEndpoint
 from fairlead_api.documents.codec import catalog_name
 from fairlead_api.meta import ServerKey
 from fairlead_operator.server import gate
@@ -20,20 +17,13 @@ SPEC: dict[str, Any] = {
 }
 
 
-def tokens(world: World) -> list[str]:
-    """What the gateway would find in the credentials of the release."""
-    _, listing = world.request("GET", f"/api/v1/namespaces/{world.release}/secrets")
-    values = [value for item in listing["items"] for value in (item.get("data") or {}).values()]
-    return [msgspec.json.decode(base64.b64decode(value), type=Credential).token for value in values]
-
-
 async def test_a_stdio_server_is_discovered_through_its_gate_and_survives_a_new_operator(world: World) -> None:
     async with running(world):
         world.create("demo", SPEC)
         await world.until("a Deployment", lambda: world.get(world.path("deployments", "demo")))
         deployment = world.get(world.path("deployments", "demo"))
         assert deployment is not None
-        (token,) = tokens(world)
+        (token,) = world.tokens()
         command = deployment["spec"]["template"]["spec"]["containers"][0]["command"]
         assert gate.digest(token) in command
         assert token not in str(deployment)
@@ -57,18 +47,18 @@ async def test_a_stdio_server_is_discovered_through_its_gate_and_survives_a_new_
             after = world.get(world.path("deployments", "demo"))
             assert after is not None
             assert after["metadata"]["generation"] == deployment["metadata"]["generation"], "no pod was replaced"
-            assert tokens(world) == [token]
+            assert world.tokens() == [token]
 
 
 async def test_a_token_that_is_lost_is_made_anew_and_the_pods_are_told(world: World) -> None:
     async with running(world):
         world.create("demo", SPEC)
         await world.until("a Deployment", lambda: world.get(world.path("deployments", "demo")))
-        (token,) = tokens(world)
+        (token,) = world.tokens()
         _, listing = world.request("GET", f"/api/v1/namespaces/{world.release}/secrets")
         for item in listing["items"]:
             world.request("DELETE", f"/api/v1/namespaces/{world.release}/secrets/{item['metadata']['name']}")
-        (renewed,) = await world.until("another token", lambda: tokens(world))
+        (renewed,) = await world.until("another token", lambda: world.tokens())
         assert renewed != token
 
         def told() -> bool:
@@ -82,7 +72,7 @@ async def test_a_missing_secret_of_the_environment_keeps_the_token(world: World)
         reference = {"secretKeyRef": {"name": "none", "key": "k"}}
         world.create("demo", {**SPEC, "env": [{"name": "KEY", "valueFrom": reference}]})
         await world.until("refused", lambda: world.is_("demo", "ResolvedRefs", "False", "SecretNotFound"))
-        (token,) = tokens(world)
+        (token,) = world.tokens()
         assert world.get(world.path("deployments", "demo")) is None
         labels = {"fairlead.dev/credential": "true"}
         world.request(

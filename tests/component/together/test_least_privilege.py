@@ -234,7 +234,7 @@ async def test_one_namespace_is_enough_without_any_right_of_the_whole_cluster(
         assert not allowed(world, "fairlead-operator", "list", "fairlead.dev", "latencytiers", "", "")
         assert not allowed(world, "fairlead-operator", "list", "", "secrets", other.namespace, "")
         kube = Kube.connect(await configuration_of(control_plane, str(accounts.operator)))
-        await check_cluster(kube, world.release, world.namespace)
+        await check_cluster(kube, world.release, world.namespace, (world.namespace,))
         await kube.aclose()
         async with (
             modern_server([tool("add")], call=lambda request: {"content": []}) as server,

@@ -111,6 +111,9 @@ async def test_a_server_that_says_nothing_is_spoken_of_with_what_to_do(tmp_path:
         told = await up.event(lambda event: event.get("cause") == "Silent")
         found = await shown(up, "mute")
         listed, out, _ = await fairlead("tools", "--url", up.url)
+        code, _, why = await fairlead("call", "mute__say", "--timeout", "3600", "--url", up.url)
+    assert code == 1, "at once, and not after the hour that a call may wait"
+    assert "still starting: default/mute" in why
     assert (told["server"], told["state"]) == ("default/mute", "starting")
     for message in (told["message"], found["message"]):
         assert "has said nothing for 10 s" in message

@@ -6,6 +6,9 @@ from typing import Any
 
 import pytest
 
+from fairlead_api.v1alpha1.causes import Cause
+from fairlead_api.v1alpha1.reasons import EXPLANATIONS
+from fairlead_cli.access.can import lines
 from fairlead_cli.servers.showing import details, row
 from fairlead_cli.servers.starting import has_tool, lines_about, named
 
@@ -51,6 +54,28 @@ def test_the_reason_is_told_below_the_table_and_last_words_only_where_they_say_m
     assert details([READY, FAILED]) == ["", "default/mail exited with code 1: no key [2J"]
     other = {**FAILED, "message": "it does not answer", "lastWords": "no key"}
     assert details([other]) == ["", "default/mail: it does not answer", "  last words: no key"]
+
+
+def test_who_may_not_read_the_words_of_a_server_is_told_what_its_cause_means() -> None:
+    told = {name: value for name, value in FAILED.items() if name not in ("message", "lastWords")}
+    meant = "The process could not be started, or ended at once."
+    assert details([told]) == ["", f"default/mail: {meant} An administrator of the gateway sees its own words."]
+    assert details([{**told, "cause": "OfALaterRelease"}]) == []
+    assert details([{**told, "state": "starting", "cause": "Deploying"}]) == [], "as usual"
+
+
+def test_a_decision_about_a_tool_of_a_server_that_is_not_ready_says_so() -> None:
+    found: dict[str, Any] = {
+        "allowed": True, "reason": "no policy selects its server", "tool": "mail__send", "server": "default/mail",
+        "serverState": "offline", "serverCause": "ConnectionRefused", "bounded": False, "hidden": None, "tier": None,
+        "maxTier": None, "limits": {}, "pinned": False, "policies": [],
+    }  # fmt: skip
+    assert lines(found) == [
+        "yes: no policy selects its server",
+        "  tool       mail__send of default/mail",
+        f"  server     offline: {EXPLANATIONS[Cause.CONNECTION_REFUSED].meaning}",
+    ]
+    assert len(lines({**found, "serverState": "ready", "serverCause": None})) == 2
 
 
 def test_the_holder_of_a_prefix_is_told_for_ready_and_for_failed_servers() -> None:

@@ -12,7 +12,7 @@ from fairlead_api.documents.servers import PrefixOwner
 from fairlead_api.meta import ANNOTATION_RELEASE_PREFIX, ServerKey
 from fairlead_api.v1alpha1.causes import Cause
 from fairlead_api.v1alpha1.mcpserver import McpServer
-from fairlead_operator.server.prefixes import EACH, MOST, SKEW_S, Prefixes
+from fairlead_operator.server.prefixes import EACH, MOST, SKEW_S, UNSERVED_S, Prefixes
 from operatorfakes import NOW, mcp_server
 
 DAY = 86400.0
@@ -66,6 +66,51 @@ def test_the_prefix_of_a_deleted_server_is_reserved_and_its_heir_reads_for_whom_
         "this one is served at its own endpoint only"
     )
     assert conflicted.names == {"NAMESPACE": "strict", "PREFIX": "faces"}
+
+
+def test_a_server_that_never_listed_a_tool_gives_its_prefix_up_to_a_younger_one_that_works() -> None:
+    clocks = Clocks()
+    prefixes = clocks.prefixes()
+    old, young = server(OWNER, age=60, served=False), server(HEIR, age=30)
+    prefixes.claim(old)
+    prefixes.claim(young)
+    clocks.pass_by(UNSERVED_S - 1)
+    assert (prefixes.expire(), prefixes.holder("faces")) == (set(), OWNER), "it may still be starting"
+    clocks.pass_by(1)
+    assert prefixes.expire() == {OWNER, HEIR}
+    assert prefixes.granted(young) == (None, "faces")
+    conflicted, prefix = prefixes.granted(old)
+    assert (prefix, conflicted and conflicted.cause) == (None, Cause.PREFIX_TAKEN)
+    prefixes.claim(server(OWNER, age=60))
+    assert prefixes.expire() == set()
+    assert prefixes.holder("faces") == HEIR, "names that agents know stay, once it lists tools too"
+    assert PrefixOwner(prefix="faces", namespace="team-b", name="faces") in prefixes.owners()
+
+
+@pytest.mark.parametrize(
+    ("old", "young"),
+    [(True, True), (False, False), (True, False)],
+    ids=["both listed tools", "neither did", "the older one did"],
+)
+def test_a_prefix_passes_by_time_from_no_server_that_has_listed_tools_and_to_none_that_has_not(
+    old: bool, young: bool
+) -> None:
+    clocks = Clocks()
+    prefixes = clocks.prefixes()
+    prefixes.claim(server(OWNER, age=60, served=old))
+    prefixes.claim(server(HEIR, age=30, served=young))
+    clocks.pass_by(10 * UNSERVED_S)
+    assert (prefixes.expire(), prefixes.holder("faces")) == (set(), OWNER)
+
+
+def test_a_server_that_took_a_prefix_lately_has_as_long_to_list_tools_as_a_new_one() -> None:
+    clocks = Clocks()
+    prefixes = clocks.prefixes()
+    prefixes.claim(server(OWNER, age=60, served=False, prefix="other"))
+    prefixes.claim(server(HEIR, age=30))
+    clocks.pass_by(10 * UNSERVED_S)
+    prefixes.claim(server(OWNER, age=60, served=False))
+    assert (prefixes.expire(), prefixes.holder("faces")) == (set(), HEIR), "who works keeps it"
 
 
 def test_the_owner_has_its_prefix_at_once_when_it_is_back_however_old_its_heir_is() -> None:

@@ -45,6 +45,29 @@ def test_a_spec_is_accepted_or_refused_with_a_sentence(
         assert words in verdict.message
 
 
+@pytest.mark.parametrize(
+    ("resources", "overlay", "words"),
+    [
+        ({"requests": {"memory": "1Gi"}}, {"limits": {"memory": "512Mi"}}, "requests must not exceed limits"),
+        (None, {"limits": {"memory": "64m"}}, "must be at least 1Mi"),
+        (None, {"requests": {"cpu": "64Mi"}}, "cpu must be at most"),
+        ({"requests": {"memory": "64Mi"}}, {"limits": {"memory": "512Mi"}}, None),
+    ],
+)
+def test_resources_that_no_pod_can_have_are_refused_where_a_pod_template_makes_them(
+    resources: dict[str, Any] | None, overlay: dict[str, Any], words: str | None
+) -> None:
+    template = {"spec": {"containers": [{"name": "server", "resources": overlay}]}}
+    verdict = check(
+        mcp_server(url=None, image={"name": "demo:1"}, resources=resources, podTemplate=template), "cluster"
+    )
+    assert verdict.ok is (words is None)
+    if words is not None:
+        assert verdict.cause == "Invalid"
+        assert verdict.message.startswith("resources of the container server, as its pod template has them: ")
+        assert words in verdict.message
+
+
 def test_the_default_prefix_depends_on_name_namespace_and_style_alone() -> None:
     assert wanted_prefix(mcp_server("demo"), "name") == "demo"
     assert wanted_prefix(mcp_server("demo"), "namespace-name") == "team-demo"

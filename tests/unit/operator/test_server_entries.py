@@ -12,9 +12,10 @@ import pytest
 
 from fairlead_api.documents.catalog import Catalog
 from fairlead_api.documents.codec import SERVERS_NAME, catalog_name, decode
-from fairlead_api.documents.servers import MESSAGE_CHARS, ServerEntry, Servers
+from fairlead_api.documents.servers import MESSAGE_CHARS, OVERDUE, ServerEntry, Servers, worth_waiting
 from fairlead_api.meta import ServerKey
 from fairlead_api.v1alpha1.causes import REASON_OF, Cause, cause_of, worded
+from fairlead_api.v1alpha1.conditions import Reason
 from fairlead_api.v1alpha1.mcpserver import McpServerStatus
 from fairlead_mcp.errors import ConnectFailed
 from fairlead_operator.compose import InstallationOptions, composed
@@ -265,3 +266,9 @@ async def test_many_changes_without_a_pause_are_few_writes() -> None:
             await asyncio.sleep(0.05)
         await asyncio.sleep(5)
         assert bench.documents.writes - writes < 20, "ten seconds with twenty changes in each"
+
+
+def test_causes_that_nobody_waits_for_are_causes_of_a_server_on_its_way() -> None:
+    assert {REASON_OF[Cause(word)] for word in OVERDUE} == {Reason.PENDING}
+    assert not worth_waiting("starting", Cause.PROBE_FAILED)
+    assert worth_waiting("starting", Cause.DEPLOYING)

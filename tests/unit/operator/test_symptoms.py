@@ -9,7 +9,7 @@ import pytest
 
 from fairlead_api.meta import LABEL_NAME, ServerKey
 from fairlead_api.v1alpha1.causes import Cause
-from fairlead_operator.kube.pods import Pods
+from fairlead_operator.kube.pods import MOST_WARNINGS, Pods
 from fairlead_operator.ports import ConditionVerdict
 from fairlead_operator.server.symptoms import closed_port, symptom
 from fairlead_operator.server.workload import NO_POD, explained
@@ -54,6 +54,11 @@ NODE = "npm warn x\nError: KEY is not set\n    at f (/srv/a.js:1:2)\n\nNode.js v
         (pod(waiting("CrashLoopBackOff", exitCode=137, reason="OOMKilled")), "CrashLooping", "memory"),
         (pod(init=[ended(75, "no network connection", "install")]), "RegistryUnreachable", "no network"),
         (pod(init=[ended(1, "npm has no x@1", "install")]), "InstallFailed", "npm has no x@1"),
+        (
+            pod(init=[waiting("CrashLoopBackOff", name="install", exitCode=137, reason="OOMKilled")]),
+            "InstallFailed",
+            "more memory than spec.resources.limits allows",
+        ),
         (pod(init=[waiting("CrashLoopBackOff", name="install", exitCode=75, message="m")]), "RegistryUnreachable", "m"),
         (pod(init=[{"name": "install", "state": {"running": {}}}]), "Installing", "being installed"),
     ],
@@ -142,6 +147,119 @@ def test_a_closed_port_is_a_fault_only_after_seconds_and_an_hour_of_another_cloc
     late = pods.symptom(key)
     assert late is not None
     assert (late.cause, late.hopeless, pods.until_late(key)) == ("Silent", False, None)
+
+
+NOON = datetime(2026, 11, 20, 12, 0, tzinfo=UTC)
+DEMO = ServerKey("team", "demo")
+
+
+def event(reason: str, note: str, at: str = "2026-11-20T12:00:05Z", **more: Any) -> Json:
+    """Warning about the pod demo-1 as a kubelet posts it."""
+    about = {"kind": "Pod", "namespace": "team", "name": "demo-1", "uid": "u"}
+    times = {"deprecatedFirstTimestamp": at, "deprecatedLastTimestamp": at}
+    return {"metadata": {}, "type": "Warning", "regarding": about, "reason": reason, "note": note, **times, **more}
+
+
+def pods_with(given: Json, *events: Json, enqueued: list[ServerKey] | None = None, seconds: float = 60.0) -> Pods:
+    """A store with the pod demo-1 and events about it, so many seconds after noon."""
+    enqueued = [] if enqueued is None else enqueued
+    pods = Pods(enqueued.append, lambda: NOON + timedelta(seconds=seconds))
+    labels = {LABEL_NAME: "demo"}
+    metadata = {"namespace": "team", "name": "demo-1", "uid": "u", "resourceVersion": "1", "labels": labels}
+    pods.store.put({**given, "metadata": metadata})
+    for each in events:
+        pods.warnings.changed(each)
+    return pods
+
+
+SANDBOX = "Failed to create pod sandbox: container init was OOM-killed (memory limit too low?)"
+PROBE = "Readiness probe failed: HTTP probe failed with statuscode: 503"
+STARTUP = "Startup probe failed: HTTP probe failed with statuscode: 503"
+MOUNT = 'MountVolume.SetUp failed for volume "models": configmap "models" not found'
+
+
+@pytest.mark.parametrize(
+    ("seen", "told", "cause", "words"),
+    [
+        (pod(waiting("ContainerCreating")), event("FailedCreatePodSandBox", SANDBOX), "PodWarning", "raise memory in"),
+        (pod(waiting("ContainerCreating")), event("FailedMount", MOUNT), "PodWarning", "(FailedMount): MountVolume"),
+        (pod(waiting("ContainerCreating")), event("Failed", "Error: EOF"), "PodWarning", "(Failed): Error: EOF"),
+        (pod(RUNNING), event("Unhealthy", PROBE), "ProbeFailed", PROBE),
+        (pod(RUNNING), event("Unhealthy", STARTUP), "ProbeFailed", STARTUP),
+        (pod(RUNNING), event("Anything", "of a later release"), "PodWarning", "(Anything): of a later release"),
+    ],
+)
+def test_a_warning_about_a_pod_that_is_not_ready_becomes_a_symptom_after_seconds(
+    seen: Json, told: Json, cause: str, words: str
+) -> None:
+    early = pods_with(seen, told, seconds=6)
+    assert (early.symptom(DEMO), early.until_late(DEMO)) == (None, 7.0)
+    late = pods_with(seen, told, seconds=13).symptom(DEMO)
+    assert late is not None
+    assert (late.cause, late.hopeless) == (cause, False)
+    assert words in late.message
+
+
+@pytest.mark.parametrize(
+    ("seen", "told"),
+    [
+        (pod(RUNNING, conditions=[{"type": "Ready", "status": "True"}]), event("Unhealthy", PROBE)),
+        (pod(RUNNING), event("FailedMount", MOUNT, at="2026-11-20T11:59:00Z")),
+        (pod(waiting("ContainerCreating")), event("FailedScheduling", "0/1 nodes are available")),
+        (pod(waiting("ContainerCreating")), event("DNSConfigForming", "Nameserver limits were exceeded")),
+        (pod(waiting("ContainerCreating")), event("Pulled", "done", type="Normal")),
+        (pod(waiting("ContainerCreating")), event("FailedMount", MOUNT, regarding={"kind": "Node", "name": "demo-1"})),
+        (pod(waiting("ContainerCreating")), event("FailedMount", MOUNT, regarding={
+            "kind": "Pod", "namespace": "team", "name": "demo-1", "uid": "of one that was deleted"})),
+    ],
+    ids=["ready", "started since", "no node", "name servers", "normal", "a node", "another pod of its name"],
+)  # fmt: skip
+def test_a_warning_that_does_not_keep_a_pod_from_being_ready_is_no_symptom(seen: Json, told: Json) -> None:
+    assert pods_with(seen, told).symptom(DEMO) is None
+
+
+def test_a_fault_in_the_status_of_a_pod_comes_before_a_warning_about_it() -> None:
+    found = pods_with(pod(waiting("ImagePullBackOff", "not found")), event("Failed", "Error: ErrImagePull")).symptom(
+        DEMO
+    )
+    assert found is not None
+    assert found.cause == "ImagePullFailed"
+
+
+def test_a_server_that_the_kubelet_ends_for_a_probe_is_told_with_the_probe() -> None:
+    crashed = waiting("CrashLoopBackOff", exitCode=143, message="bye")
+    found = pods_with(pod(crashed), event("Unhealthy", "Liveness probe failed: timeout")).symptom(DEMO)
+    assert found is not None
+    assert found.message == "it ended with exit code 143: bye; Kubernetes ended it: Liveness probe failed: timeout"
+
+
+def test_tries_that_differ_in_ids_and_counts_alone_are_one_warning() -> None:
+    enqueued: list[ServerKey] = []
+    notes = [f'sandbox "{digit * 16}" of attempt {digit} failed' for digit in "123"]
+    pods = pods_with(
+        pod(waiting("ContainerCreating")), *(event("FailedCreatePodSandBox", note) for note in notes), enqueued=enqueued
+    )
+    found = pods.symptom(DEMO)
+    assert found is not None
+    assert notes[0] in found.message
+    assert enqueued == [DEMO]
+
+
+def test_warnings_about_pods_are_bounded_and_the_latest_stay() -> None:
+    pods = Pods(lambda key: None)
+    for number in range(MOST_WARNINGS + 10):
+        about = {"kind": "Pod", "namespace": "team", "name": f"pod-{number}", "uid": "u"}
+        pods.warnings.changed(event("FailedMount", MOUNT, regarding=about))
+    assert len(pods.warnings) == MOST_WARNINGS
+    assert pods.warnings.last(ServerKey("team", f"pod-{MOST_WARNINGS + 9}"), "u") is not None
+    assert pods.warnings.last(ServerKey("team", "pod-0"), "u") is None
+
+
+def test_a_probe_that_fails_beyond_the_deadline_of_the_deployment_is_told_with_it() -> None:
+    probe = pods_with(pod(RUNNING), event("Unhealthy", PROBE)).symptom(DEMO)
+    verdict, _ = explained(ConditionVerdict(False, Cause.DEPLOYMENT_FAILED, "no pod in time"), None, probe)
+    assert (verdict.ok, verdict.cause) == (False, Cause.DEPLOYMENT_FAILED)
+    assert verdict.message.endswith(PROBE)
 
 
 PREEMPTION = " preemption: 0/3 nodes are available: 3 Preemption is not helpful for scheduling."

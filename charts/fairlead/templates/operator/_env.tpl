@@ -47,6 +47,10 @@
 - name: FAIRLEAD_SECRET_NAMESPACES
   value: {{ join "," . | quote }}
 {{- end }}
+{{- if .Values.rbac.podLogs }}
+- name: FAIRLEAD_POD_LOGS
+  value: "true"
+{{- end }}
 - name: FAIRLEAD_POD_TEMPLATES
   value: {{ .Values.servers.podTemplates }}
 - name: FAIRLEAD_ANY_POD_TEMPLATES_IN

@@ -23,7 +23,15 @@ from fairlead_api.v1alpha1.mcpserver.network import Network
 from fairlead_api.v1alpha1.mcpserver.operation import Calibration, DefinitionApproval, Discovery, ServerLimits
 from fairlead_api.v1alpha1.mcpserver.podtemplate import PodTemplateOverlay
 from fairlead_api.v1alpha1.mcpserver.source import ImageSource, RemoteSource
-from fairlead_api.v1alpha1.mcpserver.spec_rules import PREFIX, RESOURCE_NAMES, SPEC, URL
+from fairlead_api.v1alpha1.mcpserver.spec_rules import (
+    ENOUGH_BYTES,
+    PREFIX,
+    REAL_CPUS,
+    RESOURCE_NAMES,
+    SPEC,
+    URL,
+    WITHIN_LIMITS,
+)
 from fairlead_api.v1alpha1.mcpserver.status import Transport
 from fairlead_api.v1alpha1.mcpserver.tools import ToolOverride
 from fairlead_api.v1alpha1.moved import MovedField
@@ -54,8 +62,9 @@ class McpServerSpec(Model):
     """Environment variables of a server that Fairlead starts."""
     env_from: list[EnvFromSource] = Field(default=[], max_length=32)
     """Secrets and ConfigMaps whose keys become environment variables."""
-    resources: Annotated[ResourceRequirements, RESOURCE_NAMES] | None = None
-    """Resources of the container. Absent: the namespace's defaults."""
+    resources: Annotated[ResourceRequirements, RESOURCE_NAMES, ENOUGH_BYTES, REAL_CPUS, WITHIN_LIMITS] | None = None
+    """Resources of the container: `cpu` in cores, `memory` in bytes, requests no higher than limits. Absent: the
+    namespace's defaults."""
     replicas: int | None = Field(default=None, ge=0, le=1000)
     """Pods; 0 stops the server. `kubectl scale` and an autoscaler of this object set it. Absent: 1, or what an
     autoscaler of the Deployment says."""

@@ -7,9 +7,11 @@ because it is declared on top of this module. Pure.
 from __future__ import annotations
 
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from decimal import Decimal
 from typing import Any, Final
 
+from fairlead_api.v1alpha1.common import amount
 from fairlead_api.v1alpha1.rules import ValidationRule
 
 _PREFIX: Final = r"^[a-z0-9]([a-z0-9_-]*[a-z0-9])?$"
@@ -71,6 +73,67 @@ RESOURCE_NAMES: Final = ValidationRule(
     "or those of a device plugin, such as nvidia.com/gpu",
     holds=lambda resources: all(map(_of_a_container, {**(resources.requests or {}), **(resources.limits or {})})),
 )
+
+_BYTES: Final = ("memory", "ephemeral-storage")
+_LEAST: Final = "1Mi"
+_COMPARED: Final = ("cpu", *_BYTES)
+_MOST_CPU: Final = 10_000
+
+
+def _amounts(resources: Any, names: tuple[str, ...]) -> Iterator[Decimal]:
+    """Amounts of these resources, in requests and limits."""
+    for given in (resources.requests or {}, resources.limits or {}):
+        yield from (amount(given[name]) for name in names if name in given)
+
+
+def _enough_bytes(resources: Any) -> bool:
+    return all(number == 0 or number >= amount(_LEAST) for number in _amounts(resources, _BYTES))
+
+
+def _real_cpus(resources: Any) -> bool:
+    return all(number <= _MOST_CPU for number in _amounts(resources, ("cpu",)))
+
+
+def _within_limits(resources: Any) -> bool:
+    requests, limits = resources.requests or {}, resources.limits or {}
+    return all(amount(requests[name]) <= amount(limits[name]) for name in _COMPARED if name in requests.keys() & limits)
+
+
+def _cel_of_each(names: tuple[str, ...], condition: str) -> str:
+    """CEL that holds where `condition`, over `NUMBER`, does for each of these resources in requests and limits."""
+    return " && ".join(
+        f"(!has(self.{part}) || !('{name}' in self.{part}) || "
+        + condition.replace("NUMBER", f"quantity(string(self.{part}['{name}']))")
+        + ")"
+        for part in ("requests", "limits")
+        for name in names
+    )
+
+
+ENOUGH_BYTES: Final = ValidationRule(
+    cel=_cel_of_each(_BYTES, f"NUMBER.compareTo(quantity('{_LEAST}')) >= 0 || NUMBER.compareTo(quantity('0')) == 0"),
+    message="memory and ephemeral-storage must be at least 1Mi, such as 64Mi: without a unit they are bytes, and m is "
+    "a thousandth of one",
+    holds=_enough_bytes,
+)
+REAL_CPUS: Final = ValidationRule(
+    cel=_cel_of_each(("cpu",), f"NUMBER.compareTo(quantity('{_MOST_CPU}')) <= 0"),
+    message="cpu must be at most 10000, such as 2 or 250m: it counts cores, not bytes",
+    holds=_real_cpus,
+)
+WITHIN_LIMITS: Final = ValidationRule(
+    cel="!has(self.requests) || !has(self.limits) || ("
+    + " && ".join(
+        f"(!('{name}' in self.requests) || !('{name}' in self.limits) || "
+        f"quantity(string(self.requests['{name}'])).compareTo(quantity(string(self.limits['{name}']))) <= 0)"
+        for name in _COMPARED
+    )
+    + ")",
+    message="requests must not exceed limits: no pod with such resources can be made",
+    holds=_within_limits,
+)
+RESOURCES: Final = (ENOUGH_BYTES, REAL_CPUS, WITHIN_LIMITS)
+"""Rules of the resources of any container."""
 
 
 def _sources(spec: Any) -> int:
