@@ -20,7 +20,7 @@ from typing import Any
 import pytest
 
 from fairlead_mcp.addresses import authority
-from installation import NAMESPACE, kubectl, node_address, own_address, run
+from installation import NAMESPACE, kubectl, node_address, own_address, program, run
 from ports import free_port
 
 RELEASE = NAMESPACE
@@ -104,5 +104,5 @@ def catalog(name: str) -> dict[str, Any] | None:
 
 
 def kubectl_quiet(*words: str) -> str:
-    done = subprocess.run(["kubectl", *words], capture_output=True, text=True, timeout=60)
+    done = subprocess.run([program("kubectl"), *words], capture_output=True, text=True, timeout=60)
     return done.stdout + done.stderr
