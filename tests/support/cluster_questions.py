@@ -75,10 +75,14 @@ def mirror(folder: Path, *packages: str) -> Iterator[str]:
 
 
 def mcp_server(name: str, **spec: Any) -> str:
-    """The manifest of a server whose image, if it has one, is in the node's store already."""
+    """The manifest of a server whose image, if it has one, is in the node's store already. It is looked at each second,
+    for a test that waits for it.
+    """
+    server: dict[str, Any] = {"name": "server", "readinessProbe": {"periodSeconds": 1}}
     if "image" in spec:
-        containers = [{"name": "server", "imagePullPolicy": "Never"}]
-        spec = {"podTemplate": {"spec": {"containers": containers}}} | spec
+        server["imagePullPolicy"] = "Never"
+    if "url" not in spec:
+        spec = {"podTemplate": {"spec": {"containers": [server]}}} | spec
     return json.dumps(
         {"apiVersion": "fairlead.dev/v1alpha1", "kind": "McpServer", "metadata": {"name": name}, "spec": spec}
     )
