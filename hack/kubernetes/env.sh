@@ -1,19 +1,17 @@
 # Where things are; every script here reads this file. Override by environment.
-# Three releases: tests run against the newest API server that compiles here, and some of them against the oldest that the
-# chart takes; hack/cluster has a release whose kubelet runs with the containerd 1.7 and the cgroup v1 that are still around.
+# Two releases, by KUBE_RELEASE: the newest that compiles here, and the oldest that the chart takes.
 KUBE_NEWEST=v1.36.3 KUBE_OLDEST=v1.30.14
-case ${KUBE_RELEASE:-} in
-  newest) KUBE_VERSION=$KUBE_NEWEST ;;
-  oldest) KUBE_VERSION=$KUBE_OLDEST ;;
-  *) KUBE_VERSION=v1.34.4 ;;
+case ${KUBE_RELEASE:=newest} in
+  newest) KUBE_VERSION=$KUBE_NEWEST of_release='' ;;
+  oldest) KUBE_VERSION=$KUBE_OLDEST of_release=-oldest ;;
+  *) echo "KUBE_RELEASE is $KUBE_RELEASE; it takes newest and oldest" >&2; exit 2 ;;
 esac
 # On kind: a release of kind and, in kind-RELEASE.yaml, the node image that its release notes list, by digest. An image is
 # only supported by the release that it was built with, and no release has nodes of both.
-case ${KUBE_RELEASE:=} in
+case $KUBE_RELEASE in
   oldest) KIND_VERSION=v0.29.0 ;;
   *) KIND_VERSION=v0.33.0 ;;
 esac
-KUBE_MODULES=kubernetes${KUBE_RELEASE:+-$KUBE_RELEASE} # below go/
 KUBE_CACHE=${KUBE_CACHE:-${XDG_CACHE_HOME:-$HOME/.cache}/kubernetes} # kept between runs: the compiled programs
 KUBE_BIN=${KUBE_BIN:-$KUBE_CACHE/$KUBE_VERSION/bin}
 # Addresses of the cluster's node, pods and Services: of IPv4, or with KUBE_FAMILY=ipv6 of IPv6 alone, dual for both.
@@ -26,7 +24,7 @@ case ${KUBE_FAMILY:=ipv4} in
   *) echo "KUBE_FAMILY is $KUBE_FAMILY; it takes ipv4, ipv6 and dual" >&2; exit 2 ;;
 esac
 case $KUBE_FAMILY in ipv4) of_family='' ;; *) of_family=-$KUBE_FAMILY ;; esac
-KUBE_RUN=${KUBE_RUN:-/var/tmp/fairlead/kubernetes$of_family}           # one cluster's state: certificates, etcd data, logs, pids
+KUBE_RUN=${KUBE_RUN:-/var/tmp/fairlead/kubernetes$of_release$of_family} # one cluster's state: certificates, etcd data, logs, pids
 export PATH=$KUBE_BIN:$PATH
 here=$(cd "$(dirname "${BASH_SOURCE[0]}")" && pwd)
 

@@ -28,6 +28,13 @@ def test_the_chart_takes_the_releases_that_are_tested_and_no_older_one() -> None
     assert METADATA["kubeVersion"] == f">={oldest[1]}.0-0"
 
 
+def test_the_page_of_versions_names_the_releases_that_are_tested() -> None:
+    releases = dict(re.findall(r"KUBE_(NEWEST|OLDEST)=v(1\.\d+)", (REPOSITORY / "hack/kubernetes/env.sh").read_text()))
+    page = " ".join((REPOSITORY / "docs" / "reference" / "api-versions.md").read_text().split())
+    assert f"The oldest Kubernetes that the chart takes is {releases['OLDEST']} " in page
+    assert f"the newest that is tested is {releases['NEWEST']}." in page
+
+
 def test_it_claims_no_place_on_the_net() -> None:
     """Add them with the first release; the linter only recommends an icon."""
     assert "://" not in (CHART / "Chart.yaml").read_text()

@@ -42,6 +42,7 @@ from renderedsettings import read_settings
 pytestmark = pytest.mark.timeout(120)
 
 FILES = sorted((Path(__file__).parent / "values").glob("*.yaml"))
+DEFAULT = Path(__file__).parent / "values" / "default.yaml"
 each_file = pytest.mark.parametrize("values", FILES, ids=lambda path: path.stem)
 
 
@@ -257,6 +258,15 @@ def test_the_chart_renders_the_same_twice_and_leaves_the_secret_to_the_operator(
         assert key in KEYS
 
 
+RESENDS = [{"name": "timeout", "value": "1"}, {"name": "attempts", "value": "3"}]
+
+
+def test_a_question_to_a_name_server_that_is_lost_is_sent_again_before_a_connection_is_given_up() -> None:
+    for component in ("operator", "gateway"):
+        pod = one(rendered(DEFAULT), "Deployment", f"fairlead-{component}")["spec"]["template"]["spec"]
+        assert pod["dnsConfig"] == {"options": RESENDS}
+
+
 def test_pods_are_as_the_values_of_their_component_say() -> None:
     found = rendered(Path(__file__).parent / "values" / "large.yaml")
     for component, policy in (("operator", "None"), ("gateway", None)):
@@ -264,7 +274,9 @@ def test_pods_are_as_the_values_of_their_component_say() -> None:
         assert [each["name"] for each in pod["initContainers"] + pod["containers"]] == ["wait", component, "proxy"]
         assert (pod["runtimeClassName"], pod.get("dnsPolicy")) == ("gvisor", policy)
         assert pod["hostAliases"][0]["ip"] == "10.0.0.9"
-        assert "dnsConfig" in pod
+        resolver = pod["dnsConfig"]
+        assert resolver.get("nameservers") == (["10.96.0.10"] if component == "operator" else None)
+        assert resolver["options"] == ([{"name": "ndots", "value": "1"}] if component == "gateway" else RESENDS)
         (spread,) = pod["topologySpreadConstraints"]
         assert spread["whenUnsatisfiable"] == "DoNotSchedule"
     assert {budget["metadata"]["name"] for budget in of_kind(found, "PodDisruptionBudget")} == {

@@ -22,7 +22,8 @@ def installation() -> Iterator[Installation]:
     if other := installed_already():
         pytest.fail(other, pytrace=False)
     load_images("fairlead", "fairlead-listener", "fairlead-demo")
-    with installed(f"servers.anyPodTemplatesIn={{{UNRESTRICTED}}}") as release:
+    figures = "operator.settings.figuresSeconds=5"  # a test waits for the first ones
+    with installed(f"servers.anyPodTemplatesIn={{{UNRESTRICTED}}}", figures) as release:
         yield release
 
 

@@ -266,6 +266,8 @@ async def test_a_character_may_not_search_the_web_until_its_policy_is_edited(tab
 
 
 async def test_a_server_that_is_slowed_down_rises_above_its_floor_and_comes_back(table: Table) -> None:
+    if '"pods/resize"' not in kubectl("get", "--raw", "/api/v1"):
+        pytest.skip("this Kubernetes cannot give a pod that runs less CPU: it is older than 1.33")
     roll = "dice-roller__roll"
 
     def limited(cpu: str) -> None:

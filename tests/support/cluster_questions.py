@@ -20,7 +20,7 @@ from typing import Any
 import pytest
 
 from fairlead_mcp.addresses import authority
-from installation import NAMESPACE, kubectl, node_address, own_address, run
+from installation import NAMESPACE, kubectl, node_address, own_address, program, run
 from ports import free_port
 
 RELEASE = NAMESPACE
@@ -76,10 +76,14 @@ def mirror(folder: Path, *packages: str) -> Iterator[str]:
 
 
 def mcp_server(name: str, **spec: Any) -> str:
-    """The manifest of a server whose image, if it has one, is in the node's store already."""
+    """The manifest of a server whose image, if it has one, is in the node's store already. It is looked at each second,
+    for a test that waits for it.
+    """
+    server: dict[str, Any] = {"name": "server", "readinessProbe": {"periodSeconds": 1}}
     if "image" in spec:
-        containers = [{"name": "server", "imagePullPolicy": "Never"}]
-        spec = {"podTemplate": {"spec": {"containers": containers}}} | spec
+        server["imagePullPolicy"] = "Never"
+    if "url" not in spec:
+        spec = {"podTemplate": {"spec": {"containers": [server]}}} | spec
     return json.dumps(
         {"apiVersion": "fairlead.dev/v1alpha1", "kind": "McpServer", "metadata": {"name": name}, "spec": spec}
     )
@@ -105,5 +109,5 @@ def catalog(name: str) -> dict[str, Any] | None:
 
 
 def kubectl_quiet(*words: str) -> str:
-    done = subprocess.run(["kubectl", *words], capture_output=True, text=True, timeout=60)
+    done = subprocess.run([program("kubectl"), *words], capture_output=True, text=True, timeout=60)
     return done.stdout + done.stderr

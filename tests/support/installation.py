@@ -13,6 +13,7 @@ import subprocess
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
+from functools import cache
 from pathlib import Path
 from typing import Any, Final
 
@@ -51,14 +52,12 @@ def run(*command: str | Path, stdin: str | None = None, seconds: float = 600) ->
     return done.stdout
 
 
+@cache
 def program(name: str) -> str:
     """Where a program of Kubernetes is: on the path, else what `hack/kubernetes/build` made, or makes now."""
-    cache = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "kubernetes" / "v1.34.4" / "bin" / name
     if found := shutil.which(name):
         return found
-    if not cache.exists():
-        run(REPOSITORY / "hack/kubernetes/build", name, seconds=1800)
-    return str(cache)
+    return f"{run(REPOSITORY / 'hack/kubernetes/build', name, seconds=1800).strip()}/{name}"
 
 
 def kubectl(*words: str, stdin: str | None = None, seconds: float = 60) -> str:

@@ -96,11 +96,17 @@ class Reader:
         if not script.strip():
             return ""
         command = ["bash", "-euo", "pipefail", "-c", self.here(script)]
-        done = subprocess.run(
-            command, cwd=self.folder, env=self._environment, capture_output=True, text=True, timeout=seconds
-        )
-        assert done.returncode == 0, f"{script}\n{done.stdout}\n{done.stderr[-3000:]}"
-        return done.stdout
+        with subprocess.Popen(
+            command, cwd=self.folder, env=self._environment, text=True, start_new_session=True,
+            stdout=subprocess.PIPE, stderr=subprocess.PIPE,
+        ) as shell:  # fmt: skip
+            try:
+                out, err = shell.communicate(timeout=seconds)
+            except subprocess.TimeoutExpired:
+                os.killpg(shell.pid, signal.SIGKILL)  # what the shell has started, such as a build, too
+                raise
+        assert shell.returncode == 0, f"{script}\n{out}\n{err[-3000:]}"
+        return out
 
     def _start(self, command: str) -> None:
         log = (self.folder / "beside.log").open("ab")

@@ -114,10 +114,10 @@ runtimeClassName: {{ . | quote }}
 {{- with .dnsPolicy }}
 dnsPolicy: {{ . }}
 {{- end }}
-{{- with .dnsConfig }}
+{{- /* glibc's own 5 s are all that a connection gets: a lost packet would fail the first call to a server. */}}
+{{- $options := list (dict "name" "timeout" "value" "1") (dict "name" "attempts" "value" "3") }}
 dnsConfig:
-  {{- toYaml . | nindent 2 }}
-{{- end }}
+  {{- merge (deepCopy .dnsConfig) (dict "options" $options) | toYaml | nindent 2 }}
 {{- with .hostAliases }}
 hostAliases:
   {{- toYaml . | nindent 2 }}

@@ -32,6 +32,13 @@ PATIENCE: Final = 1.0
 """Seconds that a name server gets for a name whose addresses are known."""
 REMEMBERED: Final = 300.0
 """Seconds that they stay known. A pod's address goes to another pod some time after it is gone."""
+GRACE: Final = 4.5
+"""Seconds in which a name that is denied is asked for again: less than a dial gets, so that it fails with what the name
+server said. Once anybody asks before a server's first pod is ready, a replica of CoreDNS denies its name for 5 s, when
+another one may know it.
+"""
+_PAUSE: Final = 0.1
+_LONGEST_PAUSE: Final = 0.8
 
 _P = TypeVar("_P", bound=asyncio.Protocol)
 
@@ -57,7 +64,8 @@ async def name_by_dns(address: str) -> str:
 
 class RememberedNames:
     """A resolver that knows the last addresses of a name, for when its own does not answer: a name server that is away
-    or loses a packet costs no call then. What the name server says is believed at once, that there is no such name too.
+    or loses a packet costs no call then. A name that there is not, or not any more, is asked for again for `GRACE`
+    seconds after it was first denied; from then on the name server is believed at once.
 
     `clock` is in seconds.
     """
@@ -66,10 +74,27 @@ class RememberedNames:
         self._resolve = resolve
         self._clock = clock
         self._known: dict[Address, tuple[float, list[Address]]] = {}
+        self._denied: dict[Address, float] = {}
+        """When each was first denied."""
 
     async def __call__(self, host: str, port: int) -> list[Address]:
         """Raises what the resolver raises for a name of which nothing is known."""
-        self._forget()
+        pause = _PAUSE
+        while True:
+            self._forget()
+            try:
+                found = await self._answer(host, port)
+            except socket.gaierror:
+                now = self._clock()
+                if now + pause - self._denied.setdefault((host, port), now) > GRACE:
+                    raise
+            else:
+                self._denied.pop((host, port), None)
+                return found
+            await asyncio.sleep(pause)
+            pause = min(2 * pause, _LONGEST_PAUSE)
+
+    async def _answer(self, host: str, port: int) -> list[Address]:
         known = self._known.get((host, port))
         try:
             async with asyncio.timeout(None if known is None else PATIENCE):
@@ -85,6 +110,8 @@ class RememberedNames:
         now = self._clock()
         for key in [key for key, (at, _) in self._known.items() if now - at > REMEMBERED]:
             del self._known[key]
+        for key in [key for key, at in self._denied.items() if now - at > REMEMBERED]:
+            del self._denied[key]
 
 
 class Dialer:

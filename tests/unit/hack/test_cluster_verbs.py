@@ -56,6 +56,34 @@ def test_where_docker_answers_the_cluster_is_one_of_kind(machine: dict[str, str]
     assert hack(machine, "cluster", "down")[1] == [f"kind delete cluster --name fairlead --kubeconfig {kubeconfig}"]
 
 
+def test_a_cluster_is_of_the_release_that_is_asked_for(machine: dict[str, str]) -> None:
+    folder = REPOSITORY / "hack" / "kubernetes"
+    for release, asked in (("newest", {}), ("oldest", {"KUBE_RELEASE": "oldest"})):
+        hack({**machine, **asked}, "cluster", "up")
+        image = yaml.safe_load((folder / f"kind-{release}.yaml").read_text())["nodes"]
+        assert yaml.safe_load((Path(machine["KUBE_RUN"]) / "kind.yaml").read_text())["nodes"] == image
+
+
+def test_a_release_that_there_is_not_is_refused(machine: dict[str, str]) -> None:
+    command = [str(REPOSITORY / "hack" / "cluster"), "up"]
+    done = subprocess.run(command, env={**machine, "KUBE_RELEASE": "1.35"}, capture_output=True, text=True, timeout=30)
+    assert (done.returncode, done.stdout) == (2, "")
+    assert done.stderr == "KUBE_RELEASE is 1.35; it takes newest and oldest\n"
+
+
+def test_a_second_cluster_without_kind_is_refused_while_another_runs(machine: dict[str, str], tmp_path: Path) -> None:
+    other = tmp_path / "clusters" / "kubernetes-oldest"
+    (other / "pid").mkdir(parents=True)
+    command = [str(REPOSITORY / "hack" / "kubernetes" / "cluster"), "up"]
+    environment = {**machine, "KUBE_RUN": str(other.with_name("kubernetes"))}
+    with subprocess.Popen(["sh", "-c", "read line", f"{other}/containerd.toml"], stdin=subprocess.PIPE) as running:
+        (other / "pid" / "containerd").write_text(f"{running.pid}\n")
+        done = subprocess.run(command, env=environment, capture_output=True, text=True, timeout=30)
+        running.terminate()
+    assert (done.returncode, done.stdout) == (1, "")
+    assert done.stderr == f"another cluster runs: end it with KUBE_RUN={other} hack/cluster down\n"
+
+
 @pytest.fixture
 def without_clients(machine: dict[str, str], tmp_path: Path) -> dict[str, str]:
     """A machine with Docker and kind, and without helm, kubectl and Go."""

@@ -7,7 +7,7 @@ import socket
 
 import pytest
 
-from fairlead_mcp.http.dial import PATIENCE, REMEMBERED, Address, RememberedNames
+from fairlead_mcp.http.dial import GRACE, PATIENCE, REMEMBERED, Address, RememberedNames
 
 HERE = [("10.0.0.1", 80)]
 THERE = [("10.0.0.2", 80)]
@@ -18,9 +18,11 @@ class NameServer:
 
     def __init__(self) -> None:
         self.says: list[Address] | Exception | None = HERE
-        self.now = 0.0
+        self.asked = 0
+        self.later = 0.0
 
     async def __call__(self, host: str, port: int) -> list[Address]:
+        self.asked += 1
         if self.says is None:
             await asyncio.Event().wait()
         if isinstance(self.says, Exception):
@@ -29,7 +31,7 @@ class NameServer:
         return self.says
 
     def clock(self) -> float:
-        return self.now
+        return asyncio.get_running_loop().time() + self.later
 
 
 @pytest.mark.looptime
@@ -45,15 +47,39 @@ async def test_a_name_server_that_does_not_answer_costs_a_known_name_nothing(tro
     assert await names("demo", 80) == THERE
 
 
-async def test_a_name_that_does_not_exist_any_more_is_believed_gone() -> None:
+@pytest.mark.looptime
+@pytest.mark.parametrize("code", [socket.EAI_NONAME, socket.EAI_NODATA, socket.EAI_AGAIN])
+async def test_a_name_that_a_name_server_denies_at_first_is_asked_for_again(code: int) -> None:
+    """As a replica of CoreDNS does that was asked before the first pod was ready."""
+    server = NameServer()
+    names = RememberedNames(server, server.clock)
+    server.says = socket.gaierror(code, "denied")
+    waiting = asyncio.ensure_future(names("demo", 80))
+    await asyncio.sleep(GRACE - 1)
+    assert not waiting.done()
+    server.says = HERE
+    assert await waiting == HERE
+    assert server.asked < 10
+
+
+@pytest.mark.looptime
+async def test_a_name_that_does_not_exist_any_more_is_believed_gone_after_a_while_and_then_at_once() -> None:
     server = NameServer()
     names = RememberedNames(server, server.clock)
     await names("demo", 80)
     server.says = socket.gaierror(socket.EAI_NONAME, "Name or service not known")
+    async with asyncio.timeout(GRACE):
+        with pytest.raises(socket.gaierror):
+            await names("demo", 80)
+    server.later, server.asked = GRACE, 0
     with pytest.raises(socket.gaierror):
         await names("demo", 80)
+    assert server.asked == 1
+    server.says = THERE
+    assert await names("demo", 80) == THERE
 
 
+@pytest.mark.looptime
 async def test_what_nothing_is_known_of_or_was_long_ago_is_not_made_up() -> None:
     server = NameServer()
     names = RememberedNames(server, server.clock)
@@ -63,6 +89,6 @@ async def test_what_nothing_is_known_of_or_was_long_ago_is_not_made_up() -> None
         await names("other", 80)
     with pytest.raises(socket.gaierror):
         await names("demo", 81)
-    server.now = REMEMBERED + 1
+    server.later = REMEMBERED + 1
     with pytest.raises(socket.gaierror):
         await names("demo", 80)

@@ -1,0 +1,28 @@
+"""A reader of a page waits for its commands no longer than it was told to, and leaves none behind."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+from pathlib import Path
+
+import pytest
+
+from page_reader import Reader
+from waiting import until
+
+
+def test_what_a_command_has_started_ends_with_its_time(tmp_path: Path) -> None:
+    os.mkfifo(tmp_path / "held")
+
+    def unread() -> bool:
+        try:
+            os.close(os.open(tmp_path / "held", os.O_WRONLY | os.O_NONBLOCK))
+        except OSError:
+            return True
+        return False
+
+    with Reader(tmp_path, {}) as reader:
+        with pytest.raises(subprocess.TimeoutExpired):
+            reader.follow("(exec tail -f held) | cat\n", seconds=0.5)
+        until("nobody who reads it", unread, seconds=10)
