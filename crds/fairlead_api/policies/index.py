@@ -43,8 +43,11 @@ class Shelved(msgspec.Struct, frozen=True):
 
 
 WORST: Final[Mapping[str, bool]] = {
-    "readOnlyHint": False, "destructiveHint": True, "idempotentHint": False, "openWorldHint": True,
-}  # fmt: skip
+    "readOnlyHint": False,
+    "destructiveHint": True,
+    "idempotentHint": False,
+    "openWorldHint": True,
+}
 """Hints assumed where a tool gives none, or its server is not trusted: the defaults of MCP (2025-11-25, schema,
 ToolAnnotations).
 """
