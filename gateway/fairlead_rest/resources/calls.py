@@ -71,11 +71,15 @@ def router(context: RestContext) -> APIRouter:
 
     @routes.get("/calls", **described("List the last calls", CallList, examples.RECENT))
     async def list_calls(
-        request: Request, agent: Agent = "", server: Place = "", tool: Called = "", outcome: Outcome = "",
+        request: Request,
+        agent: Agent = "",
+        server: Place = "",
+        tool: Called = "",
+        outcome: Outcome = "",
         slow: Slow = 0.0,
         before: Annotated[str, Query(max_length=64, description="Older ones than this `next` of an answer.")] = "",
         limit: Annotated[int, Query(ge=1, le=200, description="So many at most.")] = 50,
-    ) -> Response:  # fmt: skip
+    ) -> Response:
         recent, reader = _recent(context), _reader(context, request)
         wanted = CallFilter(agent, server, tool, outcome, slow)
         kept, number = recent.kept(), None
@@ -90,12 +94,16 @@ def router(context: RestContext) -> APIRouter:
         **described("Follow calls as they end", CallsEnded | Opened, examples.TAIL, media_type=MEDIA_TYPE),
     )
     async def follow_calls(
-        request: Request, agent: Agent = "", server: Place = "", tool: Called = "", outcome: Outcome = "",
+        request: Request,
+        agent: Agent = "",
+        server: Place = "",
+        tool: Called = "",
+        outcome: Outcome = "",
         slow: Slow = 0.0,
         last_event_id: Annotated[
             str | None, Header(description="The last `id` that was read: the stream goes on behind it.")
         ] = None,
-    ) -> Response:  # fmt: skip
+    ) -> Response:
         recent, wanted = _recent(context), CallFilter(agent, server, tool, outcome, slow)
         if len(readers) >= MOST_READERS:
             raise Problem(RATE_LIMITED, f"{MOST_READERS} streams of calls are open already", retry_after_ms=5000)
