@@ -281,9 +281,10 @@ def _compile(target: Path) -> None:
                 # else every call from one function to another goes through a table, and none is inlined
                 extension.extra_compile_args.append("-fno-semantic-interposition")
         setup(
-            name="fairlead", ext_modules=extensions,
+            name="fairlead",
+            ext_modules=extensions,
             script_args=["-q", "build_ext", "--build-lib", str(target), "--build-temp", f"{work}/o"],
-        )  # fmt: skip
+        )
 
 
 def _write_stubs(folder: Path) -> None:
