@@ -55,9 +55,18 @@ class Activation:
     """
 
     def __init__(
-        self, settings: Settings, endpoint: McpEndpoint, registry: Registry, checks: Checks, book: MetricsRegistry,
-        outbox: Outbox, news: EventLog, own_info: bytes, clock: Callable[[], float], issuers: Issuers,
-    ) -> None:  # fmt: skip
+        self,
+        settings: Settings,
+        endpoint: McpEndpoint,
+        registry: Registry,
+        checks: Checks,
+        book: MetricsRegistry,
+        outbox: Outbox,
+        news: EventLog,
+        own_info: bytes,
+        clock: Callable[[], float],
+        issuers: Issuers,
+    ) -> None:
         """`own_info` is how a server that says nothing of itself is introduced, as JSON; `clock` is in seconds;
         `issuers` are those that may give the names that policies speak of.
         """

@@ -111,11 +111,25 @@ class Gateway:
     """A running gateway. `start` it once, `stop` it once; `port` and `metrics_port` are known after the start."""
 
     def __init__(
-        self, settings: Settings, snapshots: SnapshotStore, registry: Registry, endpoint: McpEndpoint,
-        book: MetricsRegistry, rest: RestContext, checks: Checks, outbox: Outbox, custom: CustomTools,
-        governance: Governance, heap: Heap, models: ConfiguredModels, used: ModelCollector,
-        llm: LlmEndpoints | None, speech: SpeechFront | None, spoken: SpeechCollector, entry: ConsoleEntry,
-    ) -> None:  # fmt: skip
+        self,
+        settings: Settings,
+        snapshots: SnapshotStore,
+        registry: Registry,
+        endpoint: McpEndpoint,
+        book: MetricsRegistry,
+        rest: RestContext,
+        checks: Checks,
+        outbox: Outbox,
+        custom: CustomTools,
+        governance: Governance,
+        heap: Heap,
+        models: ConfiguredModels,
+        used: ModelCollector,
+        llm: LlmEndpoints | None,
+        speech: SpeechFront | None,
+        spoken: SpeechCollector,
+        entry: ConsoleEntry,
+    ) -> None:
         self.settings = settings
         self.snapshots = snapshots
         self.registry = registry
@@ -141,9 +155,15 @@ class Gateway:
         self._listener = Listener(endpoint, fallbacks, settings.address, settings.port, certificates(settings))
         self._loop: asyncio.AbstractEventLoop | None = None
         collector = GatewayCollector(
-            book, snapshots, registry.gauges, lambda: len(self._listener.connections), endpoint.connection_limiter,
-            self._tasks, lambda: rest.throttle.waiting, lambda: heap.full_seconds,
-        )  # fmt: skip
+            book,
+            snapshots,
+            registry.gauges,
+            lambda: len(self._listener.connections),
+            endpoint.connection_limiter,
+            self._tasks,
+            lambda: rest.throttle.waiting,
+            lambda: heap.full_seconds,
+        )
         guards = GuardCollector(
             checks,
             lambda: registry.guards,
@@ -288,14 +308,21 @@ def build(
     outbox = Outbox(settings.environment, clock, own=own.values(), tallying=settings.aggregates)
     remembered = RememberedNames(resolve, clock)
     registry = Registry(
-        credentials, children=children, shared_children=shared_children, client=client,
-        connections=settings.upstream_connections, waiting=settings.upstream_waiting,
-        queue_seconds=settings.upstream_queue_seconds, sessions=settings.upstream_sessions,
+        credentials,
+        children=children,
+        shared_children=shared_children,
+        client=client,
+        connections=settings.upstream_connections,
+        waiting=settings.upstream_waiting,
+        queue_seconds=settings.upstream_queue_seconds,
+        sessions=settings.upstream_sessions,
         session_seconds=settings.upstream_session_seconds,
         resolve=lambda key: settings.egress.guarded(remembered, key.namespace),
-        lost=outbox.server_lost, sharing=governance.sharing, installation=installation,
+        lost=outbox.server_lost,
+        sharing=governance.sharing,
+        installation=installation,
         local=lambda limit: LocalUpstream(tools, limit=limit, threads=settings.tool_threads, clock=clock),
-    )  # fmt: skip
+    )
     sessions = SessionIds(settings.session_key.encode())
     anonymous = settings.anonymous == "allow" or (settings.anonymous is None and not trust.authenticators)
     identities = Identities(trust.authenticators, anonymous=anonymous)
@@ -312,10 +339,22 @@ def build(
     streams = NotificationStreams(subscriptions, listened, identities, ViewBuilds(), lambda: endpoint.selection)
     server_requests = ServerRequests(sessions, streams.notify)
     context = CallContext(
-        book, client, own_info, server_requests, subscriptions, Bridge(clock), clock,
-        ResultCache(settings.result_cache_bytes, clock), *counted, RequestStateSigner(settings.session_key.encode()),
-        registry.end_session, task_ids, open_tasks, keeper, governance.recent,
-    )  # fmt: skip
+        book,
+        client,
+        own_info,
+        server_requests,
+        subscriptions,
+        Bridge(clock),
+        clock,
+        ResultCache(settings.result_cache_bytes, clock),
+        *counted,
+        RequestStateSigner(settings.session_key.encode()),
+        registry.end_session,
+        task_ids,
+        open_tasks,
+        keeper,
+        governance.recent,
+    )
     startup_wait = StartupWait(lambda: endpoint.selection, settings.start_wait)
     dispatcher, own_tools = Dispatcher(context), OwnToolCalls(context, router_tools)
 
@@ -385,13 +424,32 @@ def build(
         recent=governance.recent,
     )
     snapshots = SnapshotStore(
-        source, activation.swap, cache=SnapshotCache(settings.cache_dir) if settings.cache_dir is not None else None,
-        own=own, environment=settings.environment, rules=CLOSED if closed else Rules(),
-        replaced=activation.let_go, heap=heap,
-    )  # fmt: skip
+        source,
+        activation.swap,
+        cache=SnapshotCache(settings.cache_dir) if settings.cache_dir is not None else None,
+        own=own,
+        environment=settings.environment,
+        rules=CLOSED if closed else Rules(),
+        replaced=activation.let_go,
+        heap=heap,
+    )
     speech = speech_front(settings, models, rest, governance, used, spoken.metrics)
     return Gateway(
-        settings, snapshots, registry, endpoint, book, rest, checks, outbox, tools, governance, heap, models,
-        used, llm_endpoints(settings, models, rest, recorder, governance, used, book.llm, speech), speech, spoken,
+        settings,
+        snapshots,
+        registry,
+        endpoint,
+        book,
+        rest,
+        checks,
+        outbox,
+        tools,
+        governance,
+        heap,
+        models,
+        used,
+        llm_endpoints(settings, models, rest, recorder, governance, used, book.llm, speech),
+        speech,
+        spoken,
         ConsoleEntry(console_token, trust.sign_in),
-    )  # fmt: skip
+    )

@@ -68,9 +68,12 @@ def speech_front(
         collector.metrics, governance.auditor, governance.tokens, lambda: models.current.prices, spans=governance.spans
     )
     allowed = SpeechSettings(
-        settings.speech_sessions, settings.speech_sessions_each, settings.speech_provider_mcp,
-        settings.speech_client_secrets, settings.session_key.encode(),
-    )  # fmt: skip
+        settings.speech_sessions,
+        settings.speech_sessions_each,
+        settings.speech_provider_mcp,
+        settings.speech_client_secrets,
+        settings.session_key.encode(),
+    )
     client = ProviderClient()
     chat = ModelStreams(lambda: models.current.providers, client, collector.breakers)
     return SpeechFront(

@@ -38,9 +38,13 @@ class Writer:
     """
 
     def __init__(
-        self, sink: Sink, render: Callable[[AuditEntry], bytes], now: Callable[[], float], capacity: int = CAPACITY,
+        self,
+        sink: Sink,
+        render: Callable[[AuditEntry], bytes],
+        now: Callable[[], float],
+        capacity: int = CAPACITY,
         emit: EmitEvent | None = None,
-    ) -> None:  # fmt: skip
+    ) -> None:
         self._sink = sink
         self._emit = emit
         self._numbered = 0

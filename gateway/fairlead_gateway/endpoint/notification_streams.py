@@ -57,8 +57,16 @@ class NotificationStream:
     """One open stream. `cancel` is for the exchange, when its client is gone."""
 
     __slots__ = (
-        "_streams", "exchange", "listened", "lists", "release", "resources", "subscription", "tasks", "watched",
-    )  # fmt: skip
+        "_streams",
+        "exchange",
+        "listened",
+        "lists",
+        "release",
+        "resources",
+        "subscription",
+        "tasks",
+        "watched",
+    )
 
     def __init__(
         self, streams: NotificationStreams, exchange: HttpExchange, lists: Iterable[str], subscription: bytes | None
@@ -275,7 +283,8 @@ class NotificationStreams:
         stream.release()
         self._resource_bytes -= sum(map(len, stream.resources))
         self._resource_bytes -= sum(map(len, stream.tasks))
-        stream.resources, stream.tasks = [], []
+        stream.resources = []
+        stream.tasks = []
         for holder in stream.watched:
             self._watches.drop(holder)
         for listened in stream.listened:
