@@ -12,12 +12,8 @@ import pytest
 
 from fairlead_gateway.conversation.choose import Chooser
 from fairlead_gateway.conversation.phrases import normal
+from fairlead_gateway.conversation.words import phrases, shipped_words
 from fairlead_operator.publish.compile import compile_rules
-from fairlead_operator.publish.words.everyday import EVERYDAY
-from fairlead_operator.publish.words.past import PAST
-from fairlead_operator.publish.words.places import PLACES
-from fairlead_operator.publish.words.requests import LOOKUPS, THOROUGH
-from fairlead_operator.publish.words.rules import RULES
 from utterances import Utterance, accuracy, chosen, raised, sentences, utterances
 
 CHOOSER = Chooser(compile_rules([], [], {}).tiers)
@@ -68,8 +64,10 @@ def test_sentences_that_the_words_were_never_tuned_by_are_told_apart_as_well() -
 
 
 def test_a_phrase_is_in_one_list_of_the_shipped_words_only() -> None:
-    phrases = [normal(phrase) for words in (EVERYDAY, PAST, PLACES, RULES, LOOKUPS, THOROUGH) for phrase in words]
-    assert [phrase for phrase, times in Counter(phrases).items() if times > 1] == []
+    lists = [listed for words in shipped_words().values() for listed in (*words.keywords.values(), words.commands)]
+    every = [normal(phrase) for listed in lists for phrase in phrases(listed)]
+    assert len(every) > 5000
+    assert [phrase for phrase, times in Counter(every).items() if times > 1] == []
 
 
 def test_there_are_enough_utterances_to_speak_of_accuracy() -> None:
