@@ -3,7 +3,7 @@
 The modules of MODULES are ordinary Python and work as such. mypyc makes C extensions of them, which stand beside their
 sources and are imported in their place. Here is the build hook of the wheel (HATCH_BUILD_HOOK_ENABLE_CUSTOM=true turns
 it on; it needs a C compiler and Python's headers), and what `hack/compile` runs. What a compiled module must not do,
-and what all this gains: docs/performance/gateway.md.
+and what all this gains: docs/contribute/compiled-code.md.
 """
 
 from __future__ import annotations
