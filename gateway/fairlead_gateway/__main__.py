@@ -128,7 +128,7 @@ async def _feeds(
     settings: Settings,
 ) -> AsyncIterator[tuple[Source, Credentials, ChildHost | None, Kube | None, PinReader]]:
     """Where the gateway gets its documents and credentials, what runs its child processes, the API server of a
-    cluster, and what is held back. Raises CannotStart.
+    cluster, and what is held back. Raises StartFailed.
     """
     if settings.documents is not None:
         directory = settings.documents

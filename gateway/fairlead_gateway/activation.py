@@ -1,6 +1,6 @@
 """From a snapshot to what is served: each tool bound to the way its calls go, one selection in the place of another.
 
-Made by `app`. The SnapshotStore calls `swap` for each snapshot, and `let_go` when nobody is served by the last one.
+The SnapshotStore calls `swap` for each snapshot, and `let_go` when nobody is served by the last one.
 """
 
 from __future__ import annotations

@@ -242,7 +242,7 @@ class Link:
     # The end of a connection
 
     def ended(self, life: _Life, error: McpError) -> None:
-        """Told by the connection itself."""
+        """End the life of a connection that broke."""
         if self._life is life:
             self._life = None
             lived = self.clock() - life.born

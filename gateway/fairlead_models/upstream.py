@@ -1,6 +1,6 @@
 """Requests to providers of models, over HTTP and WebSocket: answers come as they are, bounded in time and size.
 
-Nothing is tried again here: the SDKs of clients do so, and `completions` goes on to the next model of a route.
+Nothing is tried again here: the SDKs of clients do so, and a route goes on to its next model.
 """
 
 from __future__ import annotations

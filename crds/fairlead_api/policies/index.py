@@ -1,6 +1,6 @@
 """The tools of one namespace, as bits: which of them a rule matches. Pure.
 
-Made by the gateway from its snapshot and by the operator from its catalogs, so that both match alike.
+Gateway and operator index what they know by it, and so match alike.
 """
 
 from __future__ import annotations

@@ -1,7 +1,4 @@
-"""Prometheus metrics of custom tools, beside those that every tool has.
-
-Made by `app`, and served with those of `metrics`.
-"""
+"""Prometheus metrics of custom tools, beside those that every tool has."""
 
 from __future__ import annotations
 

@@ -1,6 +1,6 @@
 """Prometheus metrics: what was recorded, read at scrape time.
 
-Made by `app`, told by `operations_pages`. A scrape reads plain numbers and formats them in a thread; the path of a
+A scrape reads plain numbers and formats them in a thread; the path of a
 call never waits for it.
 """
 

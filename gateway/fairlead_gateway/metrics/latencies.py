@@ -1,6 +1,6 @@
 """Prometheus metrics of what was measured and decided: windows, health, tiers, and the age of it all.
 
-Made by `app`, served with the metrics of `exposition`. Read from the selection in service at scrape time, in a thread.
+Read from the selection in service at scrape time, in a thread.
 Bounded: MAX_TOOLS have series of their own, what the rest comes to stands under the labels `other`.
 """
 

@@ -1,6 +1,6 @@
 """Prometheus metrics of requests to models: tokens, money, time, and breakers, read at scrape time.
 
-Made by `app` beside `exposition`, and served with it. Names are those of the OpenTelemetry semantic conventions for
+Names are those of the OpenTelemetry semantic conventions for
 generative AI where these have one, in their Prometheus form.
 """
 

@@ -1,6 +1,6 @@
 """Spans by OpenTelemetry's SDK. The only module of the gateway that knows it; loaded where traces are exported.
 
-Made by `configured`. Names and attributes are those of the semantic conventions for MCP and GenAI: a server span for
+Names and attributes are those of the semantic conventions for MCP and GenAI: a server span for
 what the client asked, and a client span below it for each attempt, whose context the server or the provider gets.
 Where a caller sampled its trace, or did not, that is followed.
 """

@@ -1,6 +1,6 @@
 """The checks of every tool: compiled once per definition, the usual ones by the first call, kept within a bound.
 
-Made by `app`, one per gateway; a route holds the `ToolCheck` of its tool. What a schema cannot be used for is logged
+One per gateway; a route holds the `ToolCheck` of its tool. What a schema cannot be used for is logged
 once per definition and counted.
 """
 

@@ -1,6 +1,6 @@
 """The smallest arguments that a tool's schema takes, for a probe. Pure.
 
-Made by rule from the schema (JSON Schema, 2020-12 where it names no other): required members only, each by its `const`,
+Follows the schema (JSON Schema, 2020-12 where it names no other): required members only, each by its `const`,
 `enum`, `examples` or `default`, else by its type. A few sets are made and the first one that the schema takes is used:
 nothing that was not checked against the whole schema is ever returned.
 """
