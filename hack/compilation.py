@@ -3,7 +3,7 @@
 The modules of MODULES are ordinary Python and work as such. mypyc makes C extensions of them, which stand beside their
 sources and are imported in their place. Here is the build hook of the wheel (HATCH_BUILD_HOOK_ENABLE_CUSTOM=true turns
 it on; it needs a C compiler and Python's headers), and what `hack/compile` runs. What a compiled module must not do,
-and what all this gains: docs/performance/gateway.md.
+and what all this gains: docs/contribute/compiled-code.md.
 """
 
 from __future__ import annotations
@@ -281,9 +281,10 @@ def _compile(target: Path) -> None:
                 # else every call from one function to another goes through a table, and none is inlined
                 extension.extra_compile_args.append("-fno-semantic-interposition")
         setup(
-            name="fairlead", ext_modules=extensions,
+            name="fairlead",
+            ext_modules=extensions,
             script_args=["-q", "build_ext", "--build-lib", str(target), "--build-temp", f"{work}/o"],
-        )  # fmt: skip
+        )
 
 
 def _write_stubs(folder: Path) -> None:

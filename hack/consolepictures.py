@@ -116,8 +116,10 @@ def _with_keys(folder: Path) -> tuple[dict[str, Any], str]:
     key, record = new_key("ann", ["staff"], now=now, expires=now + timedelta(days=90))
     (folder / "keys.json").write_bytes(written([record]))
     settings: dict[str, Any] = {
-        "api_keys": folder / "keys.json", "made_keys": folder / "made.json", "key_makers": ("staff",),
-    }  # fmt: skip
+        "api_keys": folder / "keys.json",
+        "made_keys": folder / "made.json",
+        "key_makers": ("staff",),
+    }
     return {**settings, "trust": trusted(Settings(**settings))}, key
 
 

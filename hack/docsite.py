@@ -54,8 +54,10 @@ class Site:
             shutil.copyfile(self.root / source, target)
             return
         parts = _CODE.split((self.root / source).read_text("utf-8"))
-        text = "".join(part if at % 2 else _LINK.sub(lambda link: self._link(link, source, place), part)
-                       for at, part in enumerate(parts))  # fmt: skip
+        text = "".join(
+            part if at % 2 else _LINK.sub(lambda link: self._link(link, source, place), part)
+            for at, part in enumerate(parts)
+        )
         target.write_text(text, "utf-8")
 
     def _link(self, link: re.Match[str], source: str, place: str) -> str:
@@ -107,9 +109,13 @@ def build(root: Path, out: Path, version: str) -> int:
         gather(Site(root=root, folder=Path(scratch, "docs"), repository=files_url(place, revision)))
         program = Path(sys.executable).with_name("zensical")
         done = subprocess.run(
-            [program, "build", "--clean", "--strict"], cwd=scratch,
-            stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, check=False,
-        )  # fmt: skip
+            [program, "build", "--clean", "--strict"],
+            cwd=scratch,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.STDOUT,
+            text=True,
+            check=False,
+        )
         if done.returncode:
             plain = re.sub(r"\x1b\[[\d;]*m", "", done.stdout)
             sys.stderr.write(plain.partition("Traceback")[0] or plain)
@@ -125,8 +131,10 @@ def publish(out: Path, version: str) -> None:
     """List the versions that stand in `out`, for the selector of the site, and lead to the latest of them."""
     releases = sorted((path.name for path in out.iterdir() if _RELEASE.fullmatch(path.name)), key=_order)
     latest = releases[-1] if releases else version
-    listed = [{"version": name, "title": name, "aliases": ["latest"] if name == latest else []}
-              for name in [*reversed(releases), *(["dev"] if (out / "dev").is_dir() else [])]]  # fmt: skip
+    listed = [
+        {"version": name, "title": name, "aliases": ["latest"] if name == latest else []}
+        for name in [*reversed(releases), *(["dev"] if (out / "dev").is_dir() else [])]
+    ]
     (out / "versions.json").write_text(json.dumps(listed) + "\n", "utf-8")
     leads = (
         '<!doctype html><meta charset="utf-8"><title>Fairlead</title><meta http-equiv="refresh" content="0; url={}">\n'

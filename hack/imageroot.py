@@ -20,10 +20,30 @@ from pathlib import Path
 from typing import Final
 
 LEFT_OUT: Final = shutil.ignore_patterns(
-    "test", "tests", "idlelib", "tkinter", "turtledemo", "ensurepip", "lib2to3", "pydoc_data", "config-*", "venv",
-    "site-packages", "dist-packages", "EXTERNALLY-MANAGED", "unittest", "__phello__", "_test*", "_xx*", "xxlimited*",
-    "_dbm*", "_gdbm*", "_curses*", "_tkinter*", "readline*",
-)  # fmt: skip
+    "test",
+    "tests",
+    "idlelib",
+    "tkinter",
+    "turtledemo",
+    "ensurepip",
+    "lib2to3",
+    "pydoc_data",
+    "config-*",
+    "venv",
+    "site-packages",
+    "dist-packages",
+    "EXTERNALLY-MANAGED",
+    "unittest",
+    "__phello__",
+    "_test*",
+    "_xx*",
+    "xxlimited*",
+    "_dbm*",
+    "_gdbm*",
+    "_curses*",
+    "_tkinter*",
+    "readline*",
+)
 """Parts of the standard library that nothing here loads, some with shared libraries of their own."""
 NOT_RUN: Final = shutil.ignore_patterns("*.pyi", "*.pyx", "*.pxd", "*.c", "*.cpp", "*.h", "*.md", "*.a")
 """Files of packages that no interpreter reads."""

@@ -3,8 +3,9 @@
 Prints `FILE:LINE: what is wrong; what to write instead` per finding and exits with 1 when there is one.
 
 Rules: the opening of a docstring is a noun or a verb, never a word that leans on a neighbouring line · a docstring
-does not claim who calls its function (tests and imports say it, and stay true) · nobody is called "whoever" ·
-a class name has one definition in all packages · an entry of the changelog is one line of at most 25 words.
+does not claim who calls its function or makes its object (tests and imports say it, and stay true) · nobody is
+called "whoever" · a class name has one definition in all packages · an entry of the changelog is one line of at most
+25 words.
 """
 
 from __future__ import annotations
@@ -26,7 +27,7 @@ TWICE = {
 """Class names that may be defined more than once, with the reason: the field itself uses the word twice."""
 MAX_WORDS = 25
 OPENINGS = re.compile(r"(Of|Once|The same|See the \w+|Whose|What)\b")
-CLAIMS = re.compile(r"\b(used|called) by\b", re.IGNORECASE)
+CLAIMS = re.compile(r"\b(?:used|called) by\b|(?:^|(?<=[.;] ))(?:made|told|asked) by\b", re.IGNORECASE | re.MULTILINE)
 WHOEVER = re.compile(r"\bwhoever\b", re.IGNORECASE)
 
 

@@ -58,8 +58,11 @@ def _described(found: griffe.Class | griffe.Function, level: int) -> Iterator[st
 def _public(found: griffe.Class) -> list[griffe.Object]:
     """Documented members, those of its own bases first, without what `Exception` and the like bring."""
     members = {name: member for name, member in found.all_members.items() if not name.startswith("_")}
-    return [member.final_target if isinstance(member, griffe.Alias) else member
-            for member in members.values() if member.docstring]  # fmt: skip
+    return [
+        member.final_target if isinstance(member, griffe.Alias) else member
+        for member in members.values()
+        if member.docstring
+    ]
 
 
 def _signature(found: griffe.Class | griffe.Function) -> Iterator[str]:

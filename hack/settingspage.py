@@ -65,8 +65,11 @@ def _type(schema: dict[str, Any]) -> str:
         return " or ".join(f"`{each}`" for each in schema["enum"])
     if schema["type"] == "array":
         return f"list of {_type(schema['items'])}"
-    bounds = [f"{sign} {schema[key]:,}" for key, sign in (("minimum", "≥"), ("exclusiveMinimum", ">"), ("maximum", "≤"))
-              if key in schema]  # fmt: skip
+    bounds = [
+        f"{sign} {schema[key]:,}"
+        for key, sign in (("minimum", "≥"), ("exclusiveMinimum", ">"), ("maximum", "≤"))
+        if key in schema
+    ]
     return ", ".join([str(schema["type"]), *bounds])
 
 

@@ -113,9 +113,15 @@ def entries(content: Mapping[str, Any]) -> Iterator[ConfiguredServer]:
             if not _is_off(entry):
                 normalized = servers.normalize(entry)
                 yield ConfiguredServer(
-                    name, normalized.content, place, resource,
-                    normalized.written, normalized.unserved, servers.cwd, servers.dialect,
-                )  # fmt: skip
+                    name,
+                    normalized.content,
+                    place,
+                    resource,
+                    normalized.written,
+                    normalized.unserved,
+                    servers.cwd,
+                    servers.dialect,
+                )
 
 
 def _is_off(entry: object) -> bool:

@@ -12,9 +12,17 @@ from typing import Any, Final, NamedTuple
 
 OWN: Final = "fairlead"
 OWN_FIELDS: Final = (
-    "caBundle", "calibration", "discovery", "hostHeader", "limits", "pin", "prefix", "session", "tools",
+    "caBundle",
+    "calibration",
+    "discovery",
+    "hostHeader",
+    "limits",
+    "pin",
+    "prefix",
+    "session",
+    "tools",
     "trustAnnotations",
-)  # fmt: skip
+)
 """Fields of an McpServer's spec that a server sets under `OWN`; the others have keys that clients read too."""
 """The key for fields of the spec that no client has."""
 OF_URLS: Final = ("caBundle", "hostHeader")
@@ -30,31 +38,99 @@ PASSED: Final = "env_vars"
 """List of variables that are passed on where they are set, as Codex has it."""
 READ: Final = frozenset(
     {
-        "command", "args", "env", "envFile", PASSED, "cwd", "headers", "requestOptions", "apiKey", "id", "name",
-        "disabled", OWN, *ACTIVE, *URLS, *TRANSPORTS, *INCLUDED, *EXCLUDED,
+        "command",
+        "args",
+        "env",
+        "envFile",
+        PASSED,
+        "cwd",
+        "headers",
+        "requestOptions",
+        "apiKey",
+        "id",
+        "name",
+        "disabled",
+        OWN,
+        *ACTIVE,
+        *URLS,
+        *TRANSPORTS,
+        *INCLUDED,
+        *EXCLUDED,
     }
-)  # fmt: skip
+)
 LISTS: Final = ("mcpServers", "servers")
 """Where the servers of a file stand."""
 
 _OF_CLIENTS: Final = frozenset(
     {
         # approval, time and shape in Claude Desktop, Claude Code, Cursor, Cline, Roo Code, Windsurf, Kiro, Amazon Q
-        "alwaysAllow", "alwaysLoad", "auth", "autoApprove", "autoStart", "description", "headersHelper", "icon",
-        "iconPath", "iconUrl", "networkTimeout", "oauth", "oauthScopes", "timeout", "title", "trust", "watchPaths",
+        "alwaysAllow",
+        "alwaysLoad",
+        "auth",
+        "autoApprove",
+        "autoStart",
+        "description",
+        "headersHelper",
+        "icon",
+        "iconPath",
+        "iconUrl",
+        "networkTimeout",
+        "oauth",
+        "oauthScopes",
+        "timeout",
+        "title",
+        "trust",
+        "watchPaths",
         # Zed, goose, Codex, opencode, Crush
-        "available_tools", "bundled", "default_tools_approval_mode", "display_name", "environment_id", "required",
-        "startup_timeout_ms", "startup_timeout_sec", "supports_parallel_tool_calls", "tool_timeout_sec",
+        "available_tools",
+        "bundled",
+        "default_tools_approval_mode",
+        "display_name",
+        "environment_id",
+        "required",
+        "startup_timeout_ms",
+        "startup_timeout_sec",
+        "supports_parallel_tool_calls",
+        "tool_timeout_sec",
         # VS Code
-        "dev", "gallery", "sandbox", "sandboxEnabled", "version",
+        "dev",
+        "gallery",
+        "sandbox",
+        "sandboxEnabled",
+        "version",
         # Gemini CLI, LibreChat, Continue, proxies, marketplaces
-        "authProviderType", "author", "category", "chatMenu", "connectionTimeout", "customUserVars", "extension",
-        "faviconUrl", "homepage", "initTimeout", "installed", "license", "logEnabled", "logoUrl",
-        "metadata", "options", "panelEnabled", "provider", "providerUrl", "registry", "repository",
-        "requiresOAuth", "scopes", "serverInstructions", "source", "startup", "startupTimeout", "tags",
-        "targetAudience", "toolTimeout",
+        "authProviderType",
+        "author",
+        "category",
+        "chatMenu",
+        "connectionTimeout",
+        "customUserVars",
+        "extension",
+        "faviconUrl",
+        "homepage",
+        "initTimeout",
+        "installed",
+        "license",
+        "logEnabled",
+        "logoUrl",
+        "metadata",
+        "options",
+        "panelEnabled",
+        "provider",
+        "providerUrl",
+        "registry",
+        "repository",
+        "requiresOAuth",
+        "scopes",
+        "serverInstructions",
+        "source",
+        "startup",
+        "startupTimeout",
+        "tags",
+        "targetAudience",
+        "toolTimeout",
     }
-)  # fmt: skip
+)
 _MEANT: Final[Mapping[str, str]] = {
     "arg": "args",
     "arguments": "args",

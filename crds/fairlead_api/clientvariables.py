@@ -18,10 +18,20 @@ _ASKED: Final = re.compile(r"\$\{(?:input|command|config|promptString|pickString
 """Placeholders for values that an editor asks its user for, or has in its settings."""
 EDITOR_VARIABLES: Final = frozenset(
     {
-        "workspaceFolder", "workspaceRoot", "workspaceFolderBasename", "fileWorkspaceFolder", "file", "fileDirname",
-        "userHome", "cwd", "execPath", "selectedText", "CLAUDE_PROJECT_DIR", "CLAUDE_PLUGIN_ROOT",
+        "workspaceFolder",
+        "workspaceRoot",
+        "workspaceFolderBasename",
+        "fileWorkspaceFolder",
+        "file",
+        "fileDirname",
+        "userHome",
+        "cwd",
+        "execPath",
+        "selectedText",
+        "CLAUDE_PROJECT_DIR",
+        "CLAUDE_PLUGIN_ROOT",
     }
-)  # fmt: skip
+)
 """Names that an editor fills in and no environment holds."""
 _OF_EDITORS: Final = frozenset({".vscode", ".cursor", ".windsurf", ".roo", ".kiro", ".amazonq", ".gemini", ".qwen"})
 """Folders of a project in which its editor looks for files."""

@@ -73,7 +73,8 @@ class _JsonReader:
         self._at = 0
         self._lines: dict[Place, int] = {}
         self._twice: list[Twice] = []
-        self._counted_at, self._counted = 0, 1
+        self._counted_at = 0
+        self._counted = 1
 
     def document(self) -> JsonDocument | None:
         self._skip()

@@ -11,9 +11,23 @@ from typing import Any, Final
 from pydantic import BaseModel
 
 _KEPT: Final = (
-    "type", "format", "description", "enum", "default", "minimum", "maximum", "minLength", "maxLength", "pattern",
-    "minItems", "maxItems", "minProperties", "maxProperties", "required", "nullable",
-)  # fmt: skip
+    "type",
+    "format",
+    "description",
+    "enum",
+    "default",
+    "minimum",
+    "maximum",
+    "minLength",
+    "maxLength",
+    "pattern",
+    "minItems",
+    "maxItems",
+    "minProperties",
+    "maxProperties",
+    "required",
+    "nullable",
+)
 _DROPPED: Final = ("title", "$defs", "additionalProperties", "properties", "items", "const", "$ref", "anyOf")
 _VENDOR: Final = "x-kubernetes-"
 _LIST_TYPE: Final = f"{_VENDOR}list-type"

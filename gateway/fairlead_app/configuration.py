@@ -157,10 +157,16 @@ def vector_folder(settings: Settings) -> Path | None:
 def _endpoint(settings: Settings) -> EmbeddingConfig:
     _check_model_api("FAIRLEAD_EMBEDDER", settings.embedder_url, settings.embedder_model)
     return EmbeddingConfig(
-        settings.embedder_url, settings.embedder_model, settings.embedder_key, settings.embedder_dimensions,
-        settings.embedder_instruction, settings.allowed_urls, settings.denied_networks, settings.egress.confined,
+        settings.embedder_url,
+        settings.embedder_model,
+        settings.embedder_key,
+        settings.embedder_dimensions,
+        settings.embedder_instruction,
+        settings.allowed_urls,
+        settings.denied_networks,
+        settings.egress.confined,
         settings.release_namespace,
-    )  # fmt: skip
+    )
 
 
 def compression(settings: Settings) -> CompressorConfig | None:
@@ -169,9 +175,15 @@ def compression(settings: Settings) -> CompressorConfig | None:
         return None
     _check_model_api("FAIRLEAD_COMPRESSOR", settings.compressor_url, settings.compressor_model)
     return CompressorConfig(
-        settings.compressor_url, settings.compressor_model, settings.compressor_key, settings.compressor_seconds,
-        settings.allowed_urls, settings.denied_networks, settings.egress.confined, settings.release_namespace,
-    )  # fmt: skip
+        settings.compressor_url,
+        settings.compressor_model,
+        settings.compressor_key,
+        settings.compressor_seconds,
+        settings.allowed_urls,
+        settings.denied_networks,
+        settings.egress.confined,
+        settings.release_namespace,
+    )
 
 
 def _check_model_api(name: str, url: str, model: str) -> None:

@@ -93,7 +93,8 @@ class ConfiguredModels:
             if self._refresher is not None:
                 await self._refresher.stop()
             self._ask(found.live)
-        self.current, self.reload_failed = found, False
+        self.current = found
+        self.reload_failed = False
         self.reloads += 1
         routes, providers = len(found.routes), len(found.providers.by_name)
         log.info("%s was read again: %d routes, %d providers", self._path, routes, providers)

@@ -55,9 +55,12 @@ class Governance(Collector):
     """Limiter, audit log and tracing of one gateway, and their metrics."""
 
     def __init__(
-        self, settings: Settings, book: MetricsRegistry, clock: Callable[[], float] = time.monotonic,
+        self,
+        settings: Settings,
+        book: MetricsRegistry,
+        clock: Callable[[], float] = time.monotonic,
         environ: Mapping[str, str] = os.environ,
-    ) -> None:  # fmt: skip
+    ) -> None:
         """`environ` has the variables of OpenTelemetry. Raises BadSetting."""
         self._book = book
         self.sharing = Sharing() if settings.redis else None
@@ -142,9 +145,14 @@ def _settler(settings: Settings, sharing: Sharing, clock: Callable[[], float]) -
 
     try:
         return Settler(
-            settings.redis, sharing, interval=settings.redis_settle_seconds, timeout=settings.redis_timeout,
-            closed=settings.redis_down == "closed", prefix=settings.redis_prefix, clock=clock,
-        )  # fmt: skip
+            settings.redis,
+            sharing,
+            interval=settings.redis_settle_seconds,
+            timeout=settings.redis_timeout,
+            closed=settings.redis_down == "closed",
+            prefix=settings.redis_prefix,
+            clock=clock,
+        )
     except BadUrl as error:
         raise BadSetting(f"FAIRLEAD_REDIS cannot be used: {error}") from error
 

@@ -146,9 +146,13 @@ def _tokens(settings: Settings, vouchers: Vouchers, names: Issuers) -> Tokens | 
     from fairlead_gateway.identity.tokens import Tokens
 
     return Tokens(
-        vouchers.issuers, address=settings.public_url, scopes=vouchers.scopes, known=names,
-        now=time.time, clock=time.monotonic,
-    )  # fmt: skip
+        vouchers.issuers,
+        address=settings.public_url,
+        scopes=vouchers.scopes,
+        known=names,
+        now=time.time,
+        clock=time.monotonic,
+    )
 
 
 def _service_accounts(settings: Settings, vouchers: Vouchers, kube: Kube | None) -> Authenticator | None:

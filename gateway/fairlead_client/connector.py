@@ -107,8 +107,9 @@ class ServerConnector:
                 yield McpSession.over_child(child, capabilities)
                 return
             offering = Offering(capabilities, decline)
-            opened = self._prepared(replace(server, name=f"{server.name} as seen with client capabilities"),
-                                    lambda method: None, offering)  # fmt: skip
+            opened = self._prepared(
+                replace(server, name=f"{server.name} as seen with client capabilities"), lambda method: None, offering
+            )
             try:
                 await opened.session.connect(self.seconds(server))
                 yield opened.session

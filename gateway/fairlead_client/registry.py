@@ -88,7 +88,7 @@ class AsyncToolRegistry:
                 server, self._connector, self._callbacks, ttl=cache_ttl, clock=clock, moved=self._moved
             )
             for server in declared(servers)
-        }  # fmt: skip
+        }
         self._local = LocalTools(local_tools, threads=threads)
         self._conversions = Conversions()
         self._executor = Executor(self._call)

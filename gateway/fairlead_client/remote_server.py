@@ -182,7 +182,8 @@ class RemoteServer:
             self._slow = isinstance(error, Timeout) or error.reason == "ConnectTimeout"
             self._set_online(False)
             raise
-        self._slow, self._failure = False, None
+        self._slow = False
+        self._failure = None
         self._set_online(True)
         self._seen = before
         if self._changes == before:

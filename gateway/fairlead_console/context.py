@@ -73,9 +73,14 @@ class ConsoleContext:
         return Visit(self, request)
 
     async def answer(
-        self, request: Request, template: str, values: Mapping[str, Any], *,
-        status: int = 200, identity: Identity | None = None,
-    ) -> Response:  # fmt: skip
+        self,
+        request: Request,
+        template: str,
+        values: Mapping[str, Any],
+        *,
+        status: int = 200,
+        identity: Identity | None = None,
+    ) -> Response:
         """A page from a template."""
         shared = self.shared(request)
         zipped = "gzip" in request.headers.get("accept-encoding", "")
@@ -92,11 +97,14 @@ class ConsoleContext:
         return {
             "theme": theme if theme in ("dark", "light") else "",
             "opened": request.headers.get("sec-fetch-dest") == "document",  # a page that refreshes itself has its style
-            "navigation": self._navigation, "here": request.url.path, "identity": None, "version": VERSION,
+            "navigation": self._navigation,
+            "here": request.url.path,
+            "identity": None,
+            "version": VERSION,
             "csrf": "" if session is None else session.csrf,
             "signed_in": session is not None and bool(session.credential),
             "can_sign_in": not self.rest.guard.identities.open,
-        }  # fmt: skip
+        }
 
 
 class Visit:

@@ -49,5 +49,9 @@ def plural(number: int, one: str, many: str = "") -> str:
 
 
 FILTERS: Final[Mapping[str, Callable[..., Any]]] = {
-    "ms": milliseconds, "count": count, "size": size, "clock_time": clock_time, "plural": plural
-}  # fmt: skip
+    "ms": milliseconds,
+    "count": count,
+    "size": size,
+    "clock_time": clock_time,
+    "plural": plural,
+}

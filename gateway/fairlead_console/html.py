@@ -48,9 +48,13 @@ class Templates:
     def __init__(self, static: StaticFiles) -> None:
         loader = FileSystemLoader([_HERE / "templates", _HERE / "pages"])
         self._environment = Environment(
-            loader=loader, autoescape=True, undefined=StrictUndefined, trim_blocks=True, lstrip_blocks=True,
+            loader=loader,
+            autoescape=True,
+            undefined=StrictUndefined,
+            trim_blocks=True,
+            lstrip_blocks=True,
             auto_reload=False,  # the files of a gateway that runs stay as they are; else each page looks at all of its
-        )  # fmt: skip
+        )
         self._environment.globals |= {"static": static.url, "style": Markup(_STYLE)}
         self._environment.filters.update(formats.FILTERS, **WORDING, reason=reason_in_words)
 

@@ -64,7 +64,8 @@ class KeptScores:
     def of(self, seen: SubjectCatalog) -> ScoreIndex:
         """The index of a principal."""
         if self._snapshot is not seen.snapshot:
-            self._snapshot, self._kept = seen.snapshot, OrderedDict()
+            self._snapshot = seen.snapshot
+            self._kept = OrderedDict()
         found = self._kept.get(id(seen.views))
         if found is None:
             found = self._kept[id(seen.views)] = ScoreIndex(seen)

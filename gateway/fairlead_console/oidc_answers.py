@@ -28,7 +28,7 @@ _ADVICE: Final[Mapping[str, str]] = {
     "instead.",
     "server_error": "The provider failed. Try again in a moment.",
     "temporarily_unavailable": "The provider is busy. Try again in a moment.",
-}  # fmt: skip
+}
 _OTHER: Final = "Try again; if it stays so, show this to an administrator of the gateway."
 
 

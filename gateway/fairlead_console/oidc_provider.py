@@ -196,8 +196,9 @@ class OidcProvider:
     def _away(self) -> SignInFault:
         return SignInFault(
             f"{self.client.provider} does not answer as it should, so nobody can sign in there. Try again in a moment, "
-            "or sign in with a key; the gateway's log says more.", 503
-        )  # fmt: skip
+            "or sign in with a key; the gateway's log says more.",
+            503,
+        )
 
     async def _discovered(self) -> ProviderMetadata:
         """Raises IssuerAway."""
@@ -223,10 +224,13 @@ class OidcProvider:
                 _session() as session,
                 asyncio.timeout(FETCH_SECONDS),
                 session.post(
-                    url, data=fields, headers={"accept": "application/json", **headers}, ssl=verify,
+                    url,
+                    data=fields,
+                    headers={"accept": "application/json", **headers},
+                    ssl=verify,
                     allow_redirects=False,
                 ) as answer,
-            ):  # fmt: skip
+            ):
                 return answer.status, await body_of(answer, url, MAX_ANSWER)
         except (TimeoutError, OSError, aiohttp.ClientError, ValueError) as error:
             raise IssuerAway(f"no tokens can be fetched: {failure_of(error)}") from error

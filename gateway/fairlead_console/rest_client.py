@@ -18,8 +18,19 @@ from fairlead_rest.bodies import JSON, UNREAD
 from fairlead_rest.problems import MEDIA_TYPE, ProblemDocument
 
 Answer = TypeVar("Answer")
-_OWN: Final = ("app", "router", "endpoint", "path_params", "route", "state", "fastapi_inner_astack",
-               "fastapi_function_astack", "root_path", "starlette.exception_handlers", UNREAD)  # fmt: skip
+_OWN: Final = (
+    "app",
+    "router",
+    "endpoint",
+    "path_params",
+    "route",
+    "state",
+    "fastapi_inner_astack",
+    "fastapi_function_astack",
+    "root_path",
+    "starlette.exception_handlers",
+    UNREAD,
+)
 """Members of a scope that belong to the console's own routes."""
 
 
@@ -68,14 +79,19 @@ def scope_of(scope: Scope, method: str, path: str, query: str = "", *, accept: s
     headers = [(name, value) for name, value in scope["headers"] if name in _PASSED]
     headers += [(b"accept", accept.encode()), (b"content-type", JSON.encode())]
     return {
-        **kept, "method": method, "path": path, "raw_path": quote(path).encode(),
-        "query_string": query.encode(), "headers": headers, "state": {},
-    }  # fmt: skip
+        **kept,
+        "method": method,
+        "path": path,
+        "raw_path": quote(path).encode(),
+        "query_string": query.encode(),
+        "headers": headers,
+        "state": {},
+    }
 
 
-_PASSED: Final = frozenset({
-    b"host", b"user-agent", b"traceparent", b"tracestate", b"forwarded", b"x-forwarded-for", b"last-event-id",
-})  # fmt: skip
+_PASSED: Final = frozenset(
+    {b"host", b"user-agent", b"traceparent", b"tracestate", b"forwarded", b"x-forwarded-for", b"last-event-id"}
+)
 """Headers that the API gets as the browser sent them."""
 
 

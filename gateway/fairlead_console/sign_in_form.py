@@ -34,10 +34,13 @@ class SignInForm:
     ) -> Response:
         """The page, which leads to `place`; `why` says what went wrong."""
         values = {
-            "why": why, "place": place, "printed": self._access.here_only,
-            "keys": not self._console.rest.guard.identities.open, "provider": self._provider,
+            "why": why,
+            "place": place,
+            "printed": self._access.here_only,
+            "keys": not self._console.rest.guard.identities.open,
+            "provider": self._provider,
             "anonymous": self.admits_anonymous,
-        }  # fmt: skip
+        }
         return with_cookies(await self._console.answer(request, OFFERS, values, status=status), cookies)
 
     async def admitted(self, request: Request, credential: str) -> Identity | Problem:

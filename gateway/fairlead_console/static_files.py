@@ -15,8 +15,10 @@ import msgspec
 
 PREFIX: Final = "/console/static/"
 _KINDS: Final[Mapping[str, str]] = {
-    ".css": "text/css; charset=utf-8", ".js": "text/javascript; charset=utf-8", ".svg": "image/svg+xml"
-}  # fmt: skip
+    ".css": "text/css; charset=utf-8",
+    ".js": "text/javascript; charset=utf-8",
+    ".svg": "image/svg+xml",
+}
 
 
 class StaticFile(msgspec.Struct, frozen=True):

@@ -73,10 +73,11 @@ def timeline_picture(phases: Sequence[TimelinePhase], whole: float) -> TimelineP
         )
     ticks = tuple(
         TimelineTick(
-            _LEFT + (WIDTH - _LEFT) * step / _TICKS, milliseconds(whole * step / _TICKS),
+            _LEFT + (WIDTH - _LEFT) * step / _TICKS,
+            milliseconds(whole * step / _TICKS),
             "start" if step == 0 else "end" if step == _TICKS else "middle",
         )
         for step in range(0, _TICKS + 1, 2)
-    )  # fmt: skip
+    )
     said = "; ".join(f"{bar.words} {bar.duration}{', failed' if bar.failed else ''}" for bar in bars)
     return TimelinePicture(tuple(bars), ticks, _TOP + ROW * len(bars), f"{milliseconds(whole)} in all: {said}")

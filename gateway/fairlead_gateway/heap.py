@@ -110,7 +110,9 @@ class Heap:
         gc.unfreeze()
         gc.collect()
         gc.freeze()
-        self._thawed_at, self._swapped, self._young = self._clock(), 0, _young_collections()
+        self._thawed_at = self._clock()
+        self._swapped = 0
+        self._young = _young_collections()
 
     def check(self) -> None:
         """Thaw if there may be garbage and nobody has to wait for it, or too much may have gathered."""

@@ -27,9 +27,14 @@ def connect(url: str, *, timeout: float, connections: int = 1) -> Redis:
     """
     try:
         pool = BlockingConnectionPool.from_url(
-            url, socket_timeout=timeout, socket_connect_timeout=timeout, retry=Retry(NoBackoff(), 0),
-            max_connections=connections, timeout=timeout, protocol=2,
-        )  # fmt: skip
+            url,
+            socket_timeout=timeout,
+            socket_connect_timeout=timeout,
+            retry=Retry(NoBackoff(), 0),
+            max_connections=connections,
+            timeout=timeout,
+            protocol=2,
+        )
         return Redis.from_pool(pool)
     except ValueError as error:
         raise BadUrl("it should look like redis://:password@host:6379/0, or rediss:// for TLS") from error

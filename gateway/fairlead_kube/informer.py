@@ -76,7 +76,8 @@ class Informer(Generic[T]):
         self._random = random
         self._backoff = Backoff(random, base=0.1, cap=2.0)
         self._version: str | None = None
-        self._listed, self._listed_at = "", 0.0
+        self._listed = ""
+        self._listed_at = 0.0
         self._said = ""
         self.synced = asyncio.Event()
 
@@ -109,7 +110,8 @@ class Informer(Generic[T]):
         async with aclosing(self._kube.watch(self._scope, self._version, self._contact)) as events:
             async for event in events:
                 self._contact()
-                self._backoff.failures, self._said = 0, ""
+                self._backoff.failures = 0
+                self._said = ""
                 self._version = event.version or self._version
                 if event.object is not None:
                     await _done(self.observe(event.type, event.object))
@@ -117,7 +119,8 @@ class Informer(Generic[T]):
     async def _list_and_rest(self) -> None:
         while True:
             self._version = await self._list(cached=self.synced.is_set())
-            self._backoff.failures, self._said = 0, ""
+            self._backoff.failures = 0
+            self._said = ""
             await asyncio.sleep(self._resync * (0.9 + 0.2 * self._random()))
 
     async def _list(self, *, cached: bool = False) -> str:
@@ -129,7 +132,8 @@ class Informer(Generic[T]):
             objects, version = await self._kube.list(self._scope)
         self._contact()
         await _done(self._store.listed(objects, version))
-        self._listed, self._listed_at = version, asyncio.get_running_loop().time()
+        self._listed = version
+        self._listed_at = asyncio.get_running_loop().time()
         self.synced.set()
         return version
 

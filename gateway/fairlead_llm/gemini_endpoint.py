@@ -23,8 +23,10 @@ class GeminiEndpoint:
         self._array = LlmEndpoint(services, GEMINI_ARRAY)
         self._counts = TokenCountEndpoint(services, COUNTING)
         self._methods: Mapping[str, Callable[[Request, str], Awaitable[Response]]] = {
-            GENERATE: self._whole, STREAM: self._streamed, COUNT: self._counts.answer
-        }  # fmt: skip
+            GENERATE: self._whole,
+            STREAM: self._streamed,
+            COUNT: self._counts.answer,
+        }
 
     async def answer(self, request: Request) -> Response:
         """The answer to one request, whatever its path asks for."""

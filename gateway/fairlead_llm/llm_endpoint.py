@@ -42,9 +42,12 @@ from fairlead_rest.subject_catalog import SubjectCatalog
 from fairlead_rest.tool_runs import while_connected
 
 HEADERS: Final = {
-    "tier": "x-fairlead-tier", "servers": "x-fairlead-servers", "tags": "x-fairlead-tags",
-    "tools": "x-fairlead-tools", "maxTools": "x-fairlead-max-tools",
-}  # fmt: skip
+    "tier": "x-fairlead-tier",
+    "servers": "x-fairlead-servers",
+    "tags": "x-fairlead-tags",
+    "tools": "x-fairlead-tools",
+    "maxTools": "x-fairlead-max-tools",
+}
 """Headers that say what the member `fairlead` says, for clients that cannot add a member. The member counts."""
 _LISTS: Final = ("servers", "tags")
 
@@ -79,9 +82,12 @@ class LlmEndpoint:
         held: Response | None = None
         try:
             held = await answered(
-                request, self._format, self._services, lambda body: self._held(request, record, body, model, stream),
+                request,
+                self._format,
+                self._services,
+                lambda body: self._held(request, record, body, model, stream),
                 record.end,
-            )  # fmt: skip
+            )
         finally:
             if not isinstance(held, StreamedAnswer):
                 record.end(CLIENT_CLOSED)  # unless it has ended
@@ -133,9 +139,18 @@ class LlmEndpoint:
             raise bad_request(error) from error
         record.open_budget(prepared.targets[0], () if prepared.offer is None else prepared.offer.quotas)
         return asked, ToolLoop(
-            services.context, services.client.of_caller(caller_key(request)), services.providers, get_catalog,
-            record.origin, prepared, prepare, asked.wishes, services.limits, services.breakers, record,
-        )  # fmt: skip
+            services.context,
+            services.client.of_caller(caller_key(request)),
+            services.providers,
+            get_catalog,
+            record.origin,
+            prepared,
+            prepare,
+            asked.wishes,
+            services.limits,
+            services.breakers,
+            record,
+        )
 
     async def _in_tier(self, asked: ModelRequest, get_catalog: Callable[[], SubjectCatalog]) -> ModelRequest:
         """The request in the tier that the rules choose, where it asks for that."""

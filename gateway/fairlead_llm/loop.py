@@ -177,7 +177,8 @@ class ToolLoop:
                 return answer
             following = await self._following(answer)
             if following is not None:
-                self.prepared, self._without_thoughts = following, False
+                self.prepared = following
+                self._without_thoughts = False
                 if answer is not None:
                     answer.close()
                 self._open_budget()
@@ -263,9 +264,13 @@ class ToolLoop:
         injected = self.offer.definitions if self.offer is not None else ()
         counts = self.theirs is not None or losses_of(prepared.request) is not None
         asked = ModelRound(
-            self.target.model, self._more, injected,
-            usage=provider.stream_usage and counts, first=not self._more, last=self.tools_disabled,
-        )  # fmt: skip
+            self.target.model,
+            self._more,
+            injected,
+            usage=provider.stream_usage and counts,
+            first=not self._more,
+            last=self.tools_disabled,
+        )
         body = await self._context.reading(lambda: self._written(asked), long=self.long)
         traced = self.record.round_sent(self.target, body, self.offer.tokens if self.offer is not None else {})
         path = prepared.wire.path(self.target.model, stream=prepared.request.stream)
@@ -338,10 +343,17 @@ class ToolLoop:
         self._has_run = True
         with in_turn():
             runs = await run_offered(
-                self._context, self._origin, self._get_catalog, self._wishes, offer, format_name, calls,
-                approved=approved, room=None if most is None else max(most - before, 0),
+                self._context,
+                self._origin,
+                self._get_catalog,
+                self._wishes,
+                offer,
+                format_name,
+                calls,
+                approved=approved,
+                room=None if most is None else max(most - before, 0),
                 why=f"The call was not run: this request may run {most} calls (max_tool_calls)",
-            )  # fmt: skip
+            )
         finished = []
         for call, run in zip(calls, runs, strict=True):
             self.calls.append(CallReport(run.plan.call.wire_name[:128], round(run.seconds * 1000, 1), run.failed))

@@ -68,26 +68,35 @@ def listing(kind: ProviderKind, models: Sequence[OfferedModel]) -> Mapping[str, 
 
 def _openai(model: OfferedModel) -> dict[str, Any]:
     return {
-        "id": model.id, "object": "model", "created": 0, "owned_by": model.owner,
+        "id": model.id,
+        "object": "model",
+        "created": 0,
+        "owned_by": model.owner,
         "context_window": model.window.context,
-    }  # fmt: skip
+    }
 
 
 def _anthropic(model: OfferedModel) -> dict[str, Any]:
     return {
-        "type": "model", "id": model.id, "display_name": model.id, "created_at": _EPOCH,
+        "type": "model",
+        "id": model.id,
+        "display_name": model.id,
+        "created_at": _EPOCH,
         "max_input_tokens": model.window.max_input or model.window.context,
-    }  # fmt: skip
+    }
 
 
 def _gemini(model: OfferedModel) -> dict[str, Any]:
     return {
-        "name": f"{GEMINI_PREFIX}{model.id}", "displayName": model.id,
+        "name": f"{GEMINI_PREFIX}{model.id}",
+        "displayName": model.id,
         "inputTokenLimit": model.window.max_input or model.window.context,
         "supportedGenerationMethods": _GEMINI_METHODS,
-    }  # fmt: skip
+    }
 
 
 _DOCUMENTS: Final[Mapping[ProviderKind, Callable[[OfferedModel], dict[str, Any]]]] = {
-    "openai": _openai, "anthropic": _anthropic, "gemini": _gemini
-}  # fmt: skip
+    "openai": _openai,
+    "anthropic": _anthropic,
+    "gemini": _gemini,
+}

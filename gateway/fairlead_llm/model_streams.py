@@ -122,4 +122,5 @@ class _NotBegun(Exception):
 
     def __init__(self, why: LlmError, *, ask_next: bool) -> None:
         super().__init__(str(why))
-        self.why, self.ask_next = why, ask_next
+        self.why = why
+        self.ask_next = ask_next

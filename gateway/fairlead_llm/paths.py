@@ -20,14 +20,30 @@ _SEGMENTS: Final[Mapping[str, ProviderKind | None]] = {
     **dict.fromkeys(("messages", "complete"), "anthropic"),
     **dict.fromkeys(
         (
-            "assistants", "audio", "batches", "chat", "completions", "containers", "conversations", "edits",
-            "embeddings", "evals", "fine_tuning", "images", "moderations", "realtime", "responses", "threads",
-            "uploads", "vector_stores", "videos",
+            "assistants",
+            "audio",
+            "batches",
+            "chat",
+            "completions",
+            "containers",
+            "conversations",
+            "edits",
+            "embeddings",
+            "evals",
+            "fine_tuning",
+            "images",
+            "moderations",
+            "realtime",
+            "responses",
+            "threads",
+            "uploads",
+            "vector_stores",
+            "videos",
         ),
         "openai",
     ),
     **dict.fromkeys(("files", MODELS, "skills"), None),
-}  # fmt: skip
+}
 """First segments below `/v1`, with the API that has them; None: several do. Whether offered here or not."""
 _GEMINI_HEADERS: Final = (b"x-goog-api-key", b"x-goog-api-client")
 

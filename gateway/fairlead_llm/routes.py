@@ -49,8 +49,10 @@ from fairlead_rest.problems import OVERLOADED, RATE_LIMITED, Problem
 CHAT_COMPLETIONS: Final = "/v1/chat/completions"
 RESPONSES_PATH: Final = "/v1/responses"
 _MODELS: Final[Mapping[ProviderKind, tuple[str, ...]]] = {
-    "openai": (f"/v1/{MODELS}",), "anthropic": (f"/v1/{MODELS}",), "gemini": (f"/v1beta/{MODELS}", f"/v1/{MODELS}")
-}  # fmt: skip
+    "openai": (f"/v1/{MODELS}",),
+    "anthropic": (f"/v1/{MODELS}",),
+    "gemini": (f"/v1beta/{MODELS}", f"/v1/{MODELS}"),
+}
 _KNOWN: Final = b"known=true"
 """In a query for models: the REST API's own list is asked for, of all models that are known."""
 _RETRY: Final = {"retry-after": "1"}
@@ -103,15 +105,24 @@ class LlmEndpoints:
         if kind is None or (_KNOWN in query and path.startswith(_MODELS["openai"])):
             return None
         if providers is not self._served:
-            self._served, self._apis = providers, self._made(providers)
+            self._apis = self._made(providers)
+            self._served = providers
         return self._apis[kind]
 
     def _made(self, providers: Providers) -> Mapping[ProviderKind, ProviderApi]:
         preparation = RequestPreparation(self._context, providers, self._turns)
         services = ModelServices(
-            self._context, providers, preparation, self._turns, self._client, self._limits, self._breakers,
-            self._records, self._counts, self._tier_changes,
-        )  # fmt: skip
+            self._context,
+            providers,
+            preparation,
+            self._turns,
+            self._client,
+            self._limits,
+            self._breakers,
+            self._records,
+            self._counts,
+            self._tier_changes,
+        )
         chat, anthropic, gemini = (
             LlmEndpoint(services, CHAT),
             LlmEndpoint(services, ANTHROPIC),
@@ -125,7 +136,8 @@ class LlmEndpoints:
             "openai": [
                 Route(CHAT_COMPLETIONS, chat.answer, methods=["POST"]),
                 Route(RESPONSES_PATH, responses.answer, methods=["POST"]),
-                Route(one, stored.retrieve, methods=["GET"]), Route(one, stored.delete, methods=["DELETE"]),
+                Route(one, stored.retrieve, methods=["GET"]),
+                Route(one, stored.delete, methods=["DELETE"]),
                 Route(f"{one}/cancel", stored.cancel, methods=["POST"]),
                 Route(f"{one}/input_items", stored.input_items, methods=["GET"]),
                 *self._more,
@@ -138,7 +150,7 @@ class LlmEndpoints:
             "gemini": [
                 Route(f"{place}/{{method:path}}", gemini.answer, methods=["POST"]) for place in _MODELS["gemini"]
             ],
-        }  # fmt: skip
+        }
         return {
             kind: ProviderApi(kind, self._context, providers, each, self._requests, self._records)
             for kind, each in routes.items()

@@ -14,8 +14,10 @@ from fairlead_llm.wire import WireFormat
 from fairlead_models.providers import Provider, ProviderKind
 
 FORMAT_OF_KIND: Final[Mapping[ProviderKind, WireFormat]] = {
-    "openai": CHAT, "anthropic": ANTHROPIC, "gemini": GEMINI_EVENTS
-}  # fmt: skip
+    "openai": CHAT,
+    "anthropic": ANTHROPIC,
+    "gemini": GEMINI_EVENTS,
+}
 """The format of every provider of a kind; some of OpenAI's speak Responses too."""
 
 

@@ -214,9 +214,13 @@ class Link:
         try:
             life.pipe = await self._opener.open(life)
             life.negotiated = await shake_hands(
-                life.stream, self.client, deadline=deadline, probe=self._probe, probe_seconds=self._probe_seconds,
+                life.stream,
+                self.client,
+                deadline=deadline,
+                probe=self._probe,
+                probe_seconds=self._probe_seconds,
                 capabilities=b"{}" if self.offering is None else self.offering.capabilities,
-            )  # fmt: skip
+            )
             if life.end.done():
                 raise life.end.result()
         except McpError as error:
@@ -229,7 +233,8 @@ class Link:
         except BaseException:
             self._bury(life)
             raise
-        self._life, life.born = life, self.clock()
+        self._life = life
+        life.born = self.clock()
         self.process = secrets.token_hex(6).encode() if self._process else None
         self._leave(0)  # the caller may have given up
         return life
@@ -237,7 +242,7 @@ class Link:
     # The end of a connection
 
     def ended(self, life: _Life, error: McpError) -> None:
-        """Told by the connection itself."""
+        """End the life of a connection that broke."""
         if self._life is life:
             self._life = None
             lived = self.clock() - life.born

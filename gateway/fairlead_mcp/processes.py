@@ -171,13 +171,15 @@ class GroupGuard:
                 return
             try:
                 self._process = await asyncio.create_subprocess_exec(
-                    "/bin/sh", "-c", _GUARD,
+                    "/bin/sh",
+                    "-c",
+                    _GUARD,
                     stdin=asyncio.subprocess.PIPE,
                     stdout=asyncio.subprocess.DEVNULL,
                     stderr=asyncio.subprocess.DEVNULL,
                     start_new_session=True,
                     cwd="/",
-                )  # fmt: skip
+                )
             except OSError:
                 self._process = None
             else:

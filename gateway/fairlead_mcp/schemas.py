@@ -17,9 +17,19 @@ MAPS: Final = frozenset({"properties", "patternProperties", "dependentSchemas"})
 """Keywords that hold schemas by name."""
 LISTS: Final = frozenset({"anyOf", "oneOf", "allOf", "prefixItems"})
 SINGLES: Final = frozenset(
-    {"items", "additionalProperties", "not", "if", "then", "else", "contains", "propertyNames",
-     "unevaluatedItems", "unevaluatedProperties"}
-)  # fmt: skip
+    {
+        "items",
+        "additionalProperties",
+        "not",
+        "if",
+        "then",
+        "else",
+        "contains",
+        "propertyNames",
+        "unevaluatedItems",
+        "unevaluatedProperties",
+    }
+)
 DEFINITIONS: Final = frozenset({"$defs", "definitions"})
 _NAMED: Final = MAPS | DEFINITIONS | {"dependencies"}
 HELD: Final = MAPS | LISTS | SINGLES
@@ -27,14 +37,21 @@ HELD: Final = MAPS | LISTS | SINGLES
 MODERN: Final = HELD | DEFINITIONS | {"contentSchema"}
 """Keywords of draft 2020-12, and `definitions`, that hold schemas."""
 KEYWORDS: Final = MODERN | {"additionalItems", "dependencies"}
-HERE: Final = frozenset(
-    {"not", "if", "then", "else", "allOf", "anyOf", "oneOf", "dependentSchemas", "dependencies"}
-)  # fmt: skip
+HERE: Final = frozenset({"not", "if", "then", "else", "allOf", "anyOf", "oneOf", "dependentSchemas", "dependencies"})
 """Keywords whose schemas apply to the same value."""
 BELOW: Final = frozenset(
-    {"additionalProperties", "unevaluatedProperties", "propertyNames", "patternProperties", "items", "prefixItems",
-     "additionalItems", "contains", "unevaluatedItems"}
-)  # fmt: skip
+    {
+        "additionalProperties",
+        "unevaluatedProperties",
+        "propertyNames",
+        "patternProperties",
+        "items",
+        "prefixItems",
+        "additionalItems",
+        "contains",
+        "unevaluatedItems",
+    }
+)
 """Keywords whose schemas apply to any value below; those of `properties` apply to one each."""
 REFERENCES: Final = ("$ref", "$dynamicRef", "$recursiveRef")
 _META_SCHEMAS: Final = ("http://json-schema.org/draft-", "https://json-schema.org/draft/")

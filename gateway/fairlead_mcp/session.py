@@ -70,7 +70,7 @@ class Channel(Protocol):
 
 
 class McpSession:
-    """Session with one MCP server. Made by `over_http`, `over_link` or `over_child`; `pool` is closed with the session.
+    """Session with one MCP server, over HTTP, a link or a child process. `pool` is closed with the session.
 
     `ttl` has the shortest `ttlMs` (milliseconds) of each method's last listing, where the server gave one.
     """

@@ -140,4 +140,6 @@ class EventParser:
         if data:
             events.append(SseEvent(data, self._name or b"message", self._id))
         self._data.clear()
-        self._name, self._id, self._size = b"", None, 0
+        self._name = b""
+        self._id = None
+        self._size = 0

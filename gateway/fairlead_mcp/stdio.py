@@ -51,9 +51,12 @@ class ChildSpec(msgspec.Struct, frozen=True):
 
     @classmethod
     def of(
-        cls, command: str, args: tuple[str, ...] | list[str] = (), env: Mapping[str, str] | None = None,
+        cls,
+        command: str,
+        args: tuple[str, ...] | list[str] = (),
+        env: Mapping[str, str] | None = None,
         cwd: str | None = None,
-    ) -> ChildSpec:  # fmt: skip
+    ) -> ChildSpec:
         return cls(command, tuple(args), tuple(sorted((env or {}).items())), cwd)
 
     def environment(self, ours: Mapping[str, str]) -> dict[str, str]:

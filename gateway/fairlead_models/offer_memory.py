@@ -72,7 +72,8 @@ class OfferMemory:
     def _find(self, key: tuple[Hashable, ...], seen: SubjectCatalog, asked: OfferBounds) -> ToolOffer | None:
         """The offer that was made for the same wishes and a conversation that is no shorter."""
         if self._snapshot is not seen.snapshot:
-            self._snapshot, self._made = seen.snapshot, OrderedDict()
+            self._snapshot = seen.snapshot
+            self._made = OrderedDict()
             return None
         made = self._made.get(key)
         if made is None or made.views is not seen.views or _tokens(asked.conversation) > made.most:

@@ -38,10 +38,17 @@ _PATTERN: Final = re.compile(r"[*?[]")
 _HEADER: Final = re.compile(r"[A-Za-z0-9!#$%&'*+.^_`|~-]+")
 _OURS: Final = frozenset(
     {
-        "authorization", "x-api-key", "x-goog-api-key", "content-length", "content-type", "host", "accept-encoding",
-        "connection", "x-fairlead-provider-key",
+        "authorization",
+        "x-api-key",
+        "x-goog-api-key",
+        "content-length",
+        "content-type",
+        "host",
+        "accept-encoding",
+        "connection",
+        "x-fairlead-provider-key",
     }
-)  # fmt: skip
+)
 """Headers that a provider's setting may not name: they are written here."""
 _VERSIONS: Final[Mapping[ProviderKind, tuple[str, ...]]] = {
     "openai": (),
@@ -52,8 +59,10 @@ _VERSIONS: Final[Mapping[ProviderKind, tuple[str, ...]]] = {
 ANTHROPIC_VERSION: Final = "2023-06-01"
 """`anthropic-version` of requests, unless the provider's `headers` name another."""
 _KEY_HEADERS: Final[Mapping[ProviderKind, tuple[str, str]]] = {
-    "openai": ("authorization", "Bearer "), "anthropic": ("x-api-key", ""), "gemini": ("x-goog-api-key", "")
-}  # fmt: skip
+    "openai": ("authorization", "Bearer "),
+    "anthropic": ("x-api-key", ""),
+    "gemini": ("x-goog-api-key", ""),
+}
 """By kind: the header that a key goes out in, and what is in front of it there."""
 
 _LISTS: Final = frozenset({"anthropic-beta"})

@@ -160,7 +160,8 @@ class RequestRecord:
 
     def response_used(self, usage: Mapping[str, Any]) -> None:
         """An answer of a session is over, that no request of its own began. `usage` is the provider's, for it alone."""
-        self._open_round, self._heard = 0, 0
+        self._open_round = 0
+        self._heard = 0
         self._count(token_usage(usage))
 
     def tool_called(self, tool: str, result_tokens: int) -> None:
@@ -208,6 +209,11 @@ class RequestRecord:
     def _use(self) -> ModelUse:
         target, used = self._target, self.used
         return ModelUse(
-            "" if target is None else target.provider, "" if target is None else target.model, self.rounds,
-            used.input, used.output, used.cached, tuple(self._tools),
-        )  # fmt: skip
+            "" if target is None else target.provider,
+            "" if target is None else target.model,
+            self.rounds,
+            used.input,
+            used.output,
+            used.cached,
+            tuple(self._tools),
+        )

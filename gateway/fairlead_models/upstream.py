@@ -1,6 +1,6 @@
 """Requests to providers of models, over HTTP and WebSocket: answers come as they are, bounded in time and size.
 
-Nothing is tried again here: the SDKs of clients do so, and `completions` goes on to the next model of a route.
+Nothing is tried again here: the SDKs of clients do so, and a route goes on to its next model.
 """
 
 from __future__ import annotations
@@ -69,7 +69,8 @@ class _SilenceTimer:
 
     def waits(self, *, waiting: bool) -> None:
         """Whether the body's reader waits from now on."""
-        self._waiting, self._since = waiting, self._loop.time()
+        self._waiting = waiting
+        self._since = self._loop.time()
 
     def cancel(self) -> None:
         self._timer.cancel()
@@ -200,9 +201,14 @@ class ProviderClient:
         async with _answering(provider):
             try:
                 return await self._opened().ws_connect(
-                    provider.url(path), headers=headers, timeout=timeout, compress=0, max_msg_size=max_message,
-                    decode_text=False, heartbeat=ping,
-                )  # fmt: skip
+                    provider.url(path),
+                    headers=headers,
+                    timeout=timeout,
+                    compress=0,
+                    max_msg_size=max_message,
+                    decode_text=False,
+                    heartbeat=ping,
+                )
             except aiohttp.WSServerHandshakeError as error:
                 raise ProviderRefused(error.status, seconds_until(error.headers or {})) from error
 

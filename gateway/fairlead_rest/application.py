@@ -58,9 +58,14 @@ def assembled(pages: PublicPages, context: RestContext) -> FastAPI:
     scripts from elsewhere. Bodies are bounded by `bodies`.
     """
     app = FastAPI(
-        title="Fairlead gateway", version=VERSION, description=_DESCRIPTION, openapi_tags=_TAGS,
-        docs_url=None, redoc_url=None, max_body_size=None,
-    )  # fmt: skip
+        title="Fairlead gateway",
+        version=VERSION,
+        description=_DESCRIPTION,
+        openapi_tags=_TAGS,
+        docs_url=None,
+        redoc_url=None,
+        max_body_size=None,
+    )
     # not `include_router`, which goes through every router twice for each request
     app.router.routes.extend(routes_of(resources, context))
     queries.hold(app.routes)

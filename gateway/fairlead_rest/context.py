@@ -146,10 +146,14 @@ class RestContext:
         """Who may give the names of agents and groups."""
         self.outputs = outputs or ProcessOutputs()
         """Printed lines of servers' processes."""
-        self.moves, self.keys = TierMoves() if moves is None else moves, keys
-        """Moves of tools between tiers, and the keys that people make for themselves; None where nobody may."""
-        self.pins, self.approvals = NoPins() if pins is None else pins, approvals
-        """Definitions that are held back, and whether administrators may approve them here."""
+        self.moves = TierMoves() if moves is None else moves
+        """Moves of tools between tiers."""
+        self.keys = keys
+        """Keys that people make for themselves; `None` where nobody may."""
+        self.pins = NoPins() if pins is None else pins
+        """Definitions that are held back."""
+        self.approvals = approvals
+        """Whether administrators may approve definitions here."""
         self._sizes: Sizes | None = None
         self.caller = caller
         self.guard = guard
@@ -157,8 +161,10 @@ class RestContext:
         self.requests = requests
         self.max_body = max_body
         """Bytes of a request's body."""
-        self.patience, self.children = StartupWait(selection) if patience is None else patience, children
-        """Wait for servers that start, and their processes where this process runs them."""
+        self.patience = StartupWait(selection) if patience is None else patience
+        """Wait for servers that start."""
+        self.children = children
+        """Processes of servers, where this process runs them."""
         self.worker = WorkerThread(shares)
         self.throttle = throttle
         """Throttle of conversions of callers' definitions; those of served tools are made once, without it."""
@@ -167,26 +173,37 @@ class RestContext:
         """Workers of their own, so that a plan does not wait for conversions."""
         makes = None if embedding is None else embedder(embedding, self.worker, indexing, process=processes > 0)
         self.search = ToolSearch(self.worker, process=processes > 0, embedder=makes, folder=vectors, shares=shares)
-        self.counts, self.shares, self.calls, self.recent = counts, shares, calls, recent
-        """Counts of searches, of what is refused to agents that have their share and of tool calls, and the last calls,
-        where these are kept."""
+        self.counts = counts
+        """Counts of searches."""
+        self.shares = shares
+        """Counts of what is refused to agents that have their share."""
+        self.calls = calls
+        """Counts of tool calls."""
+        self.recent = recent
+        """Last calls, where these are kept."""
         self._changes = CatalogChanges(news, lambda: self._selection().snapshot, self.worker, counts)
         self.kept = SessionContext(
-            recorder, self.worker, process=processes > 0, encodes=embedding is not None and not missing_modules(),
+            recorder,
+            self.worker,
+            process=processes > 0,
+            encodes=embedding is not None and not missing_modules(),
             compressor=compressor(compression, counts, self.worker),
-        )  # fmt: skip
+        )
         """Kept results of tools."""
         self.alone = False
         """The thread does everything itself: there are no processes, or they failed. Read and set in the worker."""
-        self.conversions, self.choosers = Conversions(), choosers or Choosers()
-        """Converted definitions, and choosers of the tier of an answer, for the worker only."""
+        self.conversions = Conversions()
+        """Converted definitions, for the worker only."""
+        self.choosers = choosers or Choosers()
+        """Choosers of the tier of an answer, for the worker only."""
         self.tallies = tallies
         """Histograms of calls, where the installation keeps them."""
         self._configured_windows = windows
         self._windows = (windows(), windows())
         self._live_models = live_models
         self._live: LiveModels | None = None
-        self._routes, self._prices = routes, prices
+        self._routes = routes
+        self._prices = prices
 
     def seen(self, request: Request) -> SubjectCatalog:
         """The catalog that the request's principal may see. Raises KeyError for a request that no guard admitted."""
@@ -228,7 +245,8 @@ class RestContext:
         configured, live = self._configured_windows(), self.live_models
         if configured is not self._windows[0] or live is not self._live:
             known = configured if live is None else configured.with_live(live.models)
-            self._windows, self._live = (configured, known), live
+            self._windows = (configured, known)
+            self._live = live
         return self._windows[1]
 
     def shelf(self, seen: SubjectCatalog, tier: str | None) -> VisibleTools:

@@ -26,10 +26,19 @@ from fairlead_tools.names import exposed_name, tool_id
 OK: Final = "ok"
 FAILED: Final = "failed"
 """Filter for every outcome but OK."""
-_WORDED: Final = frozenset({
-    refusal.BREAKER_OPEN, refusal.CANCELLED, refusal.CONNECTION_LOST, refusal.MISSING_CLIENT_CAPABILITY,
-    refusal.OVER_BUDGET, refusal.RATE_LIMITED, refusal.RESULT_TOO_LARGE, refusal.STARTING, refusal.TIMEOUT,
-})  # fmt: skip
+_WORDED: Final = frozenset(
+    {
+        refusal.BREAKER_OPEN,
+        refusal.CANCELLED,
+        refusal.CONNECTION_LOST,
+        refusal.MISSING_CLIENT_CAPABILITY,
+        refusal.OVER_BUDGET,
+        refusal.RATE_LIMITED,
+        refusal.RESULT_TOO_LARGE,
+        refusal.STARTING,
+        refusal.TIMEOUT,
+    }
+)
 """Outcomes whose words are the gateway's own: others may repeat arguments, or what a server said."""
 MAX_VALUES: Final = 100
 """Values that one filter is offered."""
@@ -179,10 +188,16 @@ class CallReader:
         server = self.server(call)
         began = datetime.fromtimestamp(call.began + epoch, UTC)
         return {
-            "id": ident, "at": began.isoformat(timespec="milliseconds"), "method": call.method, "name": self.name(call),
-            "server": "" if server is None else str(server), "agent": _agent(call), "outcome": call.outcome or OK,
-            "duration_ms": _ms(call.seconds), "trace_id": call.trace_id,
-        }  # fmt: skip
+            "id": ident,
+            "at": began.isoformat(timespec="milliseconds"),
+            "method": call.method,
+            "name": self.name(call),
+            "server": "" if server is None else str(server),
+            "agent": _agent(call),
+            "outcome": call.outcome or OK,
+            "duration_ms": _ms(call.seconds),
+            "trace_id": call.trace_id,
+        }
 
     def _is_of(self, call: EndedCall, wanted: str) -> bool:
         server = self.server(call)

@@ -35,7 +35,8 @@ class KeptByView(Generic[Kept]):
         """That of a tier's view, of the default one with None. Raises Problem."""
         view = seen.view(tier)
         if self._snapshot is not seen.snapshot:
-            self._snapshot, self._kept = seen.snapshot, OrderedDict()
+            self._snapshot = seen.snapshot
+            self._kept = OrderedDict()
         found = self._kept.get(id(view))  # unique: what is kept holds its view
         if found is None:
             found = self._kept[id(view)] = self._make(view, seen.snapshot)

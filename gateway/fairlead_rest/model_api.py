@@ -139,11 +139,15 @@ class _Guarded(AbstractResolver):
     ) -> list[ResolveResult]:
         return [
             ResolveResult(
-                hostname=host, host=address, port=number, proto=0, flags=socket.AI_NUMERICHOST,
+                hostname=host,
+                host=address,
+                port=number,
+                proto=0,
+                flags=socket.AI_NUMERICHOST,
                 family=socket.AF_INET6 if ":" in address else socket.AF_INET,
             )
             for address, number in await self._resolve(host, port)
-        ]  # fmt: skip
+        ]
 
     async def close(self) -> None:
         """Nothing is open."""

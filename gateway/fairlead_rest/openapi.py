@@ -61,9 +61,12 @@ def describe(app: FastAPI) -> None:
     def document() -> dict[str, Any]:
         if app.openapi_schema is None:
             made = get_openapi(
-                title=app.title, version=app.version, description=app.description, routes=app.routes,
+                title=app.title,
+                version=app.version,
+                description=app.description,
+                routes=app.routes,
                 tags=app.openapi_tags,
-            )  # fmt: skip
+            )
             schemas: dict[str, Any] = {}
             for operation in (each for path in made["paths"].values() for each in path.values()):
                 schemas.update(operation.pop(_SCHEMAS, {}))

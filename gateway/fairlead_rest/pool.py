@@ -47,7 +47,8 @@ class ProcessPool:
         self.size = size
         self._bulk = bulk
         self._pieces = pieces
-        self._seconds, self._idle_seconds = seconds, idle
+        self._seconds = seconds
+        self._idle_seconds = idle
         self._turns = FairTurns(size, MAX_WAITING, counts)
         self._idle: list[WorkerProcess] = []
         self._ending = TaskSet()

@@ -63,7 +63,9 @@ class WorkerProcess(asyncio.SubprocessProtocol):
         if self._exited.done():
             raise Ended("the worker process ended")
         self.pieces += 1
-        self._said, self._size, self._length = [], 0, 0
+        self._said = []
+        self._size = 0
+        self._length = 0
         self._answer = asyncio.get_running_loop().create_future()
         self._input.write(LENGTH.pack(len(job) + 1 + sum(map(len, work))) + job.encode() + b"\n")
         self._input.writelines(work)

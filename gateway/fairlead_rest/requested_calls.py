@@ -159,9 +159,8 @@ def _plan(
             return Planned(call, None, unready=unready)
         near = None if mine is not None else _near(name, shelf, own)
         return Planned(
-            call, None, theirs=call.valid and (own is None or mine is not None), own=mine, near=near,
-            denial=found,
-        )  # fmt: skip
+            call, None, theirs=call.valid and (own is None or mine is not None), own=mine, near=near, denial=found
+        )
     if isinstance(call.arguments, InvalidCall):
         return Planned(call, entry)
     schema, others = entry.decoded.get("inputSchema"), entry.other_names

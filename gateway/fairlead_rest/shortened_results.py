@@ -23,8 +23,17 @@ from fairlead_search.token_estimate import BYTES_PER_TOKEN, ending, tokens, with
 
 FOLLOWS_TOKENS: Final = 40
 """Tokens of the sentence that says which lines are shown."""
-_LEVELS: Final = ((200, 2000, 0), (50, 1000, 0), (20, 400, 0), (8, 200, 0), (3, 100, 0), (1, 64, 0), (0, 64, 0),
-                  (0, 64, 40), (0, 32, 8))  # fmt: skip
+_LEVELS: Final = (
+    (200, 2000, 0),
+    (50, 1000, 0),
+    (20, 400, 0),
+    (8, 200, 0),
+    (3, 100, 0),
+    (1, 64, 0),
+    (0, 64, 0),
+    (0, 64, 40),
+    (0, 32, 8),
+)
 """Items of an array, characters of a string and members of an object (0: all) that are left, the most first."""
 _OWN: Final = ("fairlead.dev/", eras.PREFIX)
 _decode: Final = msgspec.msgpack.Decoder(LongResult).decode
@@ -49,9 +58,10 @@ def shown(long: LongResult) -> ShownResult:
         return ShownResult(whole)
     parts, length = _content(long, document(long.result), blocks, whole)
     made: dict[str, Any] = {
-        name: value for name, value in members.items()
+        name: value
+        for name, value in members.items()
         if name not in ("content", "structuredContent", "_meta") and _size(value) <= long.tokens
-    }  # fmt: skip
+    }
     made["content"] = parts
     if structured is not None and long.declared:
         cut = reduced(structured, long.tokens)
@@ -169,5 +179,11 @@ def _tail(text: str, most: int) -> str:
 
 def _link(long: LongResult, whole: object, text: str) -> dict[str, Any]:
     mime = "text/plain" if isinstance(whole, str) else "application/json"
-    return {"type": "resource_link", "uri": f"{URI}{long.id}", "name": long.id, "mimeType": mime,
-            "size": len(text.encode("utf-8", "replace")), "description": "The whole result"}  # fmt: skip
+    return {
+        "type": "resource_link",
+        "uri": f"{URI}{long.id}",
+        "name": long.id,
+        "mimeType": mime,
+        "size": len(text.encode("utf-8", "replace")),
+        "description": "The whole result",
+    }

@@ -111,9 +111,16 @@ def _work(
             made = await context.caller.answer(origin, shelf.view, entry.name, planned.arguments, holding=holding)
         else:
             made = await context.caller.call(
-                origin, shelf.view, entry.name, planned.arguments, timeout=planned.timeout, retries=planned.retries,
-                holding=holding, result_tokens=result_tokens, recording=planned.recording,
-            )  # fmt: skip
+                origin,
+                shelf.view,
+                entry.name,
+                planned.arguments,
+                timeout=planned.timeout,
+                retries=planned.retries,
+                holding=holding,
+                result_tokens=result_tokens,
+                recording=planned.recording,
+            )
         seconds = time.monotonic() - began
         if isinstance(made, Unknown):
             return CallOutcome(None, seconds, made.message)

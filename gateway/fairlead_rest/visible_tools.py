@@ -247,6 +247,13 @@ def _entries(
             state = snapshot.states.get(server.key, {}).get(tool.name)
             entry = documents[server.key][tool.name]
             yield VisibleTool(
-                name, server.key, prefix, entry, tool, state,
-                offline=offline, pinned=name in pinned, escapes=server.key in escaping,
-            )  # fmt: skip
+                name,
+                server.key,
+                prefix,
+                entry,
+                tool,
+                state,
+                offline=offline,
+                pinned=name in pinned,
+                escapes=server.key in escaping,
+            )

@@ -1,6 +1,6 @@
 """Work of the REST API off the loop: one thread, a bounded queue, and breath for the loop in between.
 
-Made by `context`. What is heavy goes to `pool`; here is what needs the gateway's own state. A thread shares the
+What is heavy goes to `pool`; here is what needs the gateway's own state. A thread shares the
 interpreter with the loop: work of more than half a millisecond uses `breathing`, or calls in flight
 would wait for the interpreter's switch interval.
 """

@@ -78,7 +78,8 @@ class LanceIndex:
         tools: defaultdict[int, list[str]] = defaultdict(list)
         for key, number in self._numbers.items():
             tools[number].append(key)
-        self._tools, self._version = dict(tools), backend.version
+        self._tools = dict(tools)
+        self._version = backend.version
 
     def __len__(self) -> int:
         return len(self._words)

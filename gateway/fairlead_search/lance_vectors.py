@@ -127,7 +127,8 @@ class LanceVectors:
         vector = pa.list_(pa.float32(), dimensions)
         schema = pa.schema([("id", pa.string()), ("number", pa.int64()), ("vector", vector)])
         self._table = self._database.create_table(f"{NAME}{dimensions}", schema=schema)
-        self._dimensions, self.numbers = dimensions, {}
+        self._dimensions = dimensions
+        self.numbers = {}
 
     def _write(self, new: Mapping[str, Matrix]) -> None:
         numbers = dict(zip(new, range(self._next, self._next + len(new)), strict=True))

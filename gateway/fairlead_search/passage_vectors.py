@@ -70,8 +70,11 @@ class PassageVectors:
         rows, has = self._vectors([_text(unit) for unit in units], first, encode, until)
         cosines = _cosines(units, rows, encode([question])[0])
         words = {place: score for place, score in enumerate(by_words) if score > 0}
-        near = {place: float(cosines[place]) for place in np.flatnonzero(has).tolist()
-                if place in words or cosines[place] >= LEAST_COSINE}  # fmt: skip
+        near = {
+            place: float(cosines[place])
+            for place in np.flatnonzero(has).tolist()
+            if place in words or cosines[place] >= LEAST_COSINE
+        }
         near[UNRELATED] = 0.0
         found = [0.0] * (len(units) + 1)
         for place, score in fused(words, near, len(found), VECTOR_SHARE):

@@ -103,8 +103,9 @@ def best(
                 left -= cost
         if left <= overhead:
             break
-    taken = [_passage([found[place] for place in run], max(rated[place] for place in run))
-             for run in _runs(found, chosen)]  # fmt: skip
+    taken = [
+        _passage([found[place] for place in run], max(rated[place] for place in run)) for run in _runs(found, chosen)
+    ]
     return sorted(taken, key=lambda passage: -passage.score), not chosen.issuperset(ranked)
 
 
@@ -163,7 +164,9 @@ def _expression(wanted: str) -> Any:
     import re2  # with its C++ library 5 MB, which few gateways ever need
 
     options = re2.Options()
-    options.case_sensitive, options.max_mem, options.log_errors = False, PATTERN_BYTES, False
+    options.case_sensitive = False
+    options.max_mem = PATTERN_BYTES
+    options.log_errors = False
     needle = wanted.encode("utf-8", "replace")  # as bytes: a text may have halves of pairs of surrogates
     try:
         pattern = re2.compile(needle, options)

@@ -15,7 +15,8 @@ class QueryVectors:
     """LRU cache of vectors by the text of their query, bounded in number and bytes."""
 
     def __init__(self, limit: int = MAX_QUERIES, limit_bytes: int = MAX_BYTES) -> None:
-        self._limit, self._limit_bytes = limit, limit_bytes
+        self._limit = limit
+        self._limit_bytes = limit_bytes
         self._known: OrderedDict[str, bytes] = OrderedDict()
         self._bytes = 0
 

@@ -34,16 +34,41 @@ FULL: Final = 0.75
 """Weight from which a word counts as found, for how rare it is."""
 LEAST_STEM: Final = 4
 _ENDINGS: Final = (
-    "ations", "ation", "ances", "ence", "ance", "ments", "ment", "able", "ible", "ings", "ions", "edly", "ing", "ers",
-    "ors", "ion", "ed", "er", "or", "ly", "es", "e", "s",
-)  # fmt: skip
+    "ations",
+    "ation",
+    "ances",
+    "ence",
+    "ance",
+    "ments",
+    "ment",
+    "able",
+    "ible",
+    "ings",
+    "ions",
+    "edly",
+    "ing",
+    "ers",
+    "ors",
+    "ion",
+    "ed",
+    "er",
+    "or",
+    "ly",
+    "es",
+    "e",
+    "s",
+)
 _KINDS: Final = tuple(
     (re.compile(asked, re.IGNORECASE), re.compile(answer))
     for asked, answer in (
-        (r"how (large|big|heavy|small)|size|footprint|weight|\bram\b|memory|capacity|bytes",
-         r"\d ?([kKMG]i?B|[KMG]i|bytes)\b|<< ?[123]0|\b\d{4,}\b|bytes"),
-        (r"how (long|fast|slow|soon|costly|often|quick|seldom)|deadline|duration",
-         r"\d ?(ms|s|m|h|min|seconds?|minutes?|hours?|days?)\b|_seconds|SECONDS|_MS\b|once (a|an|in)"),
+        (
+            r"how (large|big|heavy|small)|size|footprint|weight|\bram\b|memory|capacity|bytes",
+            r"\d ?([kKMG]i?B|[KMG]i|bytes)\b|<< ?[123]0|\b\d{4,}\b|bytes",
+        ),
+        (
+            r"how (long|fast|slow|soon|costly|often|quick|seldom)|deadline|duration",
+            r"\d ?(ms|s|m|h|min|seconds?|minutes?|hours?|days?)\b|_seconds|SECONDS|_MS\b|once (a|an|in)",
+        ),
         (r"\bwhen\b|\bdate\b", r"\d{4}-\d\d-\d\d"),
         (r"share of|what part|percent|ratio", r"\d ?%"),
         (r"how many|number of|which number", r"\b\d"),
@@ -52,7 +77,7 @@ _KINDS: Final = tuple(
         (r"which status", r"\b[45]\d\d\b"),
         (r"which file|which module|where is", r"\w\.\w{2,4}\b"),
     )
-)  # fmt: skip
+)
 """Kinds of answers: how a question asks for one, and how it looks."""
 
 

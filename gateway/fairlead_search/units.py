@@ -21,8 +21,9 @@ MAX_ABOVE_CHARACTERS: Final = 100
 """Characters of each of them."""
 MAX_NAMES: Final = 6
 NAME_CHARACTERS: Final = 80
-NAMING: Final = frozenset({"name", "id", "title", "key", "path", "kind", "label", "code", "commit", "subject",
-                           "package", "tool"})  # fmt: skip
+NAMING: Final = frozenset(
+    {"name", "id", "title", "key", "path", "kind", "label", "code", "commit", "subject", "package", "tool"}
+)
 """Members of a JSON object whose text says which one it is."""
 NAMING_DEPTH: Final = 2
 """Objects in one another in which such members are looked for: `metadata.name` names what `spec` stands beside."""

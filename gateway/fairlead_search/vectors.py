@@ -37,7 +37,8 @@ class VectorStore:
         for key, raw in vectors.items():
             vector = decoded(raw)
             if not self._rows or len(vector) != self._matrix.shape[1]:
-                self._rows, self._matrix = {}, np.zeros((FIRST_ROWS, len(vector)), np.float32)
+                self._rows = {}
+                self._matrix = np.zeros((FIRST_ROWS, len(vector)), np.float32)
             row = self._rows.setdefault(key, len(self._rows))
             if row == len(self._matrix):
                 self._matrix = np.concatenate([self._matrix, np.zeros_like(self._matrix)])

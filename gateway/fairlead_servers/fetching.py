@@ -22,9 +22,17 @@ from fairlead_mcp.http.dial import Resolve, resolve_by_dns
 from fairlead_servers.page import Page
 
 PRIVATE: Final = (
-    "0.0.0.0/8", "10.0.0.0/8", "100.64.0.0/10", "172.16.0.0/12", "192.0.0.0/24", "192.168.0.0/16", "198.18.0.0/15",
-    "240.0.0.0/4", "fc00::/7", "fec0::/10",
-)  # fmt: skip
+    "0.0.0.0/8",
+    "10.0.0.0/8",
+    "100.64.0.0/10",
+    "172.16.0.0/12",
+    "192.0.0.0/24",
+    "192.168.0.0/16",
+    "198.18.0.0/15",
+    "240.0.0.0/4",
+    "fc00::/7",
+    "fec0::/10",
+)
 """Networks of nobody's web (RFC 6890), beside those that `Egress` never allows to a confined process."""
 MOST_REDIRECTS: Final = 5
 _REDIRECTS: Final = frozenset({301, 302, 303, 307, 308})
@@ -76,9 +84,11 @@ class Fetcher:
         for _ in range(self._redirects + 1):
             target = _target(url)
             headers = [
-                (b"Host", target.netloc), (b"Accept", accept.encode()), (b"Accept-Encoding", b"identity"),
+                (b"Host", target.netloc),
+                (b"Accept", accept.encode()),
+                (b"Accept-Encoding", b"identity"),
                 (b"User-Agent", _AGENT),
-            ]  # fmt: skip
+            ]
             async with pool.stream("GET", str(target), headers=headers) as response:
                 said = {bytes(name).lower(): bytes(value) for name, value in response.headers}
                 if response.status not in _REDIRECTS or b"location" not in said:
@@ -113,9 +123,13 @@ class _GuardedBackend(httpcore2.AsyncNetworkBackend):
         self._inner = httpcore2.AnyIOBackend()
 
     async def connect_tcp(
-        self, host: str, port: int, timeout: float | None = None, local_address: str | None = None,
+        self,
+        host: str,
+        port: int,
+        timeout: float | None = None,
+        local_address: str | None = None,
         socket_options: Iterable[Any] | None = None,
-    ) -> httpcore2.AsyncNetworkStream:  # fmt: skip
+    ) -> httpcore2.AsyncNetworkStream:
         """Raises ConnectFailed."""
         try:
             addresses = await self._resolve(host, port)
@@ -125,9 +139,12 @@ class _GuardedBackend(httpcore2.AsyncNetworkBackend):
         for address, number in addresses:
             try:
                 return await self._inner.connect_tcp(
-                    address, number, timeout=self._timeout_s / len(addresses), local_address=local_address,
+                    address,
+                    number,
+                    timeout=self._timeout_s / len(addresses),
+                    local_address=local_address,
                     socket_options=socket_options,
-                )  # fmt: skip
+                )
             except (httpcore2.NetworkError, httpcore2.TimeoutException, OSError) as error:
                 failure = error
         raise ConnectFailed(f"{authority(host, port)} cannot be reached ({failure or 'it has no address'})")

@@ -17,9 +17,12 @@ from fairlead_models.offers import OfferWishes
 from fairlead_rest.guard import RequestGuard
 
 WISHES: Final = {
-    "x-fairlead-tier": "tier", "x-fairlead-servers": "servers", "x-fairlead-tags": "tags",
-    "x-fairlead-tools": "tools", "x-fairlead-max-tools": "maxTools",
-}  # fmt: skip
+    "x-fairlead-tier": "tier",
+    "x-fairlead-servers": "servers",
+    "x-fairlead-tags": "tags",
+    "x-fairlead-tools": "tools",
+    "x-fairlead-max-tools": "maxTools",
+}
 """Headers, and parameters of the query, that say which tools a session gets: the members of a request's `fairlead`."""
 _LISTS: Final = frozenset({"servers", "tags"})
 _PROTOCOLS: Final = b"sec-websocket-protocol"

@@ -36,7 +36,6 @@ def turn_answerer(
     relay, toolbox = RelayedEvents(client), opened.make_toolbox(ENGINE)
     tier = SpokenTier(services.context, toolbox.catalog, opened.tier.current)
     session = RealtimeSession(
-        relay, side, toolbox, tier, record, services.metrics, CASCADED,
-        provider_mcp=False, hears_first=True, end=end,
-    )  # fmt: skip
+        relay, side, toolbox, tier, record, services.metrics, CASCADED, provider_mcp=False, hears_first=True, end=end
+    )
     return TurnAnswerer(side, session, relay, tier)

@@ -94,9 +94,11 @@ class SpeechFront:
         """Paths of OpenAI's API that are about sessions and need no WebSocket."""
         services = self._services
         secrets = ClientSecrets(
-            services.providers, services.client, allowed=services.settings.client_secrets,
+            services.providers,
+            services.client,
+            allowed=services.settings.client_secrets,
             provider_mcp=services.settings.provider_mcp,
-        )  # fmt: skip
+        )
         return [Route(CLIENT_SECRETS, secrets.answer, methods=["POST"])]
 
     async def drain(self, seconds: float) -> None:

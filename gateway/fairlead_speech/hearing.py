@@ -35,7 +35,8 @@ class Hearing:
         last = self._waiting[-1] if self._waiting else None
         if last is not None and last.turn == heard.turn and not last.final:
             last.text = last.text + heard.text if heard.grows else heard.text
-            last.final, last.grows = heard.final, last.grows and heard.grows
+            last.final = heard.final
+            last.grows = last.grows and heard.grows
         else:
             self._waiting.append(heard)
         if self._task is None or self._task.done():

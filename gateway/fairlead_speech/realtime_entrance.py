@@ -91,9 +91,16 @@ class RealtimeEntrance:
     ) -> BridgedSession:
         services = self._services
         session = RealtimeSession(
-            client, opened.side, opened.toolbox, opened.tier, record, services.metrics, engine,
-            provider_mcp=services.settings.provider_mcp, hears_first=engine == CASCADED,
-        )  # fmt: skip
+            client,
+            opened.side,
+            opened.toolbox,
+            opened.tier,
+            record,
+            services.metrics,
+            engine,
+            provider_mcp=services.settings.provider_mcp,
+            hears_first=engine == CASCADED,
+        )
         if isinstance(opened.side, CascadedSession):
             follow_tier(opened.side, opened)
             return session
@@ -101,10 +108,13 @@ class RealtimeEntrance:
         if slow is None or _NOT_ROUTED & asked.query.keys():
             return session
         return RoutedSession(
-            session, turn_answerer(services, slow.engine, opened, client, record, session.end),
-            lambda tier: is_slow(opened.toolbox.catalog(), tier, slow.from_tier), slow.transcription,
-            services.metrics, opened.side,
-        )  # fmt: skip
+            session,
+            turn_answerer(services, slow.engine, opened, client, record, session.end),
+            lambda tier: is_slow(opened.toolbox.catalog(), tier, slow.from_tier),
+            slow.transcription,
+            services.metrics,
+            opened.side,
+        )
 
     async def _dialled(self, asked: SessionRequest, target: ModelTarget) -> SessionSide:
         services, providers = self._services, self._services.providers()

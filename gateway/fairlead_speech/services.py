@@ -193,9 +193,13 @@ class SpeechServices:
     async def accepted(self, request: web.BaseRequest, *protocols: str) -> tuple[web.WebSocketResponse, SessionSocket]:
         """The client's WebSocket, and it as a side of a session. Subprotocols are those that are agreed on."""
         socket = web.WebSocketResponse(
-            timeout=CLOSE_SECONDS, heartbeat=CLIENT_PING_SECONDS, protocols=protocols, compress=False,
-            max_msg_size=MAX_MESSAGE, decode_text=False,
-        )  # fmt: skip
+            timeout=CLOSE_SECONDS,
+            heartbeat=CLIENT_PING_SECONDS,
+            protocols=protocols,
+            compress=False,
+            max_msg_size=MAX_MESSAGE,
+            decode_text=False,
+        )
         await socket.prepare(request)
         return socket, SessionSocket(socket, request.transport, self.clock)
 

@@ -30,7 +30,8 @@ def decided_by_words(seen: SubjectCatalog, named: str | None, from_tier: str | N
     """Whether what is said in a turn may be what makes it a slow one. `named`: the tier of the client's choice."""
     if named is not None or not any(is_slow(seen, tier, from_tier) for tier in seen.tiers):
         return False
-    return any(tier.selection.keywords or tier.selection.commands for tier in seen.snapshot.rules.tiers)
+    selections = [tier.selection for tier in seen.snapshot.rules.tiers]
+    return any(each.keywords or each.commands or each.shipped_words for each in selections)
 
 
 class UnknownTier(LookupError):

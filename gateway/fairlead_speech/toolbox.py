@@ -106,7 +106,8 @@ class SessionToolbox:
             offer = await self._shelf.memory.made(self._format, catalog, wishes, bounds, make)
             assert offer is not None, "an exact offer is always made"
             self._traits = await context.worker.do(lambda: self._traits_of(catalog, tier, offer))
-        self._wishes, self.offer = wishes, offer
+        self._wishes = wishes
+        self.offer = offer
         return offer
 
     def traits(self, wire_name: str) -> ToolTraits:

@@ -149,10 +149,18 @@ def main(words: list[str]) -> int:
     benchmark = importlib.import_module(benchmarks()[arguments.name].module)
     rounds = arguments.rounds or (1 if arguments.quick else getattr(benchmark, "ROUNDS", 5))
     settings = Settings(
-        rounds=rounds, quick=arguments.quick, realtime=arguments.realtime,
-        peers=arguments.peers, long=arguments.long, svg=arguments.svg, plots=arguments.plots,
-        only=tuple(arguments.only), seeds=arguments.seeds, first_seed=arguments.first_seed, keep=keep,
-    )  # fmt: skip
+        rounds=rounds,
+        quick=arguments.quick,
+        realtime=arguments.realtime,
+        peers=arguments.peers,
+        long=arguments.long,
+        svg=arguments.svg,
+        plots=arguments.plots,
+        only=tuple(arguments.only),
+        seeds=arguments.seeds,
+        first_seed=arguments.first_seed,
+        keep=keep,
+    )
     try:
         settings.check_parts(getattr(benchmark, "PARTS", ()))
         report: Report = benchmark.run(settings)

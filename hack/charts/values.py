@@ -307,8 +307,10 @@ def camel_case(name: str) -> str:
 def _set_by_the_chart(component: str) -> set[str]:
     """Variables that stand in the templates, and those that make no sense in a pod."""
     written = Path(f"charts/fairlead/templates/{component}/_env.tpl").read_text()
-    elsewhere = {"operator": {"KUBECONFIG", "IDENTITY", "METRICS_PORT"},
-                 "gateway": {"KUBECONFIG", "DOCUMENTS", "CREDENTIALS", "PORT", "METRICS_PORT"}}[component]  # fmt: skip
+    elsewhere = {
+        "operator": {"KUBECONFIG", "IDENTITY", "METRICS_PORT"},
+        "gateway": {"KUBECONFIG", "DOCUMENTS", "CREDENTIALS", "PORT", "METRICS_PORT"},
+    }[component]
     return set(re.findall(r"FAIRLEAD_[A-Z_]+", written)) | {f"FAIRLEAD_{name}" for name in elsewhere}
 
 

@@ -66,8 +66,13 @@ class Workplace:
         try:
             done = subprocess.run(
                 [str(word) for word in words],
-                cwd=cwd, env=variables, capture_output=True, text=True, timeout=COMMAND_SECONDS, check=False,
-            )  # fmt: skip
+                cwd=cwd,
+                env=variables,
+                capture_output=True,
+                text=True,
+                timeout=COMMAND_SECONDS,
+                check=False,
+            )
         except FileNotFoundError as error:
             raise Fault(f"{words[0]} is not installed, which this step needs") from error
         with self.log.open("a") as log:

@@ -79,9 +79,12 @@ def built(folder: Path, into: Path) -> Path:
     package.mkdir(parents=True)
     onnx.save(encoder(weights_of(folder / "model.safetensors")), folder / "float.onnx")
     quantize_dynamic(
-        folder / "float.onnx", package / "model.onnx", per_channel=True, weight_type=QuantType.QInt8,
+        folder / "float.onnx",
+        package / "model.onnx",
+        per_channel=True,
+        weight_type=QuantType.QInt8,
         op_types_to_quantize=["MatMul", "Gather"],
-    )  # fmt: skip
+    )
     (package / "tokenizer.json").write_bytes((folder / "tokenizer.json").read_bytes())
     (package / "__init__.py").write_text('"""Weights; see NOTICE."""\n')
     (package / "NOTICE").write_text(NOTICE)

@@ -87,11 +87,18 @@ def encoder(weights: Weights) -> onnx.ModelProto:
     """The model, in 32-bit floats."""
     graph = Graph(weights)
     for name, number in (
-        ("heads", np.array([0, 0, HEADS, WIDTH // HEADS], np.int64)), ("width", np.array([0, 0, WIDTH], np.int64)),
-        ("scale", np.float32((WIDTH // HEADS) ** -0.5)), ("root", np.float32(2**-0.5)), ("one", np.float32(1)),
-        ("half", np.float32(0.5)), ("masked", np.float32(-1e4)), ("zero", np.array([0], np.int64)),
-        ("length", np.array([1], np.int64)), ("behind", np.array([1, 2], np.int64)), ("last", np.array([2], np.int64)),
-    ):  # fmt: skip
+        ("heads", np.array([0, 0, HEADS, WIDTH // HEADS], np.int64)),
+        ("width", np.array([0, 0, WIDTH], np.int64)),
+        ("scale", np.float32((WIDTH // HEADS) ** -0.5)),
+        ("root", np.float32(2**-0.5)),
+        ("one", np.float32(1)),
+        ("half", np.float32(0.5)),
+        ("masked", np.float32(-1e4)),
+        ("zero", np.array([0], np.int64)),
+        ("length", np.array([1], np.int64)),
+        ("behind", np.array([1, 2], np.int64)),
+        ("last", np.array([2], np.int64)),
+    ):
         graph.constant(name, np.asarray(number))
     words = graph.constant("words", weights["embeddings.word_embeddings.weight"])
     kind = weights["embeddings.token_type_embeddings.weight"][0]

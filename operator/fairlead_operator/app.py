@@ -283,9 +283,10 @@ class _Leadership:
             drift=drift,
         )
         connector = NetworkConnector(
-            resolve=wiring.resolve, egress=given.egress,
+            resolve=wiring.resolve,
+            egress=given.egress,
             installation=settings.installation or pseudonym(settings.pull_token),
-        )  # fmt: skip
+        )
         self.gateways = HttpGateways(settings.gateway_urls, settings.pull_token, wiring.resolve or resolve_by_dns)
         world = World(platform, self.documents, connector, self.declarations, self.gateways)
         self.controller = composed(world, decided, wakeups=wakeups, telemetry=telemetry)
@@ -295,8 +296,10 @@ class _Leadership:
                 "one name holds it. Where teams share this installation, set namespace-name (servers.prefixStyle of "
                 "the chart); it renames the tools of servers without spec.prefix"
             )
-        self._kube, self._configuration = kube, configuration
-        self._release, self._watched = release, watched
+        self._kube = kube
+        self._configuration = configuration
+        self._release = release
+        self._watched = watched
         self._list_seconds = settings.list_seconds
         self._random = wiring.rng.random
         self._seeder = TierSeeder(kube, given.tiers, optional=watched is not None)

@@ -35,7 +35,8 @@ def handlers(*, tiers: bool = True) -> kopf.OperatorRegistry:
 
     @kopf.on.startup(registry=registry)
     async def configure(settings: kopf.OperatorSettings, **_: Any) -> None:
-        settings.posting.enabled, settings.scanning.disabled = False, True  # watching the CRDs takes a wider right
+        settings.posting.enabled = False
+        settings.scanning.disabled = True  # watching the CRDs takes a wider right
         settings.networking.error_backoffs = (0.2, 0.5, 1, 1, 2, 2, 2, 2)
         settings.process.ultimate_exiting_timeout = None
         settings.queueing.idle_timeout = 0.5  # seconds for which a worker that has nothing to do keeps its object

@@ -272,9 +272,14 @@ class Connector(Protocol):
     """Opens the connection that a discovery runs over."""
 
     def session(
-        self, key: ServerKey, endpoint: Endpoint, credential: Credential | None, heard: Heard | None = None,
-        *, capabilities: bytes | None = None,
-    ) -> AbstractAsyncContextManager[McpSession]:  # fmt: skip
+        self,
+        key: ServerKey,
+        endpoint: Endpoint,
+        credential: Credential | None,
+        heard: Heard | None = None,
+        *,
+        capabilities: bytes | None = None,
+    ) -> AbstractAsyncContextManager[McpSession]:
         """A negotiated session. Raises fairlead_mcp.errors.McpError, on entry or from the session's methods.
 
         `heard(method)` is called with each notification that comes over it; it may not raise. `capabilities` (raw

@@ -21,8 +21,8 @@ MODULES = {
 CORE = sorted((GATEWAY / "core").glob("*.py"))
 PURE = {"__future__", "collections", "dataclasses", "hashlib", "msgspec", "mypy_extensions", "types", "typing"}
 OURS = {"fairlead_api", "fairlead_formats", "fairlead_gateway", "fairlead_mcp", "fairlead_tools"}
-LONGEST_METHOD = 12
-"""Lines of code. Constructors are as long as their class has attributes."""
+LONGEST_METHOD = 10
+"""Statements. Constructors have as many as their class has attributes."""
 
 
 def layers() -> list[str]:
@@ -160,8 +160,9 @@ def wrong(tree: ast.Module) -> list[str]:
 
 
 def length(function: ast.FunctionDef) -> int:
-    body = function.body[1:] if ast.get_docstring(function) is not None else function.body
-    return (body[-1].end_lineno or 0) - body[0].lineno + 1 if body else 0
+    """Statements of a method, its docstring aside: how many lines they take is up to the formatter."""
+    statements = sum(isinstance(node, ast.stmt) for node in ast.walk(function)) - 1
+    return statements - (ast.get_docstring(function) is not None)
 
 
 @pytest.mark.parametrize(

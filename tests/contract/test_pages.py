@@ -117,6 +117,8 @@ NOT_RUN = {
     "docs/operate/servers.md": "a server of the reader's own; tests/component/up/test_servers_up.py runs its verbs",
     "docs/try/up.md": "a file of the reader's own; tests/unit/local/test_up_page.py reads its examples",
     "docs/performance/gateway.md": "benchmarks of a quarter of an hour; `--quick` runs in CI",
+    "docs/performance/operator.md": "benchmarks of minutes; tests/unit/hack/test_bench_operator.py runs their parts",
+    "docs/contribute/compiled-code.md": "a compilation of minutes; CI runs `hack/test --compiled`",
     "docs/connect/python.md": "one `pip install`",
 }
 

@@ -18,7 +18,6 @@ from typing import Any, Final
 from urllib.parse import quote, urlencode, urlsplit
 
 from appserver import AppServer
-
 from consoleworld import cookie_of, csrf_of, posted, visited
 from fairlead_api.documents.rules import Policy, Rule, Rules, Subject
 from fairlead_api.load import load_text

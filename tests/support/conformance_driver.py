@@ -33,7 +33,7 @@ CALLS: Final[dict[str, dict[str, Any]]] = {
 """Arguments of tools that want certain ones."""
 VALUES: Final[dict[str, Any]] = {"number": 1, "integer": 1, "boolean": True, "object": {}, "array": [], "null": None}
 HEADERS_OF_ARGUMENTS: Final = frozenset({"http-custom-headers", "http-invalid-tool-headers"})
-"""Asked by a legacy client, for which the gateway derives the headers."""
+"""Scenarios in which a legacy client asks: the gateway derives the headers."""
 ANSWER: Final = {"action": "accept", "content": {"confirmed": True}}
 
 

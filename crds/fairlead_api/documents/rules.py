@@ -16,6 +16,8 @@ class TierSelection(DocumentStruct, kw_only=True, frozen=True):
 
     keywords: tuple[str, ...] = ()
     commands: tuple[str, ...] = ()
+    shipped_words: bool = False
+    """Whether the words that come with the gateway for a tier of this name count as well."""
     conversation_states: tuple[str, ...] = ()
     """`FirstTurn`, `RapidExchange`."""
     queue_depth: int | None = None

@@ -1,6 +1,6 @@
 """The tools of one namespace, as bits: which of them a rule matches. Pure.
 
-Made by the gateway from its snapshot and by the operator from its catalogs, so that both match alike.
+Gateway and operator index what they know by it, and so match alike.
 """
 
 from __future__ import annotations
@@ -43,8 +43,11 @@ class Shelved(msgspec.Struct, frozen=True):
 
 
 WORST: Final[Mapping[str, bool]] = {
-    "readOnlyHint": False, "destructiveHint": True, "idempotentHint": False, "openWorldHint": True,
-}  # fmt: skip
+    "readOnlyHint": False,
+    "destructiveHint": True,
+    "idempotentHint": False,
+    "openWorldHint": True,
+}
 """Hints assumed where a tool gives none, or its server is not trusted: the defaults of MCP (2025-11-25, schema,
 ToolAnnotations).
 """

@@ -129,18 +129,40 @@ _BY_TRANSPORT: Final[Mapping[tuple[Cause, str], Mapping[Form, str]]] = MappingPr
 """Advice that only fits a server of that transport."""
 ON_A_CLUSTER: Final = frozenset(
     {
-        Cause.POD_TEMPLATE_NOT_ALLOWED, Cause.RULE_INVALID, Cause.DEFAULT_TAKEN, Cause.NOTHING_SELECTED,
+        Cause.POD_TEMPLATE_NOT_ALLOWED,
+        Cause.RULE_INVALID,
+        Cause.DEFAULT_TAKEN,
+        Cause.NOTHING_SELECTED,
         Cause.RULES_MATCH_NOTHING,
-        Cause.CONFLICTED, Cause.SECRET_NOT_FOUND, Cause.SECRET_NOT_LABELLED,
-        Cause.SECRET_KEY_MISSING, Cause.SECRET_VALUE_INVALID, Cause.HOST_NOT_ALLOWED, Cause.REFS_UNREADABLE,
-        Cause.WAITING_FOR_REFS, Cause.DEPLOYING, Cause.PROBE_FAILED, Cause.POD_WARNING,
-        Cause.STOPPED, Cause.DEPLOYMENT_FAILED, Cause.UNSCHEDULABLE,
-        Cause.VOLUME_UNAVAILABLE, Cause.NODES_EXCLUDED,
-        Cause.IMAGE_PULL_FAILED, Cause.RUN_AS_ROOT_REFUSED, Cause.INSTALL_FAILED, Cause.APPLY_REFUSED,
-        Cause.APPLY_FAILED, Cause.TOO_MANY_PROCESSES, Cause.NETWORK_POLICY_ENFORCED, Cause.NETWORK_POLICY_NOT_ENFORCED,
-        Cause.NETWORK_POLICY_NOT_PROBED, Cause.NAME_TAKEN, Cause.PREFIX_RESERVED,
+        Cause.CONFLICTED,
+        Cause.SECRET_NOT_FOUND,
+        Cause.SECRET_NOT_LABELLED,
+        Cause.SECRET_KEY_MISSING,
+        Cause.SECRET_VALUE_INVALID,
+        Cause.HOST_NOT_ALLOWED,
+        Cause.REFS_UNREADABLE,
+        Cause.WAITING_FOR_REFS,
+        Cause.DEPLOYING,
+        Cause.PROBE_FAILED,
+        Cause.POD_WARNING,
+        Cause.STOPPED,
+        Cause.DEPLOYMENT_FAILED,
+        Cause.UNSCHEDULABLE,
+        Cause.VOLUME_UNAVAILABLE,
+        Cause.NODES_EXCLUDED,
+        Cause.IMAGE_PULL_FAILED,
+        Cause.RUN_AS_ROOT_REFUSED,
+        Cause.INSTALL_FAILED,
+        Cause.APPLY_REFUSED,
+        Cause.APPLY_FAILED,
+        Cause.TOO_MANY_PROCESSES,
+        Cause.NETWORK_POLICY_ENFORCED,
+        Cause.NETWORK_POLICY_NOT_ENFORCED,
+        Cause.NETWORK_POLICY_NOT_PROBED,
+        Cause.NAME_TAKEN,
+        Cause.PREFIX_RESERVED,
     }
-)  # fmt: skip
+)
 """Causes that no server of an `mcp.json` gets: of Deployments, of references, of packages and of other resources."""
 _FIELD: Final = re.compile(rf"\bspec\.(?:remote\.)?(?=(?:{'|'.join(OWN_FIELDS)})\b)")
 

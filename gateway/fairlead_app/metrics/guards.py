@@ -1,7 +1,4 @@
-"""Prometheus metrics of what guards the path of a call, read at scrape time.
-
-Collected beside `exposition`.
-"""
+"""Prometheus metrics of what guards the path of a call, read at scrape time."""
 
 from __future__ import annotations
 

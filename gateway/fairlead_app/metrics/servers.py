@@ -1,7 +1,4 @@
-"""Prometheus metrics of servers that failed or still start, and of processes that were started again.
-
-Collected beside `exposition`.
-"""
+"""Prometheus metrics of servers that failed or still start, and of processes that were started again."""
 
 from __future__ import annotations
 

@@ -82,7 +82,8 @@ class Relay:
 
     async def run(self, from_client: Any, to_client: Any) -> None:
         """Pass messages on until `from_client` ends. Both are message streams of the SDK."""
-        url, self._to_client = self._destination.url, to_client
+        url = self._destination.url
+        self._to_client = to_client
         limits = httpx2.Limits(max_connections=None, max_keepalive_connections=8)
         async with (
             httpx2.AsyncClient(headers=self._destination.headers, mounts=without_proxy(url), limits=limits) as network,

@@ -85,7 +85,15 @@ def plan(
     from fairlead_cli.models.planning import TaskWish, Wish, run_plan
 
     wish = Wish(
-        tuple(models or ()), route, messages, system, tuple(pinned or ()), max_tools, tool_tokens, reserved, shorten,
+        tuple(models or ()),
+        route,
+        messages,
+        system,
+        tuple(pinned or ()),
+        max_tools,
+        tool_tokens,
+        reserved,
+        shorten,
         TaskWish(turns, calls, searches, caching, warm),
-    )  # fmt: skip
+    )
     run_plan(Destination.parse(url, header or [], server, timeout, token), wish, output)

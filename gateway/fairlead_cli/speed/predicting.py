@@ -78,10 +78,9 @@ def _unknown(plane: Plane, names: Sequence[str]) -> Failure:
 
 def _print(found: dict[str, Any]) -> None:
     rows = [
-        (printable(call["tool"]), duration(call["usualMs"]), duration(call["slowMs"]),
-         call["basis"])
+        (printable(call["tool"]), duration(call["usualMs"]), duration(call["slowMs"]), call["basis"])
         for call in found["calls"]
-    ]  # fmt: skip
+    ]
     cost = found["cost"]
     rows.append(
         (

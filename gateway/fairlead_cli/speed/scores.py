@@ -96,9 +96,13 @@ def _row(one: dict[str, Any]) -> tuple[str, ...]:
     honesty = one["honesty"]
     says = "" if honesty is None else honesty["verdict"] + ", past its maximum" * honesty["pastMaximum"]
     return (
-        printable(one["name"]), one["badge"] or "-", duration(one["medianMs"]), ", ".join(one["tags"]) or "-",
-        "-" if honesty is None else duration(honesty["declaredMs"]), says or "-",
-    )  # fmt: skip
+        printable(one["name"]),
+        one["badge"] or "-",
+        duration(one["medianMs"]),
+        ", ".join(one["tags"]) or "-",
+        "-" if honesty is None else duration(honesty["declaredMs"]),
+        says or "-",
+    )
 
 
 def _place(one: dict[str, Any]) -> tuple[str, str, str]:

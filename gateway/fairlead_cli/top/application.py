@@ -114,7 +114,8 @@ class TopApp(App[None]):
         if isinstance(message.outcome, Failure):
             self._lost = message.outcome
         else:
-            self._lost, self._reading = None, message.outcome
+            self._lost = None
+            self._reading = message.outcome
             self._rows = rows_of(message.outcome, self._rates.take(message.outcome))
         self._draw()
 

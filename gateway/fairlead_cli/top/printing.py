@@ -77,15 +77,17 @@ def document(reading: GatewayReading, rows: WatchedRows) -> dict[str, Any]:
         "origin": reading.origin,
         "servers": [
             {
-                "server": row.name, "state": row.state, "cause": row.cause or None, "tools": row.tools,
-                "restarts": row.restarts, **_figures(row),
+                "server": row.name,
+                "state": row.state,
+                "cause": row.cause or None,
+                "tools": row.tools,
+                "restarts": row.restarts,
+                **_figures(row),
             }
             for row in rows.servers
         ],
-        "tools": [
-            {"name": row.name, "server": row.server, "tier": row.tier, **_figures(row)} for row in rows.tools
-        ],
-    }  # fmt: skip
+        "tools": [{"name": row.name, "server": row.server, "tier": row.tier, **_figures(row)} for row in rows.tools],
+    }
 
 
 def _figures(row: WatchedServerRow | WatchedToolRow) -> dict[str, Any]:
@@ -99,14 +101,25 @@ def _figures(row: WatchedServerRow | WatchedToolRow) -> dict[str, Any]:
 def _server(row: WatchedServerRow) -> tuple[str, ...]:
     figures = row.figures
     return (
-        short_name(row.name), row.state, count(figures.calls), count(figures.errors), milliseconds(figures.p50_ms),
-        milliseconds(figures.p95_ms), count(row.restarts), count(row.tools), row.cause,
-    )  # fmt: skip
+        short_name(row.name),
+        row.state,
+        count(figures.calls),
+        count(figures.errors),
+        milliseconds(figures.p50_ms),
+        milliseconds(figures.p95_ms),
+        count(row.restarts),
+        count(row.tools),
+        row.cause,
+    )
 
 
 def _tool(row: WatchedToolRow) -> tuple[str, ...]:
     figures = row.figures
     return (
-        row.name, row.tier or UNKNOWN, count(figures.calls), count(figures.errors), milliseconds(figures.p50_ms),
+        row.name,
+        row.tier or UNKNOWN,
+        count(figures.calls),
+        count(figures.errors),
+        milliseconds(figures.p50_ms),
         milliseconds(figures.p95_ms),
-    )  # fmt: skip
+    )

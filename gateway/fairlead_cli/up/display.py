@@ -115,7 +115,8 @@ class LiveTable:
         self._drawn = size, view
         lines = screen(view, size[0], size[1] - 1)  # the last line is the cursor's
         text = Text("\n").join(Text(line.text, style=line.style) for line in lines)
-        text.no_wrap, text.overflow = True, "ignore"
+        text.no_wrap = True
+        text.overflow = "ignore"
         self._live.update(text, refresh=True)
 
     def suspend(self) -> None:
@@ -193,7 +194,8 @@ class _Changes(ABC):
                 self._problem(problem)
         for problem in sorted(self._problems.difference(board.problems), key=str):
             self._solved(problem)
-        self._rows, self._problems = rows, frozenset(board.problems)
+        self._rows = rows
+        self._problems = frozenset(board.problems)
 
     @abstractmethod
     def _row(self, row: Row, before: Row | None) -> None:
@@ -278,9 +280,12 @@ class JsonChanges(_Changes):
     def _row(self, row: Row, before: Row | None) -> None:
         if row != before:
             told = {
-                "state": row.state, "reason": row.reason, "cause": row.cause, "message": row.message,
+                "state": row.state,
+                "reason": row.reason,
+                "cause": row.cause,
+                "message": row.message,
                 "tools": list(row.tools),
-            }  # fmt: skip
+            }
             self._emit("server", server=str(row.key), **told)
 
     def _gone(self, key: ServerKey) -> None:

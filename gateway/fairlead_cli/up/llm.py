@@ -26,13 +26,12 @@ ROUTE: Final = "default"
 """Route over the model that is asked for where a client names none: `fairlead/default`."""
 _PROVIDERS: Final = {
     "openai": (Provider("https://api.openai.com/v1", key_env="OPENAI_API_KEY"), "gpt-5-mini"),
-    "anthropic": (
-        Provider("https://api.anthropic.com", "anthropic", key_env="ANTHROPIC_API_KEY"), "claude-sonnet-5"
-    ),
+    "anthropic": (Provider("https://api.anthropic.com", "anthropic", key_env="ANTHROPIC_API_KEY"), "claude-sonnet-5"),
     "gemini": (
-        Provider("https://generativelanguage.googleapis.com", "gemini", key_env="GEMINI_API_KEY"), "gemini-3-flash"
+        Provider("https://generativelanguage.googleapis.com", "gemini", key_env="GEMINI_API_KEY"),
+        "gemini-3-flash",
     ),
-}  # fmt: skip
+}
 """By name, with the model of the route."""
 _ANY: Final = "*"
 _NAME: Final = "url"

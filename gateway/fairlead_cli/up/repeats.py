@@ -75,5 +75,6 @@ class FewerRepeats(logging.Filter):
         count = self._repeats.told(f"{record.name} {without_numbers(known)}", "")
         if not count or (count == 1 and ended):
             return False
-        record.msg, record.args = harmless(text.removeprefix(f"{DEFAULT_NAMESPACE}/")) + times(count), ()
+        record.msg = harmless(text.removeprefix(f"{DEFAULT_NAMESPACE}/")) + times(count)
+        record.args = ()
         return True

@@ -133,7 +133,8 @@ class ResponsesAssembler:
         elif kind in (ARGUMENTS_DONE, "response.custom_tool_call_input.done"):
             partial = self._of(event)
             partial.whole = member(event, "arguments", "input")
-            partial.id, partial.name = partial.id or member(event, "call_id"), partial.name or member(event, "name")
+            partial.id = partial.id or member(event, "call_id")
+            partial.name = partial.name or member(event, "name")
         elif kind == "response.output_item.done" and member(item, "type") in _CALLS:
             return self._finish(_key(event), item)
         elif kind in ("response.completed", "response.incomplete", "response.failed", "response.done"):
@@ -147,7 +148,8 @@ class ResponsesAssembler:
         if member(item, "type") in _CALLS and room(self._partials):
             partial = self._of(event)
             partial.kind = _kind(item)
-            partial.id, partial.name = member(item, "call_id"), member(item, "name")
+            partial.id = member(item, "call_id")
+            partial.name = member(item, "name")
 
     def _of(self, event: object) -> Partial:
         key = _key(event)
@@ -159,7 +161,8 @@ class ResponsesAssembler:
         if key in self._done:
             return []
         partial = self._partials.pop(key, None) or Partial()
-        partial.id, partial.name = member(item, "call_id") or partial.id, member(item, "name") or partial.name
+        partial.id = member(item, "call_id") or partial.id
+        partial.name = member(item, "name") or partial.name
         partial.kind = _kind(item)
         arguments = member(item, "arguments", "input")
         partial.whole = arguments if arguments else partial.whole

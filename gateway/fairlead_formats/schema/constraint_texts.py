@@ -105,9 +105,21 @@ def _tuple(value: Any) -> str:
 
 
 _PHRASED: Final = frozenset(
-    {"minLength", "maxLength", "minimum", "maximum", "exclusiveMinimum", "exclusiveMaximum", "pattern", "format",
-     "minItems", "maxItems", "multipleOf", "uniqueItems"}
-)  # fmt: skip
+    {
+        "minLength",
+        "maxLength",
+        "minimum",
+        "maximum",
+        "exclusiveMinimum",
+        "exclusiveMaximum",
+        "pattern",
+        "format",
+        "minItems",
+        "maxItems",
+        "multipleOf",
+        "uniqueItems",
+    }
+)
 
 _TELLERS: Final[dict[str, Callable[[Any], str]]] = {
     "minLength": _count("character", True),

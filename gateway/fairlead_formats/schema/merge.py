@@ -17,9 +17,24 @@ JsonObject = dict[str, Any]
 NOTHING: Final[JsonObject] = {"not": {}}
 """The schema that nothing satisfies."""
 ANNOTATIONS: Final = frozenset(
-    {"title", "description", "default", "examples", "example", "deprecated", "readOnly", "writeOnly", "$comment",
-     "$schema", "$id", "$anchor", "$defs", "definitions", "discriminator"}
-)  # fmt: skip
+    {
+        "title",
+        "description",
+        "default",
+        "examples",
+        "example",
+        "deprecated",
+        "readOnly",
+        "writeOnly",
+        "$comment",
+        "$schema",
+        "$id",
+        "$anchor",
+        "$defs",
+        "definitions",
+        "discriminator",
+    }
+)
 """Keywords that no instance fails by."""
 
 
@@ -223,8 +238,10 @@ def union_of_objects(branches: list[JsonObject]) -> tuple[JsonObject, list[list[
             seen = properties.setdefault(name, [])
             if schema not in seen:
                 seen.append(schema)
-    needs = [[name for name in _properties(b) if name in _needed(b)] + sorted(_needed(b) - set(_properties(b)))
-             for b in branches]  # fmt: skip
+    needs = [
+        [name for name in _properties(b) if name in _needed(b)] + sorted(_needed(b) - set(_properties(b)))
+        for b in branches
+    ]
     merged: JsonObject = {
         "type": "object",
         "properties": {name: seen[0] if len(seen) == 1 else {"anyOf": seen} for name, seen in properties.items()},

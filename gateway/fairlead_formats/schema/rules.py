@@ -98,8 +98,18 @@ class SchemaTarget(msgspec.Struct, frozen=True, eq=False):
         return self.closed or self.no_extra
 
 
-_COLUMNS: Final = ("openai", "openai-5", "openai-strict", "anthropic", "anthropic-strict",
-                   "gemini", "gemini-json", "bedrock", "bedrock-claude", "bedrock-strict")  # fmt: skip
+_COLUMNS: Final = (
+    "openai",
+    "openai-5",
+    "openai-strict",
+    "anthropic",
+    "anthropic-strict",
+    "gemini",
+    "gemini-json",
+    "bedrock",
+    "bedrock-claude",
+    "bedrock-strict",
+)
 
 _TABLE: Final = """
 keyword                       place   O    O5   OS   A    AS   G    GJ   B    BC   BS
@@ -190,30 +200,57 @@ def _target(name: str, **features: Any) -> SchemaTarget:
 
 
 _OPENAI_LIMITS: Final[dict[str, Any]] = {
-    "max_depth": 10, "max_properties": 5000, "max_enum_values": 1000, "max_long_enum": 15_000,
+    "max_depth": 10,
+    "max_properties": 5000,
+    "max_enum_values": 1000,
+    "max_long_enum": 15_000,
     "max_text": 120_000,
-}  # fmt: skip
+}
 _CLAUDE_LIMITS: Final[dict[str, Any]] = {
-    "no_extra": True, "type_lists": False, "bare_refs": True, "min_items": 1, "lookaround": False,
-    "max_optional": 24, "max_unions": 16, "unknown": Cell.DROP, "unknown_root": Cell.DROP,
-    "formats": STRICT_FORMATS | {"uri"}, "names": ANTHROPIC_NAMES,
-}  # fmt: skip
+    "no_extra": True,
+    "type_lists": False,
+    "bare_refs": True,
+    "min_items": 1,
+    "lookaround": False,
+    "max_optional": 24,
+    "max_unions": 16,
+    "unknown": Cell.DROP,
+    "unknown_root": Cell.DROP,
+    "formats": STRICT_FORMATS | {"uri"},
+    "names": ANTHROPIC_NAMES,
+}
 
 OPENAI: Final = _target("openai")
 """gpt-4*, gpt-3.5*, chatgpt-4o*, o1*, o3*, o4*, and whatever is not known: no combinator at the root."""
 OPENAI_5: Final = _target("openai-5")
 """gpt-5 and later: combinators at the root are taken."""
 OPENAI_STRICT: Final = _target(
-    "openai-strict", closed=True, bare_refs=True, typed=True, formats=STRICT_FORMATS, lookaround=False,
-    unknown=Cell.DROP, unknown_root=Cell.DROP, **_OPENAI_LIMITS,
-)  # fmt: skip
+    "openai-strict",
+    closed=True,
+    bare_refs=True,
+    typed=True,
+    formats=STRICT_FORMATS,
+    lookaround=False,
+    unknown=Cell.DROP,
+    unknown_root=Cell.DROP,
+    **_OPENAI_LIMITS,
+)
 ANTHROPIC: Final = _target("anthropic", unknown_root=Cell.DROP, names=ANTHROPIC_NAMES)
 ANTHROPIC_STRICT: Final = _target("anthropic-strict", typed=True, **_CLAUDE_LIMITS)
 GEMINI: Final = _target(
-    "gemini", refs=False, typed=True, nullable=True, type_lists=False, lone_any_of=True, string_enums=True,
-    formats=frozenset({"date-time", "enum"}), unknown=Cell.DROP, unknown_root=Cell.DROP,
-    max_levels=5, names=GEMINI_NAMES,
-)  # fmt: skip
+    "gemini",
+    refs=False,
+    typed=True,
+    nullable=True,
+    type_lists=False,
+    lone_any_of=True,
+    string_enums=True,
+    formats=frozenset({"date-time", "enum"}),
+    unknown=Cell.DROP,
+    unknown_root=Cell.DROP,
+    max_levels=5,
+    names=GEMINI_NAMES,
+)
 """`parameters`: a subset of OpenAPI 3.0, also what Gemini Live reads."""
 GEMINI_JSON: Final = _target("gemini-json", unknown=Cell.DROP, unknown_root=Cell.DROP, max_levels=5, names=GEMINI_NAMES)
 """`parametersJsonSchema`."""

@@ -103,9 +103,18 @@ _ABOUT: Final[dict[str, frozenset[str]]] = {
     "number": frozenset({"minimum", "maximum", "exclusiveMinimum", "exclusiveMaximum", "multipleOf"}),
     "integer": frozenset({"minimum", "maximum", "exclusiveMinimum", "exclusiveMaximum", "multipleOf"}),
     "array": frozenset({"items", "prefixItems", "minItems", "maxItems", "uniqueItems", "contains"}),
-    "object": frozenset({"properties", "required", "additionalProperties", "patternProperties", "propertyNames",
-                         "minProperties", "maxProperties"}),
-}  # fmt: skip
+    "object": frozenset(
+        {
+            "properties",
+            "required",
+            "additionalProperties",
+            "patternProperties",
+            "propertyNames",
+            "minProperties",
+            "maxProperties",
+        }
+    ),
+}
 _SPECIFIC: Final = frozenset().union(*_ABOUT.values())
 
 

@@ -27,7 +27,9 @@ class NotStrict(Exception):
 
     def __init__(self, path: str, keyword: str, why: str) -> None:
         super().__init__(why)
-        self.path, self.keyword, self.why = path, keyword, why
+        self.path = path
+        self.keyword = keyword
+        self.why = why
 
 
 class Walk:

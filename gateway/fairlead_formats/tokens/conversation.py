@@ -23,11 +23,36 @@ AUDIO_BYTES: Final = 500
 DOCUMENT_BYTES: Final = 50
 """Bytes of a PDF per token."""
 
-_FRAME: Final = frozenset({
-    "type", "role", "id", "call_id", "tool_call_id", "tool_use_id", "toolUseId", "status", "index", "object", "model",
-    "finish_reason", "finishReason", "stop_reason", "stopReason", "signature", "thoughtSignature", "encrypted_content",
-    "media_type", "mimeType", "mime_type", "format", "cache_control", "cachePoint", "usage", "detail",
-})  # fmt: skip
+_FRAME: Final = frozenset(
+    {
+        "type",
+        "role",
+        "id",
+        "call_id",
+        "tool_call_id",
+        "tool_use_id",
+        "toolUseId",
+        "status",
+        "index",
+        "object",
+        "model",
+        "finish_reason",
+        "finishReason",
+        "stop_reason",
+        "stopReason",
+        "signature",
+        "thoughtSignature",
+        "encrypted_content",
+        "media_type",
+        "mimeType",
+        "mime_type",
+        "format",
+        "cache_control",
+        "cachePoint",
+        "usage",
+        "detail",
+    }
+)
 """Members that frame messages: no model reads them as text."""
 _DATA: Final = frozenset({"data", "bytes", "file_data", "url", "image_url", "blob"})
 """Members that hold media where their text is long or a data URL."""
@@ -93,12 +118,41 @@ def _text(value: object, counter: TokenCounter) -> tuple[int, int]:
     return tokens, media
 
 
-_STRUCTURE: Final = frozenset({
-    "content", "parts", "text", "source", "message", "messages", "item", "output", "input", "arguments", "args",
-    "function", "functionCall", "functionResponse", "function_call", "function_response", "toolUse", "toolResult",
-    "tool_calls", "tool_use", "inlineData", "inline_data", "image", "document", "input_audio", "file", "response",
-    "json", "input_text", "system", "name",
-})  # fmt: skip
+_STRUCTURE: Final = frozenset(
+    {
+        "content",
+        "parts",
+        "text",
+        "source",
+        "message",
+        "messages",
+        "item",
+        "output",
+        "input",
+        "arguments",
+        "args",
+        "function",
+        "functionCall",
+        "functionResponse",
+        "function_call",
+        "function_response",
+        "toolUse",
+        "toolResult",
+        "tool_calls",
+        "tool_use",
+        "inlineData",
+        "inline_data",
+        "image",
+        "document",
+        "input_audio",
+        "file",
+        "response",
+        "json",
+        "input_text",
+        "system",
+        "name",
+    }
+)
 """Members of the formats themselves; others are the tool's own and read by the model."""
 
 

@@ -115,6 +115,4 @@ def _gemini(width: int, height: int) -> int:
     return 258 * min(MOST_TILES, math.ceil(width / unit) * math.ceil(height / unit))
 
 
-_COUNTS: Final[dict[str | None, Callable[[int, int], int]]] = {
-    ANTHROPIC: _anthropic, OPENAI: _openai, GEMINI: _gemini,
-}  # fmt: skip
+_COUNTS: Final[dict[str | None, Callable[[int, int], int]]] = {ANTHROPIC: _anthropic, OPENAI: _openai, GEMINI: _gemini}

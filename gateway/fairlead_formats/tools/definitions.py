@@ -123,9 +123,13 @@ class ToolFormat:
         needs_description: bool = False,
         max_strict: int | None = None,
     ) -> None:
-        self.name, self.title, self.aliases = name, title, aliases
-        self.envelope, self._targets = envelope, targets
-        self.max_tools, self._max_description = max_tools, max_description
+        self.name = name
+        self.title = title
+        self.aliases = aliases
+        self.envelope = envelope
+        self._targets = targets
+        self.max_tools = max_tools
+        self._max_description = max_description
         self._needs_description = needs_description
         self._max_strict = max_strict
 

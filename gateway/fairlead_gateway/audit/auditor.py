@@ -81,18 +81,35 @@ class Auditor:
         arguments = params.get("arguments")
         self.writer.put(
             AuditEntry(
-                self._now(), decision, asked.identity, asked.address, method, tool, server, outcome,
-                limited or denied, seconds,
-                size, asked.headers.get(TRACEPARENT, b""), _own(params.get("_meta")),
-                _own(arguments) if self._with_arguments else None, 0 if arguments is None else len(arguments),
+                self._now(),
+                decision,
+                asked.identity,
+                asked.address,
+                method,
+                tool,
+                server,
+                outcome,
+                limited or denied,
+                seconds,
+                size,
+                asked.headers.get(TRACEPARENT, b""),
+                _own(params.get("_meta")),
+                _own(arguments) if self._with_arguments else None,
+                0 if arguments is None else len(arguments),
                 span=span,
             )
-        )  # fmt: skip
+        )
 
     def denied(
-        self, asked: AuditedRequest, method: str, tool: str, outcome: str, reason: str,
-        params: Mapping[str, Raw] | None = None, server: ServerKey | None = None,
-    ) -> None:  # fmt: skip
+        self,
+        asked: AuditedRequest,
+        method: str,
+        tool: str,
+        outcome: str,
+        reason: str,
+        params: Mapping[str, Raw] | None = None,
+        server: ServerKey | None = None,
+    ) -> None:
         """Somebody may not do what they asked for, or know of no such thing. `tool` is the server's own name of it, or
         without a server whatever they called it.
         """
@@ -100,12 +117,21 @@ class Auditor:
         arguments = found.get("arguments")
         self.writer.put(
             AuditEntry(
-                self._now(), DENIED, asked.identity, asked.address, method, tool[:MAX_NAME], server, outcome, reason,
-                traceparent=asked.headers.get(TRACEPARENT, b""), meta=_own(found.get("_meta")),
+                self._now(),
+                DENIED,
+                asked.identity,
+                asked.address,
+                method,
+                tool[:MAX_NAME],
+                server,
+                outcome,
+                reason,
+                traceparent=asked.headers.get(TRACEPARENT, b""),
+                meta=_own(found.get("_meta")),
                 arguments=_own(arguments) if self._with_arguments else None,
                 arguments_bytes=0 if arguments is None else len(arguments),
             )
-        )  # fmt: skip
+        )
 
     def asked_model(self, asked: AuditedRequest, path: str, outcome: str, seconds: float, use: ModelUse) -> None:
         """A request to an endpoint in front of models is over. `outcome` is empty where all is well."""
@@ -117,10 +143,17 @@ class Auditor:
             decision = ALLOWED if use.provider else REFUSED
         self.writer.put(
             AuditEntry(
-                self._now(), decision, asked.identity, asked.address, path, outcome=outcome, seconds=seconds,
-                traceparent=asked.headers.get(TRACEPARENT, b""), model=use,
+                self._now(),
+                decision,
+                asked.identity,
+                asked.address,
+                path,
+                outcome=outcome,
+                seconds=seconds,
+                traceparent=asked.headers.get(TRACEPARENT, b""),
+                model=use,
             )
-        )  # fmt: skip
+        )
 
     def administered(self, asked: AuditedRequest, action: str, name: str, server: ServerKey | None, what: str) -> None:
         """Somebody changed something of the installation: a line at every level. `name` is the name or the hash of what
@@ -128,19 +161,34 @@ class Auditor:
         """
         self.writer.put(
             AuditEntry(
-                self._now(), ALLOWED, asked.identity, asked.address, action, name[:MAX_NAME], server,
-                reason=what[:MAX_NAME], traceparent=asked.headers.get(TRACEPARENT, b""), administers=True,
+                self._now(),
+                ALLOWED,
+                asked.identity,
+                asked.address,
+                action,
+                name[:MAX_NAME],
+                server,
+                reason=what[:MAX_NAME],
+                traceparent=asked.headers.get(TRACEPARENT, b""),
+                administers=True,
             )
-        )  # fmt: skip
+        )
 
     def turned_away(self, asked: AuditedRequest, status: int, reason: str) -> None:
         """A request without a credential, or with one that does not do."""
         self.writer.put(
             AuditEntry(
-                self._now(), DENIED, asked.identity, asked.address, "", outcome=str(status), reason=reason,
-                traceparent=asked.headers.get(TRACEPARENT, b""), status=status,
+                self._now(),
+                DENIED,
+                asked.identity,
+                asked.address,
+                "",
+                outcome=str(status),
+                reason=reason,
+                traceparent=asked.headers.get(TRACEPARENT, b""),
+                status=status,
             )
-        )  # fmt: skip
+        )
 
 
 def _own(part: Raw | None) -> Raw | None:

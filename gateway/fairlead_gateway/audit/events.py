@@ -22,11 +22,14 @@ def event_of(entry: AuditEntry, line: bytes, number: int) -> LogEvent:
     """LogEvent of an entry whose line is `line`, the `number`-th of its process."""
     place = place_of(entry)
     return LogEvent(
-        f"{NAME}.{entry.event}", entry.at, line.rstrip(b"\n").decode(), _attributes(entry, number),
+        f"{NAME}.{entry.event}",
+        entry.at,
+        line.rstrip(b"\n").decode(),
+        _attributes(entry, number),
         entry.decision != ALLOWED,
         *(("", "") if place is None else (place.trace_id, place.span_id)),
         sampled=place is not None and place.sampled,
-    )  # fmt: skip
+    )
 
 
 def _attributes(entry: AuditEntry, number: int) -> dict[str, str | int]:

@@ -74,10 +74,14 @@ def place_of(entry: AuditEntry) -> TracePlace | None:
 
 def _model(use: ModelUse) -> dict[str, Any]:
     return {
-        "provider": use.provider or None, "model": use.model[:MAX_NAME] or None, "rounds": use.rounds,
-        "inputTokens": use.input_tokens, "outputTokens": use.output_tokens, "cachedTokens": use.cached_tokens,
+        "provider": use.provider or None,
+        "model": use.model[:MAX_NAME] or None,
+        "rounds": use.rounds,
+        "inputTokens": use.input_tokens,
+        "outputTokens": use.output_tokens,
+        "cachedTokens": use.cached_tokens,
         "tools": [name[:MAX_NAME] for name in use.tools[:MAX_TOOLS]],
-    }  # fmt: skip
+    }
 
 
 def _named(entry: AuditEntry) -> str | None:

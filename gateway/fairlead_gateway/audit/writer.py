@@ -1,6 +1,6 @@
 """Writes the audit log in a thread, so that no call waits for a disk.
 
-Made by `audit.auditor`. The buffer is bounded: what comes while it is full is lost and counted, and so is what cannot
+The buffer is bounded: what comes while it is full is lost and counted, and so is what cannot
 be written; the next line that is written says how many are missing before it. Where a collector of OpenTelemetry gets
 entries too, a disk that is full costs it none, nor does a collector that is gone cost a line.
 """
@@ -38,9 +38,14 @@ class Writer:
     """
 
     def __init__(
-        self, sink: Sink, render: Callable[[AuditEntry], bytes], now: Callable[[], float], capacity: int = CAPACITY,
-        emit: EmitEvent | None = None, gather_seconds: float = GATHER_SECONDS,
-    ) -> None:  # fmt: skip
+        self,
+        sink: Sink,
+        render: Callable[[AuditEntry], bytes],
+        now: Callable[[], float],
+        capacity: int = CAPACITY,
+        emit: EmitEvent | None = None,
+        gather_seconds: float = GATHER_SECONDS,
+    ) -> None:
         self.gather_seconds = gather_seconds
         self._sink = sink
         self._emit = emit

@@ -33,10 +33,26 @@ class GuardedRequest(ResponseSink):
     """`started` is in seconds of the context's clock. Subclasses say what is sent and what becomes of the outcome."""
 
     __slots__ = (
-        "_attempts", "_measured", "_outgoing", "_pending", "_responses_seen", "_ticket", "_watched", "answered_at",
-        "client", "context", "done", "idempotent", "moved_to", "retries", "route", "sent_at", "span", "started",
+        "_attempts",
+        "_measured",
+        "_outgoing",
+        "_pending",
+        "_responses_seen",
+        "_ticket",
+        "_watched",
+        "answered_at",
+        "client",
+        "context",
+        "done",
+        "idempotent",
+        "moved_to",
+        "retries",
+        "route",
+        "sent_at",
+        "span",
+        "started",
         "trail",
-    )  # fmt: skip
+    )
 
     def __init__(self, context: CallContext, route: Route, started: float) -> None:
         self.context = context
@@ -240,7 +256,8 @@ class GuardedRequest(ResponseSink):
         now = self.context.clock()
         if self.trail is not None:
             self.trail.end(now)
-        self.sent_at, self.answered_at = now, NEVER
+        self.sent_at = now
+        self.answered_at = NEVER
         meter = route.meter
         if meter is not None:
             self._measured = meter.begin(now)
@@ -280,9 +297,13 @@ class GuardedRequest(ResponseSink):
             return False
         guard = self.route.guard
         wait = next_delay(
-            error, attempt=self._attempts, retries=self.retries, idempotent=self.idempotent,
-            left=self.deadline - guard.clock(), random=guard.random(),
-        )  # fmt: skip
+            error,
+            attempt=self._attempts,
+            retries=self.retries,
+            idempotent=self.idempotent,
+            left=self.deadline - guard.clock(),
+            random=guard.random(),
+        )
         if wait is None or not guard.may_retry():
             return False
         self._outgoing = request.with_id(self.route.upstream.next_id())

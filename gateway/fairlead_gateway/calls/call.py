@@ -46,9 +46,21 @@ class ToolCall(ClientRequest):
     """A request from its checks to the recorded answer; the sink of its server's messages."""
 
     __slots__ = (
-        "_bridged", "_continued", "_declaration", "_following", "_key", "_members", "_modern", "_ours", "_peer",
-        "_relay", "_rounds", "level", "most_tokens", "param_lines",
-    )  # fmt: skip
+        "_bridged",
+        "_continued",
+        "_declaration",
+        "_following",
+        "_key",
+        "_members",
+        "_modern",
+        "_ours",
+        "_peer",
+        "_relay",
+        "_rounds",
+        "level",
+        "most_tokens",
+        "param_lines",
+    )
 
     def __init__(
         self, context: CallContext, exchange: Exchange, route: Route, request: McpRequest, param_lines: bytes = b""
@@ -158,11 +170,22 @@ class ToolCall(ClientRequest):
         self._modern = modern
         deadline = self.deadline if request.token is None else self.watched_deadline()
         made = upstream_request(
-            self.context, route, request, self.exchange, members, deadline, modern, self.level,
-            self._peer or self.client, session=self.own_session, param_lines=self.param_lines,
-            traced=self.span is not None, continued=self._continued, follows=self._rounds > 0,
+            self.context,
+            route,
+            request,
+            self.exchange,
+            members,
+            deadline,
+            modern,
+            self.level,
+            self._peer or self.client,
+            session=self.own_session,
+            param_lines=self.param_lines,
+            traced=self.span is not None,
+            continued=self._continued,
+            follows=self._rounds > 0,
             tasks=self._declaration in tasks.MAY_BECOME,
-        )  # fmt: skip
+        )
         self._ours = made.id
         if self._relay is not None:
             self._relay.follow(made.id)
@@ -266,7 +289,9 @@ class ToolCall(ClientRequest):
                     self.refuse(refusal)
                     return
                 if waits:
-                    self._declaration, self._outgoing, self._attempts = tasks.WAITED_FOR, None, 0
+                    self._declaration = tasks.WAITED_FOR
+                    self._outgoing = None
+                    self._attempts = 0
                     self._peer, self.client = self.client, None  # sessions are of the era without tasks
                     self.begin()
                     return
@@ -311,9 +336,14 @@ class ToolCall(ClientRequest):
 
     def _opened(self) -> MessageRelay:
         return MessageRelay(
-            self.context.server_requests, self.exchange, self.request, self._peer or self.client, self.level,
-            escapes=self.route.escapes, uris=self.route.uris,
-        )  # fmt: skip
+            self.context.server_requests,
+            self.exchange,
+            self.request,
+            self._peer or self.client,
+            self.level,
+            escapes=self.route.escapes,
+            uris=self.route.uris,
+        )
 
     def _find_client(self) -> None:
         """The client's own session with the server, where it offers something or subscribes; its level of messages."""
@@ -330,7 +360,8 @@ class ToolCall(ClientRequest):
                 raise RpcError(jsonrpc.METHOD_NOT_FOUND, "Subscriptions need a session", None)
             self.client = ClientPeer(request.session, NO_FEATURES)
         if request.continued:
-            self._continued, self.idempotent = True, False
+            self._continued = True
+            self.idempotent = False
 
     def _bridges(self) -> bool:
         """Whether it goes over a call that may ask: that of a modern client with capabilities at a legacy server."""
@@ -348,7 +379,8 @@ class ToolCall(ClientRequest):
         self.level = level_asked_for(request) if request.meta.log_level else None
         self._relay = self._opened()
         self._bridged = call
-        self.sent_at, self.answered_at = self.context.clock(), NEVER
+        self.sent_at = self.context.clock()
+        self.answered_at = NEVER
         call.attach(self, self._relay)
         return True
 
@@ -379,7 +411,10 @@ class ToolCall(ClientRequest):
     def _again(self, more: jsonrpc.RawObject) -> None:
         """Send it once more, with what its client answered."""
         self._members = {**(self._members or {}), **more}
-        self._outgoing, self._attempts, self.idempotent, self._continued = None, 0, False, True
+        self._outgoing = None
+        self._attempts = 0
+        self.idempotent = False
+        self._continued = True
         self.begin()
 
     def _created(self, outcome: TranslatedResult) -> TranslatedResult:

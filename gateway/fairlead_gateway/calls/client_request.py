@@ -96,8 +96,14 @@ class ClientRequest(GuardedRequest):
         if isinstance(error, Timeout) and error.sent and route.tool is not None:
             error = Timeout(self.timed.timeout_message(), sent=True)
         if not isinstance(error, McpError):
-            log.error("%s %s of %s failed in the gateway itself", request.method, route.name, route.server.key,
-                      exc_info=error, extra=self._trace)  # fmt: skip
+            log.error(
+                "%s %s of %s failed in the gateway itself",
+                request.method,
+                route.name,
+                route.server.key,
+                exc_info=error,
+                extra=self._trace,
+            )
             body = jsonrpc.error(request.id, jsonrpc.INTERNAL_ERROR, "Internal error")
             self.end(str(jsonrpc.INTERNAL_ERROR), 200, (body,))
         elif route.tool is None or is_for_the_client(request, error):
@@ -119,7 +125,8 @@ class ClientRequest(GuardedRequest):
 
     def refuse(self, refusal: Refusal) -> None:
         """Answer with a refusal: of a tool call as a result, which the model reads, of anything else as an error."""
-        request, self.refusal = self.request, refusal.message
+        request = self.request
+        self.refusal = refusal.message
         if self.route.tool is None:
             self._reject(refusal.code, rejection_of(request, refusal))
             return
@@ -129,9 +136,8 @@ class ClientRequest(GuardedRequest):
             self.end(refusal.code, eras.status_for(code), (body,))
             return
         outcome = translate.result(
-            refusals.result(refusal), from_modern=False, to_modern=request.modern,
-            server_info=self.context.server_info,
-        )  # fmt: skip
+            refusals.result(refusal), from_modern=False, to_modern=request.modern, server_info=self.context.server_info
+        )
         self.end(refusal.code, result=outcome.result)
 
     def end(self, error_type: str, status: int = 0, body: Body = (), *, result: bytes | Raw | None = None) -> None:
@@ -209,8 +215,17 @@ class ClientRequest(GuardedRequest):
         if auditor is not None and audited:
             request = self.request
             auditor.called(
-                self.exchange, request.method, route.server.key, route.name, request.params, error_type, seconds,
-                size, self.limit, self.denied, span,
-            )  # fmt: skip
+                self.exchange,
+                request.method,
+                route.server.key,
+                route.name,
+                request.params,
+                error_type,
+                seconds,
+                size,
+                self.limit,
+                self.denied,
+                span,
+            )
         if recent is not None:
             remember(recent, self, error_type, ended, size, audited=audited)

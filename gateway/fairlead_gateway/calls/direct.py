@@ -127,7 +127,8 @@ class Caller:
         Raises nothing but CancelledError.
         """
         request = _request(name, arguments)
-        request.result_tokens, request.recording = result_tokens, recording
+        request.result_tokens = result_tokens
+        request.recording = recording
         request.any_structured = True
         if recording is not None:
             self._dispatcher.context.metrics.meta_call(EXECUTE_TOOL)

@@ -90,10 +90,18 @@ class Dispatcher:
             context.auditor.denied(exchange, method, name, code, reason[:MAX_REASON], request.params, server)
         if context.recent is not None:
             remember_other(
-                context.recent, exchange, method, name_in(request) or "", request.params, code, now, now,
-                server=server, why=CallRefusal.cut(rejection.message, reason if by else "", hidden=True),
+                context.recent,
+                exchange,
+                method,
+                name_in(request) or "",
+                request.params,
+                code,
+                now,
+                now,
+                server=server,
+                why=CallRefusal.cut(rejection.message, reason if by else "", hidden=True),
                 audited=context.auditor is not None,
-            )  # fmt: skip
+            )
 
     def unreadable(self, exchange: Exchange, route: Route, code: str) -> None:
         """Audit a call of a known tool that was not made, for its arguments cannot be read."""

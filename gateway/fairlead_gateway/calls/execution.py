@@ -44,7 +44,8 @@ def inner_call(recorder: ContextRecorder, identity: Identity, request: McpReques
     arguments = NO_ARGUMENTS if bytes(asked.arguments) == b"null" else asked.arguments
     params = {**request.params, "name": Raw(jsonrpc.encode(asked.name)), "arguments": arguments}
     inner = McpRequest(request.modern, CALL, request.id, params, request.session, request.meta, request.token)
-    inner.opened, inner.default_tokens = request.opened, request.default_tokens
+    inner.opened = request.opened
+    inner.default_tokens = request.default_tokens
     try:
         inner.recording = recorder.session(identity, asked.session_id)
     except BadSession as error:

@@ -70,9 +70,19 @@ class BridgedCall(GuardedRequest):
     """
 
     __slots__ = (
-        "_agent", "_bridge", "_call", "_count", "_flushing", "_ours", "_relay", "_request", "error", "of",
-        "questions", "result",
-    )  # fmt: skip
+        "_agent",
+        "_bridge",
+        "_call",
+        "_count",
+        "_flushing",
+        "_ours",
+        "_relay",
+        "_request",
+        "error",
+        "of",
+        "questions",
+        "result",
+    )
 
     def __init__(
         self,
@@ -114,7 +124,8 @@ class BridgedCall(GuardedRequest):
 
     def attach(self, call: ToolCall, relay: MessageRelay) -> None:
         """Answer a request of the client with the outcome or with questions; the first request begins the call."""
-        self._call, self._relay = call, relay
+        self._call = call
+        self._relay = relay
         if not self._ours:
             self.span = call.span
             self.begin()
@@ -150,9 +161,18 @@ class BridgedCall(GuardedRequest):
         assert call is not None
         deadline = self.deadline if call.request.token is None else self.watched_deadline()
         made = upstream_request(
-            self.context, self.route, call.request, call.exchange, call.request.params, deadline, modern,
-            call.level, self.client, traced=self.span is not None, continued=call.request.continued,
-        )  # fmt: skip
+            self.context,
+            self.route,
+            call.request,
+            call.exchange,
+            call.request.params,
+            deadline,
+            modern,
+            call.level,
+            self.client,
+            traced=self.span is not None,
+            continued=call.request.continued,
+        )
         self._ours = made.id
         if self._relay is not None:
             self._relay.follow(made.id)

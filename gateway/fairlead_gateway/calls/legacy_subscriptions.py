@@ -11,9 +11,14 @@ from fairlead_mcp import jsonrpc
 
 
 def change(
-    subscriptions: ResourceSubscriptions, server_requests: ServerRequests, route: Route, session: bytes, agent: str,
-    *, begins: bool,
-) -> None:  # fmt: skip
+    subscriptions: ResourceSubscriptions,
+    server_requests: ServerRequests,
+    route: Route,
+    session: bytes,
+    agent: str,
+    *,
+    begins: bool,
+) -> None:
     """Begin or end the subscription of an agent's session to the resource of a route."""
     uri, names = route.name, route.uris
     update = Raw(jsonrpc.encode({"uri": uri if names is None else names.shown(uri)}))

@@ -39,9 +39,18 @@ class MessageRelay:
     """Messages of a server on the way to the client of one request, filtered and rewritten for that client."""
 
     __slots__ = (
-        "_asked", "_client", "_escapes", "_exchange", "_level", "_modern", "_ours", "_server_requests", "_session",
-        "_token", "_uris",
-    )  # fmt: skip
+        "_asked",
+        "_client",
+        "_escapes",
+        "_exchange",
+        "_level",
+        "_modern",
+        "_ours",
+        "_server_requests",
+        "_session",
+        "_token",
+        "_uris",
+    )
 
     def __init__(
         self,

@@ -46,8 +46,16 @@ class OwnToolCalls:
         if recent is not None:
             ended = self._context.clock()
             remember_other(
-                recent, exchange, request.method, name, request.params, outcome, ended - seconds, ended, size=size,
+                recent,
+                exchange,
+                request.method,
+                name,
+                request.params,
+                outcome,
+                ended - seconds,
+                ended,
+                size=size,
                 audited=auditor is not None and auditor.every,
-            )  # fmt: skip
+            )
         if auditor is not None:
             auditor.called(exchange, request.method, None, name, request.params, outcome, seconds, size)

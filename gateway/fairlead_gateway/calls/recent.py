@@ -45,9 +45,24 @@ def remember(recent: RecentCalls, call: ClientRequest, outcome: str, ended: floa
         why = CallRefusal.cut(call.refusal, call.denied, call.limit)
         more += why.weight
     packed = (
-        call.started, ended, call.sent_at, call.answered_at, request.method, name, route.server.key, outcome, caller,
-        address, exchange.tier, trace, 0 if arguments is None else len(arguments), size, kept, why, trail,
-    )  # fmt: skip
+        call.started,
+        ended,
+        call.sent_at,
+        call.answered_at,
+        request.method,
+        name,
+        route.server.key,
+        outcome,
+        caller,
+        address,
+        exchange.tier,
+        trace,
+        0 if arguments is None else len(arguments),
+        size,
+        kept,
+        why,
+        trail,
+    )
     if more:
         recent.put_large(packed, more)
     else:
@@ -55,21 +70,45 @@ def remember(recent: RecentCalls, call: ClientRequest, outcome: str, ended: floa
 
 
 def remember_other(
-    recent: RecentCalls, exchange: Exchange, method: str, name: str, params: Mapping[str, Raw], outcome: str,
-    began: float, ended: float, *, server: ServerKey | None = None, size: int = 0, why: CallRefusal | None = None,
+    recent: RecentCalls,
+    exchange: Exchange,
+    method: str,
+    name: str,
+    params: Mapping[str, Raw],
+    outcome: str,
+    began: float,
+    ended: float,
+    *,
+    server: ServerKey | None = None,
+    size: int = 0,
+    why: CallRefusal | None = None,
     audited: bool,
-) -> None:  # fmt: skip
+) -> None:
     """Keep a request that no server got: of a tool of the gateway's own, or of a name that its client does not see."""
     name, address, caller = name[:MAX_NAME], exchange.address[:MAX_ADDRESS], recent.caller(exchange.identity)
     arguments = params.get("arguments")
     kept = recent.arguments(arguments) if audited else None
     recent.put_large(
         (
-            began, ended, NEVER, NEVER, method, name, server, outcome, caller, address, exchange.tier,
+            began,
+            ended,
+            NEVER,
+            NEVER,
+            method,
+            name,
+            server,
+            outcome,
+            caller,
+            address,
+            exchange.tier,
             trace_id(exchange.headers.get(TRACEPARENT, b""), params.get("_meta")),
-            0 if arguments is None else len(arguments), size, kept, why, (),
+            0 if arguments is None else len(arguments),
+            size,
+            kept,
+            why,
+            (),
         ),
         WIDEST * (len(name) + len(address) + caller.letters)
         + (0 if kept is None else len(kept))
         + (0 if why is None else why.weight),
-    )  # fmt: skip
+    )

@@ -137,9 +137,14 @@ class ResultKeeper:
     ) -> bytes | Raw:
         argument = "entry_id" if reader == RETRIEVE_CONTEXT else "id"
         asked = LongResult(
-            bytes(result), most, ident, f"read on with {reader}({argument}, {_HOW})", lost, _declares_output(route),
+            bytes(result),
+            most,
+            ident,
+            f"read on with {reader}({argument}, {_HOW})",
+            lost,
+            _declares_output(route),
             linked=_knows_links(request),
-        )  # fmt: skip
+        )
         shown = await self._shortener.shorten(asked)
         if shown.result is None and not shown.unfit:
             return result

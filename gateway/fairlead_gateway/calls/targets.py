@@ -116,9 +116,15 @@ def _beside(
     key = binding.server.key
     escapes = offers.escapes(key)
     return request_route(
-        binding, name, metrics.recorder(method, "", str(key)), idempotent=idempotent, escapes=escapes, member=member,
-        uris=offers.names(key), verify=check_of(binding.server, method, name, escapes=escapes),
-    )  # fmt: skip
+        binding,
+        name,
+        metrics.recorder(method, "", str(key)),
+        idempotent=idempotent,
+        escapes=escapes,
+        member=member,
+        uris=offers.names(key),
+        verify=check_of(binding.server, method, name, escapes=escapes),
+    )
 
 
 def _reads_directories(binding: ServerBinding) -> bool:

@@ -76,9 +76,15 @@ class TaskSubscriptions:
     """Tasks of one gateway's clients that are listened to, by holder."""
 
     def __init__(
-        self, client: eras.Client, ids: TaskIds, open_tasks: OpenTasks, metrics: MetricsRegistry,
-        auditor: Auditor | None = None, clock: Callable[[], float] = time.monotonic, keeper: ResultKeeper | None = None,
-    ) -> None:  # fmt: skip
+        self,
+        client: eras.Client,
+        ids: TaskIds,
+        open_tasks: OpenTasks,
+        metrics: MetricsRegistry,
+        auditor: Auditor | None = None,
+        clock: Callable[[], float] = time.monotonic,
+        keeper: ResultKeeper | None = None,
+    ) -> None:
         """`client`: the gateway as it introduces itself to servers; `clock` in seconds."""
         self.ids = ids
         self.client = client

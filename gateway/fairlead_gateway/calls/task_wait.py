@@ -41,9 +41,17 @@ class TaskWait:
     """
 
     def __init__(
-        self, context: CallContext, route: Route, relay: MessageRelay, created: Raw, tell: Callable[[str], None],
-        capabilities: bytes | None, deadline: float, *, asks: Callable[[], None],
-    ) -> None:  # fmt: skip
+        self,
+        context: CallContext,
+        route: Route,
+        relay: MessageRelay,
+        created: Raw,
+        tell: Callable[[str], None],
+        capabilities: bytes | None,
+        deadline: float,
+        *,
+        asks: Callable[[], None],
+    ) -> None:
         self._context = context
         self._asks = asks
         self._route = route
@@ -84,9 +92,15 @@ class TaskWait:
 
 
 def request(
-    client: eras.Client, route: Route, method: str, params: jsonrpc.RawObject, task_id: str, pod: bytes | None,
-    capabilities: bytes, deadline: float,
-) -> UpstreamRequest:  # fmt: skip
+    client: eras.Client,
+    route: Route,
+    method: str,
+    params: jsonrpc.RawObject,
+    task_id: str,
+    pod: bytes | None,
+    capabilities: bytes,
+    deadline: float,
+) -> UpstreamRequest:
     """A request about a task, of the gateway's own, to the pod that has it."""
     members = jsonrpc.encode({**params, "taskId": task_id})
     body = eras.modern_params(members, client, capabilities)

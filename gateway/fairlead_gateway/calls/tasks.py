@@ -165,10 +165,14 @@ def failed_notice(task: TaskRef, error: McpError) -> TaskNotice:
     now = datetime.now(UTC).isoformat()
     told = jsonrpc.encode(
         {
-            "taskId": task.sealed, "status": "failed", "createdAt": now, "lastUpdatedAt": now, "ttlMs": None,
+            "taskId": task.sealed,
+            "status": "failed",
+            "createdAt": now,
+            "lastUpdatedAt": now,
+            "ttlMs": None,
             "error": {"code": jsonrpc.INTERNAL_ERROR, "message": refusal.message, "data": detail_of(refusal)},
         }
-    )  # fmt: skip
+    )
     return TaskNotice(told, hash(refusal.code), ended=True, poll_ms=None, code=refusal.code)
 
 

@@ -49,7 +49,8 @@ class WatchedCalls:
         self._timer = asyncio.get_running_loop().call_later(seconds, self._look)
 
     def _look(self) -> None:
-        self._timer, self._at = None, NOT_AGAIN
+        self._timer = None
+        self._at = NOT_AGAIN
         now = self._clock()
         first = min([call.look_at_time(now) for call in [*self._calls]], default=NOT_AGAIN)
         if first < self._at:

@@ -261,5 +261,7 @@ def _report(snapshot: Snapshot, before: Snapshot) -> None:
         if collision not in known:
             log.warning(
                 "Two servers expose %s: that of %s is shown, that of %s is not",
-                collision.exposed, collision.kept, collision.dropped,
-            )  # fmt: skip
+                collision.exposed,
+                collision.kept,
+                collision.dropped,
+            )

@@ -264,8 +264,13 @@ class DiskStore(ContextStore):
         return database
 
     def _prepare(self, database: sqlite3.Connection) -> None:
-        for setting in (f"page_size = {PAGE_BYTES}", "auto_vacuum = FULL", "journal_mode = TRUNCATE",
-                        "synchronous = OFF", "secure_delete = ON"):  # fmt: skip
+        for setting in (
+            f"page_size = {PAGE_BYTES}",
+            "auto_vacuum = FULL",
+            "journal_mode = TRUNCATE",
+            "synchronous = OFF",
+            "secure_delete = ON",
+        ):
             database.execute(f"PRAGMA {setting}")
         (version,) = database.execute("PRAGMA user_version").fetchone()
         if version not in (0, VERSION):

@@ -20,6 +20,7 @@ import msgspec
 from fairlead_api.documents.rules import Tier
 from fairlead_gateway.conversation.phrases import Phrases, expression, normal, settled
 from fairlead_gateway.conversation.turn import COMMAND_TURNS, Choice, ConversationState, Turn
+from fairlead_gateway.conversation.words import words_of
 from fairlead_gateway.policy.tiers import by_speed, default_tier
 
 RAPID_TURNS: Final = 3
@@ -133,8 +134,9 @@ class Chooser:
 
     def _compiled(self) -> list[tuple[str, _Wanted]]:
         usable = []
-        for index, selection in enumerate(self._selections):
-            for command, phrases in ((False, selection.keywords), (True, selection.commands)):
+        for index, tier in enumerate(self.tiers):
+            keywords, commands = words_of(tier)
+            for command, phrases in ((False, keywords), (True, commands)):
                 for phrase in phrases:
                     try:
                         expression(phrase)

@@ -1,7 +1,7 @@
 """Who sends a request, as every part of the gateway sees it.
 
-Pure module. An `Identity` is made by an authenticator, once per credential, and handed on with each request: to the
-selection (what it may see), to limits and audit (whose it is), to sessions and streams (who opened them).
+Pure module. An authenticator makes one `Identity` per credential, which goes with each request: to the selection
+(what it may see), to limits and audit (whose it is), to sessions and streams (who opened them).
 """
 
 from __future__ import annotations

@@ -17,8 +17,16 @@ class RequestMeta:
     """Members of a request's `_meta` that decide how it is served."""
 
     __slots__ = (
-        "extensions", "lacking", "log_level", "misread", "result_tokens", "token", "traced", "version", "versioned",
-    )  # fmt: skip
+        "extensions",
+        "lacking",
+        "log_level",
+        "misread",
+        "result_tokens",
+        "token",
+        "traced",
+        "version",
+        "versioned",
+    )
 
     def __init__(
         self,
@@ -61,9 +69,20 @@ class McpRequest:
     """One request of a client, with raw params. The call takes members out of `params`."""
 
     __slots__ = (
-        "any_structured", "default_tokens", "id", "meta", "method", "modern", "name", "opened", "params", "recording",
-        "result_tokens", "session", "token",
-    )  # fmt: skip
+        "any_structured",
+        "default_tokens",
+        "id",
+        "meta",
+        "method",
+        "modern",
+        "name",
+        "opened",
+        "params",
+        "recording",
+        "result_tokens",
+        "session",
+        "token",
+    )
 
     def __init__(
         self,

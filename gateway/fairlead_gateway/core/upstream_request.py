@@ -37,7 +37,7 @@ class UpstreamRequest:
         "params",
         "session",
         "tasks",
-    )  # fmt: skip
+    )
 
     def __init__(
         self,
@@ -101,21 +101,36 @@ class UpstreamRequest:
     def traced(self, params: bytes, trace_lines: bytes) -> UpstreamRequest:
         """Copy within a span, of a request that names no trace yet."""
         copy = self._copy()
-        copy.params, copy.header_lines = params, trace_lines + self.header_lines
+        copy.params = params
+        copy.header_lines = trace_lines + self.header_lines
         return copy
 
     def in_session(self, ident: bytes, client: ClientPeer | None) -> UpstreamRequest:
         """Copy under another id, in the session of `client`."""
         copy = self._copy()
-        copy.id, copy.client = ident, client
+        copy.id = ident
+        copy.client = client
         return copy
 
     def _copy(self) -> UpstreamRequest:
         return UpstreamRequest(
-            self.id, self.method, self.params, self.deadline, self.max_bytes, self.name_lines, self.header_lines,
-            self.counter, self.client, self.session, self.level, self.instance, self.listens, self.gated, self.tasks,
+            self.id,
+            self.method,
+            self.params,
+            self.deadline,
+            self.max_bytes,
+            self.name_lines,
+            self.header_lines,
+            self.counter,
+            self.client,
+            self.session,
+            self.level,
+            self.instance,
+            self.listens,
+            self.gated,
+            self.tasks,
             self.idempotent,
-        )  # fmt: skip
+        )
 
 
 @mypyc_attr(allow_interpreted_subclasses=True)

@@ -1,7 +1,4 @@
-"""Prometheus metrics of custom tools, beside those that every tool has.
-
-Collected beside those of `fairlead_app.metrics`.
-"""
+"""Prometheus metrics of custom tools, beside those that every tool has."""
 
 from __future__ import annotations
 

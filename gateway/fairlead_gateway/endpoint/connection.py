@@ -34,11 +34,32 @@ class ClientConnection(RequestSink):
     """Protocol of `loop.create_server`. A request is being read (`reader`), served (`current`) or in the pipeline."""
 
     __slots__ = (
-        "_admission", "_advancing", "_agent", "_buffer", "_clock", "_endpoint", "_final_response", "_latest",
-        "_limit", "_lingering", "_loop", "_open", "_paused_servers", "_tls_buffer", "_unread", "_upgraded", "_upgrades",
+        "_admission",
+        "_advancing",
+        "_agent",
+        "_buffer",
+        "_clock",
+        "_endpoint",
+        "_final_response",
+        "_latest",
+        "_limit",
+        "_lingering",
+        "_loop",
+        "_open",
+        "_paused_servers",
+        "_tls_buffer",
+        "_unread",
+        "_upgraded",
+        "_upgrades",
         "_whole",
-        "cached_head", "current", "pipeline", "reader", "reading_stopped", "since", "write_paused",
-    )  # fmt: skip
+        "cached_head",
+        "current",
+        "pipeline",
+        "reader",
+        "reading_stopped",
+        "since",
+        "write_paused",
+    )
 
     _buffer: ReadBuffer
 

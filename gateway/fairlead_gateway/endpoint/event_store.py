@@ -65,9 +65,20 @@ class ResumableStream:
     """Event stream of one request. The store has it from `prime` on, which comes first."""
 
     __slots__ = (
-        "_count", "_events", "_forgotten", "_name", "_sink", "_store", "agent", "call", "done", "left", "session",
-        "size", "until",
-    )  # fmt: skip
+        "_count",
+        "_events",
+        "_forgotten",
+        "_name",
+        "_sink",
+        "_store",
+        "agent",
+        "call",
+        "done",
+        "left",
+        "session",
+        "size",
+        "until",
+    )
 
     def __init__(self, store: EventStore, name: bytes, session: bytes, agent: str) -> None:
         self._store = store
@@ -184,7 +195,8 @@ class StreamNames:
         """Letters, digits, `-` and `_`."""
         begin = self._used
         if begin == len(self._drawn):
-            self._drawn, begin = base64.urlsafe_b64encode(os.urandom(_NAME_BYTES * _NAMES)), 0
+            self._drawn = base64.urlsafe_b64encode(os.urandom(_NAME_BYTES * _NAMES))
+            begin = 0
         self._used = begin + _NAME_LENGTH
         return self._drawn[begin : self._used]
 

@@ -80,10 +80,25 @@ class HttpExchange(core.Exchange):
     """MCP request of a client, with its headers, its body and the state of its answer."""
 
     __slots__ = (
-        "_address", "_connection", "_streaming", "_waits_in", "authority", "body", "call", "can_stream",
-        "cancel_on_disconnect", "disconnected", "keep_alive", "method", "response_complete", "resumes", "stream",
-        "streams_first", "target", "vetted",
-    )  # fmt: skip
+        "_address",
+        "_connection",
+        "_streaming",
+        "_waits_in",
+        "authority",
+        "body",
+        "call",
+        "can_stream",
+        "cancel_on_disconnect",
+        "disconnected",
+        "keep_alive",
+        "method",
+        "response_complete",
+        "resumes",
+        "stream",
+        "streams_first",
+        "target",
+        "vetted",
+    )
 
     def __init__(
         self,

@@ -93,9 +93,17 @@ class FallbackRequest(asyncio.Transport):
     """
 
     __slots__ = (
-        "_chunked", "_connection", "_full", "_protocol", "_server", "_waiting", "keep_alive",
-        "response_complete", "response_started", "scope",
-    )  # fmt: skip
+        "_chunked",
+        "_connection",
+        "_full",
+        "_protocol",
+        "_server",
+        "_waiting",
+        "keep_alive",
+        "response_complete",
+        "response_started",
+        "scope",
+    )
 
     def __init__(self, server: FallbackServer, connection: HttpConnection) -> None:
         super().__init__()

@@ -34,15 +34,34 @@ from fairlead_mcp.read_bounds import LONG_BYTES, MAX_ITEMS
 
 WANTED: Final = frozenset(
     {
-        b"host", b"origin", b"accept", b"content-type", b"content-length", b"transfer-encoding", b"connection",
-        b"expect", b"authorization", b"mcp-session-id", b"mcp-protocol-version", b"mcp-method", b"mcp-name",
-        b"last-event-id", b"fairlead-tier", HEADER_LIMIT, b"traceparent", b"tracestate", b"x-forwarded-for", b"via",
+        b"host",
+        b"origin",
+        b"accept",
+        b"content-type",
+        b"content-length",
+        b"transfer-encoding",
+        b"connection",
+        b"expect",
+        b"authorization",
+        b"mcp-session-id",
+        b"mcp-protocol-version",
+        b"mcp-method",
+        b"mcp-name",
+        b"last-event-id",
+        b"fairlead-tier",
+        HEADER_LIMIT,
+        b"traceparent",
+        b"tracestate",
+        b"x-forwarded-for",
+        b"via",
     }
-)  # fmt: skip
+)
 """Names of the headers that are kept; everything else of a request's head is dropped unread."""
-SPELLINGS: Final = {name: name for name in WANTED} | {name.title(): name for name in WANTED} | {
-    b"MCP-Protocol-Version": b"mcp-protocol-version"
-}  # fmt: skip
+SPELLINGS: Final = (
+    {name: name for name in WANTED}
+    | {name.title(): name for name in WANTED}
+    | {b"MCP-Protocol-Version": b"mcp-protocol-version"}
+)
 """The names of WANTED as most clients write them."""
 
 SESSION: Final = b"mcp-session-id"
@@ -67,19 +86,44 @@ _ANY_TOKEN: Final = b"0"
 """Value of the token in a `_meta` that is cached: each request has another."""
 PARAMS: Final = members.Known(
     {
-        "_meta", "argument", "arguments", "capabilities", "clientInfo", "context", "cursor", "inputResponses", "level",
-        "name", "notifications", "protocolVersion", "ref", "requestId", "requestState", "task", "taskId", "uri",
+        "_meta",
+        "argument",
+        "arguments",
+        "capabilities",
+        "clientInfo",
+        "context",
+        "cursor",
+        "inputResponses",
+        "level",
+        "name",
+        "notifications",
+        "protocolVersion",
+        "ref",
+        "requestId",
+        "requestState",
+        "task",
+        "taskId",
+        "uri",
     }
-)  # fmt: skip
+)
 """Members of `params` in any request of any era. Others are passed on, for a server may have extensions; but not what
 a server may take for one of these, or it would run something else than was decided about.
 """
 META: Final = members.Known(
     {
-        _TOKEN, eras.META_VERSION, eras.META_CAPABILITIES, eras.META_CLIENT_INFO, eras.META_SERVER_INFO,
-        eras.META_SUBSCRIPTION, eras.META_LOG_LEVEL, META_LIMIT, "traceparent", "tracestate", "baggage",
+        _TOKEN,
+        eras.META_VERSION,
+        eras.META_CAPABILITIES,
+        eras.META_CLIENT_INFO,
+        eras.META_SERVER_INFO,
+        eras.META_SUBSCRIPTION,
+        eras.META_LOG_LEVEL,
+        META_LIMIT,
+        "traceparent",
+        "tracestate",
+        "baggage",
     }
-)  # fmt: skip
+)
 """Members of `_meta` that the gateway reads, writes or leaves out."""
 _PARAM_NAMES: Final = PARAMS.names
 _REMEMBERED: Final = 256
@@ -106,7 +150,8 @@ class KnownMetas:
             return self._last
         meta = self._metas.get(raw)
         if meta is not None:
-            self._last_raw, self._last = raw, meta
+            self._last_raw = raw
+            self._last = meta
         return meta
 
     def learn(self, raw: bytes) -> RequestMeta:
@@ -260,7 +305,8 @@ def _check_modern(headers: Headers, version: bytes | None, request: McpRequest) 
         return _mismatch("Mcp-Method does not match the method of the body", ident)
     member = _NAMED.get(method)
     if member is not None and member in params:
-        named, request.name = headers.get(b"mcp-name"), _text(params[member])
+        named = headers.get(b"mcp-name")
+        request.name = _text(params[member])
         if named is None or _named(named) != request.name:
             return _mismatch(f"Mcp-Name does not match params.{member}", ident)
     elif member is None and method in methods.METHODS:

@@ -62,10 +62,13 @@ class Listener:
         try:
             self._server = await listen(
                 lambda: ClientConnection(self._endpoint, self._fallbacks, self.connections, loop),  # type: ignore[arg-type,return-value]  # it takes what has a protocol's methods
-                self.host, self.port, backlog=BACKLOG, start_serving=False,
+                self.host,
+                self.port,
+                backlog=BACKLOG,
+                start_serving=False,
                 ssl=None if tls is None else tls.context,
                 ssl_handshake_timeout=None if tls is None else HANDSHAKE_SECONDS,
-            )  # fmt: skip
+            )
         except OSError as error:
             raise PortTaken.from_error(error, self.host, self.port) from error
         for listening in self._server.sockets:

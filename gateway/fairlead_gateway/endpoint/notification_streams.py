@@ -59,9 +59,17 @@ class NotificationStream:
     """One open stream. `cancel` is for the exchange, when its client is gone."""
 
     __slots__ = (
-        "_streams", "agent", "exchange", "listened", "lists", "release", "resources", "subscription", "tasks",
+        "_streams",
+        "agent",
+        "exchange",
+        "listened",
+        "lists",
+        "release",
+        "resources",
+        "subscription",
+        "tasks",
         "watched",
-    )  # fmt: skip
+    )
 
     def __init__(
         self, streams: NotificationStreams, exchange: HttpExchange, lists: Iterable[str], subscription: bytes | None
@@ -292,7 +300,8 @@ class NotificationStreams:
         watched = sum(map(len, (*stream.resources, *stream.tasks)))
         if watched:
             self._watched.give_back(stream.agent, watched)
-        stream.resources, stream.tasks = [], []
+        stream.resources = []
+        stream.tasks = []
         for holder in stream.watched:
             self._watches.drop(holder)
         for listened in stream.listened:

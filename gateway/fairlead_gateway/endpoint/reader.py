@@ -58,9 +58,21 @@ class RequestReader:
     """Parser of one connection, and the request that is being read. A request is *in its head*, then *in its body*."""
 
     __slots__ = (
-        "_endpoint", "_fallback", "_fallbacks", "_fields", "_instead", "_number", "_overhead", "_reading",
-        "_sink", "_taken_over", "_target", "in_head", "in_message", "parser",
-    )  # fmt: skip
+        "_endpoint",
+        "_fallback",
+        "_fallbacks",
+        "_fields",
+        "_instead",
+        "_number",
+        "_overhead",
+        "_reading",
+        "_sink",
+        "_taken_over",
+        "_target",
+        "in_head",
+        "in_message",
+        "parser",
+    )
 
     __deletable__ = ("_sink",)
 

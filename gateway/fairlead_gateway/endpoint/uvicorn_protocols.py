@@ -21,9 +21,19 @@ class UvicornProtocols:
 
     def __init__(self, app: ASGIApp) -> None:
         self._config = Config(
-            app, http="httptools", ws="none", lifespan="off", interface="asgi3", loop="none", log_config=None,
-            access_log=False, date_header=False, server_header=False, proxy_headers=False, timeout_keep_alive=_NEVER,
-        )  # fmt: skip
+            app,
+            http="httptools",
+            ws="none",
+            lifespan="off",
+            interface="asgi3",
+            loop="none",
+            log_config=None,
+            access_log=False,
+            date_header=False,
+            server_header=False,
+            proxy_headers=False,
+            timeout_keep_alive=_NEVER,
+        )
         self._config.load()
         self._state = ServerState()
         self.tasks: set[asyncio.Task[None]] = self._state.tasks

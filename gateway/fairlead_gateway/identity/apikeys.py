@@ -91,10 +91,18 @@ class ApiKeys:
                 return UNKNOWN_KEY
             doubtful = self._known.of_api_key(record.groups)
         return Identity(
-            kind=self.kind, principal=maker.principal, agent=agent, groups=frozenset(record.groups),
-            issuers=maker.issuers, doubtful=doubtful, scopes=frozenset(maker.scopes), claims=maker.claims, made=True,
-            credential=record.id, expires_at=self._end(record, maker),
-        )  # fmt: skip
+            kind=self.kind,
+            principal=maker.principal,
+            agent=agent,
+            groups=frozenset(record.groups),
+            issuers=maker.issuers,
+            doubtful=doubtful,
+            scopes=frozenset(maker.scopes),
+            claims=maker.claims,
+            made=True,
+            credential=record.id,
+            expires_at=self._end(record, maker),
+        )
 
     def _end(self, record: KeyRecord, maker: KeyMaker) -> float:
         parent = self._records.get(maker.credential)

@@ -14,8 +14,18 @@ from fairlead_gateway.yaml_files import read_yaml
 from fairlead_mcp.hosts import is_loopback
 
 ALGORITHMS: Final = (
-    "RS256", "RS384", "RS512", "PS256", "PS384", "PS512", "ES256", "ES384", "ES512", "EdDSA", "Ed25519",
-)  # fmt: skip
+    "RS256",
+    "RS384",
+    "RS512",
+    "PS256",
+    "PS384",
+    "PS512",
+    "ES256",
+    "ES384",
+    "ES512",
+    "EdDSA",
+    "Ed25519",
+)
 """Asymmetric algorithms, all of them: the right to check a token must not be the power to make one."""
 
 Text = Annotated[str, Meta(min_length=1)]

@@ -1,4 +1,4 @@
-"""A file of API keys, looked at twice a second. A `KeyPlace`, made by `setup`."""
+"""A file of API keys, looked at twice a second. A `KeyPlace`."""
 
 from __future__ import annotations
 

@@ -89,9 +89,15 @@ class MadeKeys:
     """Makes, lists and revokes keys, for those who may."""
 
     def __init__(
-        self, store: KeyStore, makers: Collection[Key], *, everybody: bool, days: int, each: int,
+        self,
+        store: KeyStore,
+        makers: Collection[Key],
+        *,
+        everybody: bool,
+        days: int,
+        each: int,
         now: Callable[[], datetime] = lambda: datetime.now(UTC),
-    ) -> None:  # fmt: skip
+    ) -> None:
         """`makers` are keys of groups; `days` the longest life of a key, `each` the most keys of one principal."""
         self._store = store
         self._makers = frozenset(makers)
@@ -121,10 +127,14 @@ class MadeKeys:
         ends = now + timedelta(days=days)
         key, record = new_key(identity.agent or "", sorted(identity.groups), now=now, expires=ends)
         maker = KeyMaker(
-            principal=identity.principal, kind="jwt" if identity.kind == "jwt" else "apiKey",
-            issuers=identity.issuers, name=name, scopes=tuple(sorted(identity.scopes)), claims=dict(identity.claims),
+            principal=identity.principal,
+            kind="jwt" if identity.kind == "jwt" else "apiKey",
+            issuers=identity.issuers,
+            name=name,
+            scopes=tuple(sorted(identity.scopes)),
+            claims=dict(identity.claims),
             credential=identity.credential if identity.kind == "apiKey" else "",
-        )  # fmt: skip
+        )
         record = msgspec.structs.replace(record, maker=maker)
 
         def added(document: KeyDocument) -> KeyDocument:

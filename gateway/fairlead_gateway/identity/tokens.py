@@ -1,6 +1,6 @@
 """Vouches for JWTs of known issuers.
 
-An `Authenticator`, made by `setup`. The issuer is looked up by `iss`, the key by `kid` among that issuer's own, the
+An `Authenticator`. The issuer is looked up by `iss`, the key by `kid` among that issuer's own, the
 algorithm must be one that is configured for it: nothing else in a token's header has a say (RFC 8725). What is checked
 after the signature: expiry and time of validity, issuer, audience (RFC 8707), the scopes that are required.
 """

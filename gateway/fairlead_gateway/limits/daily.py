@@ -70,7 +70,9 @@ class DayAccount:
     def _turn(self, now: float) -> None:
         today = int(now // DAY)
         if today != self.day:
-            self.day, self.spent, self.unsettled = today, 0, 0
+            self.day = today
+            self.spent = 0
+            self.unsettled = 0
 
     def _settle_soon(self) -> None:
         if self._sharing is not None and not self.queued:

@@ -1,6 +1,6 @@
 """Rates that replicas share over Redis: each decides by what it knows, and tells the others beside the calls.
 
-Made by `governance` where a Redis is configured. Every `interval` what was admitted here goes to Redis in one script,
+Every `interval` what was admitted here goes to Redis in one script,
 and what all replicas together have admitted comes back; no call ever waits for it. docs/configure/limits.md has the
 bound on what that can let through too much. While Redis is away, each replica goes on by itself, or admits nothing of
 what has a shared limit.

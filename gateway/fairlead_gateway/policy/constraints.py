@@ -14,16 +14,17 @@ from fairlead_api.meta import ServerKey
 from fairlead_gateway.core.server import ToolRef
 from fairlead_gateway.policy.rules import RuleSet
 
-OF_SERVERS: Final[Mapping[str, Callable[[RuleSet, ServerKey], Any]]] = MappingProxyType({
-    "quota": lambda rules, server: rules.quotas.get(server.namespace),
-    "counted": lambda rules, server: server.namespace in rules.quotas,
-    "escapes": lambda rules, server: server in rules.escaping,
-})  # fmt: skip
+OF_SERVERS: Final[Mapping[str, Callable[[RuleSet, ServerKey], Any]]] = MappingProxyType(
+    {
+        "quota": lambda rules, server: rules.quotas.get(server.namespace),
+        "counted": lambda rules, server: server.namespace in rules.quotas,
+        "escapes": lambda rules, server: server in rules.escaping,
+    }
+)
 """Attribute of a route to its value for all tools of one server; what is false leaves the attribute as it is."""
-OF_TOOLS: Final[Mapping[str, Callable[[RuleSet], Mapping[ToolRef, Any]]]] = MappingProxyType({
-    "constraint": lambda rules: rules.constraints,
-    "manual": lambda rules: rules.manual,
-})  # fmt: skip
+OF_TOOLS: Final[Mapping[str, Callable[[RuleSet], Mapping[ToolRef, Any]]]] = MappingProxyType(
+    {"constraint": lambda rules: rules.constraints, "manual": lambda rules: rules.manual}
+)
 """Attribute of a route to its values for single tools."""
 
 Changes = Mapping[str, Any]

@@ -56,12 +56,17 @@ def instructions_of(
     if endpoint.alone or not speaking:
         return _said(speaking[0], escaping) if speaking else None
     seen = {route.server.key for route in routes.values()}
-    return together([
-        Spoken(title(server.key.name, server.catalog.prefix or ""), _said(server, escaping) or "",
-               server_target(server.key).decode())
-        for server in speaking
-        if server.key in seen or (not server.tools and server.offered != Offered() and server.key not in dark)
-    ])  # fmt: skip
+    return together(
+        [
+            Spoken(
+                title(server.key.name, server.catalog.prefix or ""),
+                _said(server, escaping) or "",
+                server_target(server.key).decode(),
+            )
+            for server in speaking
+            if server.key in seen or (not server.tools and server.offered != Offered() and server.key not in dark)
+        ]
+    )
 
 
 def _said(server: Server, escaping: Collection[ServerKey]) -> str | None:

@@ -67,12 +67,10 @@ class ResourceIndex:
         self._reaches = reaches
         self._servers = tuple(servers)
         self._alone = alone
-        self._interfaces = {
-            server.key: Interfaces(server, unseen) for server in self._servers if server.interfaces
-        }  # fmt: skip
+        self._interfaces = {server.key: Interfaces(server, unseen) for server in self._servers if server.interfaces}
         self._resources = {
             uri: held for uri, held in resources.items() if not self._withheld(held[0].key, held[1].name)
-        }  # fmt: skip
+        }
 
     def without(
         self,
@@ -88,10 +86,16 @@ class ResourceIndex:
             return {name: held for name, held in items.items() if held[0].key not in servers}
 
         return ResourceIndex(
-            rest(self._prompts), rest(self._resources), rest(self._templates), self._reaches,
-            servers=[server for server in self._servers if server.key not in servers], alone=self._alone,
-            skills=rest(self._skills), escaping=escaping, unseen=unseen,
-        )  # fmt: skip
+            rest(self._prompts),
+            rest(self._resources),
+            rest(self._templates),
+            self._reaches,
+            servers=[server for server in self._servers if server.key not in servers],
+            alone=self._alone,
+            skills=rest(self._skills),
+            escaping=escaping,
+            unseen=unseen,
+        )
 
     def tasks_alone(self) -> ResourceIndex:
         """An index of nothing, which declares tasks where this one does."""

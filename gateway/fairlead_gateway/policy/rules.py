@@ -80,7 +80,9 @@ class RuleSet:
                 dark.add(server.key)
                 unseen.update(tool.ref for tool in server.tools)
                 yield
-        self.unseen, self.dark, self.pinned = frozenset(unseen), frozenset(dark), frozenset(pinned)
+        self.unseen = frozenset(unseen)
+        self.dark = frozenset(dark)
+        self.pinned = frozenset(pinned)
         self.alters = any(alters(found) for found in self._merged.values())
         self.open = not (unseen or dark or self.alters)
         self.ready = True
@@ -262,9 +264,13 @@ class Policies:
 
     def merge_in_slices(self, namespace: str, key: tuple[int, ...]) -> Generator[None, None, Merged]:
         return merging(
-            self.index(namespace), self._by_namespace[namespace], frozenset(key),
-            allow_by_default=self.allow_by_default, ranks=self.ranks, unjudged=self._unjudged(namespace),
-        )  # fmt: skip
+            self.index(namespace),
+            self._by_namespace[namespace],
+            frozenset(key),
+            allow_by_default=self.allow_by_default,
+            ranks=self.ranks,
+            unjudged=self._unjudged(namespace),
+        )
 
     def verdict(self, server: ServerKey, tool: str, key: tuple[int, ...]) -> Verdict | None:
         """Verdict of a rule set on one tool, and why; None: there is no such tool."""
@@ -277,9 +283,13 @@ class Policies:
         at = index.place(server.name, tool)
         assert at is not None, "an index has every tool of its namespace"
         return verdict(
-            index, self._by_namespace[server.namespace], frozenset(key), at,
-            allow_by_default=self.allow_by_default, unjudged=self._unjudged(server.namespace),
-        )  # fmt: skip
+            index,
+            self._by_namespace[server.namespace],
+            frozenset(key),
+            at,
+            allow_by_default=self.allow_by_default,
+            unjudged=self._unjudged(server.namespace),
+        )
 
     def dark(self, namespace: str, found: Merged) -> Iterable[ServerKey]:
         """Servers of a namespace of which nothing is visible. One without tools is, if anything that it could have is

@@ -51,7 +51,7 @@ def select_in_slices(
 
 
 class Selection:
-    """Views of one snapshot for every subject. Made by `select_in_slices`."""
+    """Views of one snapshot for every subject."""
 
     def __init__(
         self,

@@ -99,9 +99,16 @@ def moves_between(before: Snapshot, after: Snapshot, at: str) -> Generator[None,
             showed = [old.name for old, _ in tiers if _shows(old, tool_before, state_before, floors[0])]
             shows = [new.name for _, new in tiers if _shows(new, tool, state, floors[1])]
             if showed != shows:
-                found.append(_move(at, tool, state, showed, shows, why={
-                    new.name: why_hidden(new, tool, state, floors[1].of(tool)) for _, new in tiers
-                }))  # fmt: skip
+                found.append(
+                    _move(
+                        at,
+                        tool,
+                        state,
+                        showed,
+                        shows,
+                        why={new.name: why_hidden(new, tool, state, floors[1].of(tool)) for _, new in tiers},
+                    )
+                )
         yield
     return found
 
@@ -122,6 +129,11 @@ def _move(
     fits = {} if state is None else state.fits
     reason = why[left[0]] if left else fits.get(entered[0])
     return TierMove(
-        at, tool.ref, left[:MOST_TIERS], entered[:MOST_TIERS], next(iter(showed), None), next(iter(shows), None),
+        at,
+        tool.ref,
+        left[:MOST_TIERS],
+        entered[:MOST_TIERS],
+        next(iter(showed), None),
+        next(iter(shows), None),
         (reason or "")[:MOST_CHARACTERS],
-    )  # fmt: skip
+    )

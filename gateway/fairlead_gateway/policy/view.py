@@ -35,9 +35,24 @@ class View:
     """The tools that one target shows, by the names it shows them under, in the order of the names."""
 
     __slots__ = (
-        "_by_server", "_for_apps", "_hidden_member", "_instructions", "_listing", "base", "behind", "denied",
-        "escaping", "everything", "hidden", "offers", "pinned", "reads", "routes", "server_info", "tier",
-    )  # fmt: skip
+        "_by_server",
+        "_for_apps",
+        "_hidden_member",
+        "_instructions",
+        "_listing",
+        "base",
+        "behind",
+        "denied",
+        "escaping",
+        "everything",
+        "hidden",
+        "offers",
+        "pinned",
+        "reads",
+        "routes",
+        "server_info",
+        "tier",
+    )
 
     def __init__(
         self,

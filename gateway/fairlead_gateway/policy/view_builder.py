@@ -98,7 +98,7 @@ class ViewBuilder:
                 _NOTHING_HIDDEN if tier is None else catalog.hidden[tier.name],
             )
             for key, tier in self._tiers.items()
-        }  # fmt: skip
+        }
         self._unchanged = not self._of_tools and all(
             not changes and seconds == float("inf") for changes, seconds, _ in self._of_servers.values()
         )

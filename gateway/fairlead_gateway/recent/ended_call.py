@@ -98,7 +98,22 @@ class CallRefusal(NamedTuple):
 
 
 PackedCall: TypeAlias = tuple[
-    float, float, float, float, str, str, ServerKey | None, str, KeptCaller, str, str | None, str, int, int,
-    bytes | None, CallRefusal | None, tuple[CallPhase, ...],
-]  # fmt: skip
+    float,
+    float,
+    float,
+    float,
+    str,
+    str,
+    ServerKey | None,
+    str,
+    KeptCaller,
+    str,
+    str | None,
+    str,
+    int,
+    int,
+    bytes | None,
+    CallRefusal | None,
+    tuple[CallPhase, ...],
+]
 """Members of an EndedCall in their order: a tuple is made in a fifth of the time of an object."""

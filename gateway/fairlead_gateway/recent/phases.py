@@ -60,7 +60,8 @@ class CallTrail:
     def begin(self, kind: str, now: float) -> None:
         """Leave the phase that the call is in for another."""
         self.end(now)
-        self._kind, self._since = kind, now
+        self._kind = kind
+        self._since = now
 
     def end(self, now: float) -> None:
         """Leave the phase that the call is in; no-op where it is in none."""

@@ -69,9 +69,12 @@ class RecentCalls:
     """Ring of the last `most` calls. All methods are called in the gateway's loop, but for `tell`."""
 
     def __init__(
-        self, most: int, most_bytes: int, tell: ArgumentTeller | None = None,
+        self,
+        most: int,
+        most_bytes: int,
+        tell: ArgumentTeller | None = None,
         clock: Callable[[], float] = time.monotonic,
-    ) -> None:  # fmt: skip
+    ) -> None:
         """`most_bytes` is at least LEAST_BYTES; half of it is for plain calls. `tell` makes members of an answer from
         raw arguments, as the audit log's; None: arguments are not kept. `clock`: seconds, that of calls.
         """
@@ -126,7 +129,8 @@ class RecentCalls:
     def caller(self, identity: Identity) -> KeptCaller:
         """The part of a principal that is kept; that of the last call is remembered."""
         if identity is not self._identity:
-            self._identity, self._caller = identity, KeptCaller.of(identity)
+            self._identity = identity
+            self._caller = KeptCaller.of(identity)
         return self._caller
 
     def arguments(self, raw: Raw | None) -> bytes | None:

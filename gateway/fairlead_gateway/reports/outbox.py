@@ -1,6 +1,6 @@
 """Everything that the operator is told when it asks, and the wait until there is something to tell.
 
-One per gateway; all methods are called in its loop. What nobody fetches is forgotten, oldest first.
+One per gateway, in its loop. What nobody fetches is forgotten, oldest first.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
 """Spans by OpenTelemetry's SDK. The only module of the gateway that knows it; loaded where traces are exported.
 
-Made by `configured`. Names and attributes are those of the semantic conventions for MCP and GenAI: a server span for
+Names and attributes are those of the semantic conventions for MCP and GenAI: a server span for
 what the client asked, and a client span below it for each attempt, whose context the server or the provider gets.
 Where a caller sampled its trace, or did not, that is followed.
 """
@@ -80,9 +80,10 @@ class OtelModelSpan:
     def round_began(self, provider: str, model: str) -> str:
         self.round_ended()
         attributes = {
-            "gen_ai.operation.name": "chat", "gen_ai.provider.name": provider,
+            "gen_ai.operation.name": "chat",
+            "gen_ai.provider.name": provider,
             "gen_ai.request.model": model[:MAX_TEXT],
-        }  # fmt: skip
+        }
         within = set_span_in_context(self._span)
         self._round = self._tracer.start_span(f"chat {model[:MAX_TEXT]}", within, SpanKind.CLIENT, attributes)
         return _trace_of(self._round).parent.decode()
@@ -158,9 +159,11 @@ class OtelSpans:
         head, models, _ = path.partition("/models/")
         route = f"{head}{models}{{model}}" if models else path
         attributes: dict[str, AttributeValue] = {
-            "http.request.method": "POST", "http.route": route, "url.path": path[:MAX_TEXT],
+            "http.request.method": "POST",
+            "http.route": route,
+            "url.path": path[:MAX_TEXT],
             "fairlead.principal": principal,
-        }  # fmt: skip
+        }
         within = _context(named(parent, state, None))
         span = self._tracer.start_span(f"POST {route}", within, SpanKind.SERVER, attributes)
         return OtelModelSpan(self._tracer, span)

@@ -34,8 +34,19 @@ def counts(error: Exception) -> bool:
 class Breaker:
     """Closed, open or half-open by the outcomes of calls. Times are seconds of one clock; `random` gives [0, 1)."""
 
-    __slots__ = ("_failures", "_last", "_late", "_open_for", "_others", "_random", "_trial", "_until", "closed",
-                 "opened", "troubled")  # fmt: skip
+    __slots__ = (
+        "_failures",
+        "_last",
+        "_late",
+        "_open_for",
+        "_others",
+        "_random",
+        "_trial",
+        "_until",
+        "closed",
+        "opened",
+        "troubled",
+    )
 
     def __init__(self, random: Callable[[], float]) -> None:
         self._random = random

@@ -83,7 +83,8 @@ class HttpUpstream(Upstream):
         self.sessions = ServerSessions(
             self._head, client, self._pools, self.next_id, self._read_plainly, self.background, session_idle
         )
-        self._sessions, self._idle = self.sessions.open, self.sessions.idle  # read with every call
+        self._sessions = self.sessions.open  # read with every call, as the next is
+        self._idle = self.sessions.idle
         self._no_legacy = False
         """Whether a modern server is known to speak no legacy era control."""
 
@@ -245,7 +246,10 @@ class HttpUpstream(Upstream):
     # Inside
 
     def _send_again(self, call: HttpCall) -> None:
-        call.session, call.pool, call.connection, call.cursor = None, None, None, None
+        call.session = None
+        call.pool = None
+        call.connection = None
+        call.cursor = None
         call.request = call.request.with_id(self.next_id())
         if not self._modern:
             self.send_in_session(call)

@@ -30,9 +30,22 @@ class HttpCall(Call):
     """`cancel` is for the one that gives it up: its sink hears nothing more."""
 
     __slots__ = (
-        "_carrier", "_held_up", "_members", "_moved", "_reopened", "_result", "_upstream", "given_up", "over", "pod",
-        "pool", "request", "session", "sink", "work",
-    )  # fmt: skip
+        "_carrier",
+        "_held_up",
+        "_members",
+        "_moved",
+        "_reopened",
+        "_result",
+        "_upstream",
+        "given_up",
+        "over",
+        "pod",
+        "pool",
+        "request",
+        "session",
+        "sink",
+        "work",
+    )
 
     def __init__(self, upstream: HttpUpstream, request: UpstreamRequest, sink: ResponseSink) -> None:
         self.data = b""  # not by super().__init__: it costs as much as all of these lines
@@ -184,7 +197,8 @@ class HttpCall(Call):
             return False
         if modern and members.request_state is not UNSET:
             return False
-        self._result, self._members = Raw(framed), members
+        self._result = Raw(framed)
+        self._members = members
         return True
 
     def _succeed(self, result: Raw, members: ResultMembers | None = None) -> None:
@@ -216,7 +230,10 @@ class HttpCall(Call):
         upstream.sessions.lose(session)
         if session.client is not None:
             session.leave(self.sink)
-        self.session, self.pool, self.connection, self.cursor = None, None, None, None
+        self.session = None
+        self.pool = None
+        self.connection = None
+        self.cursor = None
         self.request = self.request.with_id(upstream.next_id())
         upstream.send_in_session(self)
 
@@ -232,10 +249,18 @@ class HttpCall(Call):
         try:
             self.answered(
                 await resuming.rest(
-                    self.pool, get_head(self.session.head), cursor, before, request.deadline, request.max_bytes,
-                    self.on_event, self.sink.paused, self.on_open, request.counter,
+                    self.pool,
+                    get_head(self.session.head),
+                    cursor,
+                    before,
+                    request.deadline,
+                    request.max_bytes,
+                    self.on_event,
+                    self.sink.paused,
+                    self.on_open,
+                    request.counter,
                 )
-            )  # fmt: skip
+            )
         except ConnectFailed as error:  # of the request for the rest: the call itself was sent
             lost = ConnectionLost(f"the rest of the answer cannot be had: {error}", sent=True, received=True)
             lost.__cause__ = error

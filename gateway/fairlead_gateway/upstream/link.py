@@ -26,7 +26,7 @@ class LinkUpstream(StreamUpstream):
 
     def __init__(
         self, link: Link, *, modern: bool, limit: int, own: ClientStream | None = None, mask: Mask | None = None
-    ) -> None:  # fmt: skip
+    ) -> None:
         super().__init__(link.name, modern=modern, limit=limit, own=own)
         self._link = link
         self._mask = mask or Mask(None)

@@ -89,12 +89,20 @@ class PodPools:
     """
 
     def __init__(
-        self, pool: Callable[[Resolve, int], Pool], resolve: Resolve, host: str, port: int, *,
-        limit: int, listener: PodListener, health: PodHealthTable,
-    ) -> None:  # fmt: skip
+        self,
+        pool: Callable[[Resolve, int], Pool],
+        resolve: Resolve,
+        host: str,
+        port: int,
+        *,
+        limit: int,
+        listener: PodListener,
+        health: PodHealthTable,
+    ) -> None:
         self._pool = pool
         self._resolve = resolve
-        self.host, self._port = host, port
+        self.host = host
+        self._port = port
         self._named = not _is_address(host)
         self._limit = limit
         self._listener = listener

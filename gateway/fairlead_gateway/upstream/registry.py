@@ -239,9 +239,13 @@ class Registry:
         )
         loop = asyncio.get_running_loop()
         return Guard(
-            str(key), bounds, loop.call_later, sharing=self._sharing, lost=lambda reason: self._lost(key, reason),
+            str(key),
+            bounds,
+            loop.call_later,
+            sharing=self._sharing,
+            lost=lambda reason: self._lost(key, reason),
             ping=Pinger(lambda: self._held[key].upstream, self._client, time.monotonic, self._ping_seconds),
-        )  # fmt: skip
+        )
 
     async def _make(self, key: ServerKey, identity: _Identity) -> tuple[Upstream, bool]:
         try:
@@ -292,15 +296,25 @@ class Registry:
             held.upstream.end_session(session)
 
     def _child(
-        self, key: Hashable, identity: _Identity, endpoint: ChildEndpoint, credential: Credential,
+        self,
+        key: Hashable,
+        identity: _Identity,
+        endpoint: ChildEndpoint,
+        credential: Credential,
         own: bytes | None = None,
-    ) -> Upstream:  # fmt: skip
+    ) -> Upstream:
         if self._children is None:
             return Unreachable(f"{key} is a child process, and this gateway runs none")
         return ChildUpstream(
-            self._children, key, endpoint, env=credential.env, modern=identity.modern,
-            limit=identity.limit, shared=self._shared and own is None, own=own,
-        )  # fmt: skip
+            self._children,
+            key,
+            endpoint,
+            env=credential.env,
+            modern=identity.modern,
+            limit=identity.limit,
+            shared=self._shared and own is None,
+            own=own,
+        )
 
     def _own(self, key: ServerKey, identity: _Identity) -> Upstream:
         if self._local is None:
@@ -315,9 +329,16 @@ class Registry:
         idle = NEVER if identity.per_client else IDLE_SESSION_SECONDS
         health = PodHealthTable(random.random)
         return lambda _: HttpUpstream(
-            target, modern=identity.modern, client=self._client, headers={**credential.headers, **self._via}, tls=tls,
-            limit=identity.limit, resolve=self._resolve(key), session_idle=idle, health=health,
-        )  # fmt: skip
+            target,
+            modern=identity.modern,
+            client=self._client,
+            headers={**credential.headers, **self._via},
+            tls=tls,
+            limit=identity.limit,
+            resolve=self._resolve(key),
+            session_idle=idle,
+            health=health,
+        )
 
     async def _link(
         self, key: ServerKey, identity: _Identity, endpoint: EventsEndpoint | TcpEndpoint, credential: Credential
@@ -328,18 +349,25 @@ class Registry:
         else:
             tls = await self._tls(endpoint.ca_bundle) if Target.from_url(endpoint.url).tls else None
             opener = EventsOpener(
-                endpoint.url, host_header=endpoint.host_header, headers={**credential.headers, **self._via}, ssl=tls,
+                endpoint.url,
+                host_header=endpoint.host_header,
+                headers={**credential.headers, **self._via},
+                ssl=tls,
                 resolve=self._resolve(key),
-            )  # fmt: skip
+            )
 
         def make(features: bytes | None) -> Upstream:
             own = None if features is None else ClientStream(features)
             link = Link(
-                str(key), opener, client=self._client, legacy=not identity.modern,
+                str(key),
+                opener,
+                client=self._client,
+                legacy=not identity.modern,
                 idle=self.link_seconds if own is None else NEVER,  # `PerClientUpstream` ends those of clients
-                on_notification=None if own is None else own.said, offering=None if own is None else own.offering,
+                on_notification=None if own is None else own.said,
+                offering=None if own is None else own.offering,
                 process=isinstance(endpoint, TcpEndpoint) or own is not None,
-            )  # fmt: skip
+            )
             shared = LinkUpstream(link, modern=identity.modern, limit=identity.limit, own=own, mask=Mask(credential))
             return shared if own is not None else GatedUpstream(shared, self._per_client(key, identity, make))
 

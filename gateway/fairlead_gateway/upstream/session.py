@@ -22,9 +22,19 @@ class ServerSession:
     """A session with a legacy server; servers without state give no id."""
 
     __slots__ = (
-        "client", "closed", "head", "key", "levels", "named", "pod", "setting_level", "stream", "subscriber",
-        "subscriptions", "working",
-    )  # fmt: skip
+        "client",
+        "closed",
+        "head",
+        "key",
+        "levels",
+        "named",
+        "pod",
+        "setting_level",
+        "stream",
+        "subscriber",
+        "subscriptions",
+        "working",
+    )
 
     def __init__(self, head: bytes, version: str, ident: bytes | None, client: ClientPeer | None) -> None:
         self.named = ident is not None

@@ -237,9 +237,12 @@ class ServerSessions:
 
         try:
             await pools.control.exchange(
-                with_body(get_head(session.head), b""), deadline=NEVER, max_bytes=ANSWER_BYTES, on_event=on_event,
+                with_body(get_head(session.head), b""),
+                deadline=NEVER,
+                max_bytes=ANSWER_BYTES,
+                on_event=on_event,
                 on_open=lambda _: heard.set(),
-            )  # fmt: skip
+            )
         except McpError:
             pass  # a server without such a stream asks on that of the request
         finally:

@@ -96,7 +96,8 @@ class ClientStream:
         if agreed.era is Era.MODERN or not agreed.offers("logging"):
             return
         if self._life != life():
-            self._levels, self._life = LogLevels(shared=False), life()
+            self._levels = LogLevels(shared=False)
+            self._life = life()
         due = self._levels.due(None, level, stream.clock())
         if due is not None:
             with contextlib.suppress(McpError):  # the request that follows meets the same trouble, if it lasts

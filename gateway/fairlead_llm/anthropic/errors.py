@@ -12,10 +12,18 @@ import msgspec
 from fairlead_models.errors import LlmError
 
 _TYPES: Final = {
-    400: "invalid_request_error", 401: "authentication_error", 402: "billing_error", 403: "permission_error",
-    404: "not_found_error", 409: "conflict_error", 413: "request_too_large", 429: "rate_limit_error",
-    503: "overloaded_error", 504: "timeout_error", 529: "overloaded_error",
-}  # fmt: skip
+    400: "invalid_request_error",
+    401: "authentication_error",
+    402: "billing_error",
+    403: "permission_error",
+    404: "not_found_error",
+    409: "conflict_error",
+    413: "request_too_large",
+    429: "rate_limit_error",
+    503: "overloaded_error",
+    504: "timeout_error",
+    529: "overloaded_error",
+}
 
 
 def error_object(error: LlmError) -> dict[str, str]:

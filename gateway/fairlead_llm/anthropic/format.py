@@ -33,8 +33,13 @@ class AnthropicFormat(FamilyFormat):
     name = FORMAT_NAME
     request_headers = frozenset({"anthropic-version", "anthropic-beta"})
     answer_headers = (
-        "retry-after", "retry-after-ms", "x-should-retry", "request-id", "anthropic-ratelimit-", "anthropic-priority-",
-    )  # fmt: skip
+        "retry-after",
+        "retry-after-ms",
+        "x-should-retry",
+        "request-id",
+        "anthropic-ratelimit-",
+        "anthropic-priority-",
+    )
 
     def read(self, body: bytes, model: str | None = None, stream: bool | None = None) -> AnthropicRequest:
         return AnthropicRequest(body)

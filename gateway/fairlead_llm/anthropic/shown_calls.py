@@ -33,19 +33,32 @@ def shown(calls: Sequence[FinishedCall]) -> list[bytes]:
 def shown_uses(calls: Sequence[RunningCall]) -> list[bytes]:
     """Blocks of the calls of one round."""
     return [
-        _encode({"type": _USE, "id": _OURS + call.id, "name": call.name, "server_name": SERVER,
-                 "input": Raw(call.arguments)})
+        _encode(
+            {
+                "type": _USE,
+                "id": _OURS + call.id,
+                "name": call.name,
+                "server_name": SERVER,
+                "input": Raw(call.arguments),
+            }
+        )
         for call in calls
-    ]  # fmt: skip
+    ]
 
 
 def shown_results(calls: Sequence[FinishedCall]) -> list[bytes]:
     """Blocks of the results of one round."""
     return [
-        _encode({"type": _RESULT, "tool_use_id": _OURS + call.id, "is_error": bool(call.result.get("isError")),
-                 "content": _texts(call.result)})
+        _encode(
+            {
+                "type": _RESULT,
+                "tool_use_id": _OURS + call.id,
+                "is_error": bool(call.result.get("isError")),
+                "content": _texts(call.result),
+            }
+        )
         for call in calls
-    ]  # fmt: skip
+    ]
 
 
 def _texts(result: Any) -> list[dict[str, str]]:

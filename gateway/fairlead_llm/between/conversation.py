@@ -163,8 +163,13 @@ def effort_of(budget: int) -> Effort:
 
 
 BUDGETS: Final[Mapping[Effort, int]] = {
-    "none": 0, "minimal": 512, "low": 1024, "medium": 8192, "high": 24_576, "xhigh": 32_768,
-}  # fmt: skip
+    "none": 0,
+    "minimal": 512,
+    "low": 1024,
+    "medium": 8192,
+    "high": 24_576,
+    "xhigh": 32_768,
+}
 """Tokens of thinking by effort. Source of the middle three: Google's table of its OpenAI-compatible API."""
 
 

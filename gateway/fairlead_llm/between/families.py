@@ -94,21 +94,45 @@ FAMILIES: Final[Mapping[str, FamilyTranslation]] = {
     family.name: family
     for family in (
         FamilyTranslation(
-            OPENAI_CHAT, "openai", "messages", chat_request, chat_messages, chat_answer,
-            chat_events.ChatEventReader, chat_events.ChatEventWriter,
+            OPENAI_CHAT,
+            "openai",
+            "messages",
+            chat_request,
+            chat_messages,
+            chat_answer,
+            chat_events.ChatEventReader,
+            chat_events.ChatEventWriter,
         ),
         FamilyTranslation(
-            OPENAI_RESPONSES, "openai", "input", responses_request, responses_messages, responses_answer,
-            responses_events.ResponsesEventReader, responses_events.ResponsesEventWriter,
+            OPENAI_RESPONSES,
+            "openai",
+            "input",
+            responses_request,
+            responses_messages,
+            responses_answer,
+            responses_events.ResponsesEventReader,
+            responses_events.ResponsesEventWriter,
         ),
         FamilyTranslation(
-            anthropic_messages.NAME, "anthropic", "messages", anthropic_request, anthropic_messages, anthropic_answer,
-            anthropic_events.AnthropicEventReader, anthropic_events.AnthropicEventWriter,
+            anthropic_messages.NAME,
+            "anthropic",
+            "messages",
+            anthropic_request,
+            anthropic_messages,
+            anthropic_answer,
+            anthropic_events.AnthropicEventReader,
+            anthropic_events.AnthropicEventWriter,
         ),
         FamilyTranslation(
-            gemini_messages.NAME, "gemini", "contents", gemini_request, gemini_messages, gemini_answer,
-            gemini_events.GeminiEventReader, gemini_events.GeminiEventWriter,
+            gemini_messages.NAME,
+            "gemini",
+            "contents",
+            gemini_request,
+            gemini_messages,
+            gemini_answer,
+            gemini_events.GeminiEventReader,
+            gemini_events.GeminiEventWriter,
         ),
     )
-}  # fmt: skip
+}
 """By the name of the format."""

@@ -15,8 +15,18 @@ MAX_ENTRIES: Final = 20_000
 """Messages or items of a request that is translated."""
 MAX_PARTS: Final = 40_000
 """Those with all their parts; likewise the tools of a request."""
-_HOLDERS: Final = ("content", "parts", "tool_calls", "output", "summary", "tools", "functionResponse",
-                   "function_response", "functionDeclarations", "function_declarations")  # fmt: skip
+_HOLDERS: Final = (
+    "content",
+    "parts",
+    "tool_calls",
+    "output",
+    "summary",
+    "tools",
+    "functionResponse",
+    "function_response",
+    "functionDeclarations",
+    "function_declarations",
+)
 """Members in which messages, parts and tools hold others."""
 Found = TypeVar("Found")
 _decode: Final = msgspec.json.Decoder().decode

@@ -105,8 +105,10 @@ class PairFormat:
     answer_headers = ("retry-after", "retry-after-ms")
 
     def __init__(self, front: WireFormat, provider: WireFormat) -> None:
-        self._front, self._provider = front, provider
-        self._client, self._family = FAMILIES[front.name], FAMILIES[provider.name]
+        self._front = front
+        self._provider = provider
+        self._client = FAMILIES[front.name]
+        self._family = FAMILIES[provider.name]
         self.name = provider.name
         self.stream_type = front.stream_type
         self.needs_call_ids = front.needs_call_ids

@@ -98,9 +98,12 @@ class PairAnswer:
         parts += last.parts
         first = rounds[0] if rounds else last
         answer = msgspec.structs.replace(
-            last, id=first.id or secrets.token_hex(12), model=last.model or self._asked.model,
-            created=first.created or int(time.time()), parts=tuple(renamed_call(part, self._tools) for part in parts),
-        )  # fmt: skip
+            last,
+            id=first.id or secrets.token_hex(12),
+            model=last.model or self._asked.model,
+            created=first.created or int(time.time()),
+            parts=tuple(renamed_call(part, self._tools) for part in parts),
+        )
         report_stop(last.stop, self._losses)
         counted = self._family.answers.read_usage(loop.usage)
         found = self._client.answers.write_answer(answer, counted, self._asked, self._losses)

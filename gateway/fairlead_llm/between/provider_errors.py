@@ -15,49 +15,103 @@ from fairlead_models.errors import LlmError
 
 Family = Literal["openai", "anthropic", "gemini"]
 ErrorKind = Literal[
-    "invalid", "authentication", "billing", "permission", "not_found", "conflict", "too_large", "rate_limit", "api",
-    "overloaded", "timeout",
-]  # fmt: skip
+    "invalid",
+    "authentication",
+    "billing",
+    "permission",
+    "not_found",
+    "conflict",
+    "too_large",
+    "rate_limit",
+    "api",
+    "overloaded",
+    "timeout",
+]
 MAX_MESSAGE: Final = 4096
 """Characters of a provider's words."""
 _decode: Final = msgspec.json.Decoder().decode
 _BY_STATUS: Final[Mapping[int, ErrorKind]] = {
-    401: "authentication", 402: "billing", 403: "permission", 404: "not_found", 408: "timeout", 409: "conflict",
-    413: "too_large", 429: "rate_limit", 503: "overloaded", 504: "timeout", 529: "overloaded",
-}  # fmt: skip
+    401: "authentication",
+    402: "billing",
+    403: "permission",
+    404: "not_found",
+    408: "timeout",
+    409: "conflict",
+    413: "too_large",
+    429: "rate_limit",
+    503: "overloaded",
+    504: "timeout",
+    529: "overloaded",
+}
 _BY_WORD: Final[Mapping[str, ErrorKind]] = {
-    "context_length_exceeded": "too_large", "request_too_large": "too_large", "insufficient_quota": "billing",
-    "billing_error": "billing", "overloaded_error": "overloaded", "overloaded": "overloaded",
-    "authentication_error": "authentication", "invalid_api_key": "authentication",
-    "permission_error": "permission", "not_found_error": "not_found",
-    "model_not_found": "not_found", "conflict_error": "conflict", "rate_limit_error": "rate_limit",
-    "rate_limit_exceeded": "rate_limit", "timeout_error": "timeout", "invalid_request_error": "invalid",
-    "api_error": "api", "server_error": "api", "invalid_argument": "invalid", "failed_precondition": "invalid",
-    "unauthenticated": "authentication", "permission_denied": "permission", "not_found": "not_found",
-    "aborted": "conflict", "resource_exhausted": "rate_limit", "internal": "api", "unavailable": "overloaded",
+    "context_length_exceeded": "too_large",
+    "request_too_large": "too_large",
+    "insufficient_quota": "billing",
+    "billing_error": "billing",
+    "overloaded_error": "overloaded",
+    "overloaded": "overloaded",
+    "authentication_error": "authentication",
+    "invalid_api_key": "authentication",
+    "permission_error": "permission",
+    "not_found_error": "not_found",
+    "model_not_found": "not_found",
+    "conflict_error": "conflict",
+    "rate_limit_error": "rate_limit",
+    "rate_limit_exceeded": "rate_limit",
+    "timeout_error": "timeout",
+    "invalid_request_error": "invalid",
+    "api_error": "api",
+    "server_error": "api",
+    "invalid_argument": "invalid",
+    "failed_precondition": "invalid",
+    "unauthenticated": "authentication",
+    "permission_denied": "permission",
+    "not_found": "not_found",
+    "aborted": "conflict",
+    "resource_exhausted": "rate_limit",
+    "internal": "api",
+    "unavailable": "overloaded",
     "deadline_exceeded": "timeout",
-}  # fmt: skip
+}
 _OPENAI: Final[Mapping[ErrorKind, tuple[int, str, str | None]]] = {
-    "invalid": (400, "invalid_request_error", None), "authentication": (401, "authentication_error", "invalid_api_key"),
-    "billing": (429, "insufficient_quota", "insufficient_quota"), "permission": (403, "permission_error", None),
-    "not_found": (404, "invalid_request_error", "model_not_found"), "conflict": (409, "conflict_error", None),
+    "invalid": (400, "invalid_request_error", None),
+    "authentication": (401, "authentication_error", "invalid_api_key"),
+    "billing": (429, "insufficient_quota", "insufficient_quota"),
+    "permission": (403, "permission_error", None),
+    "not_found": (404, "invalid_request_error", "model_not_found"),
+    "conflict": (409, "conflict_error", None),
     "too_large": (400, "invalid_request_error", "context_length_exceeded"),
-    "rate_limit": (429, "rate_limit_error", "rate_limit_exceeded"), "api": (500, "server_error", None),
-    "overloaded": (503, "server_error", "overloaded"), "timeout": (504, "server_error", "timeout"),
-}  # fmt: skip
+    "rate_limit": (429, "rate_limit_error", "rate_limit_exceeded"),
+    "api": (500, "server_error", None),
+    "overloaded": (503, "server_error", "overloaded"),
+    "timeout": (504, "server_error", "timeout"),
+}
 _ANTHROPIC: Final[Mapping[ErrorKind, tuple[int, str]]] = {
-    "invalid": (400, "invalid_request_error"), "authentication": (401, "authentication_error"),
-    "billing": (402, "billing_error"), "permission": (403, "permission_error"), "not_found": (404, "not_found_error"),
-    "conflict": (409, "conflict_error"), "too_large": (413, "request_too_large"),
-    "rate_limit": (429, "rate_limit_error"), "api": (500, "api_error"), "overloaded": (529, "overloaded_error"),
+    "invalid": (400, "invalid_request_error"),
+    "authentication": (401, "authentication_error"),
+    "billing": (402, "billing_error"),
+    "permission": (403, "permission_error"),
+    "not_found": (404, "not_found_error"),
+    "conflict": (409, "conflict_error"),
+    "too_large": (413, "request_too_large"),
+    "rate_limit": (429, "rate_limit_error"),
+    "api": (500, "api_error"),
+    "overloaded": (529, "overloaded_error"),
     "timeout": (504, "timeout_error"),
-}  # fmt: skip
+}
 _GEMINI: Final[Mapping[ErrorKind, tuple[int, str]]] = {
-    "invalid": (400, "INVALID_ARGUMENT"), "authentication": (401, "UNAUTHENTICATED"),
-    "billing": (429, "RESOURCE_EXHAUSTED"), "permission": (403, "PERMISSION_DENIED"), "not_found": (404, "NOT_FOUND"),
-    "conflict": (409, "ABORTED"), "too_large": (400, "INVALID_ARGUMENT"), "rate_limit": (429, "RESOURCE_EXHAUSTED"),
-    "api": (500, "INTERNAL"), "overloaded": (503, "UNAVAILABLE"), "timeout": (504, "DEADLINE_EXCEEDED"),
-}  # fmt: skip
+    "invalid": (400, "INVALID_ARGUMENT"),
+    "authentication": (401, "UNAUTHENTICATED"),
+    "billing": (429, "RESOURCE_EXHAUSTED"),
+    "permission": (403, "PERMISSION_DENIED"),
+    "not_found": (404, "NOT_FOUND"),
+    "conflict": (409, "ABORTED"),
+    "too_large": (400, "INVALID_ARGUMENT"),
+    "rate_limit": (429, "RESOURCE_EXHAUSTED"),
+    "api": (500, "INTERNAL"),
+    "overloaded": (503, "UNAVAILABLE"),
+    "timeout": (504, "DEADLINE_EXCEEDED"),
+}
 
 
 class ProviderRefusal(msgspec.Struct, frozen=True):

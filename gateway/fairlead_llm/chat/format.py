@@ -23,8 +23,13 @@ from fairlead_models.errors import LlmError
 from fairlead_models.openai_errors import error_body
 
 ANSWER_HEADERS: Final = (
-    "retry-after", "retry-after-ms", "x-request-id", "openai-processing-ms", "openai-version", "x-ratelimit-",
-)  # fmt: skip
+    "retry-after",
+    "retry-after-ms",
+    "x-request-id",
+    "openai-processing-ms",
+    "openai-version",
+    "x-ratelimit-",
+)
 """Headers of OpenAI's answers that go on to the client."""
 
 

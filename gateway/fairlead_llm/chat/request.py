@@ -56,7 +56,8 @@ class ChatRequest(FamilyRequest):
     def __init__(self, body: bytes) -> None:
         """Raises BadRequest."""
         with reading_body():
-            read, self._members = _read(body), _members(body)
+            read = _read(body)
+            self._members = _members(body)
         self._take_messages(read.messages, "messages")
         self.model = read.model
         self.stream = bool(read.stream)

@@ -307,7 +307,9 @@ class ChatStream:
         for call in self._calls:
             inner = calls.get(call.id)
             if inner is not None:
-                call.name, call.pieces, call.sent = inner.name, [], 0
+                call.name = inner.name
+                call.pieces = []
+                call.sent = 0
                 call.grow(inner.arguments.decode())
                 out.append(self._show(call, whole=True))
         return b"".join(out)

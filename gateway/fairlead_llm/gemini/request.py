@@ -31,9 +31,13 @@ _SYSTEM: Final = ("systemInstruction", "system_instruction")
 _CACHED: Final = ("cachedContent", "cached_content")
 _GENERATION: Final = ("generationConfig", "generation_config")
 _JSON_OUT: Final = (
-    "responseSchema", "response_schema", "responseJsonSchema", "response_json_schema", "responseFormat",
+    "responseSchema",
+    "response_schema",
+    "responseJsonSchema",
+    "response_json_schema",
+    "responseFormat",
     "response_format",
-)  # fmt: skip
+)
 _NO_FUNCTIONS_WITH_JSON: Final = re.compile(r"(?:^|/)gemini-[12](?:[.-]|$)")
 """Models that refuse functions where JSON is asked for."""
 _encode: Final = msgspec.json.Encoder().encode

@@ -33,8 +33,12 @@ BROKEN: Final = "the provider broke the answer off"
 _encode: Final = msgspec.json.Encoder().encode
 _LINE_ENDS: Final = re.compile(b"[\r\n]|\xe2\x80[\xa8\xa9]|\xc2\x85")
 _ESCAPED: Final = {
-    b"\n": b" ", b"\r": b" ", b"\xe2\x80\xa8": rb"\u2028", b"\xe2\x80\xa9": rb"\u2029", b"\xc2\x85": rb"\u0085"
-}  # fmt: skip
+    b"\n": b" ",
+    b"\r": b" ",
+    b"\xe2\x80\xa8": rb"\u2028",
+    b"\xe2\x80\xa9": rb"\u2029",
+    b"\xc2\x85": rb"\u0085",
+}
 """Line ends as clients take them, also those that are no line end to JSON: older ones break there."""
 _NO_MORE: Final[Mapping[str, Any]] = MappingProxyType({})
 
@@ -135,7 +139,8 @@ class GeminiStream:
         self._parts.append(ContentPart(_encode({"text": "".join(self._passed)})))
         usage = _any(self._passed_usage)
         self._round_usage = usage if isinstance(usage, dict) and usage else self._round_usage
-        self._passed, self._passed_usage = [], Raw(b"null")
+        self._passed = []
+        self._passed_usage = Raw(b"null")
 
     def _take(self, data: bytes, said: GeminiResponse, parts: list[ContentPart], theirs: Collection[str]) -> bytes:
         self._round_usage = said.usage or self._round_usage

@@ -22,7 +22,8 @@ class ResponsesAnswer:
     def __init__(self, body: bytes, request: WireRequest) -> None:
         """Raises BadAnswer."""
         try:
-            self.members, read = members_of(body), read_response(body)
+            self.members = members_of(body)
+            read = read_response(body)
         except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError) as error:
             raise BadAnswer(f"the provider's answer is no response: {error}") from error
         if "output" not in self.members:

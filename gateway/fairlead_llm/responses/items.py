@@ -21,10 +21,14 @@ OUTPUT: Final = "function_call_output"
 CUSTOM_CALL: Final = "custom_tool_call"
 REASONING: Final = "reasoning"
 CLIENT_TOOLS: Final[Mapping[str, str]] = {
-    "computer": "computer_call", "computer_use_preview": "computer_call", "local_shell": "local_shell_call",
-    "shell": "shell_call", "apply_patch": "apply_patch_call", "tool_search": "tool_search_call",
+    "computer": "computer_call",
+    "computer_use_preview": "computer_call",
+    "local_shell": "local_shell_call",
+    "shell": "shell_call",
+    "apply_patch": "apply_patch_call",
+    "tool_search": "tool_search_call",
     "mcp": "mcp_approval_request",
-}  # fmt: skip
+}
 """By type of tool: the type of items with which the model waits for the client."""
 _WAITING: Final = frozenset(CLIENT_TOOLS.values())
 _OUTPUTS: Final = ("_output", "mcp_approval_response")

@@ -89,17 +89,24 @@ def list_item(labels: Mapping[str, str], definitions: Sequence[bytes]) -> Raw:
     for tool in map(decoded, definitions):
         listed: dict[str, Any] = {name: tool[name] for name in _LISTED if name in tool}
         tools.append({**listed, "input_schema": tool.get("parameters") or {}, "annotations": None})
-    return Raw(encode({"type": "mcp_list_tools", "id": new_id(LIST_ID), "server_label": label, "tools": tools,
-                       "error": None}))  # fmt: skip
+    return Raw(
+        encode({"type": "mcp_list_tools", "id": new_id(LIST_ID), "server_label": label, "tools": tools, "error": None})
+    )
 
 
 def running_item(labels: Mapping[str, str], call: RunningCall, approval_id: str | None) -> dict[str, Any]:
     """The item of a call that is run here; `approval_id`: of the request that the client approved."""
     return {
-        "type": "mcp_call", "id": CALL_ID + call.id, "approval_request_id": approval_id,
-        "arguments": call.arguments.decode("utf-8", "replace"), "error": None, "name": call.name, "output": None,
-        "server_label": label_of(labels, call.name), "status": "in_progress",
-    }  # fmt: skip
+        "type": "mcp_call",
+        "id": CALL_ID + call.id,
+        "approval_request_id": approval_id,
+        "arguments": call.arguments.decode("utf-8", "replace"),
+        "error": None,
+        "name": call.name,
+        "output": None,
+        "server_label": label_of(labels, call.name),
+        "status": "in_progress",
+    }
 
 
 def outcome_of(call: FinishedCall) -> dict[str, Any]:
@@ -159,10 +166,17 @@ def approval_request(labels: Mapping[str, str], raw: bytes | Raw, ident: str) ->
     """The item that asks the client for a call's approval."""
     call = decoded(raw)
     name = str(call.get("name", ""))
-    return Raw(encode({
-        "type": "mcp_approval_request", "id": ident,
-        "arguments": call.get("arguments") or "{}", "name": name, "server_label": label_of(labels, name),
-    }))  # fmt: skip
+    return Raw(
+        encode(
+            {
+                "type": "mcp_approval_request",
+                "id": ident,
+                "arguments": call.get("arguments") or "{}",
+                "name": name,
+                "server_label": label_of(labels, name),
+            }
+        )
+    )
 
 
 def asks_approval(raw: bytes | Raw) -> bool:

@@ -65,7 +65,8 @@ class ResponsesRequest(FamilyRequest):
     def __init__(self, body: bytes) -> None:
         """Raises BadRequest."""
         with reading_body():
-            read, self._members = _read(body), members_of(body)
+            read = _read(body)
+            self._members = members_of(body)
             self._read_tools(read.tools or ())
             self._choice = ChoiceOverRounds(
                 read.tool_choice, {tool.server_label: tool.server or "" for tool in self._servers}
@@ -115,7 +116,8 @@ class ResponsesRequest(FamilyRequest):
             nested = names_within(decoded(raw)) if head.type == "namespace" else ()
             own = head.name if head.type in ("function", "custom") else CLIENT_TOOLS.get(head.type)
             names.update(nested, [own] if own else ())
-        self._tools, self._names = given, frozenset(names)
+        self._tools = given
+        self._names = frozenset(names)
 
     def _read_items(self, waiting: Sequence[bytes]) -> None:
         given = self._given

@@ -73,9 +73,12 @@ class ShownResponse:
     def approves(self, name: str | None) -> bool:
         """Whether calls of a tool are shown to the client for its approval."""
         request = self._request
-        return request is not None and self._theirs is not None and name in self._theirs and (
-            name not in request.tool_names
-        )  # fmt: skip
+        return (
+            request is not None
+            and self._theirs is not None
+            and name in self._theirs
+            and (name not in request.tool_names)
+        )
 
     def shown(self, raw: Raw) -> Raw:
         """An item as the client sees it."""

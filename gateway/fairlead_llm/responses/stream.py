@@ -121,7 +121,9 @@ class ResponsesStream:
     def _lifecycle(self, data: bytes, event: _ResponseEvent) -> bytes:
         kind = event.type or ""
         if kind in _ENDS:
-            self._final, self._end, self.done = members_of(event.response), kind, True
+            self._final = members_of(event.response)
+            self._end = kind
+            self.done = True
             self.provider_ids.append(read_response(event.response).id or "")
             return b""
         if kind in self._told or self.provider_ids:
@@ -133,9 +135,11 @@ class ResponsesStream:
     def _begun(self, event: _ResponseEvent) -> StreamedItem:
         entry = StreamedItem(event.item)
         head = head_of(event.item)
-        whose = self._theirs is None or not head.is_call or (
-            (head.name or "") in self._theirs and not self._shown.approves(head.name)
-        )  # fmt: skip
+        whose = (
+            self._theirs is None
+            or not head.is_call
+            or ((head.name or "") in self._theirs and not self._shown.approves(head.name))
+        )
         if whose:
             entry.index, self._places = self._places, self._places + 1
         else:

@@ -13,9 +13,13 @@ from fairlead_llm.scripted.anthropic_rules import fault, signature
 from fairlead_llm.scripted.turns import ScriptedTurn, pieces
 
 _TYPES: Final = {
-    400: "invalid_request_error", 401: "authentication_error", 403: "permission_error", 404: "not_found_error",
-    429: "rate_limit_error", 529: "overloaded_error",
-}  # fmt: skip
+    400: "invalid_request_error",
+    401: "authentication_error",
+    403: "permission_error",
+    404: "not_found_error",
+    429: "rate_limit_error",
+    529: "overloaded_error",
+}
 PER_TOKEN: Final = 4
 """Bytes that are counted as one token."""
 
@@ -48,10 +52,16 @@ class AnthropicApi:
             {**block, "input": json.loads(block["input"] or "{}")} if block["type"] == "tool_use" else block
             for block in _blocks(turn, number)
         ]
-        return json.dumps({
-            **_head(number, asked), "content": blocks, "stop_reason": _reason(turn), "stop_sequence": None,
-            "stop_details": None, "usage": {**_usage(), "output_tokens": _said(turn)},
-        }).encode()  # fmt: skip
+        return json.dumps(
+            {
+                **_head(number, asked),
+                "content": blocks,
+                "stop_reason": _reason(turn),
+                "stop_sequence": None,
+                "stop_details": None,
+                "usage": {**_usage(), "output_tokens": _said(turn)},
+            }
+        ).encode()
 
     def events(self, turn: ScriptedTurn, number: int, asked: Mapping[str, Any]) -> Iterator[str]:
         message = {**_head(number, asked), "content": [], "stop_reason": None, "stop_sequence": None}

@@ -15,10 +15,21 @@ from typing import Any, Final
 _THINKING: Final = ("thinking", "redacted_thinking")
 _MCP: Final = ("mcp_tool_use", "mcp_tool_result")
 _MCP_BETA: Final = "mcp-client-"
-_BLOCKS: Final = frozenset({
-    "text", "image", "document", "search_result", "tool_use", "tool_result", "tool_reference", "server_tool_use",
-    "container_upload", *_THINKING, *_MCP,
-})  # fmt: skip
+_BLOCKS: Final = frozenset(
+    {
+        "text",
+        "image",
+        "document",
+        "search_result",
+        "tool_use",
+        "tool_result",
+        "tool_reference",
+        "server_tool_use",
+        "container_upload",
+        *_THINKING,
+        *_MCP,
+    }
+)
 
 
 def signature(number: int, thought: str) -> str:

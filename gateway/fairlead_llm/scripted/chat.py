@@ -36,16 +36,25 @@ class ChatApi:
                 for ident, call in zip(_ids(turn, number), turn.calls, strict=True)
             ]
         choice = {"index": 0, "message": message, "logprobs": None, "finish_reason": _reason(turn)}
-        return json.dumps({
-            "id": f"chatcmpl-{number}", "object": "chat.completion", "created": CREATED + number,
-            "model": asked.get("model"), "choices": [choice], "usage": _usage(turn), "service_tier": "default",
-        }).encode()  # fmt: skip
+        return json.dumps(
+            {
+                "id": f"chatcmpl-{number}",
+                "object": "chat.completion",
+                "created": CREATED + number,
+                "model": asked.get("model"),
+                "choices": [choice],
+                "usage": _usage(turn),
+                "service_tier": "default",
+            }
+        ).encode()
 
     def events(self, turn: ScriptedTurn, number: int, asked: Mapping[str, Any]) -> Iterator[str]:
         head = {
-            "id": f"chatcmpl-{number}", "object": "chat.completion.chunk", "created": CREATED + number,
+            "id": f"chatcmpl-{number}",
+            "object": "chat.completion.chunk",
+            "created": CREATED + number,
             "model": asked.get("model"),
-        }  # fmt: skip
+        }
 
         def chunk(delta: Mapping[str, Any], reason: str | None = None) -> str:
             return json.dumps({**head, "choices": [{"index": 0, "delta": delta, "finish_reason": reason}]})
@@ -74,8 +83,11 @@ def _usage(turn: ScriptedTurn) -> dict[str, Any]:
     said = 10 + 10 * len(turn.calls)
     details = {"cached_tokens": 40}
     return {
-        "prompt_tokens": 100, "completion_tokens": said, "total_tokens": 100 + said, "prompt_tokens_details": details
-    }  # fmt: skip
+        "prompt_tokens": 100,
+        "completion_tokens": said,
+        "total_tokens": 100 + said,
+        "prompt_tokens_details": details,
+    }
 
 
 def _ids(turn: ScriptedTurn, number: int) -> list[str]:

@@ -13,9 +13,13 @@ from fairlead_llm.scripted.gemini_rules import fault, signature
 from fairlead_llm.scripted.turns import ScriptedTurn, pieces
 
 _STATUSES: Final = {
-    400: "INVALID_ARGUMENT", 401: "UNAUTHENTICATED", 403: "PERMISSION_DENIED", 404: "NOT_FOUND",
-    429: "RESOURCE_EXHAUSTED", 503: "UNAVAILABLE",
-}  # fmt: skip
+    400: "INVALID_ARGUMENT",
+    401: "UNAUTHENTICATED",
+    403: "PERMISSION_DENIED",
+    404: "NOT_FOUND",
+    429: "RESOURCE_EXHAUSTED",
+    503: "UNAVAILABLE",
+}
 PER_TOKEN: Final = 4
 """Bytes that are counted as one token."""
 
@@ -70,9 +74,11 @@ def _response(
     if reason is not None:
         candidate["finishReason"] = reason
     return {
-        "candidates": [candidate], "usageMetadata": usage, "modelVersion": "scripted",
+        "candidates": [candidate],
+        "usageMetadata": usage,
+        "modelVersion": "scripted",
         "responseId": f"scripted-{number:04}",
-    }  # fmt: skip
+    }
 
 
 def _thoughts(turn: ScriptedTurn) -> list[dict[str, Any]]:
@@ -93,9 +99,12 @@ def _usage(turn: ScriptedTurn) -> dict[str, Any]:
     """Round figures, so that sums are told apart from single ones."""
     said = 10 + 10 * len(turn.calls)
     return {
-        "promptTokenCount": 100, "candidatesTokenCount": said, "totalTokenCount": 100 + said,
-        "cachedContentTokenCount": 40, "promptTokensDetails": [{"modality": "TEXT", "tokenCount": 100}],
-    }  # fmt: skip
+        "promptTokenCount": 100,
+        "candidatesTokenCount": said,
+        "totalTokenCount": 100 + said,
+        "cachedContentTokenCount": 40,
+        "promptTokensDetails": [{"modality": "TEXT", "tokenCount": 100}],
+    }
 
 
 def _error(code: int, message: str) -> bytes:

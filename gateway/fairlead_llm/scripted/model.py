@@ -42,8 +42,9 @@ class ScriptedApi(Protocol):
 
 
 _APIS: Final[Mapping[str, Callable[[], ScriptedApi]]] = {
-    "/messages": anthropic.AnthropicApi, "/models/": gemini.GeminiApi
-}  # fmt: skip
+    "/messages": anthropic.AnthropicApi,
+    "/models/": gemini.GeminiApi,
+}
 """By part of the path; any other is chat's."""
 
 

@@ -98,18 +98,28 @@ class ResponsesApi:
             status = "failed" if reason == "failed" else "incomplete"
         said = 10 + 10 * len(turn.calls)
         return {
-            "id": f"resp_scripted_{number:04}", "object": "response", "created_at": CREATED + number, "status": status,
+            "id": f"resp_scripted_{number:04}",
+            "object": "response",
+            "created_at": CREATED + number,
+            "status": status,
             "error": {"code": "server_error", "message": turn.text} if status == "failed" else None,
             "incomplete_details": {"reason": reason} if status == "incomplete" else None,
-            "instructions": asked.get("instructions"), "model": asked.get("model"),
-            "output": [] if status == "failed" else self._output(turn, number, status), "parallel_tool_calls": True,
-            "previous_response_id": asked.get("previous_response_id"), "tools": asked.get("tools", []),
-            "tool_choice": asked.get("tool_choice", "auto"), "metadata": asked.get("metadata", {}),
+            "instructions": asked.get("instructions"),
+            "model": asked.get("model"),
+            "output": [] if status == "failed" else self._output(turn, number, status),
+            "parallel_tool_calls": True,
+            "previous_response_id": asked.get("previous_response_id"),
+            "tools": asked.get("tools", []),
+            "tool_choice": asked.get("tool_choice", "auto"),
+            "metadata": asked.get("metadata", {}),
             "usage": {
-                "input_tokens": 100, "input_tokens_details": {"cached_tokens": 40, "cache_write_tokens": 0},
-                "output_tokens": said, "output_tokens_details": {"reasoning_tokens": 5}, "total_tokens": 100 + said,
+                "input_tokens": 100,
+                "input_tokens_details": {"cached_tokens": 40, "cache_write_tokens": 0},
+                "output_tokens": said,
+                "output_tokens_details": {"reasoning_tokens": 5},
+                "total_tokens": 100 + said,
             },
-        }  # fmt: skip
+        }
 
     def _output(self, turn: ScriptedTurn, number: int, status: str) -> list[dict[str, Any]]:
         found: list[dict[str, Any]] = []
@@ -123,14 +133,29 @@ class ResponsesApi:
         if turn.text:
             content = [{"type": "output_text", "text": turn.text, "annotations": [], "logprobs": []}]
             done = "incomplete" if status == "incomplete" else "completed"
-            found.append({"type": "message", "id": f"msg_scripted_{number:04}", "role": "assistant", "status": done,
-                          "content": content})  # fmt: skip
+            found.append(
+                {
+                    "type": "message",
+                    "id": f"msg_scripted_{number:04}",
+                    "role": "assistant",
+                    "status": done,
+                    "content": content,
+                }
+            )
         for place, (ident, call) in enumerate(zip(_ids(turn, number), turn.calls, strict=True)):
             known = f"fc_scripted_{number:04}_{place:04}"
             if turn.thoughts:
                 self._thoughts[known] = thoughts
-            found.append({"type": "function_call", "id": known, "call_id": ident, "name": call.name,
-                          "arguments": call.text, "status": "completed"})  # fmt: skip
+            found.append(
+                {
+                    "type": "function_call",
+                    "id": known,
+                    "call_id": ident,
+                    "name": call.name,
+                    "arguments": call.text,
+                    "status": "completed",
+                }
+            )
         return found
 
     def stored(self, method: str, path: str) -> tuple[int, bytes]:
@@ -170,8 +195,10 @@ def _item_events(item: dict[str, Any]) -> Iterator[tuple[str, dict[str, Any]]]:
     """Type and members of the events that tell of one item."""
     ident, kind = item["id"], item["type"]
     begun: dict[str, dict[str, Any]] = {
-             "message": {"content": [], "status": "in_progress"}, "reasoning": {"summary": []},
-             "function_call": {"arguments": "", "status": "in_progress"}}  # fmt: skip
+        "message": {"content": [], "status": "in_progress"},
+        "reasoning": {"summary": []},
+        "function_call": {"arguments": "", "status": "in_progress"},
+    }
     yield "response.output_item.added", {"item": {**item, **begun.get(kind, {})}}
     if kind == "message":
         for place, part in enumerate(item["content"]):

@@ -110,14 +110,18 @@ class KeptResponses:
             return await self._in_conversation(identity, caller_key, read, as_it_came)
         kept = await self.found(identity, read.previous)
         if kept is None:
-            raise _gone(f"there is no response {read.previous[:128]!r} of yours, or not any more: send the whole "
-                        "conversation as `input`")  # fmt: skip
+            raise _gone(
+                f"there is no response {read.previous[:128]!r} of yours, or not any more: send the whole "
+                "conversation as `input`"
+            )
         there = [target for target in targets if target.provider == kept.provider]
         if kept.provider_ids and there:
             return _continued(read, kept, kept.unsent_results, kept.provider_ids[-1], there)
         if kept.provider_ids:
-            raise _gone(f"the response {read.previous[:128]!r} is kept by the provider {kept.provider}: ask for one of "
-                        "its models, or send the whole conversation as `input`")  # fmt: skip
+            raise _gone(
+                f"the response {read.previous[:128]!r} is kept by the provider {kept.provider}: ask for one of "
+                "its models, or send the whole conversation as `input`"
+            )
         return _continued(read, kept, [*kept.asked, *kept.output], None, targets)
 
     async def _in_conversation(
@@ -161,10 +165,15 @@ class KeptResponses:
         there = asked.stores and bool(rounds.provider_ids)
         as_provider = there and len(rounds.provider_ids) == 1 and not rounds.injected
         kept = KeptResponse(
-            said.prepared.targets[0].provider, rounds.provider_ids if there else [], asked.previous,
-            b"" if as_provider else msgspec.json.encode(written), [] if there else [*map(bytes, asked.client_messages)],
-            [] if there else output, rounds.unsent_results, [*filter(asks_approval, output)],
-        )  # fmt: skip
+            said.prepared.targets[0].provider,
+            rounds.provider_ids if there else [],
+            asked.previous,
+            b"" if as_provider else msgspec.json.encode(written),
+            [] if there else [*map(bytes, asked.client_messages)],
+            [] if there else output,
+            rounds.unsent_results,
+            [*filter(asks_approval, output)],
+        )
         await self._keep(said.identity, _response(ident), kept)
         if asked.conversation is not None:
             there_too = msgspec.structs.replace(kept, body=b"", output=output)
@@ -191,7 +200,8 @@ class _Rounds:
         self.last: Sequence[Raw] = ()
         """Items of the last round."""
         if isinstance(rounds, ResponsesStream):
-            ids, self.last = rounds.provider_ids, rounds.items
+            ids = rounds.provider_ids
+            self.last = rounds.items
         elif isinstance(rounds, Sequence):
             answers = [each for each in rounds if isinstance(each, ResponsesAnswer)]
             ids = [each.provider_id for each in answers]

@@ -75,8 +75,12 @@ class StoredResponses:
 
     async def _retrieved(self, request: Request, ident: str, kept: KeptResponse) -> Response:
         if request.query_params.get("stream", "").lower() in ("true", "1"):
-            raise LlmError(400, "stream: a response that is kept is not streamed; ask without it", "invalid_request",
-                           param="stream")  # fmt: skip
+            raise LlmError(
+                400,
+                "stream: a response that is kept is not streamed; ask without it",
+                "invalid_request",
+                param="stream",
+            )
         if kept.body:
             return Response(kept.body, 200, None, JSON)
         return await self._asked(request, "GET", kept, kept.provider_ids[-1], ident)

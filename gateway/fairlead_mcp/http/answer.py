@@ -12,10 +12,18 @@ import msgspec
 
 WANTED: Final = frozenset(
     {
-        b"content-length", b"content-type", b"transfer-encoding", b"content-encoding", b"keep-alive",
-        b"mcp-session-id", b"www-authenticate", b"location", b"retry-after", b"mcp-protocol-version",
+        b"content-length",
+        b"content-type",
+        b"transfer-encoding",
+        b"content-encoding",
+        b"keep-alive",
+        b"mcp-session-id",
+        b"www-authenticate",
+        b"location",
+        b"retry-after",
+        b"mcp-protocol-version",
     }
-)  # fmt: skip
+)
 """The header names that are kept, in lower case."""
 
 

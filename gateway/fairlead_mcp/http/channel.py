@@ -171,7 +171,8 @@ class HttpChannel:
         async with self._negotiating:
             if self.negotiated is not None and self.negotiated is not stale:
                 return self.negotiated
-            self.session_id, self.negotiated = None, None
+            self.session_id = None
+            self.negotiated = None
             agreed = await self._discover(deadline) or await self._initialize(deadline)
             self.negotiated = agreed
             return agreed
@@ -248,9 +249,13 @@ class HttpChannel:
             if self.negotiated is None or self.negotiated.era is Era.MODERN:
                 return await self._pool.exchange(data, deadline=deadline, max_bytes=self._max_bytes, on_event=on_event)
             return await resuming.ask(
-                self._pool, data, self._get_head + lines, deadline=deadline, max_bytes=self._max_bytes,
+                self._pool,
+                data,
+                self._get_head + lines,
+                deadline=deadline,
+                max_bytes=self._max_bytes,
                 on_event=on_event,
-            )  # fmt: skip
+            )
 
         data = with_body(self._head + lines, body)
         for _ in range(_RACES if repeatable else 0):

@@ -77,11 +77,35 @@ class Connection(asyncio.Protocol):
     """
 
     __slots__ = (
-        "_arrival", "_body", "_complete", "_drained", "_events", "_fields", "_head_done", "_header_count", "_holds",
-        "_known", "_owner", "_parser", "_received", "_reusable", "_size", "_slack", "_status", "_transport",
-        "_until_eof", "answered_at", "call", "closed", "deadline", "draining", "idle", "keep_alive",
-        "sent_at", "served",
-    )  # fmt: skip
+        "_arrival",
+        "_body",
+        "_complete",
+        "_drained",
+        "_events",
+        "_fields",
+        "_head_done",
+        "_header_count",
+        "_holds",
+        "_known",
+        "_owner",
+        "_parser",
+        "_received",
+        "_reusable",
+        "_size",
+        "_slack",
+        "_status",
+        "_transport",
+        "_until_eof",
+        "answered_at",
+        "call",
+        "closed",
+        "deadline",
+        "draining",
+        "idle",
+        "keep_alive",
+        "sent_at",
+        "served",
+    )
 
     _body: pieces.Pieces
     _events: EventParser | None

@@ -134,9 +134,13 @@ class NamedHead:
             return None
         one, other = sorted((length.span(1), name.span(1)))
         return cls(
-            head[: one[0]], head[one[1] : other[0]], head[other[1] :], head[name.start() : name.start(1)], memory,
+            head[: one[0]],
+            head[one[1] : other[0]],
+            head[other[1] :],
+            head[name.start() : name.start(1)],
+            memory,
             length_first=length.start() < name.start(),
-        )  # fmt: skip
+        )
 
     def read(self, message: bytes, names: dict[bytes, Any]) -> tuple[int, bytes] | None:
         """Where the body begins and what the name is, if `message` is exactly one message with this head. `names` are

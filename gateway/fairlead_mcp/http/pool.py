@@ -297,7 +297,8 @@ class Pool(Owner):
             call.failed(error)
 
     def _sweep(self) -> None:
-        self._sweep_at, self._sweep_timer = NEVER, None
+        self._sweep_at = NEVER
+        self._sweep_timer = None
         now = self.clock()
         first = NEVER
         for connection in self._connections.copy():

@@ -22,11 +22,23 @@ _PATH: Final = "/%:@!$&'()*+,;=~-._"
 """Characters that a path may have as they are (RFC 3986 section 3.3)."""
 _RESERVED: Final = frozenset(
     {
-        b"host", b"content-length", b"content-type", b"accept", b"accept-encoding", b"transfer-encoding",
-        b"connection", b"upgrade", b"te", b"trailer", b"expect",
-        b"mcp-session-id", b"mcp-protocol-version", b"mcp-method", b"mcp-name",
+        b"host",
+        b"content-length",
+        b"content-type",
+        b"accept",
+        b"accept-encoding",
+        b"transfer-encoding",
+        b"connection",
+        b"upgrade",
+        b"te",
+        b"trailer",
+        b"expect",
+        b"mcp-session-id",
+        b"mcp-protocol-version",
+        b"mcp-method",
+        b"mcp-name",
     }
-)  # fmt: skip
+)
 """Headers that the transport sets itself."""
 
 

@@ -137,9 +137,13 @@ def _other(agent: str | None, groups: list[str], account: str | None, claims: li
     words = frozenset(word.strip() for group in groups for word in group.split(",") if word.strip())
     kind: Any = "serviceAccount" if found is not None else "jwt" if claims else "apiKey"
     return Identity(
-        kind=kind, principal=f"asked:{agent or account}", agent=agent, groups=words, service_account=found,
+        kind=kind,
+        principal=f"asked:{agent or account}",
+        agent=agent,
+        groups=words,
+        service_account=found,
         claims=_claims(claims),
-    )  # fmt: skip
+    )
 
 
 def _with_issuer(other: Identity, issuer: str | None, known: Issuers) -> Identity:

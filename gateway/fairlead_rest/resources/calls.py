@@ -80,11 +80,15 @@ def router(context: RestContext) -> APIRouter:
 
     @routes.get("/calls", **described("List the last calls", CallList, examples.RECENT))
     async def list_calls(
-        request: Request, agent: Agent = "", server: Place = "", tool: Called = "", outcome: Outcome = "",
+        request: Request,
+        agent: Agent = "",
+        server: Place = "",
+        tool: Called = "",
+        outcome: Outcome = "",
         slow: Slow = 0.0,
         before: Annotated[str, Query(max_length=64, description="Older ones than this `next` of an answer.")] = "",
         limit: Annotated[int, Query(ge=1, le=200, description="So many at most.")] = 50,
-    ) -> Response:  # fmt: skip
+    ) -> Response:
         recent, reader = _recent(context), _reader(context, request)
         wanted = CallFilter(agent, server, tool, outcome, slow)
         kept, number = recent.kept(), None
@@ -99,12 +103,16 @@ def router(context: RestContext) -> APIRouter:
         **described("Follow calls as they end", CallsEnded | Opened, examples.TAIL, media_type=MEDIA_TYPE),
     )
     async def follow_calls(
-        request: Request, agent: Agent = "", server: Place = "", tool: Called = "", outcome: Outcome = "",
+        request: Request,
+        agent: Agent = "",
+        server: Place = "",
+        tool: Called = "",
+        outcome: Outcome = "",
         slow: Slow = 0.0,
         last_event_id: Annotated[
             str | None, Header(description="The last `id` that was read: the stream goes on behind it.")
         ] = None,
-    ) -> Response:  # fmt: skip
+    ) -> Response:
         recent, wanted = _recent(context), CallFilter(agent, server, tool, outcome, slow)
         check_room(readers, request.scope, context.shares)
         identity = context.seen(request).identity

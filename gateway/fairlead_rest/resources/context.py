@@ -54,9 +54,10 @@ def router(context: RestContext) -> APIRouter:
 
     @routes.post(
         "/executions",
-        **described("Call a tool and keep its result", ExecutionAnswer, examples.EXECUTED, ExecutionBody,
-                    examples.EXECUTION),
-    )  # fmt: skip
+        **described(
+            "Call a tool and keep its result", ExecutionAnswer, examples.EXECUTED, ExecutionBody, examples.EXECUTION
+        ),
+    )
     async def execute(request: Request) -> Response:
         asked = decode(await context.read(request), ExecutionBody)
         return answer(await context.patiently(request, lambda seen: _executed(context, request, seen, asked)))

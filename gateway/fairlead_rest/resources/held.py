@@ -116,10 +116,14 @@ def router(context: RestContext) -> APIRouter:
         "/servers/{server:path}/approve",
         status_code=202,
         **described(
-            "Approve definitions that are held back", ApprovalAsked, examples.ASKED, ApproveRequest, examples.APPROVE,
+            "Approve definitions that are held back",
+            ApprovalAsked,
+            examples.ASKED,
+            ApproveRequest,
+            examples.APPROVE,
             status=202,
         ),
-    )  # fmt: skip
+    )
     async def approve(request: Request, server: str) -> Response:
         wanted = decode(await context.read(request), ApproveRequest).hash
         key, pins = await pins_of(request, server)
@@ -147,9 +151,14 @@ def held_document(key: ServerKey, pins: Pins | None, offset: int, limit: int, *,
     hash_ = None if pins is None or not held else pins.held_hash
     shown = [] if pins is None else [held_change(one, pins) for one in breathing(held[offset : offset + limit])]
     return HeldDocument(
-        str(key), hash_, len(held), approvable, None if hash_ is None else command_for(key, hash_), shown,
+        str(key),
+        hash_,
+        len(held),
+        approvable,
+        None if hash_ is None else command_for(key, hash_),
+        shown,
         [_past(one) for one in past],
-    )  # fmt: skip
+    )
 
 
 def approved_by(approval: str, pins: Pins | None) -> tuple[Pinned, ...]:

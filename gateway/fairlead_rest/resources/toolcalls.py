@@ -181,9 +181,13 @@ def _document(plan: Planned, outcome: CallOutcome, result: JsonObject | None) ->
     if result is None:
         own = plan.own or {"name": None}
         return CallDocument(
-            call.id, call.wire_name, "pending", own["name"],
-            arguments=arguments_for(own, call.arguments), did_you_mean=plan.near,
-        )  # fmt: skip
+            call.id,
+            call.wire_name,
+            "pending",
+            own["name"],
+            arguments=arguments_for(own, call.arguments),
+            did_you_mean=plan.near,
+        )
     if isinstance(call.arguments, InvalidCall):
         return CallDocument(
             call.id, call.wire_name, "invalid", tool, code=INVALID_ARGUMENTS, message=call.arguments.reason

@@ -155,9 +155,14 @@ class Group:
 Node = Number | Negative | Operation | Function | Dice | Group
 
 _SELECTS: Final = {
-    "kh": (True, True), "kl": (True, False), "dh": (False, True), "dl": (False, False), "dr": (False, False),
-    "k": (True, True), "d": (False, False),
-}  # fmt: skip
+    "kh": (True, True),
+    "kl": (True, False),
+    "dh": (False, True),
+    "dl": (False, False),
+    "dr": (False, False),
+    "k": (True, True),
+    "d": (False, False),
+}
 _SELECT: Final = re.compile(r"(kh|kl|k|dh|dl|dr|d)(?=\s*\d)", re.IGNORECASE)
 _COMPARE: Final = re.compile(r">=|<=|==|>|<|=")
 _FUNCTION: Final = re.compile(r"(min|max|abs)(?=\s*\()", re.IGNORECASE)

@@ -65,9 +65,13 @@ def _light(draw: ImageDraw.ImageDraw, random: Random, size: tuple[int, int], ink
 
 
 def _hills(
-    draw: ImageDraw.ImageDraw, random: Random, size: tuple[int, int], layer: int, far: tuple[int, int, int],
+    draw: ImageDraw.ImageDraw,
+    random: Random,
+    size: tuple[int, int],
+    layer: int,
+    far: tuple[int, int, int],
     near: tuple[int, int, int],
-) -> None:  # fmt: skip
+) -> None:
     """One range of hills, darker the nearer it is."""
     width, height = size
     share = (layer + 1) / 4

@@ -84,9 +84,13 @@ class ImageTool:
                 raise ToolError(f"{error}.") from error
         source: Literal["endpoint", "drawn"] = "drawn" if self._endpoint is None else "endpoint"
         said = Generated(
-            prompt=prompt, style=style, source=source, media_type=kind, bytes=len(picture),
+            prompt=prompt,
+            style=style,
+            source=source,
+            media_type=kind,
+            bytes=len(picture),
             note=NOTE if self._endpoint is None else None,
-        )  # fmt: skip
+        )
         return CallToolResult(
             content=[
                 TextContent(type="text", text=said.model_dump_json(indent=2)),

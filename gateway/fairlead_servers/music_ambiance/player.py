@@ -53,9 +53,13 @@ class Player:
             try:
                 # nothing is inherited: standard output is the connection to the client
                 self._process = await asyncio.create_subprocess_exec(
-                    self._program, *ARGUMENTS[self.name], str(file), stdin=asyncio.subprocess.DEVNULL,
-                    stdout=asyncio.subprocess.DEVNULL, stderr=asyncio.subprocess.DEVNULL,
-                )  # fmt: skip
+                    self._program,
+                    *ARGUMENTS[self.name],
+                    str(file),
+                    stdin=asyncio.subprocess.DEVNULL,
+                    stdout=asyncio.subprocess.DEVNULL,
+                    stderr=asyncio.subprocess.DEVNULL,
+                )
             except OSError as error:
                 raise PlayerFailed(f"{self.name} cannot be started: {error.strerror}") from error
             self._watching = asyncio.create_task(self._watch(self._process))

@@ -179,8 +179,10 @@ def open_server(folder: Path, settings: SearchSettings) -> MCPServer[Any]:
                 raise SettingError(f"engine is {settings.engine!r}, not the address of a SearXNG instance")
             engine = Fetcher(  # somebody who may configure it says where it is: often inside of the network
                 allowed=["0.0.0.0/0", "::/0", host] if ":" not in host else ["0.0.0.0/0", "::/0"],
-                most_bytes=settings.page_bytes, timeout_s=settings.timeout_s, redirects=0,
-            )  # fmt: skip
+                most_bytes=settings.page_bytes,
+                timeout_s=settings.timeout_s,
+                redirects=0,
+            )
     except (BadEgress, ValueError) as error:
         raise SettingError(str(error).replace("FAIRLEAD_ALLOWED_URLS", "allow")) from error
     own = folder / "pages"

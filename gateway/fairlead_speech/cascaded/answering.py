@@ -69,7 +69,8 @@ class RelayedEvents:
         if not kind.startswith(("response.", "conversation.item.", "error", "fairlead.")):
             return
         if kind == "response.created":
-            self._created, self.response = frame, text(member(realtime_events.read(frame), "response"), "id")
+            self.response = text(member(realtime_events.read(frame), "response"), "id")
+            self._created = frame
             return
         event = realtime_events.read(frame)
         if kind == "response.done":
@@ -132,7 +133,8 @@ class TurnAnswerer:
         """
         self._tier.name(tier)
         self._idle.clear()
-        self._over, self._cancelled = over, False
+        self._over = over
+        self._cancelled = False
         self._turn += 1
         turn = self._turn
         self._said_before = {each.id for each in self.engine.state.conversation.items()}

@@ -109,9 +109,13 @@ class SpeechBackends:
 
 def _provider(backend: SpeechBackend) -> Provider:
     return Provider(
-        backend.base_url, key_env=backend.key_env, key_file=backend.key_file, headers=backend.headers,
-        connect_seconds=backend.connect_seconds, idle_seconds=backend.idle_seconds,
-    )  # fmt: skip
+        backend.base_url,
+        key_env=backend.key_env,
+        key_file=backend.key_file,
+        headers=backend.headers,
+        connect_seconds=backend.connect_seconds,
+        idle_seconds=backend.idle_seconds,
+    )
 
 
 def _form(fields: Mapping[str, str], audio: bytes) -> tuple[str, bytes]:

@@ -110,7 +110,8 @@ class SpokenAnswer:
             self.usage = chunk.usage
         choice = chunk.choices[0] if chunk.choices else _ChoicePart()
         if choice.finish_reason:
-            self.finish_reason, self.ended = choice.finish_reason[:64], True
+            self.finish_reason = choice.finish_reason[:64]
+            self.ended = True
         delta = choice.delta or _Delta()
         for each in delta.tool_calls or ():
             self._take_call(each)

@@ -20,10 +20,19 @@ SESSION_SECONDS: Final = 3600
 _PCM: Final = {"type": "audio/pcm", "rate": RATE}
 _PLAIN: Final = frozenset(
     {
-        "instructions", "tools", "tool_choice", "output_modalities", "max_output_tokens", "tracing", "prompt",
-        "truncation", "include", "parallel_tool_calls", "reasoning",
+        "instructions",
+        "tools",
+        "tool_choice",
+        "output_modalities",
+        "max_output_tokens",
+        "tracing",
+        "prompt",
+        "truncation",
+        "include",
+        "parallel_tool_calls",
+        "reasoning",
     }
-)  # fmt: skip
+)
 """Members that a client may set; those behind `max_output_tokens` are kept, and mean nothing here."""
 _FUNCTION: Final = ("name", "description", "parameters")
 _encode: Final = msgspec.json.encode
@@ -34,7 +43,8 @@ class BadEvent(Exception):
 
     def __init__(self, code: str, message: str, param: str | None = None) -> None:
         super().__init__(message)
-        self.code, self.param = code, param
+        self.code = code
+        self.param = param
 
 
 class SessionConfig:
@@ -44,17 +54,26 @@ class SessionConfig:
         self.detection: DetectionSettings | None = DetectionSettings()
         """None: the client says where turns end."""
         self.shown: Event = {
-            "type": "realtime", "object": "realtime.session", "id": ident, "model": model,
-            "output_modalities": ["audio"], "instructions": "", "tools": [], "tool_choice": "auto",
-            "max_output_tokens": "inf", "expires_at": int(time.time()) + SESSION_SECONDS,
+            "type": "realtime",
+            "object": "realtime.session",
+            "id": ident,
+            "model": model,
+            "output_modalities": ["audio"],
+            "instructions": "",
+            "tools": [],
+            "tool_choice": "auto",
+            "max_output_tokens": "inf",
+            "expires_at": int(time.time()) + SESSION_SECONDS,
             "audio": {
                 "input": {
-                    "format": _PCM, "noise_reduction": None, "transcription": {"model": provider.stt.model},
+                    "format": _PCM,
+                    "noise_reduction": None,
+                    "transcription": {"model": provider.stt.model},
                     "turn_detection": {"type": "server_vad", **msgspec.to_builtins(self.detection)},
                 },
                 "output": {"format": _PCM, "voice": provider.tts.voice, "speed": 1.0},
             },
-        }  # fmt: skip
+        }
 
     @property
     def tool_names(self) -> list[str]:
@@ -102,7 +121,8 @@ class SessionConfig:
                 "cannot_update_voice", "the voice cannot change once it was heard", "session.audio.output.voice"
             )
         other = found != self.detection
-        self.shown, self.detection = changed, found
+        self.shown = changed
+        self.detection = found
         return other
 
 

@@ -99,7 +99,8 @@ class SpokenConversation:
         size = _size(shown)
         if item.id in self._items:
             self._size += size - item.size
-        item.shown, item.size = shown, size
+        item.shown = shown
+        item.size = size
         self._forget()
 
     def remove(self, ident: str) -> bool:
@@ -184,11 +185,12 @@ def _of_calls(calls: Sequence[Event], results: dict[str, str], before: list[dict
     content = before.pop()["content"] if before and before[-1]["role"] == "assistant" else None
     made = [
         {
-            "id": text(each, "call_id"), "type": "function",
+            "id": text(each, "call_id"),
+            "type": "function",
             "function": {"name": text(each, "name"), "arguments": text(each, "arguments") or "{}"},
         }
         for each in calls
-    ]  # fmt: skip
+    ]
     answers = [
         {"role": "tool", "tool_call_id": each["id"], "content": results.get(str(each["id"]), NO_RESULT)}
         for each in made

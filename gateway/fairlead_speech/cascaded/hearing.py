@@ -108,7 +108,8 @@ class TurnHearing:
         content = members(item.shown, "content")
         heard = next((number for number, part in enumerate(content) if part.get("type") == "input_audio"), 0)
         place = {"item_id": item.id, "content_index": heard}
-        self.failure, self.nothing = None, False
+        self.failure = None
+        self.nothing = False
         try:
             said = await self._transcribed(turn)
         except BackendFailed as error:

@@ -96,12 +96,15 @@ class SpokenResponse:
         self._task: asyncio.Task[None] | None = None
         self._over: Callable[[SpokenResponse], None] = lambda _: None
         self._ended = False
-        self.ident, self.emit, self.emit_when_room = host.ident, host.emit, host.emit_when_room
+        self.ident = host.ident
+        self.emit = host.emit
+        self.emit_when_room = host.emit_when_room
         self.update = host.update
 
     def start(self, plan: ResponsePlan, over: Callable[[SpokenResponse], None]) -> None:
         """Begin; `over` is called before the last event."""
-        self._plan, self._over = plan, over
+        self._plan = plan
+        self._over = over
         self.emit("response.created", response=self._shown("in_progress", None))
         self._task = asyncio.create_task(self._run(), name="response of a cascaded engine")
 
@@ -247,8 +250,12 @@ class SpokenResponse:
 
     def _call(self, call: str, name: str, arguments: str) -> None:
         item: Event = {
-            "id": self.ident("item"), "object": "realtime.item", "type": "function_call", "call_id": call, "name": name
-        }  # fmt: skip
+            "id": self.ident("item"),
+            "object": "realtime.item",
+            "type": "function_call",
+            "call_id": call,
+            "name": name,
+        }
         place = self.place()
         within = {**place, "item_id": item["id"], "call_id": call}
         started = {**item, "status": "in_progress", "arguments": ""}
@@ -277,10 +284,15 @@ class SpokenResponse:
     def _shown(self, status: str, details: Event | None) -> Event:
         outputs = [self.output[place] for place in sorted(self.output)]
         return {
-            "object": "realtime.response", "id": self.id, "status": status, "status_details": details,
-            "output": outputs, "conversation_id": None if self.beside else "conv_cascaded",
-            "metadata": self._metadata, "usage": None,
-        }  # fmt: skip
+            "object": "realtime.response",
+            "id": self.id,
+            "status": status,
+            "status_details": details,
+            "output": outputs,
+            "conversation_id": None if self.beside else "conv_cascaded",
+            "metadata": self._metadata,
+            "usage": None,
+        }
 
 
 def failure(code: str, message: str) -> Event:

@@ -123,15 +123,19 @@ class Responses:
     def _plan(self, asked: Event) -> ResponsePlan:
         """The plan of a response. Members of `asked` come before those of the session."""
         state, config = self._state, self._state.config.shown
-        said = {name: config[name] for name in ("instructions", "tools", "tool_choice", "output_modalities",
-                                                "max_output_tokens")}  # fmt: skip
+        said = {
+            name: config[name]
+            for name in ("instructions", "tools", "tool_choice", "output_modalities", "max_output_tokens")
+        }
         said |= {name: value for name, value in asked.items() if name in said}
         items = state.conversation.items()
         if isinstance(asked.get("input"), list):
             items = [self._input(each) for each in members(asked, "input")]
         body: dict[str, Any] = {
-            "model": state.engine.provider.llm, "messages": messages(text(said, "instructions"), items), "stream": True
-        }  # fmt: skip
+            "model": state.engine.provider.llm,
+            "messages": messages(text(said, "instructions"), items),
+            "stream": True,
+        }
         tools = [tool for tool in members(said, "tools") if tool.get("type") == "function"]
         if tools:
             body |= {"tools": chat_tools(tools), "tool_choice": chat_choice(said["tool_choice"])}
@@ -140,9 +144,14 @@ class Responses:
         beside = asked.get("conversation") == "none"
         phrase = "" if beside else state.filler.phrase(state.config.language)
         return ResponsePlan(
-            state.engine.provider.llm, body, state.config.voice, state.config.speed, phrase,
-            at_once=state.is_slow(), text_only=said["output_modalities"] == ["text"],
-        )  # fmt: skip
+            state.engine.provider.llm,
+            body,
+            state.config.voice,
+            state.config.speed,
+            phrase,
+            at_once=state.is_slow(),
+            text_only=said["output_modalities"] == ["text"],
+        )
 
     def _check(self, asked: Event) -> None:
         """Bound what a response has of its own. Raises BadEvent."""

@@ -131,9 +131,12 @@ class CascadedSession:
 
     def _refuse(self, error: BadEvent, event: Event) -> None:
         told = {
-            "type": "invalid_request_error", "code": error.code, "message": str(error), "param": error.param,
+            "type": "invalid_request_error",
+            "code": error.code,
+            "message": str(error),
+            "param": error.param,
             "event_id": event.get("event_id"),
-        }  # fmt: skip
+        }
         self.state.emit("error", error=told)
 
     # Events of the client

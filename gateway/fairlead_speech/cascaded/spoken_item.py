@@ -54,9 +54,13 @@ class SpokenItem:
         self._text = ""
         self.closed = False
         self._shown: Event = {
-            "id": host.ident("item"), "object": "realtime.item", "type": "message", "role": "assistant",
-            "status": "in_progress", "content": [],
-        }  # fmt: skip
+            "id": host.ident("item"),
+            "object": "realtime.item",
+            "type": "message",
+            "role": "assistant",
+            "status": "in_progress",
+            "content": [],
+        }
         self._place = host.place()
         self._part = {**self._place, "item_id": self._shown["id"], "content_index": 0}
         host.emit("response.output_item.added", **self._place, item=self._shown)

@@ -22,7 +22,9 @@ def response_usage(stated: Mapping[str, Any], taken: Mapping[str, Any] | None, c
     if taken is not None and not used.total:
         used = TokenUsage(estimated(msgspec.json.encode(taken)), characters // _CHARACTERS)
     return {
-        "total_tokens": used.total, "input_tokens": used.input, "output_tokens": used.output,
+        "total_tokens": used.total,
+        "input_tokens": used.input,
+        "output_tokens": used.output,
         "input_token_details": {"cached_tokens": used.cached, "text_tokens": used.input, "audio_tokens": 0},
         "output_token_details": {"text_tokens": used.output, "audio_tokens": 0},
-    }  # fmt: skip
+    }

@@ -43,7 +43,9 @@ class SessionState:
         self.queue = queue
         self.ident = ident
         self._clock = clock
-        self.backends, self.model, self.fillers = engine.backends, engine.model, engine.fillers
+        self.backends = engine.backends
+        self.model = engine.model
+        self.fillers = engine.fillers
         self.config = SessionConfig(ident("sess"), model, engine.provider)
         self.conversation = SpokenConversation()
         self.call_ids = CallIds(lambda: ident("call"))
@@ -73,7 +75,8 @@ class SessionState:
 
     def turn_ended(self) -> None:
         """The user has spoken, or written."""
-        self._turn_ended, self._first = self._clock(), True
+        self._turn_ended = self._clock()
+        self._first = True
         self.filler.turn_began()
 
     def heard(self, *, filler: bool) -> None:

@@ -71,7 +71,9 @@ class VoiceActivity:
             self._loud = self._loud + 1 if found >= level else 0
             if self._loud < _START_WINDOWS:
                 return None
-            self.speaking, self._loud, self._quiet_ms = True, 0, 0
+            self.speaking = True
+            self._loud = 0
+            self._quiet_ms = 0
             return True
         self._quiet_ms = self._quiet_ms + WINDOW_MS if found < level * _HYSTERESIS else 0
         if self._quiet_ms < self.settings.silence_duration_ms:
@@ -81,4 +83,6 @@ class VoiceActivity:
 
     def end(self) -> None:
         """End the turn, if there is one."""
-        self.speaking, self._loud, self._quiet_ms = False, 0, 0
+        self.speaking = False
+        self._loud = 0
+        self._quiet_ms = 0

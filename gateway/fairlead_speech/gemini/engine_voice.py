@@ -83,7 +83,8 @@ class EngineVoice:
 
     async def take_back(self) -> None:
         """Take back calls that the client has not answered."""
-        ids, self._calls = [*self.open], []
+        ids = [*self.open]
+        self._calls = []
         self.open.clear()
         if ids:
             await self._client.send(_encode({"toolCallCancellation": {"ids": ids}}))

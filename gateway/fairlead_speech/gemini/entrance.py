@@ -146,14 +146,33 @@ class LiveEntrance:
         described = SessionSetup(setup if routing is None else routing.setup.outgoing(), name, modes.behavior)
         notices = ClientNotices(client, opened.tier)
         switch = ToolSwitch(
-            ENGINE, opened.side, described, model, turns, services.metrics, again, services.clock,
-            notices, lambda: self._learn(name),
-        )  # fmt: skip
+            ENGINE,
+            opened.side,
+            described,
+            model,
+            turns,
+            services.metrics,
+            again,
+            services.clock,
+            notices,
+            lambda: self._learn(name),
+        )
         session = LiveSession(
-            client, described, modes, switch, notices, turns, opened.toolbox, opened.tier, record, services.metrics,
-            services.clock, lambda handle: self._handles.shown(handle, opened.target.provider, identity),
-            provider_mcp=services.settings.provider_mcp, elsewhere=None if routing is None else routing.is_slow,
-        )  # fmt: skip
+            client,
+            described,
+            modes,
+            switch,
+            notices,
+            turns,
+            opened.toolbox,
+            opened.tier,
+            record,
+            services.metrics,
+            services.clock,
+            lambda handle: self._handles.shown(handle, opened.target.provider, identity),
+            provider_mcp=services.settings.provider_mcp,
+            elsewhere=None if routing is None else routing.is_slow,
+        )
         bridged: BridgedSession = session
         try:
             await _begin(opened, described, switch.line)

@@ -15,9 +15,19 @@ SETUP: Final = "setup"
 _KINDS: Final = frozenset({"clientContent", "contextUpdate", "realtimeInput", "toolResponse", SETUP, SESSION_UPDATE})
 """Members of which a client's message has one, as in Google's servers."""
 _READ: Final = (
-    *_KINDS, "activityEnd", "activityStart", "audioStreamEnd", "functionDeclarations", "functionResponses",
-    "mcpServers", "mediaChunks", "mimeType", "sessionResumption", "systemInstruction", "turnComplete",
-)  # fmt: skip
+    *_KINDS,
+    "activityEnd",
+    "activityStart",
+    "audioStreamEnd",
+    "functionDeclarations",
+    "functionResponses",
+    "mcpServers",
+    "mediaChunks",
+    "mimeType",
+    "sessionResumption",
+    "systemInstruction",
+    "turnComplete",
+)
 _TWICE: Final = {snake_case(name): name for name in _READ if snake_case(name) != name}
 _SNAKES: Final = frozenset(_TWICE)
 _MODEL: Final = Known({"model", "sessionResumption", "session_resumption", "tools"})

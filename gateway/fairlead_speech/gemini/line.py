@@ -84,7 +84,8 @@ class ProviderLine:
     def handed(self) -> None:
         """A handle came: what was sent so far is in it."""
         self._kept.clear()
-        self._bytes, self.whole = 0, True
+        self._bytes = 0
+        self.whole = True
 
     def hold(self) -> None:
         """From now on keep what is sent, and drop what comes: the connection is about to be replaced."""
@@ -115,7 +116,8 @@ class ProviderLine:
 
     async def close(self, closing: Closing) -> None:
         """Close the connection; one that is being made is closed as soon as it is there."""
-        side, self._ended = self._side, self._ended or closing
+        side = self._side
+        self._ended = self._ended or closing
         self._up.set()
         if side is not None:
             await side.close(closing)
@@ -131,4 +133,5 @@ class ProviderLine:
         self._bytes += len(frame)
         if self._bytes > self._kept_bytes and self._up.is_set():
             self._kept.clear()
-            self._bytes, self.whole = 0, False
+            self._bytes = 0
+            self.whole = False

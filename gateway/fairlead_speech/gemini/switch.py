@@ -115,7 +115,8 @@ class ToolSwitch:
         if refused and self._updated:
             log.warning("A model of Gemini Live refused contextUpdate: its session is gone on with by its handle")
             self._learn()
-            self._model, refused = self._model.without_update(), False
+            self._model = self._model.without_update()
+            refused = False
         turns = self._turns
         if refused or turns.owes or not turns.fresh or not self._line.whole:
             return False
@@ -139,7 +140,8 @@ class ToolSwitch:
         return self._turns.resumable(self._clock()) and self._line.whole
 
     def _begin(self) -> None:
-        waiting, self._leaving = self._task, None
+        waiting = self._task
+        self._leaving = None
         self._line.hold()
         self._turns.fresh = False
         self._task = asyncio.create_task(self._replace(waiting), name="connection of a speech session")

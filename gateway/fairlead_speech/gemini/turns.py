@@ -41,7 +41,8 @@ class LiveTurns:
 
     def asked(self) -> None:
         """The client asks for an answer."""
-        self.answering, self.speaking = True, False
+        self.answering = True
+        self.speaking = False
 
     def begins(self) -> None:
         """The beginning of a turn is marked: its end asks for an answer."""

@@ -11,11 +11,17 @@ MOST: Final = 4096
 """Hidden items that are remembered."""
 _OF_ITEMS: Final = frozenset(
     {
-        "conversation.item.added", "conversation.item.created", "conversation.item.done", "conversation.item.deleted",
-        "conversation.item.retrieved", "response.output_item.added", "response.output_item.done",
-        "response.function_call_arguments.delta", "response.function_call_arguments.done",
+        "conversation.item.added",
+        "conversation.item.created",
+        "conversation.item.done",
+        "conversation.item.deleted",
+        "conversation.item.retrieved",
+        "response.output_item.added",
+        "response.output_item.done",
+        "response.function_call_arguments.delta",
+        "response.function_call_arguments.done",
     }
-)  # fmt: skip
+)
 
 
 class HiddenItems:

@@ -51,7 +51,8 @@ class ResponseTurns:
 
     def began(self) -> None:
         """A response began, asked for or by itself."""
-        self.active, self.asked = True, False
+        self.active = True
+        self.asked = False
         if self.answers_speech:
             self.speaking = False
         if not self._untaken:
@@ -77,7 +78,8 @@ class ResponseTurns:
         """Whether the gateway is to ask for a response now; it counts as asked then."""
         if not self._wanted or not self.free or self.speaking:
             return False
-        self.asked, self._wanted = True, False
+        self.asked = True
+        self._wanted = False
         return True
 
     def refused(self, *, active: bool) -> None:
@@ -92,7 +94,8 @@ class ResponseTurns:
 
     def speech_began(self) -> None:
         """The user speaks. What was to be said is said with the answer to that."""
-        self.speaking, self._wanted = True, False
+        self.speaking = True
+        self._wanted = False
 
     def speech_dropped(self) -> None:
         """The client threw away what the user said."""

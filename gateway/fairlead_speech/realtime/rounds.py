@@ -46,7 +46,8 @@ class CallRounds:
     def done(self, response: str, *, completed: bool) -> None:
         """A response is over; not `completed` where it was interrupted, or failed."""
         found = self._of(response)
-        found.over, found.completed = True, completed
+        found.over = True
+        found.completed = completed
         if not found.waiting:
             del self._rounds[response]
 

@@ -25,7 +25,7 @@ _tool: Final = msgspec.json.Decoder(dict[str, Any]).decode
 class _Update(msgspec.Struct):
     event_id: str
     own: bool
-    """Made by the gateway: the client does not hear of it."""
+    """Whether the gateway made it: the client does not hear of it."""
     unnamed: bool
     """The client gave it no id."""
     before: list[Event]

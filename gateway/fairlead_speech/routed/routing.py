@@ -142,7 +142,8 @@ class RoutedSession:
         passed = await self._session.from_client(_encode(event))
         item = member(event, "item")
         if item.get("role") == "user":
-            self._fresh, self._known = True, bool(spoken_text(item))
+            self._fresh = True
+            self._known = bool(spoken_text(item))
         if item.get("type") == "message" and spoken_text(item):
             self._items.known(text(item, "id"), text(item, "role"), spoken_text(item))
         return passed
@@ -224,8 +225,9 @@ class RoutedSession:
         name = self._needed.pop(text(error, "event_id"), "")
         if not name or not self._config.routes:
             return
-        log.warning("No turn of this session goes to an engine: the provider refused %s: %.200s", name,
-                    text(error, "message"))  # fmt: skip
+        log.warning(
+            "No turn of this session goes to an engine: the provider refused %s: %.200s", name, text(error, "message")
+        )
         self._config.routes = False
         for other in self._needed.values():
             await self._session.change(change(self._config.heard, other))
@@ -233,7 +235,9 @@ class RoutedSession:
 
     async def _committed(self, event: Event) -> None:
         found, self._stopped = self._stopped, False
-        self._unheard, self._fresh, self._known = text(event, "item_id"), True, False
+        self._unheard = text(event, "item_id")
+        self._fresh = True
+        self._known = False
         if found and self._config.answers_speech and not self._session.answers_speech:
             self._owed = b""
             self._wait()
@@ -302,7 +306,8 @@ class RoutedSession:
 
     async def _route(self, frame: bytes) -> None:
         """Have the engine answer the turn, as the client asks for it; empty: by itself."""
-        self._routed, asked = frame, member(_asked(frame), "response")
+        self._routed = frame
+        asked = member(_asked(frame), "response")
         await self._session.hold(elsewhere=True)
         try:
             await self._answerer.answer(self._session.tier, self._config.for_engine, asked, self._over)

@@ -159,9 +159,11 @@ class ScriptedCascade:
                 for start in range(0, len(arguments), 8)
             )
         usage = {
-            "prompt_tokens": 20, "completion_tokens": 10, "total_tokens": 30,
+            "prompt_tokens": 20,
+            "completion_tokens": 10,
+            "total_tokens": 30,
             "prompt_tokens_details": {"cached_tokens": 4},
-        }  # fmt: skip
+        }
         found.append(_chunk({}, "tool_calls" if reply.calls else "stop"))
         return [*found, _event({"choices": [], "usage": usage}), b"data: [DONE]\n\n"]
 

@@ -202,7 +202,8 @@ class LiveScriptSession(ScriptedConnection):
                 raise RefusedMessage(1007, "unknown session handle")
             if not before.closed:
                 raise RefusedMessage(1011, "the session is open over another connection")
-            self.heard, self.contents = before.heard[:heard], before.contents[:told]
+            self.heard = before.heard[:heard]
+            self.contents = before.contents[:told]
         await self.send(setupComplete={"sessionId": f"session_{next(self.server.numbers)}"})
 
     def _take_tools(self, tools: list[dict[str, Any]]) -> None:

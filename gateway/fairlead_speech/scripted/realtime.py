@@ -31,7 +31,8 @@ class RefusedEvent(Exception):
 
     def __init__(self, code: str, message: str, param: str | None = None) -> None:
         super().__init__(message)
-        self.code, self.param = code, param
+        self.code = code
+        self.param = param
 
 
 class ScriptedRealtime:
@@ -86,17 +87,24 @@ class RealtimeScriptSession(ScriptedConnection):
         self._refuses = refuses
         self.script = script
         self.config: dict[str, Any] = {
-            "type": "realtime", "object": "realtime.session", "id": "sess_1", "model": self.query.get("model", ""),
-            "output_modalities": ["audio"], "instructions": "", "tools": [], "tool_choice": "auto",
+            "type": "realtime",
+            "object": "realtime.session",
+            "id": "sess_1",
+            "model": self.query.get("model", ""),
+            "output_modalities": ["audio"],
+            "instructions": "",
+            "tools": [],
+            "tool_choice": "auto",
             "expires_at": int(time.time()) + _EXPIRES,
             "audio": {
                 "input": {
-                    "format": {"type": "audio/pcm", "rate": 24000}, "transcription": None,
+                    "format": {"type": "audio/pcm", "rate": 24000},
+                    "transcription": None,
                     "turn_detection": {"type": "server_vad", "create_response": True, "interrupt_response": True},
                 },
                 "output": {"format": {"type": "audio/pcm", "rate": 24000}, "voice": "alloy"},
             },
-        }  # fmt: skip
+        }
         self.calls: set[str] = set()
         """Ids of calls that were made and have no result."""
         self.last_item: str | None = None

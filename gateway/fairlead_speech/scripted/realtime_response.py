@@ -71,17 +71,24 @@ class ScriptedResponse:
 
     async def _done(self, status: str, details: dict[str, Any] | None) -> None:
         usage = {
-            "total_tokens": 30, "input_tokens": 20, "output_tokens": 10,
+            "total_tokens": 30,
+            "input_tokens": 20,
+            "output_tokens": 10,
             "input_token_details": {"cached_tokens": 4, "text_tokens": 8, "audio_tokens": 12},
-        }  # fmt: skip
+        }
         await self._session.send("response.done", response={**self._response(status, details), "usage": usage})
 
     def _response(self, status: str, details: dict[str, Any] | None) -> dict[str, Any]:
         return {
-            "object": "realtime.response", "id": self._id, "status": status, "status_details": details,
-            "output": [*self._output], "conversation_id": None if self._beside else "conv_1",
-            "metadata": self._metadata, "usage": None,
-        }  # fmt: skip
+            "object": "realtime.response",
+            "id": self._id,
+            "status": status,
+            "status_details": details,
+            "output": [*self._output],
+            "conversation_id": None if self._beside else "conv_1",
+            "metadata": self._metadata,
+            "usage": None,
+        }
 
     async def _say(self, text: str) -> None:
         send, item = self._session.send, {"id": self._session.ident("item"), "type": "message", "role": "assistant"}
@@ -111,9 +118,11 @@ class ScriptedResponse:
     async def _call(self, call: SpokenCall) -> None:
         session, arguments = self._session, json.dumps(call.arguments)
         item = {
-            "id": session.ident("item"), "type": "function_call", "call_id": call.id or session.ident("call"),
+            "id": session.ident("item"),
+            "type": "function_call",
+            "call_id": call.id or session.ident("call"),
             "name": call.name,
-        }  # fmt: skip
+        }
         place = {"response_id": self._id, "output_index": len(self._output)}
         started = {**item, "status": "in_progress", "arguments": ""}
         await session.send("response.output_item.added", **place, item=started)

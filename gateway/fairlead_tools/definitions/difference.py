@@ -53,9 +53,14 @@ def held_change(one: Pinned, pins: Pins) -> HeldChange:
     lines = unified(old, one.definition)
     shown = _within(lines)
     return HeldChange(
-        one.sort, one.name, "new" if old is None else "changed", one.approval, shown,
-        cut=shown != lines, suspicious=[str(finding) for finding in scan([one])],
-    )  # fmt: skip
+        one.sort,
+        one.name,
+        "new" if old is None else "changed",
+        one.approval,
+        shown,
+        cut=shown != lines,
+        suspicious=[str(finding) for finding in scan([one])],
+    )
 
 
 def unified(before: Raw | None, after: Raw) -> list[str]:

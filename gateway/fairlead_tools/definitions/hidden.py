@@ -16,8 +16,10 @@ _SUSPECT: Final = re.compile(
 )
 _OUT_OF_VIEW: Final = re.compile(r"[^\S\n]{160}|(?:\n[^\S\n]{0,8}){24}")
 """So much blank that what follows is off the screen."""
-_FLAGS: Final = re.compile("\U0001f3f4\U000e0067\U000e0062(?:\U000e0065\U000e006e\U000e0067|"
-                           "\U000e0073\U000e0063\U000e0074|\U000e0077\U000e006c\U000e0073)\U000e007f")  # fmt: skip
+_FLAGS: Final = re.compile(
+    "\U0001f3f4\U000e0067\U000e0062(?:\U000e0065\U000e006e\U000e0067|"
+    "\U000e0073\U000e0063\U000e0074|\U000e0077\U000e006c\U000e0073)\U000e007f"
+)
 """The flags of England, Scotland and Wales: the only use of the tags block that is for people."""
 _RIGHT_TO_LEFT: Final = re.compile(
     "[\u0590-\u08ff\ufb1d-\ufdff\ufe70-\ufefc\U00010800-\U00010fff\U0001e800-\U0001eeff]"

@@ -52,9 +52,7 @@ SIGNS: Final = (
         "an order to hide something from the user",
         "user,human",
         r"\b(?:do not|don['’]t|never|must not|without|avoid)[\s]{1,3}(?:ever[\s]{1,3})?"
-        r"(?:tell|mention|inform|reveal|notify|alert|warn)(?:ing)?[\s]{1,3}"
-        + _WORDS
-        + r"(?:user|human)s?\b",
+        r"(?:tell|mention|inform|reveal|notify|alert|warn)(?:ing)?[\s]{1,3}" + _WORDS + r"(?:user|human)s?\b",
     ),
     _sign(
         "a new role for the model",
@@ -73,7 +71,7 @@ SIGNS: Final = (
         "<!--",
         r"<!--",
     ),
-)  # fmt: skip
+)
 
 
 def markup(text: str) -> str:

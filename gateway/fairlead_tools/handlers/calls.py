@@ -133,8 +133,10 @@ class Handlers:
             self._warned[name] = now
             log.warning(
                 "The async custom tool %s held up the whole gateway for %.0f ms: what blocks belongs into a function "
-                "without async, which runs in a thread", name, seconds * 1000,
-            )  # fmt: skip
+                "without async, which runs in a thread",
+                name,
+                seconds * 1000,
+            )
 
     def remaining(self, deadline: float) -> float:
         """Seconds until a deadline."""
@@ -158,8 +160,19 @@ class Handlers:
 class HandlerCall:
     """One call, from its beginning to its outcome. `cancel` gives it up; no outcome follows."""
 
-    __slots__ = ("_context", "_deadline", "_ended", "_handler", "_handlers", "_loop", "_max_bytes", "_name", "_sink",
-                 "_timer", "_token")  # fmt: skip
+    __slots__ = (
+        "_context",
+        "_deadline",
+        "_ended",
+        "_handler",
+        "_handlers",
+        "_loop",
+        "_max_bytes",
+        "_name",
+        "_sink",
+        "_timer",
+        "_token",
+    )
 
     def __init__(self, handlers: Handlers, sink: HandlerSink, deadline: float, max_bytes: int, token: bytes) -> None:
         self._handlers = handlers

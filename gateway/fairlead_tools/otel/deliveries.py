@@ -74,9 +74,11 @@ class Deliveries:
             if not self.failing:
                 log.warning(
                     "OpenTelemetry: %s do not reach %s%s. Calls go on; what does not arrive is dropped and counted, "
-                    "and nothing more is said until it arrives again", what, self._endpoint,
+                    "and nothing more is said until it arrives again",
+                    what,
+                    self._endpoint,
                     f" ({reason})" if reason else "",
-                )  # fmt: skip
+                )
         self.failing = not well
 
 

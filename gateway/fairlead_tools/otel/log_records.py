@@ -45,11 +45,15 @@ class OtlpLogHandler(logging.Handler):
         named = context_of(getattr(record, TRACE_ID, ""), getattr(record, SPAN_ID, ""))
         self._logger.emit(
             LogRecord(
-                timestamp=int(record.created * 1e9), observed_timestamp=time.time_ns(), severity_number=number,
-                severity_text=text, body=record.getMessage()[:MAX_BODY], attributes=attributes,
+                timestamp=int(record.created * 1e9),
+                observed_timestamp=time.time_ns(),
+                severity_number=number,
+                severity_text=text,
+                body=record.getMessage()[:MAX_BODY],
+                attributes=attributes,
                 context=get_current() if named is None else named,
             )
-        )  # fmt: skip
+        )
 
 
 class OtlpEvents:
@@ -62,12 +66,16 @@ class OtlpEvents:
         """Queue an event. Never blocks."""
         self._logger.emit(
             LogRecord(
-                timestamp=int(event.at * 1e9), observed_timestamp=time.time_ns(), event_name=event.name,
+                timestamp=int(event.at * 1e9),
+                observed_timestamp=time.time_ns(),
+                event_name=event.name,
                 severity_number=SeverityNumber.WARN if event.warns else SeverityNumber.INFO,
-                severity_text="WARN" if event.warns else "INFO", body=event.body, attributes=event.attributes,
+                severity_text="WARN" if event.warns else "INFO",
+                body=event.body,
+                attributes=event.attributes,
                 context=context_of(event.trace_id, event.span_id, sampled=event.sampled) or Context(),
             )
-        )  # fmt: skip
+        )
 
 
 def context_of(trace_id: str, span_id: str, *, sampled: bool = True) -> Context | None:

@@ -37,8 +37,18 @@ class Checker:
     bounded time.
     """
 
-    __slots__ = ("_explain_bytes", "_fast", "_fits", "_heights", "_make_plain", "_max_bytes", "_plain", "_simple_bytes",
-                 "_slow", "unchecked")  # fmt: skip
+    __slots__ = (
+        "_explain_bytes",
+        "_fast",
+        "_fits",
+        "_heights",
+        "_make_plain",
+        "_max_bytes",
+        "_plain",
+        "_simple_bytes",
+        "_slow",
+        "unchecked",
+    )
 
     def __init__(
         self, fast: Validator, heights: tuple[int, ...], states: int, without_patterns: Callable[[], Validator]

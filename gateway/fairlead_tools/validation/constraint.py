@@ -1,6 +1,6 @@
 """Allowances of a policy for a call's arguments: JSON Schemas of which one has to take them.
 
-Pure module. Compiled by `policy.rules` with the rules, asked by `calls` before a call is made. Unlike the check of
+Pure module. Unlike the check of
 a tool's own schema it takes nothing on trust: a schema that cannot be used in full takes no arguments at all, and so
 is every value refused that could not be looked at in bounded time, or that others may read otherwise than it was read
 here. Bounds come first: all of this happens in the loop that everybody's calls wait for.

@@ -168,8 +168,9 @@ def _drop_patterns(schema: Schema) -> None:
 def _usable_patterns(root: Schema) -> list[LeftOut]:
     """Bounds the number of patterns that have to be compiled."""
     with_patterns = [one for one in every(root) if "pattern" in one or "patternProperties" in one]
-    names = sum(len(one["patternProperties"]) for one in with_patterns
-                if isinstance(one.get("patternProperties"), dict))  # fmt: skip
+    names = sum(
+        len(one["patternProperties"]) for one in with_patterns if isinstance(one.get("patternProperties"), dict)
+    )
     if len(with_patterns) + names <= MAX_PATTERNS:
         return []
     for schema in with_patterns:

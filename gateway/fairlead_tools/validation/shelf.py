@@ -50,8 +50,17 @@ _decode_outcome = msgspec.json.Decoder(_Outcome).decode
 class ToolCheck:
     """The schemas of one definition; `name` is how its tool is called in logs."""
 
-    __slots__ = ("__weakref__", "_checks", "_compiled", "_output", "declares_output", "definition", "key", "name",
-                 "of_arguments")  # fmt: skip
+    __slots__ = (
+        "__weakref__",
+        "_checks",
+        "_compiled",
+        "_output",
+        "declares_output",
+        "definition",
+        "key",
+        "name",
+        "of_arguments",
+    )
 
     def __init__(self, checks: Checks, name: str, definition: bytes, key: str) -> None:
         self._checks = checks
@@ -99,12 +108,16 @@ class ToolCheck:
     # For the shelf
 
     def take(self, of_input: Checker | None, of_output: Checker | None) -> None:
-        self._compiled, self.of_arguments, self._output = True, of_input, of_output
+        self._compiled = True
+        self.of_arguments = of_input
+        self._output = of_output
 
     def give_back(self) -> int:
         """Let the compiled schemas go; how many values they left unchecked."""
         unchecked = self.unchecked
-        self._compiled, self.of_arguments, self._output = False, None, None
+        self._compiled = False
+        self.of_arguments = None
+        self._output = None
         return unchecked
 
     @property

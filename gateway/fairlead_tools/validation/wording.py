@@ -18,8 +18,15 @@ MAX_VALUE: Final = 60
 """Characters of one value."""
 MAX_DEPTH: Final = 3
 """Alternatives within alternatives."""
-_KINDS: Final = {str: "a string", bool: "a boolean", int: "a number", float: "a number", list: "an array",
-                 dict: "an object", type(None): "null"}  # fmt: skip
+_KINDS: Final = {
+    str: "a string",
+    bool: "a boolean",
+    int: "a number",
+    float: "a number",
+    list: "an array",
+    dict: "an object",
+    type(None): "null",
+}
 
 _EXPECTED: Final[dict[str, Callable[[dict[str, Any]], str]]] = {
     "enum": lambda kind: f"expected one of {_several(kind['options'])}",
@@ -88,8 +95,9 @@ def _alternatives(where: str, context: list[list[ValidationError]], depth: int) 
 
 def _shallow(branch: list[ValidationError], where: str) -> int:
     """1 where a branch fails at once, by the kind of the value; 0 where it fails further in."""
-    return int(any(error.kind.name in ("type", "const", "enum") and path(error.instance_path) == where
-                   for error in branch))  # fmt: skip
+    return int(
+        any(error.kind.name in ("type", "const", "enum") and path(error.instance_path) == where for error in branch)
+    )
 
 
 def _expected(name: str, kind: dict[str, Any], error: ValidationError) -> str:

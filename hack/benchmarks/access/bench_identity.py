@@ -51,9 +51,15 @@ def measure(stage: Stage, settings: Settings) -> dict[Row, dict[int, Outcome]]:
                 for number, what in interleaved(list(targets), settings.rounds):
                     asked = targets[what]
                     load = Load(
-                        asked.gateway.port, "/mcp", f"{era}__echo", version, connections, seconds, warmup,
+                        asked.gateway.port,
+                        "/mcp",
+                        f"{era}__echo",
+                        version,
+                        connections,
+                        seconds,
+                        warmup,
                         header=asked.header,
-                    )  # fmt: skip
+                    )
                     try:
                         found = run_load(stage, load, asked.gateway.pid, [upstream.pid], core=rest)
                     except Unmeasurable as error:

@@ -54,9 +54,11 @@ def server(number: int, rng: random.Random) -> Catalog:
     for place in range(TOOLS):
         name = f"{rng.choice(VERBS)}_{rng.choice(NOUNS)}_{place}"
         definition = {
-            "name": name, "description": "x" * 300, "annotations": {"readOnlyHint": place % 2 == 0},
+            "name": name,
+            "description": "x" * 300,
+            "annotations": {"readOnlyHint": place % 2 == 0},
             "inputSchema": {"type": "object", "properties": {"q": {"type": "string"}}},
-        }  # fmt: skip
+        }
         raw = Raw(json.dumps(definition).encode())
         entries.append(ToolEntry(name=name, definition=raw, hash="", search_hash="", tags=(rng.choice("abc"),)))
     return catalog(f"server{number}", "http://127.0.0.1:9/mcp", entries, trust_annotations=True)
@@ -81,12 +83,14 @@ def documents() -> tuple[dict[str, Document], Rules]:
     rng = random.Random(20261121)
     policies = tuple(
         Policy(
-            namespace="default", name=f"p{place}", every=True,
+            namespace="default",
+            name=f"p{place}",
+            every=True,
             subjects=tuple(Subject(kind="Agent", name=name) for name in ("one", "other")[: 1 + place % 2]),
             rules=tuple(rule(RULES * place + number, rng) for number in range(RULES)),
         )
         for place in range(POLICIES)
-    )  # fmt: skip
+    )
     tiers = (Tier(name="fast", max_latency_ms=500, default=True), Tier(name="deep", max_latency_ms=4000))
     return {str(number): server(number, rng) for number in range(SERVERS)}, Rules(policies=policies, tiers=tiers)
 

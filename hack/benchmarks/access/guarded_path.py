@@ -60,9 +60,11 @@ class Place:
 
 async def _place(stack: AsyncExitStack, folder: Path, loop: Loop, trust: Trust, credential: str) -> Place:
     gateway = compose(
-        GatewaySettings(port=0, metrics_port=0), trust=trust,
-        source=DirectorySource(folder), credentials=DirectoryCredentials(folder / "credentials"),
-    )  # fmt: skip
+        GatewaySettings(port=0, metrics_port=0),
+        trust=trust,
+        source=DirectorySource(folder),
+        credentials=DirectoryCredentials(folder / "credentials"),
+    )
     await gateway.start()
     stack.push_async_callback(gateway.stop, 0)
     await asyncio.wait_for(gateway.snapshots.first_snapshot.wait(), 20)

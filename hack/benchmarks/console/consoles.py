@@ -15,16 +15,7 @@ from dataclasses import dataclass, field
 from itertools import cycle
 from typing import Final
 
-from gateway.gateways import (
-    VERSIONS,
-    Target,
-    catalog,
-    contents,
-    entry,
-    gateway_over,
-    start_upstream,
-    write_documents,
-)  # fmt: skip
+from gateway.gateways import VERSIONS, Target, catalog, contents, entry, gateway_over, start_upstream, write_documents
 from rig.definitions import definition
 from rig.harness import Unmeasurable
 from rig.processes import Stage, ordinary

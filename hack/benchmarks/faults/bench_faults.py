@@ -108,8 +108,10 @@ class Outcome:
         told = Counter(call["outcome"] for call in self.victim.bad)
         if told:
             seen = ", ".join(f"{count} {outcome}" for outcome, count in told.most_common())
-            found.append(f"{self.fault.name}: of {self.victim.calls} calls to the server concerned {self.victim.good} "
-                         f"were answered, the others told {seen}")  # fmt: skip
+            found.append(
+                f"{self.fault.name}: of {self.victim.calls} calls to the server concerned {self.victim.good} "
+                f"were answered, the others told {seen}"
+            )
         return [*found, *(f"{self.fault.name}: {words}" for words in (self.course.note, self.problem) if words)]
 
 

@@ -245,9 +245,12 @@ def clock_jumped(here: World, quick: bool) -> Course:
     (clock / "offset").write_text("+0\n")
     mounts = {"faketime": FAKETIME, "clock": str(clock)}
     env = {
-        "LD_PRELOAD": "/faketime/libfaketimeMT.so.1", "FAKETIME_TIMESTAMP_FILE": "/clock/offset",
-        "FAKETIME_NO_CACHE": "1", "FAKETIME_DONT_FAKE_MONOTONIC": "1", "DONT_FAKE_MONOTONIC": "1",
-    }  # fmt: skip
+        "LD_PRELOAD": "/faketime/libfaketimeMT.so.1",
+        "FAKETIME_TIMESTAMP_FILE": "/clock/offset",
+        "FAKETIME_NO_CACHE": "1",
+        "FAKETIME_DONT_FAKE_MONOTONIC": "1",
+        "DONT_FAKE_MONOTONIC": "1",
+    }
     volumes = [{"name": name, "hostPath": {"path": path}} for name, path in mounts.items()]
     places = [{"name": name, "mountPath": f"/{name}", "readOnly": True} for name in mounts]
     variables = [{"name": name, "value": value} for name, value in env.items()]

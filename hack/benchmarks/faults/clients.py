@@ -54,12 +54,14 @@ class SdkClients:
         calls = [call for call in self.calls if call.began >= since and call.outcome != REFUSED]
         good = [call.ended - call.began for call in calls if call.outcome == OK]
         return {
-            "where": "SDK clients", "calls": len(calls), "good": len(good),
+            "where": "SDK clients",
+            "calls": len(calls),
+            "good": len(good),
             "open_then": sum(call.began <= at <= call.ended for call in self.calls),
             "reconnects": sum(call.began >= since and call.outcome == REFUSED for call in self.calls),
             "longest_ms": round(max(good, default=0.0) * 1000, 1),
             "bad": [asdict(call) for call in calls if call.outcome != OK],
-        }  # fmt: skip
+        }
 
     async def _run(self) -> None:
         async with asyncio.TaskGroup() as group:
@@ -88,9 +90,11 @@ class SdkClients:
             call.outcome, call.detail = _outcome(error)
         else:
             if result.is_error:
-                call.outcome, call.detail = "tool error", str(result)[:300]
+                call.outcome = "tool error"
+                call.detail = str(result)[:300]
             elif (result.structured_content or {}).get("result") != number + 1:
-                call.outcome, call.detail = WRONG, str(result)[:300]
+                call.outcome = WRONG
+                call.detail = str(result)[:300]
             else:
                 call.outcome = OK
         call.ended = time.time()

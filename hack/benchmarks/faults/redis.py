@@ -19,7 +19,8 @@ class Redis:
 
     def __init__(self, folder: Path) -> None:
         self._folder = folder
-        self._host, self._port = node_address(), free_port()
+        self._host = node_address()
+        self._port = free_port()
         self._process: subprocess.Popen[bytes] | None = None
         self.url = f"redis://{self._host}:{self._port}"
 

@@ -91,9 +91,11 @@ Json = dict[str, Any]
 def server(name: str, **spec: Any) -> Json:
     """An McpServer of this world."""
     return {
-        "apiVersion": "fairlead.dev/v1alpha1", "kind": "McpServer",
-        "metadata": {"name": name, "namespace": SPACE}, "spec": spec,
-    }  # fmt: skip
+        "apiVersion": "fairlead.dev/v1alpha1",
+        "kind": "McpServer",
+        "metadata": {"name": name, "namespace": SPACE},
+        "spec": spec,
+    }
 
 
 def image_server(name: str, script: str, *, transport: str = "streamable-http", **spec: Any) -> Json:

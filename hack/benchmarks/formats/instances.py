@@ -13,10 +13,17 @@ Schema = dict[str, Any]
 
 MAX_DEPTH = 6
 _SAMPLES = {
-    "date-time": "2026-01-02T03:04:05Z", "date": "2026-01-02", "time": "03:04:05Z", "email": "a@example.com",
-    "uri": "https://example.com/a", "uuid": "8c5a1f3e-9d0b-4c55-9a53-0d7c1f1b2a3c", "ipv4": "192.0.2.1",
-    "ipv6": "2001:db8::1", "hostname": "example.com", "duration": "P1D",
-}  # fmt: skip
+    "date-time": "2026-01-02T03:04:05Z",
+    "date": "2026-01-02",
+    "time": "03:04:05Z",
+    "email": "a@example.com",
+    "uri": "https://example.com/a",
+    "uuid": "8c5a1f3e-9d0b-4c55-9a53-0d7c1f1b2a3c",
+    "ipv4": "192.0.2.1",
+    "ipv6": "2001:db8::1",
+    "hostname": "example.com",
+    "duration": "P1D",
+}
 _WORDS = ("", "a", "A1", "abc", "hello world", "x-1", "2026-01-02", "42", "https://example.com", "äöü")
 _KINDS = ("string", "integer", "number", "boolean", "object", "array", "null")
 

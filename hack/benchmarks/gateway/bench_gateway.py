@@ -49,8 +49,16 @@ PEER_STARTS = 180
 """Seconds that another proxy may take to listen; ContextForge lays out a database first."""
 PARTS = (
     *(f"{slug(workload.name)}/{connections}" for workload in WORKLOADS for connections in workload.connections),
-    "peers", "lists", "tools", "connections", "swaps", "collector", "conversions", "replicas", "million",
-)  # fmt: skip
+    "peers",
+    "lists",
+    "tools",
+    "connections",
+    "swaps",
+    "collector",
+    "conversions",
+    "replicas",
+    "million",
+)
 """Names for --only. Of `peers`, one is named as in `peers/ToolHive-vMCP`."""
 
 
@@ -58,7 +66,8 @@ class Bench:
     """One run: what it started, and what it has found so far."""
 
     def __init__(self, stage: Stage, settings: Settings) -> None:
-        self.stage, self.settings = stage, settings
+        self.stage = stage
+        self.settings = settings
         self.outcomes: Outcomes = defaultdict(dict)
         self.notes: list[str] = []
         self.failures: list[str] = []
@@ -196,10 +205,14 @@ def run(settings: Settings) -> Report:
         if not settings.only:
             more.memory("after the load")
         beside = {
-            "lists": more.lists, "tools": more.many_tools, "connections": more.many_connections,
-            "collector": more.collector, "swaps": more.swaps, "conversions": more.conversions,
+            "lists": more.lists,
+            "tools": more.many_tools,
+            "connections": more.many_connections,
+            "collector": more.collector,
+            "swaps": more.swaps,
+            "conversions": more.conversions,
             "replicas": more.replicas,
-        }  # fmt: skip
+        }
         for part, work in beside.items():
             attempt(part, work)
         if settings.long or (settings.wants("million") and settings.only):

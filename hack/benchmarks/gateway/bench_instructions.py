@@ -113,8 +113,11 @@ def rows(counted: Counted, settings: Settings) -> Iterator[tuple[dict[str, str |
             if workload is PLAIN:
                 plain[era] = each
             row: dict[str, str | float | None] = {
-                "workload": workload.name, "era": era, "instructions": each, "× plain": each / plain[era],
-            }  # fmt: skip
+                "workload": workload.name,
+                "era": era,
+                "instructions": each,
+                "× plain": each / plain[era],
+            }
             yield row, functions_of(long, short, calls) if settings.long else ""
 
 

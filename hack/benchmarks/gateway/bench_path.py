@@ -107,7 +107,8 @@ class World:
     """A gateway, its clients, and servers that are asked to answer."""
 
     def __init__(self, gateway: Gateway, loop: Loop) -> None:
-        self.gateway, self.loop = gateway, loop
+        self.gateway = gateway
+        self.loop = loop
         fallbacks = FallbackServer(_nowhere, Heap(owner=False))
         self.clients = [Transport(_keep) for _ in range(CONNECTIONS)]
         for client in self.clients:
@@ -248,8 +249,10 @@ async def running(folder: Path, loop: Loop, tools: int = TOOLS) -> AsyncIterator
     write_documents(folder, contents(list(world(PORTS, tools))))
     gateway = compose(
         GatewaySettings(port=0, metrics_port=0),
-        source=DirectorySource(folder), credentials=DirectoryCredentials(folder / "credentials"), heap=Heap(),
-    )  # fmt: skip
+        source=DirectorySource(folder),
+        credentials=DirectoryCredentials(folder / "credentials"),
+        heap=Heap(),
+    )
     await gateway.start()
     try:
         await asyncio.wait_for(gateway.snapshots.first_snapshot.wait(), 60)

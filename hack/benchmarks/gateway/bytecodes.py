@@ -60,7 +60,8 @@ async def count_work(run: Callable[[], Awaitable[object]], harness: str) -> Inte
     by_code: dict[CodeType, int] = {}
 
     def note_bytecode(frame: FrameType, event: str, arg: Any) -> Any:
-        frame.f_trace_opcodes, frame.f_trace_lines = True, False
+        frame.f_trace_opcodes = True
+        frame.f_trace_lines = False
         if event == "opcode":
             by_code[frame.f_code] = by_code.get(frame.f_code, 0) + 1
         return note_bytecode

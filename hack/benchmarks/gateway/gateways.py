@@ -121,9 +121,11 @@ class Target:
 def entry(name: str, definition: bytes) -> ToolEntry:
     """A tool as the operator publishes it."""
     return ToolEntry(
-        name=name, definition=Raw(definition), hash=definition_hash(definition),
+        name=name,
+        definition=Raw(definition),
+        hash=definition_hash(definition),
         search_hash=search_hash(name, definition),
-    )  # fmt: skip
+    )
 
 
 def catalog(
@@ -197,24 +199,28 @@ def decisions(catalogs: Sequence[Catalog]) -> tuple[Rules, State]:
     )
     policies = tuple(
         Policy(
-            namespace="default", name=f"policy-{number:02d}", servers=(catalogs[number % len(catalogs)].name,),
+            namespace="default",
+            name=f"policy-{number:02d}",
+            servers=(catalogs[number % len(catalogs)].name,),
             subjects=(Subject(kind="Any"),),
             rules=(
-                Rule(action="Deny", tools=("delete_*",)), Rule(action="Allow", annotations={"readOnlyHint": True}),
+                Rule(action="Deny", tools=("delete_*",)),
+                Rule(action="Allow", annotations={"readOnlyHint": True}),
                 Rule(action="Allow", tools=("*",)),
             ),
         )
         for number in range(100)
-    )  # fmt: skip
+    )
     measured = Quantiles(p50_ms=2.0, p90_ms=3.0, p95_ms=4.0, p99_ms=9.0, samples=100)
     fits = tuple(tier.name for tier in tiers)
     servers = tuple(
         ServerState(
-            namespace=one.namespace, name=one.name,
+            namespace=one.namespace,
+            name=one.name,
             tools=tuple(ToolState(name=tool.name, quantiles=measured, tiers=fits) for tool in one.tools),
         )
         for one in catalogs
-    )  # fmt: skip
+    )
     return Rules(tiers=tiers, policies=policies), State(servers=servers, decided_at="2026-11-21T00:00:00Z")
 
 

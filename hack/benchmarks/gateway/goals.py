@@ -60,7 +60,10 @@ class Goals:
     """One run; `found` are the goals so far."""
 
     def __init__(self, stage: Stage, settings: Settings, gateway: Target, ports: dict[str, int]) -> None:
-        self.stage, self.settings, self.gateway, self.ports = stage, settings, gateway, ports
+        self.stage = stage
+        self.settings = settings
+        self.gateway = gateway
+        self.ports = ports
         self.found: list[Goal] = []
         self.notes: list[str] = []
         self.hop, self.rest = cores()
@@ -100,9 +103,13 @@ class Goals:
         """Memory while 1,000 clients of the modern era are connected and call."""
         load = replace(self.load(self.gateway, "modern__echo", CONNECTIONS, 1.0), warmup=1.0)
         run_load(
-            self.stage, load, self.gateway.pid, [], core=self.rest,
+            self.stage,
+            load,
+            self.gateway.pid,
+            [],
+            core=self.rest,
             started=lambda: self.memory(f"with {CONNECTIONS:,} connections"),
-        )  # fmt: skip
+        )
 
     def collector(self) -> None:
         """Full garbage collections in steady state, of every kind of client, with 10,000 tools."""

@@ -62,12 +62,20 @@ class Workload:
         """Clients of `era` for `target`; `window` is seconds of measurement and of warm-up."""
         rest = self.kind == "rest"
         return Load(
-            target.port, REST_PATH if rest else "/mcp",
+            target.port,
+            REST_PATH if rest else "/mcp",
             self.called(era) if target.prefixed or self.tools else self.tool,
-            BARE if rest else VERSIONS[era], connections, *window,
-            members=self.members, tools=self.tools, awake=self.upstream != "asleep", kind=self.kind,
-            capabilities=self.capabilities, token=self.token, accept=self.accept,
-        )  # fmt: skip
+            BARE if rest else VERSIONS[era],
+            connections,
+            *window,
+            members=self.members,
+            tools=self.tools,
+            awake=self.upstream != "asleep",
+            kind=self.kind,
+            capabilities=self.capabilities,
+            token=self.token,
+            accept=self.accept,
+        )
 
 
 PLAIN: Final = Workload("small JSON", connections=(1, 16, SATURATED, 256), beside_bare=False)

@@ -196,10 +196,17 @@ def _memory(stage: Stage, settings: Settings, target: Target, core: int, found: 
 def loaded(stage: Stage, target: Target, load: Load, core: int) -> Outcome:
     """Run clients, and read the processor time of the target while they are at it. Raises Unmeasurable."""
     asked: dict[str, Any] = {
-        "port": target.port, "path": PATH, "key": target.key, "model": f"bench-{load.events}-{load.gap}",
-        "stream": load.stream, "connections": load.connections, "requests": load.requests, "warmup": load.warmup,
-        "events": load.events, "spread": load.spread,
-    }  # fmt: skip
+        "port": target.port,
+        "path": PATH,
+        "key": target.key,
+        "model": f"bench-{load.events}-{load.gap}",
+        "stream": load.stream,
+        "connections": load.connections,
+        "requests": load.requests,
+        "warmup": load.warmup,
+        "events": load.events,
+        "spread": load.spread,
+    }
     words: list[str | Path] = [sys.executable, HERE / "client.py", json.dumps(asked)]
     process = stage.start("clients", words, core=core, stdout=subprocess.PIPE)
     assert process.stdout is not None

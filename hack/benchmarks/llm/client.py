@@ -89,7 +89,11 @@ class Connection(asyncio.Protocol):
         if self._figures.left <= 0:
             return
         self._figures.left -= 1
-        self._tail, self._size, self._events, self._whole, self._length = b"", 0, 0, b"", -1
+        self._tail = b""
+        self._size = 0
+        self._events = 0
+        self._whole = b""
+        self._length = -1
         self._first = 0.0
         self._began = time.monotonic()
         self._transport.write(self._request)

@@ -61,13 +61,16 @@ def lines_of(report: Report, *, date: str, commit: str, machine: dict[str, Any])
     where = f"{machine['cores']} cores, {machine['processor']}, Python {'.'.join(python.split('.')[:2])}"
     return [
         Line(
-            date=date, commit=commit, machine=f"{where}, {form}" if form else where,
-            ratio=f"{report.name}: {goal.name}, {goal.unit}", value=goal.value,
+            date=date,
+            commit=commit,
+            machine=f"{where}, {form}" if form else where,
+            ratio=f"{report.name}: {goal.name}, {goal.unit}",
+            value=goal.value,
             better="higher" if goal.at_least is not None else "lower",
         )
         for goal in report.goals
         if goal.value is not None and goal.unit.startswith("×")
-    ]  # fmt: skip
+    ]
 
 
 def encode(lines: Iterable[Line]) -> str:
@@ -103,7 +106,8 @@ class _Course:
         if line.accepted:
             self.accepted.clear()
         if len(self.accepted) < FEWEST:
-            self.worse, self.verdict = 0, "few nights"
+            self.worse = 0
+            self.verdict = "few nights"
             self.accepted.append(line.value)
             return
         low, high = min(self.baseline) * (1 - TOLERANCE), max(self.baseline) * (1 + TOLERANCE)
@@ -112,7 +116,8 @@ class _Course:
             self.worse += 1
             self.verdict = "failed" if self.worse >= NIGHTS else "worse once"
             return
-        self.worse, self.verdict = 0, "better" if below or above else "steady"
+        self.worse = 0
+        self.verdict = "better" if below or above else "steady"
         self.accepted.append(line.value)
 
 

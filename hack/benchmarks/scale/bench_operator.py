@@ -82,9 +82,12 @@ class Installation:
     """One control plane with an operator and a gateway on it, as processes."""
 
     def __init__(self, stage: Stage, plane: ControlPlane, fleet: Fleet) -> None:
-        self._stage, self._fleet = stage, fleet
+        self._stage = stage
+        self._fleet = fleet
         self.plane = plane
-        self.operator_port, self.gateway_port, self.metrics_port = free_port(), free_port(), free_port()
+        self.operator_port = free_port()
+        self.gateway_port = free_port()
+        self.metrics_port = free_port()
         self.operator = self._start_operator()
         config = plane.kubeconfig_for("gateway", ["system:masters"])
         command: list[str | Path] = [Path(sys.executable).with_name("fairlead"), "gateway", "--namespace", RELEASE]

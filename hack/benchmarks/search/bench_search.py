@@ -34,9 +34,17 @@ from search.labelled import DEPTH, LabelledSet, Rank, by_source, mean, own, publ
 from search.peers import fastmcp_rank
 
 PARTS = (
-    "own", "held", "public", "speed", "account", "beside", "front", "compression", "compression-held",
+    "own",
+    "held",
+    "public",
+    "speed",
+    "account",
+    "beside",
+    "front",
+    "compression",
+    "compression-held",
     "compression-fresh",
-)  # fmt: skip
+)
 COLUMNS: Final = ("r@1", "r@5", "r@10", "nDCG@10", "MRR")
 FACTS: Final = ("shared", "paraphrased", "facts")
 TIMES: Final = ("query ms, p50", "query ms, p99", "index ms", "1 tool changed, until found ms")
@@ -48,9 +56,13 @@ ON_DISK: Final = "hybrid of both, vectors in LanceDB"
 THEIRS: Final = "FastMCP's BM25SearchTransform"
 SIZES: Final = (1_300, 10_000)
 QUERY_MS: Final = {
-    (SIZES[0], OURS): 2, (SIZES[0], BOTH): 8, (SIZES[0], ON_DISK): 50,
-    (SIZES[1], OURS): 15, (SIZES[1], BOTH): 15, (SIZES[1], ON_DISK): 50,
-}  # fmt: skip
+    (SIZES[0], OURS): 2,
+    (SIZES[0], BOTH): 8,
+    (SIZES[0], ON_DISK): 50,
+    (SIZES[1], OURS): 15,
+    (SIZES[1], BOTH): 15,
+    (SIZES[1], ON_DISK): 50,
+}
 """Milliseconds that a query may take, p99."""
 SINGLE: Final = "authored-mcp"
 """Source of the public queries that need one tool."""

@@ -42,9 +42,15 @@ async def main(port: int, tools: list[Forwarded]) -> None:
     server = FastMCP("router", tools=tools, transforms=[search])
     async with upstream:
         await server.run_http_async(
-            show_banner=False, host="127.0.0.1", port=port, path="/mcp", log_level="warning", json_response=True,
-            stateless_http=True, uvicorn_config={"access_log": False},
-        )  # fmt: skip
+            show_banner=False,
+            host="127.0.0.1",
+            port=port,
+            path="/mcp",
+            log_level="warning",
+            json_response=True,
+            stateless_http=True,
+            uvicorn_config={"access_log": False},
+        )
 
 
 upstream = Client(f"http://127.0.0.1:{sys.argv[2]}/mcp")

@@ -89,10 +89,14 @@ def report(found: dict[tuple[str, bool], Times]) -> Report:
     """The table, and whether something is heard in time where a tool is called."""
     made = Report("cascade")
     for (name, filled), times in found.items():
-        made.rows.append({
-            "turn": name, "filler": "yes" if filled else "no", "first audio ms": Sample.of(times.first),
-            "answer ms": Sample.of(times.answer),
-        })  # fmt: skip
+        made.rows.append(
+            {
+                "turn": name,
+                "filler": "yes" if filled else "no",
+                "first audio ms": Sample.of(times.first),
+                "answer ms": Sample.of(times.answer),
+            }
+        )
     slowest = max(max(times.first) for (name, filled), times in found.items() if filled and name != CASES[0].name)
     made.goals = [Goal("first audio with a filler, the slowest turn", slowest, "ms", at_most=MOST_MS)]
     return made
@@ -108,11 +112,18 @@ async def _measured(case: Case, times: Times, *, filled: bool) -> None:
     with tempfile.TemporaryDirectory() as folder:
         async with (
             cascade_world(
-                Path(folder), *case.replies * (TURNS + 1), heard=[case.heard] * (TURNS + 1), engine=engine, delay=DELAY,
-                tiers=TIERS, tools=[sells], slow=[LOOKUP], answer=work,
+                Path(folder),
+                *case.replies * (TURNS + 1),
+                heard=[case.heard] * (TURNS + 1),
+                engine=engine,
+                delay=DELAY,
+                tiers=TIERS,
+                tools=[sells],
+                slow=[LOOKUP],
+                answer=work,
             ) as world,
             world.client() as client,
-        ):  # fmt: skip
+        ):
             for number in range(TURNS + 1):
                 first, answer = await _turn(world, client, case)
                 if number:  # in the first one connections are opened

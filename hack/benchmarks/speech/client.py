@@ -46,17 +46,22 @@ class Wire:
 
 WIRES = {
     "realtime": Wire(
-        "", f'{{"type":"input_audio_buffer.append","event_id":"TIME","audio":"{AUDIO}"}}',
-        b'{"type":"response.output_audio.delta","event_id":"', '{"type":"response.create"}',
-        b'{"type":"response.done"', 2,
+        "",
+        f'{{"type":"input_audio_buffer.append","event_id":"TIME","audio":"{AUDIO}"}}',
+        b'{"type":"response.output_audio.delta","event_id":"',
+        '{"type":"response.create"}',
+        b'{"type":"response.done"',
+        2,
     ),
     "live": Wire(
         '{"setup":{"model":"models/MODEL"}}',
         f'{{"realtimeInput":{{"audio":{{"mimeType":"TIME","data":"{LIVE_AUDIO}"}}}}}}',
         b'{"serverContent":{"modelTurn":{"parts":[{"inlineData":{"mimeType":"',
-        '{"clientContent":{"turnComplete":true}}', b'{"serverContent":{"turnComplete"', 1,
+        '{"clientContent":{"turnComplete":true}}',
+        b'{"serverContent":{"turnComplete"',
+        1,
     ),
-}  # fmt: skip
+}
 
 
 class Client:

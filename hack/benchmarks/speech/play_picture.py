@@ -19,8 +19,15 @@ LABEL: Final = 34
 """Room for the label of a call."""
 FOOT: Final = 50
 SERVERS: Final = (
-    "dice-roller", "memory", "rules-lookup", "session-manager", "file-io", "music-ambiance", "image-gen", "web-search",
-)  # fmt: skip
+    "dice-roller",
+    "memory",
+    "rules-lookup",
+    "session-manager",
+    "file-io",
+    "music-ambiance",
+    "image-gen",
+    "web-search",
+)
 TIERS: Final = {"fast": "#bfe3c6", "standard": "#f6e3a5", "deep": "#c9d3f5"}
 CALL, LATE, REFUSAL, TEXT, FAINT = "#24527a", "#b35900", "#b3261e", "#1f2328", "#5b636b"
 

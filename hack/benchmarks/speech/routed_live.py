@@ -57,11 +57,17 @@ async def measure_live(case: LiveCase, first: list[float], answer: list[float]) 
     with tempfile.TemporaryDirectory() as folder:
         async with (
             routed_live_world(
-                Path(folder), *[CALL, ANSWER] * (TURNS + 1), spoken=[ANSWER] * (TURNS + 1),
-                heard=[case.heard] * (TURNS + 1), engine=engine, delay=DELAY, answer=work, **DEEP,
+                Path(folder),
+                *[CALL, ANSWER] * (TURNS + 1),
+                spoken=[ANSWER] * (TURNS + 1),
+                heard=[case.heard] * (TURNS + 1),
+                engine=engine,
+                delay=DELAY,
+                answer=work,
+                **DEEP,
             ) as world,
             world.client(f"x-fairlead-tier={case.tier}") as client,
-        ):  # fmt: skip
+        ):
             for number in range(TURNS + 1):
                 times = await _turn(client)
                 if number:  # in the first one connections are opened

@@ -18,6 +18,7 @@ from fairlead_api.meta import ServerKey
 from fairlead_api.reports import OK
 from fairlead_gateway.conversation.choose import Chooser
 from fairlead_gateway.conversation.turn import ConversationState, Turn
+from fairlead_gateway.conversation.words import words_of
 from fairlead_gateway.reports.samples import SampleLog
 from fairlead_operator.latency.ledger import Ledger, ToolKey
 from fairlead_operator.latency.samples import AttemptOutcome
@@ -44,7 +45,7 @@ def choosing(words: str, *, every: bool = False) -> Callable[[], object]:
     """One choice for a transcript of these words; `every`: by all phrases that ship."""
     tiers = compile_rules([], [], {}).tiers
     if not every:
-        shipped = [phrase for tier in tiers for phrase in tier.selection.keywords][:PHRASES]
+        shipped = [phrase for tier in tiers for phrase in words_of(tier)[0]][:PHRASES]
         deep = Tier(name="deep", selection=TierSelection(keywords=tuple(shipped)))
         tiers = (Tier(name="fast", default=True), deep)
     chooser, state = Chooser(tiers), ConversationState()

@@ -219,7 +219,8 @@ class Replay:
 
     def _report(self, now: float) -> None:
         """The gateway tells, the operator decides, the lists follow."""
-        self._last_tick, self._tick = now, now + self._channel.every
+        self._last_tick = now
+        self._tick = now + self._channel.every
         told = []
         while self._ended and self._ended[0][0] <= now:
             attempt = heappop(self._ended)[2]

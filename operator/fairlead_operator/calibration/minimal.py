@@ -1,6 +1,6 @@
 """The smallest arguments that a tool's schema takes, for a probe. Pure.
 
-Made by rule from the schema (JSON Schema, 2020-12 where it names no other): required members only, each by its `const`,
+Follows the schema (JSON Schema, 2020-12 where it names no other): required members only, each by its `const`,
 `enum`, `examples` or `default`, else by its type. A few sets are made and the first one that the schema takes is used:
 nothing that was not checked against the whole schema is ever returned.
 """
@@ -51,9 +51,12 @@ def minimal_arguments(schema: Any) -> dict[str, Any]:
         raise Unsatisfied("the schema is not an object")
     try:
         validator = jsonschema_rs.validator_for(
-            schema, offline=True, validate_formats=False, ignore_unknown_formats=True,
+            schema,
+            offline=True,
+            validate_formats=False,
+            ignore_unknown_formats=True,
             pattern_options=jsonschema_rs.RegexOptions(),
-        )  # fmt: skip
+        )
     except (jsonschema_rs.ValidationError, ValueError, RecursionError) as error:
         raise Unsatisfied(f"not a usable schema: {str(error).splitlines()[0][:200]}") from error
     why = "its schema is not satisfied by anything that was made for it"
@@ -159,9 +162,7 @@ class _Maker:
         first = first if isinstance(first, list) else []
         rest = schema.get("items", True)
         makers = [_Maker(self._root, self._choice + n * bool(schema.get("uniqueItems"))) for n in range(count)]
-        return [
-            maker.value(first[n] if n < len(first) else rest, levels - 1) for n, maker in enumerate(makers)
-        ]  # fmt: skip
+        return [maker.value(first[n] if n < len(first) else rest, levels - 1) for n, maker in enumerate(makers)]
 
     def _text(self, schema: Schema) -> str:
         format_ = schema.get("format")

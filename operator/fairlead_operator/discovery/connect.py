@@ -41,16 +41,25 @@ class NetworkConnector:
 
     @asynccontextmanager
     async def session(
-        self, key: ServerKey, endpoint: Endpoint, credential: Credential | None, heard: Heard | None = None,
-        *, capabilities: bytes | None = None,
-    ) -> AsyncIterator[McpSession]:  # fmt: skip
+        self,
+        key: ServerKey,
+        endpoint: Endpoint,
+        credential: Credential | None,
+        heard: Heard | None = None,
+        *,
+        capabilities: bytes | None = None,
+    ) -> AsyncIterator[McpSession]:
         """A negotiated session; closed on the way out. Raises McpError."""
         resolve = self._egress.guarded(self._resolve, key.namespace)
         opened = network_session(
-            str(key), endpoint, credential or Credential(), heard=heard, resolve=resolve,
+            str(key),
+            endpoint,
+            credential or Credential(),
+            heard=heard,
+            resolve=resolve,
             installation=self._installation,
             offering=None if capabilities is None else Offering(capabilities, decline),
-        )  # fmt: skip
+        )
         try:
             async with opened as session:
                 via.refuse_own(session.negotiated.gateways, self._installation)

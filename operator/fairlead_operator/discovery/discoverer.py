@@ -95,7 +95,8 @@ class Discoverer:
             round_.hinted = False
             work = self._ask(key, round_, credential, max(interval, self._pace.floor))
             round_.task = asyncio.create_task(work, name=f"discovery of {key}")
-            round_.asked, round_.stale = self._monotonic(), False
+            round_.asked = self._monotonic()
+            round_.stale = False
             round_.answering = self._stamp() if round_.wanted else ""
             round_.wanted = False
         self._lines.hold(key, subject.endpoint)
@@ -121,7 +122,8 @@ class Discoverer:
         round_.due = 0.0
         if round_.wanted or round_.answering:
             if why:
-                round_.wanted, round_.answering = False, round_.answering or self._stamp()
+                round_.wanted = False
+                round_.answering = round_.answering or self._stamp()
                 self._answer(round_, why)
             else:
                 round_.wanted = True
@@ -183,7 +185,8 @@ class Discoverer:
             self._wanted.add(key)
             self._finished(key)
             return
-        round_.wanted, round_.held = True, float("-inf")
+        round_.wanted = True
+        round_.held = float("-inf")
         if round_.task is None:
             round_.due = min(round_.due, round_.asked + self._pace.prompt)
             self._finished(key)
@@ -233,10 +236,17 @@ class Discoverer:
         if before is None or (before.subject.uid, before.subject.endpoint) != (subject.uid, subject.endpoint):
             return DiscoveryState(subject)
         return DiscoveryState(
-            subject, found=before.found, listed=before.listed, failure=before.failure, asked=before.asked, up=before.up,
-            losses=before.losses, wanted=before.wanted or bool(before.answering), refreshed=before.refreshed,
+            subject,
+            found=before.found,
+            listed=before.listed,
+            failure=before.failure,
+            asked=before.asked,
+            up=before.up,
+            losses=before.losses,
+            wanted=before.wanted or bool(before.answering),
+            refreshed=before.refreshed,
             announced=before.announced,
-        )  # fmt: skip
+        )
 
     @staticmethod
     def _cancel(round_: DiscoveryState | None) -> None:
@@ -296,7 +306,9 @@ class Discoverer:
         now = self._monotonic()
         if isinstance(outcome, RawListing):
             round_.up = now if round_.failure is not None else round_.up
-            round_.found, round_.failure, round_.failures = KeptListing.of(outcome), None, 0
+            round_.found = KeptListing.of(outcome)
+            round_.failure = None
+            round_.failures = 0
             delay = self._freshness(outcome, interval) * (1 + self._pace.jitter * (self._rng.random() - 0.5))
             round_.due = now + delay
             self._answer(round_, "")

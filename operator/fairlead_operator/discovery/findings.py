@@ -1,7 +1,4 @@
-"""Findings about a server that answered although not all of its definitions can be offered. Pure.
-
-Made by `build` together with the catalog; the reconciler logs `lines` and shows `verdict`.
-"""
+"""Findings about a server that answered although not all of its definitions can be offered. Pure."""
 
 from __future__ import annotations
 

@@ -33,8 +33,9 @@ PAUSE: Final = ItemBackoff(first=0.1, limit=1.2)
 """Between brief lines: below the two seconds within which a loss has to show."""
 REOPEN: Final = ItemBackoff(first=0.25, limit=5.0)
 """Between attempts to reach a server that is lost."""
-OURS: Final = frozenset({errno.EMFILE, errno.ENFILE, errno.ENOBUFS, errno.ENOMEM, errno.EADDRNOTAVAIL, errno.ENETDOWN,
-                         errno.ENETUNREACH})  # fmt: skip
+OURS: Final = frozenset(
+    {errno.EMFILE, errno.ENFILE, errno.ENOBUFS, errno.ENOMEM, errno.EADDRNOTAVAIL, errno.ENETDOWN, errno.ENETUNREACH}
+)
 """Errors of this machine, which say nothing about the server."""
 
 

@@ -83,10 +83,22 @@ _read_identity = msgspec.json.Decoder(_NamedDefinition).decode
 
 _MEMBERS: Final = members.Known(
     {
-        "_meta", "annotations", "arguments", "description", "execution", "icons", "inputSchema", "mimeType", "name",
-        "outputSchema", "size", "title", "uri", "uriTemplate",
+        "_meta",
+        "annotations",
+        "arguments",
+        "description",
+        "execution",
+        "icons",
+        "inputSchema",
+        "mimeType",
+        "name",
+        "outputSchema",
+        "size",
+        "title",
+        "uri",
+        "uriTemplate",
     }
-)  # fmt: skip
+)
 """Members of a definition of any kind (MCP 2026-07-28, schema)."""
 
 

@@ -118,7 +118,8 @@ class ClusterProbe:
                 await asyncio.sleep(self._poll)
 
     async def _until(self, job: Json, wanted: Callable[[Json], T | None]) -> T:
-        self._waited_for, self._seen = job["metadata"]["name"], None
+        self._waited_for = job["metadata"]["name"]
+        self._seen = None
         while (found := await self._pod(job, wanted)) is None:  # noqa: ASYNC110  # of another process
             await asyncio.sleep(self._poll)
         return found

@@ -56,10 +56,16 @@ class HttpGateways:
         # the whole time not by aiohttp, whose `total` loses a cancellation that comes as the time is up
         timeout = aiohttp.ClientTimeout(total=None, connect=CONNECT_SECONDS)
         try:
-            async with asyncio.timeout(wait + MARGIN_SECONDS), self._session.get(
-                f"http://{replica}{PATH}", params={"since": cursor, "wait": str(wait)}, headers=self._headers,
-                timeout=timeout, allow_redirects=False,
-            ) as answer:  # fmt: skip
+            async with (
+                asyncio.timeout(wait + MARGIN_SECONDS),
+                self._session.get(
+                    f"http://{replica}{PATH}",
+                    params={"since": cursor, "wait": str(wait)},
+                    headers=self._headers,
+                    timeout=timeout,
+                    allow_redirects=False,
+                ) as answer,
+            ):
                 body = await _bounded(answer)
                 if answer.status != 200:
                     raise GatewayTrouble(f"HTTP {answer.status}: {body[:200].decode('utf-8', 'replace').strip()}")

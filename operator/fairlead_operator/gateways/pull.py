@@ -1,6 +1,6 @@
 """Asks every gateway replica for its report, each in a task of its own, so that a slow one keeps no other waiting.
 
-Made by the composition roots beside the controller; runs while this replica of the operator leads. Knows gateways
+Runs while this replica of the operator leads. Knows gateways
 through `ports.Gateways` alone.
 """
 

@@ -53,8 +53,12 @@ def owners(token: str, namespace: str) -> list[Json]:
         return []
     said = claims.kubernetes
     if said.namespace != namespace:
-        logger.warning("%s is of namespace %s, and documents are in %s: they will outlive the release",
-                       token, said.namespace, namespace)  # fmt: skip
+        logger.warning(
+            "%s is of namespace %s, and documents are in %s: they will outlive the release",
+            token,
+            said.namespace,
+            namespace,
+        )
         return []
     account = said.serviceaccount
     return [{"apiVersion": "v1", "kind": "ServiceAccount", "name": account.name, "uid": account.uid}]

@@ -105,8 +105,9 @@ class TierSeeder:
             logger.warning(
                 "latency tier %s is the default because an older operator made it so, and hides tools from clients "
                 "that name no tier; this operator may not patch latencytiers: grant its rights "
-                "(operator/rbac.yaml) and restart, or set spec.default of the tier to false", name,
-            )  # fmt: skip
+                "(operator/rbac.yaml) and restart, or set spec.default of the tier to false",
+                name,
+            )
             return
         logger.info("latency tier %s is no longer the default: clients that name no tier see every tool", name)
 
@@ -139,5 +140,7 @@ class TierSeeder:
             logger.warning(
                 "latency tier %s keeps its annotation %s, by which each start of the operator creates the first tiers "
                 "that are missing: this operator may not patch latencytiers: grant its rights (operator/rbac.yaml), or "
-                "remove the annotation", name, ANNOTATION_SEEDING,
-            )  # fmt: skip
+                "remove the annotation",
+                name,
+                ANNOTATION_SEEDING,
+            )

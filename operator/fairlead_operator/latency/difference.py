@@ -22,8 +22,12 @@ def quantiles_differ(published: ToolState | None, now: Quantiles | None) -> bool
     before = published.quantiles if published is not None else None
     if before is None or now is None:
         return before is not now
-    pairs = ((before.p50_ms, now.p50_ms), (before.p90_ms, now.p90_ms), (before.p95_ms, now.p95_ms),
-             (before.p99_ms, now.p99_ms))  # fmt: skip
+    pairs = (
+        (before.p50_ms, now.p50_ms),
+        (before.p90_ms, now.p90_ms),
+        (before.p95_ms, now.p95_ms),
+        (before.p99_ms, now.p99_ms),
+    )
     return any(_moved(old, new) for old, new in pairs)
 
 

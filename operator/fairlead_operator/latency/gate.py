@@ -42,7 +42,10 @@ class Gate:
 
     def keep_hidden(self, now: float) -> None:
         """Hidden from `now` on, without counting as a relapse."""
-        self.shown, self.hidden_at, self.refuted_at, self.trial = False, now, now, 0
+        self.shown = False
+        self.hidden_at = now
+        self.refuted_at = now
+        self.trial = 0
 
     def refute(self, now: float) -> None:
         """Something speaks against it: if it is hidden, its trial has to wait anew."""
@@ -50,7 +53,9 @@ class Gate:
 
     def show(self, now: float, *, trial: int = 0) -> None:
         """Let it back in; any bad call among the first `trial` ones hides it again."""
-        self.shown, self.shown_at, self.trial = True, now, trial
+        self.shown = True
+        self.shown_at = now
+        self.trial = trial
 
     def called(self, *, bad: bool) -> bool:
         """Count a call; whether it was a bad one of a trial."""

@@ -190,11 +190,15 @@ class Ledger:
     def awaiting(self, server: ServerKey) -> dict[str, float]:
         """Tools that a tier hides, and the milliseconds within which a probe speaks for them."""
         kept = self._servers.get(server)
-        found = {} if kept is None else {
-            name: record.awaiting()
-            for (name, environment), record in kept.records.items()
-            if environment == self._environment
-        }  # fmt: skip
+        found = (
+            {}
+            if kept is None
+            else {
+                name: record.awaiting()
+                for (name, environment), record in kept.records.items()
+                if environment == self._environment
+            }
+        )
         return {name: limit_ms for name, limit_ms in found.items() if limit_ms is not None}
 
     def returned(self, server: ServerKey, milliseconds: float) -> None:
@@ -265,8 +269,9 @@ class Ledger:
         kept = self._servers.get(server)
         states = () if kept is None else kept.published.values()
         measured = [state for state in states if state.quantiles and state.environment == self._environment]
-        return max(measured, key=lambda state: (state.quantiles.p95_ms if state.quantiles else 0.0, state.name),
-                   default=None)  # fmt: skip
+        return max(
+            measured, key=lambda state: (state.quantiles.p95_ms if state.quantiles else 0.0, state.name), default=None
+        )
 
     def fitting(self) -> dict[str, int]:
         """Tier to the number of tools that it shows."""
@@ -302,9 +307,7 @@ class Ledger:
 
     def _begin(self, kept: _Kept, name: str, environment: str, now: float, published: ToolState | None) -> ToolRecord:
         probed = name in kept.probed and environment == self._environment
-        return ToolRecord(
-            self._tiers, replace(kept.declarations[name], probed=probed), now=now, published=published
-        )  # fmt: skip
+        return ToolRecord(self._tiers, replace(kept.declarations[name], probed=probed), now=now, published=published)
 
     def _room(self) -> int:
         """The first shard that is not full."""
@@ -319,12 +322,14 @@ class Ledger:
     def _document(self, shard: int, now: float, stamp: str) -> State:
         servers = [
             ServerState(
-                namespace=key.namespace, name=key.name, round_trip_ms=dict(kept.round_trips),
+                namespace=key.namespace,
+                name=key.name,
+                round_trip_ms=dict(kept.round_trips),
                 tools=tuple(_steadied(kept.published.get((tool.name, tool.environment)), tool) for tool in tools),
             )
             for key, kept in sorted(self._servers.items())
             if kept.shard == shard and (tools := self._of_server(kept, now))
-        ]  # fmt: skip
+        ]
         return State(shard=shard, servers=tuple(servers), decided_at=stamp)
 
     def _of_server(self, kept: _Kept, now: float) -> tuple[ToolState, ...]:

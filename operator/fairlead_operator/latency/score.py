@@ -24,9 +24,23 @@ class TierScore:
     """The score of one tool in one tier that has a limit."""
 
     __slots__ = (
-        "_alarm", "_lowest", "_quantile", "_since", "_was_late", "cause", "definition", "detector", "gate",
-        "late_from_ms", "limit_ms", "min_samples", "points", "rule", "run", "tier",
-    )  # fmt: skip
+        "_alarm",
+        "_lowest",
+        "_quantile",
+        "_since",
+        "_was_late",
+        "cause",
+        "definition",
+        "detector",
+        "gate",
+        "late_from_ms",
+        "limit_ms",
+        "min_samples",
+        "points",
+        "rule",
+        "run",
+        "tier",
+    )
 
     def __init__(self, tier: Tier, *, points: int | None = None, bimodal: bool = False) -> None:
         """`points`: where its score goes on, 0 for a tool that is to be judged by its window; None for a tool of which
@@ -68,7 +82,8 @@ class TierScore:
         self.points = self.points + detector.late if late else max(0, self.points - detector.in_time)
         self._since += 1
         if self.points <= self._lowest:
-            self._lowest, self._since = self.points, 0
+            self._lowest = self.points
+            self._since = 0
         self._alarm |= self.points >= detector.cap
         self._alarm |= self.gate.called(bad=late)
         self._was_late |= late

@@ -52,9 +52,18 @@ class ToolRecord:
     """One tool in one environment."""
 
     __slots__ = (
-        "_floors", "_running", "_samples", "_scores", "_unlimited",
-        "bimodal", "declaration", "health", "measured_at", "tiers", "window",
-    )  # fmt: skip
+        "_floors",
+        "_running",
+        "_samples",
+        "_scores",
+        "_unlimited",
+        "bimodal",
+        "declaration",
+        "health",
+        "measured_at",
+        "tiers",
+        "window",
+    )
 
     def __init__(
         self, tiers: Sequence[Tier], declaration: Declaration, *, now: float, published: ToolState | None = None

@@ -1,6 +1,6 @@
 """The operator of one machine: composes inventory, platform, packages and controller, and keeps them fed.
 
-Made by `fairlead up`, which gives it the child processes that it shares with the gateway. Runs in one event loop.
+Shares its child processes with the gateway. Runs in one event loop.
 """
 
 from __future__ import annotations

@@ -230,9 +230,14 @@ class LocalConnector:
 
     @asynccontextmanager
     async def session(
-        self, key: ServerKey, endpoint: Endpoint, credential: Credential | None, heard: Heard | None = None,
-        *, capabilities: bytes | None = None,
-    ) -> AsyncIterator[McpSession]:  # fmt: skip
+        self,
+        key: ServerKey,
+        endpoint: Endpoint,
+        credential: Credential | None,
+        heard: Heard | None = None,
+        *,
+        capabilities: bytes | None = None,
+    ) -> AsyncIterator[McpSession]:
         """A negotiated session. The child goes on when it is closed, and is heard by `ChildObserver`. Raises McpError.
 
         A legacy child was told the capabilities of its clients when it started, so other ones take a child of their

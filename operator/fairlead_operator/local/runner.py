@@ -54,9 +54,16 @@ def _run(package: PackageVersion, step: Step) -> None:
     """One command, its output passed on. Raises InstallFailed."""
     try:
         done = subprocess.run(
-            step.argv, env=step.environment(os.environ), stdin=subprocess.DEVNULL, stdout=subprocess.PIPE,
-            stderr=subprocess.STDOUT, text=True, errors="replace", timeout=STEP_SECONDS, check=False,
-        )  # fmt: skip
+            step.argv,
+            env=step.environment(os.environ),
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.STDOUT,
+            text=True,
+            errors="replace",
+            timeout=STEP_SECONDS,
+            check=False,
+        )
     except subprocess.TimeoutExpired as error:
         message = f"{package} was not installed within {STEP_SECONDS:.0f} s"
         raise InstallFailed(message, network=True) from error

@@ -100,7 +100,9 @@ class Sources:
             else:
                 fresh = self._read(file, named)
                 known[file] = (signature, fresh if last is None else _keeping(fresh, last[1]))
-        self._known, self._unreadable, self._scanned = known, unreadable, True
+        self._known = known
+        self._unreadable = unreadable
+        self._scanned = True
         folders = FileContents(problems=[*unreadable, *self._empty_folders()])
         scan = _merged([folders, *(contents for _, contents in known.values())])
         return replace(scan, problems=(*scan.problems, *pointers_kept_back(scan.contents, self._environ)))
@@ -148,7 +150,8 @@ class Sources:
             return FileContents(problems=[ManifestProblem(str(file), 0, "", f"cannot be read: {words}")])
         contents = self._parsed(text, file, bare=named or file.name in PROJECT_FILES)
         if not named and not any(word in text for word in _OURS):
-            contents.problems, contents.remarks = [], []
+            contents.problems = []
+            contents.remarks = []
         return contents
 
     def _parsed(self, text: str, file: Path, *, bare: bool) -> FileContents:

@@ -15,7 +15,8 @@ from fairlead_api.v1alpha1.toolpolicy import LabelRequirement, PolicyRule, Serve
 from fairlead_operator.publish.defaults import DEFAULT_TIERS
 
 NOTHING_ASKED: Final = LatencyTierSelection()
-_SHIPPED: Final = {tier.metadata.name: tier.spec.selection or NOTHING_ASKED for tier in DEFAULT_TIERS}
+_SHIPPED: Final = frozenset(tier.metadata.name for tier in DEFAULT_TIERS)
+"""Names of the tiers for which the gateway has words."""
 
 
 def compile_rules(
@@ -97,10 +98,10 @@ def _tier(tier: LatencyTier, *, default: bool) -> Tier:
 
 
 def _selection(tier: str, selection: LatencyTierSelection) -> TierSelection:
-    shipped = _SHIPPED.get(tier, NOTHING_ASKED) if selection.shipped_words else NOTHING_ASKED
     return TierSelection(
-        keywords=tuple(dict.fromkeys([*shipped.keywords, *selection.keywords])),
-        commands=tuple(dict.fromkeys([*shipped.commands, *selection.commands])),
+        keywords=tuple(dict.fromkeys(selection.keywords)),
+        commands=tuple(dict.fromkeys(selection.commands)),
+        shipped_words=selection.shipped_words and tier in _SHIPPED,
         conversation_states=tuple(selection.conversation_states),
         queue_depth=selection.queue_depth,
         cooldown_ms=selection.cooldown.milliseconds if selection.cooldown else 0,

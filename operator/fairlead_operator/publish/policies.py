@@ -1,8 +1,6 @@
 """Keeps the status of ToolPolicies and the conditions of LatencyTiers.
 
-Both are looked at anew when policies, tiers, servers or their tools change.
-
-Made by the controller, which tells it of what changes and runs it.
+Both are looked at again when policies, tiers, servers or their tools change.
 """
 
 from __future__ import annotations

@@ -26,9 +26,13 @@ MOST_CONFLICTS: Final = 64
 MESSAGE_LIMIT: Final = 1024
 _EXAMPLES: Final = 3
 _LIMITS: Final = {
-    "max_tools": "maxTools", "tool_tokens": "toolTokens", "calls_per_minute": "callsPerMinute",
-    "concurrency": "concurrency", "result_tokens": "resultTokens", "tokens_per_day": "tokensPerDay",
-}  # fmt: skip
+    "max_tools": "maxTools",
+    "tool_tokens": "toolTokens",
+    "calls_per_minute": "callsPerMinute",
+    "concurrency": "concurrency",
+    "result_tokens": "resultTokens",
+    "tokens_per_day": "tokensPerDay",
+}
 
 
 IN_FORCE: Final = ConditionVerdict(True, Cause.ACCEPTED, "in force")
@@ -178,9 +182,12 @@ def _fault(schema: Mapping[str, Any]) -> str | None:
     """Why values cannot be checked by a schema: as the gateway's checker sees it, without back-tracking."""
     try:
         jsonschema_rs.validator_for(
-            dict(schema), offline=True, validate_formats=False, ignore_unknown_formats=True,
+            dict(schema),
+            offline=True,
+            validate_formats=False,
+            ignore_unknown_formats=True,
             pattern_options=jsonschema_rs.RegexOptions(),
-        )  # fmt: skip
+        )
     except (jsonschema_rs.ValidationError, ValueError, RecursionError) as error:
         return (str(error).splitlines() or [type(error).__name__])[0][:200]
     return None

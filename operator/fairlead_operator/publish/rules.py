@@ -63,6 +63,7 @@ class RulesPublisher:
             logger.warning(
                 "there is no LatencyTier %r, which the installation names as its default: clients that name no tier "
                 "see every tool, unless a LatencyTier has `default: true`. Tiers: %s. Create it, or name one of these",
-                self._default_tier, ", ".join(names),
-            )  # fmt: skip
+                self._default_tier,
+                ", ".join(names),
+            )
         self._missing = missing

@@ -130,8 +130,12 @@ def _unscheduled(message: str) -> Symptom:
     before nodes that do not fit: every control plane is tainted.
     """
     said = _PREEMPTION.sub("", message)
-    causes = ((_CLAIM, Cause.VOLUME_UNAVAILABLE), (_ROOM, Cause.UNSCHEDULABLE), (_VOLUME, Cause.VOLUME_UNAVAILABLE),
-              (_EXCLUDED, Cause.NODES_EXCLUDED))  # fmt: skip
+    causes = (
+        (_CLAIM, Cause.VOLUME_UNAVAILABLE),
+        (_ROOM, Cause.UNSCHEDULABLE),
+        (_VOLUME, Cause.VOLUME_UNAVAILABLE),
+        (_EXCLUDED, Cause.NODES_EXCLUDED),
+    )
     cause = next((cause for pattern, cause in causes if pattern.search(said)), Cause.UNSCHEDULABLE)
     return Symptom(cause, f"no node takes its pod: {cut(said)}")
 

@@ -3,16 +3,15 @@
 from __future__ import annotations
 
 import re
-import tomllib
 from pathlib import Path
 from typing import Any
 
 import pytest
 
+from extras import PROJECT, requirements
 from locking import LOCKS, addresses, blocks, build_requirements, without
 
 REPOSITORY = Path(__file__).resolve().parents[3]
-PROJECT: dict[str, Any] = tomllib.loads((REPOSITORY / "pyproject.toml").read_text())
 NAME = re.compile(r"^[A-Za-z0-9._-]+")
 TWO = (
     "a==1 \\\n    --hash=sha256:01\nb==2 ; sys_platform == 'linux' \\\n    --hash=sha256:02 \\\n    --hash=sha256:03\n"
@@ -40,8 +39,7 @@ def test_every_release_of_a_list_is_exact_and_has_hashes(name: str) -> None:
 
 @pytest.mark.parametrize("lock", [lock for lock in LOCKS if lock.extras], ids=lambda lock: lock.name)
 def test_a_list_has_what_the_project_asks_for(lock: Any) -> None:
-    extras = PROJECT["project"]["optional-dependencies"]
-    asked = named(PROJECT["project"]["dependencies"]).union(*(named(extras[extra]) for extra in lock.extras))
+    asked = named([*requirements()]).union(*(named([*requirements(extra)]) for extra in lock.extras))
     held = named([head for head, _ in blocks(text(lock.name))])
     if lock.over:
         held |= named([head for head, _ in blocks(text(lock.over))])

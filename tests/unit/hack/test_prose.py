@@ -60,6 +60,13 @@ def test_a_claim_about_callers_is_named_at_its_own_line(tmp_path: Path) -> None:
     ]
 
 
+def test_a_claim_about_makers_begins_a_sentence(tmp_path: Path) -> None:
+    text = '"""Rates, made by hand.\n\nMade by `app`. Told by `pages`.\n"""\n'
+    assert [line.split(";")[0] for line in checked(tmp_path, {"hack/rates.py": text})[1]] == [
+        'hack/rates.py:3: a docstring says "made by"'
+    ]
+
+
 def test_whoever_is_found_in_comments_and_messages_too(tmp_path: Path) -> None:
     text = 'raise SystemExit("whoever asks")  # Whoever it was\nwho = "ever"\n'
     assert [line.split(";")[0] for line in checked(tmp_path, {"tests/support/a.py": text})[1]] == [

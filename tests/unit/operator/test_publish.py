@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from dataclasses import replace
 from datetime import datetime, timedelta
 from typing import Any
@@ -15,6 +16,7 @@ from fairlead_api.documents.store import Blob
 from fairlead_api.meta import LABEL_DOCUMENT, LABEL_UID, ServerKey
 from fairlead_api.v1alpha1.latencytier import LatencyTier
 from fairlead_api.v1alpha1.toolpolicy import ToolPolicy
+from fairlead_gateway.conversation.words import words_of
 from fairlead_operator.discovery.build import Reached, build_catalog
 from fairlead_operator.discovery.listing import RawListing
 from fairlead_operator.publish.catalogs import Catalogs
@@ -48,12 +50,19 @@ def test_without_a_tier_the_default_ones_hold() -> None:
 def test_a_tier_may_add_its_words_to_those_of_the_tier_that_ships(name: str, *, shipped: bool) -> None:
     words = {"keywords": ["ask the oracle", "why does"], "commands": ["consult the archive"], "shippedWords": shipped}
     (compiled,) = compile_rules([tier(name, selection=words)], [], {}).tiers
-    chosen = compiled.selection
-    assert {"ask the oracle", "why does"} <= set(chosen.keywords)
-    assert len(chosen.keywords) == len(set(chosen.keywords))
-    assert "consult the archive" in chosen.commands
-    assert ("take your time" in chosen.commands) is (shipped and name == "deep")
-    assert chosen.cooldown_ms == 0, "only words are added"
+    keywords, commands = words_of(compiled)
+    assert {"ask the oracle", "why does"} <= set(keywords)
+    assert len(keywords) == len(set(keywords))
+    assert "consult the archive" in commands
+    assert ("take your time" in commands) is (shipped and name == "deep")
+    assert compiled.selection.cooldown_ms == 0, "only words are added"
+
+
+def test_words_that_ship_stand_in_no_default_tier_and_in_no_rules_document() -> None:
+    rules = compile_rules([], [], {})
+    assert all(words_of(each) != ([], []) for each in rules.tiers)
+    assert len(b"".join(json.dumps(each.to_wire()).encode() for each in DEFAULT_TIERS)) < 2000
+    assert len(encode(rules)) < 1000
 
 
 def test_of_several_default_tiers_the_oldest_is_it() -> None:

@@ -29,6 +29,7 @@ from fairlead_speech.gemini.user_turns import (
 from fairlead_speech.tiers import decided_by_words
 
 SLOW = Tier(name="deep", max_latency_ms=4000, selection=TierSelection(keywords=("legend",)))
+SHIPPED = Tier(name="deep", max_latency_ms=4000, selection=TierSelection(shipped_words=True))
 MUTE = Tier(name="deep", max_latency_ms=4000)
 FAST = Tier(name="fast", max_latency_ms=500, default=True)
 
@@ -171,6 +172,7 @@ def test_what_a_provider_is_to_be_told_is_bounded() -> None:
         ((FAST, SLOW), None, ("fast", "deep"), True),
         ((FAST, SLOW), "fast", ("fast", "deep"), False),
         ((FAST, SLOW), None, ("fast",), False),
+        ((FAST, SHIPPED), None, ("fast", "deep"), True),
         ((FAST, MUTE), None, ("fast", "deep"), False),
         ((), None, (), False),
     ],

@@ -16,9 +16,20 @@ from fairlead_api.v1alpha1.rules import ValidationRule
 
 _HEADER: Final = r"^[A-Za-z0-9!#$%&*+.^_|~-]+$"
 _RESERVED: Final = (
-    "accept", "connection", "content-length", "content-type", "host", "mcp-method", "mcp-name",
-    "mcp-protocol-version", "mcp-session-id", "te", "trailer", "transfer-encoding", "upgrade",
-)  # fmt: skip
+    "accept",
+    "connection",
+    "content-length",
+    "content-type",
+    "host",
+    "mcp-method",
+    "mcp-name",
+    "mcp-protocol-version",
+    "mcp-session-id",
+    "te",
+    "trailer",
+    "transfer-encoding",
+    "upgrade",
+)
 
 HEADER_NAME = ValidationRule(
     cel=f"self.matches(r'{_HEADER}') && !(self.lowerAscii() in {list(_RESERVED)!r})",

@@ -68,9 +68,14 @@ def router(console: ConsoleContext) -> APIRouter:
         visit = console.visit(request)
         models = await visit.api.get("/v1/models", ModelList, {"known": "true"})
         return await visit.page(
-            "budget/plan.html", status, asked=asked, plan=plan, why=why, most=MOST,
+            "budget/plan.html",
+            status,
+            asked=asked,
+            plan=plan,
+            why=why,
+            most=MOST,
             models=[model.id for model in models.data][:300],
-        )  # fmt: skip
+        )
 
     @routes.get(PATH)
     async def empty(request: Request) -> Response:

@@ -76,11 +76,17 @@ def router(console: ConsoleContext) -> APIRouter:
         older = f"?{urlencode({**wishes.query, 'before': found.next})}" if found.next else ""
         newest = f"?{urlencode(wishes.query)}" if before else ""
         return await visit.page(
-            "calls/list.html", found=found, wishes=wishes, live=live, older=older, newest=newest,
-            tools=_offered(found.values.tools), agents=_offered(found.values.agents),
+            "calls/list.html",
+            found=found,
+            wishes=wishes,
+            live=live,
+            older=older,
+            newest=newest,
+            tools=_offered(found.values.tools),
+            agents=_offered(found.values.agents),
             servers=_offered(found.values.servers),
             outcomes=[OK, FAILED, *(one for one in found.values.outcomes if one not in (OK, FAILED))],
-        )  # fmt: skip
+        )
 
     @routes.get(PATH + "/{id}")
     async def show_call(request: Request, id: str) -> Response:  # noqa: A002  # the name of the parameter in the path
@@ -91,9 +97,13 @@ def router(console: ConsoleContext) -> APIRouter:
             for one in call.phases
         ]
         return await visit.page(
-            "calls/one.html", call=call, picture=timeline_picture(phases, call.duration_ms), phases=phases,
-            trace=trace_link(console.trace_url, call.trace_id), arguments=_pretty(call.arguments),
-        )  # fmt: skip
+            "calls/one.html",
+            call=call,
+            picture=timeline_picture(phases, call.duration_ms),
+            phases=phases,
+            trace=trace_link(console.trace_url, call.trace_id),
+            arguments=_pretty(call.arguments),
+        )
 
     return routes
 

@@ -68,11 +68,22 @@ def router(console: ConsoleContext) -> APIRouter:
         keyed = not console.rest.guard.identities.open
         keys = await visit.api.get("/v1/keys", KeyList) if console.rest.makes_keys(visit.identity) else None
         return await visit.page(
-            "connect/connect.html", status, keys=keys, made=made, why=why, default_days=DEFAULT_DAYS,
-            revoked=request.query_params.get("revoked") == "1", endpoints=endpoints, chosen=chosen, url=base + chosen,
-            base=base, keyed=keyed, variable=KEY_VARIABLE,
-            key_file=KEY_FILE, clients=client_snippets(base + chosen, keyed=keyed),
-        )  # fmt: skip
+            "connect/connect.html",
+            status,
+            keys=keys,
+            made=made,
+            why=why,
+            default_days=DEFAULT_DAYS,
+            revoked=request.query_params.get("revoked") == "1",
+            endpoints=endpoints,
+            chosen=chosen,
+            url=base + chosen,
+            base=base,
+            keyed=keyed,
+            variable=KEY_VARIABLE,
+            key_file=KEY_FILE,
+            clients=client_snippets(base + chosen, keyed=keyed),
+        )
 
     @routes.get(PATH)
     async def connect(request: Request) -> Response:

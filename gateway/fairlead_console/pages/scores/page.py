@@ -39,12 +39,18 @@ def router(console: ConsoleContext) -> APIRouter:
         index, shown, tools = await visit.with_figures(looked_up)
         figured = [score for score in tools if score.basis != UNKNOWN]
         return await visit.page(
-            "scores/scores.html", part=part_of(figured, request, EACH), boards=shown[:MOST_BOARDS],
-            more=max(0, len(shown) - MOST_BOARDS), ranks=MOST_RANKS if category else FEW_RANKS, category=category,
+            "scores/scores.html",
+            part=part_of(figured, request, EACH),
+            boards=shown[:MOST_BOARDS],
+            more=max(0, len(shown) - MOST_BOARDS),
+            ranks=MOST_RANKS if category else FEW_RANKS,
+            category=category,
             categories=[board.category for board in index.boards],
             badges=[(name, index.badges[name]) for name in (*(name for _, name in BADGES), SLOW)],
-            unmeasured=index.badges[None], measured=len(index.tools) - index.badges[None],
-            without=[score for score in tools if score.basis == UNKNOWN], most=EACH,
-        )  # fmt: skip
+            unmeasured=index.badges[None],
+            measured=len(index.tools) - index.badges[None],
+            without=[score for score in tools if score.basis == UNKNOWN],
+            most=EACH,
+        )
 
     return routes

@@ -88,9 +88,13 @@ def router(console: ConsoleContext) -> APIRouter:
         log = await _log(visit, found.server)
         row, tools = await visit.with_figures(lambda now: (server_row(found, now), _tools(found, request, now)))
         return await visit.page(
-            "servers/one.html", row=row, document=found, part=tools, log=log,
+            "servers/one.html",
+            row=row,
+            document=found,
+            part=tools,
+            log=log,
             asked=request.query_params.get("asked") == "1",
-        )  # fmt: skip
+        )
 
     @routes.post(PATH + "/{server:path}/refresh")
     async def refresh(request: Request, server: str) -> Response:

@@ -64,9 +64,17 @@ def router(console: ConsoleContext) -> APIRouter:
 
         shown, tools, picture = await visit.with_figures(pictured)
         return await visit.page(
-            "tiers/tiers.html", tiers=shown, decided_at=tiers.decided_at, few=FEW, most=MOST, all=tools,
-            moves=moves, told=TOLD, drawn=DRAWN, picture=picture,
-        )  # fmt: skip
+            "tiers/tiers.html",
+            tiers=shown,
+            decided_at=tiers.decided_at,
+            few=FEW,
+            most=MOST,
+            all=tools,
+            moves=moves,
+            told=TOLD,
+            drawn=DRAWN,
+            picture=picture,
+        )
 
     return routes
 

@@ -68,9 +68,15 @@ def router(console: ConsoleContext) -> APIRouter:
         part = part_of(found.tools, request, EACH)
         hidden = found.index.view.hidden
         return await visit.page(
-            "tools/list.html", part=part, wishes=wishes, tiers=found.tiers, servers=found.index.servers,
-            tags=found.index.tags, all=len(found.index.tools), hidden=hidden,
-        )  # fmt: skip
+            "tools/list.html",
+            part=part,
+            wishes=wishes,
+            tiers=found.tiers,
+            servers=found.index.servers,
+            tags=found.index.tags,
+            all=len(found.index.tools),
+            hidden=hidden,
+        )
 
     @routes.get(PATH + "/{name:path}")
     async def show_tool(request: Request, name: str) -> Response:
@@ -111,10 +117,17 @@ async def _page(
     keyed = not console.rest.guard.identities.open
     marks = [(word, float(value)) for word, value in _marks(explained) if value is not None]
     return await visit.page(
-        "tools/one.html", facts=facts, explained=explained, access=access, durations=durations, fields=fields,
-        typed=typed, tried=tried, picture=histogram(durations.bounds_ms, durations.buckets, marks),
+        "tools/one.html",
+        facts=facts,
+        explained=explained,
+        access=access,
+        durations=durations,
+        fields=fields,
+        typed=typed,
+        tried=tried,
+        picture=histogram(durations.bounds_ms, durations.buckets, marks),
         snippets=snippets(str(request.base_url).rstrip("/"), facts.name, arguments, keyed=keyed),
-    )  # fmt: skip
+    )
 
 
 def _marks(explained: Explanation) -> list[tuple[str, float | None]]:

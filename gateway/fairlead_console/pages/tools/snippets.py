@@ -51,16 +51,23 @@ def snippets(base_url: str, tool: str, arguments: Mapping[str, Any], *, keyed: b
     """The call of a tool at the gateway `base_url`. `keyed`: clients have to show a key, `FAIRLEAD_TOKEN`."""
     given = json.dumps(arguments, ensure_ascii=False)
     body = json.dumps(
-        {"format": "mcp", "message": [{"jsonrpc": "2.0", "id": "1", "method": "tools/call",
-                                       "params": {"name": tool, "arguments": arguments}}]},
+        {
+            "format": "mcp",
+            "message": [
+                {"jsonrpc": "2.0", "id": "1", "method": "tools/call", "params": {"name": tool, "arguments": arguments}}
+            ],
+        },
         ensure_ascii=False,
-    )  # fmt: skip
+    )
     bearer = ' \\\n  -H "Authorization: Bearer $FAIRLEAD_TOKEN"' if keyed else ""
     python = (_KEYED if keyed else _OPEN).format(url=f"{base_url}/mcp", tool=tool, arguments=dict(arguments))
     cli = f"fairlead call {shlex.quote(tool)} --arguments {shlex.quote(given)} --url {shlex.quote(base_url + '/mcp')}"
     return (
-        CallSnippet("curl", f"curl {shlex.quote(base_url + '/v1/tool-calls')}{bearer} \\\n"
-                            f"  -H 'Content-Type: application/json' \\\n  -d {shlex.quote(body)}"),
+        CallSnippet(
+            "curl",
+            f"curl {shlex.quote(base_url + '/v1/tool-calls')}{bearer} \\\n"
+            f"  -H 'Content-Type: application/json' \\\n  -d {shlex.quote(body)}",
+        ),
         CallSnippet("Python", python),
         CallSnippet("Command line", cli),
-    )  # fmt: skip
+    )

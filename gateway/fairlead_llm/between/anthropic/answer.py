@@ -21,14 +21,25 @@ from fairlead_llm.between.conversation import (
 from fairlead_llm.between.losses import TranslationLosses
 
 _READ: Final[Mapping[str, StopReason]] = {
-    "end_turn": "end", "stop_sequence": "sequence", "tool_use": "calls", "max_tokens": "length",
-    "model_context_window_exceeded": "context", "refusal": "refusal", "pause_turn": "pause",
-}  # fmt: skip
+    "end_turn": "end",
+    "stop_sequence": "sequence",
+    "tool_use": "calls",
+    "max_tokens": "length",
+    "model_context_window_exceeded": "context",
+    "refusal": "refusal",
+    "pause_turn": "pause",
+}
 WRITTEN_STOP: Final[Mapping[StopReason, str]] = {
-    "end": "end_turn", "sequence": "stop_sequence", "calls": "tool_use", "length": "max_tokens",
-    "context": "model_context_window_exceeded", "filter": "refusal", "refusal": "refusal", "pause": "pause_turn",
+    "end": "end_turn",
+    "sequence": "stop_sequence",
+    "calls": "tool_use",
+    "length": "max_tokens",
+    "context": "model_context_window_exceeded",
+    "filter": "refusal",
+    "refusal": "refusal",
+    "pause": "pause_turn",
     "malformed": "end_turn",
-}  # fmt: skip
+}
 
 
 def read_stop(reason: object) -> StopReason:
@@ -41,9 +52,13 @@ def read_answer(body: Mapping[str, Any], losses: TranslationLosses) -> Translate
     blocks = items(body.get("content"))
     sequence = body.get("stop_sequence")
     return TranslatedAnswer(
-        text_of(body.get("id")), text_of(body.get("model")), 0, tuple(_parts(blocks, losses)),
-        read_stop(body.get("stop_reason")), sequence if isinstance(sequence, str) else None,
-    )  # fmt: skip
+        text_of(body.get("id")),
+        text_of(body.get("model")),
+        0,
+        tuple(_parts(blocks, losses)),
+        read_stop(body.get("stop_reason")),
+        sequence if isinstance(sequence, str) else None,
+    )
 
 
 def _parts(blocks: list[Any], losses: TranslationLosses) -> Iterator[AnswerPart]:
@@ -93,9 +108,15 @@ def write_answer(
         elif isinstance(part, (TextPart, RefusalPart)):
             content.append({"type": "text", "text": part.text})
     return {
-        "id": message_id(answer.id), "type": "message", "role": "assistant", "model": answer.model, "content": content,
-        "stop_reason": WRITTEN_STOP[answer.stop], "stop_sequence": answer.sequence, "usage": written_usage(usage),
-    }  # fmt: skip
+        "id": message_id(answer.id),
+        "type": "message",
+        "role": "assistant",
+        "model": answer.model,
+        "content": content,
+        "stop_reason": WRITTEN_STOP[answer.stop],
+        "stop_sequence": answer.sequence,
+        "usage": written_usage(usage),
+    }
 
 
 def message_id(ident: str) -> str:

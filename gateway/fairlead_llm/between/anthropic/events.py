@@ -100,10 +100,15 @@ class AnthropicEventWriter:
         match event:
             case StreamStart():
                 message: dict[str, Any] = {
-                    "id": message_id(event.id), "type": "message", "role": "assistant",
-                    "model": event.model or self._model, "content": [], "stop_reason": None, "stop_sequence": None,
+                    "id": message_id(event.id),
+                    "type": "message",
+                    "role": "assistant",
+                    "model": event.model or self._model,
+                    "content": [],
+                    "stop_reason": None,
+                    "stop_sequence": None,
                     "usage": {"input_tokens": 0, "output_tokens": 0},
-                }  # fmt: skip
+                }
                 return self._event("message_start", {"message": message})
             case TextDelta(kind="thinking"):
                 block = {"type": "thinking", "thinking": "", "signature": ELSEWHERE}
@@ -122,7 +127,8 @@ class AnthropicEventWriter:
         if self._open == kind:
             return b""
         out = self._close()
-        self._index, self._open = self._index + 1, kind
+        self._index += 1
+        self._open = kind
         return out + self._event("content_block_start", {"index": self._index, "content_block": block})
 
     def _close(self) -> bytes:

@@ -135,8 +135,11 @@ def _asked(parts: Sequence[Part], known: Mapping[str, ModelCall], losses: Transl
 def _written_media(part: MediaPart, losses: TranslationLosses) -> dict[str, Any]:
     found: Part = text_or_media(part)
     if isinstance(found, MediaPart):
-        source = {"type": "url", "url": found.url} if found.url else {
-            "type": "base64", "media_type": found.mime, "data": found.data}  # fmt: skip
+        source = (
+            {"type": "url", "url": found.url}
+            if found.url
+            else {"type": "base64", "media_type": found.mime, "data": found.data}
+        )
         if found.what == "image" and (found.url or found.mime in WEB_IMAGES):
             return {"type": "image", "source": source}
         if found.what == "document" and (found.url or found.mime == PDF):

@@ -95,8 +95,10 @@ def _choice(given: object) -> ToolChoice | None:
     if kind == "tool":
         return ToolChoice("required", (name,)) if isinstance(name, str) else None
     found: dict[Any, ToolChoice] = {
-        "auto": ToolChoice("auto"), "any": ToolChoice("required"), "none": ToolChoice("none")
-    }  # fmt: skip
+        "auto": ToolChoice("auto"),
+        "any": ToolChoice("required"),
+        "none": ToolChoice("none"),
+    }
     return found.get(text_of(kind))
 
 

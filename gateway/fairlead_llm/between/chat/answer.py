@@ -23,12 +23,23 @@ from fairlead_llm.between.losses import TranslationLosses
 THOUGHTS: Final = ("reasoning_content", "reasoning")
 """Members in which compatible servers have thoughts; the first is written."""
 _READ: Final[Mapping[str, StopReason]] = {
-    "stop": "end", "tool_calls": "calls", "function_call": "calls", "length": "length", "content_filter": "filter",
-}  # fmt: skip
+    "stop": "end",
+    "tool_calls": "calls",
+    "function_call": "calls",
+    "length": "length",
+    "content_filter": "filter",
+}
 _WRITTEN: Final[Mapping[StopReason, str]] = {
-    "end": "stop", "sequence": "stop", "calls": "tool_calls", "length": "length", "context": "length",
-    "filter": "content_filter", "refusal": "stop", "pause": "stop", "malformed": "stop",
-}  # fmt: skip
+    "end": "stop",
+    "sequence": "stop",
+    "calls": "tool_calls",
+    "length": "length",
+    "context": "length",
+    "filter": "content_filter",
+    "refusal": "stop",
+    "pause": "stop",
+    "malformed": "stop",
+}
 
 
 def read_stop(reason: object, *, refused: bool) -> StopReason:
@@ -91,8 +102,10 @@ def written_usage(usage: ReportedUsage) -> dict[str, Any] | None:
     if usage.total is None:
         return None
     found: dict[str, Any] = {
-        "prompt_tokens": usage.input or 0, "completion_tokens": usage.output or 0, "total_tokens": usage.total,
-    }  # fmt: skip
+        "prompt_tokens": usage.input or 0,
+        "completion_tokens": usage.output or 0,
+        "total_tokens": usage.total,
+    }
     known = {"cached_tokens": usage.cached, "cache_write_tokens": usage.cache_write}
     known = {name: value for name, value in known.items() if value is not None}
     if known:
@@ -116,9 +129,12 @@ def write_answer(
     reason = written_stop(answer.stop, refused=bool(refusal))
     choice = {"index": 0, "message": message, "logprobs": None, "finish_reason": reason}
     found = {
-        "id": chat_id(answer.id), "object": "chat.completion", "created": answer.created, "model": answer.model,
+        "id": chat_id(answer.id),
+        "object": "chat.completion",
+        "created": answer.created,
+        "model": answer.model,
         "choices": [choice],
-    }  # fmt: skip
+    }
     counted = written_usage(usage)
     return found if counted is None else {**found, "usage": counted}
 

@@ -83,11 +83,16 @@ class ChatEventWriter:
     def __init__(self, asked: NeutralRequest, created: int, losses: TranslationLosses) -> None:
         self._include_usage = asked.include_usage
         self._head: dict[str, Any] = {
-            "id": "", "object": "chat.completion.chunk", "created": created, "model": asked.model
-        }  # fmt: skip
+            "id": "",
+            "object": "chat.completion.chunk",
+            "created": created,
+            "model": asked.model,
+        }
         self._calls = 0
-        self._kind, self._input = "function", "arguments"
-        """Members of the open call: what is called, and in that what it is given."""
+        self._kind = "function"
+        """Member of the open call that says what is called."""
+        self._input = "arguments"
+        """Member of `_kind` that has its input."""
         self._said = self._apart = self._refused = self._empty = False
 
     def write(self, event: StreamEvent) -> bytes:
@@ -98,7 +103,8 @@ class ChatEventWriter:
             case TextDelta():
                 return self._chunk({self._member(event.kind): self._text(event)})
             case CallBegin():
-                self._calls, self._empty = self._calls + 1, not event.custom
+                self._calls += 1
+                self._empty = not event.custom
                 self._kind, self._input = ("custom", "input") if event.custom else ("function", "arguments")
                 called = {"name": event.name, self._input: ""}
                 return self._called({"id": event.id, "type": self._kind, self._kind: called})

@@ -101,8 +101,19 @@ def _assistant(message: object, losses: TranslationLosses) -> Iterable[Part]:
         elif part.draft is not None:
             for extra in part.extras:
                 losses.add(extra)
-    report_extras(message, losses, "role", "content", "refusal", "tool_calls", "function_call", "reasoning",
-                  "reasoning_content", "reasoning_details", "thinking_blocks")  # fmt: skip
+    report_extras(
+        message,
+        losses,
+        "role",
+        "content",
+        "refusal",
+        "tool_calls",
+        "function_call",
+        "reasoning",
+        "reasoning_content",
+        "reasoning_details",
+        "thinking_blocks",
+    )
     yield from (CallPart(valid_call(call, losses)) for call in FORMAT.parse_calls(message))
 
 

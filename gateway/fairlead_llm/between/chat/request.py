@@ -52,9 +52,15 @@ def read_request(
     settings = _settings(members)
     members.report_rest()
     return NeutralRequest(
-        model=named, stream=streams, system=tuple(system), turns=turns, tools=tools,
-        choice=choice, settings=settings, include_usage=include_usage,
-    )  # fmt: skip
+        model=named,
+        stream=streams,
+        system=tuple(system),
+        turns=turns,
+        tools=tools,
+        choice=choice,
+        settings=settings,
+        include_usage=include_usage,
+    )
 
 
 def _settings(members: RequestMembers) -> SamplingSettings:
@@ -81,19 +87,23 @@ def write_request(
     """The body for a provider."""
     settings = asked.settings
     system = [{"role": "system", "content": text} for text in asked.system if text]
-    body: dict[str, Any] = {
-        "model": asked.model, "messages": [*system, *write_messages(asked.turns, losses).messages],
-    }  # fmt: skip
+    body: dict[str, Any] = {"model": asked.model, "messages": [*system, *write_messages(asked.turns, losses).messages]}
     if asked.stream:
         body["stream"] = True
     body |= written_tools(tools, choice, settings, nests=True)
     output = written_output(settings.output)
     known = {
-        _MAX: settings.max_tokens, "temperature": settings.temperature, "top_p": settings.top_p, "seed": settings.seed,
-        "frequency_penalty": settings.frequency_penalty, "presence_penalty": settings.presence_penalty,
-        "stop": list(settings.stop) or None, "reasoning_effort": settings.asked_effort, "user": settings.user,
+        _MAX: settings.max_tokens,
+        "temperature": settings.temperature,
+        "top_p": settings.top_p,
+        "seed": settings.seed,
+        "frequency_penalty": settings.frequency_penalty,
+        "presence_penalty": settings.presence_penalty,
+        "stop": list(settings.stop) or None,
+        "reasoning_effort": settings.asked_effort,
+        "user": settings.user,
         "response_format": None if output is None else nested(output),
-    }  # fmt: skip
+    }
     body |= {name: value for name, value in known.items() if value is not None}
     body |= settings.openai_only
     if settings.top_k is not None:

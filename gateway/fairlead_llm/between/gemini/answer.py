@@ -29,15 +29,33 @@ from fairlead_llm.between.losses import TranslationLosses
 from fairlead_llm.gemini.carried_ids import with_carried_ids
 
 _READ: Final[Mapping[str, StopReason]] = {
-    "STOP": "end", "MAX_TOKENS": "length", "SAFETY": "filter", "RECITATION": "filter", "BLOCKLIST": "filter",
-    "PROHIBITED_CONTENT": "filter", "SPII": "filter", "IMAGE_SAFETY": "filter", "MODEL_ARMOR": "filter",
-    "LANGUAGE": "filter", "MALFORMED_FUNCTION_CALL": "malformed", "UNEXPECTED_TOOL_CALL": "malformed",
-    "TOO_MANY_TOOL_CALLS": "malformed", "MALFORMED_RESPONSE": "malformed", "CONTINUATION": "pause",
-}  # fmt: skip
+    "STOP": "end",
+    "MAX_TOKENS": "length",
+    "SAFETY": "filter",
+    "RECITATION": "filter",
+    "BLOCKLIST": "filter",
+    "PROHIBITED_CONTENT": "filter",
+    "SPII": "filter",
+    "IMAGE_SAFETY": "filter",
+    "MODEL_ARMOR": "filter",
+    "LANGUAGE": "filter",
+    "MALFORMED_FUNCTION_CALL": "malformed",
+    "UNEXPECTED_TOOL_CALL": "malformed",
+    "TOO_MANY_TOOL_CALLS": "malformed",
+    "MALFORMED_RESPONSE": "malformed",
+    "CONTINUATION": "pause",
+}
 WRITTEN_STOP: Final[Mapping[StopReason, str]] = {
-    "end": "STOP", "sequence": "STOP", "calls": "STOP", "length": "MAX_TOKENS", "context": "MAX_TOKENS",
-    "filter": "SAFETY", "refusal": "SAFETY", "pause": "OTHER", "malformed": "MALFORMED_FUNCTION_CALL",
-}  # fmt: skip
+    "end": "STOP",
+    "sequence": "STOP",
+    "calls": "STOP",
+    "length": "MAX_TOKENS",
+    "context": "MAX_TOKENS",
+    "filter": "SAFETY",
+    "refusal": "SAFETY",
+    "pause": "OTHER",
+    "malformed": "MALFORMED_FUNCTION_CALL",
+}
 
 
 def read_stop(reason: object, *, calls: bool) -> StopReason:

@@ -95,7 +95,8 @@ class GeminiEventWriter:
                 apart, self._apart, self._said = self._apart, False, True
                 return self._chunk([{"text": f"\n\n{event.text}" if apart else event.text}])
             case CallBegin():
-                self._call, self._arguments = event, []
+                self._call = event
+                self._arguments = []
             case CallDelta():
                 self._arguments.append(event.text)
             case CallEnd():

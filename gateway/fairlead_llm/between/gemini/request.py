@@ -100,9 +100,10 @@ def _output(config: RequestMembers) -> OutputSchema | None:
 def _choice(given: object) -> ToolChoice | None:
     config = member(given, "functionCallingConfig", "function_calling_config")
     names = tuple(
-        name for name in items(member(config, "allowedFunctionNames", "allowed_function_names"))
+        name
+        for name in items(member(config, "allowedFunctionNames", "allowed_function_names"))
         if isinstance(name, str)
-    )  # fmt: skip
+    )
     mode = text_of(member(config, "mode")).upper()
     if mode == "NONE":
         return ToolChoice("none")
@@ -146,12 +147,18 @@ def _config(settings: SamplingSettings) -> dict[str, Any]:
     if settings.thoughts:
         thinking["includeThoughts"] = True
     known = {
-        "maxOutputTokens": settings.max_tokens, "temperature": settings.temperature, "topP": settings.top_p,
-        "topK": settings.top_k, "seed": settings.seed, "frequencyPenalty": settings.frequency_penalty,
-        "presencePenalty": settings.presence_penalty, "stopSequences": list(settings.stop) or None,
+        "maxOutputTokens": settings.max_tokens,
+        "temperature": settings.temperature,
+        "topP": settings.top_p,
+        "topK": settings.top_k,
+        "seed": settings.seed,
+        "frequencyPenalty": settings.frequency_penalty,
+        "presencePenalty": settings.presence_penalty,
+        "stopSequences": list(settings.stop) or None,
         "responseMimeType": None if output is None else JSON,
-        "responseJsonSchema": None if output is None else output.schema, "thinkingConfig": thinking or None,
-    }  # fmt: skip
+        "responseJsonSchema": None if output is None else output.schema,
+        "thinkingConfig": thinking or None,
+    }
     return {name: value for name, value in known.items() if value is not None}
 
 

@@ -31,8 +31,10 @@ from fairlead_llm.responses.items import CUSTOM_CALL, ELSEWHERE, new_id
 
 _INCOMPLETE: Final[Mapping[str, StopReason]] = {"max_output_tokens": "length", "content_filter": "filter"}
 _REASONS: Final[Mapping[StopReason, str]] = {
-    "length": "max_output_tokens", "context": "max_output_tokens", "filter": "content_filter",
-}  # fmt: skip
+    "length": "max_output_tokens",
+    "context": "max_output_tokens",
+    "filter": "content_filter",
+}
 
 
 def read_stop(response: object, *, calls: bool, refused: bool) -> StopReason:
@@ -58,9 +60,12 @@ def read_answer(body: Mapping[str, Any], losses: TranslationLosses) -> Translate
     refused = any(isinstance(part, RefusalPart) for part in parts)
     created = body.get("created_at")
     return TranslatedAnswer(
-        text_of(body.get("id")), text_of(body.get("model")), int(created) if isinstance(created, (int, float)) else 0,
-        parts, read_stop(body, calls=calls, refused=refused),
-    )  # fmt: skip
+        text_of(body.get("id")),
+        text_of(body.get("model")),
+        int(created) if isinstance(created, (int, float)) else 0,
+        parts,
+        read_stop(body, calls=calls, refused=refused),
+    )
 
 
 def _parts(output: Sequence[object], losses: TranslationLosses) -> Iterator[AnswerPart]:
@@ -110,9 +115,10 @@ def written_usage(usage: ReportedUsage) -> dict[str, Any] | None:
     return {
         "input_tokens": usage.input or 0,
         "input_tokens_details": {"cached_tokens": usage.cached or 0, "cache_write_tokens": usage.cache_write or 0},
-        "output_tokens": usage.output or 0, "output_tokens_details": {"reasoning_tokens": usage.reasoning or 0},
+        "output_tokens": usage.output or 0,
+        "output_tokens_details": {"reasoning_tokens": usage.reasoning or 0},
         "total_tokens": usage.total,
-    }  # fmt: skip
+    }
 
 
 def response_head(model: str, created: int, asked: NeutralRequest) -> dict[str, Any]:
@@ -120,10 +126,18 @@ def response_head(model: str, created: int, asked: NeutralRequest) -> dict[str, 
     providers' ids need not be: what it said is found by it.
     """
     return {
-        "id": new_id("resp"), "object": "response", "created_at": created, "model": model, "error": None,
-        "parallel_tool_calls": True, "tool_choice": "auto", "tools": [], "store": True, **asked.echo,
+        "id": new_id("resp"),
+        "object": "response",
+        "created_at": created,
+        "model": model,
+        "error": None,
+        "parallel_tool_calls": True,
+        "tool_choice": "auto",
+        "tools": [],
+        "store": True,
+        **asked.echo,
         "previous_response_id": None,
-    }  # fmt: skip
+    }
 
 
 def item_id(kind: str, response: str, index: int) -> str:

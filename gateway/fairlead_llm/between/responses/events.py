@@ -38,9 +38,11 @@ from fairlead_llm.wire import BadStream
 _encode: Final = msgspec.json.Encoder().encode
 _CALLS: Final = (CALL, CUSTOM_CALL)
 _DELTAS: Final[Mapping[str, Any]] = {
-    "response.output_text.delta": "text", "response.refusal.delta": "refusal",
-    "response.reasoning_summary_text.delta": "thinking", "response.reasoning_text.delta": "thinking",
-}  # fmt: skip
+    "response.output_text.delta": "text",
+    "response.refusal.delta": "refusal",
+    "response.reasoning_summary_text.delta": "thinking",
+    "response.reasoning_text.delta": "thinking",
+}
 
 
 class ResponsesEventReader:
@@ -78,7 +80,8 @@ class ResponsesEventReader:
     def _begin(self, item: object) -> Iterator[StreamEvent]:
         kind = text_of(member(item, "type"))
         if kind in _CALLS:
-            self._calls, self._argued = True, False
+            self._calls = True
+            self._argued = False
             yield CallBegin(text_of(member(item, "call_id")), text_of(member(item, "name")))
         elif kind in ("message", "reasoning"):
             if self._said and kind == "message":
@@ -167,9 +170,13 @@ class ResponsesEventWriter:
     def _call_item(self, given: str, status: str, ident: str) -> dict[str, Any]:
         custom = self._call.custom
         return {
-            "type": CUSTOM_CALL if custom else CALL, "id": ident, "call_id": self._call.id, "name": self._call.name,
-            "input" if custom else "arguments": given, "status": status,
-        }  # fmt: skip
+            "type": CUSTOM_CALL if custom else CALL,
+            "id": ident,
+            "call_id": self._call.id,
+            "name": self._call.name,
+            "input" if custom else "arguments": given,
+            "status": status,
+        }
 
     @property
     def _given(self) -> str:
@@ -213,7 +220,9 @@ class ResponsesEventWriter:
             out = self._event(f"{self._given}.done", **whole)
         out += self._write("response.output_item.done", {"output_index": len(self._output), "item": item})
         self._output.append(item)
-        self._open, self._text, self._content = "", [], []
+        self._open = ""
+        self._text = []
+        self._content = []
         return out
 
     def _part(self, kind: str, part: Mapping[str, Any]) -> bytes:

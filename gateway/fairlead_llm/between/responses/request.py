@@ -33,8 +33,21 @@ from fairlead_llm.responses.own_servers import SCHEME
 
 LEAST_TOKENS: Final = 16
 """Least bound of tokens that the API takes."""
-ECHOED: Final = ("tools", "tool_choice", "parallel_tool_calls", "instructions", "temperature", "top_p", "metadata",
-                 "text", "reasoning", "max_output_tokens", "truncation", "user", "store")  # fmt: skip
+ECHOED: Final = (
+    "tools",
+    "tool_choice",
+    "parallel_tool_calls",
+    "instructions",
+    "temperature",
+    "top_p",
+    "metadata",
+    "text",
+    "reasoning",
+    "max_output_tokens",
+    "truncation",
+    "user",
+    "store",
+)
 """Members of a request that its response repeats."""
 _NOT_HELD: Final = "a provider of another kind does not hold it; send the whole conversation in `input`"
 
@@ -61,10 +74,15 @@ def read_request(
     streams, settings = bool(members.flag("stream")), _settings(members)
     members.report_rest()
     return NeutralRequest(
-        model=named, stream=streams, system=tuple([instructions, *system] if instructions else system),
-        turns=turns, tools=tools, choice=choice, settings=settings,
+        model=named,
+        stream=streams,
+        system=tuple([instructions, *system] if instructions else system),
+        turns=turns,
+        tools=tools,
+        choice=choice,
+        settings=settings,
         echo={name: body[name] for name in ECHOED if body.get(name) is not None},
-    )  # fmt: skip
+    )
 
 
 def _of_gateway(tool: object) -> bool:
@@ -96,9 +114,11 @@ def write_request(
     """The body for a provider, which keeps nothing of it: all that its model thought comes back sealed."""
     settings = asked.settings
     body: dict[str, Any] = {
-        "model": asked.model, "input": write_messages(asked.turns, losses).messages, "store": False,
+        "model": asked.model,
+        "input": write_messages(asked.turns, losses).messages,
+        "store": False,
         "include": ["reasoning.encrypted_content"],
-    }  # fmt: skip
+    }
     instructions = "\n\n".join(text for text in asked.system if text)
     if instructions:
         body["instructions"] = instructions
@@ -109,9 +129,12 @@ def write_request(
     text = {"format": written_output(settings.output), "verbosity": openai_only.pop("verbosity", None)}
     text = {name: value for name, value in text.items() if value is not None}
     known = {
-        "temperature": settings.temperature, "top_p": settings.top_p, "user": settings.user, "text": text or None,
+        "temperature": settings.temperature,
+        "top_p": settings.top_p,
+        "user": settings.user,
+        "text": text or None,
         "reasoning": _reasoning(settings) or None,
-    }  # fmt: skip
+    }
     body |= {name: value for name, value in known.items() if value is not None}
     if settings.max_tokens is not None:
         body["max_output_tokens"] = max(settings.max_tokens, LEAST_TOKENS)

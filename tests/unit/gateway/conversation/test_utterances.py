@@ -7,114 +7,14 @@ show where phrases end.
 from __future__ import annotations
 
 from collections import Counter
-from dataclasses import dataclass
-from itertools import accumulate
-from pathlib import Path
 
 import pytest
 
 from fairlead_gateway.conversation.choose import Chooser
 from fairlead_gateway.conversation.phrases import normal
-from fairlead_gateway.conversation.turn import ConversationState, Turn
+from fairlead_gateway.conversation.words import phrases, shipped_words
 from fairlead_operator.publish.compile import compile_rules
-from fairlead_operator.publish.words.everyday import EVERYDAY
-from fairlead_operator.publish.words.past import PAST
-from fairlead_operator.publish.words.places import PLACES
-from fairlead_operator.publish.words.requests import LOOKUPS, THOROUGH
-from fairlead_operator.publish.words.rules import RULES
-
-FOLDER = Path(__file__).resolve().parents[3] / "golden/conversation"
-EVERY = 3
-"""One of that many is held out."""
-SETS = ("looked at", "held out", "hard", "ordinary", "ordinary, aside", "unseen")
-"""Sets of utterances: those that phrases were tuned by, and those kept aside meanwhile; those written afterwards to
-defeat them, by which they have been tuned since; those that somebody else wrote, half of it tuned by and half kept
-aside; and those of a third person who knew none of it, by which they are never tuned."""
-
-
-@dataclass(frozen=True)
-class Utterance:
-    """Words of a conversation, as far as they were known at each moment, and the tier that fits it by then."""
-
-    heard: tuple[str, ...]
-    tiers: tuple[str, ...]
-    kind: str
-    """One of SETS."""
-
-
-def utterances() -> list[Utterance]:
-    """All of them, in the order of the files."""
-    known = [_utterance(line, SETS[place % EVERY == EVERY - 1]) for place, line in enumerate(_lines("utterances.txt"))]
-    others = {"ordinary": "ordinary.txt", "ordinary, aside": "ordinary-aside.txt", "unseen": "unseen.txt"}
-    return known + [_utterance(line, kind) for kind, name in others.items() for line in _lines(name)]
-
-
-def sentences(name: str = "classes.txt") -> dict[str, list[str]]:
-    """Sentences per class: `past`, `place` and `rule`, which ask for a look-up, and `ordinary`, which ask for none."""
-    found: dict[str, list[str]] = {}
-    for line in _lines(name):
-        kind, _, text = line.partition("\t")
-        found.setdefault(kind, []).append(text)
-    return found
-
-
-def raised(chooser: Chooser, text: str) -> bool:
-    """Whether a sentence in the middle of a conversation gets another tier than the fastest."""
-    return chooser.choose(Turn(text=text, number=7), ConversationState(), 1000.0)[0].tier != chooser.tiers[0].name
-
-
-def _lines(name: str) -> list[str]:
-    return [line for line in (FOLDER / name).read_text().splitlines() if line and not line.startswith("#")]
-
-
-def _utterance(line: str, kind: str) -> Utterance:
-    if line.startswith("hard\t"):
-        kind = "hard"
-        line = line.removeprefix("hard\t")
-    labels, _, text = line.partition("\t")
-    parts = text.split(" | ")
-    tiers = tuple(labels.split(" > "))
-    assert len(tiers) == len(parts), line
-    return Utterance(tuple(accumulate(parts, lambda before, part: f"{before} {part}")), tiers, kind)
-
-
-def chosen(chooser: Chooser, utterance: Utterance) -> list[str]:
-    """The tier after each part, in the middle of a conversation in which nothing was asked for before."""
-    state = ConversationState()
-    tiers = []
-    for text in utterance.heard:
-        turn = Turn(text=text, final=text is utterance.heard[-1], number=7)
-        choice, state = chooser.choose(turn, state, 1000.0)
-        tiers.append(choice.tier)
-    return tiers
-
-
-@dataclass(frozen=True)
-class Accuracy:
-    """Right choices of all, per tier that was right."""
-
-    right: Counter[str]
-    all: Counter[str]
-
-    def share(self, tier: str | None = None) -> float:
-        """Share of one tier, or of all."""
-        return self.right[tier] / self.all[tier] if tier else self.right.total() / self.all.total()
-
-    def __str__(self) -> str:
-        return ", ".join(f"{tier} {self.right[tier]}/{count}" for tier, count in sorted(self.all.items()))
-
-
-def accuracy(chooser: Chooser, kind: str) -> Accuracy:
-    """Over every part of every utterance of one of the sets."""
-    right = Counter[str]()
-    every = Counter[str]()
-    for utterance in utterances():
-        if utterance.kind == kind:
-            every.update(utterance.tiers)
-            got = chosen(chooser, utterance)
-            right.update(tier for tier, found in zip(utterance.tiers, got, strict=True) if tier == found)
-    return Accuracy(right, every)
-
+from utterances import Utterance, accuracy, chosen, raised, sentences, utterances
 
 CHOOSER = Chooser(compile_rules([], [], {}).tiers)
 ORDER = ("fast", "standard", "deep")
@@ -164,8 +64,10 @@ def test_sentences_that_the_words_were_never_tuned_by_are_told_apart_as_well() -
 
 
 def test_a_phrase_is_in_one_list_of_the_shipped_words_only() -> None:
-    phrases = [normal(phrase) for words in (EVERYDAY, PAST, PLACES, RULES, LOOKUPS, THOROUGH) for phrase in words]
-    assert [phrase for phrase, times in Counter(phrases).items() if times > 1] == []
+    lists = [listed for words in shipped_words().values() for listed in (*words.keywords.values(), words.commands)]
+    every = [normal(phrase) for listed in lists for phrase in phrases(listed)]
+    assert len(every) > 5000
+    assert [phrase for phrase, times in Counter(every).items() if times > 1] == []
 
 
 def test_there_are_enough_utterances_to_speak_of_accuracy() -> None:

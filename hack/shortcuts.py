@@ -1,0 +1,66 @@
+"""Check that no limit of layout is met by a trick. Run from `hack/check`.
+
+Prints `FILE:LINE: what is wrong; what to write instead` per finding and exits with 1 when there is one.
+
+Rules: the formatter lays out every statement (no `fmt: skip`, no `fmt: off`) · attributes are assigned one to a
+statement. Two stand in one where a value reads what another target had before (`task, self._task = self._task, None`),
+and where one value is unpacked (`self.host, self.port = pair`).
+"""
+
+from __future__ import annotations
+
+import ast
+import io
+import re
+import sys
+import tokenize
+from collections.abc import Iterator
+from pathlib import Path
+
+FOLDERS = ("crds", "operator", "gateway", "hack")
+UNFORMATTED = re.compile(r"#\s*fmt:\s*(skip|off)\b")
+
+
+def main() -> int:
+    """Print all findings of the working directory; the exit code of the program."""
+    findings = list(read_tree(Path()))
+    for finding in findings:
+        print(finding)
+    return 1 if findings else 0
+
+
+def read_tree(root: Path) -> Iterator[str]:
+    """Findings in all Python files below `root`, in the order of their paths."""
+    for folder in FOLDERS:
+        for path in sorted((root / folder).rglob("*.py")):
+            if "node_modules" not in path.parts:
+                yield from read_file(path.relative_to(root).as_posix(), path.read_text("utf-8"))
+
+
+def read_file(name: str, text: str) -> Iterator[str]:
+    """Findings of one file: comments that stop the formatter, then assignments, each by line."""
+    for token in tokenize.generate_tokens(io.StringIO(text).readline):
+        if token.type == tokenize.COMMENT and (comment := UNFORMATTED.search(token.string)):
+            yield f'{name}:{token.start[0]}: "{comment[0]}"; take it out and let ruff lay the statement out'
+    tree = ast.parse(text, name)
+    for node in sorted(ast.walk(tree), key=lambda node: getattr(node, "lineno", 0)):
+        if isinstance(node, ast.Assign) and crowded(node):
+            yield f"{name}:{node.lineno}: several attributes are assigned in one tuple; write a statement for each"
+
+
+def crowded(node: ast.Assign) -> bool:
+    """Whether a tuple of values is assigned to attributes that none of the other values reads."""
+    target, value = node.targets[0], node.value
+    if not isinstance(target, ast.Tuple) or not isinstance(value, ast.Tuple):
+        return False
+    targets = [ast.unparse(part) for part in target.elts]
+    if not any(isinstance(part, ast.Attribute) for part in target.elts):
+        return False
+    reads = [{ast.unparse(part) for part in ast.walk(value) if isinstance(part, ast.expr)} for value in value.elts]
+    return not any(
+        name in read for index, name in enumerate(targets) for other, read in enumerate(reads) if index != other
+    )
+
+
+if __name__ == "__main__":
+    sys.exit(main())
