@@ -12,6 +12,7 @@ from typing import Final
 import generatedpage
 
 ROOT: Final = Path(__file__).resolve().parents[1]
+FOLDERS: Final = ("crds", "operator", "gateway")
 LAYERS: Final = "layers of packages: "
 """Beginning of the name of the contract in pyproject.toml that has the packages in their order."""
 _MAP: Final = re.compile(r"(?<=<!-- packages, written by hack/gen -->\n).*?(?=<!-- end of packages -->)", re.DOTALL)
@@ -26,7 +27,7 @@ def packages() -> list[str]:
 
 def row(package: str) -> str:
     """One line of the map. Raises ValueError for a package that is not there once, or says nothing of itself."""
-    (module,) = ROOT.glob(f"*/{package}/__init__.py")
+    (module,) = [file for folder in FOLDERS for file in ROOT.glob(f"{folder}/{package}/__init__.py")]
     text = ast.get_docstring(ast.parse(module.read_text("utf-8"))) or ""
     if not text:
         raise ValueError(f"{module.relative_to(ROOT)} needs a docstring: its first line is the package's row")

@@ -39,7 +39,7 @@ from fairlead_rest.router_tools import RouterTools
 from fairlead_tools.handlers.tools import CustomTools
 
 
-class Servers(msgspec.Struct, frozen=True, kw_only=True):
+class ServerAccess(msgspec.Struct, frozen=True, kw_only=True):
     """How servers are reached. With `children`, some may be child processes: those that somebody else runs in it, or,
     where they are not `shared_children`, started by the gateway itself. `custom` are the tools of the server `local`.
     """
@@ -51,7 +51,7 @@ class Servers(msgspec.Struct, frozen=True, kw_only=True):
     shared_children: bool = True
 
 
-class CallPath(msgspec.Struct, frozen=True, kw_only=True):
+class McpPath(msgspec.Struct, frozen=True, kw_only=True):
     """The MCP endpoint, and what others take of the path behind it."""
 
     endpoint: McpEndpoint
@@ -61,7 +61,7 @@ class CallPath(msgspec.Struct, frozen=True, kw_only=True):
     """Way to call a tool for those who are not MCP clients."""
 
 
-def server_registry(shared: SharedParts, servers: Servers, outbox: Outbox) -> Registry:
+def server_registry(shared: SharedParts, servers: ServerAccess, outbox: Outbox) -> Registry:
     """Upstreams of the servers of the catalog."""
     settings = shared.settings
     remembered = RememberedNames(servers.resolve, shared.clock)
@@ -87,7 +87,7 @@ def server_registry(shared: SharedParts, servers: Servers, outbox: Outbox) -> Re
     )
 
 
-def call_path(shared: SharedParts, registry: Registry, router_tools: RouterTools) -> CallPath:
+def call_path(shared: SharedParts, registry: Registry, router_tools: RouterTools) -> McpPath:
     """The MCP endpoint over `registry`. `router_tools` answer what the gateway answers itself. Raises BadSetting."""
     settings, clock = shared.settings, shared.clock
     key, counts = settings.session_key.encode(), shared.metrics.shares
@@ -130,7 +130,7 @@ def call_path(shared: SharedParts, registry: Registry, router_tools: RouterTools
     )
     dispatcher, own_tools = Dispatcher(context), OwnToolCalls(context, router_tools)
     endpoint = _endpoint(shared, dispatcher, own_tools, recorder, streams)
-    return CallPath(
+    return McpPath(
         endpoint=endpoint, recorder=recorder, streams=streams, caller=Caller(dispatcher, own_tools, shared.buffers)
     )
 

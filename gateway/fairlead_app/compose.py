@@ -11,15 +11,15 @@ from typing import Final
 
 from fairlead_api.documents.rules import Rules
 from fairlead_app.activation import Activation
-from fairlead_app.call_path import Servers, call_path, server_registry
+from fairlead_app.call_path import ServerAccess, call_path, server_registry
 from fairlead_app.configuration import check_paths
 from fairlead_app.configured_models import NO_MODELS, ConfiguredModels
 from fairlead_app.gateway import Gateway
 from fairlead_app.gateway_metrics import gateway_metrics
-from fairlead_app.lifecycle import Lifecycle
+from fairlead_app.lifecycle import GatewayLifecycle
 from fairlead_app.listening import client_listener, operations_listener
 from fairlead_app.model_endpoints import model_endpoints
-from fairlead_app.parts import Parts
+from fairlead_app.parts import GatewayParts
 from fairlead_app.rest_services import Observed, rest_context
 from fairlead_app.served_console import ConsoleEntry
 from fairlead_app.settings import Settings
@@ -62,7 +62,7 @@ def compose(
 ) -> Gateway:
     """Wire a gateway; nothing runs before its `start`.
 
-    `children` and `shared_children` are those of `Servers`; `models` are the routes and windows that plans reckon with,
+    `children` and `shared_children` are those of `ServerAccess`; `models` are the routes and windows that plans reckon with,
     `custom` the tools of the server `local`; without any there is no such server. `trust` authenticates clients.
     `clock` times calls, in seconds. With `closed` nobody sees a tool before the operator's rules were read. `outputs`
     has the printed lines of servers, also of those that never answered. `heap` takes over the garbage collector of a
@@ -75,7 +75,7 @@ def compose(
     shared = shared_parts(settings, trust, heap or Heap(owner=False), clock)
     own = {DOCUMENT: custom.catalog(settings.local_namespace)} if len(custom) else {}
     outbox = Outbox(settings.environment, clock, own=own.values(), tallying=settings.aggregates)
-    servers = Servers(
+    servers = ServerAccess(
         credentials=credentials, resolve=resolve, custom=custom, children=children, shared_children=shared_children
     )
     registry = server_registry(shared, servers, outbox)
@@ -93,7 +93,7 @@ def compose(
         replaced=activation.let_go,
         heap=shared.heap,
     )
-    parts = Parts(
+    parts = GatewayParts(
         shared=shared,
         snapshots=snapshots,
         registry=registry,
@@ -103,7 +103,7 @@ def compose(
         rest=rest,
         models=model_endpoints(shared, models, rest, path.recorder),
     )
-    lifecycle = Lifecycle(snapshots)
+    lifecycle = GatewayLifecycle(snapshots)
     pages = PublicPages(lifecycle.readiness, rest.guard.resource)
     listener = client_listener(parts, pages, ConsoleEntry(console_token, trust.sign_in))
     metrics = gateway_metrics(parts, lifecycle, listener)

@@ -8,9 +8,9 @@ from typing import Final
 
 from prometheus_client import CollectorRegistry
 
-from fairlead_app.lifecycle import Lifecycle
+from fairlead_app.lifecycle import GatewayLifecycle
 from fairlead_app.operations_server import OperationsServer
-from fairlead_app.parts import Parts
+from fairlead_app.parts import GatewayParts
 from fairlead_gateway.catalog.model import Snapshot
 from fairlead_gateway.endpoint.listener import Listener, PortTaken
 from fairlead_rest.public_pages import PublicPages, Readiness
@@ -24,8 +24,8 @@ class Gateway:
 
     def __init__(
         self,
-        parts: Parts,
-        lifecycle: Lifecycle,
+        parts: GatewayParts,
+        lifecycle: GatewayLifecycle,
         pages: PublicPages,
         listener: Listener,
         operations: OperationsServer,

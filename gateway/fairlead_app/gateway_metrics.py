@@ -6,18 +6,18 @@ import time
 
 from prometheus_client import CollectorRegistry
 
-from fairlead_app.lifecycle import Lifecycle
+from fairlead_app.lifecycle import GatewayLifecycle
 from fairlead_app.metrics.exposition import GatewayCollector, registry_of
 from fairlead_app.metrics.guards import GuardCollector
 from fairlead_app.metrics.latencies import LatencyCollector
 from fairlead_app.metrics.reloads import ReloadCollector
 from fairlead_app.metrics.servers import ServerCollector
-from fairlead_app.parts import Parts
+from fairlead_app.parts import GatewayParts
 from fairlead_gateway.custom.exposition import CustomCollector
 from fairlead_gateway.endpoint.listener import Listener
 
 
-def gateway_metrics(parts: Parts, lifecycle: Lifecycle, listener: Listener) -> CollectorRegistry:
+def gateway_metrics(parts: GatewayParts, lifecycle: GatewayLifecycle, listener: Listener) -> CollectorRegistry:
     """Collectors of all parts in one registry."""
     shared, rest, models = parts.shared, parts.rest, parts.models
     served, configured = shared.served, models.configured

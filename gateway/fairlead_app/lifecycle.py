@@ -8,7 +8,7 @@ from fairlead_gateway.catalog.source import SnapshotStore
 from fairlead_rest.public_pages import Readiness
 
 
-class Lifecycle:
+class GatewayLifecycle:
     """Begins in the loop of the gateway, and drains once."""
 
     def __init__(self, snapshots: SnapshotStore) -> None:

@@ -5,10 +5,10 @@ from __future__ import annotations
 from prometheus_client import CollectorRegistry
 
 from fairlead_app.configuration import certificates
-from fairlead_app.lifecycle import Lifecycle
+from fairlead_app.lifecycle import GatewayLifecycle
 from fairlead_app.operations_pages import operations_pages
 from fairlead_app.operations_server import OperationsServer
-from fairlead_app.parts import Parts
+from fairlead_app.parts import GatewayParts
 from fairlead_app.served_console import ConsoleEntry, served_console
 from fairlead_app.served_rest import served_rest
 from fairlead_gateway.endpoint.fallback import FallbackServer
@@ -18,7 +18,7 @@ from fairlead_rest.guard import GuardMiddleware
 from fairlead_rest.public_pages import PublicPages
 
 
-def client_listener(parts: Parts, pages: PublicPages, entry: ConsoleEntry) -> Listener:
+def client_listener(parts: GatewayParts, pages: PublicPages, entry: ConsoleEntry) -> Listener:
     """Listener for MCP, the REST API, the console and the endpoints in front of models. Raises BadSetting."""
     shared, rest, models = parts.shared, parts.rest, parts.models
     settings = shared.settings
@@ -30,7 +30,9 @@ def client_listener(parts: Parts, pages: PublicPages, entry: ConsoleEntry) -> Li
     return Listener(parts.path.endpoint, fallbacks, settings.address, settings.port, certificates(settings))
 
 
-def operations_listener(parts: Parts, lifecycle: Lifecycle, metrics: CollectorRegistry) -> OperationsServer:
+def operations_listener(
+    parts: GatewayParts, lifecycle: GatewayLifecycle, metrics: CollectorRegistry
+) -> OperationsServer:
     """Listener for probes, `metrics` and the report that operators fetch."""
     settings = parts.shared.settings
     pages = operations_pages(metrics, lifecycle.readiness, parts.outbox, settings.pull_token)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import msgspec
 
-from fairlead_app.call_path import CallPath
+from fairlead_app.call_path import McpPath
 from fairlead_app.model_endpoints import ModelEndpoints
 from fairlead_app.shared_parts import SharedParts
 from fairlead_gateway.catalog.source import SnapshotStore
@@ -14,7 +14,7 @@ from fairlead_rest.context import RestContext
 from fairlead_tools.handlers.tools import CustomTools
 
 
-class Parts(msgspec.Struct, frozen=True, kw_only=True):
+class GatewayParts(msgspec.Struct, frozen=True, kw_only=True):
     """Parts of one gateway; nothing runs yet."""
 
     shared: SharedParts
@@ -23,6 +23,6 @@ class Parts(msgspec.Struct, frozen=True, kw_only=True):
     outbox: Outbox
     """Report for the operator that polls this gateway."""
     custom: CustomTools
-    path: CallPath
+    path: McpPath
     rest: RestContext
     models: ModelEndpoints

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import msgspec
 
-from fairlead_app.call_path import CallPath
+from fairlead_app.call_path import McpPath
 from fairlead_app.configuration import compression, embedding, vector_folder
 from fairlead_app.configured_models import ConfiguredModels
 from fairlead_app.shared_parts import SharedParts
@@ -34,7 +34,7 @@ class Observed(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def rest_context(
-    shared: SharedParts, path: CallPath, outbox: Outbox, models: ConfiguredModels, observed: Observed
+    shared: SharedParts, path: McpPath, outbox: Outbox, models: ConfiguredModels, observed: Observed
 ) -> RestContext:
     """Services of REST resources. Raises BadSetting."""
     settings, metrics, trust = shared.settings, shared.metrics, shared.trust

@@ -111,7 +111,7 @@ class _Line(msgspec.Struct):
     object: msgspec.Raw
 
 
-class _Identity(msgspec.Struct, rename="camel", omit_defaults=True):
+class _ObjectHead(msgspec.Struct, rename="camel", omit_defaults=True):
     """Metadata that tell what an object is, and which reading of it this is."""
 
     name: str = ""
@@ -122,7 +122,7 @@ class _Identity(msgspec.Struct, rename="camel", omit_defaults=True):
 
 
 class _Identified(msgspec.Struct):
-    metadata: _Identity
+    metadata: _ObjectHead
 
 
 class AnswerTooLarge(Unavailable):

@@ -57,9 +57,14 @@ class ToolSearch:
     """Searches catalogs as subjects see them."""
 
     def __init__(
-        self, worker: WorkerThread, *, process: bool, embedder: Embedder | None = None, folder: Path | None = None,
+        self,
+        worker: WorkerThread,
+        *,
+        process: bool,
+        embedder: Embedder | None = None,
+        folder: Path | None = None,
         shares: ShareCounts | None = None,
-    ) -> None:  # fmt: skip
+    ) -> None:
         """Without an `embedder` words alone rank. The process keeps vectors in the `folder`. `shares` counts searches
         that are refused because too many of their agent wait.
         """

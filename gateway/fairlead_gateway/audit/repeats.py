@@ -107,7 +107,8 @@ class RepeatedDenials:
             self._named_sums += bool(key)
             total = window.sums[key] = _sum_of(entry, named=bool(key) and entry.server is not None)
             if window.shared:
-                total.identity, total.address = OTHERS, ""
+                total.identity = OTHERS
+                total.address = ""
         else:
             total.at = entry.at
             total.times += 1

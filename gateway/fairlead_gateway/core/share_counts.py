@@ -8,9 +8,20 @@ Bound = Literal["agent", "gateway"]
 """Bound that was reached: the share of one agent, or that of all together."""
 Outcome = Literal[Bound, "gave_way"]
 Kind = Literal[
-    "calls_awaiting_input", "connections", "event_streams", "log_levels", "model_requests", "resumable_streams",
-    "server_sessions", "speech_sessions", "speech_setups", "start_waits", "streams", "watched_bytes", "work",
-]  # fmt: skip
+    "calls_awaiting_input",
+    "connections",
+    "event_streams",
+    "log_levels",
+    "model_requests",
+    "resumable_streams",
+    "server_sessions",
+    "speech_sessions",
+    "speech_setups",
+    "start_waits",
+    "streams",
+    "watched_bytes",
+    "work",
+]
 """What agents hold."""
 
 

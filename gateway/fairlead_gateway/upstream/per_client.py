@@ -45,9 +45,19 @@ class _Session:
     """One client's upstream. `client` is its session id; None for one that a request without a session began."""
 
     __slots__ = (
-        "agent", "awaited", "busy", "client", "counted", "ended", "in_use", "process", "stays", "tasks", "upstream",
+        "agent",
+        "awaited",
+        "busy",
+        "client",
+        "counted",
+        "ended",
+        "in_use",
+        "process",
+        "stays",
+        "tasks",
+        "upstream",
         "watched",
-    )  # fmt: skip
+    )
 
     def __init__(self, upstream: Upstream, client: bytes | None, agent: str) -> None:
         self.upstream = upstream

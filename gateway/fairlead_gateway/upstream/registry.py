@@ -286,9 +286,14 @@ class Registry:
 
     def _per_client(self, key: ServerKey, identity: _Identity, make: Callable[[bytes], Upstream]) -> PerClientUpstream:
         return PerClientUpstream(
-            str(key), make, modern=identity.modern, most=self._sessions, each=self._sessions_each,
-            idle=self._session_seconds, counts=self._shares,
-        )  # fmt: skip
+            str(key),
+            make,
+            modern=identity.modern,
+            most=self._sessions,
+            each=self._sessions_each,
+            idle=self._session_seconds,
+            counts=self._shares,
+        )
 
     def end_session(self, session: bytes) -> None:
         """End what servers hold for a client's session."""
