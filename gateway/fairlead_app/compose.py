@@ -62,8 +62,8 @@ def compose(
 ) -> Gateway:
     """Wire a gateway; nothing runs before its `start`.
 
-    `children` and `shared_children` are those of `ServerAccess`; `models` are the routes and windows that plans reckon with,
-    `custom` the tools of the server `local`; without any there is no such server. `trust` authenticates clients.
+    `children` and `shared_children` are those of `ServerAccess`; `models` are the routes and windows that plans reckon
+    with, `custom` the tools of the server `local`; without any there is no such server. `trust` authenticates clients.
     `clock` times calls, in seconds. With `closed` nobody sees a tool before the operator's rules were read. `outputs`
     has the printed lines of servers, also of those that never answered. `heap` takes over the garbage collector of a
     process that is its own. With `console_token` the console is for browsers of this machine that showed it once.

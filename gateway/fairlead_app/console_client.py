@@ -1,4 +1,4 @@
-"""What settings say of the console as a client of an OpenID provider, checked at the start. Pure module."""
+"""Settings of the console as a client of an OpenID provider, checked at the start. Pure module."""
 
 from __future__ import annotations
 

@@ -23,8 +23,8 @@ from fairlead_rest.tool_vectors import INDEXING_SHARE
 
 
 class Observed(msgspec.Struct, frozen=True, kw_only=True):
-    """What administrators may look at, beside the catalog: processes of servers and their printed lines, moves of tools
-    between tiers, and definitions that are held back.
+    """Things that administrators may look at, beside the catalog: processes of servers and their printed lines, moves
+    of tools between tiers, and definitions that are held back.
     """
 
     moves: TierMoves

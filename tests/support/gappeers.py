@@ -44,7 +44,7 @@ OBJECT: Final = 3 * MIB // 2
 
 @dataclass(frozen=True)
 class PeerAttack:
-    """What a peer answers: a document, or for an API server the items of a list and of a watch."""
+    """Answer of a peer: a document, or for an API server the items of a list and of a watch."""
 
     name: str
     answer: Callable[[], bytes]

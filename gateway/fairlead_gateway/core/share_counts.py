@@ -22,7 +22,7 @@ Kind = Literal[
     "watched_bytes",
     "work",
 ]
-"""What agents hold."""
+"""Kinds of things that agents hold."""
 
 
 class ShareCounts:

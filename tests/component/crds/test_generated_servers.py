@@ -27,8 +27,10 @@ JUDGED_BY_THE_API_SERVER: Final = (
     ".topologySpreadConstraints[",
     ".dnsConfig",
     ".dnsPolicy",
+    "Selector.matchLabels",
 )
-"""Parts of a pod template whose members depend on each other, or lie too deep for rules on the names of labels."""
+"""Parts of a pod template or of `network` whose members depend on each other, or lie too deep for rules on the names of
+labels."""
 
 
 def specs() -> Any:
