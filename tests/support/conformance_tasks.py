@@ -20,8 +20,7 @@ from fastmcp_tasks import TasksExtension  # type: ignore[import-not-found]  # no
 from fastmcp_tasks.creation import create_task  # type: ignore[import-not-found]  # as above
 from mcp.shared.exceptions import MCPError
 
-OPTIONAL = TaskConfig(mode="optional")
-REQUIRED = TaskConfig(mode="required")
+OPTIONAL, REQUIRED = TaskConfig(mode="optional"), TaskConfig(mode="required")
 INTERNAL_ERROR = -32603
 Questions = types.InputRequests
 
@@ -96,8 +95,7 @@ async def confirm_delete(ctx: Context, filename: str = "file") -> Any:
 
 @server.tool(description="Asks two questions at once.", task=OPTIONAL)
 async def multi_input(ctx: Context) -> Any:
-    name = answered(ctx, "name", "name")
-    color = answered(ctx, "color", "color")
+    name, color = answered(ctx, "name", "name"), answered(ctx, "color", "color")
     if name is None or color is None:
         asked: Questions = {
             "name": question("Your name?", name="string"),

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import itertools
 from pathlib import Path
 
 import pytest
@@ -12,6 +11,7 @@ from fairlead_servers.rules_lookup.files import read_rules
 from fairlead_servers.rules_lookup.index import LOOKS_EVERY_S, RuleIndex
 from fairlead_servers.rules_lookup.server import OWN_RULES, RulesLookup
 from fairlead_servers.tool import ToolError
+from virtualtime import HandClock
 
 LOOKUP = RulesLookup(RuleIndex(OWN_RULES))
 
@@ -65,11 +65,14 @@ def test_a_file_that_cannot_be_read_is_named(tmp_path: Path, name: str, content:
 
 def test_a_changed_file_is_read_again_and_a_broken_one_leaves_the_rules(tmp_path: Path) -> None:
     (tmp_path / "game").mkdir()
-    times = itertools.count(step=LOOKS_EVERY_S)
-    lookup = RulesLookup(RuleIndex(tmp_path, clock=lambda: next(times)))
+    clock = HandClock()
+    lookup = RulesLookup(RuleIndex(tmp_path, clock=clock))
+    (tmp_path / "game" / "a.md").write_text("# Moons\nThere are two.\n")
+    clock.now += LOOKS_EVERY_S - 0.1
     with pytest.raises(ToolError, match="the systems are: none"):
         lookup.search_rules("moon", "game")
-    (tmp_path / "game" / "a.md").write_text("# Moons\nThere are two.\n")
+    clock.now += 0.1
     assert lookup.search_rules("moon", "game").rules[0].id == "game/moons"
     (tmp_path / "game" / "b.json").write_text("{")
+    clock.now += LOOKS_EVERY_S
     assert lookup.get_rule("game/moons").text == "There are two."
