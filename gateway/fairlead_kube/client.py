@@ -51,8 +51,11 @@ SMALLER: Final = 8
 """Part of the objects that a page is asked for where it was too large."""
 OBJECT_VALUES: Final = 50_000
 """Values of one object that are decoded: some 20 ms. An McpServer has a few hundred."""
+HEAD_BYTES: Final = 16 << 10
+"""Bytes of the labels, and of the status, that are read of an object with too many values."""
 EXCESS: Final = "fairlead.dev/excess"
-"""Member of an object that holds more than is read, with what that is; beside it stand some of its metadata alone."""
+"""Member of an object that holds more than is read, with what that is; beside it stand its status and what
+tells which object it is."""
 
 Query = Sequence[tuple[str, str]]
 
@@ -111,18 +114,21 @@ class _Line(msgspec.Struct):
     object: msgspec.Raw
 
 
-class _ObjectHead(msgspec.Struct, rename="camel", omit_defaults=True):
+class _ObjectMetadata(msgspec.Struct, rename="camel", omit_defaults=True):
     """Metadata that tell what an object is, and which reading of it this is."""
 
     name: str = ""
     namespace: str = ""
     uid: str = ""
     resource_version: str = ""
+    generation: int = 0
     creation_timestamp: str = ""
+    labels: msgspec.Raw = msgspec.Raw()
 
 
-class _Identified(msgspec.Struct):
-    metadata: _ObjectHead
+class _ObjectHead(msgspec.Struct, omit_defaults=True):
+    metadata: _ObjectMetadata
+    status: msgspec.Raw = msgspec.Raw()
 
 
 class AnswerTooLarge(Unavailable):
@@ -326,7 +332,7 @@ class Kube:
             except Unavailable:
                 self._left(what)
                 raise
-        return _decode(data, Json, what)
+        return _object(msgspec.Raw(data), Json, what)
 
     def _left(self, what: str) -> float:
         left = min(WRITE_TIMEOUT, self.allowance())
@@ -423,9 +429,14 @@ def _object(raw: msgspec.Raw, model: type[T], what: str) -> T:
     held = too_dear(document, OBJECT_VALUES) if len(document) > OBJECT_VALUES else None
     if held is None:
         return _decode(raw, model, what)
-    metadata = msgspec.to_builtins(_decode(raw, _Identified, what).metadata)
+    head = _decode(raw, _ObjectHead, what)
+    if len(head.status) > HEAD_BYTES:
+        head.status = msgspec.Raw()
+    if len(head.metadata.labels) > HEAD_BYTES:
+        head.metadata.labels = msgspec.Raw()
+    members: Json = msgspec.json.decode(msgspec.json.encode(head))
     try:
-        return msgspec.convert({"metadata": metadata, EXCESS: held}, model)
+        return msgspec.convert({**members, EXCESS: held}, model)
     except msgspec.ValidationError as error:
         raise Unavailable(f"cannot {what}: an object holds {held}: {error}") from None
 

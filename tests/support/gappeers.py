@@ -302,7 +302,7 @@ async def gaps_of(reader: str, folder: Path, stride: int) -> dict[str, tuple[flo
 
 
 async def gaps_of_redis(folder: Path) -> dict[str, tuple[float, str]]:
-    """Longest gaps by values in Redis that are not as they were written."""
+    """Longest gaps while values in Redis are read that somebody else wrote."""
     gaps = {}
     async with redis_server(folder) as server:
         redis: Redis = Redis.from_url(server.url)
@@ -324,7 +324,7 @@ async def gaps_of_redis(folder: Path) -> dict[str, tuple[float, str]]:
 
 
 async def gaps_of_speech(folder: Path) -> dict[str, tuple[float, str]]:
-    """Longest gaps by messages of a speech session, to a gateway as a process."""
+    """Longest gaps while a gateway reads messages of speech sessions."""
     gaps, documents, routes = {}, folder / "documents", folder / "models.yaml"
     publish(documents, catalog("demo", "http://127.0.0.1:9/mcp", []))
     scripted = ScriptedRealtime(SpeechScript(), "")

@@ -8,13 +8,14 @@ import logging
 from collections.abc import AsyncIterator, Callable, Sequence
 from contextlib import asynccontextmanager
 from typing import Any
+from urllib.parse import parse_qs, urlsplit
 
 import pytest
 from kubernetes.aio.client import Configuration
 
 from controlplane import ControlPlane
 from fairlead_kube import errors
-from fairlead_kube.client import Kube
+from fairlead_kube.client import EXCESS, OBJECT_VALUES, Kube, bounded
 from fairlead_kube.connection import load_configuration
 from fairlead_kube.informer import Informer
 from fairlead_kube.objects import ConfigMap, Secret
@@ -119,6 +120,51 @@ async def test_an_answer_has_a_bound_whatever_its_length_says() -> None:
     async with answering(endless, answer_bytes=20_000) as kube:
         with pytest.raises(errors.Unavailable, match="team: the answer exceeds 20000 bytes"):
             await kube.list(SCOPE)
+
+
+def of_values(number: int, values: int, **more: Any) -> Json:
+    metadata = {"namespace": "team", "name": f"n{number}", "resourceVersion": str(number + 1), "labels": {"a": "b"}}
+    return {"metadata": {**metadata, "managedFields": [{}]}, "spec": [1] * values, **more}
+
+
+async def test_an_object_with_more_values_than_are_read_is_told_by_its_name_and_status() -> None:
+    large = of_values(0, OBJECT_VALUES, status={"ready": True})
+
+    def answer(request: Request, reply: Reply) -> None:
+        if "watch=true" in request.path:
+            reply.send(200, json.dumps({"type": "MODIFIED", "object": large}).encode())
+        else:
+            listed = {"metadata": {"resourceVersion": "3"}, "items": [large, of_values(1, 5)]}
+            reply.send(200, json.dumps(listed).encode())
+
+    head = {"namespace": "team", "name": "n0", "resourceVersion": "1", "labels": {"a": "b"}}
+    shown = {"metadata": head, "status": {"ready": True}, EXCESS: "more than 50,000 values"}
+    async with answering(answer) as kube:
+        scope = Scope(MCP_SERVERS, Json, "team")
+        found, _ = await kube.list(scope)
+        assert [*found] == [shown, of_values(1, 5)]
+        assert [event.object async for event in kube.watch(scope, "3")] == [shown]
+    assert bounded(large) == shown
+    assert bounded(of_values(1, 5)) == of_values(1, 5)
+
+
+@pytest.mark.parametrize("cached", [False, True])
+async def test_a_page_that_is_too_large_is_asked_for_in_smaller_ones(cached: bool) -> None:
+    asked: list[int] = []
+
+    def answer(request: Request, reply: Reply) -> None:
+        query = parse_qs(urlsplit(request.path).query)
+        whole = "resourceVersion" in query
+        start, limit = int(query.get("continue", ["0"])[0]), 40 if whole else int(query["limit"][0])
+        asked.append(limit)
+        items = [of_values(number, 100) for number in range(40)[start : start + limit]]
+        more = str(start + limit) if start + limit < 40 else ""
+        reply.send(200, json.dumps({"metadata": {"resourceVersion": "9", "continue": more}, "items": items}).encode())
+
+    async with answering(answer, answer_bytes=5_000) as kube:
+        found, _ = await kube.list(Scope(CONFIG_MAPS, Json, "team"), cached=cached)
+        assert [item["metadata"]["name"] for item in found] == [f"n{number}" for number in range(40)]
+    assert asked == [40] * cached + [50] + [6] * 7
 
 
 async def test_an_object_of_a_list_that_is_not_understood_costs_no_object_that_was_known() -> None:

@@ -10,7 +10,7 @@ from fairlead_api.documents.catalog import CATALOG
 from fairlead_api.documents.store import pack
 from fairlead_api.meta import ServerKey
 from fairlead_api.v1alpha1.toolpolicy import ToolPolicy
-from fairlead_kube.client import Json, Kube
+from fairlead_kube.client import EXCESS, Json, Kube
 from fairlead_kube.errors import Invalid, NotFound
 from fairlead_kube.resources import TOOL_POLICIES
 from fairlead_operator.kube.credentials import (
@@ -19,7 +19,7 @@ from fairlead_operator.kube.credentials import (
     store_key,
     store_names,
 )
-from fairlead_operator.kube.declared import Broken, Declared, DeclaredServers
+from fairlead_operator.kube.declared import Broken, Declared, DeclaredServers, closing
 from fairlead_operator.kube.documents import blob_from, config_map_for, holds
 from fairlead_operator.kube.owned import fingerprint, has_surplus, owner_of
 from fairlead_operator.kube.platform import KubePlatform, dialled_url, endpoint_of
@@ -146,3 +146,17 @@ async def test_a_broken_resource_whose_status_is_refused_is_one_that_cannot_be_r
     platform = KubePlatform(cast("Kube", Refusing()), servers, unused, unused, unused, unused, unused, unused)
     with pytest.raises(UnreadableServer, match=r"spec\.url"):
         await platform.get(ServerKey("team", "demo"))
+
+
+def test_a_policy_and_a_server_with_too_many_values_are_broken_and_the_policy_denies() -> None:
+    metadata = {"namespace": "team", "name": "a", "uid": "u", "resourceVersion": "1", "generation": 2}
+    item = {"metadata": metadata, EXCESS: "more than 50,000 values"}
+    servers = DeclaredServers(lambda key, before, after: None)
+    servers.changed(item)
+    policies = Declared(TOOL_POLICIES, ToolPolicy, lambda key, before, after: None)
+    policies.changed(item)
+    server, (policy,) = servers.server(ServerKey("team", "a")), policies.broken().values()
+    assert isinstance(server, Broken)
+    assert server.problem == policy.problem == "it holds more than 50,000 values, which is more than is read"
+    (rule,) = closing(policy.item).spec.rules
+    assert (rule.action, rule.tools) == ("Deny", ["*"])
