@@ -117,7 +117,7 @@ dnsPolicy: {{ . }}
 {{- /* glibc's own 5 s are all that a connection gets: a lost packet would fail the first call to a server. */}}
 {{- $options := list (dict "name" "timeout" "value" "1") (dict "name" "attempts" "value" "3") }}
 dnsConfig:
-  {{- merge (deepCopy .dnsConfig) (dict "options" $options) | toYaml | nindent 2 }}
+  {{- merge (dict) (.dnsConfig | default dict) (dict "options" $options) | toYaml | nindent 2 }}
 {{- with .hostAliases }}
 hostAliases:
   {{- toYaml . | nindent 2 }}
