@@ -11,7 +11,7 @@ Kind = Literal[
     "calls_awaiting_input", "connections", "event_streams", "log_levels", "model_requests", "resumable_streams",
     "server_sessions", "speech_sessions", "speech_setups", "start_waits", "streams", "watched_bytes", "work",
 ]  # fmt: skip
-"""What agents hold."""
+"""Kind of thing that agents hold."""
 
 
 class ShareCounts:
