@@ -4,12 +4,15 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import json
 from collections.abc import AsyncIterator
 from pathlib import Path
 from typing import Any
 
 import pytest
+from msgspec import Raw
 
+from fairlead_api.documents.catalog import Definition
 from fairlead_gateway.app import Gateway
 from fairlead_gateway.endpoint import notification_streams
 from fairlead_gateway.identity.setup import Trust
@@ -125,3 +128,22 @@ async def test_one_agent_uses_its_share_of_the_sessions_at_a_server_and_others_g
         assert [answer.message["result"] for answer in answers] == [{"content": []}] * (share + 1)
         assert outcomes(gateway, "server_sessions") == {"agent": 1}
         assert (await ask(gateway, one_more)).message["result"] == {"content": []}, "it is given back"
+
+
+async def test_one_agent_names_its_share_of_resources_and_others_get_theirs(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(notification_streams, "MAX_RESOURCE_BYTES", 80)
+    uris = ["file:///aa", "file:///bb", "file:///cc"]
+    items = tuple(
+        Definition(name=uri, definition=Raw(json.dumps({"uri": uri, "name": uri}).encode()), hash="") for uri in uris
+    )
+    subscribes = Raw(b'{"resources":{"subscribe":true}}')
+    document = catalog("demo", "http://127.0.0.1:9/mcp", ["add"], resources=items, capabilities=subscribes)
+    async with running(tmp_path, document, trust=TRUST) as gateway, wires(gateway, 2) as (crowd, own):
+        for who, wire in (("mallory", crowd), ("alice", own)):
+            wire.send(listen(who, resourceSubscriptions=uris))
+            await wire.reader.readuntil(b"acknowledged")
+        named = {stream.agent: stream.resources for stream in gateway.endpoint.streams._open}
+        assert named == {"key:mallory": uris[:2], "key:alice": uris[:2]}
+        assert outcomes(gateway, "watched_bytes") == {"agent": 2}
