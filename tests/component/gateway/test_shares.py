@@ -94,7 +94,7 @@ class Held:
 
 
 @pytest.mark.parametrize("sessions", [True, False])
-@pytest.mark.parametrize(("settings", "share"), [({}, 2), ({"upstream_sessions_each": 3}, 3)])
+@pytest.mark.parametrize(("settings", "share"), [({}, 3), ({"upstream_sessions_each": 2}, 2)])
 async def test_one_agent_uses_its_share_of_the_sessions_at_a_server_and_others_get_theirs(
     tmp_path: Path, settings: dict[str, Any], share: int, sessions: bool
 ) -> None:
