@@ -118,7 +118,8 @@ async def test_one_agent_uses_its_share_of_the_sessions_at_a_server_and_others_g
         *first, one_more = await calls("mallory", share + 1)
         waiting = [asyncio.ensure_future(wire.ask(each)) for wire, each in zip(crowd, first, strict=False)]
         await eventually(lambda: held.calls == share)
-        refused = await ask(gateway, one_more)
+        async with asyncio.timeout(5):
+            refused = await ask(gateway, one_more)
         assert refused.refusal == "RATE_LIMITED"
         assert f"{share} of your sessions with default/demo are in use" in refused.body.decode()
         alice = asyncio.ensure_future(crowd[-1].ask((await calls("alice", 1))[0]))
