@@ -199,7 +199,7 @@ class Settings(EnvironmentSettings, frozen=True, kw_only=True):
     """
     upstream_sessions_each: Annotated[int, Meta(ge=0)] = 0
     """Those of one agent, or of one address without a credential, that a call or a task uses at the same time; more
-    are refused with `RATE_LIMITED`. 0: half of all.
+    are refused with `RATE_LIMITED`. 0: three quarters of all.
     """
     upstream_session_seconds: Seconds = 300.0
     """How long one of them is kept without a call, with a task too."""

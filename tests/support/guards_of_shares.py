@@ -80,6 +80,21 @@ SHARES = (
         "assert [200, 200",
     ),
     Guard(
+        "an agent whose streams name all resources that may be named",
+        _SHARES,
+        (_NO_SHARE,),
+        f"{_HELD}::test_one_agent_names_its_share_of_resources_and_others_get_theirs",
+        "assert {'key:",
+    ),
+    Guard(
+        "an agent with every request that waits for a server that starts",
+        _SHARES,
+        (_NO_SHARE,),
+        "tests/component/gateway/test_servers_that_start.py::"
+        "test_one_agent_takes_its_share_of_the_requests_that_wait_and_others_get_theirs",
+        "TimeoutError",
+    ),
+    Guard(
         "calls that wait for their client, which another agent's have cancelled",
         _SHARES,
         (_NO_LARGEST,),

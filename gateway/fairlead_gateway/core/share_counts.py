@@ -22,7 +22,7 @@ Kind = Literal[
     "watched_bytes",
     "work",
 ]
-"""Kinds of things that agents hold."""
+"""Kind of thing that agents hold."""
 
 
 class ShareCounts:

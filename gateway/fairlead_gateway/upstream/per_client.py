@@ -104,12 +104,14 @@ class PerClientUpstream(Upstream):
         idle: float = IDLE_SECONDS,
         counts: ShareCounts | None = None,
     ) -> None:
-        """`each`: sessions of one agent that are in use; 0: half of all. `counts` has those that were refused."""
+        """`each`: sessions of one agent that are in use; 0: three quarters of all, as tasks may have half. `counts` has
+        those that were refused.
+        """
         self.name = name
         self._modern = modern
         self._make = make
         self._most = most
-        self._in_use = Shares("server_sessions", most, each, counts, parts=2)
+        self._in_use = Shares("server_sessions", most, each or -(-most * 3 // 4), counts)
         self._idle: IdleTimes[_Session] = IdleTimes(idle, self._retire)
         self._told: IdleTimes[_Session] = IdleTimes(min(idle, TOLD_SECONDS), self._retire)
         """Sessions of no client that nothing is expected of any more."""

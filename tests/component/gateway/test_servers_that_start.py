@@ -387,3 +387,25 @@ async def test_tools_that_are_to_be_removed_while_their_server_is_away_are_unkno
         assert (await ask(gateway, modern("server/discover").to("/servers/default/demo/mcp"))).status == 404
         (shown,) = (await get(gateway, "/v1/servers")).message["servers"]
         assert shown["state"] == "failed", "people see it all the same"
+
+
+async def test_one_agent_takes_its_share_of_the_requests_that_wait_and_others_get_theirs(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("fairlead_gateway.calls.startup.MOST_WAITING", 8)
+    async with (
+        starting(tmp_path, trust=TRUST) as (gateway, server),
+        await Wire.connect(gateway) as first,
+        await Wire.connect(gateway) as second,
+        await Wire.connect(gateway) as others,
+    ):
+        for count, wire in enumerate((first, second), 1):
+            wire.send(by("npc", calling("demo__add")))
+            await held(gateway, count)
+        async with asyncio.timeout(10):
+            assert (await ask(gateway, by("npc", calling("demo__add")))).refusal == "STARTING"
+        others.send(by("qa", calling("demo__add")))
+        await held(gateway, 3)
+        assert gateway.book.shares.outcomes["start_waits", "agent"] == 1
+        come(tmp_path, server)
+        assert [(await wire.answer()).status for wire in (first, second, others)] == [200] * 3

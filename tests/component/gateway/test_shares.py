@@ -4,12 +4,15 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import json
 from collections.abc import AsyncIterator
 from pathlib import Path
 from typing import Any
 
 import pytest
+from msgspec import Raw
 
+from fairlead_api.documents.catalog import Definition
 from fairlead_app.gateway import Gateway
 from fairlead_app.trust import Trust
 from fairlead_gateway.endpoint import notification_streams
@@ -91,7 +94,7 @@ class Held:
 
 
 @pytest.mark.parametrize("sessions", [True, False])
-@pytest.mark.parametrize(("settings", "share"), [({}, 2), ({"upstream_sessions_each": 3}, 3)])
+@pytest.mark.parametrize(("settings", "share"), [({}, 3), ({"upstream_sessions_each": 2}, 2)])
 async def test_one_agent_uses_its_share_of_the_sessions_at_a_server_and_others_get_theirs(
     tmp_path: Path, settings: dict[str, Any], share: int, sessions: bool
 ) -> None:
@@ -115,7 +118,8 @@ async def test_one_agent_uses_its_share_of_the_sessions_at_a_server_and_others_g
         *first, one_more = await calls("mallory", share + 1)
         waiting = [asyncio.ensure_future(wire.ask(each)) for wire, each in zip(crowd, first, strict=False)]
         await eventually(lambda: held.calls == share)
-        refused = await ask(gateway, one_more)
+        async with asyncio.timeout(5):
+            refused = await ask(gateway, one_more)
         assert refused.refusal == "RATE_LIMITED"
         assert f"{share} of your sessions with default/demo are in use" in refused.body.decode()
         alice = asyncio.ensure_future(crowd[-1].ask((await calls("alice", 1))[0]))
@@ -125,3 +129,22 @@ async def test_one_agent_uses_its_share_of_the_sessions_at_a_server_and_others_g
         assert [answer.message["result"] for answer in answers] == [{"content": []}] * (share + 1)
         assert outcomes(gateway, "server_sessions") == {"agent": 1}
         assert (await ask(gateway, one_more)).message["result"] == {"content": []}, "it is given back"
+
+
+async def test_one_agent_names_its_share_of_resources_and_others_get_theirs(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(notification_streams, "MAX_RESOURCE_BYTES", 80)
+    uris = ["file:///aa", "file:///bb", "file:///cc"]
+    items = tuple(
+        Definition(name=uri, definition=Raw(json.dumps({"uri": uri, "name": uri}).encode()), hash="") for uri in uris
+    )
+    subscribes = Raw(b'{"resources":{"subscribe":true}}')
+    document = catalog("demo", "http://127.0.0.1:9/mcp", ["add"], resources=items, capabilities=subscribes)
+    async with running(tmp_path, document, trust=TRUST) as gateway, wires(gateway, 2) as (crowd, own):
+        for who, wire in (("mallory", crowd), ("alice", own)):
+            wire.send(listen(who, resourceSubscriptions=uris))
+            await wire.reader.readuntil(b"acknowledged")
+        named = {stream.agent: stream.resources for stream in gateway.endpoint.streams._open}
+        assert named == {"key:mallory": uris[:2], "key:alice": uris[:2]}
+        assert outcomes(gateway, "watched_bytes") == {"agent": 2}
