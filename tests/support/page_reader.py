@@ -97,9 +97,14 @@ class Reader:
             return ""
         command = ["bash", "-euo", "pipefail", "-c", self.here(script)]
         with subprocess.Popen(
-            command, cwd=self.folder, env=self._environment, text=True, start_new_session=True,
-            stdout=subprocess.PIPE, stderr=subprocess.PIPE,
-        ) as shell:  # fmt: skip
+            command,
+            cwd=self.folder,
+            env=self._environment,
+            text=True,
+            start_new_session=True,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+        ) as shell:
             try:
                 out, err = shell.communicate(timeout=seconds)
             except subprocess.TimeoutExpired:

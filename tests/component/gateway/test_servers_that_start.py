@@ -289,7 +289,10 @@ async def test_a_decision_about_a_tool_says_how_its_server_fares(tmp_path: Path)
             assert b"hunter2" not in refused.body
         offline, ready = [(await get(gateway, f"/v1/access?tool={name}")).message for name in ("inn__rest", "bar__ale")]
     assert [offline[member] for member in ("allowed", "serverState", "serverCause")] == [
-        True, "offline", "ConnectionRefused"]  # fmt: skip
+        True,
+        "offline",
+        "ConnectionRefused",
+    ]
     assert (ready["serverState"], ready["serverCause"]) == ("ready", None)
 
 

@@ -336,16 +336,22 @@ async def test_a_policy_bounds_the_calls_of_its_own_namespace(tmp_path: Path) ->
 async def test_limits_of_a_policy_count_calls_of_servers_that_its_selector_does_not_select(tmp_path: Path) -> None:
     """As the field says: they bound a subject's share of the namespace."""
     bounded = Policy(
-        namespace="default", name="slow", servers=("harbor",), rules=ALLOWED.rules,
+        namespace="default",
+        name="slow",
+        servers=("harbor",),
+        rules=ALLOWED.rules,
         limits=PolicyLimits(calls_per_minute=2),
-    )  # fmt: skip
+    )
     async with (
         raw_server(handle) as server,
         running(
-            tmp_path, tavern(server.url), catalog("harbor", server.url, ["roll-dice"]),
-            Rules(policies=(bounded,), judged={"default": ("harbor", "tavern")}), trust=Trust((Vouching(NPC, QA),)),
+            tmp_path,
+            tavern(server.url),
+            catalog("harbor", server.url, ["roll-dice"]),
+            Rules(policies=(bounded,), judged={"default": ("harbor", "tavern")}),
+            trust=Trust((Vouching(NPC, QA),)),
         ) as gateway,
-    ):  # fmt: skip
+    ):
         answers = [
             await ask(gateway, by("npc", calling(name)))
             for name in ("tavern__web-search", "tavern__roll-dice", "harbor__roll-dice", "tavern__roll-dice")

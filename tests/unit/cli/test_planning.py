@@ -23,9 +23,13 @@ def test_many_tools_are_counted_and_a_few_of_them_named() -> None:
 
 def test_what_the_window_holds_is_said_with_a_guess_called_so() -> None:
     numbers: dict[str, Any] = {
-        "available": 837873, "contextWindow": 1000000, "toolTokens": 158031, "systemPromptTokens": 0,
-        "messageTokens": 12, "reservedOutputTokens": 4096,
-    }  # fmt: skip
+        "available": 837873,
+        "contextWindow": 1000000,
+        "toolTokens": 158031,
+        "systemPromptTokens": 0,
+        "messageTokens": 12,
+        "reservedOutputTokens": 4096,
+    }
     answer = {"model": "m", "offer": {"format": "anthropic"}, "numbers": numbers}
     first, second = window_lines(answer)
     assert first == "m (anthropic): 837,873 of 1,000,000 tokens are left"

@@ -66,10 +66,20 @@ def test_who_may_not_read_the_words_of_a_server_is_told_what_its_cause_means() -
 
 def test_a_decision_about_a_tool_of_a_server_that_is_not_ready_says_so() -> None:
     found: dict[str, Any] = {
-        "allowed": True, "reason": "no policy selects its server", "tool": "mail__send", "server": "default/mail",
-        "serverState": "offline", "serverCause": "ConnectionRefused", "bounded": False, "hidden": None, "tier": None,
-        "maxTier": None, "limits": {}, "pinned": False, "policies": [],
-    }  # fmt: skip
+        "allowed": True,
+        "reason": "no policy selects its server",
+        "tool": "mail__send",
+        "server": "default/mail",
+        "serverState": "offline",
+        "serverCause": "ConnectionRefused",
+        "bounded": False,
+        "hidden": None,
+        "tier": None,
+        "maxTier": None,
+        "limits": {},
+        "pinned": False,
+        "policies": [],
+    }
     assert lines(found) == [
         "yes: no policy selects its server",
         "  tool       mail__send of default/mail",

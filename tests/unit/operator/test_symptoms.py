@@ -209,11 +209,17 @@ def test_a_warning_about_a_pod_that_is_not_ready_becomes_a_symptom_after_seconds
         (pod(waiting("ContainerCreating")), event("DNSConfigForming", "Nameserver limits were exceeded")),
         (pod(waiting("ContainerCreating")), event("Pulled", "done", type="Normal")),
         (pod(waiting("ContainerCreating")), event("FailedMount", MOUNT, regarding={"kind": "Node", "name": "demo-1"})),
-        (pod(waiting("ContainerCreating")), event("FailedMount", MOUNT, regarding={
-            "kind": "Pod", "namespace": "team", "name": "demo-1", "uid": "of one that was deleted"})),
+        (
+            pod(waiting("ContainerCreating")),
+            event(
+                "FailedMount",
+                MOUNT,
+                regarding={"kind": "Pod", "namespace": "team", "name": "demo-1", "uid": "of one that was deleted"},
+            ),
+        ),
     ],
     ids=["ready", "started since", "no node", "name servers", "normal", "a node", "another pod of its name"],
-)  # fmt: skip
+)
 def test_a_warning_that_does_not_keep_a_pod_from_being_ready_is_no_symptom(seen: Json, told: Json) -> None:
     assert pods_with(seen, told).symptom(DEMO) is None
 
