@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+from typing import Final
+
 import msgspec
 
-from fairlead_speech.cascaded.config import SESSION_SECONDS
+SESSION_SECONDS: Final = 3600
+"""Length of a session of a cascaded engine, that of OpenAI's."""
 
 
 class SpeechBounds(msgspec.Struct, frozen=True):

@@ -9,14 +9,13 @@ from typing import Any, Final
 import msgspec
 
 from fairlead_models.cascaded import CascadedProvider
+from fairlead_speech.bounds import SESSION_SECONDS
 from fairlead_speech.cascaded.audio import RATE
 from fairlead_speech.cascaded.voice_activity import DetectionSettings, detection
 from fairlead_speech.realtime_events import Event, member, members, text
 
 MOST_BYTES: Final = 1 << 20
 """Bytes of instructions and tools of one session."""
-SESSION_SECONDS: Final = 3600
-"""Length of a session, that of OpenAI's."""
 _PCM: Final = {"type": "audio/pcm", "rate": RATE}
 _PLAIN: Final = frozenset(
     {

@@ -13,10 +13,10 @@ from collections.abc import Awaitable, Callable
 from typing import Final
 
 from fairlead_speech import realtime_events
-from fairlead_speech.bounds import SpeechBounds
+from fairlead_speech.bounds import SESSION_SECONDS, SpeechBounds
 from fairlead_speech.cascaded.audio import BadAudio, decoded, milliseconds
 from fairlead_speech.cascaded.client_items import cut_result, message_parts
-from fairlead_speech.cascaded.config import SESSION_SECONDS, BadEvent
+from fairlead_speech.cascaded.config import BadEvent
 from fairlead_speech.cascaded.conversation import ConversationItem, TooLargeItem, truncated
 from fairlead_speech.cascaded.engine import CascadedEngine
 from fairlead_speech.cascaded.event_queue import EventQueue
