@@ -5,15 +5,9 @@ Names exist where their links lead, and real calls take its steps in order.
 
 from __future__ import annotations
 
-import importlib
-import inspect
-import json
 import re
-import sys
-from collections.abc import Awaitable, Callable, Iterator
-from contextlib import contextmanager
+from collections.abc import Awaitable, Callable
 from pathlib import Path
-from types import FrameType
 from typing import Any
 
 import pytest
@@ -23,13 +17,13 @@ from fairlead_app.gateway import Gateway
 from fairlead_gateway.calls.call import ToolCall
 from fairlead_gateway.calls.stages import STAGES
 from gatewayworld import LEGACY, MODERN, Wire, ask, catalog, legacy, modern, reached, running
+from lifepages import LifePage, assert_taken_in_order, linked, steps, tracing
 from rawserver import RawServer, Reply, Request, raw_server
 from restworld import MESSAGES, post
 from waiting import eventually
 
-ROOT = Path(__file__).parents[2]
-PAGE = (ROOT / "docs" / "how-it-works" / "life-of-a-call.md").read_text()
-LINK = re.compile(r"\[`([\w.]+)`\]\(\.\./\.\./gateway/([\w/]+)\.py\)")
+PAGE = LifePage("life-of-a-call")
+part = PAGE.part
 CALL: dict[str, Any] = {"name": "demo__x", "arguments": {}}
 OFFER: dict[str, Any] = {"io.modelcontextprotocol/clientCapabilities": {"elicitation": {}}}
 QUESTION = {"method": "elicitation/create", "params": {"message": "Which?", "requestedSchema": {"type": "object"}}}
@@ -38,61 +32,14 @@ Traced = Callable[[], Any]
 Scenario = Callable[[Path, Traced], Awaitable[None]]
 
 
-def part(heading: str, row: str = "") -> str:
-    """Text below a heading up to the next one: its paragraphs, or the row of its table that begins so."""
-    text = re.split(r"^#+ ", PAGE.partition(f"# {heading}\n")[2], flags=re.MULTILINE)[0]
-    assert text, heading
-    if row:
-        return next(line for line in text.splitlines() if line.startswith(row))
-    return "\n".join(line for line in text.splitlines() if not line.startswith("|"))
-
-
-def named(text: str) -> list[str]:
-    """`file::symbol` of each link in a text."""
-    return [f"{file}::{symbol}" for symbol, file in LINK.findall(text)]
-
-
-def found(name: str) -> Any:
-    file, _, symbol = name.partition("::")
-    value: Any = importlib.import_module(file.replace("/", "."))
-    for each in symbol.split("."):
-        value = inspect.getattr_static(value, each)
-    return value
-
-
-def steps(text: str) -> list[str]:
-    """Those of the links that are functions."""
-    return [name for name in named(text) if inspect.isfunction(found(name))]
-
-
 def test_each_name_of_the_page_is_defined_in_the_file_that_it_links_to() -> None:
-    assert len(named(PAGE)) > 50
-    for name in named(PAGE):
-        value = found(name)
-        if getattr(value, "__module__", None) is not None:  # compiled functions do not say
-            assert value.__module__.replace(".", "/") == name.partition("::")[0], name
+    assert len(linked(PAGE.text)) > 50
+    PAGE.assert_names_are_where_they_lead()
 
 
 def test_the_page_names_every_stage_in_its_order() -> None:
     text = part("One call, stop by stop")
     assert [stage.__name__ for stage in STAGES] == re.findall(r"\[`(\w+)`\]\(\S+/calls/stages\.py\)", text)
-
-
-@contextmanager
-def tracing(seen: list[str]) -> Iterator[None]:
-    """Write down the functions of the gateway that this thread calls."""
-    gateway = f"{ROOT / 'gateway'}/"
-
-    def note(frame: FrameType, event: str, _: Any) -> None:
-        code = frame.f_code
-        if event == "call" and code.co_filename.startswith(gateway):
-            seen.append(f"{code.co_filename[len(gateway) :].removesuffix('.py')}::{code.co_qualname}")
-
-    sys.setprofile(note)
-    try:
-        yield
-    finally:
-        sys.setprofile(None)
 
 
 async def answering(request: Request, reply: Reply) -> None:
@@ -216,14 +163,23 @@ async def by_rest(gateway: Gateway, _: RawServer, traced: Traced) -> None:
 
 WALKS: dict[str, tuple[str, Scenario]] = {
     **{
-        f"a call of a {client} client at a {server} server": (part("One call, stop by stop"), called(client, server))
+        f"a call of a {client} client at a {server} server": (
+            part("One call, stop by stop"),
+            called(client, server),
+        )
         for client in (LEGACY, MODERN)
         for server in (LEGACY, MODERN)
     },
     "a failed attempt": (part("When it fails, or the client gives up").split("\n\n")[0], world(refused, failing)),
-    "a client that is gone": (part("When it fails, or the client gives up").split("\n\n")[1], world(given_up, hanging)),
+    "a client that is gone": (
+        part("When it fails, or the client gives up").split("\n\n")[1],
+        world(given_up, hanging),
+    ),
     **{
-        f"progress for a {client} client": (part("Progress, log messages and event streams"), with_progress(client))
+        f"progress for a {client} client": (
+            part("Progress, log messages and event streams"),
+            with_progress(client),
+        )
         for client in (LEGACY, MODERN)
     },
     "a question in the middle of a call": (
@@ -252,9 +208,4 @@ async def test_a_real_call_takes_the_steps_in_the_order_of_the_page(tmp_path: Pa
     text, scenario = WALKS[walk]
     seen: list[str] = []
     await scenario(tmp_path, lambda: tracing(seen))
-    wanted = steps(text)
-    assert wanted
-    at = 0
-    for number, step in enumerate(wanted):
-        assert step in seen[at:], (step, wanted[:number], json.dumps(seen[at : at + 200], indent=1))
-        at = seen.index(step, at) + 1
+    assert_taken_in_order(steps(text), seen)

@@ -1,0 +1,62 @@
+"""The walks of docs/how-it-works/life-of-a-chat-request.md and life-of-a-search.md.
+
+Names exist where their links lead, and real requests take the steps in order.
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from fairlead_gateway.endpoint.reader import RequestReader
+from fairlead_llm.scripted import ScriptedCall, ScriptedTurn
+from lifepages import LifePage, assert_taken_in_order, linked, steps, tracing
+from llmworld import ANTHROPIC, llm_world
+from restworld import get
+
+CHAT = LifePage("life-of-a-chat-request")
+SEARCH = LifePage("life-of-a-search")
+ADD = ScriptedCall("demo__add", {"a": 2, "b": 40})
+TURNS = (ScriptedTurn("Let me see.", [ADD]), ScriptedTurn("It is 42."))
+
+interpreted = pytest.mark.skipif(
+    not hasattr(RequestReader.feed, "__code__"), reason="compiled functions cannot be traced"
+)
+
+
+@pytest.mark.parametrize(("page", "least"), [(CHAT, 30), (SEARCH, 12)], ids=["chat", "search"])
+def test_each_name_of_a_page_is_defined_in_the_file_that_it_links_to(page: LifePage, least: int) -> None:
+    assert len(linked(page.text)) > least
+    page.assert_names_are_where_they_lead()
+
+
+@interpreted
+@pytest.mark.parametrize("stream", [False, True], ids=["whole", "stream"])
+async def test_a_chat_request_takes_the_steps_in_the_order_of_the_page(tmp_path: Path, stream: bool) -> None:
+    seen: list[str] = []
+    async with llm_world(tmp_path, *TURNS, *TURNS) as world:
+        await world.chat("What is 2 + 40?")  # what is imported with the first request is imported now
+        with tracing(seen):
+            assert (await world.chat("What is 2 + 40?", stream=stream)).status == 200
+    assert_taken_in_order(steps(CHAT.part("A stream" if stream else "One request, stop by stop")), seen)
+
+
+@interpreted
+async def test_a_request_to_a_model_of_another_family_takes_the_steps_of_the_page(tmp_path: Path) -> None:
+    seen: list[str] = []
+    async with llm_world(tmp_path, *TURNS, *TURNS, provider=ANTHROPIC) as world:
+        await world.chat("What is 2 + 40?", max_tokens=50)
+        with tracing(seen):
+            assert (await world.chat("What is 2 + 40?", max_tokens=50)).status == 200
+    assert_taken_in_order(steps(CHAT.part("A model of another family")), seen)
+
+
+@interpreted
+async def test_a_search_takes_the_steps_in_the_order_of_the_page(tmp_path: Path) -> None:
+    seen: list[str] = []
+    async with llm_world(tmp_path) as world:
+        await get(world.gateway, "/v1/search?query=add")
+        with tracing(seen):
+            assert (await get(world.gateway, "/v1/search?query=add")).status == 200
+    assert_taken_in_order(steps(SEARCH.part("One search, stop by stop")), seen)

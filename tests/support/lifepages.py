@@ -1,0 +1,84 @@
+"""Pages that walk through the code: links to functions, and the order in which real work passes them."""
+
+from __future__ import annotations
+
+import importlib
+import inspect
+import json
+import re
+import sys
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+from types import FrameType
+from typing import Any, Final
+
+ROOT: Final = Path(__file__).parents[2]
+LINK: Final = re.compile(r"\[`([\w.]+)`\]\(\.\./\.\./gateway/([\w/]+)\.py\)")
+
+
+class LifePage:
+    """A page of docs/how-it-works."""
+
+    def __init__(self, name: str) -> None:
+        self.text = (ROOT / "docs" / "how-it-works" / f"{name}.md").read_text()
+
+    def part(self, heading: str, row: str = "") -> str:
+        """Text below a heading up to the next one: its paragraphs, or the row of its table that begins so."""
+        text = re.split(r"^#+ ", self.text.partition(f"# {heading}\n")[2], flags=re.MULTILINE)[0]
+        assert text, heading
+        if row:
+            return next(line for line in text.splitlines() if line.startswith(row))
+        return "\n".join(line for line in text.splitlines() if not line.startswith("|"))
+
+    def assert_names_are_where_they_lead(self) -> None:
+        """Each linked name is defined in the file that it links to."""
+        for name in linked(self.text):
+            value = defined(name)
+            if getattr(value, "__module__", None) is not None:  # compiled functions do not say
+                assert value.__module__.replace(".", "/") == name.partition("::")[0], name
+
+
+def linked(text: str) -> list[str]:
+    """`file::symbol` of each link in a text."""
+    return [f"{file}::{symbol}" for symbol, file in LINK.findall(text)]
+
+
+def defined(name: str) -> Any:
+    """Whatever a `file::symbol` names. Raises AttributeError, ModuleNotFoundError."""
+    file, _, symbol = name.partition("::")
+    value: Any = importlib.import_module(file.replace("/", "."))
+    for each in symbol.split("."):
+        value = inspect.getattr_static(value, each)
+    return value
+
+
+def steps(text: str) -> list[str]:
+    """Links of a text that lead to functions."""
+    return [name for name in linked(text) if inspect.isfunction(defined(name))]
+
+
+@contextmanager
+def tracing(seen: list[str]) -> Iterator[None]:
+    """Write down the functions of the gateway that this thread calls."""
+    gateway = f"{ROOT / 'gateway'}/"
+
+    def note(frame: FrameType, event: str, _: Any) -> None:
+        code = frame.f_code
+        if event == "call" and code.co_filename.startswith(gateway):
+            seen.append(f"{code.co_filename[len(gateway) :].removesuffix('.py')}::{code.co_qualname}")
+
+    sys.setprofile(note)
+    try:
+        yield
+    finally:
+        sys.setprofile(None)
+
+
+def assert_taken_in_order(wanted: Sequence[str], seen: Sequence[str]) -> None:
+    """Each of the wanted functions was called, behind the one before it."""
+    assert wanted
+    at = 0
+    for number, step in enumerate(wanted):
+        assert step in seen[at:], (step, wanted[:number], json.dumps(seen[at : at + 200], indent=1))
+        at = seen.index(step, at) + 1
