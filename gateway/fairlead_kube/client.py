@@ -114,6 +114,10 @@ class _Line(msgspec.Struct):
     object: msgspec.Raw
 
 
+_LEFT_OUT: Final = msgspec.Raw()
+"""One object for all: what is left out is told by its identity."""
+
+
 class _ObjectMetadata(msgspec.Struct, rename="camel", omit_defaults=True):
     """Metadata that tell what an object is, and which reading of it this is."""
 
@@ -123,12 +127,12 @@ class _ObjectMetadata(msgspec.Struct, rename="camel", omit_defaults=True):
     resource_version: str = ""
     generation: int = 0
     creation_timestamp: str = ""
-    labels: msgspec.Raw = msgspec.Raw()
+    labels: msgspec.Raw = _LEFT_OUT
 
 
 class _ObjectHead(msgspec.Struct, omit_defaults=True):
     metadata: _ObjectMetadata
-    status: msgspec.Raw = msgspec.Raw()
+    status: msgspec.Raw = _LEFT_OUT
 
 
 class AnswerTooLarge(Unavailable):
@@ -431,9 +435,9 @@ def _object(raw: msgspec.Raw, model: type[T], what: str) -> T:
         return _decode(raw, model, what)
     head = _decode(raw, _ObjectHead, what)
     if len(head.status) > HEAD_BYTES:
-        head.status = msgspec.Raw()
+        head.status = _LEFT_OUT
     if len(head.metadata.labels) > HEAD_BYTES:
-        head.metadata.labels = msgspec.Raw()
+        head.metadata.labels = _LEFT_OUT
     members: Json = msgspec.json.decode(msgspec.json.encode(head))
     try:
         return msgspec.convert({**members, EXCESS: held}, model)

@@ -109,7 +109,7 @@ class FrameReader:
         if len(frame) > bounds.bytes:
             frame = without_media(frame, bounds)
         if (dear := too_dear(frame, bounds.values)) is not None:
-            raise TooLargeFrame(f"the message is too large: it holds {dear}")
+            raise TooLargeFrame(f"a message may not hold {dear}")
         message = read(frame)
         if members.repeats(frame):
             raise UnreadableFrame("a message may have no member twice in one object")

@@ -29,6 +29,8 @@ class KeyOutput:
         """Raises Failure where the file cannot be written, before there is a key that would be lost."""
         if not self._overwrite and (self.path.exists() or self.path.is_symlink()):
             raise self._there_already()
+        if not self.path.parent.is_dir():
+            raise Failure(f"{self.path} cannot be written: there is no folder {self.path.parent.absolute()}")
         if not os.access(self.path.parent, os.W_OK):
             raise Failure(f"{self.path} cannot be written: you may not write to {self.path.parent.absolute()}")
 

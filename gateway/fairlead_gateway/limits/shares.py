@@ -53,9 +53,9 @@ class Shares:
 
     def bound(self, agent: str, weight: int = 1) -> ShareTaken | None:
         """The bound that keeps an agent from holding more, counted as a refusal; None where there is room."""
-        if agent and self.of(agent) + weight > self.each:
+        if agent and self.each < self.most and self.of(agent) + weight > self.each:
             reached = ShareTaken("agent", self.each)
-        elif self.total + weight > self.most:
+        elif self.total + weight > self.most:  # also where one agent may have all of it
             reached = ShareTaken("gateway", self.most)
         else:
             return None

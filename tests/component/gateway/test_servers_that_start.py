@@ -366,7 +366,7 @@ async def test_more_requests_than_may_wait_are_told_at_once(tmp_path: Path) -> N
         shares = gateway.endpoint.held_requests.startup_wait.shares
         shares.add("others", shares.most - 1)
         wire.send(calling("demo__add"))
-        await held(gateway)
+        await held(gateway, shares.most)
         assert (await ask(gateway, calling("demo__add"))).refusal == "STARTING"
         come(tmp_path, server)
         assert (await wire.answer()).status == 200

@@ -257,3 +257,10 @@ async def test_objects_are_read_as_what_is_asked_for_and_pages_are_followed(
         await events.aclose()
     finally:
         await kube.aclose()
+
+
+def test_an_object_with_too_many_values_in_its_status_and_labels_is_read_without_these() -> None:
+    labels = {f"k{number:06}": "1" for number in range(OBJECT_VALUES)}
+    item = {"metadata": {"name": "a", "labels": labels}, "status": {"conditions": [{}] * OBJECT_VALUES}}
+    read = bounded(item)
+    assert read == {"metadata": {"name": "a"}, EXCESS: read[EXCESS]}

@@ -49,8 +49,11 @@ class Reader:
 
 
 @contextlib.asynccontextmanager
-async def following(gateway: Gateway, last: str | None = None) -> AsyncIterator[Reader]:
+async def following(gateway: Gateway, last: str | None = None, address: str = "") -> AsyncIterator[Reader]:
+    """A stream from the event after `last` on; `address` is the client's, as a trusted proxy tells it."""
     headers = {} if last is None else {"last-event-id": last}
+    if address:
+        headers["x-forwarded-for"] = address
     async with await Wire.connect(gateway) as wire:
         wire.send(Ask(verb="GET", target="/v1/events", body=b"", headers=headers))
         async with asyncio.timeout(20):
@@ -106,10 +109,11 @@ async def test_a_reader_resumes_behind_the_event_that_it_read_last(tmp_path: Pat
 
 async def test_streams_end_when_the_gateway_stops_and_are_bounded_in_number(tmp_path: Path) -> None:
     async with (
-        running(tmp_path, catalog("demo", URL, ["add"])) as gateway,
+        running(tmp_path, catalog("demo", URL, ["add"]), trusted_proxies=("127.0.0.1",)) as gateway,
         contextlib.AsyncExitStack() as stack,
     ):
-        reader, *_ = [await stack.enter_async_context(following(gateway)) for _ in range(events.MOST_READERS)]
+        addresses = [f"192.0.2.{number % 4 + 1}" for number in range(events.MOST_READERS)]
+        reader, *_ = [await stack.enter_async_context(following(gateway, address=address)) for address in addresses]
         await reader.next()
         refused = await get(gateway, "/v1/events")
         assert problem(refused) == (429, "RATE_LIMITED")

@@ -90,8 +90,9 @@ async def test_a_policy_says_what_it_selects_matches_and_contradicts(world: Worl
         await world.until("an unknown tier told", lambda: told(world, "late", "InvalidRef"))
         await world.until("the first accepted again", lambda: shown(world, "early") == in_force())
         table = world.plane.kubectl("-n", world.namespace, "get", "tp").stdout.splitlines()
-        assert table[0].split() == ["NAME", "SERVERS", "TOOLS", "ACCEPTED", "REASON", "AGE"]
-        assert table[1].split()[:5] == ["early", "1", "2", "True", "AsExpected"]
+        head = ["NAME", "SERVERS", "TOOLS", "ACCEPTED", "PARTIALLY", "INVALID", "CONFLICTED", "AGE"]
+        assert table[0].split() == head
+        assert table[1].split()[:6] == ["early", "1", "2", "True", "AsExpected", "False"]
 
 
 @pytest.fixture
