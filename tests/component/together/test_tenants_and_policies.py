@@ -92,7 +92,8 @@ async def test_a_policy_says_what_it_selects_matches_and_contradicts(world: Worl
         table = world.plane.kubectl("-n", world.namespace, "get", "tp").stdout.splitlines()
         head = ["NAME", "SERVERS", "TOOLS", "ACCEPTED", "PARTIALLY", "INVALID", "CONFLICTED", "AGE"]
         assert table[0].split() == head
-        assert table[1].split()[:6] == ["early", "1", "2", "True", "AsExpected", "False"]
+        assert table[1].split()[:4] == ["early", "1", "2", "True"]
+        assert len(table[1].split()) == 5, "nothing is invalid or in conflict: these columns are empty"
 
 
 @pytest.fixture
