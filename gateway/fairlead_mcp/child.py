@@ -29,7 +29,7 @@ from fairlead_mcp.handshake import read_line, shake_hands
 from fairlead_mcp.masking import Mask
 from fairlead_mcp.multiplex import Offering
 from fairlead_mcp.printed import PrintedLines
-from fairlead_mcp.refusals import alike, is_permanent
+from fairlead_mcp.refusals import advised, alike, is_permanent
 from fairlead_mcp.stdio import FETCHED_BYTES, ChildSpec, Launcher
 from fairlead_mcp.waiting import happened
 
@@ -358,7 +358,7 @@ class Child:
         """`how` a process ended, with the line that it printed about it."""
         self.printed.add("run", how)
         words = self.printed.telling(recent=self.state is ChildState.RUNNING)
-        return f"{self.name} {how}: {words}" if words else f"{self.name} {how}"
+        return f"{self.name} {how}: {advised(words)}" if words else f"{self.name} {how}"
 
     def notified(self, method: str, line: bytes) -> None:
         if self._on_notification is not None:

@@ -39,6 +39,10 @@ _PERMANENT: Final = re.compile(
     ),
     re.IGNORECASE,
 )
+_OLDER_MCP: Final = re.compile(
+    r"No module named 'mcp\.|cannot import name '\w+' from 'mcp\b|'(?:Server|FastMCP)' object has no attribute '"
+)
+"""Words of Python about a server that was written for version 1 of the package `mcp`, under version 2 or newer."""
 _NUMBER: Final = re.compile(r"[0-9a-f]*[0-9][0-9a-f]*", re.IGNORECASE)
 """Numbers, also hexadecimal: ports, process ids and times, in which two messages about one failure differ."""
 
@@ -59,3 +63,11 @@ def is_permanent(words: str) -> bool:
     Network, quotas, locks and services that are not up yet pass by themselves and are none of it.
     """
     return _PERMANENT.search(words) is not None
+
+
+def advised(words: str) -> str:
+    """Words of a program that ended, with what to do about them where many programs fail so."""
+    if _OLDER_MCP.search(words) is None:
+        return words
+    advice = "it was written for version 1 of the Python package mcp: with uvx, put --with 'mcp<2' in front of its name"
+    return f"{words.rstrip('.')}; {advice}"
