@@ -1,4 +1,4 @@
-"""The walks of docs/how-it-works/life-of-a-chat-request.md and life-of-a-search.md.
+"""The walks of docs/how-it-works: life-of-a-chat-request.md, life-of-a-search.md and life-of-a-speech-session.md.
 
 Names exist where their links lead, and real requests take the steps in order.
 """
@@ -11,12 +11,15 @@ import pytest
 
 from fairlead_gateway.endpoint.reader import RequestReader
 from fairlead_llm.scripted import ScriptedCall, ScriptedTurn
+from fairlead_speech.scripted.script import SpokenCall, SpokenReply
 from lifepages import LifePage, assert_taken_in_order, linked, steps, tracing
 from llmworld import ANTHROPIC, llm_world
 from restworld import get
+from speechworld import speech_world
 
 CHAT = LifePage("life-of-a-chat-request")
 SEARCH = LifePage("life-of-a-search")
+SPEECH = LifePage("life-of-a-speech-session")
 ADD = ScriptedCall("demo__add", {"a": 2, "b": 40})
 TURNS = (ScriptedTurn("Let me see.", [ADD]), ScriptedTurn("It is 42."))
 
@@ -25,7 +28,7 @@ interpreted = pytest.mark.skipif(
 )
 
 
-@pytest.mark.parametrize(("page", "least"), [(CHAT, 30), (SEARCH, 12)], ids=["chat", "search"])
+@pytest.mark.parametrize(("page", "least"), [(CHAT, 30), (SEARCH, 12), (SPEECH, 20)], ids=["chat", "search", "speech"])
 def test_each_name_of_a_page_is_defined_in_the_file_that_it_links_to(page: LifePage, least: int) -> None:
     assert len(linked(page.text)) > least
     page.assert_names_are_where_they_lead()
@@ -60,3 +63,19 @@ async def test_a_search_takes_the_steps_in_the_order_of_the_page(tmp_path: Path)
         with tracing(seen):
             assert (await get(world.gateway, "/v1/search?query=add")).status == 200
     assert_taken_in_order(steps(SEARCH.part("One search, stop by stop")), seen)
+
+
+@interpreted
+async def test_a_speech_session_takes_the_steps_in_the_order_of_the_page(tmp_path: Path) -> None:
+    seen: list[str] = []
+    replies = (
+        SpokenReply("One moment.", (SpokenCall("demo__add", {"a": 2, "b": 40}, "call_add"),)),
+        SpokenReply("It is 42."),
+    )
+    async with speech_world(tmp_path, *replies) as world:
+        with tracing(seen):
+            async with world.client() as client:
+                await client.update(instructions="Be brief.")
+                await client.speak()
+                await client.until("response.done", 2)
+    assert_taken_in_order(steps(SPEECH.part("One session, stop by stop")), seen)
