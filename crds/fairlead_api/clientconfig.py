@@ -179,7 +179,7 @@ def translate(
     for key in ("disabled", *ACTIVE):
         if (value := content.get(key)) is not None and read_bool(value) is None:
             raise EntryProblem(key, f"{value!r} is neither true nor false")
-    read = EntryReader(content, environ, around or FileSurroundings(), entry.dialect)
+    read = EntryReader(content, environ, around or FileSurroundings(), entry.dialect, entry.written)
     variables = _environment(read, read_env_file)
     command, (_, url) = read.path("command"), read.first(URLS)
     if command is not None and not command.strip():

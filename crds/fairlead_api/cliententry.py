@@ -20,6 +20,8 @@ _TRUE: Final = frozenset({"true", "yes", "on", "1"})
 _FALSE: Final = frozenset({"false", "no", "off", "0", ""})
 _KEPT_SECRET: Final = ("headers", "env", "apiKey")
 """Keys whose values are remarked on where they look like placeholders."""
+_NAMED_ALONE: Final = frozenset({"bearer_token_env_var", "env_http_headers", "env_keys"})
+"""Keys of client files that hold names of variables, so that there is no place for a default."""
 _LEFT_TO_THE_PROGRAM: Final = "args"
 """Key in which a variable of the entry's own `env` is left for the program, which fills it in itself, as mcp-remote
 does: its value may be a secret, and who may list processes may read arguments.
@@ -52,9 +54,16 @@ class EntryReader:
     """
 
     def __init__(
-        self, content: Mapping[str, Any], environ: Mapping[str, str], around: FileSurroundings, dialect: str
+        self,
+        content: Mapping[str, Any],
+        environ: Mapping[str, str],
+        around: FileSurroundings,
+        dialect: str,
+        written: Mapping[str, str],
     ) -> None:
+        """`written`: key in the file of each key of `content` that is called otherwise there."""
         self._content = content
+        self._written = written
         self._environ = environ
         self._around = around
         self._dialect = DIALECTS["gemini" if around.gemini or "httpUrl" in content else dialect]
@@ -124,7 +133,7 @@ class EntryReader:
                 self.remarks.append(Remark(field, remark, stops=False))
             return interpolate(value, self._variables(value, member))
         except UnsetVariable as error:
-            raise EntryProblem(field, self._missing(error)) from error
+            raise EntryProblem(field, self._missing(error, member)) from error
         except AskedForValue as error:
             raise EntryProblem(field, str(error)) from error
 
@@ -135,7 +144,9 @@ class EntryReader:
             own |= {match[2]: f"${{{match[2]}}}" for match in REFERENCE.finditer(value) if match[2] in own}
         return {**own, **self._around.variables, **self._environ}
 
-    def _missing(self, error: UnsetVariable) -> str:
+    def _missing(self, error: UnsetVariable, member: str) -> str:
+        if self._written.get(member) in _NAMED_ALONE:
+            return error.lack
         editors = [name for name in error.names if name in EDITOR_VARIABLES]
         if not editors:
             return str(error)

@@ -203,6 +203,7 @@ def _goose(entry: Any) -> NormalizedEntry:
     content = dict(normalized.content)
     if isinstance(keys := content.pop("env_keys", None), list) and keys:
         content["env"] = {**{str(key): f"${{{key}}}" for key in keys}, **(content.get("env") or {})}
+        return NormalizedEntry(content, {**normalized.written, "env": "env_keys"})
     return NormalizedEntry(content, normalized.written)
 
 

@@ -17,9 +17,9 @@ class UnsetVariable(ValueError):
         self.names = names
         listed = " and ".join(names)
         are, them = ("is", "it") if len(names) == 1 else ("are", "them")
-        super().__init__(
-            f"environment variable {listed} {are} not set: set {them}, or give a default as in ${{{names[0]}:-value}}"
-        )
+        self.lack = f"environment variable {listed} {are} not set: set {them}"
+        """Message for a file that can give no default, as it names variables by their names alone."""
+        super().__init__(f"{self.lack}, or give a default as in ${{{names[0]}:-value}}")
 
 
 def interpolate(text: str, environ: Mapping[str, str]) -> str:

@@ -264,4 +264,13 @@ def test_a_variable_that_codex_takes_a_token_from_and_that_is_not_set_is_named_w
     text = '[mcp_servers.figma]\nurl = "http://x/mcp"\nbearer_token_env_var = "FIGMA"\nhttp_headers = { A = "b" }\n'
     (problem,) = read(text, "/home/me/.codex/config.toml").problems
     assert (problem.line, problem.field) == (3, "mcp_servers.figma.bearer_token_env_var")
-    assert "environment variable FIGMA is not set" in problem.message
+    assert problem.message == "environment variable FIGMA is not set: set it"
+
+
+def test_a_variable_that_goose_names_alone_is_told_without_the_way_to_give_a_default() -> None:
+    text = "extensions: {gh: {type: stdio, cmd: gh-mcp, args: [], enabled: true, env_keys: [GH_TOKEN]}}"
+    (problem,) = read(text, "/home/me/.config/goose/config.yaml").problems
+    assert (problem.field, problem.message) == (
+        "extensions.gh.env_keys",
+        "environment variable GH_TOKEN is not set: set it",
+    )
