@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 import re
+import socket
 import sys
 from dataclasses import dataclass
 from difflib import get_close_matches
@@ -15,10 +16,12 @@ from urllib.parse import urlsplit
 from fairlead_cli.clients.earlier import Earlier, replace_file
 from fairlead_cli.connecting import check_url, no_path
 from fairlead_cli.failure import USED_WRONGLY, Failure
-from fairlead_cli.output import Output
+from fairlead_cli.output import Output, remark
+from fairlead_cli.proxies import is_here
 from fairlead_tools.client_files import Edit, Form, UnreadableFile, edit_of, entry_of, raw_entry, with_entry
 from fairlead_tools.known_clients import CLIENTS, KnownClient, Scope
 
+CONNECT_SECONDS: Final = 1.0
 _NAME: Final = re.compile(r"[A-Za-z0-9_-]{1,64}")
 _SECRET: Final = re.compile(
     r"""((?:authorization|[\w-]*(?:key|token|secret|password))["']?\s*[:=]\s*).+""", re.IGNORECASE
@@ -76,6 +79,22 @@ def run_setup(client: str, wishes: SetupWishes, output: Output) -> None:
         if wishes.undo:
             Earlier.forget(file, wishes.name)
     _report(known, file, change, wishes, output)
+    if not wishes.undo and _is_silent_here(wishes.url):
+        text = f"nothing answers at {wishes.url} now: start a gateway with `fairlead up`, or correct --url"
+        remark("client setup", text)
+
+
+def _is_silent_here(url: str) -> bool:
+    """Whether a URL leads to this machine, and nobody takes connections there."""
+    parts = urlsplit(url)
+    host = parts.hostname or ""
+    if not is_here(host):
+        return False
+    try:
+        with socket.create_connection((host, parts.port or (443 if parts.scheme == "https" else 80)), CONNECT_SECONDS):
+            return False
+    except OSError:
+        return True
 
 
 def _client(name: str) -> KnownClient:

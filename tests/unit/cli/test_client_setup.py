@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import re
+import socket
 import tomllib
 from pathlib import Path
 
@@ -39,6 +40,17 @@ def test_a_client_without_a_file_gets_one_and_undo_takes_it_away(client: str, ho
     assert file.stat().st_mode & 0o777 == 0o600
     run_setup(client, wishes(undo=True), Output.table)
     assert not file.exists()
+
+
+def test_a_gateway_of_this_machine_that_does_not_run_is_remarked_on(capsys: pytest.CaptureFixture[str]) -> None:
+    with socket.create_server(("127.0.0.1", 0)) as listening:
+        url = f"http://127.0.0.1:{listening.getsockname()[1]}/mcp"
+        run_setup("cursor", wishes(url=url), Output.table)
+    assert "nothing answers" not in capsys.readouterr().err
+    run_setup("cursor", wishes(url=url, name="again"), Output.table)
+    assert f"nothing answers at {url} now: start a gateway with `fairlead up`" in capsys.readouterr().err
+    run_setup("cursor", wishes(url="https://tools.example.com/mcp", name="far"), Output.table)
+    assert "nothing answers" not in capsys.readouterr().err
 
 
 @pytest.mark.parametrize("client", [name for name, known in CLIENTS.items() if known.form == "json"])
