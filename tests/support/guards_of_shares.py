@@ -6,7 +6,7 @@ from product_guard import GATEWAY, Guard
 
 _HELD = "tests/component/gateway/test_shares.py"
 _SHARES = f"{GATEWAY}.limits.shares"
-_NO_SHARE = ("if agent and self.of(agent) + weight > self.each:", "if False:")
+_NO_SHARE = ("if agent and self.each < self.most and self.of(agent) + weight > self.each:", "if False:")
 _NO_LARGEST = ("for key, agent, weight in entries:", 'for key, agent, weight in ((k, "", w) for k, _, w in entries):')
 _SESSIONS = "tests/component/speech/test_shares_of_sessions.py"
 

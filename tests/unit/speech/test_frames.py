@@ -273,7 +273,7 @@ def test_values_beyond_the_bound_are_refused_without_being_decoded(
 ) -> None:
     monkeypatch.setattr("fairlead_speech.frames.read", lambda _: pytest.fail("it was decoded"))
     frame = b'{"session":[' + unit * MAX_VALUES + b"0]}"
-    with pytest.raises(TooLargeFrame, match="it holds more than 20,000 values"):
+    with pytest.raises(TooLargeFrame, match="may not hold more than 20,000 values"):
         realtime.CLIENT_FRAMES.check(frame)
 
 
