@@ -56,7 +56,6 @@ class McpPath(msgspec.Struct, frozen=True, kw_only=True):
 
     endpoint: McpEndpoint
     recorder: ContextRecorder
-    streams: NotificationStreams
     caller: Caller
     """Way to call a tool for those who are not MCP clients."""
 
@@ -130,9 +129,7 @@ def call_path(shared: SharedParts, registry: Registry, router_tools: RouterTools
     )
     dispatcher, own_tools = Dispatcher(context), OwnToolCalls(context, router_tools)
     endpoint = _endpoint(shared, dispatcher, own_tools, recorder, streams)
-    return McpPath(
-        endpoint=endpoint, recorder=recorder, streams=streams, caller=Caller(dispatcher, own_tools, shared.buffers)
-    )
+    return McpPath(endpoint=endpoint, recorder=recorder, caller=Caller(dispatcher, own_tools, shared.buffers))
 
 
 def _endpoint(

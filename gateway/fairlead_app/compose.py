@@ -34,7 +34,6 @@ from fairlead_gateway.reports.outbox import Outbox
 from fairlead_mcp.host import ChildHost
 from fairlead_mcp.http.dial import Resolve, resolve_by_dns
 from fairlead_rest.process_outputs import ProcessOutputs
-from fairlead_rest.public_pages import PublicPages
 from fairlead_rest.router_tools import RouterTools
 from fairlead_tools.handlers.tools import DOCUMENT, CustomTools
 
@@ -104,8 +103,7 @@ def compose(
         models=model_endpoints(shared, models, rest, path.recorder),
     )
     lifecycle = GatewayLifecycle(snapshots)
-    pages = PublicPages(lifecycle.readiness, rest.guard.resource)
-    listener = client_listener(parts, pages, ConsoleEntry(console_token, trust.sign_in))
+    listener = client_listener(parts, lifecycle, ConsoleEntry(console_token, trust.sign_in))
     metrics = gateway_metrics(parts, lifecycle, listener)
     operations = operations_listener(parts, lifecycle, metrics)
-    return Gateway(parts, lifecycle, pages, listener, operations, metrics)
+    return Gateway(parts, lifecycle, listener, operations, metrics)

@@ -13,7 +13,7 @@ from fairlead_app.operations_server import OperationsServer
 from fairlead_app.parts import GatewayParts
 from fairlead_gateway.catalog.model import Snapshot
 from fairlead_gateway.endpoint.listener import Listener, PortTaken
-from fairlead_rest.public_pages import PublicPages, Readiness
+from fairlead_rest.public_pages import Readiness
 
 CATALOG_SECONDS: Final = 5.0
 """How long clients are refused for want of a catalog. One comes within a moment, if only from the cache."""
@@ -26,7 +26,6 @@ class Gateway:
         self,
         parts: GatewayParts,
         lifecycle: GatewayLifecycle,
-        pages: PublicPages,
         listener: Listener,
         operations: OperationsServer,
         metrics: CollectorRegistry,
@@ -38,8 +37,7 @@ class Gateway:
         self.endpoint = parts.path.endpoint
         self.book = shared.metrics
         self.rest = parts.rest
-        self.pages = pages
-        self.news = shared.events
+        self.events = shared.events
         """Events of servers and tools, for subscribers."""
         self.models = models.configured
         self.governance = shared.governance

@@ -18,10 +18,11 @@ from fairlead_rest.guard import GuardMiddleware
 from fairlead_rest.public_pages import PublicPages
 
 
-def client_listener(parts: GatewayParts, pages: PublicPages, entry: ConsoleEntry) -> Listener:
+def client_listener(parts: GatewayParts, lifecycle: GatewayLifecycle, entry: ConsoleEntry) -> Listener:
     """Listener for MCP, the REST API, the console and the endpoints in front of models. Raises BadSetting."""
     shared, rest, models = parts.shared, parts.rest, parts.models
     settings = shared.settings
+    pages = PublicPages(lifecycle.readiness, rest.guard.resource)
     api = served_rest(pages, rest, shared.heap)
     console = served_console(settings, rest, api, entry, shared.metrics.console, shared.heap)
     models_api = () if models.llm is None else (models.llm.api,)

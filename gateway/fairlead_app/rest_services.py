@@ -42,7 +42,7 @@ def rest_context(
         shared.allow,
         shared.identities,
         shared.resource,
-        lambda identity: path.streams.view_builds.ready(shared.served.get(), identity, MERGED),
+        lambda identity: path.endpoint.view_builds.ready(shared.served.get(), identity, MERGED),
         shared.proxies.client,
         shared.buffers,
         shared.governance.auditor,

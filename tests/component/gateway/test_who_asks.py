@@ -14,6 +14,7 @@ from askers import PICKED, LegacyAsker
 from fairlead_api.documents.rules import Policy, Rule, Rules, Subject
 from fairlead_app.trust import Trust
 from fairlead_rest.application import assembled
+from fairlead_rest.public_pages import PublicPages
 from fixed_authenticator import Names
 from gatewayworld import LEGACY, META, Ask, Wire, calling, catalog, legacy, modern, running
 from rawserver import Reply, Request, raw_server
@@ -40,7 +41,9 @@ def every_route(routes: Iterable[BaseRoute]) -> Iterator[Route]:
 async def test_every_route_asks_who_it_is_unless_it_is_public(tmp_path: Path) -> None:
     """Fails for a route that somebody adds past the guard, and for one that is made public without being listed."""
     async with running(tmp_path, trust=Trust((Names("ann"),))) as gateway:
-        routes = [*every_route(assembled(gateway.pages, gateway.rest).routes)]
+        routes = [
+            *every_route(assembled(PublicPages(gateway.readiness, gateway.rest.guard.resource), gateway.rest).routes)
+        ]
         assert len(routes) > 15
         async with await Wire.connect(gateway) as wire:
             for route in routes:

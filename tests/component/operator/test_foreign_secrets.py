@@ -52,7 +52,7 @@ def _references(name: str, *, optional: bool) -> Iterator[Json]:
 
 
 def _unrestricted(name: str) -> Iterator[Json]:
-    """The same of a template of any fields."""
+    """Specs whose unrestricted template names the Secret, in each place that Kubernetes lets it."""
     kinds = ("cephfs", "flexVolume", "iscsi", "rbd", "scaleIO", "storageos")
     volumes: list[Json] = [{kind: {"secretRef": {"name": name, "namespace": "other"}}} for kind in kinds]
     volumes.append({"csi": {"driver": "d", "nodePublishSecretRef": {"name": name}}})

@@ -104,7 +104,7 @@ async def test_a_reader_resumes_behind_the_event_that_it_read_last(tmp_path: Pat
         async with following(gateway, "another-1") as reader:
             _, opened = await reader.next()
             assert opened["missed"] is True
-            assert opened["id"] == gateway.news.ident(gateway.news.number)
+            assert opened["id"] == gateway.events.ident(gateway.events.number)
 
 
 async def test_streams_end_when_the_gateway_stops_and_are_bounded_in_number(tmp_path: Path) -> None:

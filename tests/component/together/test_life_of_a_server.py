@@ -154,7 +154,7 @@ async def test_a_lost_server_stays_in_the_list_byte_for_byte_and_refuses_calls_a
     async with both(world) as gateway:
         async with raw_server(Server("add")) as raw:
             await applied(world, gateway, raw, "add")
-            gateway.news.subscribe(heard.append)
+            gateway.events.subscribe(heard.append)
             before = await listing(gateway)
         await until_async("offline", offline(gateway))
         assert (await listing(gateway)).body == before.body

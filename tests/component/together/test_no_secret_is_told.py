@@ -193,7 +193,7 @@ async def test_no_secret_is_in_anything_that_leaves_operator_or_gateway(
             for name in ("bearer", "header", "query"):
                 await world.until("offline", partial(world.is_, name, "Ready", "False", "ServerError"))
             told |= {f"offline: {name}": text for name, text in (await answered(gateway, world)).items()}
-            told["events"] = repr(await gateway.news.after(0, 0.1))
+            told["events"] = repr(await gateway.events.after(0, 0.1))
         told["metrics of the operator"] = generate_latest(operator.telemetry.registry).decode()
         kept = stored(world)
     told |= await signed_in(tmp_path)
