@@ -101,7 +101,7 @@ async def _moves(page: Page, folder: Path, gateway: Gateway, documents: Path) ->
         publish(documents / "documents", decided({MOVING: median}))
 
         async def moved(wanted: int = number) -> bool:
-            return len(gateway.rest.moves.all) >= wanted
+            return len(gateway.rest.administration.moves.all) >= wanted
 
         await until_async("the move", moved)
     await page.goto(f"{ORIGIN}/console/tiers")

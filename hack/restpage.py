@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Iterator
-from types import ModuleType
+from types import ModuleType, SimpleNamespace
 from typing import Any
 
 from fastapi.routing import APIRoute
@@ -21,7 +21,7 @@ MARK = "<!-- What follows is written by hack/gen. -->\n"
 
 def rows(package: ModuleType) -> Iterator[str]:
     """A line of the table for each route, by path and verb."""
-    nowhere: Any = None  # a route asks its context with its first request
+    nowhere: Any = SimpleNamespace(services=None)  # a route asks its context with its first request
     found = [route for route in routes_of(package, nowhere) if isinstance(route, APIRoute)]
     for route in sorted(found, key=lambda route: (route.path, sorted(route.methods or ()))):
         module = route.endpoint.__module__.removeprefix(f"{package.__name__}.")

@@ -35,7 +35,7 @@ from fairlead_gateway.upstream.registry import Registry
 from fairlead_mcp.host import ChildHost
 from fairlead_mcp.http.dial import RememberedNames, Resolve
 from fairlead_mcp.via import together
-from fairlead_rest.router_tools import RouterTools
+from fairlead_offers.router.router_tools import RouterTools
 from fairlead_tools.handlers.tools import CustomTools
 
 

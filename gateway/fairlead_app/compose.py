@@ -20,10 +20,10 @@ from fairlead_app.lifecycle import GatewayLifecycle
 from fairlead_app.listening import client_listener, operations_listener
 from fairlead_app.model_endpoints import model_endpoints
 from fairlead_app.parts import GatewayParts
-from fairlead_app.rest_services import Observed, rest_context
 from fairlead_app.served_console import ConsoleEntry
 from fairlead_app.settings import Settings
 from fairlead_app.shared_parts import shared_parts
+from fairlead_app.tool_services import Observed, rest_context, tool_services
 from fairlead_app.trust import Trust
 from fairlead_gateway.catalog.cache import SnapshotCache
 from fairlead_gateway.catalog.pins import PinReader
@@ -33,8 +33,8 @@ from fairlead_gateway.heap import Heap
 from fairlead_gateway.reports.outbox import Outbox
 from fairlead_mcp.host import ChildHost
 from fairlead_mcp.http.dial import Resolve, resolve_by_dns
+from fairlead_offers.router.router_tools import RouterTools
 from fairlead_rest.process_outputs import ProcessOutputs
-from fairlead_rest.router_tools import RouterTools
 from fairlead_tools.handlers.tools import DOCUMENT, CustomTools
 
 CLOSED: Final = Rules(default_action="Deny")
@@ -78,10 +78,11 @@ def compose(
         credentials=credentials, resolve=resolve, custom=custom, children=children, shared_children=shared_children
     )
     registry = server_registry(shared, servers, outbox)
-    path = call_path(shared, registry, RouterTools(lambda: rest))
+    path = call_path(shared, registry, RouterTools(lambda: tools))
     activation = Activation(shared, path.endpoint, registry, outbox)
     observed = Observed(moves=activation.moves, children=children, outputs=outputs, pins=pins)
-    rest = rest_context(shared, path, outbox, models, observed)
+    tools = tool_services(shared, path, models)
+    rest = rest_context(shared, path, tools, outbox, observed)
     snapshots = SnapshotStore(
         source,
         activation.swap,
@@ -99,8 +100,9 @@ def compose(
         outbox=outbox,
         custom=custom,
         path=path,
+        tools=tools,
         rest=rest,
-        models=model_endpoints(shared, models, rest, path.recorder),
+        models=model_endpoints(shared, models, tools, rest.guard, path.recorder),
     )
     lifecycle = GatewayLifecycle(snapshots)
     listener = client_listener(parts, lifecycle, ConsoleEntry(console_token, trust.sign_in))

@@ -16,7 +16,7 @@ from fairlead_formats.tokens.models import LiveModels, LiveSource
 from fairlead_gateway.file_changes import FileChanges
 
 if TYPE_CHECKING:
-    from fairlead_rest.live_models import Refresher
+    from fairlead_offers.models.live_models import Refresher
 
 NO_MODELS: Final = Models()
 log = logging.getLogger("fairlead_gateway")
@@ -73,7 +73,7 @@ class ConfiguredModels:
         self._refresher = None
         if source is not None:
             # only here: the HTTP client takes a third of a second to import
-            from fairlead_rest.live_models import Refresher
+            from fairlead_offers.models.live_models import Refresher
 
             self._refresher = Refresher(source)
             self._refresher.start()

@@ -13,7 +13,7 @@ from fairlead_app.operations_server import OperationsServer
 from fairlead_app.parts import GatewayParts
 from fairlead_gateway.catalog.model import Snapshot
 from fairlead_gateway.endpoint.listener import Listener, PortTaken
-from fairlead_rest.public_pages import Readiness
+from fairlead_web.public_pages import Readiness
 
 CATALOG_SECONDS: Final = 5.0
 """How long clients are refused for want of a catalog. One comes within a moment, if only from the cache."""
@@ -100,12 +100,12 @@ class Gateway:
             self._listener.retire()
             await asyncio.sleep(self.settings.drain)
         self.endpoint.streams.close()
-        self.rest.end_streams()
+        self.rest.records.end_streams()
         grace = self.settings.grace if grace is None else grace
         if self._speech is not None:
             await self._speech.drain(grace)
         await self._listener.stop(grace)
-        await self.rest.aclose()
+        await self.rest.services.aclose()
         if self._llm is not None:
             await self._llm.aclose()
         if self._speech is not None:
@@ -117,6 +117,6 @@ class Gateway:
         self.endpoint.context.bridge.close()
         await self.registry.aclose(0)
         await self.governance.stop()
-        await self.rest.kept.recorder.aclose()
+        await self.rest.services.results.recorder.aclose()
         await self._operations.stop()
         await self._heap.stop()

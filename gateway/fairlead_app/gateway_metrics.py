@@ -28,7 +28,7 @@ def gateway_metrics(parts: GatewayParts, lifecycle: GatewayLifecycle, listener: 
         lambda: len(listener.connections),
         parts.path.endpoint.connection_limiter,
         lifecycle.tasks,
-        lambda: rest.throttle.waiting,
+        lambda: parts.tools.work.throttle.waiting,
         lambda: shared.heap.full_seconds,
     )
     guards = GuardCollector(
@@ -38,13 +38,13 @@ def gateway_metrics(parts: GatewayParts, lifecycle: GatewayLifecycle, listener: 
         shared.identities,
         shared.proxies,
         shared.buffers,
-        lambda: len(rest.issuers.without_issuer(served.get().snapshot.rules.policies)),
+        lambda: len(rest.administration.issuers.without_issuer(served.get().snapshot.rules.policies)),
     )
     return registry_of(
         gateway,
         guards,
         LatencyCollector(served.get, shared.metrics, lambda: parts.outbox.asked_at, time.time),
-        ServerCollector(served.get, rest.children),
+        ServerCollector(served.get, rest.records.children),
         CustomCollector(parts.custom),
         shared.governance,
         models.requests,

@@ -14,7 +14,8 @@ from fairlead_app.metrics.speech import SpeechCollector
 from fairlead_app.shared_parts import SharedParts
 from fairlead_gateway.calls.context_recorder import ContextRecorder
 from fairlead_gateway.limits.shares import Shares
-from fairlead_rest.context import RestContext
+from fairlead_offers.services import ToolServices
+from fairlead_web.guard import RequestGuard
 
 if TYPE_CHECKING:
     from fairlead_llm.routes import LlmEndpoints
@@ -35,21 +36,25 @@ class ModelEndpoints(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def model_endpoints(
-    shared: SharedParts, models: ConfiguredModels, rest: RestContext, recorder: ContextRecorder
+    shared: SharedParts,
+    models: ConfiguredModels,
+    tools: ToolServices,
+    guard: RequestGuard,
+    recorder: ContextRecorder,
 ) -> ModelEndpoints:
     """Endpoints over the providers of `models`, which may come later where their file is watched."""
     requests, sessions = ModelCollector(), SpeechCollector()
     llm, speech = None, None
     if models.changes is not None or models.current.providers:
-        speech = _speech(shared, models, rest, requests, sessions)
-        llm = _llm(shared, models, rest, recorder, requests, speech)
+        speech = _speech(shared, models, tools, guard, requests, sessions)
+        llm = _llm(shared, models, tools, recorder, requests, speech)
     return ModelEndpoints(configured=models, requests=requests, sessions=sessions, llm=llm, speech=speech)
 
 
 def _llm(
     shared: SharedParts,
     models: ConfiguredModels,
-    rest: RestContext,
+    tools: ToolServices,
     recorder: ContextRecorder,
     requests: ModelCollector,
     speech: SpeechFront,
@@ -60,7 +65,7 @@ def _llm(
     settings = shared.settings
     limits = LoopLimits(settings.llm_rounds, settings.llm_seconds, settings.llm_tokens, settings.llm_request_bytes)
     return LlmEndpoints(
-        rest,
+        tools,
         lambda: models.current.providers,
         recorder,
         limits,
@@ -75,7 +80,8 @@ def _llm(
 def _speech(
     shared: SharedParts,
     models: ConfiguredModels,
-    rest: RestContext,
+    tools: ToolServices,
+    guard: RequestGuard,
     requests: ModelCollector,
     sessions: SpeechCollector,
 ) -> SpeechFront:
@@ -93,7 +99,8 @@ def _speech(
         settings.session_key.encode(),
     )
     return SpeechFront(
-        rest,
+        tools,
+        guard,
         lambda: models.current.providers,
         allowed,
         requests.breakers,

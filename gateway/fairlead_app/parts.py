@@ -10,6 +10,7 @@ from fairlead_app.shared_parts import SharedParts
 from fairlead_gateway.catalog.source import SnapshotStore
 from fairlead_gateway.reports.outbox import Outbox
 from fairlead_gateway.upstream.registry import Registry
+from fairlead_offers.services import ToolServices
 from fairlead_rest.context import RestContext
 from fairlead_tools.handlers.tools import CustomTools
 
@@ -24,5 +25,6 @@ class GatewayParts(msgspec.Struct, frozen=True, kw_only=True):
     """Report for the operator that polls this gateway."""
     custom: CustomTools
     path: McpPath
+    tools: ToolServices
     rest: RestContext
     models: ModelEndpoints

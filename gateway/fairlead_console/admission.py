@@ -20,8 +20,8 @@ from fairlead_console.html import redirect
 from fairlead_console.paths import ROOT, header
 from fairlead_console.session_cookie import ConsoleSession, CookieSealer
 from fairlead_console.static_files import PREFIX as STATIC
+from fairlead_offers.problems import FORBIDDEN, UNAUTHENTICATED, Problem
 from fairlead_rest.log_access import is_here
-from fairlead_rest.problems import FORBIDDEN, UNAUTHENTICATED, Problem
 
 SIGN_IN: Final = "/console/sign-in"
 SIGN_OUT: Final = "/console/sign-out"

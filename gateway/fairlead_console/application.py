@@ -25,9 +25,9 @@ from fairlead_console.static_files import PREFIX as STATIC
 from fairlead_gateway.core.identity import IDENTITY
 from fairlead_gateway.core.page_counts import PageCounts
 from fairlead_gateway.identity.console_client import ConsoleSignIn
+from fairlead_offers.problems import METHOD_NOT_ALLOWED, NOT_FOUND, Problem
 from fairlead_rest.context import RestContext
 from fairlead_rest.event_stream import MEDIA_TYPE
-from fairlead_rest.problems import METHOD_NOT_ALLOWED, NOT_FOUND, Problem
 
 STREAMS: Final[Mapping[str, str]] = {"/console/events": "/v1/events", "/console/calls/events": "/v1/calls/events"}
 """Streams of the API by their address in the console, where the session's cookie is sent."""

@@ -19,8 +19,8 @@ from fairlead_console.session_cookie import ConsoleSession
 from fairlead_console.static_files import StaticFiles
 from fairlead_console.visible_calls import VisibleCallReader, VisibleCalls
 from fairlead_gateway.core.identity import IDENTITY, Identity
+from fairlead_offers.problems import BODY_TOO_LARGE, FORBIDDEN, INVALID_ARGUMENTS, Problem
 from fairlead_rest.context import RestContext
-from fairlead_rest.problems import BODY_TOO_LARGE, FORBIDDEN, INVALID_ARGUMENTS, Problem
 from fairlead_tools.version import VERSION
 
 Result = TypeVar("Result")
@@ -61,12 +61,12 @@ class ConsoleContext:
         self.static = StaticFiles()
         self.templates = Templates(self.static)
         self._navigation = tuple(navigation)
-        self.figures = VisibleCallReader(rest.calls, clock)
+        self.figures = VisibleCallReader(rest.records.calls, clock)
         """Scores and counts of calls; in the worker alone."""
-        self.first_views = FirstViews(rest.worker, self.templates)
+        self.first_views = FirstViews(rest.services.work.worker, self.templates)
         """Prepares pages that were not looked at yet."""
         self.first_views.add(self.figures.scores.of)
-        self.first_views.add(lambda seen: rest.shelf(seen, None))
+        self.first_views.add(lambda seen: rest.services.catalogs.visible(seen, None))
 
     def visit(self, request: Request) -> Visit:
         """One request for a page."""
@@ -84,7 +84,7 @@ class ConsoleContext:
         """A page from a template."""
         shared = self.shared(request)
         zipped = "gzip" in request.headers.get("accept-encoding", "")
-        return await self.rest.worker.do(
+        return await self.rest.services.work.do(
             lambda: page_answer(
                 self.templates.render(template, {**shared, "identity": identity, **values}), status, zipped=zipped
             )
@@ -114,7 +114,7 @@ class Visit:
         self._console = console
         self._request = request
         self.identity: Identity = request.scope[IDENTITY]
-        self.api = RestClient(console.api, request.scope, console.rest.worker.do)
+        self.api = RestClient(console.api, request.scope, console.rest.services.work.do)
         """The REST API as this person."""
 
     @property
@@ -125,7 +125,7 @@ class Visit:
     async def with_figures(self, made: Callable[[VisibleCalls], Result]) -> Result:
         """Result of `made`, in the worker, from scores and counts of calls of what the person sees."""
         seen = self._console.rest.seen(self._request)
-        return await self._console.rest.worker.do(lambda: made(self._console.figures.read(seen)))
+        return await self._console.rest.services.work.do(lambda: made(self._console.figures.read(seen)))
 
     async def page(self, template: str, status: int = 200, **values: Any) -> Response:
         """The answer: a page from `template`, which is `FOLDER/NAME.html` below `pages`."""

@@ -11,8 +11,8 @@ from collections.abc import Callable
 from functools import partial
 
 from fairlead_console.html import Templates
-from fairlead_rest.subject_catalog import SubjectCatalog
-from fairlead_rest.worker import WorkerThread
+from fairlead_offers.catalogs.subject_catalog import SubjectCatalog
+from fairlead_offers.work.worker import WorkerThread
 
 Piece = Callable[[SubjectCatalog], object]
 

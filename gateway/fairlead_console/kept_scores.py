@@ -13,9 +13,9 @@ from typing import Final
 
 from fairlead_gateway.catalog.model import Snapshot
 from fairlead_gateway.policy.view import View
+from fairlead_offers.catalogs.subject_catalog import SubjectCatalog
 from fairlead_rest.call_counts import CallCountReading, ToolLabels
 from fairlead_rest.resources.scores import Badge, Leaderboard, Score, boards, scored
-from fairlead_rest.subject_catalog import SubjectCatalog
 
 MAX_KEPT: Final = 8
 """Indexes that are kept: one for each set of principals that may see the same."""

@@ -14,8 +14,9 @@ from urllib.parse import quote, urlencode
 import msgspec
 from starlette.types import ASGIApp, Message, Scope
 
-from fairlead_rest.bodies import JSON, UNREAD
-from fairlead_rest.problems import MEDIA_TYPE, ProblemDocument
+from fairlead_offers.problems import ProblemDocument
+from fairlead_web.bodies import JSON, UNREAD
+from fairlead_web.problem_responses import MEDIA_TYPE
 
 Answer = TypeVar("Answer")
 _OWN: Final = (

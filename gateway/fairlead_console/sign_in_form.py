@@ -12,7 +12,7 @@ from fairlead_console.admission import SIGN_IN, SIGN_OUT, Access
 from fairlead_console.context import ConsoleContext
 from fairlead_console.paths import ROOT
 from fairlead_gateway.core.identity import Identity
-from fairlead_rest.problems import Problem
+from fairlead_offers.problems import Problem
 
 OFFERS: Final = "sign_in.html"
 

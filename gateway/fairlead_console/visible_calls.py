@@ -9,9 +9,9 @@ from typing import Final
 import msgspec
 
 from fairlead_console.kept_scores import KeptScores, ScoreIndex
+from fairlead_offers.catalogs.subject_catalog import SubjectCatalog
 from fairlead_rest.call_counts import NEVER_CALLED, CallCount, CallCountReading, CallCounts, ToolLabels
 from fairlead_rest.resources.scores import Score
-from fairlead_rest.subject_catalog import SubjectCatalog
 from fairlead_tools.call_rates import CallRate, CallRates, CountReading
 
 NO_RATE: Final = CallRate(0, 0)

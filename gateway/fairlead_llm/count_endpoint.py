@@ -12,6 +12,7 @@ from starlette.requests import Request
 from starlette.responses import Response
 
 from fairlead_formats.tokens.families import family_of
+from fairlead_gateway.core.identity import IDENTITY
 from fairlead_llm.call_ids import with_provider_ids
 from fairlead_llm.llm_endpoint import ModelServices, answered, bad_request, caller_key, model_request
 from fairlead_llm.preparation import PreparedRequest
@@ -19,7 +20,8 @@ from fairlead_llm.wire import BadRequest, ModelRound, WireFormat, WireRequest
 from fairlead_models.errors import LlmError
 from fairlead_models.providers import Provider, ProviderKind
 from fairlead_models.upstream import KeyedClient, ProviderUnavailable
-from fairlead_rest.bodies import JSON, encode
+from fairlead_offers.documents import encode
+from fairlead_web.bodies import JSON
 
 ESTIMATED: Final = "x-fairlead-estimated"
 """Header of an answer that no provider gave."""
@@ -68,7 +70,7 @@ class TokenCountEndpoint:
             asked, targets = model_request(services.providers, request, counting.wire, read, body, model, False)
         except BadRequest as error:
             raise bad_request(error) from error
-        get_catalog = functools.partial(services.context.seen, request)
+        get_catalog = functools.partial(services.tools.catalogs.seen_by, request.scope[IDENTITY])
         prepared = await services.preparation.for_counting(asked, get_catalog, targets)
         target = targets[0]
         offered = prepared.offer.definitions if prepared.offer is not None else ()
@@ -111,6 +113,6 @@ class TokenCountEndpoint:
         text = (said.system + said.messages) * family.text
         if offered or request.tool_names:
             tools = b",".join([request.tools, *offered]).decode("utf-8", "replace")
-            counted = await self._services.context.measured([encode({"system": tools})])
+            counted = await self._services.tools.work.measured([encode({"system": tools})])
             text += counted.tokens.system * family.tools + family.preamble * 1000
         return text // 1000

@@ -31,15 +31,15 @@ from fairlead_mcp.read_bounds import is_long
 from fairlead_models.breakers import ModelBreakers
 from fairlead_models.credentials import PROVIDER_KEY
 from fairlead_models.errors import LlmError, of_problem, over_budget
-from fairlead_models.offers import OfferWishes
 from fairlead_models.providers import ModelTarget, ProviderKeyRefused, Providers, UnknownModel
 from fairlead_models.request_record import CLIENT_CLOSED, RequestRecord, RequestRecords
 from fairlead_models.upstream import ProviderAnswer, ProviderClient, ProviderUnavailable
-from fairlead_rest.bodies import JSON, read_pieces
-from fairlead_rest.context import RestContext
-from fairlead_rest.problems import INTERNAL, Problem
-from fairlead_rest.subject_catalog import SubjectCatalog
-from fairlead_rest.tool_runs import while_connected
+from fairlead_offers.catalogs.subject_catalog import SubjectCatalog
+from fairlead_offers.offer.offers import OfferWishes
+from fairlead_offers.problems import INTERNAL, Problem
+from fairlead_offers.services import ToolServices
+from fairlead_web.bodies import JSON, read_pieces
+from fairlead_web.disconnects import while_connected
 
 HEADERS: Final = {
     "tier": "x-fairlead-tier",
@@ -55,7 +55,7 @@ _LISTS: Final = ("servers", "tags")
 class ModelServices(msgspec.Struct, frozen=True):
     """All that endpoints of every wire format share. One per gateway."""
 
-    context: RestContext
+    tools: ToolServices
     providers: Providers
     preparation: RequestPreparation
     turns: TurnStore
@@ -125,13 +125,13 @@ class LlmEndpoint:
         services = self._services
         try:
             reads = functools.partial(self._format.read, body, model, stream)
-            read = await services.context.reading(reads, long=is_long(body))
+            read = await services.tools.work.reading(reads, long=is_long(body))
             asked, targets = model_request(services.providers, request, self._format, read, body, model, stream)
             if self._kept is not None:
                 found = await self._kept.resolve(asked.identity, asked.caller_key, read, body, targets)
                 asked = msgspec.structs.replace(asked, read=found.read, body=found.body)
                 targets = [*found.targets]
-            get_catalog = functools.partial(services.context.seen, request)
+            get_catalog = functools.partial(services.tools.catalogs.seen_by, request.scope[IDENTITY])
             asked = await self._in_tier(asked, get_catalog)
             prepare: Prepare = functools.partial(services.preparation.prepared, asked, get_catalog)
             prepared = await prepare(targets)
@@ -139,7 +139,7 @@ class LlmEndpoint:
             raise bad_request(error) from error
         record.open_budget(prepared.targets[0], () if prepared.offer is None else prepared.offer.quotas)
         return asked, ToolLoop(
-            services.context,
+            services.tools,
             services.client.of_caller(caller_key(request)),
             services.providers,
             get_catalog,
@@ -154,10 +154,10 @@ class LlmEndpoint:
 
     async def _in_tier(self, asked: ModelRequest, get_catalog: Callable[[], SubjectCatalog]) -> ModelRequest:
         """The request in the tier that the rules choose, where it asks for that."""
-        context, found = self._services.context, get_catalog()
+        tools, found = self._services.tools, get_catalog()
         if asked.wishes.tier != AUTO or AUTO in found.tiers:
             return asked
-        choice = await context.worker.do(lambda: chosen_tier(context, found, self._format, asked.read.client_messages))
+        choice = await tools.work.do(lambda: chosen_tier(tools, found, self._format, asked.read.client_messages))
         if choice is None:
             return msgspec.structs.replace(asked, wishes=msgspec.structs.replace(asked.wishes, tier=None))
         if self._services.tier_changes.is_new(asked.identity.principal, choice):
@@ -209,11 +209,11 @@ class LlmEndpoint:
         """A whole answer. Raises LlmError."""
         try:
             body = await answer.whole()
-            refused = await self._services.context.excess(body)
+            refused = await self._services.tools.work.excess(body)
             if refused is not None:
                 raise BadAnswer(f"the provider's answer holds {refused}")
             loop.long |= is_long(body)
-            return await self._services.context.reading(lambda: _answer_of(body, loop), long=loop.long)
+            return await self._services.tools.work.reading(lambda: _answer_of(body, loop), long=loop.long)
         except (ProviderUnavailable, BadAnswer) as error:
             loop.round_broken(error)
             raise LlmError(502, str(error), "bad_answer", headers=loop.no_retry) from error
@@ -267,10 +267,10 @@ async def answered(
     """
     try:
         body = b"".join(await read_pieces(request, services.limits.max_body))
-        refused = await services.context.excess(body)
+        refused = await services.tools.work.excess(body)
         if refused is not None:
             raise LlmError(400, f"the body holds {refused}: send fewer", "invalid_request")
-        received = await services.context.reading(lambda: wire.received(body), long=is_long(body))
+        received = await services.tools.work.reading(lambda: wire.received(body), long=is_long(body))
         held = await while_connected(request, work(received))
     except LlmError as error:
         broken(error.code)

@@ -27,16 +27,16 @@ from fairlead_llm.turns import NOT_KEPT
 from fairlead_llm.wire import BadRequest, CallKey, FinishedCall, InnerCall, ModelRound
 from fairlead_models.breakers import ModelAttempt, ModelBreakers, ModelClosed, asks_next
 from fairlead_models.errors import NO_RETRY, LlmError, over_budget, unavailable
-from fairlead_models.offered_calls import held_inside
-from fairlead_models.offered_runs import all_repeatable, run_offered
-from fairlead_models.offers import OfferWishes, ToolOffer
 from fairlead_models.providers import ModelTarget, Providers
 from fairlead_models.request_record import OK, PENDING, STOPPED, RequestRecord
 from fairlead_models.upstream import KeyedClient, ProviderAnswer, ProviderUnavailable
-from fairlead_rest.bodies import encode
-from fairlead_rest.context import RestContext
-from fairlead_rest.subject_catalog import SubjectCatalog
-from fairlead_rest.worker import in_turn
+from fairlead_offers.catalogs.subject_catalog import SubjectCatalog
+from fairlead_offers.documents import encode
+from fairlead_offers.offer.offered_calls import held_inside
+from fairlead_offers.offer.offered_runs import all_repeatable, run_offered
+from fairlead_offers.offer.offers import OfferWishes, ToolOffer
+from fairlead_offers.services import ToolServices
+from fairlead_offers.work.worker import in_turn
 
 LAST_WORDS: Final = 30.0
 """Seconds at most for a client to take the end of a stream whose time is over."""
@@ -65,7 +65,7 @@ class ToolLoop:
 
     def __init__(
         self,
-        context: RestContext,
+        tools: ToolServices,
         client: KeyedClient,
         providers: Providers,
         get_catalog: Callable[[], SubjectCatalog],
@@ -78,7 +78,7 @@ class ToolLoop:
         record: RequestRecord,
     ) -> None:
         """`prepare` makes the request anew for the models that are left when one fails before it said anything."""
-        self._context = context
+        self._tools = tools
         self._client = client
         self._providers = providers
         self._get_catalog = get_catalog
@@ -271,7 +271,7 @@ class ToolLoop:
             first=not self._more,
             last=self.tools_disabled,
         )
-        body = await self._context.reading(lambda: self._written(asked), long=self.long)
+        body = await self._tools.work.reading(lambda: self._written(asked), long=self.long)
         traced = self.record.round_sent(self.target, body, self.offer.tokens if self.offer is not None else {})
         path = prepared.wire.path(self.target.model, stream=prepared.request.stream)
         headers = {**prepared.headers, **traced}
@@ -311,7 +311,7 @@ class ToolLoop:
 
     async def split(self, message: Mapping[str, Any]) -> RoundCalls:
         """Calls of a message, by who runs them. Raises LlmError where they are more than `MAX_CALLS`."""
-        return await self._context.reading(lambda: self._split(message), long=self.long)
+        return await self._tools.work.reading(lambda: self._split(message), long=self.long)
 
     def _split(self, message: Mapping[str, Any]) -> RoundCalls:
         calls = message_format(self.prepared.wire.name).parse_calls(message)
@@ -343,7 +343,7 @@ class ToolLoop:
         self._has_run = True
         with in_turn():
             runs = await run_offered(
-                self._context,
+                self._tools,
                 self._origin,
                 self._get_catalog,
                 self._wishes,
@@ -373,7 +373,7 @@ class ToolLoop:
         """Whether all these calls could be made twice without harm. Raises Problem."""
         offer, format_name = self.offer or ToolOffer(0), self.prepared.wire.name
         with in_turn():
-            return await all_repeatable(self._context, self._get_catalog, self._wishes, offer, format_name, calls)
+            return await all_repeatable(self._tools, self._get_catalog, self._wishes, offer, format_name, calls)
 
     def repeats(self, malformed_call: bool) -> bool:
         """Whether a round is to be asked anew: where it is malformed_call, and was not asked anew already."""

@@ -20,11 +20,11 @@ from fairlead_llm.turns import TurnKeeping, TurnStore
 from fairlead_llm.wire import BadRequest, WireFormat, WireRequest
 from fairlead_llm.wire_formats import spoken
 from fairlead_mcp.read_bounds import is_long
-from fairlead_models.offer_memory import OfferMemory
-from fairlead_models.offers import OfferBounds, Offers, OfferWishes, ToolOffer
 from fairlead_models.providers import ModelTarget, Providers
-from fairlead_rest.context import RestContext
-from fairlead_rest.subject_catalog import SubjectCatalog
+from fairlead_offers.catalogs.subject_catalog import SubjectCatalog
+from fairlead_offers.offer.offer_memory import OfferMemory
+from fairlead_offers.offer.offers import OfferBounds, Offers, OfferWishes, ToolOffer
+from fairlead_offers.services import ToolServices
 
 
 class ModelRequest(msgspec.Struct, frozen=True):
@@ -79,10 +79,10 @@ class PreparedRequest(msgspec.Struct, frozen=True):
 class RequestPreparation:
     """Prepares requests. One per gateway."""
 
-    def __init__(self, context: RestContext, providers: Providers, turns: TurnStore) -> None:
-        self._context = context
+    def __init__(self, tools: ToolServices, providers: Providers, turns: TurnStore) -> None:
+        self._tools = tools
         self._providers = providers
-        self._offers = Offers(context)
+        self._offers = Offers(tools)
         self._memory = OfferMemory()
         self._turns = turns
 
@@ -136,7 +136,7 @@ class RequestPreparation:
         request, long = asked.read, is_long(asked.body)
         if wire is not asked.format:
             reads = functools.partial(wire.read, asked.body, asked.model, asked.stream)
-            request = await self._context.reading(reads, long=long)
+            request = await self._tools.work.reading(reads, long=long)
         losses = losses_of(request) or TranslationLosses()
         request.messages = await self._turns.restored(asked.identity, wire, request.client_messages, losses, asks=asks)
         headers = {name: value for name, value in asked.headers.items() if name in wire.request_headers}
@@ -170,7 +170,7 @@ class RequestPreparation:
     async def count_conversation(self, request: WireRequest) -> ConversationTokens:
         """The tokens of a request's messages and system prompt as they go out."""
         messages = b",".join(map(bytes, request.messages))
-        found = await self._context.measured([b'{"messages":[', messages, b'],"system":', request.system, b"}"])
+        found = await self._tools.work.measured([b'{"messages":[', messages, b'],"system":', request.system, b"}"])
         return found.tokens
 
     async def offered(
@@ -184,14 +184,14 @@ class RequestPreparation:
         """The offer for a request. No text has more tokens than bytes: only where the bytes of a conversation do not
         fit are its tokens counted, which takes milliseconds.
         """
-        known, windows, catalog = registry.find(wire.name), self._context.windows, get_catalog()
+        known, windows, catalog = registry.find(wire.name), self._tools.models.windows, get_catalog()
         models = [RouteModel(each.model, windows.window(each.model), wire.name, known.max_tools) for each in targets]
         limits = PlanLimits(asked.wishes.max_tools, asked.wishes.tool_tokens, 0).within(asked.route.limits)
         most = ConversationTokens(0, len(asked.body) + request.restored_bytes)
         fits = OfferBounds(models, limits, request.tool_names, most, exact=False)
 
         async def make(fits: OfferBounds) -> ToolOffer | None:
-            return await self._context.done(lambda: self._offers.made(wire.name, catalog, asked.wishes, fits))
+            return await self._tools.work.stepwise(lambda: self._offers.made(wire.name, catalog, asked.wishes, fits))
 
         offer = await self._memory.made(wire.name, catalog, asked.wishes, fits, make)
         if offer is None:

@@ -10,8 +10,8 @@ from urllib.parse import quote
 import msgspec
 
 from fairlead_formats.tokens.exposure import SEARCH
-from fairlead_models.offers import ToolOffer
 from fairlead_models.providers import ModelTarget
+from fairlead_offers.offer.offers import ToolOffer
 
 MOST_NAMED: Final = 20
 """Tools of one kind that a report names."""

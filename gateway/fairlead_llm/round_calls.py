@@ -9,7 +9,7 @@ import msgspec
 
 from fairlead_formats.messages.call import InvalidCall, ModelCall
 from fairlead_llm.wire import CallKey, FinishedCall, InnerCall, RunningCall
-from fairlead_rest.bodies import encode
+from fairlead_offers.documents import encode
 
 
 class RoundCalls(msgspec.Struct, frozen=True):

@@ -42,9 +42,10 @@ from fairlead_models.errors import LlmError, of_problem
 from fairlead_models.providers import ProviderKind, Providers, UnknownModel
 from fairlead_models.request_record import RequestRecords
 from fairlead_models.upstream import ProviderClient
-from fairlead_rest.bodies import JSON, encode
-from fairlead_rest.context import RestContext
-from fairlead_rest.problems import OVERLOADED, RATE_LIMITED, Problem
+from fairlead_offers.documents import encode
+from fairlead_offers.problems import OVERLOADED, RATE_LIMITED, Problem
+from fairlead_offers.services import ToolServices
+from fairlead_web.bodies import JSON
 
 CHAT_COMPLETIONS: Final = "/v1/chat/completions"
 RESPONSES_PATH: Final = "/v1/responses"
@@ -65,7 +66,7 @@ class LlmEndpoints:
 
     def __init__(
         self,
-        context: RestContext,
+        tools: ToolServices,
         providers: Callable[[], Providers],
         recorder: ContextRecorder,
         limits: LoopLimits,
@@ -79,7 +80,7 @@ class LlmEndpoints:
         progress. `more` are further paths of OpenAI's API.
         """
         self._requests = requests
-        self._context = context
+        self._tools = tools
         self._providers = providers
         self._tier_changes = TierChanges()
         self._turns = TurnStore(recorder)
@@ -110,9 +111,9 @@ class LlmEndpoints:
         return self._apis[kind]
 
     def _made(self, providers: Providers) -> Mapping[ProviderKind, ProviderApi]:
-        preparation = RequestPreparation(self._context, providers, self._turns)
+        preparation = RequestPreparation(self._tools, providers, self._turns)
         services = ModelServices(
-            self._context,
+            self._tools,
             providers,
             preparation,
             self._turns,
@@ -152,7 +153,7 @@ class LlmEndpoints:
             ],
         }
         return {
-            kind: ProviderApi(kind, self._context, providers, each, self._requests, self._records)
+            kind: ProviderApi(kind, self._tools, providers, each, self._requests, self._records)
             for kind, each in routes.items()
         }
 
@@ -172,7 +173,7 @@ class ProviderApi:
     def __init__(
         self,
         kind: ProviderKind,
-        context: RestContext,
+        tools: ToolServices,
         providers: Providers,
         endpoints: Sequence[Route],
         requests: Shares,
@@ -184,7 +185,7 @@ class ProviderApi:
         self._records = records
         self._requests = requests
         self._kind = kind
-        self._context = context
+        self._tools = tools
         self._providers = providers
         lists = [Route(place, self._list, methods=["GET"]) for place in _MODELS[kind]]
         models = [Route(f"{place}/{{model:path}}", self._show, methods=["GET"]) for place in _MODELS[kind]]
@@ -245,7 +246,7 @@ class ProviderApi:
         return Response(encode(document(self._kind, model)), 200, None, JSON)
 
     async def _windows(self) -> ContextWindows:
-        return await self._context.worker.do(lambda: self._context.windows)
+        return await self._tools.work.do(lambda: self._tools.models.windows)
 
     def _failed(self, error: LlmError) -> Response:
         return Response(error_body(self._kind, error), error.status, error.headers, JSON)

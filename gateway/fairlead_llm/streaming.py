@@ -27,7 +27,7 @@ from fairlead_mcp.sse import EventParser
 from fairlead_models.errors import LlmError, of_problem
 from fairlead_models.request_record import CLIENT_CLOSED
 from fairlead_models.upstream import ProviderAnswer, ProviderUnavailable
-from fairlead_rest.problems import INTERNAL, Problem
+from fairlead_offers.problems import INTERNAL, Problem
 
 KEEP_ALIVE: Final = 10.0
 """Seconds of silence after which something is sent that clients skip: they and proxies see a live stream."""

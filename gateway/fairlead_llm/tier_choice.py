@@ -17,8 +17,8 @@ from msgspec import Raw
 from fairlead_gateway.conversation.turn import COMMAND_TURNS, Choice, ConversationState, Turn
 from fairlead_llm.conversation_digest import ConversationDigest
 from fairlead_llm.wire import WireFormat
-from fairlead_rest.context import RestContext
-from fairlead_rest.subject_catalog import SubjectCatalog, attainable
+from fairlead_offers.catalogs.subject_catalog import SubjectCatalog, attainable
+from fairlead_offers.services import ToolServices
 
 if TYPE_CHECKING:
     from fairlead_gateway.conversation.choose import Chooser
@@ -64,12 +64,12 @@ class TierChanges:
 
 
 def chosen_tier(
-    context: RestContext, seen: SubjectCatalog, wire: WireFormat, messages: Sequence[bytes | Raw]
+    tools: ToolServices, seen: SubjectCatalog, wire: WireFormat, messages: Sequence[bytes | Raw]
 ) -> ChosenTier | None:
     """The tier of a conversation; None where there is no tier to choose from. In the worker: the rules are compiled
     with the first choice.
     """
-    chooser = context.choosers.of(seen.snapshot.rules)
+    chooser = tools.choosers.of(seen.snapshot.rules)
     if chooser is None or not seen.tiers:
         return None
     texts = _last_texts(wire, messages, COMMAND_TURNS + 1)

@@ -17,7 +17,7 @@ from fairlead_llm.loop import ToolLoop
 from fairlead_llm.round_calls import RoundCalls
 from fairlead_llm.turns import NOT_KEPT, TurnKeeping, TurnStore
 from fairlead_llm.wire import CallKey, KeptTurn
-from fairlead_rest.bodies import encode
+from fairlead_offers.documents import encode
 
 _RESULT_LOST: Final = (
     "The gateway ran this call, and its result was lost. It may have had its effect: look before you call it again."

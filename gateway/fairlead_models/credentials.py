@@ -9,7 +9,7 @@ from urllib.parse import unquote_to_bytes
 
 from starlette.types import Scope
 
-from fairlead_rest.problems import INVALID_ARGUMENTS, Problem
+from fairlead_offers.problems import INVALID_ARGUMENTS, Problem
 
 PROVIDER_KEY: Final = "x-fairlead-provider-key"
 """Header with a key of the caller's at the provider; of the scope of a request, the key."""

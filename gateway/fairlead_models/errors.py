@@ -8,7 +8,8 @@ from typing import Final
 
 from fairlead_gateway.limits.limiter import Limited
 from fairlead_models.breakers import ModelClosed
-from fairlead_rest.problems import RATE_LIMITED, Problem, seconds_of
+from fairlead_offers.problems import RATE_LIMITED, Problem
+from fairlead_web.problem_responses import seconds_of
 
 NO_RETRY: Final = {"x-should-retry": "false"}
 """For errors behind calls of tools: SDKs would send the request again, and its tools would run again."""

@@ -19,7 +19,7 @@ from fairlead_gateway.core.identity import Identity
 from fairlead_gateway.core.share_counts import ShareCounts
 from fairlead_gateway.identity.identities import Identities
 from fairlead_gateway.limits.shares import Shares
-from fairlead_rest.problems import RATE_LIMITED, Problem
+from fairlead_offers.problems import RATE_LIMITED, Problem
 
 HEARTBEAT: Final = 15.0
 """Seconds between comments on a stream where nothing happens."""

@@ -17,8 +17,9 @@ from starlette.responses import Response
 from starlette.routing import BaseRoute
 from starlette.types import ASGIApp, Receive, Scope, Send
 
+from fairlead_offers.problems import Problem
 from fairlead_rest import queries
-from fairlead_rest.problems import Problem, failure
+from fairlead_web.problem_responses import failure, problem_response
 
 Endpoint = Callable[[Request], Awaitable[Response]]
 log = logging.getLogger(__name__)
@@ -38,9 +39,9 @@ class FastRoutes:
             return
         try:
             problem = queries.wrong(scope["query_string"], {}) if scope["path"].startswith(queries.PREFIX) else None
-            response = await endpoint(Request(scope, receive)) if problem is None else problem.response()
+            response = await endpoint(Request(scope, receive)) if problem is None else problem_response(problem)
         except Problem as problem:
-            response = problem.response()
+            response = problem_response(problem)
         except ClientDisconnect:
             return
         except Exception:

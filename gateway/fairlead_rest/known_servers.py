@@ -11,8 +11,8 @@ from fairlead_api.documents.servers import OFFLINE, ON_THE_WAY, READY, ServerEnt
 from fairlead_api.meta import ServerKey
 from fairlead_formats.names import did_you_mean
 from fairlead_gateway.core.server import Server
-from fairlead_rest.problems import UNKNOWN_SERVER, Problem
-from fairlead_rest.subject_catalog import SubjectCatalog
+from fairlead_offers.catalogs.subject_catalog import SubjectCatalog
+from fairlead_offers.problems import UNKNOWN_SERVER, Problem
 
 MOST_KNOWN: Final = 100
 """Servers that a problem names."""

@@ -10,8 +10,8 @@ from starlette.requests import Request
 
 from fairlead_gateway.core.identity import Identity
 from fairlead_mcp.hosts import is_loopback
+from fairlead_offers.problems import FORBIDDEN, Problem
 from fairlead_rest.context import RestContext
-from fairlead_rest.problems import FORBIDDEN, Problem
 
 _FORWARDED: Final = ("forwarded", "x-forwarded-for")
 

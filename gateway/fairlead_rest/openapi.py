@@ -14,8 +14,9 @@ import msgspec
 from fastapi import FastAPI
 from fastapi.openapi.utils import get_openapi
 
+from fairlead_offers.problems import ProblemDocument
 from fairlead_rest.examples import tools as examples
-from fairlead_rest.problems import MEDIA_TYPE, ProblemDocument
+from fairlead_web.problem_responses import MEDIA_TYPE
 
 _REF: Final = "#/components/schemas/{name}"
 _SCHEMAS: Final = "x-schemas"

@@ -6,7 +6,8 @@ from fastapi import FastAPI, Request, Response
 from fastapi.exceptions import RequestValidationError
 from starlette.exceptions import HTTPException
 
-from fairlead_rest.problems import INVALID_ARGUMENTS, METHOD_NOT_ALLOWED, NOT_FOUND, Problem, failure
+from fairlead_offers.problems import INVALID_ARGUMENTS, METHOD_NOT_ALLOWED, NOT_FOUND, Problem
+from fairlead_web.problem_responses import failure, problem_response
 
 
 def handle_problems(app: FastAPI) -> None:
@@ -14,17 +15,17 @@ def handle_problems(app: FastAPI) -> None:
 
     @app.exception_handler(Problem)
     async def ours(request: Request, problem: Problem) -> Response:
-        return problem.response()
+        return problem_response(problem)
 
     @app.exception_handler(RequestValidationError)
     async def invalid(request: Request, error: RequestValidationError) -> Response:
         found = "; ".join(f"{'.'.join(map(str, each['loc'][1:]))}: {each['msg']}" for each in error.errors())
-        return Problem(INVALID_ARGUMENTS, found).response()
+        return problem_response(Problem(INVALID_ARGUMENTS, found))
 
     @app.exception_handler(HTTPException)
     async def framework(request: Request, error: HTTPException) -> Response:
         code = METHOD_NOT_ALLOWED if error.status_code == 405 else NOT_FOUND
-        answer = Problem(code, f"{request.method} {request.url.path}: {error.detail}").response()
+        answer = problem_response(Problem(code, f"{request.method} {request.url.path}: {error.detail}"))
         answer.headers.update(error.headers or {})
         return answer
 

@@ -16,7 +16,8 @@ from starlette.routing import BaseRoute
 from starlette.types import ASGIApp, Receive, Scope, Send
 
 from fairlead_formats.names import did_you_mean
-from fairlead_rest.problems import INVALID_ARGUMENTS, Problem
+from fairlead_offers.problems import INVALID_ARGUMENTS, Problem
+from fairlead_web.problem_responses import problem_response
 
 PREFIX: Final = "/v1/"
 LONGEST: Final = 64
@@ -69,4 +70,4 @@ class _CheckedQuery:
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         problem = wrong(scope["query_string"], self._known)
-        await (self._app if problem is None else problem.response())(scope, receive, send)
+        await (self._app if problem is None else problem_response(problem))(scope, receive, send)

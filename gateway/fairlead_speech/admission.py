@@ -13,8 +13,8 @@ from fairlead_gateway.core.identity import IDENTITY
 from fairlead_gateway.endpoint.upgrades import UpgradeRequest
 from fairlead_models.credentials import PROVIDER_KEY, take_credential
 from fairlead_models.errors import LlmError, of_problem
-from fairlead_models.offers import OfferWishes
-from fairlead_rest.guard import RequestGuard
+from fairlead_offers.offer.offers import OfferWishes
+from fairlead_web.guard import RequestGuard
 
 WISHES: Final = {
     "x-fairlead-tier": "tier",

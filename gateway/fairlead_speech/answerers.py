@@ -34,7 +34,7 @@ def turn_answerer(
     side = engine_session(services, name, name)
     follow_tier(side, opened)
     relay, toolbox = RelayedEvents(client), opened.make_toolbox(ENGINE)
-    tier = SpokenTier(services.context, toolbox.catalog, opened.tier.current)
+    tier = SpokenTier(services.tools, toolbox.catalog, opened.tier.current)
     session = RealtimeSession(
         relay, side, toolbox, tier, record, services.metrics, CASCADED, provider_mcp=False, hears_first=True, end=end
     )

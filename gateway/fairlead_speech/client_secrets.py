@@ -12,11 +12,12 @@ from fairlead_models.credentials import PROVIDER_KEY
 from fairlead_models.errors import LlmError, of_problem
 from fairlead_models.providers import ProviderKeyRefused, Providers, UnknownModel
 from fairlead_models.upstream import ProviderClient, ProviderUnavailable
-from fairlead_rest.bodies import JSON, decode, encode, read_pieces
-from fairlead_rest.problems import Problem
+from fairlead_offers.documents import decode, encode
+from fairlead_offers.problems import Problem
 from fairlead_speech.realtime.frames import misspelt
 from fairlead_speech.realtime.tools import has_provider_mcp
 from fairlead_speech.realtime_events import member
+from fairlead_web.bodies import JSON, read_pieces
 
 CLIENT_SECRETS: Final = "/v1/realtime/client_secrets"
 MAX_BODY: Final = 1 << 20

@@ -22,8 +22,8 @@ from fairlead_models.errors import LlmError, of_problem
 from fairlead_models.providers import Providers
 from fairlead_models.request_record import RequestRecord, RequestRecords
 from fairlead_models.upstream import ProviderClient
-from fairlead_rest.context import RestContext
-from fairlead_rest.problems import Problem
+from fairlead_offers.problems import Problem
+from fairlead_offers.services import ToolServices
 from fairlead_speech.admission import SessionRequest, admitted
 from fairlead_speech.bridge import FAILED
 from fairlead_speech.cascaded.chat_model import ChatModel
@@ -34,6 +34,7 @@ from fairlead_speech.realtime_entrance import RealtimeEntrance
 from fairlead_speech.services import Entrance, Serve, SpeechServices, SpeechSettings
 from fairlead_speech.session_slots import SessionSlot, SessionSlots
 from fairlead_speech.sockets import CLOSE_SECONDS
+from fairlead_web.guard import RequestGuard
 
 _RESTARTING: Final = "the gateway is being restarted"
 log = logging.getLogger(__name__)
@@ -44,7 +45,8 @@ class SpeechFront:
 
     def __init__(
         self,
-        context: RestContext,
+        tools: ToolServices,
+        guard: RequestGuard,
         providers: Callable[[], Providers],
         settings: SpeechSettings,
         breakers: ModelBreakers,
@@ -58,9 +60,9 @@ class SpeechFront:
         """`client` is closed with this. `chat`: models of cascaded engines. `shares` counts refusals of agents that
         have their share. `clock` times frames, in seconds.
         """
-        self._context = context
+        self._guard = guard
         self._records = records
-        self._services = SpeechServices(context, providers, settings, breakers, metrics, clock, client, chat)
+        self._services = SpeechServices(tools, providers, settings, breakers, metrics, clock, client, chat)
         self._entrances: tuple[Entrance, ...] = (RealtimeEntrance(self._services), LiveEntrance(self._services))
         self._slots = SessionSlots(settings.sessions, settings.sessions_each, shares)
         self._draining = False
@@ -79,7 +81,7 @@ class SpeechFront:
         entrance = self._entrance(request.path)
         assert entrance is not None  # it is taken
         try:
-            asked = await admitted(self._context.guard, request, client)
+            asked = await admitted(self._guard, request, client)
             return self._admit(entrance, request.path, asked)
         except LlmError as error:
             self._services.metrics.refused(entrance.engine, error.code)

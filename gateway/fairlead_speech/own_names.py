@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Final
 
-from fairlead_models.offers import ToolOffer
+from fairlead_offers.offer.offers import ToolOffer
 
 MOST_NAMES: Final = 4096
 """Names that are remembered."""

@@ -16,7 +16,7 @@ from fairlead_models.errors import LlmError, over_budget, unavailable
 from fairlead_models.providers import ModelTarget, ProviderKeyRefused, Providers, UnknownModel
 from fairlead_models.request_record import RequestRecord
 from fairlead_models.upstream import ProviderClient, ProviderRefused, ProviderSocket, ProviderUnavailable, transport_of
-from fairlead_rest.context import RestContext
+from fairlead_offers.services import ToolServices
 from fairlead_speech.admission import SessionRequest
 from fairlead_speech.bounds import SpeechBounds
 from fairlead_speech.bridge import FAILED, SpeechBridge
@@ -86,7 +86,7 @@ class SpeechServices:
 
     def __init__(
         self,
-        context: RestContext,
+        tools: ToolServices,
         providers: Callable[[], Providers],
         settings: SpeechSettings,
         breakers: ModelBreakers,
@@ -97,7 +97,7 @@ class SpeechServices:
         bounds: SpeechBounds = DEFAULT_BOUNDS,
     ) -> None:
         """`clock` times frames, in seconds. `chat`: models of cascaded engines."""
-        self.context = context
+        self.tools = tools
         self.bounds = bounds
         self.providers = providers
         self.settings = settings
@@ -110,7 +110,7 @@ class SpeechServices:
         """Set when the last session that runs has ended."""
         self._turns = asyncio.Lock()
         self._breakers = breakers
-        self._shelf = ToolShelf(context)
+        self._shelf = ToolShelf(tools)
 
     def targets(
         self, wanted: str, asked: SessionRequest, kinds: Collection[str], api: str
@@ -147,7 +147,7 @@ class SpeechServices:
             return SessionToolbox(self._shelf, asked.origin, asked.wishes, route, name, record, target)
 
         toolbox = make(targets[0])
-        tier = SpokenTier(self.context, toolbox.catalog, asked.wishes.tier)
+        tier = SpokenTier(self.tools, toolbox.catalog, asked.wishes.tier)
         offer = await toolbox.show(tier.current, frozenset())  # a tier that is unknown is refused here
         record.open_budget(targets[0], offer.quotas)
         if (refused := record.refusal()) is not None:
@@ -156,7 +156,7 @@ class SpeechServices:
         if target != targets[0]:
             toolbox = make(target)
             record.open_budget(target, offer.quotas)
-            tier = SpokenTier(self.context, toolbox.catalog, asked.wishes.tier)
+            tier = SpokenTier(self.tools, toolbox.catalog, asked.wishes.tier)
         return OpenedModel(target, side, toolbox, tier, functools.partial(make, target))
 
     async def connected(

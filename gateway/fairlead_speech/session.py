@@ -10,8 +10,8 @@ from collections.abc import Mapping
 from typing import Any, Final, Protocol
 
 from fairlead_formats.messages.call import ModelCall
-from fairlead_models.offers import ToolOffer
 from fairlead_models.request_record import RequestRecord
+from fairlead_offers.offer.offers import ToolOffer
 from fairlead_speech.frames import FrameReader, UnreadableFrame
 from fairlead_speech.sockets import POLICY_VIOLATION, Closing
 

@@ -9,7 +9,7 @@ from typing import Final
 from fairlead_gateway.core.share_counts import ShareCounts
 from fairlead_gateway.limits.shares import Shares, ShareTaken
 from fairlead_models.errors import LlmError
-from fairlead_rest.problems import RATE_LIMITED
+from fairlead_offers.problems import RATE_LIMITED
 
 _RETRY: Final = {"retry-after": "5"}
 

@@ -7,8 +7,8 @@ from collections.abc import Callable
 
 import msgspec
 
-from fairlead_models.offers import ToolOffer
-from fairlead_rest.problems import Problem
+from fairlead_offers.offer.offers import ToolOffer
+from fairlead_offers.problems import Problem
 from fairlead_speech.hearing import HeardText, Hearing
 from fairlead_speech.metrics import SpeechMetrics
 from fairlead_speech.session import SpeechSession

@@ -7,9 +7,9 @@ from typing import Final
 
 from fairlead_gateway.conversation.turn import ConversationState, Turn
 from fairlead_gateway.policy.tiers import by_speed
-from fairlead_models.offers import AUTO
-from fairlead_rest.context import RestContext
-from fairlead_rest.subject_catalog import SubjectCatalog, attainable
+from fairlead_offers.catalogs.subject_catalog import SubjectCatalog, attainable
+from fairlead_offers.offer.offers import AUTO
+from fairlead_offers.services import ToolServices
 
 MOST_TEXT: Final = 16 << 10
 """Characters of a turn that are looked through, the last ones."""
@@ -41,9 +41,9 @@ class UnknownTier(LookupError):
 class SpokenTier:
     """Tier of one session. What is heard changes it unless a tier was named."""
 
-    def __init__(self, context: RestContext, get_catalog: Callable[[], SubjectCatalog], wanted: str | None) -> None:
+    def __init__(self, tools: ToolServices, get_catalog: Callable[[], SubjectCatalog], wanted: str | None) -> None:
         """`wanted` is a tier, or AUTO; None: AUTO where the installation has tiers."""
-        self._context = context
+        self._tools = tools
         self._get_catalog = get_catalog
         self._state = ConversationState()
         self._turn: str | None = None
@@ -95,13 +95,13 @@ class SpokenTier:
     async def _choose(self, turn: Turn) -> None:
         def chosen() -> tuple[str, str, ConversationState] | None:
             seen = self._get_catalog()
-            chooser = self._context.choosers.of(seen.snapshot.rules)
+            chooser = self._tools.choosers.of(seen.snapshot.rules)
             if chooser is None or not seen.tiers:
                 return None
-            choice, after = chooser.choose(turn, self._state, self._context.choosers.clock())
+            choice, after = chooser.choose(turn, self._state, self._tools.choosers.clock())
             found = attainable(choice, seen)
             return found.tier, found.rule, after
 
-        found = await self._context.worker.do(chosen)
+        found = await self._tools.work.do(chosen)
         if found is not None and self.named is None:
             self.current, self.rule, self._state = found

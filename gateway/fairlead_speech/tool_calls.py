@@ -9,7 +9,7 @@ from collections.abc import Awaitable, Callable, Collection, Mapping
 from typing import Any, Final
 
 from fairlead_formats.messages.call import ModelCall
-from fairlead_rest.problems import Problem
+from fairlead_offers.problems import Problem
 from fairlead_speech.metrics import CANCELLED, DUPLICATE, ERROR, OK, SpeechMetrics
 from fairlead_speech.session import SpeechSession
 

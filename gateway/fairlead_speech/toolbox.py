@@ -14,14 +14,14 @@ from fairlead_formats.tokens.conversation import ConversationTokens
 from fairlead_formats.tokens.fit import PlanLimits, RouteModel
 from fairlead_formats.tokens.routes import ModelRoute
 from fairlead_gateway.calls.direct import Origin
-from fairlead_models.offer_memory import OfferMemory
-from fairlead_models.offered_runs import run_offered
-from fairlead_models.offers import OfferBounds, Offers, OfferWishes, ToolOffer
 from fairlead_models.providers import ModelTarget
 from fairlead_models.request_record import RequestRecord
-from fairlead_rest.context import RestContext
-from fairlead_rest.prediction import guess
-from fairlead_rest.subject_catalog import SubjectCatalog
+from fairlead_offers.catalogs.subject_catalog import SubjectCatalog
+from fairlead_offers.offer.offer_memory import OfferMemory
+from fairlead_offers.offer.offered_runs import run_offered
+from fairlead_offers.offer.offers import OfferBounds, Offers, OfferWishes, ToolOffer
+from fairlead_offers.plan.prediction import guess
+from fairlead_offers.services import ToolServices
 
 NO_TOOLS: Final = ToolOffer(0)
 SHOWN_AT_ONCE: Final = 8
@@ -48,9 +48,9 @@ UNKNOWN: Final = ToolTraits()
 class ToolShelf:
     """Makes offers for all speech sessions. One per gateway."""
 
-    def __init__(self, context: RestContext) -> None:
-        self.context = context
-        self.offers = Offers(context)
+    def __init__(self, tools: ToolServices) -> None:
+        self.tools = tools
+        self.offers = Offers(tools)
         self.memory = OfferMemory()
         self.turns = asyncio.Semaphore(SHOWN_AT_ONCE)
 
@@ -81,7 +81,7 @@ class SessionToolbox:
 
     def catalog(self) -> SubjectCatalog:
         """The catalog that the principal may see now."""
-        return self._shelf.context.seen_by(self._origin.identity)
+        return self._shelf.tools.catalogs.seen_by(self._origin.identity)
 
     @property
     def wanted(self) -> bool:
@@ -92,20 +92,20 @@ class SessionToolbox:
         """Have the tools of a tier be those that may be called, and nothing else, from now on. Raises Problem."""
         if not self.wanted:
             return self.offer
-        context, catalog = self._shelf.context, self.catalog()
+        tools, catalog = self._shelf.tools, self.catalog()
         wishes = msgspec.structs.replace(self._wishes, tier=tier)
-        window = context.windows.window(self._target.model)
+        window = tools.models.windows.window(self._target.model)
         models = [RouteModel(self._target.model, window, self._format, registry.find(self._format).max_tools)]
         limits = PlanLimits(wishes.max_tools, wishes.tool_tokens, 0).within(self._route.limits)
         bounds = OfferBounds(models, limits, client_tool_names, _EMPTY, exact=True)
 
         async def make(bounds: OfferBounds) -> ToolOffer | None:
-            return await context.done(lambda: self._shelf.offers.made(self._format, catalog, wishes, bounds))
+            return await tools.work.stepwise(lambda: self._shelf.offers.made(self._format, catalog, wishes, bounds))
 
         async with self._shelf.turns:
             offer = await self._shelf.memory.made(self._format, catalog, wishes, bounds, make)
             assert offer is not None, "an exact offer is always made"
-            self._traits = await context.worker.do(lambda: self._traits_of(catalog, tier, offer))
+            self._traits = await tools.work.do(lambda: self._traits_of(catalog, tier, offer))
         self._wishes = wishes
         self.offer = offer
         return offer
@@ -121,14 +121,14 @@ class SessionToolbox:
     async def run(self, call: ModelCall) -> Mapping[str, Any]:
         """The result of a call, by what tier and policies allow now. Raises Problem."""
         runs = await run_offered(
-            self._shelf.context, self._origin, self.catalog, self._wishes, self.offer, self._format, [call]
+            self._shelf.tools, self._origin, self.catalog, self._wishes, self.offer, self._format, [call]
         )
         if runs[0].tool is not None:
             self._record.tool_called(runs[0].tool, runs[0].result_tokens)
         return runs[0].result or {}
 
     def _traits_of(self, catalog: SubjectCatalog, tier: str | None, offer: ToolOffer) -> Mapping[str, ToolTraits]:
-        shelf = self._shelf.context.shelf(catalog, tier)
+        shelf = self._shelf.tools.catalogs.visible(catalog, tier)
         found = {}
         for name in offer.names:
             entry = shelf.find(shelf.names.original(name) or name)

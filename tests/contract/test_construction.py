@@ -14,6 +14,8 @@ PACKAGES = (
     "fairlead_tools",
     "fairlead_gateway",
     "fairlead_app",
+    "fairlead_offers",
+    "fairlead_web",
     "fairlead_rest",
     "fairlead_client",
     "fairlead_kube",

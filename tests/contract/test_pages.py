@@ -82,7 +82,7 @@ RUN_BY = {
     "docs/install/two-releases.md": ["tests/chart/test_two_releases.py"],
     "docs/install/network-policies.md": ["tests/component/operator/test_network_probe.py"],
     "docs/operate/failed-servers.md": ["tests/component/up/test_failing_servers.py"],
-    "docs/connect/plans.md": ["tests/component/rest/test_exposure.py"],
+    "docs/connect/plans.md": ["tests/component/offers/test_exposure.py"],
     "docs/operate/top.md": ["tests/component/cli/test_top.py"],
     "docs/connect/search.md": [
         "tests/component/rest/test_rest_search.py",

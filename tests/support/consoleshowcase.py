@@ -234,9 +234,9 @@ async def showcase(folder: Path, **settings: Any) -> AsyncIterator[Gateway]:
         for server, nouns in KINDS.items():
             for verb, noun in islice(product(VERBS, nouns), CALLS):
                 record_calls(gateway, server, f"{verb}_{noun}")
-        assert gateway.rest.recent is not None
+        assert gateway.rest.records.recent is not None
         for call in last_calls():
-            gateway.rest.recent.put(call)
+            gateway.rest.records.recent.put(call)
         yield gateway
 
 

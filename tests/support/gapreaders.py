@@ -31,10 +31,10 @@ from fairlead_kube.client import Kube
 from fairlead_kube.informer import Informer, Store
 from fairlead_kube.resources import MCP_SERVERS, PODS, SECRETS, TOOL_POLICIES, Json, Kind, Scope
 from fairlead_mcp.errors import McpError
-from fairlead_rest.chat_compressor import ChatCompressor
-from fairlead_rest.embeddings_api import EmbeddingsApi
-from fairlead_rest.live_models import NoModels, fetched
-from fairlead_rest.worker import WorkerThread
+from fairlead_offers.models.live_models import NoModels, fetched
+from fairlead_offers.results.chat_compressor import ChatCompressor
+from fairlead_offers.search.embeddings_api import EmbeddingsApi
+from fairlead_offers.work.worker import WorkerThread
 from fairlead_search.compression import CompressionFailed, CompressorConfig
 from fairlead_search.embedding import EmbeddingConfig
 from waiting import eventually

@@ -216,7 +216,7 @@ IDENTITY = (
 DOORS = (
     Guard(
         "a route of the REST plane, by nobody",
-        "fairlead_rest.guard",
+        "fairlead_web.guard",
         (
             (
                 "verdict = self.identities.known(authorization) or await self.identities.identify(authorization)",

@@ -17,7 +17,7 @@ CROSSINGS = (
     ),
     Guard(
         "a form of another site that signs somebody in, or acts for them",
-        "fairlead_rest.guard",
+        "fairlead_web.guard",
         (("if not same and not self.allow.origin(origin):", "if False:"),),
         f"{_TEST}::test_no_form_of_another_site_signs_somebody_in_or_acts_for_them",
         "https://evil.example",

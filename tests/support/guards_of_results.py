@@ -57,14 +57,14 @@ RESULTS = (
     ),
     Guard(
         "a kept result with arguments that policies deny meanwhile",
-        "fairlead_rest.session_context",
+        "fairlead_offers.results.session_context",
         ((_ALLOWED, "if route is None:"),),
         f"{AT}/test_router.py::test_another_principal_gets_nothing_and_policies_of_today_judge_what_was_kept",
         "assert [{",
     ),
     Guard(
         "a kept result of a tool that policies deny meanwhile",
-        "fairlead_rest.session_context",
+        "fairlead_offers.results.session_context",
         ((_ALLOWED, "if False:"), ("if route.escapes else", "if route is not None and route.escapes else")),
         f"{AT}/test_long_results.py::test_policies_bound_results_of_their_subjects_who_alone_read_on",
         "today's policies decide",
@@ -73,7 +73,7 @@ RESULTS = (
         "a fact that a model is made to invent, which is to compress a result",
         "fairlead_search.compression",
         ((" and grounds.bear(one)", ""),),
-        "tests/component/rest/test_compressed_context.py::test_a_sentence_that_its_result_does_not_bear_out_is_dropped",
+        "tests/component/offers/test_compressed_context.py::test_a_sentence_that_its_result_does_not_bear_out_is_dropped",
         'one["text"] ==',
     ),
     Guard(

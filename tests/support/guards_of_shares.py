@@ -136,7 +136,7 @@ SHARES = (
         "a request to a model whose hundred thousand items hold everybody up",
         "fairlead_llm.llm_endpoint",
         (
-            ("refused = await services.context.excess(body)", "refused = None"),
+            ("refused = await services.tools.work.excess(body)", "refused = None"),
             ("long=is_long(body))\n        held", "long=False)\n        held"),
         ),
         "tests/component/llm/test_many_items.py::"
@@ -146,7 +146,7 @@ SHARES = (
     Guard(
         "a request over REST whose million calls take a minute",
         "fairlead_rest.context",
-        (('refused = await self.excess(b"".join(pieces))', "refused = None"),),
+        (('refused = await self.services.work.excess(b"".join(pieces))', "refused = None"),),
         "tests/component/rest/test_many_calls.py::test_a_body_with_more_items_or_values_than_are_read_is_refused",
         "assert 200 == 400",
     ),
@@ -175,7 +175,7 @@ SHARES = (
     Guard(
         "an answer of a model whose million calls hold everybody up for 22 seconds",
         "fairlead_llm.llm_endpoint",
-        (("refused = await self._services.context.excess(body)", "refused = None"),),
+        (("refused = await self._services.tools.work.excess(body)", "refused = None"),),
         "tests/component/llm/test_hostile_providers.py::"
         "test_an_answer_or_an_event_of_more_values_than_are_read_is_refused",
         "more than 200,000 values",

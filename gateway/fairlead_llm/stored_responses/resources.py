@@ -24,7 +24,7 @@ from fairlead_models.errors import LlmError
 from fairlead_models.openai_errors import error_body
 from fairlead_models.providers import ProviderKeyRefused, Providers
 from fairlead_models.upstream import ProviderClient, ProviderUnavailable
-from fairlead_rest.bodies import JSON
+from fairlead_web.bodies import JSON
 
 MOST_LISTED: Final = 100
 """Items of one page."""

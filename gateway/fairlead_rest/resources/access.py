@@ -19,12 +19,11 @@ from fairlead_formats.names import did_you_mean
 from fairlead_gateway.calls.startup import refusal_of
 from fairlead_gateway.core.identity import Identity, ServiceAccount
 from fairlead_gateway.identity.names import Issuers
-from fairlead_rest.bodies import answer, encode
+from fairlead_offers.catalogs.subject_catalog import SubjectCatalog
+from fairlead_offers.problems import FORBIDDEN, INVALID_ARGUMENTS, Problem, unknown_tool, unready_problem
 from fairlead_rest.context import RestContext
 from fairlead_rest.known_servers import server_state
 from fairlead_rest.openapi import described
-from fairlead_rest.problems import FORBIDDEN, INVALID_ARGUMENTS, Problem, unknown_tool, unready_problem
-from fairlead_rest.subject_catalog import SubjectCatalog
 from fairlead_tools.names import tool_id
 
 EXAMPLE: Final[dict[str, Any]] = {
@@ -99,6 +98,7 @@ class _AccessQuery(msgspec.Struct, frozen=True):
 
 def router(context: RestContext) -> APIRouter:
     """The resource `/v1/access`."""
+    services = context.services
     routes = APIRouter(prefix="/v1", tags=["tools"])
 
     @routes.get("/access", **described("Say who may call a tool, and why", AccessDocument, EXAMPLE))
@@ -119,9 +119,9 @@ def router(context: RestContext) -> APIRouter:
                 raise Problem(FORBIDDEN, "who may do what is told to administrators: see FAIRLEAD_ADMIN_GROUPS")
             if admin:
                 other = _other(agent, groups or [], service_account, claims or [])
-                seen = context.seen_by(_with_issuer(other, issuer, context.issuers))
+                seen = services.catalogs.seen_by(_with_issuer(other, issuer, context.administration.issuers))
         asked = _AccessQuery(tool, arguments, admin)
-        return answer(await context.worker.do(lambda: encode(access(seen, asked))))
+        return await context.answer(lambda: access(seen, asked))
 
     return routes
 

@@ -10,11 +10,10 @@ from fastapi import APIRouter, Request, Response
 from msgspec import Raw
 
 from fairlead_gateway.aggregates.file import Aggregates, Line, gathered, line
-from fairlead_rest.bodies import answer, encode
+from fairlead_offers.catalogs.subject_catalog import SubjectCatalog
+from fairlead_offers.problems import NOT_KEPT, Problem
 from fairlead_rest.context import RestContext, Tallies
 from fairlead_rest.openapi import described
-from fairlead_rest.problems import NOT_KEPT, Problem
-from fairlead_rest.subject_catalog import SubjectCatalog
 
 EXAMPLE: Final[dict[str, Any]] = {
     "one tool": {
@@ -49,7 +48,7 @@ def router(context: RestContext) -> APIRouter:
     @routes.get("/aggregates", **described("Show the histograms of calls since the start", Aggregates, EXAMPLE))
     async def aggregates(request: Request) -> Response:
         seen = context.seen(request)
-        return answer(await context.worker.do(lambda: encode(kept(context.tallies, seen))))
+        return await context.answer(lambda: kept(context.records.tallies, seen))
 
     return routes
 

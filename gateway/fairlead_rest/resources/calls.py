@@ -13,7 +13,9 @@ from fastapi import APIRouter, Header, Query, Request, Response
 from fairlead_gateway.limits.shares import Shares
 from fairlead_gateway.recent.ended_call import EndedCall
 from fairlead_gateway.recent.ring import KeptCalls, RecentCalls
-from fairlead_rest.bodies import answer, encode
+from fairlead_offers.documents import encode
+from fairlead_offers.problems import INVALID_ARGUMENTS, NOT_FOUND, NOT_KEPT, Problem
+from fairlead_offers.work.worker import breathing
 from fairlead_rest.context import RestContext
 from fairlead_rest.ended_calls import CallDetails, CallFilter, CallReader, CallSummary, CallValues, newest, values_of
 from fairlead_rest.event_stream import (
@@ -27,8 +29,6 @@ from fairlead_rest.event_stream import (
 )
 from fairlead_rest.examples import calls as examples
 from fairlead_rest.openapi import described
-from fairlead_rest.problems import INVALID_ARGUMENTS, NOT_FOUND, NOT_KEPT, Problem
-from fairlead_rest.worker import breathing
 
 MOST_READERS: Final = 64
 """Live tails at once."""
@@ -96,7 +96,7 @@ def router(context: RestContext) -> APIRouter:
             number = recent.number_of(before)
             if number is None:
                 raise Problem(INVALID_ARGUMENTS, "before: no call of this replica; begin with the newest")
-        return answer(await context.worker.do(lambda: encode(_listed(recent, reader, wanted, kept, number, limit))))
+        return await context.answer(lambda: _listed(recent, reader, wanted, kept, number, limit))
 
     @routes.get(
         "/calls/events",
@@ -114,7 +114,7 @@ def router(context: RestContext) -> APIRouter:
         ] = None,
     ) -> Response:
         recent, wanted = _recent(context), CallFilter(agent, server, tool, outcome, slow)
-        check_room(readers, request.scope, context.shares)
+        check_room(readers, request.scope, context.records.shares)
         identity = context.seen(request).identity
         sent = _tail(context, recent, request, wanted, last_event_id)
         return EventStreamResponse(sent, readers, identity, context.guard.identities)
@@ -126,16 +126,16 @@ def router(context: RestContext) -> APIRouter:
         call = kept.call(number) if number is not None and number >= kept.first else None
         if call is None or not reader.visible(call):
             raise Problem(NOT_FOUND, "this replica keeps no call of that id that you may see")
-        return answer(await context.worker.do(lambda: encode(reader.details(call, id, kept.epoch, recent.tell))))
+        return await context.answer(lambda: reader.details(call, id, kept.epoch, recent.tell))
 
     return routes
 
 
 def _recent(context: RestContext) -> RecentCalls:
     """Raises Problem where no calls are kept."""
-    if context.recent is None:
+    if context.records.recent is None:
         raise Problem(NOT_KEPT, "calls are not kept here: FAIRLEAD_RECENT_CALLS is 0")
-    return context.recent
+    return context.records.recent
 
 
 def _reader(context: RestContext, request: Request) -> CallReader:

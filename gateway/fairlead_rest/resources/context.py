@@ -12,14 +12,15 @@ from fairlead_gateway.calls.context_recorder import BadSession
 from fairlead_gateway.calls.direct import Origin, Unknown
 from fairlead_gateway.context.store import ContextUnavailable
 from fairlead_gateway.core.long_results import LEAST_TOKENS
-from fairlead_rest.bodies import answer, decode
+from fairlead_offers.catalogs.subject_catalog import SubjectCatalog
+from fairlead_offers.documents import decode
+from fairlead_offers.problems import CONNECTION_LOST, INVALID_ARGUMENTS, Problem
+from fairlead_offers.results.session_context import DEFAULT_TOKENS, MAX_QUERY, RetrieveArguments, RetrievedContext
+from fairlead_offers.run.requested_calls import ResultTokens
 from fairlead_rest.context import RestContext
 from fairlead_rest.examples import context as examples
 from fairlead_rest.openapi import described
-from fairlead_rest.problems import CONNECTION_LOST, INVALID_ARGUMENTS, Problem
-from fairlead_rest.requested_calls import ResultTokens
-from fairlead_rest.session_context import DEFAULT_TOKENS, MAX_QUERY, RetrieveArguments, RetrievedContext
-from fairlead_rest.subject_catalog import SubjectCatalog
+from fairlead_web.bodies import answer
 
 Words = Annotated[str | None, Query(max_length=MAX_QUERY)]
 
@@ -50,6 +51,7 @@ class Forgotten(msgspec.Struct, frozen=True):
 
 def router(context: RestContext) -> APIRouter:
     """The resources `/v1/executions` and `/v1/context`."""
+    services = context.services
     routes = APIRouter(prefix="/v1", tags=["calls"])
 
     @routes.post(
@@ -60,7 +62,7 @@ def router(context: RestContext) -> APIRouter:
     )
     async def execute(request: Request) -> Response:
         asked = decode(await context.read(request), ExecutionBody)
-        return answer(await context.patiently(request, lambda seen: _executed(context, request, seen, asked)))
+        return answer(await context.when_ready(request, lambda seen: _executed(context, request, seen, asked)))
 
     @routes.get("/context", **described("Read kept results", RetrievedContext, examples.RETRIEVED))
     async def retrieve(
@@ -74,12 +76,12 @@ def router(context: RestContext) -> APIRouter:
         token_budget: Annotated[int, Query(alias="tokenBudget", ge=LEAST_TOKENS, le=100_000)] = DEFAULT_TOKENS,
     ) -> Response:
         asked = RetrieveArguments(session_id, query, entry_id, path, lines, grep, token_budget)
-        return answer(await context.kept.retrieve(context.seen(request), asked))
+        return answer(await services.results.retrieve(context.seen(request), asked))
 
     @routes.delete("/context", **described("Forget a session", Forgotten, examples.FORGOTTEN))
     async def forget(request: Request, session_id: Annotated[str, Query(max_length=MAX_QUERY)]) -> Response:
         try:
-            return answer(Forgotten(await context.kept.recorder.forget(context.seen(request).identity, session_id)))
+            return answer(Forgotten(await services.results.recorder.forget(context.seen(request).identity, session_id)))
         except ContextUnavailable as error:
             raise Problem(CONNECTION_LOST, str(error)) from error
 
@@ -90,18 +92,19 @@ async def _executed(
     context: RestContext, request: Request, seen: SubjectCatalog, asked: ExecutionBody
 ) -> ExecutionAnswer:
     """Raises Problem."""
-    recorder, arguments = context.kept.recorder, msgspec.json.encode(asked.arguments)
+    services = context.services
+    recorder, arguments = services.results.recorder, msgspec.json.encode(asked.arguments)
     try:
         session = recorder.session(seen.identity, asked.session_id)
     except BadSession as error:
         raise Problem(INVALID_ARGUMENTS, str(error)) from error
-    shelf = await context.worker.do(lambda: context.shelf(seen, asked.tier))
+    shelf = await services.work.do(lambda: services.catalogs.visible(seen, asked.tier))
     entry = shelf.find(asked.name) or shelf.unlisted(asked.name) or shelf.reader(asked.name) or shelf.tool(asked.name)
     origin = Origin(request.client.host if request.client else "", dict(request.headers.raw), seen.identity)
-    made = await context.caller.call(
+    made = await services.caller.call(
         origin, shelf.view, entry.name, arguments, result_tokens=asked.result_tokens, recording=session
     )
     if isinstance(made, Unknown):
         raise Problem(INVALID_ARGUMENTS, made.message)
-    context.counts.called(seen.identity.principal, entry.name)
+    services.counts.called(seen.identity.principal, entry.name)
     return ExecutionAnswer(made)

@@ -12,16 +12,19 @@ from typing import Final
 from fastapi import APIRouter, Request, Response
 
 from fairlead_formats.tools.between import Conversion
-from fairlead_rest import jobs
-from fairlead_rest.bodies import encoded
-from fairlead_rest.context import RestContext, format_called
+from fairlead_offers.conversion import jobs
+from fairlead_offers.conversion.formats import find_format
+from fairlead_offers.conversion.jobs import ConvertBody, ConvertedMessages, Declined, MessagesBody
+from fairlead_offers.job import ConvertedBody, Job
+from fairlead_offers.problems import INTERNAL, INVALID_ARGUMENTS, RATE_LIMITED, Problem
+from fairlead_offers.work.heavy_work import HeavyWork
+from fairlead_offers.work.process import NotDone, Overloaded
+from fairlead_offers.work.throttle import by_process, in_thread
+from fairlead_offers.work.worker import breathing
+from fairlead_rest.context import RestContext
 from fairlead_rest.examples import conversions as examples
-from fairlead_rest.jobs import ConvertBody, ConvertedBody, ConvertedMessages, Declined, MessagesBody
 from fairlead_rest.openapi import described
-from fairlead_rest.problems import INTERNAL, INVALID_ARGUMENTS, RATE_LIMITED, Problem
-from fairlead_rest.process import NotDone, Overloaded
-from fairlead_rest.throttle import by_process, in_thread
-from fairlead_rest.worker import breathing
+from fairlead_web.bodies import encoded
 
 SMALL: Final = 32 << 10
 """Bytes of a body that is converted in this process: about fifty tools, a few milliseconds with breaths in between."""
@@ -29,6 +32,7 @@ SMALL: Final = 32 << 10
 
 def router(context: RestContext) -> APIRouter:
     """The resource `/v1/convert`."""
+    services = context.services
     routes = APIRouter(prefix="/v1", tags=["formats"])
 
     @routes.post(
@@ -37,7 +41,7 @@ def router(context: RestContext) -> APIRouter:
     )
     async def convert(request: Request) -> Response:
         body = await context.pieces(request)
-        return _answer(await _done(context, jobs.CONVERT, body, _convert_here))
+        return _answer(await _done(services.work, jobs.CONVERT, body, _convert_here))
 
     @routes.post(
         "/convert/messages",
@@ -45,7 +49,7 @@ def router(context: RestContext) -> APIRouter:
     )
     async def convert_messages(request: Request) -> Response:
         body = await context.pieces(request)
-        return _answer(await _done(context, jobs.MESSAGES, body, jobs.convert_messages))
+        return _answer(await _done(services.work, jobs.MESSAGES, body, jobs.convert_messages))
 
     return routes
 
@@ -56,18 +60,20 @@ def _convert_here(body: bytes) -> ConvertedBody | Declined:
 
 
 async def _done(
-    context: RestContext, job: str, body: list[bytes], here: Callable[[bytes], ConvertedBody | Declined]
+    work: HeavyWork,
+    job: Job[ConvertedBody | Declined],
+    body: list[bytes],
+    here: Callable[[bytes], ConvertedBody | Declined],
 ) -> ConvertedBody | Declined:
     """Small bodies by `here`, in this process; larger ones in another. Raises Problem."""
     size = sum(map(len, body))
     try:
         if size <= SMALL:
-            await context.throttle.turn(in_thread(size))
-        elif context.converting is not None:
-            await context.throttle.turn(by_process(size))
-            made: ConvertedBody | Declined = await context.converting.do(job, body)
-            return made
-        return await context.worker.do(lambda: here(b"".join(body)))
+            await work.throttle.turn(in_thread(size))
+        elif work.converting is not None:
+            await work.throttle.turn(by_process(size))
+            return await work.converting.do(job, body)
+        return await work.do(lambda: here(b"".join(body)))
     except Overloaded as error:
         raise Problem(RATE_LIMITED, str(error), retry_after_ms=1000) from error
     except NotDone as error:
@@ -79,5 +85,5 @@ def _answer(made: ConvertedBody | Declined) -> Response:
     if isinstance(made, ConvertedBody):
         return encoded(made.parts)
     if made.unknown_format:
-        format_called(made.unknown_format)
+        find_format(made.unknown_format)
     raise Problem(INVALID_ARGUMENTS, made.unreadable)

@@ -8,10 +8,9 @@ import msgspec
 from fastapi import APIRouter, Query, Request, Response
 
 from fairlead_gateway.telemetry import BOUNDS
-from fairlead_rest.bodies import answer, encode
+from fairlead_offers.catalogs.visible_tools import VisibleTools
 from fairlead_rest.context import RestContext
 from fairlead_rest.openapi import described
-from fairlead_rest.visible_tools import VisibleTools
 
 BOUNDS_MS: Final = tuple(round(bound * 1000) for bound in BOUNDS)
 EXAMPLE: Final[dict[str, Any]] = {
@@ -43,17 +42,15 @@ class DurationsDocument(msgspec.Struct, frozen=True, rename="camel"):
 
 def router(context: RestContext) -> APIRouter:
     """The resource `/v1/durations`."""
+    services = context.services
     routes = APIRouter(prefix="/v1", tags=["scores"])
 
     @routes.get("/durations", **described("Show how long calls of a tool took", DurationsDocument, EXAMPLE))
     async def durations(
         request: Request, tool: Annotated[str, Query(description="By its name on `/mcp`, or id.")]
     ) -> Response:
-        return answer(
-            await context.patiently(
-                request,
-                lambda seen: context.worker.do(lambda: encode(_counted(context, context.shelf(seen, None), tool))),
-            )
+        return await context.answer_when_ready(
+            request, lambda seen: _counted(context, services.catalogs.visible(seen, None), tool)
         )
 
     return routes
@@ -62,7 +59,7 @@ def router(context: RestContext) -> APIRouter:
 def _counted(context: RestContext, shelf: VisibleTools, name: str) -> DurationsDocument:
     """Raises Problem for a tool that the principal does not see."""
     entry = shelf.find(name) or shelf.unlisted(name) or shelf.tool(name)
-    found = context.calls.durations(entry.tool.name, str(entry.server))
+    found = context.records.calls.durations(entry.tool.name, str(entry.server))
     calls = found.count
     mean = round(found.total / calls / 1e6, 3) if calls else None
     return DurationsDocument(entry.name, str(entry.server), BOUNDS_MS, tuple(found.buckets), calls, mean)

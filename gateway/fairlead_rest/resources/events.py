@@ -14,6 +14,7 @@ from fastapi import APIRouter, Header, Request, Response
 from fairlead_api.meta import ServerKey
 from fairlead_gateway.events import Event, EventLog, Missed
 from fairlead_gateway.limits.shares import Shares
+from fairlead_offers.catalogs.subject_catalog import SubjectCatalog
 from fairlead_rest.context import RestContext
 from fairlead_rest.event_stream import (
     HEARTBEAT,
@@ -26,7 +27,6 @@ from fairlead_rest.event_stream import (
 )
 from fairlead_rest.examples import servers as examples
 from fairlead_rest.openapi import described
-from fairlead_rest.subject_catalog import SubjectCatalog
 
 MOST_READERS: Final = 256
 _encode = msgspec.json.Encoder().encode
@@ -46,10 +46,10 @@ def router(context: RestContext) -> APIRouter:
             str | None, Header(description="The last `id` that was read: the stream goes on behind it.")
         ] = None,
     ) -> Response:
-        check_room(readers, request.scope, context.shares)
+        check_room(readers, request.scope, context.records.shares)
         identity = context.seen(request).identity
-        reader = EventFilter(lambda: context.seen_by(identity))
-        sent = pieces(context.news, last_event_id, told=reader.told)
+        reader = EventFilter(lambda: context.services.catalogs.seen_by(identity))
+        sent = pieces(context.records.events, last_event_id, told=reader.told)
         return EventStreamResponse(sent, readers, identity, context.guard.identities)
 
     return routes

@@ -15,12 +15,11 @@ from fairlead_formats.names import did_you_mean
 from fairlead_gateway.catalog.model import Snapshot
 from fairlead_gateway.core.server import Server, Tool
 from fairlead_gateway.policy.tiers import by_speed, why_hidden
-from fairlead_rest.bodies import answer, encode
+from fairlead_offers.catalogs.latency import LatencyDocument, MeasuredDocument, latency_of, measured_of
+from fairlead_offers.catalogs.subject_catalog import SubjectCatalog
+from fairlead_offers.problems import unknown_tool
 from fairlead_rest.context import RestContext
-from fairlead_rest.latency import LatencyDocument, MeasuredDocument, latency_of, measured_of
 from fairlead_rest.openapi import described
-from fairlead_rest.problems import unknown_tool
-from fairlead_rest.subject_catalog import SubjectCatalog
 from fairlead_tools.names import tool_id
 
 EXAMPLE: Final[dict[str, Any]] = {
@@ -93,9 +92,7 @@ def router(context: RestContext) -> APIRouter:
         **described("Explain why a tool is in which tiers, by name or id", Explanation, EXAMPLE),
     )
     async def explain_tool(request: Request, name: str) -> Response:
-        return answer(
-            await context.patiently(request, lambda seen: context.worker.do(lambda: encode(explained(seen, name))))
-        )
+        return await context.answer_when_ready(request, lambda seen: explained(seen, name))
 
     return routes
 

@@ -16,16 +16,17 @@ from fastapi import APIRouter, Query, Request, Response
 from fairlead_api.documents.pins import GivenApproval, Pinned, Pins
 from fairlead_api.meta import ServerKey
 from fairlead_gateway.catalog.pins import PinsUnreadable
-from fairlead_rest.bodies import answer, decode, encode
+from fairlead_offers.documents import decode, encode
+from fairlead_offers.problems import FORBIDDEN, NOT_HELD, UNREADABLE, Problem
+from fairlead_offers.work.worker import breathing
 from fairlead_rest.context import RestContext
 from fairlead_rest.examples import held as examples
 from fairlead_rest.known_servers import server_called
 from fairlead_rest.log_access import admit
 from fairlead_rest.openapi import described
-from fairlead_rest.problems import FORBIDDEN, NOT_HELD, UNREADABLE, Problem
-from fairlead_rest.worker import breathing
 from fairlead_tools.definitions.difference import HeldChange, held_change
 from fairlead_tools.definitions.printable import fit
+from fairlead_web.bodies import answer
 
 MOST_AT_ONCE: Final = 100
 """Definitions of one answer."""
@@ -87,6 +88,7 @@ class ApprovalAsked(msgspec.Struct, frozen=True, rename="camel"):
 
 def router(context: RestContext) -> APIRouter:
     """The resources `/v1/servers/{server}/held` and `/v1/servers/{server}/approve`."""
+    services = context.services
     routes = APIRouter(prefix="/v1", tags=["servers"])
 
     async def pins_of(request: Request, server: str) -> tuple[ServerKey, Pins | None]:
@@ -94,7 +96,7 @@ def router(context: RestContext) -> APIRouter:
         admit(context, request, seen.identity, _WHAT)
         key = server_called(seen, server).key
         try:
-            return key, await context.pins.read(key)
+            return key, await context.administration.pins.read(key)
         except PinsUnreadable as error:
             raise Problem(UNREADABLE, str(error)) from error
 
@@ -109,7 +111,9 @@ def router(context: RestContext) -> APIRouter:
         limit: Annotated[int, Query(ge=1, le=MOST_AT_ONCE)] = DEFAULT_AT_ONCE,
     ) -> Response:
         key, pins = await pins_of(request, server)
-        made = context.worker.do(lambda: encode(held_document(key, pins, offset, limit, approvable=context.approvals)))
+        made = services.work.do(
+            lambda: encode(held_document(key, pins, offset, limit, approvable=context.administration.approvals))
+        )
         return answer(await made)
 
     @routes.post(
@@ -127,17 +131,19 @@ def router(context: RestContext) -> APIRouter:
     async def approve(request: Request, server: str) -> Response:
         wanted = decode(await context.read(request), ApproveRequest).hash
         key, pins = await pins_of(request, server)
-        held = await context.worker.do(lambda: approved_by(wanted, pins))
+        held = await services.work.do(lambda: approved_by(wanted, pins))
         if not held:
             raise Problem(NOT_HELD, f"nothing of {key} that is held back now has that hash: look at it again")
-        if not context.approvals:
+        if not context.administration.approvals:
             command = command_for(key, wanted)
             raise Problem(FORBIDDEN, f"this gateway takes no approvals (FAIRLEAD_GATEWAY_APPROVALS); run {command}")
         identity = context.seen(request).identity
         names = [f"{one.sort} {fit(one.name)}".strip() for one in held]
-        context.requests.ask_approval(key, wanted, "" if context.guard.identities.open else identity.principal)
+        context.administration.requests.ask_approval(
+            key, wanted, "" if context.guard.identities.open else identity.principal
+        )
         context.guard.administered(request.scope, "definitions/approve", wanted, key, ", ".join(names))
-        asked = context.requests.asked_at
+        asked = context.administration.requests.asked_at
         at = None if asked is None else datetime.fromtimestamp(asked, UTC).isoformat(timespec="milliseconds")
         everything = "" if pins is None else pins.held_hash
         return answer(ApprovalAsked(str(key), wanted, names, everything, at), 202)

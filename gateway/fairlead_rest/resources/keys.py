@@ -12,11 +12,12 @@ from fastapi import APIRouter, Query, Request, Response
 from fairlead_gateway.core.identity import Identity
 from fairlead_gateway.identity.keys import PREFIX, KeyRecord
 from fairlead_gateway.identity.made_keys import KeysRefused, KeysUnwritable, MadeKeys
-from fairlead_rest.bodies import answer, decode
+from fairlead_offers.documents import decode
+from fairlead_offers.problems import FORBIDDEN, REFUSED, UNKNOWN_KEY, UNREADABLE, Problem
 from fairlead_rest.context import RestContext
 from fairlead_rest.examples import keys as examples
 from fairlead_rest.openapi import described
-from fairlead_rest.problems import FORBIDDEN, REFUSED, UNKNOWN_KEY, UNREADABLE, Problem
+from fairlead_web.bodies import answer
 
 DEFAULT_DAYS: Final = 30
 
@@ -70,7 +71,7 @@ def router(context: RestContext) -> APIRouter:
     routes = APIRouter(prefix="/v1", tags=["keys"])
 
     def admitted(identity: Identity) -> MadeKeys:
-        keys = context.keys
+        keys = context.administration.keys
         if keys is None:
             raise Problem(FORBIDDEN, "nobody makes keys here: see FAIRLEAD_KEY_MAKERS")
         if not context.makes_keys(identity) and not context.administers(identity):

@@ -19,13 +19,12 @@ from fairlead_api.documents.catalog import Catalog, EventsEndpoint, HttpEndpoint
 from fairlead_api.meta import LABEL_NAME, ServerKey
 from fairlead_formats.names import did_you_mean
 from fairlead_mcp.printed import PrintedLine
-from fairlead_rest.bodies import answer, encode
+from fairlead_offers.catalogs.subject_catalog import SubjectCatalog
+from fairlead_offers.problems import NOT_KEPT, UNKNOWN_SERVER, Problem
 from fairlead_rest.context import RestContext
 from fairlead_rest.examples import servers as examples
 from fairlead_rest.log_access import admit
 from fairlead_rest.openapi import described
-from fairlead_rest.problems import NOT_KEPT, UNKNOWN_SERVER, Problem
-from fairlead_rest.subject_catalog import SubjectCatalog
 
 MOST_KNOWN: Final = 100
 _LABEL: Final = re.compile(r"[a-z0-9]([a-z0-9-]{0,61}[a-z0-9])?")
@@ -75,14 +74,14 @@ def router(context: RestContext) -> APIRouter:
         seen = context.seen(request)
         admit(context, request, seen.identity)
         key = _called(context, seen, server)
-        held = context.outputs.of(key)
+        held = context.records.outputs.of(key)
         if held is None and (found := seen.snapshot.servers.get(key)) is not None:
             _elsewhere(found.catalog)
         lines, number = (held.after(after), held.number) if held is not None else ((), 0)
         first = number + 1 if not lines else lines[0].number
         shown = lines if tail is None else lines[len(lines) - min(tail, len(lines)) :]
         made = LogDocument(str(key), [_line(line) for line in shown], number, 0 < after < first - 1)
-        return answer(await context.worker.do(lambda: encode(made)))
+        return await context.answer(lambda: made)
 
     return routes
 
@@ -90,7 +89,7 @@ def router(context: RestContext) -> APIRouter:
 def _called(context: RestContext, seen: SubjectCatalog, name: str) -> ServerKey:
     """The server of that `namespace/name`, else the only one of that name, prefix or id. Raises Problem."""
     prefixes: Mapping[ServerKey, str | None] = {
-        **dict.fromkeys(context.outputs.servers()),
+        **dict.fromkeys(context.records.outputs.servers()),
         **{server.key: server.catalog.prefix for server in seen.servers()},
     }
     plain = name.removeprefix("mcp.")
@@ -107,7 +106,7 @@ def _called(context: RestContext, seen: SubjectCatalog, name: str) -> ServerKey:
     near = did_you_mean(name, [each for key in prefixes for each in (str(key), key.name)])
     hint = "" if near is None else f". Did you mean {near}?"
     pods = ""
-    if not context.outputs.kept and _LABEL.fullmatch(plain):
+    if not context.records.outputs.kept and _LABEL.fullmatch(plain):
         pods = f"; of a server that has never been ready, see its pods: {_kubectl(plain)}"
     detail = f"no server {name[:128]!r} is served here{pods}{hint}"
     raise Problem(UNKNOWN_SERVER, detail, did_you_mean=near, known=known)

@@ -10,7 +10,6 @@ from fastapi import APIRouter, Query, Response
 from fairlead_formats.tokens.families import family_of
 from fairlead_formats.tokens.models import ContextWindow, shipped
 from fairlead_formats.tokens.routes import ModelChoice, format_for
-from fairlead_rest.bodies import answer, encode
 from fairlead_rest.context import RestContext
 from fairlead_rest.examples import plans as examples
 from fairlead_rest.openapi import described
@@ -74,20 +73,24 @@ def router(context: RestContext) -> APIRouter:
 
     @routes.get("/models", **described("List models and their windows", ModelList, examples.MODELS))
     async def list_models(known: Known = True) -> Response:
-        return answer(await context.worker.do(lambda: encode(listed(context))))
+        return await context.answer(lambda: listed(context))
 
     @routes.get("/models/{name:path}", **described("Show one model, known or not", ModelDocument, examples.MODEL))
     async def show_model(name: str, known: Known = True) -> Response:
-        return answer(await context.worker.do(lambda: encode(document(context, name))))
+        return await context.answer(lambda: document(context, name))
 
     return routes
 
 
 def listed(context: RestContext) -> ModelList:
     """Every model that something is known of, and those of the routes."""
-    windows = context.windows
-    names = {*windows.names(), *(_model(choice) for route in context.routes.values() for choice in route.models)}
-    live = context.live_models
+    services = context.services
+    windows = services.models.windows
+    names = {
+        *windows.names(),
+        *(_model(choice) for route in services.models.routes.values() for choice in route.models),
+    }
+    live = services.models.live
     state = None if live is None else LiveState(len(live.models), live.at or None, live.error or None)
     data = [document(context, name) for name in sorted(names)]
     return ModelList("list", data, shipped().date, shipped().source, state)
@@ -95,7 +98,8 @@ def listed(context: RestContext) -> ModelList:
 
 def document(context: RestContext, name: str) -> ModelDocument:
     """Properties of a model that a plan uses."""
-    window = context.windows.window(name)
+    services = context.services
+    window = services.models.windows.window(name)
     return ModelDocument(
         name,
         "model",
@@ -106,7 +110,9 @@ def document(context: RestContext, name: str) -> ModelDocument:
         _as_of(window, context),
         window.max_input,
         tuple(
-            route for route, found in context.routes.items() if any(_model(choice) == name for choice in found.models)
+            route
+            for route, found in services.models.routes.items()
+            if any(_model(choice) == name for choice in found.models)
         ),
     )
 
@@ -114,7 +120,7 @@ def document(context: RestContext, name: str) -> ModelDocument:
 def _as_of(window: ContextWindow, context: RestContext) -> str | None:
     if window.source.startswith("file"):
         return shipped().date
-    live = context.live_models
+    live = context.services.models.live
     return live.at if window.source == "live" and live is not None else None
 
 

@@ -5,6 +5,7 @@ The decision is `budget.plan`'s; here the parts of a request are measured and th
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Annotated, Any
 
 import msgspec
@@ -13,22 +14,26 @@ from msgspec import Meta
 
 from fairlead_formats import registry
 from fairlead_formats.tokens.conversation import ConversationTokens
-from fairlead_formats.tokens.exposure import ExposureAdvice
+from fairlead_formats.tokens.exposure import ExposedTools, ExposureAdvice
 from fairlead_formats.tokens.fit import RESERVED_OUTPUT_TOKENS, Fit, PlanLimits, RouteModel
 from fairlead_formats.tokens.outcome import Cut, Numbers, SkippedModel
 from fairlead_formats.tokens.plan import plan
 from fairlead_formats.tokens.routes import ModelChoice, ModelRoute, models_for
 from fairlead_formats.tool_format import Options
-from fairlead_rest.bodies import answer, decode, encode
-from fairlead_rest.caller_tools import provided
-from fairlead_rest.context import RestContext, format_called
+from fairlead_offers.catalogs.subject_catalog import SubjectCatalog
+from fairlead_offers.conversion.formats import find_format
+from fairlead_offers.conversion.jobs import AS_IT_CAME, TWICE
+from fairlead_offers.documents import decode, encode
+from fairlead_offers.models.model_facts import ModelFacts
+from fairlead_offers.plan.caller_tools import provided
+from fairlead_offers.plan.exposed_tools import PlannedTask, compared, exposed, offered, online
+from fairlead_offers.plan.offered_tools import OfferedTools, candidates, converted, fitting
+from fairlead_offers.problems import INVALID_ARGUMENTS, UNKNOWN_FORMAT, UNKNOWN_ROUTE, Problem
+from fairlead_offers.services import ToolServices
+from fairlead_rest.context import RestContext
 from fairlead_rest.examples import plans as examples
-from fairlead_rest.exposed_tools import PlannedTask, compared, exposed, offered, online
-from fairlead_rest.jobs import AS_IT_CAME, TWICE
-from fairlead_rest.offered_tools import OfferedTools, candidates, converted, fitting
 from fairlead_rest.openapi import described
-from fairlead_rest.problems import INVALID_ARGUMENTS, UNKNOWN_FORMAT, UNKNOWN_ROUTE, Problem
-from fairlead_rest.subject_catalog import SubjectCatalog
+from fairlead_web.bodies import answer
 
 MAX_MODELS = 32
 Positive = Annotated[int, Meta(ge=1)]
@@ -78,6 +83,7 @@ class PlanAnswer(msgspec.Struct, frozen=True, rename="camel", omit_defaults=True
 
 def router(context: RestContext) -> APIRouter:
     """The resource `/v1/plan`."""
+    services = context.services
     routes = APIRouter(prefix="/v1", tags=["budgets"])
 
     @routes.post(
@@ -85,42 +91,44 @@ def router(context: RestContext) -> APIRouter:
     )
     async def plan_request(request: Request) -> Response:
         body = await context.pieces(request)
-        found = await context.measured(body)
+        found = await services.work.measured(body)
         if found.repeats:
             raise Problem(INVALID_ARGUMENTS, TWICE)
         rest = b"".join(body) if found.rest == AS_IT_CAME else bytes(found.rest)
         asked = decode(rest, PlanBody)
         return answer(
-            await context.patiently(
-                request, lambda seen: context.done(lambda: encode(planned(context, seen, asked, found.tokens)))
+            await context.when_ready(
+                request, lambda seen: services.work.stepwise(lambda: planned(services, seen, asked, found.tokens))
             )
         )
 
     return routes
 
 
-def planned(
-    context: RestContext, seen: SubjectCatalog, asked: PlanBody, conversation: ConversationTokens
-) -> PlanAnswer:
-    """Decide for a conversation of that size, and convert. In the worker. Raises Problem, MissingInput."""
-    route = _route(context, asked)
-    shelf = context.shelf(seen, asked.tier)
+async def planned(
+    services: ToolServices, seen: SubjectCatalog, asked: PlanBody, conversation: ConversationTokens
+) -> bytes:
+    """The answer for a conversation of that size, encoded. In steps only. Raises Problem."""
+    route = _route(services.models, asked)
+    shelf = services.catalogs.visible(seen, asked.tier)
     tags, servers = frozenset(asked.tags), frozenset(asked.servers)
     pins = {shelf.tool(name).name for name in asked.pinned}
     entries = offered(shelf, tags, servers, pins)
     offline = tuple(entry.name for entry in entries if entry.offline)
     entries = online(entries)
     own = provided(asked.tools, asked.tools_format, shelf)
-    ways = exposed(context, seen, shelf, entries, (tags, servers), own) if asked.task is not None else ()
-    models, limits = _models(context, route), _limits(asked).within(route.limits)
-    counted = candidates(context, entries, pins, own)
-    outcome = fitting(plan(models, counted, conversation, limits, context.sizes().counter.name))
+    ways: Sequence[ExposedTools] = ()
+    if asked.task is not None:
+        ways = await exposed(services.catalogs, services.work, seen, shelf, entries, (tags, servers), own)
+    models, limits = _models(services.models, route), _limits(asked).within(route.limits)
+    counted = await candidates(services.work, entries, pins, own)
+    outcome = fitting(plan(models, counted, conversation, limits, services.work.sizes.counter.name))
     kept = frozenset(outcome.tools)
-    offer = converted(
-        context,
+    offer = await converted(
+        services.work,
         shelf,
         [entry for entry in entries if entry.name in kept],
-        format_called(outcome.format),
+        find_format(outcome.format),
         Options(strict=asked.strict, model=outcome.model),
         short=frozenset(outcome.shortened),
         own=own,
@@ -129,27 +137,29 @@ def planned(
     exposure = None
     if asked.task is not None:
         model = next(each for each in models if (each.name, each.format) == (outcome.model, outcome.format))
-        exposure = compared(asked.task, Fit(model, conversation, limits), ways, context.prices)
-    return PlanAnswer(
-        outcome.model, offer, outcome.shortened, outcome.cut, offline, outcome.skipped, outcome.numbers, exposure
+        exposure = compared(asked.task, Fit(model, conversation, limits), ways, services.models.prices)
+    return encode(
+        PlanAnswer(
+            outcome.model, offer, outcome.shortened, outcome.cut, offline, outcome.skipped, outcome.numbers, exposure
+        )
     )
 
 
-def _route(context: RestContext, asked: PlanBody) -> ModelRoute:
+def _route(models: ModelFacts, asked: PlanBody) -> ModelRoute:
     if (asked.route is None) == (not asked.models):
         raise Problem(INVALID_ARGUMENTS, "the body: name either a route or models")
     if asked.route is None:
         return ModelRoute(asked.models, reserved_output_tokens=0)
-    route = context.routes.get(asked.route)
+    route = models.routes.get(asked.route)
     if route is None:
-        raise Problem(UNKNOWN_ROUTE, f"there is no route {asked.route[:64]!r}", known=tuple(context.routes))
+        raise Problem(UNKNOWN_ROUTE, f"there is no route {asked.route[:64]!r}", known=tuple(models.routes))
     return route
 
 
-def _models(context: RestContext, route: ModelRoute) -> list[RouteModel]:
+def _models(models: ModelFacts, route: ModelRoute) -> list[RouteModel]:
     most = {name: known.max_tools for name, known in registry.FORMATS.items()}
     try:
-        return models_for(route.models, context.windows, most)
+        return models_for(route.models, models.windows, most)
     except registry.UnknownFormat as error:
         raise Problem(UNKNOWN_FORMAT, str(error), known=error.known) from error
 

@@ -17,15 +17,14 @@ from fairlead_api.documents.state import ToolState
 from fairlead_api.floors import Floor
 from fairlead_gateway.core.server import Server, Tool
 from fairlead_gateway.policy.tiers import by_speed, why_hidden
-from fairlead_rest.bodies import answer, encode
+from fairlead_offers.catalogs.latency import measured_at
+from fairlead_offers.catalogs.subject_catalog import SubjectCatalog
+from fairlead_offers.plan.prediction import DECLARED, MEASURED, UNKNOWN, Basis
+from fairlead_offers.problems import INVALID_ARGUMENTS, Problem
+from fairlead_offers.work.worker import breathing
 from fairlead_rest.call_counts import CallCount, CallCountReading
 from fairlead_rest.context import RestContext
-from fairlead_rest.latency import measured_at
 from fairlead_rest.openapi import described
-from fairlead_rest.prediction import DECLARED, MEASURED, UNKNOWN, Basis
-from fairlead_rest.problems import INVALID_ARGUMENTS, Problem
-from fairlead_rest.subject_catalog import SubjectCatalog
-from fairlead_rest.worker import breathing
 from fairlead_tools.names import tool_id
 
 Badge = Literal["Lightning", "Fast", "Standard", "Slow"]
@@ -151,8 +150,8 @@ def router(context: RestContext) -> APIRouter:
     @routes.get("/scores", **described("Show badges, tags, honesty and calls of tools", Scores, SCORES))
     async def scores(request: Request) -> Response:
         seen = context.seen(request)
-        return answer(
-            await context.worker.do(lambda: encode(Scores(context.calls.origin, scored(seen, context.calls.read()))))
+        return await context.answer(
+            lambda: Scores(context.records.calls.origin, scored(seen, context.records.calls.read()))
         )
 
     @routes.get("/leaderboard", **described("Rank the tools of a category by their medians", Leaderboards, LEADERS))
@@ -160,9 +159,7 @@ def router(context: RestContext) -> APIRouter:
         request: Request, category: Annotated[str | None, Query(description="One; all without it.")] = None
     ) -> Response:
         seen = context.seen(request)
-        return answer(
-            await context.worker.do(lambda: encode(Leaderboards(boards(scored(seen, context.calls.read()), category))))
-        )
+        return await context.answer(lambda: Leaderboards(boards(scored(seen, context.records.calls.read()), category)))
 
     return routes
 

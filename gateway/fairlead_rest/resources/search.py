@@ -6,17 +6,25 @@ from typing import Annotated
 
 from fastapi import APIRouter, Query, Request, Response
 
-from fairlead_rest.bodies import answer
+from fairlead_offers.plan.offered_tools import OfferedTools
+from fairlead_offers.router.found_tools import (
+    DEFAULT_LIMIT,
+    MAX_LIMIT,
+    SearchAnswer,
+    SearchQuery,
+    checked,
+    search_answer,
+)
 from fairlead_rest.context import RestContext
 from fairlead_rest.examples import search as examples
-from fairlead_rest.found_tools import DEFAULT_LIMIT, MAX_LIMIT, SearchAnswer, SearchQuery, checked, found
-from fairlead_rest.offered_tools import OfferedTools
 from fairlead_rest.openapi import described
 from fairlead_rest.queries import words
+from fairlead_web.bodies import answer
 
 
 def router(context: RestContext) -> APIRouter:
     """The resource `/v1/search`."""
+    services = context.services
     routes = APIRouter(prefix="/v1", tags=["tools"])
 
     @routes.get("/search", **described("Search tools", SearchAnswer | OfferedTools, examples.FOUND))
@@ -39,6 +47,6 @@ def router(context: RestContext) -> APIRouter:
     ) -> Response:
         filters = words(tags), words(servers), words(categories)
         wish = SearchQuery(checked(query or (), *filters), limit, tier, *filters, format, model, tool_tokens)
-        return answer(await context.patiently(request, lambda seen: found(context, seen, wish)))
+        return answer(await context.when_ready(request, lambda seen: search_answer(services, seen, wish)))
 
     return routes

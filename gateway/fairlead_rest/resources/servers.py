@@ -24,16 +24,16 @@ from fairlead_gateway.core.server import Server
 from fairlead_gateway.policy.server_info import server_info
 from fairlead_gateway.policy.view import server_target
 from fairlead_mcp.capabilities import extensions
-from fairlead_rest.bodies import answer, encode
+from fairlead_offers.catalogs.subject_catalog import SubjectCatalog
+from fairlead_offers.problems import NOT_DISCOVERED, Problem
+from fairlead_offers.work.worker import breathing
 from fairlead_rest.context import RestContext
 from fairlead_rest.examples import servers as examples
 from fairlead_rest.known_servers import existing, server_called, server_state, undisputed
 from fairlead_rest.log_access import may_read
 from fairlead_rest.openapi import described
-from fairlead_rest.problems import NOT_DISCOVERED, Problem
 from fairlead_rest.process_facts import ProcessFacts, resident, running
-from fairlead_rest.subject_catalog import SubjectCatalog
-from fairlead_rest.worker import breathing
+from fairlead_web.bodies import answer
 
 _UNTOLD: Final = "it brought nothing; an administrator of the gateway sees why"
 """In place of a failure, which may quote the server's standard error."""
@@ -138,7 +138,7 @@ def router(context: RestContext) -> APIRouter:
     async def list_servers(request: Request) -> Response:
         seen = context.seen(request)
         inside = _inside(context, request, seen, [one.key for one in existing(seen)])
-        return answer(await context.worker.do(lambda: encode(listed(seen, inside))))
+        return await context.answer(lambda: listed(seen, inside))
 
     @routes.get(
         "/servers/{server:path}",
@@ -148,7 +148,7 @@ def router(context: RestContext) -> APIRouter:
         seen = context.seen(request)
         found = server_called(seen, server)
         inside = _inside(context, request, seen, [found.key])
-        return answer(await context.worker.do(lambda: encode(document(seen, found.key, inside))))
+        return await context.answer(lambda: document(seen, found.key, inside))
 
     @routes.post(
         "/servers/{server:path}/refresh",
@@ -161,8 +161,8 @@ def router(context: RestContext) -> APIRouter:
         found = seen.snapshot.servers.get(key)
         if found is not None and isinstance(found.catalog.endpoint, LocalEndpoint):
             raise Problem(NOT_DISCOVERED, f"the tools of {key} are functions of this gateway")
-        asked = context.requests.asked_at
-        context.requests.ask_refresh(key)
+        asked = context.administration.requests.asked_at
+        context.administration.requests.ask_refresh(key)
         refreshed = _refreshed(found, seen.snapshot.entries.get(key))
         at = None if asked is None else datetime.fromtimestamp(asked, UTC).isoformat(timespec="milliseconds")
         return answer(RefreshAsked(str(key), refreshed.at if refreshed else None, at), 202)
@@ -181,7 +181,7 @@ def _inside(context: RestContext, request: Request, seen: SubjectCatalog, server
     """Facts for those who may read the logs of servers, for both hold texts of a server. In the loop."""
     if not may_read(context, request, seen.identity):
         return AdminFacts()
-    return AdminFacts(True, running(context.children, servers))
+    return AdminFacts(True, running(context.records.children, servers))
 
 
 def listed(seen: SubjectCatalog, inside: AdminFacts) -> ServerList:

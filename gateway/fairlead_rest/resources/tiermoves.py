@@ -11,11 +11,10 @@ import msgspec
 from fastapi import APIRouter, Query, Request, Response
 
 from fairlead_gateway.policy.tier_moves import KEPT, TierMove, TierMoves
-from fairlead_rest.bodies import answer, encode
+from fairlead_offers.catalogs.subject_catalog import SubjectCatalog
 from fairlead_rest.context import RestContext
 from fairlead_rest.examples import plans as examples
 from fairlead_rest.openapi import described
-from fairlead_rest.subject_catalog import SubjectCatalog
 from fairlead_tools.names import tool_id
 
 DEFAULT_AT_ONCE: Final = 100
@@ -61,7 +60,7 @@ def router(context: RestContext) -> APIRouter:
     @routes.get("/tier-moves", **described("List moves between tiers", TierMoveList, examples.TIER_MOVES))
     async def list_moves(request: Request, limit: Annotated[int, Query(ge=1, le=KEPT)] = DEFAULT_AT_ONCE) -> Response:
         seen = context.seen(request)
-        return answer(await context.worker.do(lambda: encode(moves_for(seen, context.moves, limit))))
+        return await context.answer(lambda: moves_for(seen, context.administration.moves, limit))
 
     return routes
 

@@ -13,12 +13,12 @@ from fairlead_gateway.conversation.token import ForgedState
 from fairlead_gateway.conversation.turn import Choice, Turn
 from fairlead_gateway.policy.tiers import by_speed, in_tier
 from fairlead_gateway.policy.view import MERGED
-from fairlead_rest.bodies import answer, decode, encode
+from fairlead_offers.catalogs.subject_catalog import SubjectCatalog, attainable
+from fairlead_offers.documents import decode
+from fairlead_offers.problems import INVALID_ARGUMENTS, UNKNOWN_TIER, Problem
 from fairlead_rest.context import RestContext
 from fairlead_rest.examples import plans as examples
 from fairlead_rest.openapi import described
-from fairlead_rest.problems import INVALID_ARGUMENTS, UNKNOWN_TIER, Problem
-from fairlead_rest.subject_catalog import SubjectCatalog, attainable
 
 
 class TierDocument(msgspec.Struct, frozen=True, rename="camel"):
@@ -70,7 +70,7 @@ def router(context: RestContext) -> APIRouter:
     @routes.get("/tiers", **described("List tiers", TierList, examples.TIERS))
     async def list_tiers(request: Request) -> Response:
         seen = context.seen(request)
-        return answer(await context.worker.do(lambda: encode(listed(seen))))
+        return await context.answer(lambda: listed(seen))
 
     @routes.post(
         "/tier",
@@ -79,7 +79,7 @@ def router(context: RestContext) -> APIRouter:
     async def choose_tier(request: Request) -> Response:
         seen = context.seen(request)
         wanted = decode(await context.read(request), TierRequest)
-        return answer(await context.worker.do(lambda: encode(chosen(context, seen, wanted))))
+        return await context.answer(lambda: chosen(context, seen, wanted))
 
     return routes
 
@@ -108,7 +108,7 @@ def listed(seen: SubjectCatalog) -> TierList:
 
 def chosen(context: RestContext, seen: SubjectCatalog, wanted: TierRequest) -> TierAnswer:
     """The answer. Raises Problem for a state that was not made here."""
-    choosers = context.choosers
+    choosers = context.services.choosers
     chooser = choosers.of(seen.snapshot.rules)
     if chooser is None:
         raise Problem(UNKNOWN_TIER, "there is no latency tier: declare one (kind LatencyTier)")

@@ -18,17 +18,21 @@ from fairlead_formats.registry import message_format
 from fairlead_formats.tool_format import JsonObject
 from fairlead_gateway.calls.direct import Origin
 from fairlead_gateway.core.exchange import agent_in
-from fairlead_rest.bodies import answer, encode
-from fairlead_rest.caller_tools import arguments_for
-from fairlead_rest.context import RestContext, format_called
+from fairlead_offers.catalogs.visible_tools import VisibleTools
+from fairlead_offers.conversion.formats import find_format
+from fairlead_offers.documents import encode
+from fairlead_offers.plan.caller_tools import arguments_for
+from fairlead_offers.plan.prediction import Cost, Guess, PredictedCall, Prediction, guess, priced
+from fairlead_offers.problems import INVALID_ARGUMENTS, RATE_LIMITED, STARTING, UNKNOWN_TOOL, Problem
+from fairlead_offers.run.requested_calls import Planned, ToolCallsBody, read_calls
+from fairlead_offers.run.tool_runs import CallOutcome, result_for, run_calls
+from fairlead_rest.context import RestContext
 from fairlead_rest.examples import calls as examples
 from fairlead_rest.openapi import described
-from fairlead_rest.prediction import Cost, Guess, PredictedCall, Prediction, guess, priced
-from fairlead_rest.problems import INVALID_ARGUMENTS, RATE_LIMITED, STARTING, UNKNOWN_TOOL, Problem, seconds_of
-from fairlead_rest.requested_calls import Planned, ToolCallsBody, read_calls
-from fairlead_rest.tool_runs import CallOutcome, result_for, run_calls, while_connected
-from fairlead_rest.visible_tools import VisibleTools
 from fairlead_tools.refusal import META_WARNING
+from fairlead_web.bodies import answer
+from fairlead_web.disconnects import while_connected
+from fairlead_web.problem_responses import seconds_of
 
 State = Literal["done", "failed", "refused", "invalid", "unknown", "pending"]
 
@@ -75,6 +79,7 @@ _NOTHING: Final = Guess(None, None, "unknown")
 
 def router(context: RestContext) -> APIRouter:
     """The resource `/v1/tool-calls`."""
+    services = context.services
     routes = APIRouter(prefix="/v1", tags=["calls"])
 
     @routes.post(
@@ -87,16 +92,16 @@ def router(context: RestContext) -> APIRouter:
         seen = context.seen(request)
         at_once = 1 if asked.strategy == "sequential" else asked.limit
         origin = Origin(request.client.host if request.client else "", dict(request.headers.raw), seen.identity)
-        with context.caller.holding(origin) as holding:
+        with services.caller.holding(origin) as holding:
             began = time.monotonic()
             runs = run_calls(
-                context, origin, shelf, planned, holding, at_once=at_once, result_tokens=asked.result_tokens
+                services, origin, shelf, planned, holding, at_once=at_once, result_tokens=asked.result_tokens
             )
             outcomes = await while_connected(request, runs)
             if outcomes is None:
                 return Response(status_code=499)  # nobody reads it; an exception would be logged with its traceback
             cost = _cost(asked, shelf, planned, (time.monotonic() - began) * 1000)
-            return await context.worker.do(lambda: _response(_answer(asked, planned, outcomes, cost)))
+            return await services.work.do(lambda: _response(_answer(asked, planned, outcomes, cost)))
 
     @routes.post(
         "/tool-calls/predict",
@@ -107,7 +112,7 @@ def router(context: RestContext) -> APIRouter:
     async def predict(request: Request) -> Response:
         body = await context.read(request)
         read = await _patiently_read(context, request, body)
-        return answer(await context.worker.do(lambda: encode(_predicted(*read))))
+        return await context.answer(lambda: _predicted(*read))
 
     return routes
 
@@ -116,12 +121,13 @@ async def _patiently_read(
     context: RestContext, request: Request, body: bytes
 ) -> tuple[ToolCallsBody, VisibleTools, list[Planned]]:
     """The calls of a body with their tools, after a wait for the servers of some that start. Raises Problem."""
-    end = time.monotonic() + context.patience.seconds
+    services = context.services
+    end = time.monotonic() + services.catalogs.patience.seconds
     while True:
-        read = await context.worker.do(partial(read_calls, context, context.seen(request), body))
-        starting = next((plan.unready for plan in read[2] if context.starts(plan.unready)), None)
+        read = await services.work.do(partial(read_calls, services.catalogs, context.seen(request), body))
+        starting = next((plan.unready for plan in read[2] if services.catalogs.starts(plan.unready)), None)
         left, agent = end - time.monotonic(), agent_in(request.scope)
-        if starting is None or not await context.patience.settled(starting.key, left, agent):
+        if starting is None or not await services.catalogs.patience.settled(starting.key, left, agent):
             return read
 
 
@@ -132,7 +138,7 @@ def _predicted(asked: ToolCallsBody, shelf: VisibleTools, planned: list[Planned]
         own, known = plan.entry, guess(plan.entry, plan.timeout) if plan.runs and plan.entry else _NOTHING
         tool = None if own is None else own.name
         calls.append(PredictedCall(known.usual_ms, known.slow_ms, known.basis, plan.call.id, plan.call.wire_name, tool))
-    return Prediction(format_called(asked.format).name, calls, _cost(asked, shelf, planned))
+    return Prediction(find_format(asked.format).name, calls, _cost(asked, shelf, planned))
 
 
 def _cost(asked: ToolCallsBody, shelf: VisibleTools, planned: list[Planned], actual_ms: float | None = None) -> Cost:
@@ -156,7 +162,7 @@ def _answer(asked: ToolCallsBody, planned: list[Planned], outcomes: list[CallOut
         Carry(carry.images, carry.audio, carry.documents, carry.nested_media, carry.status),
     )
     return ToolCallsAnswer(
-        format_called(asked.format).name, written.messages, documents, written.pending, written.report, cost
+        find_format(asked.format).name, written.messages, documents, written.pending, written.report, cost
     )
 
 

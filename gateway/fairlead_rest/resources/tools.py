@@ -14,17 +14,20 @@ from fairlead_formats import registry
 from fairlead_formats.tokens.fit import PlanLimits
 from fairlead_formats.tool_format import GEMINI_JSON_SCHEMA, GeminiField, Options
 from fairlead_gateway.policy.notice import HiddenTools
-from fairlead_rest.bodies import answer, decode, encode
-from fairlead_rest.caller_tools import provided
-from fairlead_rest.context import RestContext, format_called
+from fairlead_offers.catalogs.subject_catalog import SubjectCatalog
+from fairlead_offers.catalogs.tool_document import ToolDocument, document
+from fairlead_offers.conversion.formats import find_format
+from fairlead_offers.documents import decode, encode
+from fairlead_offers.plan.caller_tools import provided
+from fairlead_offers.plan.offered_tools import OfferedTools, converted, within
+from fairlead_offers.problems import INVALID_ARGUMENTS, Problem
+from fairlead_offers.services import ToolServices
+from fairlead_offers.work.worker import breathing
+from fairlead_rest.context import RestContext
 from fairlead_rest.examples import tools as examples
-from fairlead_rest.offered_tools import OfferedTools, converted, within
 from fairlead_rest.openapi import described
-from fairlead_rest.problems import INVALID_ARGUMENTS, Problem
 from fairlead_rest.queries import words
-from fairlead_rest.subject_catalog import SubjectCatalog
-from fairlead_rest.tool_document import ToolDocument, document
-from fairlead_rest.worker import breathing
+from fairlead_web.bodies import answer
 
 Positive = Annotated[int, Meta(ge=1)]
 
@@ -74,6 +77,7 @@ class ToolsQuery(msgspec.Struct, frozen=True):
 
 def router(context: RestContext) -> APIRouter:
     """The resources `/v1/tools` and below."""
+    services = context.services
     routes = APIRouter(prefix="/v1", tags=["tools"])
 
     @routes.get("/tools", **described("List tools", ToolsAnswer | OfferedTools, examples.TOOLS))
@@ -95,7 +99,9 @@ def router(context: RestContext) -> APIRouter:
     ) -> Response:
         limits = PlanLimits(max_tools, tool_tokens, reserved_output=0)
         wish = ToolsQuery(format, tier, model, limits, strict, gemini_field, words(tags), words(servers))
-        return answer(await context.patiently(request, lambda seen: context.done(lambda: listed(context, seen, wish))))
+        return answer(
+            await context.when_ready(request, lambda seen: services.work.stepwise(lambda: listed(services, seen, wish)))
+        )
 
     @routes.post(
         "/tools",
@@ -104,17 +110,16 @@ def router(context: RestContext) -> APIRouter:
     async def list_tools_with_own(request: Request) -> Response:
         body = await context.read(request)
         return answer(
-            await context.patiently(
-                request, lambda seen: context.done(lambda: listed(context, seen, wished(decode(body, ToolsBody))))
+            await context.when_ready(
+                request,
+                lambda seen: services.work.stepwise(lambda: listed(services, seen, wished(decode(body, ToolsBody)))),
             )
         )
 
     @routes.get("/tools/{name:path}", **described("Show one tool, by name or id", ToolDocument, examples.TOOL))
     async def show_tool(request: Request, name: str, tier: Annotated[str | None, Query()] = None) -> Response:
-        return answer(
-            await context.patiently(
-                request, lambda seen: context.worker.do(lambda: encode(document(context.shelf(seen, tier).tool(name))))
-            )
+        return await context.answer_when_ready(
+            request, lambda seen: document(services.catalogs.visible(seen, tier).tool(name))
         )
 
     return routes
@@ -136,9 +141,9 @@ def wished(asked: ToolsBody) -> ToolsQuery:
     )
 
 
-def listed(context: RestContext, seen: SubjectCatalog, wish: ToolsQuery) -> bytes:
-    """The answer to a query, encoded. Raises Problem, MissingInput."""
-    shelf = context.shelf(seen, wish.tier)
+async def listed(services: ToolServices, seen: SubjectCatalog, wish: ToolsQuery) -> bytes:
+    """The answer to a query, encoded. In steps only. Raises Problem."""
+    shelf = services.catalogs.visible(seen, wish.tier)
     entries = shelf.with_reader(shelf.chosen(wish.tags, wish.servers))
     hidden = shelf.hidden(wish.tags, wish.servers)
     budgeted = wish.model is not None or wish.limits.max_tools is not None or wish.limits.tool_tokens is not None
@@ -146,15 +151,17 @@ def listed(context: RestContext, seen: SubjectCatalog, wish: ToolsQuery) -> byte
         if budgeted:
             raise Problem(INVALID_ARGUMENTS, "model, maxTools and toolTokens need a format: `mcp` is one")
         return encode(ToolsAnswer([document(entry) for entry in breathing(entries)], hidden))
-    format_ = format_called(wish.format)
+    format_ = find_format(wish.format)
     offline = tuple(entry.name for entry in entries if entry.offline)
     entries = [entry for entry in entries if not entry.offline]
     options = Options(strict=wish.strict, model=wish.model, gemini_field=wish.gemini_field)
     own = provided(wish.own, wish.own_format, shelf)
     if not budgeted or not (entries or own.tools):
-        offer = converted(context, shelf, entries, format_, options, own=own)
+        offer = await converted(services.work, shelf, entries, format_, options, own=own)
         return encode(msgspec.structs.replace(offer, offline=offline, hidden=hidden))
-    plan = within(context, entries, format_, wish.model, wish.limits, own)
+    plan = await within(services.work, services.models, entries, format_, wish.model, wish.limits, own)
     kept = frozenset(plan.tools)
-    offer = converted(context, shelf, [entry for entry in entries if entry.name in kept], format_, options, own=own)
+    offer = await converted(
+        services.work, shelf, [entry for entry in entries if entry.name in kept], format_, options, own=own
+    )
     return encode(msgspec.structs.replace(offer, offline=offline, cut=plan.cut, numbers=plan.numbers, hidden=hidden))

@@ -15,7 +15,7 @@ from fairlead_models.gemini_errors import error_body
 from fairlead_models.providers import ModelTarget
 from fairlead_models.request_record import RequestRecord
 from fairlead_models.upstream import ProviderSocket
-from fairlead_rest.problems import Problem
+from fairlead_offers.problems import Problem
 from fairlead_speech.admission import SessionRequest
 from fairlead_speech.frames import TooLargeFrame, UnreadableFrame
 from fairlead_speech.gemini.calls import CallModes

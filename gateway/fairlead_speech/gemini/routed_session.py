@@ -53,7 +53,7 @@ class LiveRouting:
             self.setup,
             provider,
             self.is_slow,
-            services.context.worker.do,
+            services.tools.work.do,
             services.metrics,
             services.bounds,
         )

@@ -13,7 +13,7 @@ from typing import Any, Final
 import msgspec
 
 from fairlead_formats.messages.call import ModelCall
-from fairlead_models.offers import ToolOffer
+from fairlead_offers.offer.offers import ToolOffer
 from fairlead_speech.cascaded.answering import TurnAnswerer
 from fairlead_speech.cascaded.input_buffer import InputBuffer
 from fairlead_speech.frames import FrameReader, UnreadableFrame

@@ -15,8 +15,8 @@ import msgspec
 
 from fairlead_formats.messages.call import Carry, ModelCall
 from fairlead_formats.registry import message_format
-from fairlead_models.offers import ToolOffer
 from fairlead_models.request_record import RequestRecord
+from fairlead_offers.offer.offers import ToolOffer
 from fairlead_speech.frames import FrameReader, TooLargeFrame, UnreadableFrame
 from fairlead_speech.gemini import messages
 from fairlead_speech.gemini.calls import CallModes

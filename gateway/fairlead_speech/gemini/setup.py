@@ -7,7 +7,7 @@ from typing import Any, Final
 
 import msgspec
 
-from fairlead_models.offers import ToolOffer
+from fairlead_offers.offer.offers import ToolOffer
 from fairlead_speech.gemini.messages import Message, has, key, member, members, text
 from fairlead_speech.own_names import OwnNames
 

@@ -15,9 +15,9 @@ import msgspec
 from fairlead_formats.messages.arguments import read as read_arguments
 from fairlead_formats.messages.call import Carry, ModelCall
 from fairlead_formats.registry import message_format
-from fairlead_models.offers import ToolOffer
 from fairlead_models.request_record import RequestRecord
-from fairlead_rest.problems import RATE_LIMITED
+from fairlead_offers.offer.offers import ToolOffer
+from fairlead_offers.problems import RATE_LIMITED
 from fairlead_speech import realtime_events
 from fairlead_speech.frames import FrameReader, UnreadableFrame
 from fairlead_speech.hearing import HeardText

@@ -11,7 +11,7 @@ from typing import Any, Final
 
 import msgspec
 
-from fairlead_models.offers import ToolOffer
+from fairlead_offers.offer.offers import ToolOffer
 from fairlead_speech.own_names import OwnNames
 from fairlead_speech.realtime_events import Event, member, members, own_id, text
 

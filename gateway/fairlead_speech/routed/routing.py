@@ -15,7 +15,7 @@ from typing import Any, Final
 import msgspec
 
 from fairlead_formats.messages.call import ModelCall
-from fairlead_models.offers import ToolOffer
+from fairlead_offers.offer.offers import ToolOffer
 from fairlead_speech import realtime_events
 from fairlead_speech.cascaded.answering import HEARING_SECONDS, TurnAnswerer
 from fairlead_speech.cascaded.conversation import spoken_text

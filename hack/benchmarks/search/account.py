@@ -24,7 +24,7 @@ from fairlead_formats.tokens.exposure import FOUND, QUERY, WRAPPED_CALL, WRAPPED
 from fairlead_formats.tokens.prices import CLAUDE
 from fairlead_formats.tokens.sizes import Sizes
 from fairlead_gateway.core.meta_tools import DEFINITIONS
-from fairlead_rest.exposed_tools import INSTRUCTIONS_TOKENS
+from fairlead_offers.plan.exposed_tools import INSTRUCTIONS_TOKENS
 from fairlead_search.index import Bm25Index
 from fairlead_search.record import record
 from rig.definitions import definition

@@ -11,7 +11,7 @@ from fairlead_console.first_views import FirstViews
 from fairlead_console.html import Templates
 from fairlead_console.static_files import StaticFiles
 from fairlead_gateway.core.identity import ANONYMOUS
-from fairlead_rest.subject_catalog import SubjectCatalog
+from fairlead_offers.catalogs.subject_catalog import SubjectCatalog
 from gatewayworld import publish, running, served
 from waiting import eventually
 
@@ -23,16 +23,16 @@ async def test_each_piece_is_made_once_for_a_catalog(tmp_path: Path) -> None:
         seen.append(len(catalog.view(None).routes))
 
     async with running(tmp_path, *shops(1, 3)) as gateway:
-        views = FirstViews(gateway.rest.worker, Templates(StaticFiles()))
+        views = FirstViews(gateway.rest.services.work.worker, Templates(StaticFiles()))
         views.add(made)
         for _ in range(3):
-            views.prepare(gateway.rest.seen_by(ANONYMOUS))
+            views.prepare(gateway.rest.services.catalogs.seen_by(ANONYMOUS))
         await eventually(lambda: seen == [3])
-        views.prepare(gateway.rest.seen_by(ANONYMOUS))
+        views.prepare(gateway.rest.services.catalogs.seen_by(ANONYMOUS))
         before = gateway.snapshots.swaps
         publish(tmp_path / "documents", *shops(1, 5))
         await served(gateway, before + 1)
-        views.prepare(gateway.rest.seen_by(ANONYMOUS))
+        views.prepare(gateway.rest.services.catalogs.seen_by(ANONYMOUS))
         await eventually(lambda: len(seen) > 1)
 
     assert seen == [3, 5]
@@ -46,8 +46,8 @@ async def test_a_piece_that_cannot_be_made_leaves_the_rest_to_the_pages(tmp_path
         raise RuntimeError(catalog.identity)
 
     async with running(tmp_path, *shops(1, 3)) as gateway:
-        views = FirstViews(gateway.rest.worker, Templates(StaticFiles()))
+        views = FirstViews(gateway.rest.services.work.worker, Templates(StaticFiles()))
         views.add(fails)
-        views.prepare(gateway.rest.seen_by(ANONYMOUS))
+        views.prepare(gateway.rest.services.catalogs.seen_by(ANONYMOUS))
         await eventually(lambda: failed == ["once"])
-        assert await gateway.rest.worker.do(lambda: "goes on") == "goes on"
+        assert await gateway.rest.services.work.worker.do(lambda: "goes on") == "goes on"

@@ -45,7 +45,7 @@ async def moved(gateway: Gateway, folder: Path, state: State, total: int) -> Non
     """Publish a decision, and wait until the gateway has seen so many moves."""
 
     async def seen() -> bool:
-        return len(gateway.rest.moves.all) >= total
+        return len(gateway.rest.administration.moves.all) >= total
 
     publish(folder / "documents", state)
     await until_async("the move", seen)

@@ -160,7 +160,7 @@ async def test_what_names_a_clients_software_or_trace_makes_no_difference_to_a_c
 async def test_what_the_gateway_keeps_for_itself_is_no_session_of_anybody(tmp_path: Path, name: str) -> None:
     """The store has responses and turns too, some under ids of a provider: no caller reads or deletes them by name."""
     async with running(tmp_path) as gateway:
-        store = gateway.rest.kept.recorder.store
+        store = gateway.rest.services.results.recorder.store
         assert store is not None
         await store.append(f"anonymous {name}", name, "response", b"\x91\xc0")
         read = await ask(gateway, Ask(verb="GET", target=f"/v1/context?session_id={quote(name)}&query=x", body=b""))

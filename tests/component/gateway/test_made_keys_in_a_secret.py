@@ -65,8 +65,8 @@ async def test_a_key_that_one_replica_made_is_taken_and_revoked_by_another(
 
         await until_async("the made key", taken)
         listed = json.loads((await get(other, "/v1/keys", **ann)).body)
-        assert other.rest.keys is not None
-        await other.rest.keys.revoke(ANN, made["facts"]["id"], anybodys=False)
+        assert other.rest.administration.keys is not None
+        await other.rest.administration.keys.revoke(ANN, made["facts"]["id"], anybodys=False)
         await until_async("the end", refused)
 
     assert [entry["name"] for entry in listed["keys"]] == ["editor"]

@@ -10,7 +10,7 @@ import pytest
 from fairlead_app.configuration import Models
 from fairlead_formats.tokens.models import ContextWindows, LiveSource, shipped
 from fairlead_formats.tokens.routes import read_routes
-from fairlead_rest import live_models
+from fairlead_offers.models import live_models
 from gatewayworld import catalog, running
 from rawserver import Reply, Request, encode, raw_server
 from restworld import get, post

@@ -143,10 +143,10 @@ async def test_a_tool_that_is_added_or_removed_is_searched_from_then_on(tmp_path
 async def test_a_process_that_was_killed_costs_no_search(tmp_path: Path) -> None:
     async with running(tmp_path, FILES, MAIL) as gateway:
         assert await names(gateway, "query=mail") == ["mail__read_mail", "mail__send_mail"]
-        (pid,) = gateway.rest.search.pids
+        (pid,) = gateway.rest.services.search.pids
         os.kill(pid, signal.SIGKILL)
         assert await names(gateway, "query=mail") == ["mail__read_mail", "mail__send_mail"]
-        await eventually(lambda: gateway.rest.search.pids not in ([], [pid]))
+        await eventually(lambda: gateway.rest.services.search.pids not in ([], [pid]))
 
 
 async def fairlead(*words: str) -> tuple[int, str, str]:

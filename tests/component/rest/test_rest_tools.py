@@ -16,7 +16,7 @@ from fairlead_formats.schema.property_names import restored
 from fairlead_formats.tokens.routes import read_routes
 from fairlead_rest.application import assembled
 from fairlead_rest.fast_routes import plain
-from fairlead_rest.public_pages import PublicPages
+from fairlead_web.public_pages import PublicPages
 from gatewayworld import Ask, Wire, ask, catalog, entry, modern, running
 from oddproperties import ARGUMENTS, TOOL, under_other_names
 from rawserver import Request
@@ -315,7 +315,7 @@ async def test_a_fault_of_a_resource_is_told_as_one_and_logged(
     tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
     async with running(tmp_path, DEMO) as gateway:
-        gateway.rest.worker.close()  # what is asked of it from now on is a fault
+        gateway.rest.services.work.worker.close()  # what is asked of it from now on is a fault
         assert problem(await post(gateway, "/v1/convert", {"from": "mcp", "to": "gemini", "tools": []})) == (
             500,
             "INTERNAL",

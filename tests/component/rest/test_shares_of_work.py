@@ -11,8 +11,8 @@ import pytest
 
 from fairlead_app.gateway import Gateway
 from fairlead_app.trust import Trust
+from fairlead_offers.work.worker import MAX_WAITING, PLACES
 from fairlead_rest.resources import calls, events
-from fairlead_rest.worker import MAX_WAITING, PLACES
 from gatewayworld import Answer, Ask, Wire, catalog, running
 from policyworld import Vouching, anybody
 from restworld import get, problem
@@ -34,7 +34,7 @@ async def test_one_agent_that_fills_the_queue_of_work_is_refused_and_others_are_
         held.wait()
 
     async with running(tmp_path, DEMO, trust=TRUST) as gateway:
-        worker, turns = gateway.rest.worker, gateway.rest.worker._turns
+        worker, turns = gateway.rest.services.work.worker, gateway.rest.services.work.worker._turns
         try:
             holding = [asyncio.create_task(worker.do(hold)) for _ in range(PLACES)]
             await asyncio.to_thread(begun.wait)

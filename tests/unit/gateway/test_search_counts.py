@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from fairlead_gateway.core.search_counts import MAX_HITS, MAX_PRINCIPALS, SearchCounts
-from fairlead_rest.catalog_changes import differences
+from fairlead_offers.catalogs.catalog_changes import differences
 
 
 def test_a_hit_counts_once_by_its_place_and_for_the_principal_that_searched() -> None:

@@ -9,7 +9,7 @@ from typing import Any
 import msgspec
 import pytest
 
-from fairlead_rest.kept_results import KeptResult, Reading, read
+from fairlead_offers.results.kept_results import KeptResult, Reading, read
 from fairlead_search.relevance import scores
 from fairlead_search.units import Unit, units
 

@@ -7,7 +7,7 @@ import json
 
 import pytest
 
-from fairlead_models.offers import ToolOffer
+from fairlead_offers.offer.offers import ToolOffer
 from fairlead_speech.frames import UnreadableFrame
 from fairlead_speech.gemini.line import ProviderLine
 from fairlead_speech.gemini.messages import GoAway, read, read_server, without, written_text

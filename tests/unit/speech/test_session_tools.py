@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from fairlead_models.offers import ToolOffer
+from fairlead_offers.offer.offers import ToolOffer
 from fairlead_speech.realtime.hidden_items import HiddenItems
 from fairlead_speech.realtime.tools import SessionTools, written
 

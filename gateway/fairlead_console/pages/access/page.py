@@ -9,7 +9,7 @@ from fastapi import APIRouter, Request, Response
 
 from fairlead_console.context import ConsoleContext, NavigationEntry
 from fairlead_console.rest_client import RestProblem
-from fairlead_rest.problems import ProblemDocument
+from fairlead_offers.problems import ProblemDocument
 from fairlead_rest.resources.access import AccessDocument
 
 PATH: Final = "/console/access"

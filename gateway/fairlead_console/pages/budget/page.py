@@ -12,7 +12,7 @@ from fairlead_console.context import ConsoleContext, NavigationEntry
 from fairlead_console.rest_client import RestProblem
 from fairlead_formats.tokens.exposure import ExposureAdvice
 from fairlead_formats.tokens.outcome import Cut, Numbers, SkippedModel
-from fairlead_rest.problems import ProblemDocument
+from fairlead_offers.problems import ProblemDocument
 from fairlead_rest.resources.models import ModelList
 
 PATH: Final = "/console/budget"

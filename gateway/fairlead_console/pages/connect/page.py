@@ -11,7 +11,7 @@ from fastapi import APIRouter, Request, Response
 from fairlead_console.context import ConsoleContext, NavigationEntry, Visit
 from fairlead_console.html import redirect
 from fairlead_console.rest_client import RestProblem
-from fairlead_rest.problems import REFUSED
+from fairlead_offers.problems import REFUSED
 from fairlead_rest.resources.keys import DEFAULT_DAYS, KeyFacts, KeyList, KeyRequest, MadeKey
 from fairlead_rest.resources.servers import ServerList
 from fairlead_rest.resources.tiers import TierList

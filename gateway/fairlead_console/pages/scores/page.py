@@ -10,7 +10,7 @@ from fairlead_console.context import ConsoleContext, NavigationEntry
 from fairlead_console.kept_scores import ScoreIndex
 from fairlead_console.paging import part_of
 from fairlead_console.visible_calls import VisibleCalls
-from fairlead_rest.prediction import UNKNOWN
+from fairlead_offers.plan.prediction import UNKNOWN
 from fairlead_rest.resources.scores import BADGES, SLOW, Leaderboard, Score
 
 PATH: Final = "/console/scores"

@@ -16,7 +16,7 @@ from fairlead_console.pages.servers.rows import server_row, server_rows
 from fairlead_console.paging import ListPart, part_of
 from fairlead_console.rest_client import RestProblem
 from fairlead_console.visible_calls import CallSums, VisibleCalls
-from fairlead_rest.problems import NOT_HELD, UNKNOWN_SERVER
+from fairlead_offers.problems import NOT_HELD, UNKNOWN_SERVER
 from fairlead_rest.resources.held import ApprovalAsked, ApproveRequest, HeldDocument
 from fairlead_rest.resources.logs import LogDocument
 from fairlead_rest.resources.scores import Score
@@ -120,7 +120,7 @@ async def _held_page(console: ConsoleContext, request: Request, server: str, why
     page = min(max(1, int(asked)), MOST_PAGES) if asked.isdecimal() and len(asked) < 9 else 1
     query = {"offset": str((page - 1) * HELD_EACH), "limit": str(HELD_EACH)}
     document = await visit.api.get(f"/v1/servers/{server}/held", HeldDocument, query)
-    shown = await console.rest.worker.do(lambda: shown_changes(document.definitions))
+    shown = await console.rest.services.work.do(lambda: shown_changes(document.definitions))
     pages = max(1, -(-document.total // HELD_EACH))
     values = {"document": document, "changes": shown, "number": page, "pages": pages, "link": lambda n: f"?page={n}"}
     values["whole"] = pages == 1 and all(one.whole for one in shown)

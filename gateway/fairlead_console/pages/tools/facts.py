@@ -10,9 +10,10 @@ import msgspec
 
 from fairlead_formats.tokens.families import CLAUDE_4_7, GEMINI, OPENAI, Family
 from fairlead_formats.tool_format import Loss, Options
-from fairlead_rest.context import RestContext, format_called
-from fairlead_rest.offered_tools import candidates, converted
-from fairlead_rest.subject_catalog import SubjectCatalog
+from fairlead_offers.catalogs.subject_catalog import SubjectCatalog
+from fairlead_offers.conversion.formats import find_format
+from fairlead_offers.plan.offered_tools import candidates, converted
+from fairlead_offers.services import ToolServices
 
 MAX_TEXT: Final = 16_000
 """Characters of one JSON text on the page."""
@@ -60,15 +61,15 @@ class ToolFacts(msgspec.Struct, frozen=True):
     forms: tuple[ProviderForm, ...]
 
 
-def tool_facts(context: RestContext, seen: SubjectCatalog, name: str, *, counted: bool = True) -> ToolFacts:
-    """The facts about a tool that a tier shows or hides; tokens only with `counted`. Raises Problem, MissingInput."""
-    shelf = context.shelf(seen, None)
+async def tool_facts(services: ToolServices, seen: SubjectCatalog, name: str, *, counted: bool = True) -> ToolFacts:
+    """The facts about a tool that a tier shows or hides; tokens only with `counted`. In steps only. Raises Problem."""
+    shelf = services.catalogs.visible(seen, None)
     entry = shelf.find(name) or shelf.unlisted(name) or shelf.tool(name)
-    size = candidates(context, [entry])[0].tokens if counted else None
+    size = (await candidates(services.work, [entry]))[0].tokens if counted else None
     unlisted = () if entry.name in shelf.by_name else (entry.name,)
     forms = []
     for format_name, title, family in _FORMATS:
-        offer = converted(context, shelf, [entry], format_called(format_name), Options(), more=unlisted)
+        offer = await converted(services.work, shelf, [entry], find_format(format_name), Options(), more=unlisted)
         tokens = None if size is None else -(-size * family.tools // 1000)
         forms.append(ProviderForm(title, tokens, offer.report, pretty(offer.tools)))
     definition = entry.decoded

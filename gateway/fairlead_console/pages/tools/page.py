@@ -17,12 +17,12 @@ from fairlead_console.pages.tools.index import MAX_KEPT, ConsoleTool, ConsoleToo
 from fairlead_console.pages.tools.patient_facts import PatientFacts
 from fairlead_console.pages.tools.snippets import snippets
 from fairlead_console.paging import part_of
-from fairlead_rest.kept_by_view import KeptByView
+from fairlead_offers.catalogs.kept_by_view import KeptByView
+from fairlead_offers.catalogs.subject_catalog import SubjectCatalog
 from fairlead_rest.resources.access import AccessDocument
 from fairlead_rest.resources.durations import DurationsDocument
 from fairlead_rest.resources.explain import Explanation
 from fairlead_rest.resources.toolcalls import CallDocument, ToolCallsAnswer
-from fairlead_rest.subject_catalog import SubjectCatalog
 
 PATH: Final = "/console/tools"
 ENTRY: Final = NavigationEntry("Tools", PATH, 20)
@@ -55,7 +55,7 @@ def router(console: ConsoleContext) -> APIRouter:
     routes = APIRouter()
     indexes = KeptByView(ConsoleToolList, MAX_KEPT)
     console.first_views.add(lambda seen: indexes.of(seen, None))
-    facts = PatientFacts(console.rest)
+    facts = PatientFacts(console.rest.services)
 
     @routes.get(PATH)
     async def list_tools(request: Request) -> Response:
@@ -64,7 +64,7 @@ def router(console: ConsoleContext) -> APIRouter:
             query.get("q", "")[:MAX_WORDS], query.get("server", ""), query.get("tag", ""), query.get("tier", "")
         )
         seen = console.rest.seen(request)
-        found = await console.rest.worker.do(lambda: _found(indexes, seen, wishes))
+        found = await console.rest.services.work.do(lambda: _found(indexes, seen, wishes))
         part = part_of(found.tools, request, EACH)
         hidden = found.index.view.hidden
         return await visit.page(

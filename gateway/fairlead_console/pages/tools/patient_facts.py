@@ -6,8 +6,8 @@ import asyncio
 from typing import Final
 
 from fairlead_console.pages.tools.facts import ToolFacts, tool_facts
-from fairlead_rest.context import RestContext
-from fairlead_rest.subject_catalog import SubjectCatalog
+from fairlead_offers.catalogs.subject_catalog import SubjectCatalog
+from fairlead_offers.services import ToolServices
 
 PATIENCE_SECONDS: Final = 0.02
 """For the tokens of a tool; a page without them asks again by itself."""
@@ -16,13 +16,13 @@ PATIENCE_SECONDS: Final = 0.02
 class PatientFacts:
     """Reads facts. One per gateway; what is not waited for goes on, and is there for the next page."""
 
-    def __init__(self, context: RestContext) -> None:
-        self._context = context
+    def __init__(self, services: ToolServices) -> None:
+        self._services = services
         self._counting: set[asyncio.Task[ToolFacts]] = set()
 
     async def read(self, seen: SubjectCatalog, name: str) -> ToolFacts:
         """The facts about a tool, without tokens where these take longer than PATIENCE_SECONDS. Raises Problem."""
-        whole = asyncio.create_task(self._context.done(lambda: tool_facts(self._context, seen, name)))
+        whole = asyncio.create_task(self._services.work.stepwise(lambda: tool_facts(self._services, seen, name)))
         self._counting.add(whole)
         whole.add_done_callback(self._counted)
         done, _ = await asyncio.wait({whole}, timeout=PATIENCE_SECONDS)
@@ -30,7 +30,7 @@ class PatientFacts:
 
     async def uncounted(self, seen: SubjectCatalog, name: str) -> ToolFacts:
         """The facts without tokens. Raises Problem."""
-        return await self._context.done(lambda: tool_facts(self._context, seen, name, counted=False))
+        return await self._services.work.stepwise(lambda: tool_facts(self._services, seen, name, counted=False))
 
     def _counted(self, task: asyncio.Task[ToolFacts]) -> None:
         self._counting.discard(task)

@@ -1,0 +1,125 @@
+"""Makes the services of tools, and what the REST API and the console have beside them."""
+
+from __future__ import annotations
+
+import msgspec
+
+from fairlead_app.call_path import McpPath
+from fairlead_app.configuration import compression, embedding, vector_folder
+from fairlead_app.configured_models import ConfiguredModels
+from fairlead_app.shared_parts import SharedParts
+from fairlead_gateway.catalog.pins import NoPins, PinReader
+from fairlead_gateway.conversation.choosers import Choosers
+from fairlead_gateway.policy.tier_moves import TierMoves
+from fairlead_gateway.policy.view import MERGED
+from fairlead_gateway.reports.outbox import Outbox
+from fairlead_mcp.host import ChildHost
+from fairlead_offers.catalogs.catalog_changes import CatalogChanges
+from fairlead_offers.catalogs.subject_catalogs import SubjectCatalogs
+from fairlead_offers.models.model_facts import ModelFacts
+from fairlead_offers.results.compressor import compressor
+from fairlead_offers.results.session_context import SessionContext
+from fairlead_offers.search.tool_search import ToolSearch
+from fairlead_offers.search.tool_vectors import INDEXING_SHARE, embedder
+from fairlead_offers.services import ToolServices
+from fairlead_offers.work.heavy_work import HeavyWork
+from fairlead_offers.work.throttle import Throttle
+from fairlead_offers.work.worker import WorkerThread
+from fairlead_rest.call_counts import CallCounts
+from fairlead_rest.context import Administration, Records, RestContext, Tallies
+from fairlead_rest.process_outputs import ProcessOutputs
+from fairlead_search.embedding import missing_modules
+from fairlead_web.guard import RequestGuard
+
+
+class Observed(msgspec.Struct, frozen=True, kw_only=True):
+    """Things that administrators may look at, beside the catalog: processes of servers and their printed lines, moves
+    of tools between tiers, and definitions that are held back.
+    """
+
+    moves: TierMoves
+    children: ChildHost | None = None
+    outputs: ProcessOutputs | None = None
+    pins: PinReader | None = None
+
+
+def tool_services(shared: SharedParts, path: McpPath, models: ConfiguredModels) -> ToolServices:
+    """Services over what is served. Raises BadSetting."""
+    settings, metrics = shared.settings, shared.metrics
+    throttle = Throttle(lambda: metrics.in_flight, settings.rest_share, metrics.shares)
+    work = HeavyWork(throttle, metrics.shares, settings.rest_processes)
+    return ToolServices(
+        catalogs=SubjectCatalogs(shared.served.get, shared.startup_wait),
+        work=work,
+        models=ModelFacts(
+            routes=lambda: models.current.routes,
+            windows=lambda: models.current.windows,
+            prices=lambda: models.current.prices,
+            live=models.live,
+        ),
+        search=_search(shared, work.worker),
+        counts=metrics.search,
+        results=_results(shared, path, work.worker),
+        caller=path.caller,
+        choosers=Choosers(settings.session_key.encode()),
+        changes=CatalogChanges(shared.events, lambda: shared.served.get().snapshot, work.worker, metrics.search),
+    )
+
+
+def _search(shared: SharedParts, worker: WorkerThread) -> ToolSearch:
+    settings, metrics = shared.settings, shared.metrics
+    config, process = embedding(settings), settings.rest_processes > 0
+    indexing = Throttle(lambda: metrics.in_flight, INDEXING_SHARE)
+    return ToolSearch(
+        worker,
+        process=process,
+        embedder=None if config is None else embedder(config, worker, indexing, process=process),
+        folder=vector_folder(settings),
+        shares=metrics.shares,
+    )
+
+
+def _results(shared: SharedParts, path: McpPath, worker: WorkerThread) -> SessionContext:
+    settings = shared.settings
+    return SessionContext(
+        path.recorder,
+        worker,
+        process=settings.rest_processes > 0,
+        encodes=embedding(settings) is not None and not missing_modules(),
+        compressor=compressor(compression(settings), shared.metrics.search, worker),
+    )
+
+
+def rest_context(
+    shared: SharedParts, path: McpPath, tools: ToolServices, outbox: Outbox, observed: Observed
+) -> RestContext:
+    """The gateway as resources of the REST API use it. Raises BadSetting."""
+    settings, trust = shared.settings, shared.trust
+    guard = RequestGuard(
+        shared.allow,
+        shared.identities,
+        shared.resource,
+        lambda identity: path.endpoint.view_builds.ready(shared.served.get(), identity, MERGED),
+        shared.proxies.client,
+        shared.buffers,
+        shared.governance.auditor,
+    )
+    administration = Administration(
+        requests=outbox,
+        groups=frozenset(trust.names.groups("FAIRLEAD_ADMIN_GROUPS", settings.admin_groups)),
+        issuers=trust.names,
+        keys=trust.made,
+        pins=observed.pins or NoPins(),
+        moves=observed.moves,
+        approvals=settings.gateway_approvals,
+    )
+    records = Records(
+        events=shared.events,
+        calls=CallCounts(shared.metrics),
+        shares=shared.metrics.shares,
+        tallies=Tallies(settings.environment, outbox.samples.tally) if settings.aggregates else None,
+        recent=shared.governance.recent,
+        outputs=observed.outputs or ProcessOutputs(observed.children),
+        children=observed.children,
+    )
+    return RestContext(tools, guard, administration, records, settings.max_request_bytes)

@@ -1,0 +1,1 @@
+"""Tools as one subject may see them."""

@@ -1,0 +1,92 @@
+"""Follows what is searched from one catalog to the next, by two levels of hashes: one SHA-256 over all tools, and where
+that differs the `searchHash` of each.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import hashlib
+import logging
+from collections.abc import Callable, Mapping
+from functools import partial
+from typing import Final, TypeAlias
+
+from fairlead_gateway.catalog.model import Snapshot
+from fairlead_gateway.core.search_counts import SearchCounts
+from fairlead_gateway.events import SWAPPED, Event, EventLog
+from fairlead_offers.problems import Problem
+from fairlead_offers.work.worker import WorkerThread, breathing
+
+Hashes: TypeAlias = Mapping[str, str]
+"""`searchHash` by server and name."""
+RETRY_SECONDS: Final = 1.0
+log = logging.getLogger(__name__)
+
+
+class CatalogChanges:
+    """Counts tools that were added, removed or modified since the gateway's first catalog."""
+
+    def __init__(
+        self, news: EventLog, snapshot: Callable[[], Snapshot], worker: WorkerThread, counts: SearchCounts
+    ) -> None:
+        self._snapshot = snapshot
+        self._worker = worker
+        self._counts = counts
+        self._hashes: Hashes | None = None
+        self._over_all = ""
+        self._task: asyncio.Task[None] | None = None
+        self._again = False
+        self._unsubscribe = news.subscribe(self._happened)
+
+    def _happened(self, event: Event) -> None:
+        if event.type != SWAPPED:
+            return
+        self._again = True
+        if self._task is None or self._task.done():
+            self._task = asyncio.get_running_loop().create_task(self._follow(), name="changes of what is searched")
+
+    async def _follow(self) -> None:
+        while self._again:
+            self._again = False
+            snapshot = self._snapshot()
+            try:
+                over_all, found = await self._worker.do(partial(hashes, snapshot))
+            except Problem:  # too much is waiting there
+                self._again = True
+                await asyncio.sleep(RETRY_SECONDS)
+                continue
+            if over_all == self._over_all:
+                continue
+            before, self._hashes, self._over_all = self._hashes, found, over_all
+            if before is not None:
+                counted = {kind: len(names) for kind, names in differences(before, found).items()}
+                for kind, tools in counted.items():
+                    self._counts.changed(kind, tools)
+                log.debug("what is searched changed: %s", counted)
+
+    async def aclose(self) -> None:
+        """Follow no further."""
+        self._unsubscribe()
+        if self._task is not None and not self._task.done():
+            self._task.cancel()
+            await asyncio.wait([self._task])
+
+
+def hashes(snapshot: Snapshot) -> tuple[str, Hashes]:
+    """SHA-256 over the sorted tools of a catalog, and the hash of each."""
+    found = {
+        f"{key}/{entry.name}": entry.search_hash
+        for key, server in snapshot.servers.items()
+        for entry in breathing(server.catalog.tools, 64)
+    }
+    said = "\n".join(f"{name} {found[name]}" for name in sorted(found))
+    return hashlib.sha256(said.encode("utf-8", "replace")).hexdigest(), found
+
+
+def differences(before: Hashes, after: Hashes) -> dict[str, list[str]]:
+    """Tools that were `added`, `removed` and `modified`."""
+    return {
+        "added": [name for name in after if name not in before],
+        "removed": [name for name in before if name not in after],
+        "modified": [name for name, own in after.items() if before.get(name, own) != own],
+    }

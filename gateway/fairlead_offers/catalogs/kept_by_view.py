@@ -1,0 +1,47 @@
+"""Things made of views, kept for the snapshot that is served now. Used in the worker alone."""
+
+from __future__ import annotations
+
+from collections import OrderedDict
+from collections.abc import Callable
+from typing import Generic, Protocol, TypeVar
+
+from fairlead_gateway.catalog.model import Snapshot
+from fairlead_gateway.policy.view import View
+from fairlead_offers.catalogs.subject_catalog import SubjectCatalog
+
+
+class OfView(Protocol):
+    """Something that holds the view it was made of."""
+
+    @property
+    def view(self) -> View: ...
+
+
+Kept = TypeVar("Kept", bound=OfView)
+
+
+class KeptByView(Generic[Kept]):
+    """One for each requested view, the least used dropped first."""
+
+    def __init__(self, make: Callable[[View, Snapshot], Kept], most: int) -> None:
+        """At most `most` are kept."""
+        self._make = make
+        self._most = most
+        self._snapshot: Snapshot | None = None
+        self._kept: OrderedDict[int, Kept] = OrderedDict()
+
+    def of(self, seen: SubjectCatalog, tier: str | None) -> Kept:
+        """That of a tier's view, of the default one with None. Raises Problem."""
+        view = seen.view(tier)
+        if self._snapshot is not seen.snapshot:
+            self._snapshot = seen.snapshot
+            self._kept = OrderedDict()
+        found = self._kept.get(id(view))  # unique: what is kept holds its view
+        if found is None:
+            found = self._kept[id(view)] = self._make(view, seen.snapshot)
+            if len(self._kept) > self._most:
+                self._kept.popitem(last=False)
+        else:
+            self._kept.move_to_end(id(view))
+        return found

@@ -1,0 +1,133 @@
+"""The catalog as one subject may see it: the only way from a REST resource to the catalog.
+
+One per request, from the identity that the guard left in its scope.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Mapping
+from operator import attrgetter
+from typing import Final
+
+import msgspec
+
+from fairlead_api.documents.servers import ServerEntry
+from fairlead_api.floors import Floor, Floors, slower
+from fairlead_api.meta import ServerKey
+from fairlead_gateway.catalog.model import Snapshot
+from fairlead_gateway.conversation.turn import Choice
+from fairlead_gateway.core.identity import Identity
+from fairlead_gateway.core.server import Server, Tool
+from fairlead_gateway.policy.decision import Decision, Denial, decide, denial
+from fairlead_gateway.policy.selection import Selection
+from fairlead_gateway.policy.tiers import by_speed, in_tier
+from fairlead_gateway.policy.unready import of_server, of_tool, unready_for
+from fairlead_gateway.policy.view import MERGED, View, server_target
+from fairlead_offers.problems import UNKNOWN_SERVER, UNKNOWN_TIER, UNKNOWN_TOOL, Problem
+
+PAUSE: Final = 5e-5
+"""Seconds between two slices of a view that is put together: calls go on meanwhile."""
+POLICY: Final = "policy"
+"""The rule of a choice that policies made faster."""
+
+
+class SubjectCatalog:
+    """Servers, tools and decisions of a selection that one subject may know of."""
+
+    __slots__ = ("_floors", "_selection", "_views", "identity")
+
+    def __init__(self, selection: Selection, identity: Identity) -> None:
+        self.identity = identity
+        self._selection = selection
+        self._views: Mapping[bytes, View] = selection.seen_by(identity)
+        self._floors: Floors | None = None
+
+    @property
+    def snapshot(self) -> Snapshot:
+        """Everything that is served, to whomever: what is taken from it has to be in a view."""
+        return self._selection.snapshot
+
+    @property
+    def views(self) -> Mapping[bytes, View]:
+        """Views of the subject: the same object for those that may see the same."""
+        return self._views
+
+    @property
+    def whole(self) -> bool:
+        """Whether policies hide nothing from this subject."""
+        return self._views is self._selection.targets
+
+    @property
+    def tiers(self) -> tuple[str, ...]:
+        """Names of the tiers that there are for it."""
+        return tuple(tier for tier in self.snapshot.tiers if in_tier(MERGED, tier) in self._views)
+
+    def view(self, tier: str | None) -> View:
+        """The merged view of a tier, of the default one with None. Not in the loop. Raises Problem."""
+        target = MERGED if tier is None else in_tier(MERGED, tier)
+        for _ in self._selection.views_of(self.identity).build_in_slices(target) if not self.whole else ():
+            time.sleep(PAUSE)
+        found = self._views.get(target)
+        if found is None:
+            raise Problem(UNKNOWN_TIER, f"there is no tier {str(tier)[:64]!r}", known=self.tiers)
+        return found
+
+    @property
+    def default_tier(self) -> str | None:
+        """Tier of this subject where it names none; None where there is none, or one per server."""
+        if self.whole:
+            return next((tier.name for tier in self.snapshot.rules.tiers if tier.default), None)
+        return self._selection.views_of(self.identity).default_tier
+
+    def floor(self, tool: Tool) -> Floor | None:
+        """The fastest tier that may show a tool to this subject; None: any."""
+        tiers = self._floors = self._floors or Floors(self.snapshot.rules.tiers)
+        rules = None if self.whole else self._selection.views_of(self.identity).rules
+        return slower(tiers.of(tool), rules.floors.get(tool.ref) if rules is not None else None)
+
+    def decision(self, server: ServerKey, tool: str) -> Decision:
+        """Decision about an existing tool, visible to this subject or not. Not in the loop."""
+        return decide(self._selection.policies, self._selection.views_of(self.identity).rules, server, tool)
+
+    def denial(self, view: View, name: str) -> Denial | None:
+        """Decision that denies this subject a tool whose name `view` does not show. Not in the loop."""
+        return denial(self._selection, self.identity, view, name)
+
+    def of_server(self, key: ServerKey) -> View | None:
+        """The view of one server; None: it does not exist for this subject."""
+        return self._views.get(server_target(key))
+
+    def unready(self, problem: Problem) -> ServerEntry | None:
+        """The server without a catalog that a problem about an unknown tool or server may be about."""
+        name, code = problem.missing, problem.document.code
+        if code == UNKNOWN_TOOL and name:
+            return self.unready_of_tool(name)
+        return of_server(self._selection, self.identity, name) if code == UNKNOWN_SERVER and name else None
+
+    def unready_of_tool(self, name: str) -> ServerEntry | None:
+        """The server without a catalog that a tool may be of, by a name on `/mcp`, an id, or as
+        `[namespace/]server/tool`.
+        """
+        server = name.rpartition("/")[0]
+        found = of_tool(self._selection, self.identity, name)
+        return found or (of_server(self._selection, self.identity, server) if server else None)
+
+    def unready_servers(self) -> list[ServerEntry]:
+        """The servers without a catalog that it may know of, in the order of their names."""
+        return sorted(unready_for(self._selection, self.identity), key=attrgetter("key"))
+
+    def servers(self) -> list[Server]:
+        """Those that exist for it, in the order of the catalog."""
+        return [server for key, server in self.snapshot.servers.items() if server_target(key) in self._views]
+
+
+def attainable(choice: Choice, seen: SubjectCatalog) -> Choice:
+    """The choice, but no slower than the policies of the subject allow."""
+    shown = seen.tiers
+    if choice.tier in shown:
+        return choice
+    slowest = [tier for tier in by_speed(seen.snapshot.rules.tiers) if tier.name in shown][-1]
+    return msgspec.structs.replace(
+        choice, tier=slowest.name, rule=POLICY, matched=None, limit_ms=slowest.max_latency_ms
+    )

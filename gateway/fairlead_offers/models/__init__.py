@@ -1,0 +1,1 @@
+"""Facts of models, and models that the gateway itself asks."""

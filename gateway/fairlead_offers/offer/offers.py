@@ -1,0 +1,342 @@
+"""Tools that a request's model is given beside the caller's own: those that its principal may call, that its tier
+shows and that its window holds, or the tools of the router endpoint, by which it finds them.
+
+Everything here runs in the worker of REST, whose catalog, sizes and conversions it shares. The decisions are
+`tokens.plan`'s and `tokens.exposure`'s.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterable, Mapping, Sequence
+from typing import Annotated, Final, Literal, TypeVar
+from weakref import WeakKeyDictionary
+
+import msgspec
+from msgspec import Meta
+
+from fairlead_formats import registry
+from fairlead_formats.tokens.conversation import ConversationTokens
+from fairlead_formats.tokens.exposure import LIST, SEARCH
+from fairlead_formats.tokens.fit import Candidate, Fit, PlanLimits, RouteModel
+from fairlead_formats.tokens.outcome import CONTEXT_WINDOW, Cut, Plan, PlanRefused
+from fairlead_formats.tokens.plan import plan
+from fairlead_formats.tool_format import Format, Options
+from fairlead_gateway.core.meta_tools import OWN_TOOLS
+from fairlead_gateway.core.quota import Quota
+from fairlead_gateway.policy.view import View
+from fairlead_offers.catalogs.subject_catalog import SubjectCatalog
+from fairlead_offers.catalogs.visible_tools import READER, VisibleTool, VisibleTools
+from fairlead_offers.documents import encode
+from fairlead_offers.offer.server_wishes import ServerWish, Word, Words, wish_for
+from fairlead_offers.plan.caller_tools import CallerTools
+from fairlead_offers.plan.exposed_tools import ROUTER_TOOLS, PlannedTask, compared, exposed, offered, online
+from fairlead_offers.plan.offered_tools import candidates, converted
+from fairlead_offers.services import ToolServices
+
+MAX_KEPT: Final = 64
+"""Sets of tools that are kept of one view."""
+ASKED: Final = "asked"
+CHEAPER: Final = "cheaper"
+AUTO: Final = "auto"
+NO_LIMITS: Final = PlanLimits(reserved_output=0)
+_TASK: Final = PlannedTask(calls=1, caching=True, conversation_tokens=0)
+"""Without the conversation, so that the choice stays the same in all requests of one."""
+Kept = TypeVar("Kept")
+Positive = Annotated[int, Meta(ge=1)]
+
+
+class OfferWishes(msgspec.Struct, frozen=True, rename="camel", forbid_unknown_fields=True):
+    """Wishes of a request for the tools that are injected: the member `fairlead` of its body."""
+
+    tier: Word | None = None
+    """A name, or `auto`: the one that the rules of the tiers choose by what was said."""
+    servers: Words = ()
+    tags: Words = ()
+    max_tools: Positive | None = None
+    tool_tokens: Positive | None = None
+    tools: Literal["auto", "inject", "search", "cheapest", "none"] = "auto"
+    """`inject`: listed, as many as fit. `search`: the tools of the router endpoint. `auto`: listed where all fit, else
+    searched. `cheapest`: whatever costs fewer tokens for a task of one call.
+    """
+    mcp: Annotated[tuple[ServerWish, ...], Meta(max_length=64)] = ()
+    """Filters by server, from the `mcp` tools of a Responses request: with any, only tools that one of them matches are
+    offered, and always in a list.
+    """
+    max_calls: Annotated[int, Meta(ge=0)] | None = None
+    """Calls that may be run here."""
+    show_calls: bool = False
+
+
+class ToolOffer(msgspec.Struct, frozen=True):
+    """Tools for one request."""
+
+    model_index: int
+    """Index of the model that they are for, in `OfferBounds.models`."""
+    way: str = LIST
+    """`list`, or `search`: by the tools of the router endpoint."""
+    because: str = ""
+    """Reason of `search`: `asked`, `cheaper`, or the limit that the list is over."""
+    tier: str = ""
+    """Latency tier whose tools they are; empty: none."""
+    definitions: tuple[bytes, ...] = ()
+    """In the form of the request."""
+    names: tuple[str, ...] = ()
+    """As the model sees them, in the same order."""
+    own: Mapping[str, str] = {}
+    """Tools of the gateway's own among them: the name that the model sees, to that of the tool."""
+    reachable: frozenset[str] = frozenset()
+    """Exposed names of all tools that the request is about; `execute_tool` may call these."""
+    cut: tuple[Cut, ...] = ()
+    """Left out because of a limit, and which."""
+    shadowed: tuple[str, ...] = ()
+    """Left out because the caller has a tool of that name."""
+    approved_first: frozenset[str] = frozenset()
+    """Names of those whose calls are run only after the client approves them."""
+    manual: Mapping[str, str] = {}
+    """Those of `names`, and of tools that search finds, that are not run here by themselves, each with a sentence that
+    says why.
+    """
+    quotas: tuple[Quota, ...] = ()
+    """Bounds that policies set in the namespaces of these tools, and of those that search finds, on the tokens of a
+    day.
+    """
+    tokens: Mapping[str, int] = {}
+    """Tokens of the definitions, by the names that the tools have at the gateway."""
+    refused: str = ""
+    """Why no tool is offered: the conversation alone does not fit, by the count made here. It is sent all the same."""
+
+    @property
+    def client_run(self) -> frozenset[str]:
+        """Names of those whose calls go to the caller: to be approved, or because policies do not let them run by
+        themselves.
+        """
+        return frozenset((*self.manual, *self.approved_first))
+
+    @property
+    def whole(self) -> bool:
+        """Whether no limit kept a tool from the list."""
+        return not self.refused and not self.cut and self.because in ("", ASKED, CHEAPER)
+
+    @property
+    def callable_total(self) -> int:
+        """Tools that the model can call; -1 where the conversation does not fit."""
+        return -1 if self.refused else len(self.reachable if self.way == SEARCH else self.definitions)
+
+
+class OfferBounds(msgspec.Struct, frozen=True):
+    """Bounds that an offer has to fit."""
+
+    models: Sequence[RouteModel]
+    limits: PlanLimits
+    client_tool_names: frozenset[str]
+    """Names of the caller's own tools."""
+    conversation: ConversationTokens
+    exact: bool
+    """Whether the conversation was counted; else its tokens are an upper bound."""
+
+
+class _ToolSet(msgspec.Struct, frozen=True):
+    """Tools of one view and filter in one way to show them, counted and converted."""
+
+    counted: list[Candidate]
+    definitions: dict[str, tuple[str, bytes]]
+    """By exposed name: the name that the model sees, and the definition."""
+    own: dict[str, str]
+    reachable: frozenset[str]
+    approved_first: frozenset[str]
+    view: View
+    found_manual: dict[str, str]
+    """Reasons why policies do not let tools that search finds run by themselves, by exposed name."""
+
+    def manual(self, chosen: Iterable[str]) -> dict[str, str]:
+        """By the name that the model sees: why policies do not let a tool run by itself."""
+        found = _manual(self.view, chosen)
+        return {**self.found_manual, **{self.definitions[name][0]: why for name, why in found.items()}}
+
+    def quotas(self, names: Iterable[str]) -> tuple[Quota, ...]:
+        """Bounds of the namespaces of these tools on the tokens of a day."""
+        routes = (self.view.everything[name] for name in sorted(names) if name in self.view.everything)
+        bounded = (route.quota for route in routes if route.quota is not None)
+        return tuple({each.namespace: each for each in bounded if each.tokens_per_day is not None}.values())
+
+
+class Offers:
+    """Makes offers. One per gateway."""
+
+    def __init__(self, services: ToolServices) -> None:
+        self._services = services
+        self._kept: WeakKeyDictionary[VisibleTools, dict[tuple[object, ...], _ToolSet]] = WeakKeyDictionary()
+        self._cheaper: WeakKeyDictionary[VisibleTools, dict[tuple[object, ...], bool]] = WeakKeyDictionary()
+
+    async def made(
+        self, format_name: str, seen: SubjectCatalog, wishes: OfferWishes, asked: OfferBounds
+    ) -> ToolOffer | None:
+        """An offer in a format for one of the models, beside the caller's own tools. Where the conversation was not
+        counted, the answer is None unless everything fits by its bound. In steps only. Raises Problem.
+        """
+        shelf = self._services.catalogs.visible(seen, wishes.tier)
+        format_ = registry.find(format_name)
+        because = await self._because(seen, shelf, wishes, asked.models[0])
+        if because:
+            found = await self._search(format_, shelf, wishes, asked, because)
+            if found is not None or not asked.exact:
+                return found
+        listed = await self._listed(format_, shelf, wishes, asked)
+        if listed is None or listed.whole or wishes.tools != AUTO or wishes.mcp:
+            return listed
+        because = listed.cut[0].reason if listed.cut else CONTEXT_WINDOW
+        return await self._search(format_, shelf, wishes, asked, because) or listed
+
+    async def _because(self, seen: SubjectCatalog, shelf: VisibleTools, wishes: OfferWishes, model: RouteModel) -> str:
+        """Why search takes the place of the list, whatever fits; empty where it does not."""
+        if wishes.mcp:  # search would go around their approvals
+            return ""
+        if wishes.tools != "cheapest":
+            return ASKED if wishes.tools == SEARCH else ""
+        kept = self._cheaper.setdefault(shelf, {})
+        key = (wishes.servers, wishes.tags, model)
+        if key not in kept:
+            filters = frozenset(wishes.tags), frozenset(wishes.servers)
+            entries = online(offered(shelf, *filters))
+            ways = await exposed(
+                self._services.catalogs, self._services.work, seen, shelf, entries, filters, CallerTools()
+            )
+            fit, both = (
+                Fit(model, ConversationTokens(0, 0), NO_LIMITS),
+                [way for way in ways if way.way in (LIST, SEARCH)],
+            )
+            best = compared(_TASK, fit, both, self._services.models.prices).cheapest
+            _keep(kept, key, best is not None and best.way == SEARCH)
+        return CHEAPER if kept[key] else ""
+
+    async def _listed(
+        self, format_: Format, shelf: VisibleTools, wishes: OfferWishes, asked: OfferBounds
+    ) -> ToolOffer | None:
+        """All tools in a list, as many as fit. None where that is not known."""
+        found = await self._tools(format_, shelf, wishes, asked.models[0], LIST)
+        shadowed = tuple(name for name, (shown, _) in found.definitions.items() if shown in asked.client_tool_names)
+        counted = [each for each in found.counted if each.name not in shadowed] if shadowed else found.counted
+        outcome = self._planned(counted, asked)
+        tier = shelf.view.tier or ""
+        if not asked.exact and not (isinstance(outcome, Plan) and not outcome.cut and not outcome.skipped):
+            return None
+        if not isinstance(outcome, Plan):
+            return ToolOffer(0, tier=tier, shadowed=shadowed, refused=outcome.reason)
+        return _offer(found, outcome, asked.models, LIST, "", tier, shadowed)
+
+    async def _search(
+        self, format_: Format, shelf: VisibleTools, wishes: OfferWishes, asked: OfferBounds, because: str
+    ) -> ToolOffer | None:
+        """The tools of the router endpoint, and pinned ones. None where they do not fit, or where the caller has tools
+        of their names.
+        """
+        found = await self._tools(format_, shelf, wishes, asked.models[0], SEARCH)
+        if not asked.client_tool_names.isdisjoint(found.own):
+            return None
+        shadowed = tuple(name for name, (shown, _) in found.definitions.items() if shown in asked.client_tool_names)
+        outcome = self._planned([each for each in found.counted if each.name not in shadowed], asked)
+        if not isinstance(outcome, Plan) or outcome.cut or (outcome.skipped and not asked.exact):
+            return None
+        return _offer(found, outcome, asked.models, SEARCH, because, shelf.view.tier or "", shadowed)
+
+    def _planned(self, counted: Sequence[Candidate], asked: OfferBounds) -> Plan | PlanRefused:
+        models = [_beside(model, len(asked.client_tool_names)) for model in asked.models]
+        return plan(models, counted, asked.conversation, asked.limits, self._services.work.sizes.counter.name)
+
+    async def _tools(
+        self, format_: Format, shelf: VisibleTools, wishes: OfferWishes, model: RouteModel, way: str
+    ) -> _ToolSet:
+        key = (format_.name, wishes.servers, wishes.tags, wishes.mcp, model.name, way)
+        kept = self._kept.setdefault(shelf, {})
+        found = kept.get(key)
+        if found is None:
+            entries = online(offered(shelf, frozenset(wishes.tags), frozenset(wishes.servers)))
+            wanted = {each.name: wish_for(wishes.mcp, each) for each in entries}
+            entries = [each for each in entries if not wishes.mcp or wanted[each.name] is not None]
+            asking = {each.name for each in entries if (wish := wanted[each.name]) is not None and wish.approves(each)}
+            reachable = frozenset(entry.name for entry in entries)
+            shown = entries if way == LIST else [*_own_tools(shelf), *_pinned(entries)]
+            own = () if way == LIST else frozenset(entry.name for entry in _own_tools(shelf))
+            found = await self._made(format_, shelf, shown, Options(model=model.name), own, reachable, asking)
+            _keep(kept, key, found)
+        return found
+
+    async def _made(
+        self,
+        format_: Format,
+        shelf: VisibleTools,
+        entries: Sequence[VisibleTool],
+        options: Options,
+        own: Collection[str],
+        reachable: frozenset[str],
+        asking: Collection[str],
+    ) -> _ToolSet:
+        counted = [
+            msgspec.structs.replace(one, pinned=False) if one.name in own else one  # a limit cuts them: then no search
+            for one in await candidates(self._services.work, entries)
+        ]
+        offer = await converted(self._services.work, shelf, entries, format_, options, more=own)
+        shown = {offer.names[name]: name for name in offer.names}
+        single = (each for tool in offer.tools for each in format_.read([tool]).originals)  # some stand in groups
+        raws = {each.name: encode(each.definition) for each in single}
+        definitions = {name: (safe, raws[safe]) for name, safe in shown.items() if safe in raws}
+        names = {definitions[name][0]: name for name in own if name in definitions}
+        first = frozenset(definitions[name][0] for name in asking if name in definitions)
+        listed = [one for one in counted if one.name in definitions]
+        searched = _manual(shelf.view, reachable) if own else {}
+        return _ToolSet(listed, definitions, names, reachable, first, shelf.view, searched)
+
+
+def _manual(view: View, names: Iterable[str]) -> dict[str, str]:
+    found = {name: view.manual(name) for name in names if name in view.everything}
+    return {name: why for name, why in found.items() if why}
+
+
+def _own_tools(shelf: VisibleTools) -> list[VisibleTool]:
+    """The tools of the router endpoint, in the order of their names."""
+    tools = [*ROUTER_TOOLS, READER] if shelf.view.reads else [*ROUTER_TOOLS]
+    return sorted(tools, key=lambda entry: entry.name)
+
+
+def _pinned(entries: Iterable[VisibleTool]) -> list[VisibleTool]:
+    return [entry for entry in entries if entry.pinned and entry.name not in OWN_TOOLS]
+
+
+def _offer(
+    found: _ToolSet,
+    outcome: Plan,
+    models: Sequence[RouteModel],
+    way: str,
+    because: str,
+    tier: str,
+    shadowed: tuple[str, ...],
+) -> ToolOffer:
+    chosen = {name: found.definitions[name] for name in outcome.tools if name in found.definitions}
+    sizes = {each.name: each.tokens for each in found.counted}
+    return ToolOffer(
+        next(place for place, model in enumerate(models) if model.name == outcome.model),
+        way,
+        because,
+        tier,
+        tuple(raw for _, raw in chosen.values()),
+        tuple(name for name, _ in chosen.values()),
+        found.own,
+        found.reachable,
+        outcome.cut,
+        shadowed,
+        found.approved_first,
+        found.manual(chosen),
+        found.quotas(found.reachable if way == SEARCH else chosen),
+        {name: sizes[name] for name in chosen},
+    )
+
+
+def _keep(kept: dict[tuple[object, ...], Kept], key: tuple[object, ...], value: Kept) -> None:
+    if len(kept) >= MAX_KEPT:
+        kept.clear()
+    kept[key] = value
+
+
+def _beside(model: RouteModel, own: int) -> RouteModel:
+    """The model, with room for that many tools less."""
+    return model if model.max_tools is None else msgspec.structs.replace(model, max_tools=max(model.max_tools - own, 0))

@@ -1,0 +1,1 @@
+"""Decides which tools a model is offered, beside the caller's own, and in which form."""

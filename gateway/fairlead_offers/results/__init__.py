@@ -1,0 +1,1 @@
+"""Results of tools that are kept, shortened and read on."""

@@ -1,0 +1,139 @@
+"""Has an OpenAI-compatible `POST /v1/chat/completions`, such as vLLM's or LiteLLM's, compress results of tools."""
+
+from __future__ import annotations
+
+import logging
+import secrets
+import time
+from collections import OrderedDict
+from collections.abc import Mapping
+from hashlib import blake2b
+from typing import Any, Final
+
+import msgspec
+
+from fairlead_gateway.core.search_counts import SearchCounts
+from fairlead_mcp.errors import HttpRefused, McpError
+from fairlead_offers.models.model_api import decoded, guarded_api
+from fairlead_offers.work.worker import WorkerThread
+from fairlead_search.compression import CompressionFailed, CompressorConfig, chat_request, checked
+
+MAX_ANSWER_BYTES: Final = 1 << 20
+MAX_CACHED_BYTES: Final = 8 << 20
+"""Bytes of compressed results that are kept; those that were asked for longest ago go first."""
+MAX_AT_ONCE: Final = 8
+"""Requests to the endpoint at a time."""
+COOL_DOWN: Final = 10.0
+"""Seconds after a failure in which nothing is sent: nobody waits for an endpoint that is away."""
+_encode: Final = msgspec.msgpack.Encoder().encode
+
+log = logging.getLogger(__name__)
+
+
+class _Message(msgspec.Struct):
+    content: str | None = None
+    tool_calls: list[Any] | None = None
+    function_call: Any = None
+
+
+class _Choice(msgspec.Struct):
+    message: _Message
+
+
+class _Completion(msgspec.Struct):
+    choices: list[_Choice]
+
+
+class ChatCompressor:
+    """Asks the model, checks what it says, and remembers it."""
+
+    def __init__(
+        self,
+        config: CompressorConfig,
+        counts: SearchCounts,
+        worker: WorkerThread,
+        max_cached_bytes: int = MAX_CACHED_BYTES,
+    ) -> None:
+        self._max_cached_bytes = max_cached_bytes
+        self._worker = worker
+        self.model = config.model
+        self._api = guarded_api(config, seconds=config.seconds, max_bytes=MAX_ANSWER_BYTES)
+        self._counts = counts
+        self._known: OrderedDict[bytes, dict[str, str]] = OrderedDict()
+        self._known_bytes = 0
+        self._running = 0
+        self._failed_at = float("-inf")
+        self._newer = False
+        """Whether the model takes `max_completion_tokens`, and no temperature."""
+
+    async def compress(self, question: str, sources: Mapping[str, str], budget_tokens: int) -> Mapping[str, str]:
+        """Facts of texts that help with a question, by source. Raises CompressionFailed."""
+        key = blake2b(_encode((question, [*sources.items()], budget_tokens)), digest_size=32).digest()
+        known = self._known.get(key)
+        if known is not None:
+            self._known.move_to_end(key)
+            self._counts.compressions("cache")
+            return known
+        try:
+            found = await self._asked(question, sources, budget_tokens)
+        except CompressionFailed:
+            self._counts.compressions("failed")
+            raise
+        self._counts.compressions("model")
+        self._remember(key, found)
+        return found
+
+    async def _asked(self, question: str, sources: Mapping[str, str], budget_tokens: int) -> dict[str, str]:
+        """Raises CompressionFailed."""
+        if time.monotonic() - self._failed_at < COOL_DOWN:
+            raise CompressionFailed("failed a moment ago")
+        if self._running >= MAX_AT_ONCE:
+            raise CompressionFailed("is busy")
+        nonce = secrets.token_hex(12)
+        self._running += 1
+        try:
+            said = await self._posted(chat_request(self.model, question, sources, budget_tokens, nonce))
+        except McpError as error:
+            self._failed_at = time.monotonic()
+            log.warning("%s compressed no result, and passages are shown word for word: %s", self.model, error)
+            raise CompressionFailed("did not answer") from error
+        finally:
+            self._running -= 1
+        message = said.choices[0].message if said.choices else _Message()
+        if message.tool_calls or message.function_call is not None or not message.content:
+            raise CompressionFailed("answered something other than text")
+        text = message.content
+        found = await self._worker.do(lambda: checked(text, sources, nonce))
+        if not found:
+            raise CompressionFailed("said nothing that the results bear out")
+        return found
+
+    async def _posted(self, body: dict[str, Any]) -> _Completion:
+        """Raises McpError."""
+        try:
+            answer = await self._api.post("/chat/completions", _for_newer_models(body) if self._newer else body)
+        except HttpRefused as error:
+            if error.status not in (400, 422) or self._newer:
+                raise
+            answer = await self._api.post("/chat/completions", _for_newer_models(body))
+            self._newer = True
+        found: _Completion = await decoded(answer, _Completion)
+        return found
+
+    def _remember(self, key: bytes, found: dict[str, str]) -> None:
+        before = self._known.pop(key, None)  # of an equal request at the same time
+        self._known[key] = found
+        self._known_bytes += _size(found) - (_size(before) if before is not None else 0)
+        while self._known_bytes > self._max_cached_bytes:
+            _, oldest = self._known.popitem(last=False)
+            self._known_bytes -= _size(oldest)
+
+
+def _for_newer_models(body: dict[str, Any]) -> dict[str, Any]:
+    """A request as reasoning models of OpenAI want it, which refuse the members that all others know."""
+    kept = {name: value for name, value in body.items() if name not in ("max_tokens", "temperature")}
+    return {**kept, "max_completion_tokens": body["max_tokens"]}
+
+
+def _size(found: Mapping[str, str]) -> int:
+    return 200 + sum(len(text.encode("utf-8", "replace")) for text in found.values())

@@ -1,0 +1,1 @@
+"""Tools of the router endpoint: searching, and reading what was kept."""

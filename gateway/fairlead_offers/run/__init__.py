@@ -1,0 +1,1 @@
+"""Runs the calls that a model's message asks for."""

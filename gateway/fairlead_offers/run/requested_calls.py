@@ -1,0 +1,179 @@
+"""Calls that a model's message requests, each with its tool and the arguments in the form that the tool takes.
+
+Nothing is called here.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Annotated, Any, Final, Literal
+
+import msgspec
+from msgspec import Meta
+
+from fairlead_api.documents.servers import ServerEntry
+from fairlead_formats.messages.call import CUSTOM, InvalidCall, ModelCall
+from fairlead_formats.names import did_you_mean
+from fairlead_formats.registry import message_format
+from fairlead_formats.schema.nulls import un_null
+from fairlead_formats.schema.property_names import restored
+from fairlead_formats.tool_format import JsonObject
+from fairlead_formats.translate import parse_stream
+from fairlead_gateway.core.long_results import LEAST_TOKENS, MOST_TOKENS
+from fairlead_gateway.policy.decision import Denial
+from fairlead_offers.catalogs.subject_catalog import SubjectCatalog
+from fairlead_offers.catalogs.subject_catalogs import SubjectCatalogs
+from fairlead_offers.catalogs.visible_tools import VisibleTool, VisibleTools
+from fairlead_offers.conversion.formats import find_format
+from fairlead_offers.documents import decode, encode
+from fairlead_offers.plan.caller_tools import CallerTools, provided
+from fairlead_offers.problems import INVALID_ARGUMENTS, Problem
+from fairlead_tools.refusals import not_allowed
+
+MAX_AT_ONCE: Final = 128
+Retries = Annotated[int, Meta(ge=0, le=5)]
+Milliseconds = Annotated[int, Meta(ge=1, le=3_600_000)]
+ResultTokens = Annotated[int, Meta(ge=LEAST_TOKENS, le=MOST_TOKENS)]
+
+
+class CarryBody(msgspec.Struct, frozen=True, rename="camel", forbid_unknown_fields=True):
+    """Content that the model takes in results."""
+
+    images: bool = True
+    audio: bool = False
+    documents: bool = True
+    nested_media: bool = False
+    status: bool = True
+
+
+class ToolCallsBody(msgspec.Struct, frozen=True, rename="camel", forbid_unknown_fields=True):
+    """A model's message, or the whole answer that holds it, in a named format."""
+
+    format: str
+    message: Any = None
+    stream: list[Any] | str | None = None
+    """A streamed answer in place of `message`: its events, or its whole body as it came."""
+    tier: str | None = None
+    strategy: Literal["parallel", "sequential"] = "parallel"
+    limit: Annotated[int, Meta(ge=1, le=MAX_AT_ONCE)] = MAX_AT_ONCE
+    """Calls at once, of `parallel`."""
+    timeout_ms: Milliseconds | None = None
+    """For each call; can only shorten what the tool has."""
+    timeouts_ms: dict[str, Milliseconds] = {}
+    """For single tools, by the name that the model uses."""
+    retries: Retries | None = None
+    """Attempts after the first, for each call: where nothing was sent, or where the tool is idempotent. At most as many
+    as the server allows where it says so; without it, as many as that, or one.
+    """
+    retries_of: dict[str, Retries] = {}
+    """For single tools, by the name that the model uses."""
+    names: dict[str, str] = {}
+    """Name that the model uses to exposed name or id, where it is neither of these nor a name of `GET /v1/tools`."""
+    tools: Any = None
+    """The caller's own definitions. With them, a call of an unknown tool is answered with an error; without,
+    it is left to the caller.
+    """
+    tools_format: str | None = None
+    """Theirs; that of the message by default."""
+    carry: CarryBody = CarryBody()
+    result_tokens: ResultTokens | None = None
+    """Tokens of each result, at most: of a longer one come beginning, end and shape, and `GET /v1/context` reads on."""
+
+
+class Planned(msgspec.Struct, frozen=True):
+    """One call with the tool that it means."""
+
+    call: ModelCall
+    entry: VisibleTool | None
+    arguments: bytes = b"{}"
+    timeout: float | None = None
+    retries: int | None = None
+    theirs: bool = False
+    """The caller's to run."""
+    own: JsonObject | None = None
+    """Its definition, where the caller sent that."""
+    near: str | None = None
+    denied: str | None = None
+    """Why policies deny it to the principal, where that may be told."""
+    denial: Denial | None = None
+    """Decision that keeps it from the caller, for the audit log."""
+    unready: ServerEntry | None = None
+    """The server without a catalog that its tool may be of."""
+    recording: str | None = None
+    """Session that its result is kept in, where `execute_tool` asks for the call."""
+
+    @property
+    def runs(self) -> bool:
+        """Whether a tool of ours is called for it."""
+        return self.entry is not None and self.call.valid
+
+
+def read_calls(
+    catalogs: SubjectCatalogs, seen: SubjectCatalog, body: bytes
+) -> tuple[ToolCallsBody, VisibleTools, list[Planned]]:
+    """Read a body of `/v1/tool-calls`. Raises Problem where it, its message or a format makes no sense."""
+    asked = decode(body, ToolCallsBody)
+    shelf, planned = requested(catalogs, seen, asked)
+    return asked, shelf, planned
+
+
+def requested(
+    catalogs: SubjectCatalogs, seen: SubjectCatalog, asked: ToolCallsBody
+) -> tuple[VisibleTools, list[Planned]]:
+    """The calls that a body asks for, as `read_calls`."""
+    format_ = find_format(asked.format)
+    shelf = catalogs.visible(seen, asked.tier)
+    if (asked.message is None) == (asked.stream is None):
+        raise Problem(INVALID_ARGUMENTS, "the body: give either message or stream")
+    if asked.stream is None:
+        calls = message_format(format_.name).parse_calls(asked.message)
+    else:
+        calls = parse_stream(asked.stream, format_.name)
+    own = None if asked.tools is None else provided(asked.tools, asked.tools_format or asked.format, shelf)
+    return shelf, [_plan(asked, seen, shelf, call, own) for call in calls]
+
+
+def planned_calls(
+    catalogs: SubjectCatalogs, seen: SubjectCatalog, tier: str | None, format_name: str, calls: Sequence[ModelCall]
+) -> tuple[VisibleTools, list[Planned]]:
+    """Calls that were parsed already, each with its tool; the caller has none of its own among them. Raises Problem."""
+    asked = ToolCallsBody(format_name, tier=tier)
+    shelf = catalogs.visible(seen, tier)
+    return shelf, [_plan(asked, seen, shelf, call, provided([], format_name, shelf)) for call in calls]
+
+
+def _plan(
+    asked: ToolCallsBody, seen: SubjectCatalog, shelf: VisibleTools, call: ModelCall, own: CallerTools | None
+) -> Planned:
+    if call.kind == CUSTOM:  # freeform: no tool of ours takes text in place of arguments
+        return Planned(call, None, theirs=call.valid, own={"name": call.name})
+    name = asked.names.get(call.name) or shelf.names.original(call.name) or call.name
+    entry = shelf.find(name) or shelf.unlisted(name)
+    mine = None if own is None or entry is not None else own.find(name) or own.find(call.name)
+    if entry is None and mine is None:
+        entry = shelf.reader(name)
+    if entry is None:
+        found = None if mine is not None else seen.denial(shelf.view, name)
+        denied = None if mine is not None else shelf.view.denied(name)
+        if denied is not None:
+            return Planned(call, None, denied=not_allowed(name, denied), denial=found)
+        unready = None if mine is not None else seen.unready_of_tool(name)
+        if unready is not None:
+            return Planned(call, None, unready=unready)
+        near = None if mine is not None else _near(name, shelf, own)
+        return Planned(
+            call, None, theirs=call.valid and (own is None or mine is not None), own=mine, near=near, denial=found
+        )
+    if isinstance(call.arguments, InvalidCall):
+        return Planned(call, entry)
+    schema, others = entry.decoded.get("inputSchema"), entry.other_names
+    arguments = restored(call.arguments, others) if others else call.arguments
+    arguments = un_null(arguments, schema) if isinstance(schema, dict) else arguments
+    limit = asked.timeouts_ms.get(call.name, asked.timeout_ms)
+    retries = asked.retries_of.get(call.name, asked.retries)
+    return Planned(call, entry, encode(arguments), None if limit is None else limit / 1000, retries)
+
+
+def _near(name: str, shelf: VisibleTools, own: CallerTools | None) -> str | None:
+    """Nearest name among the tools that the model may call: those visible to it, and the caller's."""
+    return did_you_mean(name, [*shelf.by_name, *(str(tool["name"]) for tool in (own.tools if own else ()))])

@@ -1,0 +1,1 @@
+"""Finds tools by what somebody wants to do."""

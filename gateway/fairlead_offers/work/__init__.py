@@ -1,0 +1,1 @@
+"""Work off the loop: one thread, and processes for what is heavy."""

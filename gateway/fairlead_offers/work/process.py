@@ -1,0 +1,115 @@
+"""One process that does heavy work, from the gateway's side of its pipes. Started by `pool`; `child` is the other side.
+
+What a process says is kept in the parts in which it came: streams would copy an answer three times, in a loop that
+calls wait for.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import sys
+from asyncio.subprocess import PIPE
+from collections.abc import Sequence
+from typing import Final, cast
+
+from fairlead_offers.job import BULK, LENGTH
+
+HEAD: Final = LENGTH.size + 1
+"""Bytes before an answer: its length and its mark."""
+Part = bytes | memoryview
+
+
+class NotDone(Exception):
+    """The work brought no answer; the message says why."""
+
+
+class Overloaded(NotDone):
+    """Too much is waiting already, or it takes too long."""
+
+
+class Ended(NotDone):
+    """The process is gone."""
+
+
+class WorkerProcess(asyncio.SubprocessProtocol):
+    """Does one piece of work at a time."""
+
+    def __init__(self) -> None:
+        self.pieces = 0
+        """Jobs that it was given."""
+        self.timer: asyncio.TimerHandle | None = None
+        """Timer of the pool, which ends the process when it is idle for long."""
+        self._exited: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+        self._answer: asyncio.Future[None] | None = None
+        self._said: list[bytes] = []
+        self._size = 0
+        self._length = 0
+        """Length of the answer that is being read, in bytes; 0: not known yet."""
+
+    @classmethod
+    async def start(cls, *, bulk: bool) -> WorkerProcess:
+        """Raises OSError."""
+        words = [sys.executable, "-m", "fairlead_offers.child", *([BULK] if bulk else [])]
+        loop = asyncio.get_running_loop()
+        return (await loop.subprocess_exec(cls, *words, stdin=PIPE, stdout=PIPE, stderr=None))[1]
+
+    @property
+    def pid(self) -> int:
+        return self._process.get_pid() or 0
+
+    async def do(self, job: str, work: Sequence[bytes]) -> tuple[bytes, list[Part]]:
+        """The mark of the answer, and its parts. Raises NotDone, also for a process that ended."""
+        if self._exited.done():
+            raise Ended("the worker process ended")
+        self.pieces += 1
+        self._said = []
+        self._size = 0
+        self._length = 0
+        self._answer = asyncio.get_running_loop().create_future()
+        self._input.write(LENGTH.pack(len(job) + 1 + sum(map(len, work))) + job.encode() + b"\n")
+        self._input.writelines(work)
+        await self._answer
+        first, *rest = self._said
+        parts: list[Part] = [memoryview(first)[HEAD:], *rest]
+        if first[LENGTH.size : HEAD] == b"-":
+            raise NotDone(b"".join(parts).decode("utf-8", "replace"))
+        return first[LENGTH.size : HEAD], parts
+
+    async def end(self) -> None:
+        """Kill it, and see it dead."""
+        with contextlib.suppress(ProcessLookupError):
+            self._process.kill()
+        await self._exited
+        self._process.close()
+
+    # Called by the loop
+
+    def connection_made(self, transport: asyncio.BaseTransport) -> None:
+        self._process = cast("asyncio.SubprocessTransport", transport)
+        self._input = cast("asyncio.WriteTransport", self._process.get_pipe_transport(0))
+
+    def pipe_data_received(self, fd: int, data: bytes) -> None:
+        answer = self._answer
+        if answer is None or answer.done():  # its request was cancelled
+            return
+        self._said.append(data)
+        self._size += len(data)
+        if not self._length and self._size >= HEAD:
+            if len(self._said) > 1:
+                self._said = [b"".join(self._said)]
+            self._length = LENGTH.size + LENGTH.unpack_from(self._said[0])[0]
+        if self._length and self._size >= self._length:
+            answer.set_result(None)
+
+    def pipe_connection_lost(self, fd: int, exc: Exception | None) -> None:
+        self._fail()
+
+    def process_exited(self) -> None:
+        if not self._exited.done():
+            self._exited.set_result(None)
+        self._fail()
+
+    def _fail(self) -> None:
+        if self._answer is not None and not self._answer.done():
+            self._answer.set_exception(Ended("the worker process ended"))

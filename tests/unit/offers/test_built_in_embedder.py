@@ -1,0 +1,55 @@
+"""The built-in encoder's work beside calls, in virtual time."""
+
+from __future__ import annotations
+
+import asyncio
+
+import pytest
+
+from fairlead_offers.search.tool_vectors import CROWDED, CROWDED_COST, PIECE, TOOL_SECONDS, BuiltInEmbedder
+from fairlead_offers.work.throttle import Throttle
+from fairlead_offers.work.worker import WorkerThread
+from fairlead_search.embedding import Embedded, VectorText
+from virtualtime import in_virtual_time
+
+pytestmark = in_virtual_time
+
+
+class Encoded(WorkerThread):
+    """Makes vectors at once, a byte each, with so much of a core: of one tool after a piece that waited for it."""
+
+    def __init__(self, *core_shares: float) -> None:
+        super().__init__()
+        self._core_shares = [*core_shares]
+        self._next = PIECE
+
+    async def do(self, work: object) -> Embedded:  # type: ignore[override]  # of one kind of work
+        share = self._core_shares.pop(0) if self._core_shares else 1.0
+        made = self._next
+        self._next = PIECE if share >= CROWDED else 1
+        return Embedded([bytes([place]) for place in range(made)], share)
+
+
+def texts(number: int) -> list[VectorText]:
+    return [VectorText(str(place), "mail", "mail") for place in range(number)]
+
+
+@pytest.mark.parametrize(("calls", "seconds"), [(0, 0.0), (1, 3 * PIECE * TOOL_SECONDS / 0.1)])
+async def test_while_tools_are_called_the_encoder_has_a_tenth_of_the_time(calls: int, seconds: float) -> None:
+    embedder = BuiltInEmbedder(Encoded(), Throttle(lambda: calls, 0.1), process=False)
+    assert await embedder.tools(texts(4 * PIECE)) == [bytes([place]) for place in range(PIECE)] * 4
+    assert asyncio.get_running_loop().time() == pytest.approx(seconds, abs=0.01)
+
+
+async def test_where_it_waits_for_a_core_it_reads_one_tool_at_a_time_and_leaves_long_pauses() -> None:
+    embedder = BuiltInEmbedder(Encoded(0.2, 0.2, 0.9), Throttle(lambda: 1, 0.1), process=False)
+    made = await embedder.tools(texts(PIECE + 1 + 1 + PIECE))
+    assert made == [bytes([place]) for place in [*range(PIECE), 0, 0, *range(PIECE)]]
+    tool = TOOL_SECONDS / 0.1
+    assert asyncio.get_running_loop().time() == pytest.approx(PIECE * tool + 2 * CROWDED_COST * tool, abs=0.01)
+
+
+async def test_while_no_tool_is_called_a_crowded_machine_does_not_hold_it_up() -> None:
+    embedder = BuiltInEmbedder(Encoded(*[0.1] * 6), Throttle(lambda: 0, 0.1), process=False)
+    assert len(await embedder.tools(texts(PIECE + 5))) == PIECE + 5
+    assert asyncio.get_running_loop().time() == pytest.approx(0, abs=0.01)

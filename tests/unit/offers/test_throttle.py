@@ -1,0 +1,110 @@
+"""When conversions begin, in virtual time."""
+
+from __future__ import annotations
+
+import asyncio
+
+import pytest
+
+from fairlead_offers.work.process import Overloaded
+from fairlead_offers.work.throttle import HOLD, LOOK, MAX_WAIT, Throttle
+from virtualtime import in_virtual_time
+
+pytestmark = in_virtual_time
+COST = 0.001
+SHARE = 0.01
+APART = COST / SHARE
+
+
+class Calls:
+    """How many there are, as a test has it."""
+
+    def __init__(self, now: int) -> None:
+        self.now = now
+
+    def __call__(self) -> int:
+        return self.now
+
+
+async def begun(throttle: Throttle, count: int) -> list[float]:
+    """When each of so many conversions began that all came at once."""
+    loop = asyncio.get_running_loop()
+    moments = []
+
+    async def one() -> None:
+        await throttle.turn(COST)
+        moments.append(round(loop.time(), 6))
+
+    await asyncio.gather(*(one() for _ in range(count)))
+    return moments
+
+
+async def test_conversions_begin_at_once_while_no_tools_are_called() -> None:
+    assert await begun(Throttle(Calls(0), SHARE), 5) == [0] * 5
+
+
+async def test_while_tools_are_called_they_take_their_share_of_the_time_and_no_more() -> None:
+    assert await begun(Throttle(Calls(1), SHARE), 4) == pytest.approx([0, APART, 2 * APART, 3 * APART], abs=0.01)
+
+
+async def test_one_that_costs_more_keeps_the_next_waiting_for_longer() -> None:
+    throttle = Throttle(Calls(1), SHARE)
+    loop = asyncio.get_running_loop()
+    await throttle.turn(5 * COST)
+    await throttle.turn(COST)
+    assert loop.time() == pytest.approx(5 * APART, abs=0.01)
+    await throttle.turn(COST)
+    assert loop.time() == pytest.approx(6 * APART, abs=0.01)
+
+
+async def test_what_was_converted_while_nobody_called_is_not_held_against_anybody() -> None:
+    calls = Calls(0)
+    throttle = Throttle(calls, SHARE)
+    loop = asyncio.get_running_loop()
+    await begun(throttle, 50)
+    calls.now = 1
+    await throttle.turn(COST)
+    assert loop.time() <= APART + LOOK
+
+
+async def test_between_two_calls_the_pace_is_kept_and_given_up_a_while_after_the_last() -> None:
+    calls = Calls(1)
+    throttle = Throttle(calls, SHARE)
+    loop = asyncio.get_running_loop()
+    await throttle.turn(100 * COST)
+    waiting = asyncio.create_task(throttle.turn(COST))
+    await asyncio.sleep(1)
+    calls.now = 0
+    await asyncio.sleep(HOLD - 2 * LOOK)
+    assert not waiting.done()
+    await waiting
+    assert 1 + HOLD - LOOK <= loop.time() <= 1 + HOLD + LOOK
+
+
+async def test_who_would_wait_too_long_is_refused_at_once_and_room_comes_back() -> None:
+    throttle = Throttle(Calls(1), SHARE)
+    loop = asyncio.get_running_loop()
+    long = MAX_WAIT * 0.6 * SHARE
+    await throttle.turn(long)
+    waiting = asyncio.create_task(throttle.turn(long))
+    await asyncio.sleep(0)
+    with pytest.raises(Overloaded):
+        await throttle.turn(COST)
+    assert loop.time() == 0
+    assert throttle.waiting == 1
+    await waiting
+    assert throttle.waiting == 0
+    await throttle.turn(COST)
+
+
+async def test_who_goes_away_while_waiting_leaves_no_trace() -> None:
+    throttle = Throttle(Calls(1), SHARE)
+    loop = asyncio.get_running_loop()
+    await throttle.turn(COST)
+    away = asyncio.create_task(throttle.turn(10 * COST))
+    after = asyncio.create_task(throttle.turn(COST))
+    await asyncio.sleep(0)
+    away.cancel()
+    await after
+    assert loop.time() == pytest.approx(APART, abs=0.01)
+    assert throttle.waiting == 0
