@@ -28,16 +28,18 @@ async def pool() -> AsyncIterator[ProcessPool]:
 async def test_work_goes_on_where_it_awaited_a_process_and_does_nothing_twice(pool: ProcessPool) -> None:
     worker, steps, threads = WorkerThread(), [], []
 
+    async def step(name: str) -> list[list[Size]] | None:
+        steps.append(name)
+        threads.append(threading.current_thread())
+        return await InProcesses(pool, COUNT, [DEFINITIONS, b"[]"])
+
     async def work() -> list[list[Size]] | None:
-        for step in ("before", "between"):
-            steps.append(step)
-            threads.append(threading.current_thread())
-            counts = await InProcesses(pool, COUNT, [DEFINITIONS, b"[]"])
-        return counts
+        await step("first")
+        return await step("second")
 
     counts = await stepwise(worker, work)
     worker.close()
-    assert steps == ["before", "between"]
+    assert steps == ["first", "second"]
     assert len({*threads}) == 1
     assert threads[0] is not threading.current_thread()
     assert counts is not None
