@@ -141,7 +141,7 @@ async def _serve(
     scanner, skipped = _scanner(options)
     outputs = ProcessOutputs(
         children,
-        lambda: station.declared,
+        lambda: (*station.declared, *station.refused),
         lambda key: station.installation(key),  # noqa: PLW0108 - the station is made below, and needs the gateway
     )
     token = secrets.token_urlsafe(TOKEN_BYTES)
