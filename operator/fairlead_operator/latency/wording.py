@@ -40,7 +40,7 @@ def why_hidden(
 
 
 def why_shown(score: TierScore, window: Window, figures: Quantiles | None, *, declared_ms: int | None) -> str:
-    """Why the tier shows the tool, and how far it is from being hidden. `figures`: the published quantiles of `window`."""
+    """Why the tier shows the tool, and how far it is from being hidden. `figures`: published quantiles of `window`."""
     tier = f"tier={_ms(score.limit_ms)}"
     points = f"points={score.points}/{score.detector.cap}"
     if figures is None:
