@@ -1,7 +1,7 @@
 """Tells by the folders of npm and uv whether a package has been fetched already, in whatever process.
 
-A guess, which decides the order of starts and what is told of them alone: what is taken for cached may still be renewed,
-and caches that a configuration file moved count as empty. Of npm the `node_modules` of the project and of the
+A guess, which decides the order of starts and what is told of them alone: what is taken for cached may still be
+renewed, and caches that a configuration file moved count as empty. Of npm the `node_modules` of the project and of the
 machine, and the folders of `_npx`, each named by a digest of the packages that were asked for (`libnpmexec`); of uv an
 environment with the package's program, cached or installed by `uv tool install`, and the unpacked wheels.
 """
