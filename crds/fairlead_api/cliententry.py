@@ -15,6 +15,7 @@ from fairlead_api.clientvariables import (
     suspicion,
 )
 from fairlead_api.interpolation import REFERENCE, UnsetVariable, interpolate
+from fairlead_api.v1alpha1.causes import Cause
 
 _TRUE: Final = frozenset({"true", "yes", "on", "1"})
 _FALSE: Final = frozenset({"false", "no", "off", "0", ""})
@@ -31,10 +32,11 @@ does: its value may be a secret, and who may list processes may read arguments.
 class EntryProblem(ValueError):
     """An entry that cannot be served."""
 
-    def __init__(self, field: str, message: str) -> None:
+    def __init__(self, field: str, message: str, cause: Cause = Cause.INVALID) -> None:
         super().__init__(message)
         self.field = field
         """Path within the entry, such as `env.TOKEN`; empty for the entry as a whole."""
+        self.cause = cause
 
 
 def read_bool(value: object) -> bool | None:
@@ -133,7 +135,7 @@ class EntryReader:
                 self.remarks.append(Remark(field, remark, stops=False))
             return interpolate(value, self._variables(value, member))
         except UnsetVariable as error:
-            raise EntryProblem(field, self._missing(error, member)) from error
+            raise EntryProblem(field, self._missing(error, member), Cause.VARIABLE_NOT_SET) from error
         except AskedForValue as error:
             raise EntryProblem(field, str(error)) from error
 

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import difflib
 import json
+import re
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -16,9 +17,13 @@ from typing import Any, Final, TypeVar
 from pydantic import ValidationError
 
 from fairlead_api.crd import KINDS
-from fairlead_api.meta import API_VERSION, GROUP
+from fairlead_api.meta import API_VERSION, GROUP, ServerKey
+from fairlead_api.patterns import LABEL
 from fairlead_api.problems import Complaint, complaints
+from fairlead_api.v1alpha1.causes import Cause
 from fairlead_api.v1alpha1.common import Resource
+from fairlead_api.v1alpha1.mcpserver import McpServer
+from fairlead_api.v1alpha1.remedies import Form
 from fairlead_api.yamldocuments import BadDocument, Document, documents
 
 DEFAULT_NAMESPACE: Final = "default"
@@ -43,6 +48,7 @@ _SET_BY_A_SERVER: Final = frozenset(
 """Members of metadata that `kubectl get -o yaml` shows and a manifest on disk has no use for."""
 
 ResourceT = TypeVar("ResourceT", bound=Resource)
+_LABEL: Final = re.compile(f"(?=.{{1,63}}$){LABEL}")
 _KINDS: Final = {kind.kind_name: kind for kind in KINDS}
 
 
@@ -66,6 +72,19 @@ class ManifestProblem:
 
 
 @dataclass(frozen=True)
+class RefusedServer:
+    """A declared server that is not run, because its declaration cannot be used."""
+
+    key: ServerKey
+    problem: ManifestProblem
+    prefix: str | None = None
+    """Prefix that the declaration asks for; None where it leaves that to the default."""
+    cause: Cause = Cause.INVALID
+    form: Form = "local"
+    """Form of the declaration, whose words the advice takes."""
+
+
+@dataclass(frozen=True)
 class ManifestOrigin:
     """Where something stands."""
 
@@ -84,6 +103,8 @@ class LoadedManifests:
     others: list[tuple[ManifestOrigin, dict[str, Any]]] = field(default_factory=list)
     """Documents that are not ours, as they are: other kinds (a Secret, say), and `mcpServers` configurations."""
     problems: list[ManifestProblem] = field(default_factory=list)
+    refused: list[RefusedServer] = field(default_factory=list)
+    """McpServers that have a name, but break a rule: each with the first of its problems."""
 
     def of_kind(self, kind: type[ResourceT]) -> list[ResourceT]:
         """The resources of one kind."""
@@ -131,9 +152,32 @@ def _load(text: str, file: str, loaded: LoadedManifests) -> None:
         if isinstance(document, BadDocument):
             loaded.problems.append(ManifestProblem(file, document.line, "", document.message))
             continue
-        for complaint in _read(document, file, loaded):
-            line = document.line_of(complaint.place)
-            loaded.problems.append(ManifestProblem(file, line, complaint.field, complaint.message))
+        problems = [
+            ManifestProblem(file, document.line_of(complaint.place), complaint.field, complaint.message)
+            for complaint in _read(document, file, loaded)
+        ]
+        loaded.problems += problems
+        if problems and (key := _server_key(document.content)) is not None:
+            loaded.refused.append(RefusedServer(key, problems[0], _prefix_of(document.content)))
+
+
+def _server_key(content: object) -> ServerKey | None:
+    """Namespace and name of a manifest of an McpServer, whatever else is wrong with it; None without a usable name."""
+    if not isinstance(content, dict) or content.get("kind") != McpServer.kind_name:
+        return None
+    metadata = content.get("metadata")
+    if not isinstance(metadata, dict):
+        return None
+    namespace, name = metadata.get("namespace") or DEFAULT_NAMESPACE, metadata.get("name")
+    if not (isinstance(namespace, str) and isinstance(name, str)):
+        return None
+    return ServerKey(namespace, name) if _LABEL.fullmatch(namespace) and _LABEL.fullmatch(name) else None
+
+
+def _prefix_of(content: dict[str, Any]) -> str | None:
+    spec = content.get("spec")
+    prefix = spec.get("prefix") if isinstance(spec, dict) else None
+    return prefix if isinstance(prefix, str) else None
 
 
 def _read(document: Document, file: str, loaded: LoadedManifests) -> list[Complaint]:

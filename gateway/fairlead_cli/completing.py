@@ -7,7 +7,7 @@ from typing import Any, Final
 import typer
 
 from fairlead_cli.failure import Failure
-from fairlead_cli.wording import DEFAULT_URL
+from fairlead_tools.commands import DEFAULT_URL
 
 SECONDS: Final = 1.0
 """A person waits for it, with a key pressed."""

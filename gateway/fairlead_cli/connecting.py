@@ -15,10 +15,11 @@ from fairlead_api.meta import ServerKey
 from fairlead_cli.failure import USED_WRONGLY, Failure
 from fairlead_cli.output import printable
 from fairlead_cli.proxies import is_here
-from fairlead_cli.wording import CREDENTIAL, DEFAULT_URL, NAMED_URL, after
+from fairlead_cli.wording import CREDENTIAL, NAMED_URL, after
 from fairlead_mcp.errors import ConnectFailed, HttpRefused, McpError, NotMcp, RpcError, Timeout
 from fairlead_mcp.http.target import InvalidTarget, Target, checked_name, checked_value
 from fairlead_mcp.session import McpSession
+from fairlead_tools.commands import DEFAULT_URL
 
 Result = TypeVar("Result")
 

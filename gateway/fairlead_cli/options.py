@@ -10,7 +10,7 @@ import typer
 from fairlead_cli.completing import server_names, tool_names
 from fairlead_cli.failure import USED_WRONGLY, readable_in_part
 from fairlead_cli.output import Output
-from fairlead_cli.wording import DEFAULT_URL
+from fairlead_tools.commands import DEFAULT_URL
 
 __all__ = ["DEFAULT_URL"]
 

@@ -2,29 +2,21 @@
 
 from __future__ import annotations
 
-import re
 from contextvars import ContextVar
 from typing import Final
 
 from fairlead_formats import names
+from fairlead_tools.commands import reaching
 
-DEFAULT_URL: Final = "http://127.0.0.1:8080/mcp"
 CREDENTIAL: Final = "Give a credential with --token, or FAIRLEAD_TOKEN in the environment."
 _TOOLS: Final = "`fairlead tools` lists what there is."
-_ASKING: Final = re.compile(
-    r"\bfairlead (approve|call|can|diff|explain|leaderboard|logs|plan|refresh|scores|search|servers|tiers|tools|top)\b"
-    r"(?! (?:--url|tools:))"
-)
-"""Commands in a text that ask a gateway."""
-
 NAMED_URL: ContextVar[str] = ContextVar("NAMED_URL", default="")
 """Gateway that the command line named with `--url`: commands of hints name it too. Empty where it needs no name."""
 
 
 def ready_to_paste(text: str) -> str:
     """A text whose `fairlead` commands reach the gateway that this command was about."""
-    url = NAMED_URL.get()
-    return _ASKING.sub(rf"fairlead \1 --url {url}", text) if url else text
+    return reaching(text, NAMED_URL.get())
 
 
 def unknown_tool(name: str, near: str | None) -> str:

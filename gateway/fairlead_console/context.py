@@ -99,6 +99,7 @@ class ConsoleContext:
             "opened": request.headers.get("sec-fetch-dest") == "document",  # a page that refreshes itself has its style
             "navigation": self._navigation,
             "here": request.url.path,
+            "mcp_url": f"{str(request.base_url).rstrip('/')}/mcp",
             "identity": None,
             "version": VERSION,
             "csrf": "" if session is None else session.csrf,

@@ -1,4 +1,4 @@
-"""Words of readers in place of codes: outcomes of calls, transports, names that may break. Pure module.
+"""Words of readers in place of codes: outcomes of calls, transports, names that may break, commands. Pure module.
 
 The code stays beside its words, or as their title: logs, metrics and REST have it.
 """
@@ -9,11 +9,14 @@ import re
 from collections.abc import Callable, Mapping
 from typing import Any, Final
 
+from jinja2 import pass_context
+from jinja2.runtime import Context
 from markupsafe import Markup, escape
 
 from fairlead_gateway.telemetry import TOOL_ERROR
 from fairlead_rest.ended_calls import FAILED, OK
 from fairlead_tools import refusal
+from fairlead_tools.commands import reaching
 
 OUTCOMES: Final[Mapping[str, str]] = {
     OK: "answered",
@@ -67,8 +70,15 @@ def breakable(name: str) -> Markup:
     return Markup(re.sub("(?<=__)(?!_)", "<wbr>", str(escape(name)), count=MAX_BREAKS))
 
 
+@pass_context
+def with_url(context: Context, text: str) -> str:
+    """A text whose `fairlead` commands reach the gateway of the page, by the address that the browser has it under."""
+    return reaching(text, context["mcp_url"])
+
+
 WORDING: Final[Mapping[str, Callable[..., Any]]] = {
     "outcome": outcome_words,
     "transport": transport_words,
     "breakable": breakable,
+    "with_url": with_url,
 }

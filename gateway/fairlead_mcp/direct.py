@@ -128,7 +128,7 @@ class DirectLauncher:
         async with self._locks[package]:
             if package in self._fetched:  # meanwhile
                 return await self._found(wrapped, environment, spec, events)
-            if await asyncio.to_thread(is_cached, wrapped, environment):
+            if await asyncio.to_thread(is_cached, wrapped, environment, spec.cwd):
                 found = await self._found(wrapped, environment, spec, events)
             else:
                 found = await self._fetched_first(wrapped, environment, spec, events)

@@ -1,15 +1,18 @@
-"""Tells by the caches of npm and uv whether a package has been fetched already, in whatever process.
+"""Tells by the folders of npm and uv whether a package has been fetched already, in whatever process.
 
-A guess, by which nothing but the order of starts is decided: what is taken for cached may still be renewed, and caches
-that a configuration file moved count as empty. Of npm a folder of `_npx`, which is named by a digest of the packages
-that were asked for (`libnpmexec`); of uv an environment with the package's program, cached or installed by
-`uv tool install`.
+A guess, which decides the order of starts and what is told of them alone: what is taken for cached may still be
+renewed, and caches that a configuration file moved count as empty. Of npm the `node_modules` of the project and of the
+machine, and the folders of `_npx`, each named by a digest of the packages that were asked for (`libnpmexec`); of uv an
+environment with the package's program, cached or installed by `uv tool install`, and the unpacked wheels.
 """
 
 from __future__ import annotations
 
 import hashlib
+import json
 import os
+import re
+import shutil
 from collections.abc import Iterator, Mapping
 from itertools import islice
 from pathlib import Path
@@ -21,19 +24,51 @@ MOST_ENVIRONMENTS: Final = 2000
 """Environments of uv that are looked at: a look takes about 10 µs."""
 
 
-def is_cached(wrapped: Wrapper, environment: Mapping[str, str]) -> bool:
-    """Whether the package that a wrapper would start needs no fetching, as far as can be seen. Reads folders."""
+def is_cached(wrapped: Wrapper, environment: Mapping[str, str], cwd: str | None = None) -> bool:
+    """Whether the package that a wrapper would start in `cwd` needs no fetching, as far as folders tell; reads them."""
     try:
-        return _npm_has(wrapped, environment) if wrapped.kind == "npx" else _uv_has(wrapped, environment)
+        return _npm_has(wrapped, environment, cwd) if wrapped.kind == "npx" else _uv_has(wrapped, environment)
     except (OSError, RuntimeError):  # a folder without permission; a machine without a home
         return False
 
 
-def _npm_has(wrapped: Wrapper, environment: Mapping[str, str]) -> bool:
+def _npm_has(wrapped: Wrapper, environment: Mapping[str, str], cwd: str | None) -> bool:
+    here = Path(cwd or os.curdir).absolute()
+    if any(_has_version(folder / "node_modules", wrapped.package) for folder in (here, *here.parents)):
+        return True
+    if _has_version(_npm_prefix(environment) / "lib" / "node_modules", wrapped.package):
+        return True
     digest = hashlib.sha512(wrapped.package.encode()).hexdigest()[:16]
-    return (
-        npm_cache(environment) / "_npx" / digest / "node_modules" / ".package-lock.json"
-    ).is_file()  # written when all is there
+    installed = npm_cache(environment) / "_npx"
+    if (installed / digest / "node_modules" / ".package-lock.json").is_file():  # written when all is there
+        return True
+    return any(
+        (modules / ".package-lock.json").is_file() and _has_version(modules, wrapped.package)
+        for modules in islice(installed.glob("*/node_modules"), MOST_ENVIRONMENTS)
+    )
+
+
+def _has_version(modules: Path, package: str) -> bool:
+    """Whether a `node_modules` has a package in the version that is asked for; a range or tag is taken to fit."""
+    at = package.rfind("@")
+    name, version = (package[:at], package[at + 1 :]) if at > 0 else (package, "")
+    manifest = modules / name / "package.json"
+    if not (version and version[0].isdecimal()):
+        return manifest.is_file()
+    try:
+        content = json.loads(manifest.read_bytes())
+    except (FileNotFoundError, ValueError):
+        return False
+    return isinstance(content, dict) and content.get("version") == version
+
+
+def _npm_prefix(environment: Mapping[str, str]) -> Path:
+    """Folder of packages for the whole machine: the one that Node.js is in, unless a variable names another."""
+    named = npm_setting(environment, "npm_config_prefix")
+    if named:
+        return Path(named)
+    node = shutil.which("node", path=environment.get("PATH"))
+    return Path(node).resolve().parent.parent if node else Path(os.devnull)
 
 
 def npm_cache(environment: Mapping[str, str]) -> Path:
@@ -54,7 +89,17 @@ def _uv_has(wrapped: Wrapper, environment: Mapping[str, str]) -> bool:
         return True
     cache = Path(environment.get("UV_CACHE_DIR") or _below(environment, "XDG_CACHE_HOME", home / ".cache"))
     environments = islice(_environments(cache), MOST_ENVIRONMENTS)
-    return any(os.access(folder / "bin" / wrapped.program, os.X_OK) for folder in environments)
+    return any(os.access(folder / "bin" / wrapped.program, os.X_OK) for folder in environments) or any(
+        wheel.is_dir() for wheel in cache.glob(_wheels_of(wrapped.package))
+    )
+
+
+def _wheels_of(package: str) -> str:
+    """Pattern of the unpacked wheels of a package as it is asked for, in the version that it names."""
+    name, _, rest = package.partition("==" if "==" in package else "@")
+    plain = re.split(r"[\[<>!=~@ ]", name, maxsplit=1)[0]
+    version = f"{rest.strip()}-" if rest[:1].isdecimal() else ""
+    return f"wheels-v*/*/{re.sub(r'[-_.]+', '-', plain).lower()}/{version}*"
 
 
 def _environments(cache: Path) -> Iterator[Path]:

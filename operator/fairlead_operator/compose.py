@@ -138,7 +138,9 @@ def composed(
         telemetry.heard(report)
         timekeeper.take(report)
         for namespace, name in report.refresh:
-            reconciler.refresh(ServerKey(namespace, name))
+            key = ServerKey(namespace, name)
+            if not entries.asked(key, it.now()):
+                reconciler.refresh(key)
         for key in approvals.take(report.approvals) if it.gateway_approvals else ():
             queue.add(key)
         for doubt in report.doubts:

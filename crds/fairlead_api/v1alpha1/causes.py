@@ -45,6 +45,7 @@ class Cause(StrEnum):
     SECRET_NOT_LABELLED = "SecretNotLabelled"  # noqa: S105 - a word about secrets
     SECRET_KEY_MISSING = "SecretKeyMissing"  # noqa: S105 - a word about secrets
     SECRET_VALUE_INVALID = "SecretValueInvalid"  # noqa: S105 - a word about secrets
+    VARIABLE_NOT_SET = "VariableNotSet"
     HOST_NOT_ALLOWED = "HostNotAllowed"
     REFS_UNREADABLE = "RefsUnreadable"
     SECRETS_NOT_READABLE = "SecretsNotReadable"
@@ -230,6 +231,7 @@ CAUSES: Final[Mapping[Reason, tuple[Cause, ...]]] = MappingProxyType(
             Cause.SECRET_NOT_FOUND,
             Cause.SECRET_KEY_MISSING,
             Cause.SECRET_VALUE_INVALID,
+            Cause.VARIABLE_NOT_SET,
         ),
         Reason.REF_NOT_PERMITTED: (Cause.SECRET_NOT_LABELLED, Cause.HOST_NOT_ALLOWED),
         Reason.STOPPED: (Cause.STOPPED,),

@@ -109,6 +109,12 @@ _RESOLVED_REFS: Final = {
         "The value cannot be sent in an HTTP header: it holds control characters.",
         "Store the bare token, without a line break inside.",
     ),
+    Cause.VARIABLE_NOT_SET: CauseExplanation(
+        "False",
+        "An entry of an `mcp.json` names a variable that is not set in the environment of `fairlead up`, so the "
+        "server is not run.",
+        "Set it where fairlead up starts, and start that again.",
+    ),
     Cause.HOST_NOT_ALLOWED: CauseExplanation(
         "False",
         "The Secret's annotation fairlead.dev/hosts does not name this server's host, port and scheme, so nothing is "

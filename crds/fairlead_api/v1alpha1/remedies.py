@@ -27,6 +27,7 @@ _LOG: Final = "Read its log: fairlead logs SERVER."
 
 _LOCAL: Final[Mapping[Cause, str]] = MappingProxyType(
     {
+        Cause.INVALID: "Correct the field in the file.",
         Cause.SECRET_NOT_LABELLED: "Give it the label in its manifest, if it is meant for this server.",
         Cause.START_FAILED: "Check the program, its arguments and env; fairlead logs SERVER has what it printed.",
         Cause.COMMAND_NOT_FOUND: "Install it, or correct spec.command.",

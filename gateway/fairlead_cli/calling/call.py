@@ -26,7 +26,7 @@ from fairlead_cli.wording import after
 from fairlead_mcp.errors import RpcError
 from fairlead_mcp.jsonrpc import INVALID_PARAMS
 from fairlead_mcp.session import McpSession
-from fairlead_tools.refusal import INVALID_ARGUMENTS, STARTING
+from fairlead_tools.refusal import CONNECTION_LOST, INVALID_ARGUMENTS, STARTING
 
 UNKNOWN: Final = re.compile(r"(?i)unknown tool|not found")
 """In what servers say of a tool that they do not have."""
@@ -71,9 +71,16 @@ def run_call(destination: Destination, tool: str, words: Sequence[str], argument
     if output is Output.table and not failed:
         print(shown(decoded))
     if failed:
-        refusal = refused(decoded)
+        refusal = _with_reason(refused(decoded), destination, tool)
         wrong = refusal is not None and refusal.startswith(f"{INVALID_ARGUMENTS}: ")
         raise Failure(refusal or f"{tool} reports an error: {shown(decoded)}", code=USED_WRONGLY if wrong else FAILED)
+
+
+def _with_reason(refusal: str | None, destination: Destination, tool: str) -> str | None:
+    """A refusal because the tool's server is away, with what `fairlead servers` says of that server."""
+    if refusal is None or not refusal.startswith(f"{CONNECTION_LOST}: "):
+        return refusal
+    return "; ".join([refusal, *lines_about(one for one in servers_of(destination) if has_tool(one, tool))])
 
 
 class _Unlisted(Failure):

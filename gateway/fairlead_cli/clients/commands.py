@@ -10,7 +10,7 @@ import typer
 
 from fairlead_cli.options import OutputOption, UrlOption, helped
 from fairlead_cli.output import Output
-from fairlead_cli.wording import DEFAULT_URL
+from fairlead_tools.commands import DEFAULT_URL
 
 client = typer.Typer(help="Have MCP clients use a gateway.", invoke_without_command=True, callback=helped)
 

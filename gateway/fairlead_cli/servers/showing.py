@@ -59,20 +59,26 @@ def details(servers: list[dict[str, Any]]) -> list[str]:
     """
     lines = []
     for server in servers:
-        message, words = str(server.get("message", "")), str(server.get("lastWords", ""))
-        if server.get("cause") in AS_USUAL:
-            message = ""
-        elif not message and server["state"] != READY and (meant := meaning(server)):
-            message = f"{meant} {ASK}"
+        message, words = sentence(server), str(server.get("lastWords", ""))
         if message:
-            name = str(server["server"])
-            lines += ["", message if message.startswith(f"{name} ") else f"{name}: {message}"]
+            lines += ["", message]
         if words and words not in message and server["state"] != READY:
             lines += [] if message else ["", f"{server['server']}:"]
             lines.append(f"  last words: {words}")
         if conflict := str(server.get("conflict", "")):
             lines += ["", f"{server['server']}: {conflict}"]
     return [ready_to_paste(printable(line)) for line in lines]
+
+
+def sentence(server: dict[str, Any]) -> str:
+    """Its message, which begins with its name; else what its cause means; empty where nothing has to be said."""
+    message = str(server.get("message", ""))
+    if server.get("cause") in AS_USUAL:
+        return ""
+    if not message and server["state"] != READY and (meant := meaning(server)):
+        message = f"{meant} {ASK}"
+    name = str(server["server"])
+    return f"{name}: {message}" if message and not message.startswith(f"{name} ") else message
 
 
 def meaning(server: dict[str, Any]) -> str:

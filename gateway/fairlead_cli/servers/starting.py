@@ -11,6 +11,7 @@ from fairlead_cli.connecting import Destination
 from fairlead_cli.failure import Failure
 from fairlead_cli.output import printable
 from fairlead_cli.rest import Plane
+from fairlead_cli.servers.showing import sentence
 from fairlead_cli.waiting import looks
 
 LIST_SECONDS: Final = 10.0
@@ -64,13 +65,14 @@ def has_tool(server: Server, name: str) -> bool:
 
 
 def lines_about(servers: Iterable[Server]) -> list[str]:
-    """A line for the servers that still start, and one for those that cannot be used."""
+    """A line for the servers that still start, and one for those that cannot be used; of a single one it says why."""
     servers = [*servers]
     lines = []
     for verb, states in (("still starting", ON_THE_WAY), ("not available", {FAILED, OFFLINE})):
         some = [one for one in servers if one.get("state") in states]
+        why = sentence(some[0]) if len(some) == 1 else ""
         if some:
-            lines.append(f"{verb}: {named(some)}; `fairlead servers` says more")
+            lines.append(f"{verb}: {printable(why) or f'{named(some)}; `fairlead servers` says more'}")
     return lines
 
 

@@ -111,6 +111,7 @@ def explanation(found: dict[str, Any]) -> list[str]:
         known = f"{', '.join(parts)} over {figures['samples']} calls" + ", two speeds" * measured["bimodal"]
         if latency.get("measured_at"):
             known += f", the last at {printable(latency['measured_at'])}"
+        known += "; tiers go by these figures"
     policy = found.get("noCallsBy")
     return [
         f"{printable(found['name'])} of {printable(found['server'])}",

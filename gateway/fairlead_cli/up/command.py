@@ -44,7 +44,7 @@ from fairlead_cli.up.logs import configure_logging
 from fairlead_cli.up.own_files import own_files
 from fairlead_cli.up.places import missing
 from fairlead_cli.up.quickstart import Skipped, quick_start
-from fairlead_cli.wording import DEFAULT_URL, NAMED_URL
+from fairlead_cli.wording import NAMED_URL
 from fairlead_gateway.catalog.directory import DirectoryCredentials, DirectorySource
 from fairlead_gateway.catalog.pins import DirectoryPins
 from fairlead_gateway.custom.load import LoadedTools, load
@@ -63,6 +63,7 @@ from fairlead_operator.local.sources import Sources
 from fairlead_operator.reconciler import ReconcilerOptions
 from fairlead_operator.telemetry import Telemetry
 from fairlead_rest.process_outputs import ProcessOutputs
+from fairlead_tools.commands import DEFAULT_URL
 from fairlead_tools.handlers.tools import SERVER
 from fairlead_tools.names import exposed_name
 from fairlead_tools.version import NAME, VERSION
@@ -141,7 +142,7 @@ async def _serve(
     scanner, skipped = _scanner(options)
     outputs = ProcessOutputs(
         children,
-        lambda: station.declared,
+        lambda: (*station.declared, *station.refused),
         lambda key: station.installation(key),  # noqa: PLW0108 - the station is made below, and needs the gateway
     )
     token = secrets.token_urlsafe(TOKEN_BYTES)

@@ -21,7 +21,7 @@ from fairlead_api.documents.rules import Tier
 from fairlead_api.documents.state import SERVERS_PER_STATE, ServerState, State, ToolState
 from fairlead_api.floors import Floors
 from fairlead_api.meta import ServerKey
-from fairlead_operator.latency.difference import quantiles_differ, round_trips_differ, worth_a_document
+from fairlead_operator.latency.difference import round_trips_differ, worth_a_document
 from fairlead_operator.latency.samples import Sample
 from fairlead_operator.latency.score import definition
 from fairlead_operator.latency.thresholds import WINDOW
@@ -325,7 +325,7 @@ class Ledger:
                 namespace=key.namespace,
                 name=key.name,
                 round_trip_ms=dict(kept.round_trips),
-                tools=tuple(_steadied(kept.published.get((tool.name, tool.environment)), tool) for tool in tools),
+                tools=tools,
             )
             for key, kept in sorted(self._servers.items())
             if kept.shard == shard and (tools := self._of_server(kept, now))
@@ -336,7 +336,8 @@ class Ledger:
         """Records where there are any, else what was published."""
         states = dict(kept.published)
         for (name, environment), record in kept.records.items():
-            states[name, environment] = record.state(name, environment, now)
+            published = kept.published.get((name, environment))
+            states[name, environment] = record.state(name, environment, now, published)
         return tuple(states[key] for key in sorted(states))
 
     def _figures_moved(self, shard: int) -> bool:
@@ -362,16 +363,6 @@ def _without(state: ToolState, same: Collection[str]) -> ToolState:
         fits={name: why for name, why in state.fits.items() if name in same},
         points={name: points for name, points in state.points.items() if name in same},
     )
-
-
-def _steadied(published: ToolState | None, now: ToolState) -> ToolState:
-    """With the figures as published while none of them has moved by more than a tenth: a document that is written for
-    another tool's sake changes nothing that readers show of this one.
-    """
-    before = published.quantiles if published is not None else None
-    if before is None or now.quantiles is None or quantiles_differ(published, now.quantiles):
-        return now
-    return msgspec.structs.replace(now, quantiles=msgspec.structs.replace(before, samples=now.quantiles.samples))
 
 
 def _declaration(entry: ToolEntry) -> Declaration:

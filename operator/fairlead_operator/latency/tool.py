@@ -10,10 +10,13 @@ from dataclasses import dataclass, replace
 from functools import lru_cache
 from typing import Final
 
+import msgspec
+
 from fairlead_api.documents.rules import Tier
-from fairlead_api.documents.state import DEGRADED, Health, ToolState
+from fairlead_api.documents.state import DEGRADED, Health, Quantiles, ToolState
 from fairlead_api.floors import Floor, Floors
 from fairlead_operator.latency.bimodal import is_bimodal
+from fairlead_operator.latency.difference import quantiles_differ
 from fairlead_operator.latency.health import HealthScore
 from fairlead_operator.latency.moves import sentence
 from fairlead_operator.latency.samples import AttemptOutcome, Sample, rfc3339
@@ -151,25 +154,27 @@ class ToolRecord:
         self.tiers = tuple(fits if healthy or len(fits) < 2 else fits[1:])
         return self.tiers
 
-    def state(self, name: str, environment: str, now: float) -> ToolState:
-        """Published state of the tool: its figures, the last decision, and a reason for each tier."""
-        declared, floor = self.declaration.estimated_ms, self.floor
+    def state(self, name: str, environment: str, now: float, published: ToolState | None = None) -> ToolState:
+        """State of the tool to publish after `published`: its figures, the last decision, and a reason for each tier
+        by these figures.
+        """
+        declared, floor, figures = self.declaration.estimated_ms, self.floor, self._figures(published)
         hidden, fits = {}, {}
         for score in self._scores:
             if score.tier in self.tiers:
-                fits[score.tier] = why_shown(score, self.window, declared_ms=declared)
+                fits[score.tier] = why_shown(score, self.window, figures, declared_ms=declared)
             elif floor is not None and floor.hides(score.rule):
                 hidden[score.tier] = floor.reason(score.rule)
             elif score.gate.shown and self.health.degraded:
                 hidden[score.tier] = why_degraded(self.health, self.tiers[0])
             else:
                 hidden[score.tier] = why_hidden(
-                    score, self.window, declared_ms=declared, trials=self._on_trial, now=now
+                    score, self.window, figures, declared_ms=declared, trials=self._on_trial, now=now
                 )
         return ToolState(
             name=name,
             environment=environment,
-            quantiles=self.window.quantiles(),
+            quantiles=figures,
             measured_at=self.measured_at,
             bimodal=self.bimodal,
             health=self._health(),
@@ -178,6 +183,16 @@ class ToolRecord:
             fits=fits,
             points={score.tier: score.points for score in self._scores},
         )
+
+    def _figures(self, published: ToolState | None) -> Quantiles | None:
+        """The quantiles, as published while none of them has moved by more than a tenth and the tiers are the same: a
+        document that is written for another tool's sake changes nothing that readers show of this one.
+        """
+        now = self.window.quantiles()
+        before = published.quantiles if published is not None and published.tiers == self.tiers else None
+        if before is None or now is None or quantiles_differ(published, now):
+            return now
+        return msgspec.structs.replace(before, samples=now.samples)
 
     def told(self, name: str, before: Sequence[str]) -> str:
         """The last decision as a sentence for people: how its tiers differ from those `before`, and why."""

@@ -13,33 +13,42 @@ from __future__ import annotations
 
 import math
 
+from fairlead_api.documents.state import Quantiles
 from fairlead_operator.latency.health import HEALTHY_FROM, HealthScore
 from fairlead_operator.latency.score import TierScore
 from fairlead_operator.latency.window import Window
 
 
-def why_hidden(score: TierScore, window: Window, *, declared_ms: int | None, trials: bool, now: float) -> str:
-    """Why the tier does not show the tool, and what brings it back."""
+def why_hidden(
+    score: TierScore,
+    window: Window,
+    figures: Quantiles | None,
+    *,
+    declared_ms: int | None,
+    trials: bool,
+    now: float,
+) -> str:
+    """Why the tier does not show the tool, and what brings it back. `figures`: the published quantiles of `window`."""
     tier = f"tier={_ms(score.limit_ms)}"
     if score.cause == "unmeasured":
         return f"unmeasured {tier} back={score.needed(window)}-in-time"
     if score.cause == "declared":
         return f"over_budget estimated={declared_ms}ms {tier} by=declared back={score.needed(window)}-in-time"
     back = f"trial-in-{max(0, math.ceil(score.gate.trial_in(now)))}s" if trials else f"{score.needed(window)}-in-time"
-    measured = f"{score.detector.quantile}={_quantile(score, window)} " if len(window) else ""
+    measured = f"{_quantile(score, figures)} " if figures is not None else ""
     return f"over_budget {measured}{tier} late={score.late(window)}/{len(window)} by={score.cause} back={back}"
 
 
-def why_shown(score: TierScore, window: Window, *, declared_ms: int | None) -> str:
-    """Why the tier shows the tool, and how far it is from being hidden."""
+def why_shown(score: TierScore, window: Window, figures: Quantiles | None, *, declared_ms: int | None) -> str:
+    """Why the tier shows the tool, and how far it is from being hidden. `figures`: published quantiles of `window`."""
     tier = f"tier={_ms(score.limit_ms)}"
     points = f"points={score.points}/{score.detector.cap}"
-    if not len(window):
+    if figures is None:
         known = "unmeasured" if declared_ms is None else f"estimated={declared_ms}ms"
         return f"fits {known} {tier} {points}"
     hides_at = score.detector.late_allowed(max(len(window), score.min_samples))
     late = f"late={score.late(window)}/{len(window)} hides-at={hides_at}"
-    return f"fits {score.detector.quantile}={_quantile(score, window)} {tier} {late} {points}"
+    return f"fits {_quantile(score, figures)} {tier} {late} {points}"
 
 
 def why_degraded(health: HealthScore, tier: str) -> str:
@@ -57,8 +66,9 @@ def cause_of(reason: str) -> str:
     return "unmeasured" if word == "unmeasured" else said.get("by", "recent")
 
 
-def _quantile(score: TierScore, window: Window) -> str:
-    return _ms(window.quantile(1 - score.detector.share))
+def _quantile(score: TierScore, figures: Quantiles) -> str:
+    quantile = score.detector.quantile
+    return f"{quantile}={_ms(getattr(figures, f'{quantile}_ms'))}"
 
 
 def _ms(value: float) -> str:

@@ -14,21 +14,24 @@ from typing import Any, Final
 from pydantic import ValidationError
 
 from fairlead_api.clientconfig import (
+    NAMESPACE,
     ConfiguredServer,
     Translated,
     entries,
     in_words_of,
     is_client_configuration,
+    resource_name,
     surroundings_with_bundle,
     translate,
 )
 from fairlead_api.cliententry import EntryProblem
 from fairlead_api.clientforms import server_lists
-from fairlead_api.clientkeys import LISTS, list_meant
+from fairlead_api.clientkeys import LISTS, OWN, list_meant
 from fairlead_api.clientvariables import surroundings_of
 from fairlead_api.envfiles import read_env_file
 from fairlead_api.jsondocuments import JsonDocument, UnreadableJson, parse_json
-from fairlead_api.load import ManifestProblem
+from fairlead_api.load import ManifestProblem, RefusedServer
+from fairlead_api.meta import ServerKey
 from fairlead_api.problems import complaints
 from fairlead_api.tomldocuments import TomlDocument, UnreadableToml, parse_toml
 from fairlead_api.v1alpha1.mcpserver import McpServer
@@ -51,6 +54,8 @@ class Configuration:
     problems: list[ManifestProblem] = field(default_factory=list)
     remarks: list[ManifestProblem] = field(default_factory=list)
     """Remarks that stop no server."""
+    refused: list[RefusedServer] = field(default_factory=list)
+    """Entries that have a name and a problem that stops them."""
 
 
 def read_configuration(
@@ -162,12 +167,22 @@ class _ConfigurationReader:
                 if entry.unserved:
                     self._result.remarks.append(self._problem(entry, problem.field, str(problem)))
                 else:
-                    self._result.problems.append(self._problem(entry, problem.field, str(problem)))
+                    self._refuse(entry, problem)
             else:
                 if declared is not None:
                     self._result.servers.append(declared)
         self._result.remarks += self._of_the_lists()
         return self._result
+
+    def _refuse(self, entry: ConfiguredServer, error: EntryProblem) -> None:
+        problem = self._problem(entry, error.field, str(error))
+        self._result.problems.append(problem)
+        if entry.name:
+            own = entry.content.get(OWN) if isinstance(entry.content, Mapping) else None
+            prefix = own.get("prefix") if isinstance(own, Mapping) else None
+            key = ServerKey(NAMESPACE, entry.resource or resource_name(entry.name))
+            asked = prefix if isinstance(prefix, str) else None
+            self._result.refused.append(RefusedServer(key, problem, asked, error.cause, "client-configuration"))
 
     def _declared(self, entry: ConfiguredServer) -> DeclaredServer | None:
         """The server of an entry; None for this gateway itself. Adds remarks. Raises EntryProblem."""

@@ -7,10 +7,11 @@ generation that counts changes of the spec, and a creation time.
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
 
 from fairlead_api.documents.catalog import Credential
+from fairlead_api.load import RefusedServer
 from fairlead_api.meta import ServerKey, short_hash
 from fairlead_api.v1alpha1.common import Condition
 from fairlead_api.v1alpha1.latencytier import LatencyTier
@@ -57,6 +58,8 @@ class Contents:
     policies: tuple[ToolPolicy, ...] = ()
     secrets: Mapping[tuple[str, str], DeclaredSecret] = field(default_factory=dict)
     config_maps: Mapping[tuple[str, str], DeclaredSecret] = field(default_factory=dict)
+    refused: Mapping[ServerKey, RefusedServer] = field(default_factory=dict)
+    """Servers whose declaration cannot be used; none of them is among `servers`."""
 
 
 @dataclass(frozen=True)
@@ -94,7 +97,7 @@ class Inventory:
         """Take over what is declared now, and say what differs from before."""
         before = self._contents
         servers = {key: self._identified(declared) for key, declared in contents.servers.items()}
-        self._contents = Contents(servers, contents.tiers, contents.policies, contents.secrets, contents.config_maps)
+        self._contents = replace(contents, servers=servers)
         changed = {key for key in {*before.servers, *servers} if before.servers.get(key) != servers.get(key)}
         if (before.secrets, before.config_maps) != (contents.secrets, contents.config_maps):
             changed |= set(servers)

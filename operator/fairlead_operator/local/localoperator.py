@@ -6,11 +6,12 @@ Shares its child processes with the gateway. Runs in one event loop.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Collection, Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Final, Protocol
 
+from fairlead_api.documents.servers import ServerEntry
 from fairlead_api.load import ManifestProblem
 from fairlead_api.meta import ServerKey
 from fairlead_mcp.egress import Egress
@@ -28,6 +29,8 @@ from fairlead_operator.local.sources import Scan
 from fairlead_operator.ports import Gateways
 from fairlead_operator.publish.defaults import DEFAULT_TIERS
 from fairlead_operator.reconciler import ReconcilerOptions
+from fairlead_operator.server.entries import entry_of_refused
+from fairlead_operator.server.prefixes import default_prefix, wanted_prefix
 from fairlead_operator.telemetry import Telemetry
 
 SCAN_SECONDS: Final = 0.25
@@ -110,6 +113,7 @@ class LocalOperator:
             self._platform, self.documents, LocalConnector(children, egress, installation), self.inventory, gateways
         )
         decided = InstallationOptions(options or ReconcilerOptions(), default_tier=default_tier, gateway_approvals=True)
+        self._prefix_style = decided.options.prefix_style
         self.controller = composed(world, decided, telemetry=telemetry)
         self._stop_listening = children.listen(
             ChildObserver(self.controller.queue.add, self.controller.reconciler.hint)
@@ -122,6 +126,11 @@ class LocalOperator:
     def declared(self) -> Mapping[ServerKey, str]:
         """Every server that is declared now, with where."""
         return {key: declared.origin for key, declared in self.inventory.contents.servers.items()}
+
+    @property
+    def refused(self) -> Collection[ServerKey]:
+        """Servers whose declaration cannot be used now."""
+        return self.inventory.contents.refused.keys()
 
     def installation(self, key: ServerKey) -> PrintedLines | None:
         """Lines that the installers of a server's package printed; None where none ran."""
@@ -142,9 +151,17 @@ class LocalOperator:
         self._problems(scan.problems)
         for key in difference.servers:
             self.controller.queue.add(key)
+        self.controller.entries.refuse({each.key: each for each in self._refused_entries()})
         if difference.rules:
             self.controller.rules_wanted.set()
         self._packages.retain(self._platform.needed_packages())
+
+    def _refused_entries(self) -> Iterator[ServerEntry]:
+        contents = self.inventory.contents
+        taken = {wanted_prefix(each.server, self._prefix_style) for each in contents.servers.values()}
+        for refused in contents.refused.values():
+            prefix = default_prefix(refused.key, self._prefix_style) if refused.prefix is None else refused.prefix
+            yield entry_of_refused(refused, None if prefix in taken else prefix)
 
     def _look_for_approvals(self) -> None:
         if self._approvals is None:

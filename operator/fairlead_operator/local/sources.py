@@ -14,7 +14,15 @@ from pathlib import Path
 from typing import Any, Final
 
 from fairlead_api.interpolation import UnsetVariable, interpolate
-from fairlead_api.load import MAX_FILE_BYTES, SUFFIXES, LoadedManifests, ManifestOrigin, ManifestProblem, load_text
+from fairlead_api.load import (
+    MAX_FILE_BYTES,
+    SUFFIXES,
+    LoadedManifests,
+    ManifestOrigin,
+    ManifestProblem,
+    RefusedServer,
+    load_text,
+)
 from fairlead_api.meta import ServerKey
 from fairlead_api.v1alpha1.latencytier import LatencyTier
 from fairlead_api.v1alpha1.mcpserver import McpServer
@@ -45,6 +53,7 @@ class FileContents:
     problems: list[ManifestProblem] = field(default_factory=list)
     remarks: list[ManifestProblem] = field(default_factory=list)
     """Problem of a file that may be meant, such as an empty list: servers that it declared before are stopped."""
+    refused: list[RefusedServer] = field(default_factory=list)
 
     @property
     def silent(self) -> bool:
@@ -152,13 +161,17 @@ class Sources:
         if not named and not any(word in text for word in _OURS):
             contents.problems = []
             contents.remarks = []
+            contents.refused = []
         return contents
 
     def _parsed(self, text: str, file: Path, *, bare: bool) -> FileContents:
         configuration = read_configuration(text, file, self._environ, self._is_own, bare=bare)
         if configuration is not None:
             return FileContents(
-                servers=configuration.servers, problems=configuration.problems, remarks=configuration.remarks
+                servers=configuration.servers,
+                problems=configuration.problems,
+                remarks=configuration.remarks,
+                refused=configuration.refused,
             )
         return self._manifests(load_text(text, str(file)))
 
@@ -168,7 +181,7 @@ class Sources:
             origin = loaded.origins["McpServer", server.metadata.namespace, server.metadata.name]
             servers.append(DeclaredServer(server, origin=f"{origin.file}:{origin.line}"))
         tiers, policies = loaded.of_kind(LatencyTier), loaded.of_kind(ToolPolicy)
-        contents = FileContents(servers, tiers, policies, problems=[*loaded.problems])
+        contents = FileContents(servers, tiers, policies, problems=[*loaded.problems], refused=[*loaded.refused])
         for origin, other in loaded.others:
             self._other(origin, other, contents)
         return contents
@@ -247,7 +260,9 @@ def _merged(files: Iterable[FileContents]) -> Scan:
     secrets: dict[tuple[str, str], DeclaredSecret] = {}
     config_maps: dict[tuple[str, str], DeclaredSecret] = {}
     problems: list[ManifestProblem] = []
+    refused: dict[ServerKey, RefusedServer] = {}
     for contents in files:
+        refused = {each.key: each for each in contents.refused} | refused
         problems += [*contents.problems, *contents.remarks]
         for declared in contents.servers:
             first = servers.setdefault(declared.key, declared)
@@ -262,5 +277,12 @@ def _merged(files: Iterable[FileContents]) -> Scan:
             policies.setdefault(policy.key, policy)
         secrets |= {(secret.namespace, secret.name): secret for secret in contents.secrets}
         config_maps |= {(secret.namespace, secret.name): secret for secret in contents.config_maps}
-    everything = Contents(servers, tuple(tiers.values()), tuple(policies.values()), secrets, config_maps)
+    everything = Contents(
+        servers,
+        tuple(tiers.values()),
+        tuple(policies.values()),
+        secrets,
+        config_maps,
+        {key: each for key, each in refused.items() if key not in servers},
+    )
     return Scan(everything, tuple(problems))

@@ -4,8 +4,12 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Collection
+from collections.abc import Collection, Mapping
+from datetime import datetime
 
+import msgspec
+
+from fairlead_api.documents.catalog import Refreshed
 from fairlead_api.documents.codec import SERVERS_NAME, UnreadableDocument, decode, encode
 from fairlead_api.documents.servers import SERVERS, ServerEntry, Servers
 from fairlead_api.documents.store import pack
@@ -24,6 +28,8 @@ class ServerEntries:
         self._prefixes = prefixes
         self._writing = asyncio.Lock()
         self._entries: dict[ServerKey, ServerEntry] = {}
+        self._refused: dict[ServerKey, ServerEntry] = {}
+        """Entries of servers that no reconciler looks at, since their declarations cannot be used."""
         self.wanted = asyncio.Event()
 
     async def restore(self) -> None:
@@ -56,6 +62,20 @@ class ServerEntries:
         if entry.key not in self._entries:
             self.put(entry.key, entry)
 
+    def refuse(self, entries: Mapping[ServerKey, ServerEntry]) -> None:
+        """Replace the entries of all servers whose declarations cannot be used."""
+        self._refused = dict(entries)
+        self.wanted.set()
+
+    def asked(self, key: ServerKey, at: datetime) -> bool:
+        """Answer a request to ask a server that is refused; False for any other one."""
+        entry = self._refused.get(key)
+        if entry is not None:
+            refreshed = Refreshed(at=at.isoformat(timespec="milliseconds"), failure=entry.message)
+            self._refused[key] = msgspec.structs.replace(entry, refreshed=refreshed)
+            self.wanted.set()
+        return entry is not None
+
     def retain(self, alive: Collection[ServerKey]) -> None:
         """Drop the entries of servers that are not `alive`."""
         for key in [key for key in self._entries if key not in alive]:
@@ -64,8 +84,8 @@ class ServerEntries:
     async def publish(self) -> bool:
         """Store the document where it differs from what is stored; whether it did. Raises PLATFORM_ERRORS."""
         async with self._writing:
-            entries = tuple(self._entries[key] for key in sorted(self._entries))
-            document = Servers(servers=entries, prefixes=self._prefixes.owners())
+            entries = {**self._entries, **self._refused}
+            document = Servers(servers=tuple(entries[key] for key in sorted(entries)), prefixes=self._prefixes.owners())
             data = encode(document)
             blobs = pack(SERVERS_NAME, SERVERS, data)
             stored = await self._documents.read(SERVERS_NAME)

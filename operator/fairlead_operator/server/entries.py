@@ -17,10 +17,12 @@ from fairlead_api.documents.servers import (
     WAITING,
     ServerEntry,
 )
+from fairlead_api.load import RefusedServer
 from fairlead_api.meta import ServerKey
-from fairlead_api.v1alpha1.causes import Cause, cause_of, worded
+from fairlead_api.v1alpha1.causes import REASON_OF, Cause, cause_of, worded
 from fairlead_api.v1alpha1.conditions import ConditionType, Reason
 from fairlead_api.v1alpha1.mcpserver import McpServerStatus
+from fairlead_api.v1alpha1.remedies import remedy
 from fairlead_mcp.masking import Mask
 from fairlead_operator.ports import ConditionVerdict
 
@@ -70,6 +72,21 @@ def entry_for(
         message=mask.text(message)[:MESSAGE_CHARS],
         conflict="" if conflicted is None else worded(conflicted.cause, conflicted.message)[:MESSAGE_CHARS],
         refreshed=refreshed and msgspec.structs.replace(refreshed, failure=mask.text(refreshed.failure)),
+    )
+
+
+def entry_of_refused(refused: RefusedServer, prefix: str | None) -> ServerEntry:
+    """Entry of a server whose declaration in a file cannot be used, with the problem and what to do about it."""
+    stop = "" if refused.problem.message.endswith((".", "?", "!")) else "."
+    message = f"{refused.problem}{stop} {remedy(refused.cause, refused.form)}"
+    return ServerEntry(
+        namespace=refused.key.namespace,
+        name=refused.key.name,
+        prefix=prefix,
+        state=FAILED,
+        reason=REASON_OF[refused.cause],
+        cause=refused.cause,
+        message=message[:MESSAGE_CHARS],
     )
 
 

@@ -60,10 +60,12 @@ class Reservation(NamedTuple):
 
 def wanted_prefix(server: McpServer, style: PrefixStyle) -> str:
     """The prefix that a server asks for, by its manifest or by default."""
-    if server.spec.prefix is not None:
-        return server.spec.prefix
-    namespace, name = server.key
-    return name if style == "name" else f"{namespace}-{name}"
+    return default_prefix(server.key, style) if server.spec.prefix is None else server.spec.prefix
+
+
+def default_prefix(key: ServerKey, style: PrefixStyle) -> str:
+    """The prefix of a server whose manifest names none."""
+    return key.name if style == "name" else f"{key.namespace}-{key.name}"
 
 
 class Prefixes:

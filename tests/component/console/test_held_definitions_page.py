@@ -149,7 +149,7 @@ async def test_what_is_not_shown_whole_cannot_be_approved(tmp_path: Path) -> Non
     first = pages[0].decode()
     assert first.count("too long for this page") >= 2
     assert "Approve all" not in first
-    assert "fairlead approve default/shop --hash " in first
+    assert f"fairlead approve --url http://127.0.0.1:{gateway.port}/mcp default/shop --hash " in first
     assert "tool059" in pages[2].decode()
 
 

@@ -67,6 +67,20 @@ def failed(name: str, message: str) -> ServerEntry:
     )
 
 
+async def test_commands_in_the_console_name_the_gateway_that_the_browser_asked(tmp_path: Path) -> None:
+    why = "it ended with code 1; fairlead logs mail has all that it printed, `fairlead tools --url http://other` lists."
+    async with running(tmp_path, Servers(servers=(failed("mail", why),))) as gateway:
+        port = gateway.port
+        pages = [await visited(gateway, target) for target in (LIST, f"{LIST}/default/mail")]
+        unknown = await visited(gateway, "/console/tools/mail__send")
+    for page in pages:
+        text = page.body.decode()
+        assert f"fairlead logs --url http://127.0.0.1:{port}/mcp mail has all" in text
+        assert "`fairlead tools --url http://other` lists" in text
+    assert unknown.status in (404, 503)
+    assert f"`fairlead servers --url http://127.0.0.1:{port}/mcp default/mail`" in unknown.body.decode()
+
+
 @beside_the_browser
 async def test_every_server_that_is_counted_as_failed_is_shown_with_its_reason(
     tmp_path: Path, chromium: Browser

@@ -117,10 +117,11 @@ def test_a_tool_may_be_of_a_server_by_prefix_by_id_or_without_prefix(name: str, 
     assert has_tool({**STARTS, "prefix": prefix}, name) is its
 
 
-def test_servers_that_are_missing_in_a_list_are_named_and_counted() -> None:
+def test_a_server_that_is_missing_in_a_list_is_named_with_its_reason_and_several_are_counted() -> None:
     assert lines_about([READY, FAILED, STARTS]) == [
         "still starting: default/slow; `fairlead servers` says more",
-        "not available: default/mail; `fairlead servers` says more",
+        "not available: default/mail exited with code 1: no key [2J",
     ]
+    assert lines_about([FAILED, FAILED]) == ["not available: default/mail, default/mail; `fairlead servers` says more"]
     assert named([STARTS] * 7).endswith("and 2 more")
     assert lines_about([READY]) == []

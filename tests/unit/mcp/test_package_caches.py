@@ -14,7 +14,14 @@ from fairlead_mcp.wrappers import wrapper
 def cached(folder: Path, command: str, *args: str, **environment: str) -> bool:
     wrapped = wrapper(ChildSpec.of(command, args, {}, None))
     assert wrapped is not None
-    return is_cached(wrapped, {"HOME": str(folder), **environment})
+    within = folder / "project" / "inside"
+    within.mkdir(parents=True, exist_ok=True)
+    return is_cached(wrapped, {"HOME": str(folder), **environment}, str(within))
+
+
+def installed(modules: Path, name: str, version: str) -> None:
+    (modules / name).mkdir(parents=True)
+    (modules / name / "package.json").write_text(f'{{"name": "{name}", "version": "{version}"}}')
 
 
 def file(path: Path) -> None:
@@ -61,3 +68,34 @@ def test_a_package_of_uvx_is_cached_where_an_environment_has_its_program(
     file(tmp_path / place / "bin" / "mcp-server-time")
     assert cached(tmp_path, "uvx", "mcp-server-time", **named)
     assert not cached(tmp_path, "uvx", "mcp-server-git", **named)
+
+
+@pytest.mark.parametrize("place", ["project", "project/inside", "machine/lib"])
+def test_a_package_in_the_node_modules_that_npx_looks_at_needs_no_fetching(tmp_path: Path, place: str) -> None:
+    machine = {"npm_config_prefix": str(tmp_path / "machine")}
+    assert not cached(tmp_path, "npx", "-y", "@scope/server", **machine)
+    installed(tmp_path / place / "node_modules", "@scope/server", "1.2.3")
+    assert cached(tmp_path, "npx", "-y", "@scope/server", **machine)
+    assert cached(tmp_path, "npx", "-y", "@scope/server@latest", **machine)
+    assert cached(tmp_path, "npx", "-y", "@scope/server@1.2.3", **machine)
+    assert not cached(tmp_path, "npx", "-y", "@scope/server@1.2.4", **machine)
+    assert not cached(tmp_path, "npx", "-y", "@scope/other", **machine)
+
+
+def test_a_package_that_npx_fetched_for_another_way_to_ask_for_it_is_cached(tmp_path: Path) -> None:
+    modules = tmp_path / ".npm" / "_npx" / "0123456789abcdef" / "node_modules"
+    installed(modules, "a-server", "2.0.0")
+    assert not cached(tmp_path, "npx", "a-server@latest"), "an installation that broke off"
+    (modules / ".package-lock.json").touch()
+    assert cached(tmp_path, "npx", "a-server@latest")
+    assert cached(tmp_path, "npx", "a-server@2.0.0")
+    assert not cached(tmp_path, "npx", "a-server@2.0.1")
+
+
+def test_a_package_of_which_uv_has_an_unpacked_wheel_is_cached(tmp_path: Path) -> None:
+    (tmp_path / ".cache/uv/wheels-v8/pypi/mcp-server-time/2026.1.2-py3-none-any").mkdir(parents=True)
+    assert cached(tmp_path, "uvx", "mcp-server-time")
+    assert cached(tmp_path, "uvx", "--from", "MCP_Server.Time[all]>=2025", "mcp-server-time")
+    assert cached(tmp_path, "uvx", "mcp-server-time==2026.1.2")
+    assert not cached(tmp_path, "uvx", "mcp-server-time@2026.1")
+    assert not cached(tmp_path, "uvx", "mcp-server-git")

@@ -80,7 +80,8 @@ def router(console: ConsoleContext) -> APIRouter:
 
     @routes.get(PATH + "/{name:path}")
     async def show_tool(request: Request, name: str) -> Response:
-        return await _page(console, request, await facts.read(console.rest.seen(request), name), {}, None)
+        shown = await console.rest.patiently(request, lambda seen: facts.read(seen, name))
+        return await _page(console, request, shown, {}, None)
 
     @routes.post(PATH + "/{name:path}")
     async def try_tool(request: Request, name: str) -> Response:

@@ -115,6 +115,37 @@ def test_a_document_for_one_tool_leaves_the_figures_of_steady_ones_as_they_were(
     assert [tool.quantiles.p50_ms for tool in state.servers[0].tools if tool.quantiles] == [112.0, 900.0]
 
 
+def test_the_reasons_of_a_document_state_the_quantile_that_stands_in_its_figures() -> None:
+    book = ledger()
+    tar = ToolKey(ROPE.server, "tar", "cluster")
+    book.take(ROPE, calls(20, 100.0), 0.0)
+    book.take(tar, calls(20, 100.0), 0.0)
+    book.decide(0.0)
+    publish(book, 0.0)
+    book.take(ROPE, calls(80, 105.0, at=1.0), 1.0)
+    book.take(tar, calls(10, 900.0, at=1.0), 1.0)
+    book.decide(1.0)
+    (state,) = publish(book, 1.0)
+    for tool in state.servers[0].tools:
+        assert tool.quantiles is not None
+        for reason in (*tool.fits.values(), *tool.hidden.values()):
+            assert f"p95={tool.quantiles.p95_ms:.0f}ms" in reason, tool
+
+
+def test_a_tool_that_leaves_a_tier_is_published_with_the_figures_that_decided_it() -> None:
+    book = ledger()
+    book.take(ROPE, calls(100, 490.0), 0.0)
+    book.decide(0.0)
+    publish(book, 0.0)
+    book.take(ROPE, calls(30, 530.0, at=1.0), 1.0)
+    assert [move.after for move in book.decide(1.0)] == [("deep",)]
+    (state,) = publish(book, 1.0)
+    (rope,) = state.servers[0].tools
+    assert rope.quantiles is not None
+    assert rope.quantiles.p95_ms == 530.0
+    assert "over_budget p95=530ms tier=500ms" in rope.hidden["fast"]
+
+
 def test_a_tool_that_leaves_a_tier_is_published_at_once() -> None:
     book = ledger()
     book.take(ROPE, calls(20, 100.0), 0.0)

@@ -1,0 +1,87 @@
+"""Entries of an `mcp.json` that cannot be used, as everything shows them that shows servers."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import httpx
+
+from commands import fairlead
+from upprocess import PLAIN, fairlead_up, manifest
+
+UNSET = "FAIRLEAD_TEST_UNSET"
+WHY = f"mcpServers.mail.env.MAIL_TOKEN: environment variable {UNSET} is not set"
+TODO = "Set it where fairlead up starts, and start that again"
+
+
+def mail_beside_a_good_server(folder: Path, **more: Any) -> Path:
+    mail = {"command": PLAIN[0], "args": PLAIN[1:], "env": {"MAIL_TOKEN": f"${{{UNSET}}}"}}
+    good = {"command": PLAIN[0], "args": PLAIN[1:]}
+    file = folder / "mcp.json"
+    file.write_text(json.dumps({"mcpServers": {"good": good, "mail": mail, **more}}))
+    return file
+
+
+async def test_a_server_refused_for_an_unset_variable_is_shown_failed_by_commands_and_rest(tmp_path: Path) -> None:
+    async with fairlead_up(mail_beside_a_good_server(tmp_path), cwd=tmp_path) as up:
+        await up.ready("default/good")
+        code, out, _ = await fairlead("servers", "mail", "--url", up.url)
+        top, rows, _ = await fairlead("top", "--once", "--url", up.url)
+        async with httpx.AsyncClient(base_url=up.url.removesuffix("/mcp")) as client:
+            answer = (await client.get("/v1/servers/mail")).json()
+        tools, _, err = await fairlead("tools", "--url", up.url)
+    assert code == 0
+    assert "failed" in out
+    assert "VariableNotSet" in out
+    assert WHY in out
+    assert TODO in out
+    assert (answer["state"], answer["reason"], answer["cause"]) == ("failed", "InvalidRef", "VariableNotSet")
+    assert WHY in answer["message"]
+    assert top == 0
+    assert "mail" in rows
+    assert tools == 0, err
+
+
+async def test_a_call_of_a_refused_server_names_the_variable_and_guesses_no_other_tool(tmp_path: Path) -> None:
+    async with fairlead_up(mail_beside_a_good_server(tmp_path), cwd=tmp_path) as up:
+        await up.ready("default/good")
+        code, _, err = await fairlead("call", "mail__ask", "--url", up.url)
+        shown, _, untold = await fairlead("tools", "mail__ask", "--url", up.url)
+        asked, _, refreshed = await fairlead("refresh", "mail", "--url", up.url)
+        logged, _, printed = await fairlead("logs", "mail", "--url", up.url)
+    assert code == 1
+    assert f"environment variable {UNSET} is not set" in err
+    assert "did you mean" not in err.lower()
+    assert shown == 1
+    assert "did you mean" not in untold.lower()
+    assert "VariableNotSet" in untold or UNSET in untold
+    assert asked == 1
+    assert UNSET in refreshed
+    assert logged == 0
+    assert "no process of it was started here" in printed
+
+
+async def test_a_refused_manifest_and_a_misspelt_key_are_shown_failed_until_they_are_mended(tmp_path: Path) -> None:
+    folder = tmp_path / "servers"
+    folder.mkdir()
+    mail_beside_a_good_server(folder, typo={"comand": "x"})
+    (folder / "wrong.yaml").write_text(manifest("wrong", *PLAIN, sesion="Shared"))
+    async with fairlead_up(folder, cwd=tmp_path) as up:
+        await up.ready("default/good")
+        _, out, _ = await fairlead("servers", "--url", up.url, "--output", "json")
+        (folder / "wrong.yaml").write_text(manifest("wrong", *PLAIN))
+        await up.ready("default/wrong")
+        _, later, _ = await fairlead("servers", "wrong", "--url", up.url, "--output", "json")
+    servers = {server["server"]: server for server in json.loads(out)["servers"]}
+    assert {name: server["state"] for name, server in servers.items()} == {
+        "default/good": "ready",
+        "default/mail": "failed",
+        "default/typo": "failed",
+        "default/wrong": "failed",
+    }
+    assert "did you mean command? Correct the key in the file." in servers["default/typo"]["message"]
+    assert "spec.sesion" in servers["default/wrong"]["message"]
+    assert "Correct the field in the file." in servers["default/wrong"]["message"]
+    assert json.loads(later)["state"] == "ready"
