@@ -80,7 +80,7 @@ def router(console: ConsoleContext) -> APIRouter:
 
     @routes.get(PATH + "/{name:path}")
     async def show_tool(request: Request, name: str) -> Response:
-        shown = await console.rest.patiently(request, lambda seen: facts.read(seen, name))
+        shown = await console.rest.when_ready(request, lambda seen: facts.read(seen, name))
         return await _page(console, request, shown, {}, None)
 
     @routes.post(PATH + "/{name:path}")
