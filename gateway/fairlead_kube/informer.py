@@ -139,10 +139,10 @@ class Informer(Generic[T]):
 
     def _log(self, error: ApiError) -> None:
         outage = isinstance(error, Unavailable)
-        said = "unavailable" if outage else str(error)
-        if said == self._said or (outage and self._watches):  # what a watch misses, the list after it finds
+        state = "unavailable" if outage else str(error)
+        if state == self._said or (outage and self._watches):  # what a watch misses, the list after it finds
             return
-        self._said = said
+        self._said = state
         level = logging.ERROR if isinstance(error, Forbidden) else logging.WARNING
         words = "tried again" if self._watches else "what is deleted meanwhile is not seen until lists succeed"
         logger.log(level, "%s: %s", words, error)
