@@ -186,10 +186,10 @@ class AsyncToolRegistry:
             self._index = table, await asyncio.to_thread(_indexed, table)
         return tuple(table.by_name[hit.key] for hit in self._index[1].search(query, limit))
 
-    def add_tool(self, one: LocalTool) -> Tool:
+    def add_tool(self, tool: LocalTool) -> Tool:
         """Take in one more local tool. Raises BadTool, also where another has its name."""
         self._check_open()
-        added_tool = self._local.add(one)
+        added_tool = self._local.add(tool)
         self._moved()
         return added_tool
 
