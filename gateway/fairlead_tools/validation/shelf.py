@@ -150,17 +150,17 @@ class Checks:
         Tools of one definition share it. The first check of a LARGE definition is among the `large`.
         """
         key = known_hash or definition_hash(definition)
-        found = self._known.get(key)
-        if found is None:
-            found = self._known.setdefault(key, ToolCheck(self, f"{tool} of {server}", definition, key))
+        check = self._known.get(key)
+        if check is None:
+            check = self._known.setdefault(key, ToolCheck(self, f"{tool} of {server}", definition, key))
             if len(definition) > LARGE:
-                self._large.append(found)
-        return found
+                self._large.append(check)
+        return check
 
     def large(self) -> list[ToolCheck]:
         """Those that are to be compiled before they are used, in a thread. They are told once."""
-        found, self._large = self._large, []
-        return found
+        large, self._large = self._large, []
+        return large
 
     @property
     def kept(self) -> int:
@@ -184,7 +184,7 @@ class Checks:
         except (msgspec.DecodeError, UnicodeDecodeError):
             schemas = _Definition()
         parts = [("inputSchema", schemas.input, True), ("outputSchema", schemas.output, False)]
-        check.take(*(self._checker(check, what, raw, of_objects=known) for what, raw, known in parts))
+        check.take(*(self._checker(check, what, raw, of_objects=of_objects) for what, raw, of_objects in parts))
         with self._lock:
             self._keep(check)
 

@@ -37,8 +37,8 @@ class Spelling:
         """Schemas of all places so far."""
         self._references = References(schema)
         counted: dict[str, set[str]] = defaultdict(set)
-        for one in every(schema):
-            for name in _names(one):
+        for subschema in every(schema):
+            for name in _names(subschema):
                 written = f"{encode(name).decode()}:"
                 counted[folded(written)].add(written)
         self._counted = tuple((alike, tuple(exact)) for alike, exact in counted.items())
@@ -59,44 +59,44 @@ class Spelling:
         before = self._gathered
         steps, todo = 0, [(value, self._place([self._root]))]
         while todo:
-            value, place = todo.pop()
+            value, location = todo.pop()
             steps += 1 + len(value)
             if steps + self._gathered - before > self._max_steps:
                 return TOO_INTRICATE
             if isinstance(value, dict):
-                wrong = place.known.misread(value, "the object")
+                wrong = location.known.misread(value, "the object")
                 if wrong is not None:
                     return wrong
-                pairs = [(one, place.of_member(name)) for name, one in value.items()]
+                pairs = [(child, location.of_member(name)) for name, child in value.items()]
             else:
-                pairs = [(one, place.of_items) for one in value]
-            for one, schemas in pairs:
-                if schemas and isinstance(one, dict | list):
-                    todo.append((one, self._place(schemas)))
+                pairs = [(child, location.of_items) for child in value]
+            for child, schemas in pairs:
+                if schemas and isinstance(child, dict | list):
+                    todo.append((child, self._place(schemas)))
         return None
 
     def _place(self, schemas: Iterable[Schema]) -> _Place:
         key = tuple(map(id, schemas))
-        found = self._places.get(key)
-        if found is None:
+        location = self._places.get(key)
+        if location is None:
             applied = self._applied(schemas)
             self._gathered += len(applied)
             if len(self._places) >= MAX_PLACES:
                 self._places.clear()
-            found = self._places[key] = _Place(applied)
-        return found
+            location = self._places[key] = _Place(applied)
+        return location
 
     def _applied(self, schemas: Iterable[Schema]) -> list[Schema]:
         """These, and all that they apply to the same value."""
-        todo, found = [*schemas], dict[int, Schema]()
+        todo, schemas_by_id = [*schemas], dict[int, Schema]()
         while todo:
             schema = todo.pop()
-            if id(schema) in found:
+            if id(schema) in schemas_by_id:
                 continue
-            found[id(schema)] = schema
+            schemas_by_id[id(schema)] = schema
             todo.extend(self._references.of(schema))
-            todo.extend(one for _, one in parts(schema, HERE))
-        return [*found.values()]
+            todo.extend(part for _, part in parts(schema, HERE))
+        return [*schemas_by_id.values()]
 
 
 class _Place:
@@ -113,18 +113,22 @@ class _Place:
         """The schemas of the values in a list."""
 
     def _under(self, keywords: Collection[str]) -> list[Schema]:
-        return [one for schema in self._applied for _, one in parts(schema, keywords)]
+        return [part for schema in self._applied for _, part in parts(schema, keywords)]
 
     def of_member(self, name: str) -> list[Schema]:
         """The schemas of a member's value."""
         if name not in self.known.names:
             return self._rest
-        found = self._of_members.get(name)
-        if found is None:
+        location = self._of_members.get(name)
+        if location is None:
             named = (schema.get("properties") for schema in self._applied)
-            own = [one[name] for one in named if isinstance(one, dict) and isinstance(one.get(name), dict)]
-            found = self._of_members[name] = [*own, *self._rest]
-        return found
+            own = [
+                properties[name]
+                for properties in named
+                if isinstance(properties, dict) and isinstance(properties.get(name), dict)
+            ]
+            location = self._of_members[name] = [*own, *self._rest]
+        return location
 
 
 def _names(schema: Schema) -> Iterator[str]:
@@ -140,4 +144,4 @@ def _names(schema: Schema) -> Iterator[str]:
 
 def _texts(value: Any) -> Iterator[str]:
     if isinstance(value, list):
-        yield from (one for one in value if isinstance(one, str))
+        yield from (item for item in value if isinstance(item, str))
