@@ -24,9 +24,9 @@ class BundledServer:
         """Definition of the server, whose module is imported here. Raises ModuleNotFoundError without the extra."""
         from fairlead_servers.definition import ToolServer
 
-        found = import_module(self.module).SERVER
-        assert isinstance(found, ToolServer)
-        return found
+        definition = import_module(self.module).SERVER
+        assert isinstance(definition, ToolServer)
+        return definition
 
 
 _ROWS: Final = (
