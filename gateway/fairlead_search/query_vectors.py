@@ -32,12 +32,12 @@ class QueryVectors:
         for query, vector in made.items():
             self._bytes += _size(query, vector) - _size(query, self._known.get(query))
             self._known[query] = vector
-        found = [self._known[query] for query in queries]
+        vectors = [self._known[query] for query in queries]
         for query in queries:
             self._known.move_to_end(query)
         while len(self._known) > self._limit or self._bytes > self._limit_bytes:
             self._bytes -= _size(*self._known.popitem(last=False))
-        return found
+        return vectors
 
 
 def _size(query: str, vector: bytes | None) -> int:
