@@ -104,7 +104,7 @@ class SearchResult(msgspec.Struct, frozen=True):
 
     hits: list[list[Hit]] = []
     """Per query, the best first."""
-    known: list[str] | None = None
+    cached_catalogs: list[str] | None = None
     """Hashes of the catalogs that there are, the one that was searched last first; None: it was searched."""
     ranking: str = WORDS
     vectors: int = 0
@@ -172,7 +172,7 @@ class IndexedCatalogs:
         if index is None:
             index = self._made(request)
         if index is None:
-            return SearchResult(known=list(reversed(self._indices)))
+            return SearchResult(cached_catalogs=list(reversed(self._indices)))
         self._keep(request.catalog, index)
         self._put({tool.key: tool.vector for tool in request.added if tool.vector is not None})
         among = None if request.among is None else frozenset(request.among)

@@ -54,7 +54,7 @@ class PassageVectors:
         self._encode = encode
         self._clock = clock
         self._limit_bytes = limit_bytes
-        self._known: OrderedDict[bytes, bytes] = OrderedDict()
+        self._vectors_by_text: OrderedDict[bytes, bytes] = OrderedDict()
         self._bytes = 0
 
     def scores(self, units: Sequence[Unit], question: str, seconds: float) -> list[float]:
@@ -87,7 +87,7 @@ class PassageVectors:
         """A row per text, and whether it has one."""
         keys = [blake2b(text.encode("utf-8", "replace"), digest_size=16).digest() for text in texts]
         lacking = dict.fromkeys(keys[index] for index in order)
-        vectors = {key: self._known[key] for key in lacking if key in self._known}
+        vectors = {key: self._vectors_by_text[key] for key in lacking if key in self._vectors_by_text}
         of = dict(zip(keys, texts, strict=True))
         new = [key for key in lacking if key not in vectors]
         for begin in range(0, len(new), PIECE):
@@ -105,12 +105,12 @@ class PassageVectors:
 
     def _keep(self, vectors: dict[bytes, bytes]) -> None:
         for key, vector in vectors.items():
-            if key not in self._known:
+            if key not in self._vectors_by_text:
                 self._bytes += len(key) + len(vector)
-            self._known[key] = vector
-            self._known.move_to_end(key)
+            self._vectors_by_text[key] = vector
+            self._vectors_by_text.move_to_end(key)
         while self._bytes > self._limit_bytes:
-            key, vector = self._known.popitem(last=False)
+            key, vector = self._vectors_by_text.popitem(last=False)
             self._bytes -= len(key) + len(vector)
 
 

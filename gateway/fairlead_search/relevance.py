@@ -88,7 +88,7 @@ def scores(units: Sequence[Unit], question: str) -> list[float]:
     own = _Postings([_own(unit) for unit in units])
     about = _Postings([unit.about for unit in units])
     totals = [0.0] * len(units)
-    for term in _asked(question):
+    for term in _question_terms(question):
         _add(totals, _weights(own.forms(term)), _weights(about.forms(term)), own)
     for question_pattern, answer in _KINDS:
         if question_pattern.search(question):
@@ -150,7 +150,7 @@ def _counts(text: str) -> dict[str, int]:
     return counts
 
 
-def _asked(question: str) -> list[str]:
+def _question_terms(question: str) -> list[str]:
     every = dict.fromkeys(terms(question))
     return [term for term in every if term not in QUESTION_WORDS] or [*every]
 

@@ -17,7 +17,7 @@ class BundledServer:
     name: str
     summary: str
     module: str
-    place: str
+    folder: str
     """Default data folder, below the user's; servers with the same one share it."""
 
     def definition(self) -> ToolServer[Any]:

@@ -40,7 +40,7 @@ class ImagesEndpoint:
         self._fixed = {"n": 1, "size": size} | ({"model": model} if model else {})
         self._timeout_s = timeout_s
         # An answer may name an address in place of the picture: of the endpoint itself, or of the web.
-        self._pictures = Fetcher(allowed=[host], most_bytes=MOST_BYTES, timeout_s=timeout_s)
+        self._fetcher = Fetcher(allowed=[host], most_bytes=MOST_BYTES, timeout_s=timeout_s)
 
     async def picture(self, prompt: str) -> tuple[bytes, str]:
         """Bytes of a picture and their media type. Raises EndpointFailed."""
@@ -84,7 +84,7 @@ class ImagesEndpoint:
         try:
             first = answer["data"][0]
             if not first.get("b64_json") and isinstance(first.get("url"), str):
-                page = await self._pictures.fetch(first["url"], accept="image/*")
+                page = await self._fetcher.fetch(first["url"], accept="image/*")
                 if page.status != 200 or page.cut:
                     why = f"more than {MOST_BYTES:,} bytes" if page.cut else f"status {page.status}"
                     raise EndpointFailed(f"the picture that the images endpoint names cannot be fetched: {why}")

@@ -65,7 +65,7 @@ class Music:
         self._random = random
         self._bus = bus
         self._turn = asyncio.Lock()
-        self._news: set[asyncio.Task[None]] = set()
+        self._announcements: set[asyncio.Task[None]] = set()
         self.player: Player | None = None
         self._state = self._stored()
 
@@ -114,8 +114,8 @@ class Music:
     def ended(self, code: int) -> None:
         """Note that the player ended by itself."""
         task = asyncio.create_task(self._ended(self._state, code))
-        self._news.add(task)
-        task.add_done_callback(self._news.discard)
+        self._announcements.add(task)
+        task.add_done_callback(self._announcements.discard)
 
     async def _ended(self, state: MusicState, code: int) -> None:
         async with self._turn:

@@ -29,7 +29,7 @@ class Weights:
     def __init__(self, root: Schema) -> None:
         self._root = root
         self._references = References(root)
-        self._known: dict[tuple[int, int], int] = {}
+        self._weights: dict[tuple[int, int], int] = {}
         self._open: set[tuple[int, int]] = set()
         self.recursive = False
         flat = self._weight(root, -1)
@@ -40,7 +40,7 @@ class Weights:
 
     def _heights(self) -> list[int]:
         heights: list[int] = []
-        self._known.clear()
+        self._weights.clear()
         self._open.clear()
         for height in range(MAX_HEIGHT + 1):
             try:
@@ -54,7 +54,7 @@ class Weights:
     def _weight(self, schema: Schema, height: int) -> int:
         """With `height` -1, of a value of any height, or a mark that the schema refers to itself."""
         key = (id(schema), height)
-        stored = self._known.get(key)
+        stored = self._weights.get(key)
         if stored is not None:
             return stored
         if key in self._open:
@@ -71,7 +71,7 @@ class Weights:
         self._open.discard(key)
         if weight > MAX_WEIGHT and not (height < 0 and self.recursive):
             raise TooIntricate(f"a value may have to be compared with more than {MAX_WEIGHT} schemas")
-        self._known[key] = weight
+        self._weights[key] = weight
         return weight
 
     def _below(self, schema: Schema, height: int) -> int:

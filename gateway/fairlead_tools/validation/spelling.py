@@ -42,7 +42,7 @@ class Spelling:
                 written = f"{encode(name).decode()}:"
                 counted[folded(written)].add(written)
         self._counted = tuple((alike, tuple(exact)) for alike, exact in counted.items())
-        self._places: dict[tuple[int, ...], _Place] = {}
+        self._places: dict[tuple[int, ...], _Location] = {}
 
     def wrong(self, value: bytes, text: str, alike: str) -> str | None:
         """A sentence about the first member that may be taken for a name of the schema; None without any.
@@ -57,14 +57,14 @@ class Spelling:
 
     def _walk(self, value: Any) -> str | None:
         before = self._gathered
-        steps, todo = 0, [(value, self._place([self._root]))]
+        steps, todo = 0, [(value, self._location([self._root]))]
         while todo:
             value, location = todo.pop()
             steps += 1 + len(value)
             if steps + self._gathered - before > self._max_steps:
                 return TOO_INTRICATE
             if isinstance(value, dict):
-                wrong = location.known.misread(value, "the object")
+                wrong = location.known_names.misread(value, "the object")
                 if wrong is not None:
                     return wrong
                 pairs = [(child, location.of_member(name)) for name, child in value.items()]
@@ -72,10 +72,10 @@ class Spelling:
                 pairs = [(child, location.of_items) for child in value]
             for child, schemas in pairs:
                 if schemas and isinstance(child, dict | list):
-                    todo.append((child, self._place(schemas)))
+                    todo.append((child, self._location(schemas)))
         return None
 
-    def _place(self, schemas: Iterable[Schema]) -> _Place:
+    def _location(self, schemas: Iterable[Schema]) -> _Location:
         key = tuple(map(id, schemas))
         location = self._places.get(key)
         if location is None:
@@ -83,7 +83,7 @@ class Spelling:
             self._gathered += len(applied)
             if len(self._places) >= MAX_PLACES:
                 self._places.clear()
-            location = self._places[key] = _Place(applied)
+            location = self._places[key] = _Location(applied)
         return location
 
     def _applied(self, schemas: Iterable[Schema]) -> list[Schema]:
@@ -99,14 +99,14 @@ class Spelling:
         return [*schemas_by_id.values()]
 
 
-class _Place:
+class _Location:
     """Subschemas that apply to the values at one place."""
 
-    __slots__ = ("_applied", "_of_members", "_rest", "known", "of_items")
+    __slots__ = ("_applied", "_of_members", "_rest", "known_names", "of_items")
 
     def __init__(self, applied: list[Schema]) -> None:
         self._applied = applied
-        self.known = Known(name for schema in applied for name in _names(schema))
+        self.known_names = Known(name for schema in applied for name in _names(schema))
         self._of_members: dict[str, list[Schema]] = {}
         self._rest = self._under(_OF_THE_REST)
         self.of_items = self._under(_OF_LISTS)
@@ -117,18 +117,18 @@ class _Place:
 
     def of_member(self, name: str) -> list[Schema]:
         """The schemas of a member's value."""
-        if name not in self.known.names:
+        if name not in self.known_names.names:
             return self._rest
-        location = self._of_members.get(name)
-        if location is None:
+        schemas = self._of_members.get(name)
+        if schemas is None:
             named = (schema.get("properties") for schema in self._applied)
             own = [
                 properties[name]
                 for properties in named
                 if isinstance(properties, dict) and isinstance(properties.get(name), dict)
             ]
-            location = self._of_members[name] = [*own, *self._rest]
-        return location
+            schemas = self._of_members[name] = [*own, *self._rest]
+        return schemas
 
 
 def _names(schema: Schema) -> Iterator[str]:

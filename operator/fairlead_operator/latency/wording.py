@@ -35,8 +35,8 @@ def why_shown(score: TierScore, window: Window, *, declared_ms: int | None) -> s
     tier = f"tier={_ms(score.limit_ms)}"
     points = f"points={score.points}/{score.detector.cap}"
     if not len(window):
-        known = "unmeasured" if declared_ms is None else f"estimated={declared_ms}ms"
-        return f"fits {known} {tier} {points}"
+        estimate = "unmeasured" if declared_ms is None else f"estimated={declared_ms}ms"
+        return f"fits {estimate} {tier} {points}"
     hides_at = score.detector.late_allowed(max(len(window), score.min_samples))
     late = f"late={score.late(window)}/{len(window)} hides-at={hides_at}"
     return f"fits {score.detector.quantile}={_quantile(score, window)} {tier} {late} {points}"
@@ -53,8 +53,8 @@ def cause_of(reason: str) -> str:
     word, *fields = reason.split()
     if word == "degraded":
         return word
-    said = {key: value for key, _, value in (field.partition("=") for field in fields)}
-    return "unmeasured" if word == "unmeasured" else said.get("by", "recent")
+    values = {key: value for key, _, value in (field.partition("=") for field in fields)}
+    return "unmeasured" if word == "unmeasured" else values.get("by", "recent")
 
 
 def _quantile(score: TierScore, window: Window) -> str:
