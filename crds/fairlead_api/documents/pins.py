@@ -30,7 +30,7 @@ class Pinned(DocumentStruct, kw_only=True, frozen=True):
     definition: Raw
 
     @property
-    def place(self) -> tuple[Sort, str]:
+    def identity(self) -> tuple[Sort, str]:
         """Sort and name; a definition replaces the approved one of the same place."""
         return self.sort, self.name
 

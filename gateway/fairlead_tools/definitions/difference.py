@@ -49,7 +49,7 @@ class HeldChange(msgspec.Struct, frozen=True):
 
 def held_change(definition: Pinned, pins: Pins) -> HeldChange:
     """The difference of one of the definitions that `pins` holds back."""
-    old = next((each.definition for each in pins.approved if each.place == definition.place), None)
+    old = next((each.definition for each in pins.approved if each.identity == definition.identity), None)
     lines = unified(old, definition.definition)
     shown = _within(lines)
     return HeldChange(

@@ -43,19 +43,23 @@ def decide(now: tuple[Pinned, ...], approved: tuple[Pinned, ...], approvals: Col
     An approval lets through what was held back when its hash was shown, to the byte, or nothing at all: everything, or
     one definition alone.
     """
-    in_force_by_place = {definition.place: definition for definition in approved}
-    held = tuple(definition for definition in now if not _same(definition, in_force_by_place.get(definition.place)))
+    in_force_by_identity = {definition.identity: definition for definition in approved}
+    held = tuple(
+        definition for definition in now if not _same(definition, in_force_by_identity.get(definition.identity))
+    )
     given = {approval for approval in approvals if approval}
     if held and given and (hash_ := held_hash(held)) in given:
         return PinDecision(now, (), now, len(held), hash_, (hash_,))
     named = tuple(definition for definition in held if definition.approval in given) if given else ()
     if named:
-        in_force_by_place.update((definition.place, definition) for definition in named)
+        in_force_by_identity.update((definition.identity, definition) for definition in named)
         held = tuple(definition for definition in held if definition not in named)
-    in_force = tuple(in_force_by_place[definition.place] for definition in now if definition.place in in_force_by_place)
+    in_force = tuple(
+        in_force_by_identity[definition.identity] for definition in now if definition.identity in in_force_by_identity
+    )
     used = tuple(definition.approval for definition in named)
     return PinDecision(
-        tuple(in_force_by_place.values()),
+        tuple(in_force_by_identity.values()),
         held,
         in_force,
         len(named),
@@ -100,9 +104,9 @@ def announcement(decision: PinDecision) -> Announcement:
 
 def summary(decision: PinDecision) -> str:
     """How many definitions differ from what is approved, and which, some of them by name."""
-    approved_places = {definition.place for definition in decision.approved}
-    changed = [definition for definition in decision.held if definition.place in approved_places]
-    new = [definition for definition in decision.held if definition.place not in approved_places]
+    approved_identities = {definition.identity for definition in decision.approved}
+    changed = [definition for definition in decision.held if definition.identity in approved_identities]
+    new = [definition for definition in decision.held if definition.identity not in approved_identities]
     parts = [_part(word, some) for word, some in (("changed", changed), ("new", new)) if some]
     return "held back: " + "; ".join(parts)
 

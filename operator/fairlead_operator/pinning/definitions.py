@@ -115,7 +115,9 @@ class PinnedDefinitions:
                 catalog, _ = await _catalog(server, decide.restored(listing, decision.in_force), reached)
             catalog = msgspec.structs.replace(catalog, held=len(decision.held))
             doubtful = {(finding.sort, finding.name) for finding in suspicious}
-            approved = decide.verdict(decision, sum(1 for definition in decision.held if definition.place in doubtful))
+            approved = decide.verdict(
+                decision, sum(1 for definition in decision.held if definition.identity in doubtful)
+            )
             announcements += told
         else:
             await self._forget_pins(key)
@@ -209,7 +211,7 @@ class PinnedDefinitions:
 
 def _sorted(some: tuple[Pinned, ...]) -> tuple[Pinned, ...]:
     """A server that lists in another order has changed nothing."""
-    return tuple(sorted(some, key=lambda definition: definition.place))
+    return tuple(sorted(some, key=lambda definition: definition.identity))
 
 
 def _announcements(before: Pins | None, decision: PinDecision, by: str) -> tuple[Announcement, ...]:
