@@ -154,8 +154,8 @@ def compile_tree(
             shutil.rmtree(left, ignore_errors=True)
         state = _state(_all_files())
         # beside it, so that nobody finds half of one, also where this process is ended in the middle
-        with tempfile.TemporaryDirectory(prefix=f"{folder.name}-", dir=folder.parent) as place:
-            made = Path(place) / "made"
+        with tempfile.TemporaryDirectory(prefix=f"{folder.name}-", dir=folder.parent) as work_folder:
+            made = Path(work_folder) / "made"
             copy_extensions(made, compiler, cache)
             for package in PACKAGES:
                 ignored = shutil.ignore_patterns("__pycache__")
@@ -291,11 +291,11 @@ def _write_stubs(folder: Path) -> None:
     """Type stubs of msgspec that say what `Raw` is. Its own call it a subclass of bytes, since there is no other way to
     tell type checkers of something that has a buffer; mypyc takes that at its word and reads an object that it is not.
     """
-    found = importlib.util.find_spec("msgspec")
-    assert found is not None
-    assert found.origin is not None
+    spec = importlib.util.find_spec("msgspec")
+    assert spec is not None
+    assert spec.origin is not None
     folder.mkdir(parents=True)
-    for stub in Path(found.origin).parent.glob("*.pyi"):
+    for stub in Path(spec.origin).parent.glob("*.pyi"):
         text = stub.read_text(encoding="utf-8").replace("class Raw(bytes):", "class Raw(_Raw):")
         (folder / stub.name).write_text(text + _RAW)
 
@@ -309,11 +309,11 @@ class _Raw:
 
 if __name__ == "__main__":
     command, where = sys.argv[1:]
-    kept = os.environ.get("FAIRLEAD_COMPILATIONS")
+    cache_folder = os.environ.get("FAIRLEAD_COMPILATIONS")
     if command == "--into":
         _compile(Path(where))
     elif command == "--extensions":
-        copy_extensions(Path(where), cache=Path(kept) if kept else None)
+        copy_extensions(Path(where), cache=Path(cache_folder) if cache_folder else None)
     elif command == "--current":
         sys.exit(not is_current(Path(where)))
     else:
@@ -321,5 +321,5 @@ if __name__ == "__main__":
         compile_tree(
             tree,
             waits=lambda: print(f"waiting for another process: it makes {tree}", file=sys.stderr),
-            cache=Path(kept) if kept else None,
+            cache=Path(cache_folder) if cache_folder else None,
         )

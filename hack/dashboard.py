@@ -53,32 +53,32 @@ def query_of(url: str, begin: float, end: float) -> Query:
     def query(expr: str) -> Sequence[Mapping[str, Any]]:
         words = {"query": expr, "start": begin, "end": end, "step": max((end - begin) / STEPS, 1)}
         with opener.open(f"{url}/api/v1/query_range?{urlencode(words)}", timeout=60) as answer:
-            found: Sequence[Mapping[str, Any]] = json.loads(answer.read())["data"]["result"]
-        return found
+            result: Sequence[Mapping[str, Any]] = json.loads(answer.read())["data"]["result"]
+        return result
 
     return query
 
 
 def panels_of(dashboard: Mapping[str, Any], rows: Sequence[str] = ()) -> list[Mapping[str, Any]]:
     """Panels in their order, those of `rows` alone where any are named."""
-    found, wanted = [], not rows
+    panels, wanted = [], not rows
     for panel in dashboard["panels"]:
         if panel["type"] == "row":
             wanted = not rows or panel["title"] in rows
         if wanted:
-            found.append(panel)
-    return found
+            panels.append(panel)
+    return panels
 
 
 def series_of(panel: Mapping[str, Any], query: Query, window: str) -> list[Series]:
     """All lines of a panel; `window` stands for Grafana's intervals."""
-    found = []
+    all_series = []
     for target in panel.get("targets", ()):
         for result in query(_VARIABLE.sub(".*", _WINDOW.sub(window, target["expr"]))):
             numbers = [(float(at), float(value)) for at, value in result["values"]]
             points = [(at, value) for at, value in numbers if math.isfinite(value)]  # a share of nothing is none
-            found.append(Series(_legend(target.get("legendFormat", ""), result["metric"]), points))
-    return found
+            all_series.append(Series(_legend(target.get("legendFormat", ""), result["metric"]), points))
+    return all_series
 
 
 def picture(
@@ -87,7 +87,7 @@ def picture(
     """The SVG; `data` by the place of a panel in the list, `span` the first and the last second."""
     top = min(panel["gridPos"]["y"] for panel in panels)
     bottom, parts = top, []
-    for place, panel in enumerate(panels):
+    for index, panel in enumerate(panels):
         grid = panel["gridPos"]
         x, y, width, height = grid["x"] * COLUMN, (grid["y"] - top) * LINE, grid["w"] * COLUMN, grid["h"] * LINE
         bottom = max(bottom, grid["y"] + grid["h"])
@@ -100,7 +100,7 @@ def picture(
         )
         parts.append(f'<text class="title" x="9" y="18">{escape(panel["title"])}</text>')
         draw = _stat if panel["type"] == "stat" else _lines
-        parts += [*draw(data.get(place, ()), width - 6, height - 6, unit, span), "</g>"]
+        parts += [*draw(data.get(index, ()), width - 6, height - 6, unit, span), "</g>"]
     size = f'width="{24 * COLUMN}" height="{(bottom - top) * LINE}"'
     return f'<svg xmlns="http://www.w3.org/2000/svg" {size}>{_STYLE}{"".join(parts)}</svg>\n'
 
@@ -115,18 +115,18 @@ _STYLE: Final = (
 
 def _stat(series: Sequence[Series], width: int, height: int, unit: str, span: tuple[float, float]) -> list[str]:
     parts, each = [], width / max(len(series), 1)
-    for place, one in enumerate(series):
-        x = each * (place + 0.5)
-        number = said(one.points[-1][1], unit) if one.points else "-"
+    for index, line in enumerate(series):
+        x = each * (index + 0.5)
+        number = format_value(line.points[-1][1], unit) if line.points else "-"
         parts.append(f'<text class="big" text-anchor="middle" x="{x:.0f}" y="62">{number}</text>')
-        parts.append(f'<text class="small" text-anchor="middle" x="{x:.0f}" y="82">{escape(one.name)}</text>')
+        parts.append(f'<text class="small" text-anchor="middle" x="{x:.0f}" y="82">{escape(line.name)}</text>')
     return parts or [_nothing(width, height)]
 
 
 def _lines(series: Sequence[Series], width: int, height: int, unit: str, span: tuple[float, float]) -> list[str]:
     if not series:
         return [_nothing(width, height)]
-    values = [value for one in series for _, value in one.points] or [0.0]
+    values = [value for line in series for _, value in line.points] or [0.0]
     low, high = min(0.0, *values), max(values)
     high = high if high > low else low + 1
     left, right, top, bottom = 62.0, width - 10.0, 28.0, height - 32.0
@@ -134,16 +134,16 @@ def _lines(series: Sequence[Series], width: int, height: int, unit: str, span: t
     for part in (0.0, 0.5, 1.0):
         y = bottom - part * (bottom - top)
         parts.append(f'<line class="axis" x1="{left}" x2="{right}" y1="{y:.1f}" y2="{y:.1f}"/>')
-        value = said(low + part * (high - low), unit)
+        value = format_value(low + part * (high - low), unit)
         parts.append(f'<text class="small" text-anchor="end" x="{left - 5}" y="{y + 3:.1f}">{value}</text>')
     begin, seconds = span[0], max(span[1] - span[0], 1.0)
-    for place, one in enumerate(series):
+    for index, line in enumerate(series):
         wide, tall = (right - left) / seconds, (bottom - top) / (high - low)
-        xy = " ".join(f"{left + (at - begin) * wide:.1f},{bottom - (v - low) * tall:.1f}" for at, v in one.points)
-        parts.append(f'<polyline stroke="{COLOURS[place % len(COLOURS)]}" points="{xy}"/>')
+        xy = " ".join(f"{left + (at - begin) * wide:.1f},{bottom - (v - low) * tall:.1f}" for at, v in line.points)
+        parts.append(f'<polyline stroke="{COLOURS[index % len(COLOURS)]}" points="{xy}"/>')
     names = [
-        f'<tspan fill="{COLOURS[place % len(COLOURS)]}">▬</tspan> {escape(one.name)}   '
-        for place, one in enumerate(series[:LEGENDS])
+        f'<tspan fill="{COLOURS[index % len(COLOURS)]}">▬</tspan> {escape(line.name)}   '
+        for index, line in enumerate(series[:LEGENDS])
     ]
     more = f"… {len(series) - LEGENDS} more" if len(series) > LEGENDS else ""
     parts.append(f'<text class="small" xml:space="preserve" x="9" y="{height - 10}">{"".join(names)}{more}</text>')
@@ -154,7 +154,7 @@ def _nothing(width: int, height: int) -> str:
     return f'<text class="small" text-anchor="middle" x="{width / 2}" y="{height / 2 + 6}">No data</text>'
 
 
-def said(value: float, unit: str) -> str:
+def format_value(value: float, unit: str) -> str:
     """A value with its unit, in words of Grafana's units."""
     if unit == "percentunit":
         return f"{value * 100:.3g} %"
@@ -169,7 +169,7 @@ def said(value: float, unit: str) -> str:
 def _legend(form: str, labels: Mapping[str, str]) -> str:
     if form in ("", "__auto"):
         return ", ".join(value for name, value in labels.items() if name != "__name__")
-    return re.sub(r"\{\{ *(\w+) *\}\}", lambda found: labels.get(found[1], ""), form)
+    return re.sub(r"\{\{ *(\w+) *\}\}", lambda match: labels.get(match[1], ""), form)
 
 
 def main() -> int:
@@ -185,9 +185,9 @@ def main() -> int:
     begin = end - options.minutes * 60
     panels = panels_of(json.loads(DASHBOARD.read_text()), options.row)
     query = query_of(options.prometheus, begin, end)
-    data = {place: series_of(panel, query, options.window) for place, panel in enumerate(panels)}
+    data = {index: series_of(panel, query, options.window) for index, panel in enumerate(panels)}
     options.file.write_text(picture(panels, data, (begin, end)))
-    empty = [each["title"] for place, each in enumerate(panels) if each["type"] != "row" and not data[place]]
+    empty = [each["title"] for index, each in enumerate(panels) if each["type"] != "row" and not data[index]]
     for title in empty:
         print(f"no data: {title}", file=sys.stderr)
     return 1 if empty else 0

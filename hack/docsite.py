@@ -46,21 +46,21 @@ class Site:
     """Address that paths of the repository are appended to; where empty, files are copied into the site."""
     copied: set[str] = field(default_factory=set)
 
-    def add(self, source: str, place: str) -> None:
+    def add(self, source: str, page: str) -> None:
         """Copy a file of the repository to a place of the site, with the links of a page changed."""
-        target = self.folder / place
+        target = self.folder / page
         target.parent.mkdir(parents=True, exist_ok=True)
-        if not place.endswith(".md"):
+        if not page.endswith(".md"):
             shutil.copyfile(self.root / source, target)
             return
         parts = _CODE.split((self.root / source).read_text("utf-8"))
         text = "".join(
-            part if at % 2 else _LINK.sub(lambda link: self._link(link, source, place), part)
+            part if at % 2 else _LINK.sub(lambda link: self._link(link, source, page), part)
             for at, part in enumerate(parts)
         )
         target.write_text(text, "utf-8")
 
-    def _link(self, link: re.Match[str], source: str, place: str) -> str:
+    def _link(self, link: re.Match[str], source: str, page: str) -> str:
         picture, label, path, anchor = link[1], link[2], link[3], link[4] or ""
         file = os.path.normpath(Path(source).parent / path)
         if file.startswith("docs/") and (self.root / file).is_file():
@@ -75,15 +75,15 @@ class Site:
             target = self._copy(file)
         else:
             return label  # a folder, which a site cannot show
-        return f"{picture}[{label}]({os.path.relpath(target, Path(place).parent)}{anchor})"
+        return f"{picture}[{label}]({os.path.relpath(target, Path(page).parent)}{anchor})"
 
     def _copy(self, file: str) -> str:
         """Place of a file of the repository in the site, as text that browsers show."""
-        place = f"files/{file}" if file.endswith((".svg", ".png")) else f"files/{file}.txt"
+        target = f"files/{file}" if file.endswith((".svg", ".png")) else f"files/{file}.txt"
         if file not in self.copied:
             self.copied.add(file)
-            self.add(file, place)
-        return place
+            self.add(file, target)
+        return target
 
 
 def gather(site: Site) -> None:
@@ -92,21 +92,21 @@ def gather(site: Site) -> None:
     for path in sorted(docs.rglob("*")):
         if path.is_file() and "__pycache__" not in path.parts:
             site.add(str(path.relative_to(site.root)), str(path.relative_to(docs)))
-    for source, place in ELSEWHERE.items():
-        if (site.root / source).exists() and not (docs / place).exists():
-            site.add(source, place)
+    for source, target in ELSEWHERE.items():
+        if (site.root / source).exists() and not (docs / target).exists():
+            site.add(source, target)
 
 
 def build(root: Path, out: Path, version: str) -> int:
     """Build one version of the site of a repository below `out`; the exit code of Zensical, which is strict."""
-    place = read_place((root / PLACE).read_text("utf-8"))
+    addresses = read_place((root / PLACE).read_text("utf-8"))
     text = (root / "mkdocs.yml").read_text("utf-8")
-    if place["FAIRLEAD_SITE_URL"]:
-        text += f"site_url: {json.dumps(place['FAIRLEAD_SITE_URL'] + version + '/')}\n"
+    if addresses["FAIRLEAD_SITE_URL"]:
+        text += f"site_url: {json.dumps(addresses['FAIRLEAD_SITE_URL'] + version + '/')}\n"
     revision = f"v{version}" if _RELEASE.fullmatch(version) else "main"
     with tempfile.TemporaryDirectory(prefix="fairlead-docs") as scratch:
         Path(scratch, "mkdocs.yml").write_text(text, "utf-8")
-        gather(Site(root=root, folder=Path(scratch, "docs"), repository=files_url(place, revision)))
+        gather(Site(root=root, folder=Path(scratch, "docs"), repository=files_url(addresses, revision)))
         program = Path(sys.executable).with_name("zensical")
         done = subprocess.run(
             [program, "build", "--clean", "--strict"],

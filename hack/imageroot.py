@@ -67,9 +67,9 @@ def main(environment: Path, folder: Path, below: Path | None = None) -> None:
     interpreter = Path(sys.executable).resolve()
     modules = _inside(folder, library).rglob("*.so")
     programs = [interpreter, *modules, *environment.rglob("*.so"), *environment.rglob("*.so.*")]
-    libraries = [found for found in sorted(_libraries(programs)) if not found.is_relative_to(environment)]
-    for found in libraries:
-        _copy(found, folder)
+    libraries = [outside for outside in sorted(_libraries(programs)) if not outside.is_relative_to(environment)]
+    for outside in libraries:
+        _copy(outside, folder)
     for link in map(Path, ("/bin", "/lib", "/lib64")):  # links to folders below `/usr`, and the loader's address
         if link.is_symlink():
             (folder / link.name).symlink_to(link.readlink())

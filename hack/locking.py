@@ -68,8 +68,8 @@ def _head(line: str) -> str:
 
 def without(text: str, below: str) -> str:
     """Blocks of a list that another does not have."""
-    known = {head for head, _ in blocks(below)}
-    return "".join(block for head, block in blocks(text) if head not in known)
+    heads = {head for head, _ in blocks(below)}
+    return "".join(block for head, block in blocks(text) if head not in heads)
 
 
 def addresses(text: str) -> list[str]:
@@ -80,7 +80,7 @@ def addresses(text: str) -> list[str]:
 def resolve(lock: Lock, folder: Path, *, upgrade: bool) -> str:
     """Text of one list; `folder` has those that were resolved before it. Raises LockFault."""
     out = folder / f"{lock.name}.txt.new"
-    kept = folder / f"{lock.name}.txt"
+    locked_file = folder / f"{lock.name}.txt"
     words = ["uv", "pip", "compile", "--quiet", "--universal", "--generate-hashes", "--python-version", OLDEST_PYTHON]
     words += ["--no-header", "--no-emit-index-url", "--no-annotate", "-o", str(out)]
     for extra in lock.extras:
@@ -89,9 +89,9 @@ def resolve(lock: Lock, folder: Path, *, upgrade: bool) -> str:
         words += ["-c", str(folder / f"{lock.over}.txt")]
     if upgrade:
         words.append("--upgrade")
-    elif kept.exists():
+    elif locked_file.exists():
         below = (folder / f"{lock.over}.txt").read_text() if lock.over else ""
-        out.write_text(below + kept.read_text())
+        out.write_text(below + locked_file.read_text())
     given = None
     if lock.source == "-":
         given = "\n".join(build_requirements(tomllib.loads((ROOT / "pyproject.toml").read_text())))
@@ -101,8 +101,8 @@ def resolve(lock: Lock, folder: Path, *, upgrade: bool) -> str:
     out.unlink()
     if lock.over:
         text = without(text, (folder / f"{lock.over}.txt").read_text())
-    if found := addresses(text):
-        raise LockFault(f"requirements/{lock.name}.txt would name an address: {found[0]}")
+    if named := addresses(text):
+        raise LockFault(f"requirements/{lock.name}.txt would name an address: {named[0]}")
     return text
 
 

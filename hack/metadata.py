@@ -20,31 +20,31 @@ _LINK: Final = re.compile(r"(!?)\[([^\]]*)\]\((?!https?:|#|mailto:)([^)\s]+)\)")
 
 def read_place(text: str) -> dict[str, str]:
     """Variables of an env file of `NAME=value` lines, comments left out. Raises ValueError on any other line."""
-    found = {}
+    values = {}
     for word in shlex.split(text, comments=True):
         name, equals, value = word.partition("=")
         if not equals:
             raise ValueError(f"{PLACE}: {word!r} is no NAME=value")
-        found[name] = value
-    return found
+        values[name] = value
+    return values
 
 
-def urls(place: dict[str, str]) -> dict[str, str]:
+def urls(values: dict[str, str]) -> dict[str, str]:
     """`[project.urls]` under PyPI's well-known labels; empty without a place."""
-    site, repository = place["FAIRLEAD_SITE_URL"], place["FAIRLEAD_REPOSITORY_URL"].rstrip("/")
-    found = {"Documentation": site} if site else {}
+    site, repository = values["FAIRLEAD_SITE_URL"], values["FAIRLEAD_REPOSITORY_URL"].rstrip("/")
+    addresses = {"Documentation": site} if site else {}
     if repository:
-        found |= {
+        addresses |= {
             "Source": repository,
             "Issues": f"{repository}/issues",
             "Changelog": f"{repository}/blob/main/CHANGELOG.md",
         }
-    return found
+    return addresses
 
 
-def files_url(place: dict[str, str], revision: str) -> str:
+def files_url(values: dict[str, str], revision: str) -> str:
     """Address, with a slash at its end, of the repository's files at a branch or tag; empty without a place."""
-    repository = place["FAIRLEAD_REPOSITORY_URL"].rstrip("/")
+    repository = values["FAIRLEAD_REPOSITORY_URL"].rstrip("/")
     return f"{repository}/blob/{revision}/" if repository else ""
 
 
@@ -67,8 +67,8 @@ class PlaceMetadataHook(MetadataHookInterface):
 
     def update(self, metadata: dict[str, Any]) -> None:
         """Set both, which pyproject.toml declares dynamic."""
-        place = read_place((Path(self.root) / PLACE).read_text("utf-8"))
-        metadata["urls"] = urls(place)
+        values = read_place((Path(self.root) / PLACE).read_text("utf-8"))
+        metadata["urls"] = urls(values)
         page = (Path(self.root) / "README.md").read_text("utf-8")
-        text = with_absolute_links(page, files_url(place, f"v{metadata['version']}"))
+        text = with_absolute_links(page, files_url(values, f"v{metadata['version']}"))
         metadata["readme"] = {"content-type": "text/markdown", "text": text}

@@ -35,29 +35,29 @@ def page() -> str:
     modules = {name: getattr(fairlead_client, name).__module__ for name in fairlead_client.__all__}
     parts = [_INTRODUCTION]
     for name, module in sorted({**modules, **_MORE}.items(), key=lambda each: each[0].lower()):
-        found = griffe.load(module, search_paths=["gateway", "crds"])[name]
-        parts.append("\n".join(_described(cast("griffe.Class | griffe.Function", found), level=2)))
+        member = griffe.load(module, search_paths=["gateway", "crds"])[name]
+        parts.append("\n".join(_described(cast("griffe.Class | griffe.Function", member), level=2)))
     return "\n".join(parts)
 
 
-def _described(found: griffe.Class | griffe.Function, level: int) -> Iterator[str]:
-    yield f"{'#' * level} {found.name}\n"
-    yield from _signature(found)
-    yield from _text(found)
-    if not isinstance(found, griffe.Class):
+def _described(documented: griffe.Class | griffe.Function, level: int) -> Iterator[str]:
+    yield f"{'#' * level} {documented.name}\n"
+    yield from _signature(documented)
+    yield from _text(documented)
+    if not isinstance(documented, griffe.Class):
         return
-    values = [member for member in _public(found) if isinstance(member, griffe.Attribute)]
+    values = [member for member in _public(documented) if isinstance(member, griffe.Attribute)]
     if values:
-        rows = (f"| `{one.name}` | {_type(one)} | {_line(one)} |" for one in values)
+        rows = (f"| `{parameter.name}` | {_type(parameter)} | {_line(parameter)} |" for parameter in values)
         yield "\n".join(["| attribute | type | |", "|---|---|---|", *rows, ""])
-    for member in _public(found):
+    for member in _public(documented):
         if isinstance(member, griffe.Function):
             yield from _described(member, level + 1)
 
 
-def _public(found: griffe.Class) -> list[griffe.Object]:
+def _public(class_: griffe.Class) -> list[griffe.Object]:
     """Documented members, those of its own bases first, without what `Exception` and the like bring."""
-    members = {name: member for name, member in found.all_members.items() if not name.startswith("_")}
+    members = {name: member for name, member in class_.all_members.items() if not name.startswith("_")}
     return [
         member.final_target if isinstance(member, griffe.Alias) else member
         for member in members.values()
@@ -65,12 +65,12 @@ def _public(found: griffe.Class) -> list[griffe.Object]:
     ]
 
 
-def _signature(found: griffe.Class | griffe.Function) -> Iterator[str]:
-    function = found if isinstance(found, griffe.Function) else found.all_members.get("__init__")
+def _signature(member: griffe.Class | griffe.Function) -> Iterator[str]:
+    function = member if isinstance(member, griffe.Function) else member.all_members.get("__init__")
     target = function.final_target if isinstance(function, griffe.Alias) else function
     if not isinstance(target, griffe.Function):
         return
-    shown = re.sub(r"\(self(, )?", "(", str(target.signature(name=found.name)).removesuffix(" -> None"))
+    shown = re.sub(r"\(self(, )?", "(", str(target.signature(name=member.name)).removesuffix(" -> None"))
     if len(shown) > _WIDTH:
         head, _, rest = shown.partition("(")
         inside, _, tail = rest.rpartition(")")
@@ -83,13 +83,13 @@ def _type(attribute: griffe.Attribute) -> str:
     return f"`{attribute.annotation}`".replace("|", "\\|") if attribute.annotation else ""
 
 
-def _text(found: griffe.Object) -> Iterator[str]:
-    if found.docstring:
-        yield f"{found.docstring.value}\n"
+def _text(member: griffe.Object) -> Iterator[str]:
+    if member.docstring:
+        yield f"{member.docstring.value}\n"
 
 
-def _line(found: griffe.Object) -> str:
-    return " ".join(found.docstring.value.split()).replace("|", "\\|") if found.docstring else ""
+def _line(member: griffe.Object) -> str:
+    return " ".join(member.docstring.value.split()).replace("|", "\\|") if member.docstring else ""
 
 
 if __name__ == "__main__":

@@ -22,8 +22,8 @@ MARK = "<!-- What follows is written by hack/gen. -->\n"
 def rows(package: ModuleType) -> Iterator[str]:
     """A line of the table for each route, by path and verb."""
     nowhere: Any = SimpleNamespace(services=None)  # a route asks its context with its first request
-    found = [route for route in routes_of(package, nowhere) if isinstance(route, APIRoute)]
-    for route in sorted(found, key=lambda route: (route.path, sorted(route.methods or ()))):
+    api_routes = [route for route in routes_of(package, nowhere) if isinstance(route, APIRoute)]
+    for route in sorted(api_routes, key=lambda route: (route.path, sorted(route.methods or ()))):
         module = route.endpoint.__module__.removeprefix(f"{package.__name__}.")
         path = route.path.replace(":path}", "}")
         yield f"| `{' '.join(sorted(route.methods or ()))} {path}` | {route.summary} | `{module}` |\n"

@@ -35,24 +35,24 @@ def tables(manifest: Mapping[str, Any]) -> str:
     return "\n".join(parts)
 
 
-def _fields(schema: Mapping[str, Any], place: str = "") -> Iterator[tuple[str, Mapping[str, Any], bool]]:
+def _fields(schema: Mapping[str, Any], path: str = "") -> Iterator[tuple[str, Mapping[str, Any], bool]]:
     """Place, schema and whether it has to be set, of every field that is not there to name its new place only."""
     required = schema.get("required", ())
     for name, member in schema.get("properties", {}).items():
         if any(rule["rule"] == "false" for rule in member.get("x-kubernetes-validations", ())):
             continue
-        at = f"{place}{name}"
+        at = f"{path}{name}"
         yield at, member, name in required
         if at not in _ELSEWHERE:
             items = member.get("items", {})
             yield from _fields(items, f"{at}[].") if "properties" in items else _fields(member, f"{at}.")
 
 
-def _row(place: str, schema: Mapping[str, Any], needed: bool) -> str:
+def _row(path: str, schema: Mapping[str, Any], needed: bool) -> str:
     default = schema.get("default")
     shown = "required" if needed else "" if default in (None, {}) else f"`{_json(default)}`"
-    words = " ".join([schema.get("description", ""), _ELSEWHERE.get(place, "")]).strip().replace("|", "\\|")
-    return f"| `{place}` | {_type(schema)} | {shown} | {words} |\n"
+    words = " ".join([schema.get("description", ""), _ELSEWHERE.get(path, "")]).strip().replace("|", "\\|")
+    return f"| `{path}` | {_type(schema)} | {shown} | {words} |\n"
 
 
 def _json(value: Any) -> str:

@@ -61,10 +61,10 @@ def extensions(wheel: Path) -> list[str]:
 
 def check_contents(wheel: Path, *, compiled: bool) -> None:
     """Raises WheelFault unless a compiled wheel has extensions and names its platform, and a pure one does neither."""
-    found, anywhere = extensions(wheel), wheel.name.endswith("-py3-none-any.whl")
-    if compiled is (not found) or compiled is anywhere:
+    extension_files, anywhere = extensions(wheel), wheel.name.endswith("-py3-none-any.whl")
+    if compiled is (not extension_files) or compiled is anywhere:
         raise WheelFault(
-            f"{wheel.name} has {len(found)} extensions, and should {'' if compiled else 'not '}be compiled"
+            f"{wheel.name} has {len(extension_files)} extensions, and should {'' if compiled else 'not '}be compiled"
         )
 
 

@@ -104,10 +104,10 @@ def entries(content: Mapping[str, Any]) -> Iterator[ConfiguredServer]:
         else:
             named = ((_identifier(entry), index, entry) for index, entry in enumerate(servers.servers))
         for name, step, entry in named:
-            place = (*servers.place, step) if servers.dialect != "bundle" else (*servers.place, "mcp_config")
+            path = (*servers.path, step) if servers.dialect != "bundle" else (*servers.path, "mcp_config")
             resource = resource_name(name)
             if (first := names.setdefault(resource, (name, entry))) != (name, entry):
-                resource = _distinct(resource, *map(str, place))
+                resource = _distinct(resource, *map(str, path))
             elif first[1] is not entry:
                 continue
             if not _is_off(entry):
@@ -115,7 +115,7 @@ def entries(content: Mapping[str, Any]) -> Iterator[ConfiguredServer]:
                 yield ConfiguredServer(
                     name,
                     normalized.content,
-                    place,
+                    path,
                     resource,
                     normalized.written,
                     normalized.unserved,
@@ -238,9 +238,9 @@ def in_words_of(entry: ConfiguredServer, complaint: Complaint) -> EntryProblem:
         field = next((key for key in (*INCLUDED, *EXCLUDED) if key in entry.content), field)
     elif member in OWN_FIELDS:
         field = f"{OWN}.{field}"
-    for known in (URLS, TRANSPORTS):
-        if field == known[0] and isinstance(entry.content, Mapping):
-            field = next((name for name in known if name in entry.content), field)
+    for kind in (URLS, TRANSPORTS):
+        if field == kind[0] and isinstance(entry.content, Mapping):
+            field = next((name for name in kind if name in entry.content), field)
     return EntryProblem(
         field, complaint.message.replace("a credential goes into auth", "a credential goes into headers")
     )
@@ -278,13 +278,13 @@ def _identifier(entry: object) -> str:
 def _transport(key: str, named: str | None, *, remote: bool) -> str:
     if named is None:
         return "streamable-http" if remote else "stdio"
-    known = _TRANSPORTS.get(named.lower())
-    if known is None:
+    transport = _TRANSPORTS.get(named.lower())
+    if transport is None:
         raise EntryProblem(key, f"{named!r} is not a transport: there are stdio, sse and streamable-http")
-    if (known != "stdio") != remote:
-        wants = "command" if known == "stdio" else "url"
+    if (transport != "stdio") != remote:
+        wants = "command" if transport == "stdio" else "url"
         raise EntryProblem(key, f"{named!r} goes with {wants}")
-    return known
+    return transport
 
 
 def _headers(read: EntryReader) -> dict[str, str]:

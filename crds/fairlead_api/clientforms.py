@@ -32,7 +32,7 @@ class NormalizedEntry:
 class ConfiguredList:
     """Servers of one member of a file."""
 
-    place: Place
+    path: Place
     servers: Mapping[str, Any] | Sequence[Any]
     normalize: Callable[[Any], NormalizedEntry]
     cwd: str | None = None
@@ -114,8 +114,12 @@ def _server_of_a_bundle(content: Entry) -> Iterator[ConfiguredList]:
 
 def _values_of(argument: Any, content: Entry) -> list[Any]:
     """An argument of a bundle; for one that is an option of several values, their defaults."""
-    asked = content.get("user_config")
-    option = asked.get(match[1]) if isinstance(asked, Mapping) and (match := _OPTION.fullmatch(str(argument))) else None
+    questions = content.get("user_config")
+    option = (
+        questions.get(match[1])
+        if isinstance(questions, Mapping) and (match := _OPTION.fullmatch(str(argument)))
+        else None
+    )
     default = option.get("default") if isinstance(option, Mapping) and option.get("multiple") else None
     return default if isinstance(default, list) else [argument]
 
@@ -243,8 +247,8 @@ def bundle_variables(content: Entry, folder: str, environ: Mapping[str, str]) ->
     becomes a reference to that variable, which a reader then misses by name.
     """
     variables = {"${__dirname}": folder, "${/}": "/", "${pathSeparator}": "/"}
-    asked = content.get("user_config")
-    for key, option in asked.items() if isinstance(asked, Mapping) else ():
+    questions = content.get("user_config")
+    for key, option in questions.items() if isinstance(questions, Mapping) else ():
         name = "".join(char if char.isalnum() else "_" for char in str(key)).upper()
         default = option.get("default") if isinstance(option, Mapping) else None
         if name in environ:

@@ -168,8 +168,8 @@ class Remark(NamedTuple):
 
 def remarks(content: Mapping[str, Any]) -> Iterator[Remark]:
     """Remarks about the keys of one server, at most `MOST_REMARKS`, those that stop it first."""
-    found = [remark for key in content if (remark := _remark(str(key))) is not None]
-    yield from sorted(found, key=lambda remark: not remark.stops)[:MOST_REMARKS]
+    all_remarks = [remark for key in content if (remark := _remark(str(key))) is not None]
+    yield from sorted(all_remarks, key=lambda remark: not remark.stops)[:MOST_REMARKS]
 
 
 def list_meant(content: Mapping[str, Any]) -> str | None:
@@ -186,18 +186,18 @@ def _remark(key: str) -> Remark | None:
         return None
     if key in OWN_FIELDS:
         return Remark(key, f'is read inside of {OWN} only: write "{OWN}": {{"{key}": …}}', stops=False)
-    known = (*READ, *_OF_CLIENTS)
-    near = _MEANT.get(_alike(key)) or _nearest(key, known)
+    known_keys = (*READ, *_OF_CLIENTS)
+    near = _MEANT.get(_alike(key)) or _nearest(key, known_keys)
     if near is None:
         return Remark(key, "is not a known key of a server, and is not heeded", stops=False)
     return Remark(key, f"unknown key: did you mean {near}?", stops=near in READ)
 
 
-def _nearest(key: str, known: Iterable[str]) -> str | None:
-    alike = {_alike(name): name for name in sorted(known) if len(name) > 2}  # everything short is near to `id`
+def _nearest(key: str, known_keys: Iterable[str]) -> str | None:
+    alike = {_alike(name): name for name in sorted(known_keys) if len(name) > 2}  # everything short is near to `id`
     cutoff = _NEAR_SHORT if len(key) <= 4 else _NEAR
-    found = difflib.get_close_matches(_alike(key), alike, n=1, cutoff=cutoff)
-    return alike[found[0]] if found else None
+    close_matches = difflib.get_close_matches(_alike(key), alike, n=1, cutoff=cutoff)
+    return alike[close_matches[0]] if close_matches else None
 
 
 def _alike(key: str) -> str:

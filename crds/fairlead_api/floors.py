@@ -34,7 +34,7 @@ class Floor(msgspec.Struct, frozen=True):
     limit_ms: float
     """Limit of that tier; infinite where it has none. Tiers with a lower limit do not show the tool."""
     source: Source
-    known: bool = True
+    tier_exists: bool = True
     """False: there is no such tier, and only the slowest tiers show the tool."""
 
     def hides(self, tier: Tier) -> bool:
@@ -43,7 +43,7 @@ class Floor(msgspec.Struct, frozen=True):
 
     def reason(self, tier: Tier) -> str:
         """The line for a tier that it keeps the tool out of, as `over_budget` has it."""
-        unknown = "" if self.known else " unknown=min_tier"
+        unknown = "" if self.tier_exists else " unknown=min_tier"
         return f"{BELOW_FLOOR} min_tier={self.tier} tier={tier.max_latency_ms}ms by={self.source}{unknown}"
 
 
@@ -63,18 +63,18 @@ class Floors:
         limit_ms = self._limits_ms.get(tier)
         if limit_ms is not None:
             return Floor(tier, limit_ms, source)
-        return None if source == "definition" else Floor(tier, self._slowest_ms, source, known=False)
+        return None if source == "definition" else Floor(tier, self._slowest_ms, source, tier_exists=False)
 
     def of(self, tool: Floored) -> Floor | None:
         """The floor that a catalog gives a tool: of the McpServer's and the author's the slower one."""
         return slower(self.floor(tool.min_tier, "mcpserver"), self.floor(tool.authored_min_tier, "definition"))
 
 
-def slower(one: Floor | None, other: Floor | None) -> Floor | None:
+def slower(floor: Floor | None, other: Floor | None) -> Floor | None:
     """The slower of two floors; of equals the first."""
-    if one is None or other is None:
-        return one or other
-    return other if other.limit_ms > one.limit_ms else one
+    if floor is None or other is None:
+        return floor or other
+    return other if other.limit_ms > floor.limit_ms else floor
 
 
 def _limit_ms(tier: Tier) -> float:

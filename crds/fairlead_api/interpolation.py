@@ -33,11 +33,11 @@ def interpolate(text: str, environ: Mapping[str, str]) -> str:
         escaped, name, default = match.groups()
         if escaped:
             return match.group(0)[1:]
-        found = environ.get(name)
-        if found is None and default is None:
+        variable = environ.get(name)
+        if variable is None and default is None:
             missing.append(name)
             return ""
-        return found or default or ""
+        return variable or default or ""
 
     replaced = REFERENCE.sub(value, text)
     if missing:

@@ -39,7 +39,7 @@ class UnreadableJson(ValueError):
 class Twice:
     """A key that its object had already; the first value stays."""
 
-    place: Place
+    path: Place
     line: int
     first_line: int
 
@@ -53,9 +53,9 @@ class JsonDocument:
     _lines: dict[Place, int] = field(repr=False)
     twice: tuple[Twice, ...] = ()
 
-    def line_of(self, place: Sequence[str | int]) -> int:
-        """Line of the member at `place`, or of the nearest thing around it that exists."""
-        steps = tuple(place)
+    def line_of(self, path: Sequence[str | int]) -> int:
+        """Line of the member at `path`, or of the nearest thing around it that exists."""
+        steps = tuple(path)
         while steps and steps not in self._lines:
             steps = steps[:-1]
         return self._lines.get(steps, self.line)
@@ -87,14 +87,14 @@ class _JsonReader:
             raise self._bad(f"the value has ended, and {self._seen()} follows")
         return JsonDocument(content, line, self._lines, tuple(self._twice))
 
-    def _value(self, place: Place) -> Any:
-        if len(place) > MAX_DEPTH:
+    def _value(self, path: Place) -> Any:
+        if len(path) > MAX_DEPTH:
             raise self._bad(f"more than {MAX_DEPTH} lists and objects are inside of each other")
         char = self._text[self._at : self._at + 1]
         if char == "{":
-            return self._object(place)
+            return self._object(path)
         if char == "[":
-            return self._list(place)
+            return self._list(path)
         if char == '"':
             return self._string()
         if number := _NUMBER.match(self._text, self._at):
@@ -107,8 +107,8 @@ class _JsonReader:
             raise self._bad(f"{word.group()[:_SHOWN]} stands without quotes: a text is written in double quotes")
         raise self._bad(f"a value is missing before {self._seen()}" if char else "the text ends without a value")
 
-    def _object(self, place: Place) -> dict[str, Any]:
-        found: dict[str, Any] = {}
+    def _object(self, path: Place) -> dict[str, Any]:
+        members: dict[str, Any] = {}
         opened = self._at
         self._at += 1
         while not self._closes("}", opened):
@@ -116,31 +116,31 @@ class _JsonReader:
             if self._text[key_at] != '"':
                 raise self._bad(f"a name in double quotes is missing before {self._seen()}")
             key = self._string()
-            line, inner = self._line(key_at), (*place, key)
+            line, inner = self._line(key_at), (*path, key)
             self._skip()
             if self._text[self._at : self._at + 1] != ":":
                 raise self._bad(f"a colon is missing after {json.dumps(key, ensure_ascii=False)[: _SHOWN + 2]}")
             self._at += 1
             self._skip()
-            if key in found:
+            if key in members:
                 self._twice.append(Twice(inner, line, self._lines[inner]))
-                self._value((*place, key, "\0"))  # a place of nobody's
+                self._value((*path, key, "\0"))  # a place of nobody's
             else:
                 self._lines[inner] = line
-                found[key] = self._value(inner)
+                members[key] = self._value(inner)
             self._separated("}", opened)
-        return found
+        return members
 
-    def _list(self, place: Place) -> list[Any]:
-        found: list[Any] = []
+    def _list(self, path: Place) -> list[Any]:
+        items: list[Any] = []
         opened = self._at
         self._at += 1
         while not self._closes("]", opened):
-            inner = (*place, len(found))
+            inner = (*path, len(items))
             self._lines[inner] = self._line(self._at)
-            found.append(self._value(inner))
+            items.append(self._value(inner))
             self._separated("]", opened)
-        return found
+        return items
 
     def _closes(self, bracket: str, opened: int) -> bool:
         """Whether the bracket is next, which is then read; also after a last comma."""

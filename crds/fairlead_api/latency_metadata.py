@@ -60,10 +60,10 @@ def authored_latency(definition: bytes | Raw) -> Authored:
 
     def first(name: str, read: Callable[[Any], Any], wanted: str) -> Any:
         chosen = None
-        for where, said in _said(places, name):
-            usable = read(_scalar(said))
-            if usable is None and said != b"null":
-                unusable.append(f"{where} is {_shown(said)}, not {wanted}")
+        for where, raw in _values(places, name):
+            usable = read(_scalar(raw))
+            if usable is None and raw != b"null":
+                unusable.append(f"{where} is {_shown(raw)}, not {wanted}")
             chosen = usable if chosen is None else chosen
         return chosen
 
@@ -111,18 +111,18 @@ def _places(definition: bytes | Raw) -> Iterator[Place]:
         tool = _members(definition)
     except _UNREADABLE:
         return
-    for place in PLACES:
+    for path in PLACES:
         try:
-            members = _members(tool[place]) if place else tool
+            members = _members(tool[path]) if path else tool
         except (KeyError, *_UNREADABLE):
             continue
         if OBJECT in members:
             with contextlib.suppress(*_UNREADABLE):
-                yield f"{place}[{OBJECT}]." if place else f"{OBJECT}.", _members(members[OBJECT])
-        yield f"{place}." if place else "", members
+                yield f"{path}[{OBJECT}]." if path else f"{OBJECT}.", _members(members[OBJECT])
+        yield f"{path}." if path else "", members
 
 
-def _said(places: list[Place], name: str) -> Iterator[tuple[str, bytes]]:
+def _values(places: list[Place], name: str) -> Iterator[tuple[str, bytes]]:
     """Each JSON value that is given for a member, most binding first, with where it is given."""
     head, *rest = name.split("_")
     camel = head + "".join(word.title() for word in rest)
@@ -132,18 +132,18 @@ def _said(places: list[Place], name: str) -> Iterator[tuple[str, bytes]]:
                 yield where + key, bytes(members[key])
 
 
-def _scalar(said: bytes) -> Any:
+def _scalar(raw: bytes) -> Any:
     """None for an object or an array, which are not decoded: nobody bounds how deep they are."""
-    if said[:1] in (b"{", b"["):
+    if raw[:1] in (b"{", b"["):
         return None
     try:
-        return _value(said)
+        return _value(raw)
     except _UNREADABLE:
         return None
 
 
-def _shown(said: bytes) -> str:
-    text = said.decode(errors="replace")
+def _shown(raw: bytes) -> str:
+    text = raw.decode(errors="replace")
     short = text[:SHOWN_CHARACTERS] + ("…" if len(text) > SHOWN_CHARACTERS else "")
     return "".join(character if character.isprintable() else ascii(character)[1:-1] for character in short)
 
@@ -161,8 +161,8 @@ def _number(value: Any) -> int | None:
 
 
 def _tokens(value: Any) -> int | None:
-    found = _number(value)
-    return None if found is None or found < LEAST_TOKENS else found
+    number = _number(value)
+    return None if number is None or number < LEAST_TOKENS else number
 
 
 def _tier_name(value: Any) -> str | None:

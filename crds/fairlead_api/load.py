@@ -66,9 +66,9 @@ class ManifestProblem:
     """From 1; 0 where the line says enough."""
 
     def __str__(self) -> str:
-        place = f"{self.file}:{self.line}" if self.line else self.file
-        place += f":{self.column}" if self.line and self.column else ""
-        return ": ".join(part for part in (place, self.field, self.message) if part)
+        location = f"{self.file}:{self.line}" if self.line else self.file
+        location += f":{self.column}" if self.line and self.column else ""
+        return ": ".join(part for part in (location, self.field, self.message) if part)
 
 
 @dataclass(frozen=True)
@@ -153,7 +153,7 @@ def _load(text: str, file: str, loaded: LoadedManifests) -> None:
             loaded.problems.append(ManifestProblem(file, document.line, "", document.message))
             continue
         problems = [
-            ManifestProblem(file, document.line_of(complaint.place), complaint.field, complaint.message)
+            ManifestProblem(file, document.line_of(complaint.path), complaint.field, complaint.message)
             for complaint in _read(document, file, loaded)
         ]
         loaded.problems += problems
@@ -197,8 +197,8 @@ def _read(document: Document, file: str, loaded: LoadedManifests) -> list[Compla
     identity = (kind.kind_name, resource.metadata.namespace, resource.metadata.name)
     if identity in loaded.origins:
         first = loaded.origins[identity]
-        place = f"{first.file}:{first.line}"
-        return [Complaint(("metadata", "name"), f"{kind.kind_name} {resource.key.name} stands in {place} already")]
+        location = f"{first.file}:{first.line}"
+        return [Complaint(("metadata", "name"), f"{kind.kind_name} {resource.key.name} stands in {location} already")]
     loaded.origins[identity] = origin
     loaded.resources.append(resource)
     return []

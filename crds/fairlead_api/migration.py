@@ -53,10 +53,10 @@ def _source(spec: Members, at: str) -> Iterator[str]:
     """Put members that belong to one source under it."""
     image = spec.get("image")
     if isinstance(image, str):
-        place = list(spec).index("image")
+        index = list(spec).index("image")
         named: Members = type(spec)()
         _move(spec, "image", named, "name", image)
-        _put(spec, "image", named, place)
+        _put(spec, "image", named, index)
         yield f"{at}.image → {at}.image.name"
     kind = "image" if "image" in spec else "remote"
     source = spec.get(kind, type(spec)())
@@ -116,10 +116,10 @@ def _behaviour(spec: Members, at: str) -> Iterator[str]:
             yield from _renamed(calibration, f"{at}.calibration", "enabled", "probe", lambda _: "Never")
     for index, tool in enumerate(_objects(spec.get("tools"))):
         for latency in _objects(tool.get("latency")):
-            place = f"{at}.tools[{index}].latency"
-            yield from _renamed(latency, place, "estimatedDurationMs", "estimated", _duration)
-            yield from _renamed(latency, place, "maxDurationMs", "max", _duration)
-            yield from _renamed(latency, place, "cacheableSeconds", "cacheable", lambda s: _duration(_times(s, 1000)))
+            path = f"{at}.tools[{index}].latency"
+            yield from _renamed(latency, path, "estimatedDurationMs", "estimated", _duration)
+            yield from _renamed(latency, path, "maxDurationMs", "max", _duration)
+            yield from _renamed(latency, path, "cacheableSeconds", "cacheable", lambda s: _duration(_times(s, 1000)))
 
 
 def _tier(spec: Members, at: str) -> Iterator[str]:
@@ -140,30 +140,30 @@ def _renamed(
     """Give a member its new name and form at its place; where the new one is there too, the old one goes."""
     if old not in members:
         return
-    place, value = list(members).index(old), convert(members[old])
-    _move(members, old, members, new, value, place)
+    index, value = list(members).index(old), convert(members[old])
+    _move(members, old, members, new, value, index)
     yield f"{at}.{old} → {at}.{new}"
 
 
-def _put(members: Members, name: str, value: Any, place: int) -> None:
+def _put(members: Members, name: str, value: Any, index: int) -> None:
     """Add a member at a place."""
     insert = getattr(members, "insert", None)
     if insert is not None:
-        insert(place, name, value)
+        insert(index, name, value)
         return
-    after = list(members)[place:]
+    after = list(members)[index:]
     members[name] = value
     for key in after:  # a plain dict keeps the order in which members came
         members[key] = members.pop(key)
 
 
-def _move(source: Members, old: str, target: Members, new: str, value: Any, place: int | None = None) -> None:
+def _move(source: Members, old: str, target: Members, new: str, value: Any, index: int | None = None) -> None:
     """Take a member out of `source` and put it into `target`, its comment included."""
     comment = _comments(source).pop(old, None)
     del source[old]
     if new in target:
         return
-    _put(target, new, value, len(target) if place is None else place)
+    _put(target, new, value, len(target) if index is None else index)
     if comment is not None:
         _comments(target)[new] = comment
 

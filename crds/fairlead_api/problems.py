@@ -23,7 +23,7 @@ Place = tuple[str | int, ...]
 class Complaint(NamedTuple):
     """One thing that is wrong."""
 
-    place: Place
+    path: Place
     """Members and indices from the top of the object."""
     message: str
     """One sentence without the field's name."""
@@ -31,10 +31,10 @@ class Complaint(NamedTuple):
     @property
     def field(self) -> str:
         """The place as a path: `spec.tools[0].name`."""
-        return "".join(f"[{step}]" if isinstance(step, int) else f".{step}" for step in self.place).lstrip(".")
+        return "".join(f"[{step}]" if isinstance(step, int) else f".{step}" for step in self.path).lstrip(".")
 
     def __str__(self) -> str:
-        return f"{self.field}: {self.message}" if self.place else self.message
+        return f"{self.field}: {self.message}" if self.path else self.message
 
 
 _TYPES: Final = {
@@ -70,14 +70,14 @@ def complaints(error: ValidationError, model: type[BaseModel]) -> list[Complaint
 
 
 def _complaints(details: ErrorDetails, model: type[BaseModel]) -> Iterator[Complaint]:
-    place, context = details["loc"], details.get("ctx", {})
+    location, context = details["loc"], details.get("ctx", {})
     if details["type"] == RULE_ERROR:
         for path, message in context["violations"]:
-            yield Complaint((*place, *_steps(path)), message)
+            yield Complaint((*location, *_steps(path)), message)
     elif details["type"] == "extra_forbidden":
-        yield Complaint(place, _unknown(place, model))
+        yield Complaint(location, _unknown(location, model))
     else:
-        yield Complaint(place, _sentence(details, context))
+        yield Complaint(location, _sentence(details, context))
 
 
 def _steps(path: str) -> Place:
@@ -116,12 +116,12 @@ def _shown(value: Any) -> str:
     return text if len(text) <= 80 else text[:77] + "…"
 
 
-def _unknown(place: Place, model: type[BaseModel]) -> str:
+def _unknown(path: Place, model: type[BaseModel]) -> str:
     """Message about a member that does not exist, with the one that was probably meant."""
-    known = _members(_schema(model), place[:-1])
-    if (moved := known.get(str(place[-1]))) is not None:  # in the schema, not in the model: see `moved`
+    members = _members(_schema(model), path[:-1])
+    if (moved := members.get(str(path[-1]))) is not None:  # in the schema, not in the model: see `moved`
         return str(moved[VALIDATIONS][0]["message"])
-    near = difflib.get_close_matches(str(place[-1]), known, n=1, cutoff=0.6)
+    near = difflib.get_close_matches(str(path[-1]), members, n=1, cutoff=0.6)
     return f"unknown field; did you mean {near[0]}?" if near else "unknown field"
 
 
@@ -130,7 +130,7 @@ def _schema(model: type[BaseModel]) -> Mapping[str, Any]:
     return structural_schema(model)
 
 
-def _members(schema: Mapping[str, Any], place: Sequence[str | int]) -> Mapping[str, Any]:
-    for step in place:
+def _members(schema: Mapping[str, Any], path: Sequence[str | int]) -> Mapping[str, Any]:
+    for step in path:
         schema = schema.get("items", {}) if isinstance(step, int) else schema.get("properties", {}).get(step, {})
     return dict(schema.get("properties", {}))

@@ -30,9 +30,9 @@ class TomlDocument:
     line: int
     _lines: dict[tuple[str, ...], int] = field(repr=False)
 
-    def line_of(self, place: Sequence[str | int]) -> int:
-        """Line of the member at `place`, or of the nearest table around it that has a header."""
-        steps = tuple(map(str, place))
+    def line_of(self, path: Sequence[str | int]) -> int:
+        """Line of the member at `path`, or of the nearest table around it that has a header."""
+        steps = tuple(map(str, path))
         while steps and steps not in self._lines:
             steps = steps[:-1]
         return self._lines.get(steps, self.line)

@@ -42,14 +42,14 @@ class Document:
     _node: yaml.Node
     _offset: int
 
-    def line_of(self, place: Sequence[str | int]) -> int:
-        """Line of the member at `place`, or of the nearest thing around it that exists."""
+    def line_of(self, path: Sequence[str | int]) -> int:
+        """Line of the member at `path`, or of the nearest thing around it that exists."""
         node, line = self._node, self.line
-        for step in place:
-            found = _member(node, step)
-            if found is None:
+        for step in path:
+            member = _member(node, step)
+            if member is None:
                 break
-            mark, node = found
+            mark, node = member
             line = mark + self._offset
         return line
 

@@ -22,8 +22,8 @@ def run_version(output: Output) -> None:
         own = "unknown"
     if output is Output.json:
         extras = [extra for extra, module in _PARTS.items() if find_spec(module) is not None]
-        known = {"fairlead": own, "python": platform.python_version(), "compiled": _is_compiled(), "extras": extras}
-        print_json(known)
+        facts = {"fairlead": own, "python": platform.python_version(), "compiled": _is_compiled(), "extras": extras}
+        print_json(facts)
     else:
         print(f"fairlead {own} (Python {platform.python_version()}{', compiled' if _is_compiled() else ''})")
 

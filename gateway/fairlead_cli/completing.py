@@ -15,19 +15,19 @@ SECONDS: Final = 1.0
 
 def tool_names(ctx: typer.Context, incomplete: str) -> list[str]:
     """Tools of the gateway; none where it does not answer at once."""
-    found = _asked(ctx, "/v1/tools")
-    return [name for name in _members(found, "tools", "name") if name.startswith(incomplete)]
+    tools = _fetch(ctx, "/v1/tools")
+    return [name for name in _members(tools, "tools", "name") if name.startswith(incomplete)]
 
 
 def server_names(ctx: typer.Context, incomplete: str) -> list[str]:
     """Servers of the gateway, by their plain names where these are enough; none where it does not answer at once."""
-    known = _members(_asked(ctx, "/v1/servers"), "servers", "server")
-    plain = [key.partition("/")[2] for key in known]
-    names = [short if plain.count(short) == 1 else key for key, short in zip(known, plain, strict=True)]
+    full_names = _members(_fetch(ctx, "/v1/servers"), "servers", "server")
+    plain = [key.partition("/")[2] for key in full_names]
+    names = [short if plain.count(short) == 1 else key for key, short in zip(full_names, plain, strict=True)]
     return [name for name in names if name.startswith(incomplete)]
 
 
-def _asked(ctx: typer.Context, path: str) -> Any:
+def _fetch(ctx: typer.Context, path: str) -> Any:
     from fairlead_cli.connecting import Destination
     from fairlead_cli.rest import Plane
 

@@ -51,8 +51,8 @@ class Destination:
         if token and "authorization" not in {name.lower() for name in given}:
             given["Authorization"] = f"Bearer {_token(token)}"
         NAMED_URL.set("" if url in (DEFAULT_URL, environ.get("FAIRLEAD_URL")) else url)
-        found = cls(url, given, timeout)
-        return found if server is None else found.at_server(server)
+        destination = cls(url, given, timeout)
+        return destination if server is None else destination.at_server(server)
 
     def at_server(self, server: str) -> Destination:
         """The endpoint of one server: `NAMESPACE/NAME`, or a name or prefix that no other has. Raises Failure."""
@@ -100,8 +100,8 @@ class Destination:
                 tiers = ", ".join(tier["name"] for tier in Plane.of(self).get("/v1/tiers")["tiers"])
             except Failure:
                 tiers = ""
-            known = f"; tiers: {tiers}" if tiers else ""
-            what = f"{self.url} does not exist: no latency tier is called {self.tier!r}{known}"
+            tier_list = f"; tiers: {tiers}" if tiers else ""
+            what = f"{self.url} does not exist: no latency tier is called {self.tier!r}{tier_list}"
             return Failure(f"--tier: {what}", code=USED_WRONGLY)
         if self.server is not None:
             what = f"{self.url} does not exist: there is no server {self.server}, or none that you may see"
@@ -156,16 +156,16 @@ def _host_of(netloc: str) -> str:
 def _token(given: str) -> str:
     """The credential, read from a file where it says so. Raises Failure, which does not quote it."""
     if not given.startswith("@"):
-        found = given
+        token = given
     else:
         try:
-            found = Path(given[1:]).expanduser().read_text(encoding="ascii")
+            token = Path(given[1:]).expanduser().read_text(encoding="ascii")
         except (OSError, UnicodeDecodeError) as error:
             raise Failure(f"--token: {given[1:]} cannot be read: {error}", code=USED_WRONGLY) from error
-    found = found.strip()
-    if not found or not found.isascii() or not found.isprintable() or " " in found:
+    token = token.strip()
+    if not token or not token.isascii() or not token.isprintable() or " " in token:
         raise Failure("--token: that is no API key and no token", code=USED_WRONGLY)
-    return found
+    return token
 
 
 def _header(text: str) -> tuple[str, str]:

@@ -74,8 +74,8 @@ async def get_stock(item: Item) -> Stock:
 async def search_orders(customer: Annotated[str, Field(description="Name of a customer")], limit: int = 3) -> Orders:
     """List the open orders of a customer. Takes about 300 ms."""
     await asyncio.sleep(0.3)
-    found = [_number(customer, str(number)) % 90 + 1 for number in range(max(0, min(limit, 20)))]
-    return Orders(customer=customer, pieces=sorted(found, reverse=True))
+    numbers = [_number(customer, str(number)) % 90 + 1 for number in range(max(0, min(limit, 20)))]
+    return Orders(customer=customer, pieces=sorted(numbers, reverse=True))
 
 
 @server.tool(annotations=HARMLESS, title="Supplier's offer")

@@ -59,8 +59,8 @@ def _named(tool: dict[str, Any]) -> str:
     """A tool with the code of the reason and the place where it is."""
     why = (_text(tool.get("reason")) or "").partition(" ")[0]
     shown, endpoint = _text(tool.get("shownIn")), _text(tool.get("endpoint"))
-    place = f"in {shown}" if shown is not None else f"at {endpoint}" if endpoint is not None else ""
-    words = ", ".join(word for word in (why, place) if word)
+    where = f"in {shown}" if shown is not None else f"at {endpoint}" if endpoint is not None else ""
+    words = ", ".join(word for word in (why, where) if word)
     return printable(f"{tool['name']} ({words})" if words else str(tool["name"]))
 
 

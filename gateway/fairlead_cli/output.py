@@ -66,8 +66,8 @@ def first_line(text: str, limit: int = 100) -> str:
     return line if len(line) <= limit else f"{line[: limit - 1].rstrip()}…"
 
 
-def named(known: Iterable[str]) -> str:
+def named(names: Iterable[str]) -> str:
     """Some of the names, and how many more there are: `a, b and 3 more`."""
-    every = list(known)
+    every = list(names)
     rest = len(every) - NAMED
     return ", ".join(every[:NAMED]) + (f" and {rest} more" if rest > 0 else "")

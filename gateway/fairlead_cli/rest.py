@@ -103,12 +103,12 @@ class Plane:
 
     def _json(self, data: bytes) -> Any:
         try:
-            found = json.loads(data, object_hook=lambda members: _Answer(members, self._base))
+            document = json.loads(data, object_hook=lambda members: _Answer(members, self._base))
         except (ValueError, RecursionError) as error:
             raise Failure(f"{self._base} gave an answer that is not JSON; {_IS_IT}") from error
-        if not isinstance(found, dict):
+        if not isinstance(document, dict):
             raise Failure(f"{self._base} gave an answer that no gateway gives; {_IS_IT}")
-        return found
+        return document
 
     def _whole(self, answer: httpx2.Response) -> bytes:
         """The body, which may take as long and be as large as is allowed. Raises Failure."""
@@ -183,13 +183,13 @@ def _exit_code(code: str) -> int:
 
 def _sentence(problem: dict[str, Any], code: str, detail: str) -> str:
     """A problem document (RFC 9457) in words."""
-    known, fits = problem.get("known"), problem.get("wouldFit")
+    alternatives, fits = problem.get("known"), problem.get("wouldFit")
     if code == "UNKNOWN_TOOL":
         return look_at_tools(detail)
     if code == "UNAUTHENTICATED":
         detail = after(detail, CREDENTIAL)
     if isinstance(fits, list) and fits:
         detail = after(detail, f"Would fit: {'; or '.join(map(str, fits))}")
-    if isinstance(known, list) and not all(str(one) in detail for one in known):
-        detail = after(detail, f"There is: {named(map(str, known))}")
+    if isinstance(alternatives, list) and not all(str(name) in detail for name in alternatives):
+        detail = after(detail, f"There is: {named(map(str, alternatives))}")
     return detail

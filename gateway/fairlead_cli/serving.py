@@ -82,7 +82,7 @@ def serve(
     try:
         with needs("servers"):
             definition = row.definition()
-        server = definition.make(prepare_folder(name, row.place, data), name, os.environ, given)
+        server = definition.make(prepare_folder(name, row.folder, data), name, os.environ, given)
     except SettingError as error:
         raise Failure(str(error), code=USED_WRONGLY) from error
     at_end = exported(os.environ, name)
@@ -126,7 +126,7 @@ def ingest(
 
     row, totals = SERVERS["memory"], dict.fromkeys(("session", "turn", "entity", "fact"), 0)
     try:
-        archive = Archive(prepare_folder(row.name, row.place, data))
+        archive = Archive(prepare_folder(row.name, row.folder, data))
         for file in files:
             for kind, count in archive.ingest(file).items():
                 totals[kind] += count

@@ -26,18 +26,18 @@ class Command:
 
     def called(self, words: Sequence[str]) -> str:
         """The verb that words are of, as in `fairlead keys create`."""
-        found, at = ["fairlead"], self.group
+        words_so_far, at = ["fairlead"], self.group
         for word in words:
             if word.startswith("-"):
                 continue
             each = at.commands.get(word)
             if each is None:
                 break
-            found.append(word)
+            words_so_far.append(word)
             if not isinstance(each, TyperGroup):
                 break
             at = each
-        return " ".join(found)
+        return " ".join(words_so_far)
 
     def verbs(self) -> Iterator[tuple[str, TyperCommand]]:
         """Every command that does something, by its words: `keys create`."""
@@ -89,13 +89,13 @@ def _verbs(group: TyperGroup, before: str) -> Iterator[tuple[str, TyperCommand]]
 
 def _with_json(verb: TyperCommand, flag: TyperOption) -> None:
     """Give a verb `--json` where it has `--output`, which stays as another way to say it, and out of its help."""
-    place = next((at for at, param in enumerate(verb.params) if param.name == "output"), None)
-    if place is None or verb.callback is None:
+    index = next((at for at, param in enumerate(verb.params) if param.name == "output"), None)
+    if index is None or verb.callback is None:
         return
-    other = verb.params[place]
+    other = verb.params[index]
     assert isinstance(other, TyperOption)
     other.hidden = True
-    verb.params.insert(place, flag)
+    verb.params.insert(index, flag)
     verb.callback = _decided(verb.callback)
 
 

@@ -24,9 +24,9 @@ def unknown_tool(name: str, near: str | None) -> str:
     return after(names.unknown_tool(name, near), _TOOLS)
 
 
-def look_at_tools(found: str) -> str:
-    """`found`, the gateway's own sentence about an unknown tool, and where to look."""
-    return after(found, _TOOLS)
+def look_at_tools(problem: str) -> str:
+    """`problem`, the gateway's own sentence about an unknown tool, and where to look."""
+    return after(problem, _TOOLS)
 
 
 def after(sentence: str, advice: str) -> str:

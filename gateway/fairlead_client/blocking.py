@@ -229,9 +229,9 @@ class ToolRegistry:
         """See `AsyncToolRegistry.search`."""
         return self._wait(self._registry.search(query, limit))
 
-    def add_tool(self, one: LocalTool) -> Tool:
+    def add_tool(self, tool: LocalTool) -> Tool:
         """Take in one more local tool. Raises BadTool, also where another has its name."""
-        return self._wait(_done(lambda: self._registry.add_tool(one)))
+        return self._wait(_done(lambda: self._registry.add_tool(tool)))
 
     # Definitions
 

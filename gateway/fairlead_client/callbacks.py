@@ -58,8 +58,8 @@ class Callbacks:
     async def _run(self) -> None:
         while (callback := await self._due.get()) is not None:
             try:
-                said = callback()
-                if inspect.isawaitable(said):
-                    await said
+                outcome = callback()
+                if inspect.isawaitable(outcome):
+                    await outcome
             except Exception:
                 logger.exception("a callback of the tool registry failed")

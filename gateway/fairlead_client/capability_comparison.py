@@ -42,11 +42,11 @@ class CapabilityComparison:
         if names != self._of and not (container and connection.session.era is Era.LEGACY):
             try:
                 async with asyncio.timeout(SECONDS):
-                    known = {name for name in names if name is not None}
+                    named = {name for name in names if name is not None}
                     declaring = self._connector.declaring(connection)
-                    self._gated = await behind_capabilities(declaring, known, SECONDS)
+                    self._gated = await behind_capabilities(declaring, named, SECONDS)
                 self._of = names
             except (McpError, TimeoutError) as error:
                 why = str(error) or f"it did not answer within {SECONDS:g} s"
                 logger.info("%s was not asked for tools that need client capabilities: %s", connection.server.name, why)
-        return tuple(one for one in self._gated if name_of(one.definition) not in names)
+        return tuple(hidden for hidden in self._gated if name_of(hidden.definition) not in names)

@@ -112,7 +112,7 @@ def arguments_of(tool: Tool, given: object) -> bytes | InvalidArguments:
     """Raw arguments for the tool: read within bounds, under the original names of properties, and without the nulls by
     which a strict model leaves out what is optional.
     """
-    found = given if isinstance(given, InvalidCall) else read(given)
-    if isinstance(found, InvalidCall):
-        return InvalidArguments(tool.name, found.reason, (found.reason,))
-    return _encode(un_null(restored(found, tool.other_names) if tool.other_names else found, tool.input_schema))
+    call = given if isinstance(given, InvalidCall) else read(given)
+    if isinstance(call, InvalidCall):
+        return InvalidArguments(tool.name, call.reason, (call.reason,))
+    return _encode(un_null(restored(call, tool.other_names) if tool.other_names else call, tool.input_schema))

@@ -44,15 +44,15 @@ class LocalTools:
         self._shown: dict[str, Tool] = {}
         self._handlers = Handlers(self._tools, limit=AT_ONCE, threads=threads, raises=True)
         self._waiting: dict[_FutureOutcome, HandlerCall] = {}
-        for one in given:
-            self.add(one)
+        for tool in given:
+            self.add(tool)
 
     def __iter__(self) -> Iterator[Tool]:
         return iter(self._shown.values())
 
-    def add(self, one: LocalTool) -> Tool:
+    def add(self, tool: LocalTool) -> Tool:
         """Take in one more. Raises BadTool, also where the name is taken."""
-        prepared = self._tools.add(one)
+        prepared = self._tools.add(tool)
         shown = self._shown[prepared.name] = _tool(prepared)
         return shown
 
@@ -98,7 +98,7 @@ class _FutureOutcome:
 
 
 def _tool(prepared: Prepared) -> Tool:
-    said, decoded = prepared.tool, _decode(prepared.definition)
+    tool, decoded = prepared.tool, _decode(prepared.definition)
     return Tool(
         name=prepared.name,
         own_name=prepared.name,
@@ -109,7 +109,7 @@ def _tool(prepared: Prepared) -> Tool:
         definition=decoded,
         key=hashlib.blake2b(prepared.definition, digest_size=16).hexdigest(),
         trusted=True,
-        idempotent=said.idempotent is True,
-        longest=seconds(said.max_duration_ms),
+        idempotent=tool.idempotent is True,
+        longest=seconds(tool.max_duration_ms),
         other_names=other_names(decoded.get("inputSchema")),
     )

@@ -138,10 +138,10 @@ def refused(tool: str, result: Mapping[str, Any], *, repeatable: bool) -> ToolCa
     every other result. A server that writes such a code itself is believed.
     """
     meta = result.get("_meta")
-    said = meta.get(META_ERROR) if isinstance(meta, Mapping) and result.get("isError") is True else None
-    if not isinstance(said, Mapping) or not isinstance(said.get("code"), str):
+    error = meta.get(META_ERROR) if isinstance(meta, Mapping) and result.get("isError") is True else None
+    if not isinstance(error, Mapping) or not isinstance(error.get("code"), str):
         return None
-    code, message, after = said["code"], str(said.get("message", "")), said.get("retryAfterMs")
+    code, message, after = error["code"], str(error.get("message", "")), error.get("retryAfterMs")
     if code == INVALID_ARGUMENTS:
         return InvalidArguments(tool, message, tuple(message.splitlines()))
     return ExecutionError(

@@ -171,7 +171,7 @@ class AsyncToolRegistry:
         own name for it where one server alone has that. None where there is none, or where its server is down.
         """
         self._check_open()
-        tool = await self._found(name)
+        tool = await self._tool(name)
         return tool if tool is not None and tool.name in self._table().by_name else None
 
     async def search(self, query: str, limit: int = 8) -> tuple[Tool, ...]:
@@ -186,10 +186,10 @@ class AsyncToolRegistry:
             self._index = table, await asyncio.to_thread(_indexed, table)
         return tuple(table.by_name[hit.key] for hit in self._index[1].search(query, limit))
 
-    def add_tool(self, one: LocalTool) -> Tool:
+    def add_tool(self, tool: LocalTool) -> Tool:
         """Take in one more local tool. Raises BadTool, also where another has its name."""
         self._check_open()
-        added_tool = self._local.add(one)
+        added_tool = self._local.add(tool)
         self._moved()
         return added_tool
 
@@ -268,7 +268,7 @@ class AsyncToolRegistry:
             given = call.arguments
         timeout = self._timeout if timeout is None else timeout
         try:
-            tool = None if self._closed else await self._found(name, timeout)
+            tool = None if self._closed else await self._tool(name, timeout)
             if self._closed:
                 return Outcome(name, error=ExecutionError(name, _CLOSED, code=CLOSED))
             if tool is None:
@@ -341,7 +341,7 @@ class AsyncToolRegistry:
     async def _ensure_fresh(self, patience: float | None = None) -> None:
         await asyncio.gather(*(remote.ensure_fresh(patience) for remote in self._remotes.values()))
 
-    async def _found(self, name: str, patience: float | None = None) -> Tool | None:
+    async def _tool(self, name: str, patience: float | None = None) -> Tool | None:
         """Tool of a name; lists no more servers than that takes, and waits no longer than `patience` seconds."""
         tool = self._table().find(name)
         if tool is None:

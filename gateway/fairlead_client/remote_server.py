@@ -130,10 +130,10 @@ class RemoteServer:
 
     def _complain(self, error: McpError) -> None:
         """Log an error, the first time for each reason: a program that lists often would log nothing else."""
-        said = str(error)
-        level = logging.DEBUG if said == self._complaint else logging.WARNING
-        logger.log(level, "%s is left out: %s", self.server.name, said)
-        self._complaint = said
+        message = str(error)
+        level = logging.DEBUG if message == self._complaint else logging.WARNING
+        logger.log(level, "%s is left out: %s", self.server.name, message)
+        self._complaint = message
 
     def absence(self, name: str) -> McpError | None:
         """Why a tool of that name may be missing, where it would be one of this server: it could not be listed. None
@@ -173,8 +173,8 @@ class RemoteServer:
                         raise
                     items = []
                 gated = await self._comparison.gated(connection, items)
-                requires = {name_of(one.definition) or "": one.requires for one in gated}
-                self.tools = listed(self.server, [*items, *(one.definition for one in gated)], requires)
+                requires = {name_of(hidden.definition) or "": hidden.requires for hidden in gated}
+                self.tools = listed(self.server, [*items, *(hidden.definition for hidden in gated)], requires)
         except McpError as error:
             self._failure = error
             if self._connection is None and not isinstance(error, RestartDelayed):
@@ -187,8 +187,8 @@ class RemoteServer:
         self._set_online(True)
         self._seen = before
         if self._changes == before:
-            said = connection.session.ttl.get("tools/list", 0) / 1000
-            self._fresh_until = self._clock() + (min(self._ttl, said) if said > 0 else self._ttl)
+            ttl_s = connection.session.ttl.get("tools/list", 0) / 1000
+            self._fresh_until = self._clock() + (min(self._ttl, ttl_s) if ttl_s > 0 else self._ttl)
 
     def _set_online(self, online: bool) -> None:
         self.online = online

@@ -109,17 +109,19 @@ def declared(servers: Servers, environ: Mapping[str, str] = os.environ) -> tuple
 
     Raises BadServer.
     """
-    found: dict[str, ServerDeclaration] = {}
+    declarations: dict[str, ServerDeclaration] = {}
     prefixes: dict[str, str] = {}
-    for one in _each(servers, environ):
-        if one.name in found:
-            raise BadServer(f"two servers are called {one.name!r}: rename one")
-        if one.prefix and one.prefix in prefixes:
-            other = prefixes[one.prefix]
-            raise BadServer(f"the tools of {one.name!r} and {other!r} would both be {one.prefix}__…: set prefix")
-        prefixes[one.prefix] = one.name
-        found[one.name] = one
-    return tuple(found.values())
+    for declaration in _each(servers, environ):
+        if declaration.name in declarations:
+            raise BadServer(f"two servers are called {declaration.name!r}: rename one")
+        if declaration.prefix and declaration.prefix in prefixes:
+            other = prefixes[declaration.prefix]
+            raise BadServer(
+                f"the tools of {declaration.name!r} and {other!r} would both be {declaration.prefix}__…: set prefix"
+            )
+        prefixes[declaration.prefix] = declaration.name
+        declarations[declaration.name] = declaration
+    return tuple(declarations.values())
 
 
 def _each(servers: Servers, environ: Mapping[str, str]) -> Iterator[ServerDeclaration]:
@@ -165,8 +167,8 @@ def _of_entry(entry: ConfiguredServer, environ: Mapping[str, str]) -> ServerDecl
     try:
         translated: Translated = translate(entry, environ)
     except EntryProblem as problem:
-        place = ".".join(part for part in (entry.name, problem.field) if part)
-        raise BadServer(f"{place}: {problem}") from problem
+        field = ".".join(part for part in (entry.name, problem.field) if part)
+        raise BadServer(f"{field}: {problem}") from problem
     server = _validated(translated.manifest, entry.name, entry)
     return _of_resource(server, entry.name, translated.credential, translated.cwd, environ)
 

@@ -54,9 +54,9 @@ class _Waiting:
     async def ask(self, method: str, params: jsonrpc.RawObject) -> Raw:
         return await self._request(method, params, max(0.0, self.left()))
 
-    async def answer(self, asked: dict[str, Raw]) -> jsonrpc.RawObject:
+    async def answer(self, requests: dict[str, Raw]) -> jsonrpc.RawObject:
         try:
-            question = _decode_question(next(iter(asked.values())))
+            question = _decode_question(next(iter(requests.values())))
         except jsonrpc.UNREADABLE as error:
             raise NotMcp("the task asks for input in an unknown form") from error
         raise unanswerable(question.method, NOBODY)

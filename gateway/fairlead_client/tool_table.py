@@ -56,7 +56,7 @@ class ToolTable:
 
 def _unique(pairs: Iterable[tuple[str, Tool]]) -> Mapping[str, Tool]:
     """Without the keys that two tools have."""
-    found: dict[str, Tool | None] = {}
+    by_name: dict[str, Tool | None] = {}
     for key, tool in pairs:
-        found[key] = None if key in found else tool
-    return {key: tool for key, tool in found.items() if tool is not None}
+        by_name[key] = None if key in by_name else tool
+    return {key: tool for key, tool in by_name.items() if tool is not None}

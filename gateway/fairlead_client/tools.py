@@ -61,26 +61,26 @@ class Tool(msgspec.Struct, frozen=True):
     @property
     def description(self) -> str:
         """For the model; empty where there is none."""
-        said = self.definition.get("description")
-        return said if isinstance(said, str) else ""
+        description = self.definition.get("description")
+        return description if isinstance(description, str) else ""
 
     @property
     def input_schema(self) -> JsonObject:
         """JSON Schema of the arguments."""
-        said = self.definition.get("inputSchema")
-        return said if isinstance(said, dict) else {"type": "object"}
+        schema = self.definition.get("inputSchema")
+        return schema if isinstance(schema, dict) else {"type": "object"}
 
     @property
     def output_schema(self) -> JsonObject | None:
         """JSON Schema of `structuredContent`, where the tool has one."""
-        said = self.definition.get("outputSchema")
-        return said if isinstance(said, dict) else None
+        schema = self.definition.get("outputSchema")
+        return schema if isinstance(schema, dict) else None
 
     @property
     def annotations(self) -> JsonObject:
         """Hints of the tool about itself (MCP, `ToolAnnotations`), believed only where `trusted`."""
-        said = self.definition.get("annotations")
-        return said if isinstance(said, dict) else {}
+        annotations = self.definition.get("annotations")
+        return annotations if isinstance(annotations, dict) else {}
 
     @property
     def repeatable(self) -> bool:
@@ -106,16 +106,16 @@ def listed(
     """The tools of a listing by their own names. What cannot be used is logged and left out; of two tools of one name
     the first counts. `requires` has client capabilities by the names of the tools that require them.
     """
-    found: dict[str, Tool] = {}
+    tools: dict[str, Tool] = {}
     for item in items:
         try:
             tool = _tool(server, bytes(item), requires)
         except (msgspec.MsgspecError, UnusableDefinition, RecursionError) as error:
             logger.warning("a tool of %s is left out: %s", server.name, error)
             continue
-        if tool is not None and tool.own_name not in found:
-            found[tool.own_name] = tool
-    return found
+        if tool is not None and tool.own_name not in tools:
+            tools[tool.own_name] = tool
+    return tools
 
 
 def _tool(server: ServerDeclaration, raw: bytes, requires: Mapping[str, tuple[str, ...]]) -> Tool | None:

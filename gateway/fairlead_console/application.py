@@ -57,8 +57,11 @@ class Console:
         """
         self._counts = counts
         self._access = Access(CookieSealer(key), token=token, anonymous=rest.guard.identities.open)
-        modules = [import_module(f"{pages.__name__}.{one.name}.page") for one in pkgutil.iter_modules(pages.__path__)]
-        entries = sorted((module.ENTRY for module in modules), key=lambda entry: entry.place)
+        modules = [
+            import_module(f"{pages.__name__}.{module_info.name}.page")
+            for module_info in pkgutil.iter_modules(pages.__path__)
+        ]
+        entries = sorted((module.ENTRY for module in modules), key=lambda entry: entry.position)
         self._context = ConsoleContext(rest, api, entries, trace_url)
         self._pages = frozenset(page_of(path) for path in (*(entry.path for entry in entries), SIGN_IN))
         app = FastAPI(title="Fairlead console", openapi_url=None, docs_url=None, redoc_url=None)

@@ -38,7 +38,7 @@ class NavigationEntry(msgspec.Struct, frozen=True):
 
     title: str
     path: str
-    place: int
+    position: int
     """Entries are in this order."""
 
 

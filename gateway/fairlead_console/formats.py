@@ -43,9 +43,9 @@ def clock_time(value: str | None) -> str:
     return NOTHING if not value else value[:19].replace("T", " ")
 
 
-def plural(number: int, one: str, many: str = "") -> str:
+def plural(number: int, singular: str, many: str = "") -> str:
     """A number with its noun."""
-    return f"{number:,} {one if number == 1 else many or one + 's'}"
+    return f"{number:,} {singular if number == 1 else many or singular + 's'}"
 
 
 FILTERS: Final[Mapping[str, Callable[..., Any]]] = {

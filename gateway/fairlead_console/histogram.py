@@ -52,7 +52,7 @@ def histogram(
     """A picture of the buckets that were hit and those between them. `marks` are words and milliseconds. None where
     there is nothing to draw.
     """
-    hit = [place for place, count in enumerate(buckets) if count]
+    hit = [index for index, count in enumerate(buckets) if count]
     if not hit:
         return None
     places = [_bucket_of(bounds_ms, value) for _, value in marks]
@@ -60,24 +60,24 @@ def histogram(
     width = WIDTH / (last - first + 1)
     most = max(buckets)
     bars = []
-    for place in range(first, last + 1):
-        height = (_FLOOR - _TOP) * buckets[place] / most
-        label = f"≤ {milliseconds(bounds_ms[place])}" if place < len(bounds_ms) else "more"
+    for index in range(first, last + 1):
+        height = (_FLOOR - _TOP) * buckets[index] / most
+        label = f"≤ {milliseconds(bounds_ms[index])}" if index < len(bounds_ms) else "more"
         bars.append(
             HistogramBar(
-                (place - first) * width + _GAP / 2, _FLOOR - height, width - _GAP, height, label, buckets[place]
+                (index - first) * width + _GAP / 2, _FLOOR - height, width - _GAP, height, label, buckets[index]
             )
         )
     drawn = []
-    for (words, value), place in zip(marks, places, strict=True):
-        low = bounds_ms[place - 1] if place else 0
-        high = bounds_ms[place] if place < len(bounds_ms) else low * 2
-        x = (place - first + min(1.0, (value - low) / max(1, high - low))) * width
+    for (words, value), index in zip(marks, places, strict=True):
+        low = bounds_ms[index - 1] if index else 0
+        high = bounds_ms[index] if index < len(bounds_ms) else low * 2
+        x = (index - first + min(1.0, (value - low) / max(1, high - low))) * width
         drawn.append(HistogramMark(x, f"{words} {milliseconds(value)}", "end" if x > WIDTH * 0.75 else "start"))
-    said = "; ".join(f"{bar.count} {bar.label}" for bar in bars if bar.count)
+    summary = "; ".join(f"{bar.count} {bar.label}" for bar in bars if bar.count)
     lines = "; ".join(mark.words for mark in drawn)
-    return HistogramPicture(tuple(bars), tuple(drawn), f"Calls by duration: {said}{f'. {lines}' if lines else ''}")
+    return HistogramPicture(tuple(bars), tuple(drawn), f"Calls by duration: {summary}{f'. {lines}' if lines else ''}")
 
 
 def _bucket_of(bounds_ms: Sequence[int], value: float) -> int:
-    return next((place for place, bound in enumerate(bounds_ms) if value <= bound), len(bounds_ms))
+    return next((index for index, bound in enumerate(bounds_ms) if value <= bound), len(bounds_ms))

@@ -81,9 +81,9 @@ def page_answer(body: bytes, status: int, *, zipped: bool, headers: Mapping[str,
     return Response(body, status, fields, "text/html; charset=utf-8")
 
 
-def redirect(place: str, cookie: str | None = None) -> Response:
+def redirect(location: str, cookie: str | None = None) -> Response:
     """Have the browser GET another page, and keep a cookie."""
-    answer = Response(None, 303, {**SECURITY_HEADERS, "location": place, "cache-control": "no-store"})
+    answer = Response(None, 303, {**SECURITY_HEADERS, "location": location, "cache-control": "no-store"})
     if cookie is not None:
         answer.headers.append("set-cookie", cookie)
     return answer

@@ -39,7 +39,7 @@ class ScoreIndex:
         }
         """By name on `/mcp`: the labels that its calls are counted under."""
         self.visible = frozenset(self.labels.values())
-        self.slowest = {server: found for server, scores in by_server.items() if (found := _slowest(scores))}
+        self.slowest = {server: slowest for server, scores in by_server.items() if (slowest := _slowest(scores))}
         """The slowest measured tool of each server that has one."""
 
     @cached_property
@@ -59,21 +59,23 @@ class KeptScores:
     def __init__(self, most: int = MAX_KEPT) -> None:
         self._most = most
         self._snapshot: Snapshot | None = None
-        self._kept: OrderedDict[int, ScoreIndex] = OrderedDict()
+        self._indexes: OrderedDict[int, ScoreIndex] = OrderedDict()
 
     def of(self, seen: SubjectCatalog) -> ScoreIndex:
         """The index of a principal."""
         if self._snapshot is not seen.snapshot:
             self._snapshot = seen.snapshot
-            self._kept = OrderedDict()
-        found = self._kept.get(id(seen.views))
-        if found is None:
-            found = self._kept[id(seen.views)] = ScoreIndex(seen)
-            if len(self._kept) > self._most:
-                self._kept.popitem(last=False)
-        self._kept.move_to_end(id(seen.views))
-        return found
+            self._indexes = OrderedDict()
+        index = self._indexes.get(id(seen.views))
+        if index is None:
+            index = self._indexes[id(seen.views)] = ScoreIndex(seen)
+            if len(self._indexes) > self._most:
+                self._indexes.popitem(last=False)
+        self._indexes.move_to_end(id(seen.views))
+        return index
 
 
 def _slowest(scores: list[Score]) -> Score | None:
-    return max((one for one in scores if one.p95_ms is not None), key=lambda one: one.p95_ms or 0.0, default=None)
+    return max(
+        (score for score in scores if score.p95_ms is not None), key=lambda score: score.p95_ms or 0.0, default=None
+    )

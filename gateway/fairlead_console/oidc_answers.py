@@ -46,8 +46,8 @@ def code_of(query: Mapping[str, str], provider: str, issuer: str, *, names_itsel
     `names_itself`: the provider says that it puts `iss` into each answer (RFC 9207), so that one without it is
     another's. `silent`: it was asked to say nothing to the person.
     """
-    said = query.get("iss")
-    if said != issuer and (said is not None or names_itself):
+    iss = query.get("iss")
+    if iss != issuer and (iss is not None or names_itself):
         raise SignInFault(f"The answer is not from {provider}. Sign in again, from this page.")
     if "error" in query:
         error = query["error"]

@@ -183,15 +183,15 @@ class OidcProvider:
     def _refused(self, status: int, data: bytes) -> SignInFault:
         provider = self.client.provider
         try:
-            said = msgspec.json.decode(data, type=_TokenError)
+            token_error = msgspec.json.decode(data, type=_TokenError)
         except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError):
-            said = _TokenError()
-        said = _TokenError(self._mask.text(said.error), self._mask.text(said.error_description))
-        words = f"{shortened(said.error, 64)!r}, {shortened(said.error_description, 240)!r}"
+            token_error = _TokenError()
+        token_error = _TokenError(self._mask.text(token_error.error), self._mask.text(token_error.error_description))
+        words = f"{shortened(token_error.error, 64)!r}, {shortened(token_error.error_description, 240)!r}"
         log.warning("%s gave no tokens for a code: %d %s", self.client.issuer.issuer, status, words)
-        if status >= 500 or not said.error:
+        if status >= 500 or not token_error.error:
             return self._away()
-        return SignInFault(refused(provider, said.error, said.error_description), 502)
+        return SignInFault(refused(provider, token_error.error, token_error.error_description), 502)
 
     def _away(self) -> SignInFault:
         return SignInFault(
@@ -205,16 +205,16 @@ class OidcProvider:
         try:
             verify = certificates_of(self.client.issuer)
             async with _session() as session:
-                url, found = await discovered(session, self.client.issuer, verify, ProviderMetadata)
+                url, metadata = await discovered(session, self.client.issuer, verify, ProviderMetadata)
         except (TimeoutError, OSError, aiohttp.ClientError, ValueError) as error:
             raise IssuerAway(f"its metadata cannot be fetched: {failure_of(error)}") from error
-        for place in (found.authorization_endpoint, found.token_endpoint, found.end_session_endpoint):
-            written = place.isascii() and place.isprintable() and " " not in place
-            if place and not (written and is_private(place, self.client.issuer)):
-                raise IssuerAway(f"{url} leads to {place[:200]!r}: that must be https")
-        if "S256" not in found.code_challenge_methods_supported:
+        for endpoint in (metadata.authorization_endpoint, metadata.token_endpoint, metadata.end_session_endpoint):
+            written = endpoint.isascii() and endpoint.isprintable() and " " not in endpoint
+            if endpoint and not (written and is_private(endpoint, self.client.issuer)):
+                raise IssuerAway(f"{url} leads to {endpoint[:200]!r}: that must be https")
+        if "S256" not in metadata.code_challenge_methods_supported:
             raise IssuerAway(f"{url} has no PKCE with S256 among code_challenge_methods_supported")
-        return found
+        return metadata
 
     async def _posted(self, url: str, fields: Mapping[str, str], headers: Mapping[str, str]) -> tuple[int, bytes]:
         """Status and body. Raises IssuerAway."""

@@ -65,16 +65,16 @@ class OidcSignIn:
 
         return routes
 
-    async def begun(self, request: Request, place: str, renews: ConsoleSession | None = None) -> Response:
+    async def begun(self, request: Request, location: str, renews: ConsoleSession | None = None) -> Response:
         """Send the browser to the provider. With `renews`, the provider is to vouch for the same person without a word;
         that session ends here, so that it is tried once.
         """
-        transaction = self._transactions.begin(place, renews)
+        transaction = self._transactions.begin(location, renews)
         cookies = [] if renews is None else [self._access.sealer.ended(secure=self._secure)]
         try:
             address = await self._provider.address(transaction)
         except SignInFault as fault:
-            return await self._form.answer(request, str(fault), fault.status, place, cookies)
+            return await self._form.answer(request, str(fault), fault.status, location, cookies)
         cookies += self._transactions.surplus(header(request.scope, b"cookie"), secure=self._secure)
         cookies.append(self._transactions.cookie(transaction, secure=self._secure))
         return with_cookies(redirect(address), cookies)
@@ -97,32 +97,40 @@ class OidcSignIn:
         pairs = request.query_params.multi_items()
         query = dict(pairs)
         state = query.get("state", "")
-        found = self._transactions.found(header(request.scope, b"cookie"), state) if len(query) == len(pairs) else None
-        if found is None:
+        transaction = (
+            self._transactions.find(header(request.scope, b"cookie"), state) if len(query) == len(pairs) else None
+        )
+        if transaction is None:
             return await self._form.answer(request, f"{_GONE}, at {self._client.base}{ROOT}.", 400)
         cookies = [self._transactions.ended(state, secure=self._secure)]
         try:
-            session = await self._session(request, query, found)
+            session = await self._session(request, query, transaction)
             cookies.append(self._access.sealer.header(session, secure=self._secure))
         except SignInFault as fault:
-            return await self._form.answer(request, str(fault), fault.status, found.place, cookies)
+            return await self._form.answer(request, str(fault), fault.status, transaction.return_to, cookies)
         except CredentialTooLong:
-            return await self._form.answer(request, self._too_long(), 400, found.place, cookies)
-        answer = with_cookies(await self._console.answer(request, _SIGNED_IN, {"place": found.place}), cookies)
+            return await self._form.answer(request, self._too_long(), 400, transaction.return_to, cookies)
+        answer = with_cookies(
+            await self._console.answer(request, _SIGNED_IN, {"location": transaction.return_to}), cookies
+        )
         answer.headers["referrer-policy"] = "no-referrer"  # the address has the code in it
         return answer
 
-    async def _session(self, request: Request, query: Mapping[str, str], found: SignInTransaction) -> ConsoleSession:
+    async def _session(
+        self, request: Request, query: Mapping[str, str], transaction: SignInTransaction
+    ) -> ConsoleSession:
         """The session of the person that the provider's answer is about. Raises SignInFault and CredentialTooLong."""
         client = self._client
         names_itself = (await self._provider.metadata()).authorization_response_iss_parameter_supported
-        code = code_of(query, client.provider, client.issuer.issuer, names_itself=names_itself, silent=found.silent)
-        answer = await self._provider.exchanged(code, found.verifier)
-        subject = _digest(await self._verified(answer.id_token, found.nonce))
-        if found.silent and subject != found.subject:
+        code = code_of(
+            query, client.provider, client.issuer.issuer, names_itself=names_itself, silent=transaction.silent
+        )
+        answer = await self._provider.exchanged(code, transaction.verifier)
+        subject = _digest(await self._verified(answer.id_token, transaction.nonce))
+        if transaction.silent and subject != transaction.subject:
             raise SignInFault(f"Somebody else has signed in at {client.provider} since. Sign in again.", 401)
         credential, ends = await self._credential(request, answer)
-        until = found.renewable_until or found.expires_at - SIGN_IN_SECONDS + SESSION_SECONDS
+        until = transaction.renewable_until or transaction.expires_at - SIGN_IN_SECONDS + SESSION_SECONDS
         return self._access.sealer.begin(credential, ends=min(ends, until), subject=subject, renewable_until=until)
 
     async def _verified(self, token: str, nonce: str) -> Mapping[str, Any]:

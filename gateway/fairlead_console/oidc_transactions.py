@@ -36,7 +36,7 @@ class SignInTransaction(msgspec.Struct, frozen=True, omit_defaults=True):
     nonce: str
     verifier: str
     """`code_verifier` of PKCE (RFC 7636)."""
-    place: str
+    return_to: str = msgspec.field(name="place")
     """Page of the console that is gone to afterwards."""
     expires_at: int
     """Seconds since the epoch."""
@@ -66,13 +66,13 @@ class SignInTransactions:
         self._now = now
         self._prefix = f"{sealer.name}_oidc_"
 
-    def begin(self, place: str, renews: ConsoleSession | None = None) -> SignInTransaction:
+    def begin(self, location: str, renews: ConsoleSession | None = None) -> SignInTransaction:
         """A new sign-in, or the renewal of a session."""
         return SignInTransaction(
             state=secrets.token_urlsafe(24),
             nonce=secrets.token_urlsafe(24),
             verifier=secrets.token_urlsafe(48),
-            place=place if len(place) <= MAX_PLACE else ROOT,
+            return_to=location if len(location) <= MAX_PLACE else ROOT,
             expires_at=int(self._now()) + SIGN_IN_SECONDS,
             renewable_until=0 if renews is None else renews.renewable_until,
             subject="" if renews is None else renews.subject,
@@ -92,18 +92,20 @@ class SignInTransactions:
         here, then the oldest.
         """
         ours = [name for name in cookie_names(cookies) if name.startswith(self._prefix)]
-        ages = {name: 0 if (one := self._opened(cookies, name)) is None else one.expires_at for name in ours}
+        ages = {
+            name: 0 if (transaction := self._opened(cookies, name)) is None else transaction.expires_at for name in ours
+        }
         # of one second the last is the newest: browsers send the oldest first (RFC 6265 section 5.4)
         newest = sorted((name for name in reversed(ours) if ages[name] > self._now()), key=lambda name: -ages[name])
-        kept = set(newest[: MAX_OPEN - 1])
-        return [self._set(name, "", 0, secure=secure) for name in ours if name not in kept]
+        newest_names = set(newest[: MAX_OPEN - 1])
+        return [self._set(name, "", 0, secure=secure) for name in ours if name not in newest_names]
 
-    def found(self, cookies: str, state: str) -> SignInTransaction | None:
+    def find(self, cookies: str, state: str) -> SignInTransaction | None:
         """The transaction of that `state` which this browser began; None where there is none that still holds."""
-        found = self._opened(cookies, self._name(state))
-        if found is None or found.expires_at <= self._now():
+        transaction = self._opened(cookies, self._name(state))
+        if transaction is None or transaction.expires_at <= self._now():
             return None
-        return found if hmac.compare_digest(found.state.encode(), state.encode()) else None
+        return transaction if hmac.compare_digest(transaction.state.encode(), state.encode()) else None
 
     def _opened(self, cookies: str, name: str) -> SignInTransaction | None:
         data = self._sealer.opened(cookie_of(cookies, name), name)

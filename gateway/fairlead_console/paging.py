@@ -26,8 +26,8 @@ class ListPart(msgspec.Struct, Generic[Item], frozen=True):
 def part_of(items: Sequence[Item], request: Request, each: int) -> ListPart[Item]:
     """The part that the parameter `page` asks for, of `each` items; the last one for any that is too high."""
     parts = max(1, -(-len(items) // each))
-    asked = request.query_params.get("page", "1")
-    number = min(max(1, int(asked)), parts) if asked.isdecimal() and len(asked) < 9 else 1
+    page_number = request.query_params.get("page", "1")
+    number = min(max(1, int(page_number)), parts) if page_number.isdecimal() and len(page_number) < 9 else 1
 
     def link(other: int) -> str:
         return f"?{request.url.include_query_params(page=other).query}"

@@ -76,11 +76,11 @@ class RestClient:
 
 def scope_of(scope: Scope, method: str, path: str, query: str = "", *, accept: str = JSON) -> Scope:
     """The scope of a request to the REST API, by the same client and principal as `scope`."""
-    kept = {name: value for name, value in scope.items() if name not in _OWN}
+    remaining = {name: value for name, value in scope.items() if name not in _OWN}
     headers = [(name, value) for name, value in scope["headers"] if name in _PASSED]
     headers += [(b"accept", accept.encode()), (b"content-type", JSON.encode())]
     return {
-        **kept,
+        **remaining,
         "method": method,
         "path": path,
         "raw_path": quote(path).encode(),

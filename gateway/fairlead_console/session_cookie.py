@@ -134,7 +134,7 @@ def cookie_names(cookies: str) -> list[str]:
 def cookie_of(cookies: str, name: str) -> str:
     """Value of one cookie; empty where it is missing or the header cannot be read."""
     try:
-        found = SimpleCookie(cookies).get(name)
+        morsel = SimpleCookie(cookies).get(name)
     except CookieError:
         return ""
-    return "" if found is None else found.value
+    return "" if morsel is None else morsel.value

@@ -27,30 +27,30 @@ def router(access: Access, form: SignInForm, provider: OidcSignIn | None) -> API
 
     @routes.get(SIGN_IN)
     async def show(request: Request) -> Response:
-        place = own_place(request.query_params.get("next", ROOT))
+        location = own_place(request.query_params.get("next", ROOT))
         ended = access.renewable(request.scope)
         if provider is not None and ended is not None and request.headers.get("sec-fetch-mode") == _NAVIGATION:
-            return await provider.begun(request, place, ended)
-        return await form.answer(request, place=place)
+            return await provider.begun(request, location, ended)
+        return await form.answer(request, location=location)
 
     @routes.post(SIGN_IN)
     async def sign_in(request: Request) -> Response:
         fields = await read_form(request)
-        place, credential = own_place(fields.get("next", ROOT)), fields.get("key", "").strip()
+        location, credential = own_place(fields.get("next", ROOT)), fields.get("key", "").strip()
         if form.admits_anonymous and "anonymous" in fields:
-            return redirect(place, access.cookie(request.scope, access.sealer.begin()))
+            return redirect(location, access.cookie(request.scope, access.sealer.begin()))
         if not (credential.isascii() and credential.isprintable()) or not credential:
-            return await form.answer(request, "Paste the key as it was given to you.", 400, place)
+            return await form.answer(request, "Paste the key as it was given to you.", 400, location)
         admitted = await form.admitted(request, credential)
         if not isinstance(admitted, Identity):
             why, status = f"Not signed in: {admitted.document.detail}.", admitted.document.status
-            return await form.answer(request, why, status, place)
+            return await form.answer(request, why, status, location)
         try:
             session = access.sealer.begin(credential, ends=admitted.expires_at)
-            return redirect(place, access.cookie(request.scope, session))
+            return redirect(location, access.cookie(request.scope, session))
         except CredentialTooLong:
             why = "This token is too long for a session; use an API key."
-            return await form.answer(request, why, 400, place)
+            return await form.answer(request, why, 400, location)
 
     @routes.post(SIGN_OUT)
     async def sign_out(request: Request) -> Response:

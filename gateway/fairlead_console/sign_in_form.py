@@ -30,12 +30,12 @@ class SignInForm:
         """Whether one may go on without saying who one is, at a gateway that knows others."""
 
     async def answer(
-        self, request: Request, why: str = "", status: int = 200, place: str = ROOT, cookies: Sequence[str] = ()
+        self, request: Request, why: str = "", status: int = 200, location: str = ROOT, cookies: Sequence[str] = ()
     ) -> Response:
-        """The page, which leads to `place`; `why` says what went wrong."""
+        """The page, which leads to `location`; `why` says what went wrong."""
         values = {
             "why": why,
-            "place": place,
+            "location": location,
             "printed": self._access.here_only,
             "keys": not self._console.rest.guard.identities.open,
             "provider": self._provider,
@@ -60,11 +60,11 @@ def with_cookies(answer: Response, cookies: Sequence[str]) -> Response:
     return answer
 
 
-def own_place(place: str) -> str:
+def own_place(location: str) -> str:
     """The path, if it is that of a page of the console; its first page for any other, which may lead elsewhere, or in
     circles through signing in.
     """
-    parts = urlsplit(place)
-    good = not parts.scheme and not parts.netloc and parts.path.startswith(ROOT) and "\\" not in place
+    parts = urlsplit(location)
+    good = not parts.scheme and not parts.netloc and parts.path.startswith(ROOT) and "\\" not in location
     written = parts.path.isascii() and parts.path.isprintable() and ".." not in parts.path
     return parts.path if good and written and not parts.path.startswith((SIGN_IN, SIGN_OUT)) else ROOT

@@ -37,7 +37,7 @@ class StaticFiles:
     def __init__(self) -> None:
         self.by_name: dict[str, StaticFile] = {}
         """By the name in the folder."""
-        for entry in sorted(files(__package__).joinpath("static").iterdir(), key=lambda one: one.name):
+        for entry in sorted(files(__package__).joinpath("static").iterdir(), key=lambda path: path.name):
             stem, dot, ending = entry.name.rpartition(".")
             body = entry.read_bytes()
             digest = hashlib.blake2b(body, digest_size=8).hexdigest()

@@ -23,24 +23,27 @@ def reason_in_words(reason: str) -> str:
     """The sentence."""
     word, _, rest = reason.partition(" ")
     pairs = [part.partition("=") for part in rest.split()]
-    said = {key: value for key, equals, value in pairs if equals}
-    limit = _duration(said.get("tier", ""))
-    if word == "below_min_tier" and "min_tier" in said:
-        return f"However fast it is, no tier faster than {said['min_tier']} may show it ({_place(said.get('by', ''))})."
-    if word == "degraded" and "failures" in said:
+    figures = {key: value for key, equals, value in pairs if equals}
+    limit = _duration(figures.get("tier", ""))
+    if word == "below_min_tier" and "min_tier" in figures:
+        source = _source(figures.get("by", ""))
+        return f"However fast it is, no tier faster than {figures['min_tier']} may show it ({source})."
+    if word == "degraded" and "failures" in figures:
         return _joined(
-            f"Moved to a slower tier: {said['failures'].replace('/', ' of its last ')} calls failed.", _back(said)
+            f"Moved to a slower tier: {figures['failures'].replace('/', ' of its last ')} calls failed.", _back(figures)
         )
     if word == "unmeasured" and limit:
-        return _joined("Nothing was measured of it yet.", _back(said))
+        return _joined("Nothing was measured of it yet.", _back(figures))
     if word == "over_budget" and limit:
         return _joined(
-            f"Too slow: {_measured(said)}, and the tier allows {limit}{_basis(said)}.", _late(said), _back(said)
+            f"Too slow: {_measured(figures)}, and the tier allows {limit}{_basis(figures)}.",
+            _late(figures),
+            _back(figures),
         )
     if word == "fits" and rest == "no-limit":
         return "The tier has no limit."
     if word == "fits" and limit:
-        return _joined(f"In time: {_measured(said)}, and the tier allows {limit}.", _late(said), _hides(said))
+        return _joined(f"In time: {_measured(figures)}, and the tier allows {limit}.", _late(figures), _hides(figures))
     return reason
 
 
@@ -53,26 +56,26 @@ def _duration(text: str) -> str:
     return milliseconds(float(number)) if number.isdecimal() else ""
 
 
-def _measured(said: Mapping[str, str]) -> str:
+def _measured(figures: Mapping[str, str]) -> str:
     for key in ("p50", "p90", "p95", "p99"):
-        if found := _duration(said.get(key, "")):
-            return f"its {key} is {found}"
-    found = _duration(said.get("estimated", ""))
-    return f"it is declared with {found}" if found else "nothing is known of it yet"
+        if measured := _duration(figures.get(key, "")):
+            return f"its {key} is {measured}"
+    measured = _duration(figures.get("estimated", ""))
+    return f"it is declared with {measured}" if measured else "nothing is known of it yet"
 
 
-def _basis(said: Mapping[str, str]) -> str:
-    words = _BY.get(said.get("by", ""), "")
+def _basis(figures: Mapping[str, str]) -> str:
+    words = _BY.get(figures.get("by", ""), "")
     return f" ({words})" if words else ""
 
 
-def _late(said: Mapping[str, str]) -> str:
-    late, slash, calls = said.get("late", "").partition("/")
+def _late(figures: Mapping[str, str]) -> str:
+    late, slash, calls = figures.get("late", "").partition("/")
     return f"{late} of its last {calls} calls took longer." if slash else ""
 
 
-def _back(said: Mapping[str, str]) -> str:
-    back = said.get("back", "")
+def _back(figures: Mapping[str, str]) -> str:
+    back = figures.get("back", "")
     number = "".join(filter(str.isdecimal, back))
     if back.startswith("trial-in-"):
         return f"It is tried again in {number} s."
@@ -80,10 +83,10 @@ def _back(said: Mapping[str, str]) -> str:
     return f"It comes back after {number} calls {kind}." if number and kind else ""
 
 
-def _hides(said: Mapping[str, str]) -> str:
-    calls = said.get("hides-at", "")
+def _hides(figures: Mapping[str, str]) -> str:
+    calls = figures.get("hides-at", "")
     return f"It is hidden from {calls} late ones on." if calls.isdecimal() else ""
 
 
-def _place(by: str) -> str:
+def _source(by: str) -> str:
     return {"mcpserver": "its server says so", "policy": "a policy says so"}.get(by, by or "so it is set")

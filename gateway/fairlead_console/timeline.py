@@ -64,12 +64,12 @@ def timeline_picture(phases: Sequence[TimelinePhase], whole: float) -> TimelineP
     """A picture of phases of a call that took `whole` milliseconds."""
     scale = (WIDTH - _LEFT) / max(whole, 1e-6)
     bars = []
-    for place, phase in enumerate(phases):
+    for row, phase in enumerate(phases):
         x = _LEFT + max(0.0, phase.start) * scale
         width = max(_LEAST, min(phase.duration * scale, WIDTH - x))
         x, words = min(x, WIDTH - width), phase.words
         bars.append(
-            TimelineBar(phase.kind, words, milliseconds(phase.duration), x, _TOP + place * ROW, width, phase.failed)
+            TimelineBar(phase.kind, words, milliseconds(phase.duration), x, _TOP + row * ROW, width, phase.failed)
         )
     ticks = tuple(
         TimelineTick(
@@ -79,5 +79,5 @@ def timeline_picture(phases: Sequence[TimelinePhase], whole: float) -> TimelineP
         )
         for step in range(0, _TICKS + 1, 2)
     )
-    said = "; ".join(f"{bar.words} {bar.duration}{', failed' if bar.failed else ''}" for bar in bars)
-    return TimelinePicture(tuple(bars), ticks, _TOP + ROW * len(bars), f"{milliseconds(whole)} in all: {said}")
+    summary = "; ".join(f"{bar.words} {bar.duration}{', failed' if bar.failed else ''}" for bar in bars)
+    return TimelinePicture(tuple(bars), ticks, _TOP + ROW * len(bars), f"{milliseconds(whole)} in all: {summary}")

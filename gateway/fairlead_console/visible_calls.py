@@ -66,16 +66,18 @@ class VisibleCalls:
 
     def of_all(self) -> CallSums:
         """Sums of every server that is seen."""
-        found = [one for called in self._called.values() for one in called]
-        return self._sums(found, max(self.index.slowest.values(), key=lambda one: one.p95_ms or 0.0, default=None))
+        counted = [score for called in self._called.values() for score in called]
+        return self._sums(
+            counted, max(self.index.slowest.values(), key=lambda score: score.p95_ms or 0.0, default=None)
+        )
 
-    def _sums(self, found: list[tuple[CallCount, CallRate]], slowest: Score | None) -> CallSums:
-        known = bool(found) or self._counts.whole
+    def _sums(self, counted: list[tuple[CallCount, CallRate]], slowest: Score | None) -> CallSums:
+        is_counted = bool(counted) or self._counts.whole
         return CallSums(
-            calls=sum(count.calls for count, _ in found) if known else None,
-            errors=sum(count.errors for count, _ in found) if known else None,
-            per_minute=sum(rate.calls for _, rate in found) if known and self._timed else None,
-            errors_per_minute=sum(rate.errors for _, rate in found) if known and self._timed else None,
+            calls=sum(count.calls for count, _ in counted) if is_counted else None,
+            errors=sum(count.errors for count, _ in counted) if is_counted else None,
+            per_minute=sum(rate.calls for _, rate in counted) if is_counted and self._timed else None,
+            errors_per_minute=sum(rate.errors for _, rate in counted) if is_counted and self._timed else None,
             p50_ms=None if slowest is None else _median(slowest),
             p95_ms=None if slowest is None else slowest.p95_ms,
         )

@@ -115,11 +115,15 @@ def error_for(status: int, body: bytes, what: str) -> ApiError:
     verb and resource."""
     kind = _BY_STATUS.get(status, Unavailable if status >= 500 else ApiError)
     try:
-        said = msgspec.json.decode(body, type=_Status)
+        status_object = msgspec.json.decode(body, type=_Status)
     except (msgspec.MsgspecError, UnicodeDecodeError):
-        said = _Status()
-    if said.kind != "Status":
-        said = _Status()
-    if status == 500 and not said.reason and _UNREADABLE.match(said.message):
+        status_object = _Status()
+    if status_object.kind != "Status":
+        status_object = _Status()
+    if status == 500 and not status_object.reason and _UNREADABLE.match(status_object.message):
         kind = Invalid
-    return kind(f"cannot {what} ({status}){said.message and ': '}{said.message}", status=status, reason=said.reason)
+    return kind(
+        f"cannot {what} ({status}){status_object.message and ': '}{status_object.message}",
+        status=status,
+        reason=status_object.reason,
+    )

@@ -78,7 +78,7 @@ class Informer(Generic[T]):
         self._version: str | None = None
         self._listed = ""
         self._listed_at = 0.0
-        self._said = ""
+        self._state_logged = ""
         self.synced = asyncio.Event()
 
     def __repr__(self) -> str:
@@ -111,7 +111,7 @@ class Informer(Generic[T]):
             async for event in events:
                 self._contact()
                 self._backoff.failures = 0
-                self._said = ""
+                self._state_logged = ""
                 self._version = event.version or self._version
                 if event.object is not None:
                     await _done(self.observe(event.type, event.object))
@@ -120,7 +120,7 @@ class Informer(Generic[T]):
         while True:
             self._version = await self._list(cached=self.synced.is_set())
             self._backoff.failures = 0
-            self._said = ""
+            self._state_logged = ""
             await asyncio.sleep(self._resync * (0.9 + 0.2 * self._random()))
 
     async def _list(self, *, cached: bool = False) -> str:
@@ -139,10 +139,10 @@ class Informer(Generic[T]):
 
     def _log(self, error: ApiError) -> None:
         outage = isinstance(error, Unavailable)
-        said = "unavailable" if outage else str(error)
-        if said == self._said or (outage and self._watches):  # what a watch misses, the list after it finds
+        state = "unavailable" if outage else str(error)
+        if state == self._state_logged or (outage and self._watches):  # what a watch misses, the list after it finds
             return
-        self._said = said
+        self._state_logged = state
         level = logging.ERROR if isinstance(error, Forbidden) else logging.WARNING
         words = "tried again" if self._watches else "what is deleted meanwhile is not seen until lists succeed"
         logger.log(level, "%s: %s", words, error)

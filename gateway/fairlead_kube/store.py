@@ -88,9 +88,9 @@ class ObjectStore(Generic[V]):
         readings: dict[ObjectKey, _Reading[V]] = {}
         for item in objects:
             key, uid, at = _identity(item)
-            known = None if restored or not at else self._readings.get(key)
-            same = known is not None and (uid, at) == (known.uid, known.version)
-            readings[key] = known if known is not None and same else _Reading(uid, at, self._decode(item))
+            reading = None if restored or not at else self._readings.get(key)
+            same = reading is not None and (uid, at) == (reading.uid, reading.version)
+            readings[key] = reading if reading is not None and same else _Reading(uid, at, self._decode(item))
             await asyncio.sleep(0)
         self._replace(readings, version)
 
@@ -122,8 +122,8 @@ class ObjectStore(Generic[V]):
     def deleted(self, item: Json) -> None:
         """Take note that an object is gone, or no longer matches the selector, unless a successor is known."""
         key, version = key_of(item), item["metadata"].get("resourceVersion", "")
-        known = self._readings.get(key)
-        if known is not None and older(version, known.version):
+        reading = self._readings.get(key)
+        if reading is not None and older(version, reading.version):
             return
         self._bury(key, version)
         self._drop(key)
@@ -134,13 +134,13 @@ class ObjectStore(Generic[V]):
         self._readings.pop(key, None)
 
     def _take(self, key: ObjectKey, uid: str, version: str, decode: Callable[[], V], *, told: bool) -> None:
-        known = self._readings.get(key)
-        if known is not None:
-            if older(version, known.version) or (version and (uid, version) == (known.uid, known.version)):
+        previous = self._readings.get(key)
+        if previous is not None:
+            if older(version, previous.version) or (version and (uid, version) == (previous.uid, previous.version)):
                 return
         elif older(version, self._listed) or (key in self._deletions and not newer(version, self._deletions[key])):
             return
-        before = known.value if known is not None else None
+        before = previous.value if previous is not None else None
         after = decode()
         self._readings[key] = _Reading(uid, version, after)
         self._deletions.pop(key, None)

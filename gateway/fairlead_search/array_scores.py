@@ -46,27 +46,27 @@ class ArrayScores:
 
     def _only(self, scores: Rows, among: Collection[str]) -> Rows:
         rows = np.array([row for key in among if (row := self._rows.get(key)) is not None], np.int32)
-        kept = np.zeros_like(scores)
-        kept[rows] = scores[rows]
-        return kept
+        allowed = np.zeros_like(scores)
+        allowed[rows] = scores[rows]
+        return allowed
 
     def _weighed(self, word: str) -> tuple[Rows, Rows]:
         """Weights of a term, related words included: of these the best counts, once."""
-        known = self._weights.get(word)
-        if known is not None:
-            return known
-        found = self._bm25(word, 1.0)
+        stored = self._weights.get(word)
+        if stored is not None:
+            return stored
+        best = self._bm25(word, 1.0)
         related = [self._bm25(other, WEIGHT) for other in lexicon().get(word, ()) if other in self._table.postings]
         if related:
             every = np.zeros(len(self._keys))
-            for rows, weights in (found, *related):
+            for rows, weights in (best, *related):
                 every[rows] = np.maximum(every[rows], weights)
             rows = np.flatnonzero(every).astype(np.int32)
-            found = rows, every[rows]
+            best = rows, every[rows]
         if len(self._weights) >= MAX_CACHED_TERMS:
             self._weights.clear()
-        self._weights[word] = found
-        return found
+        self._weights[word] = best
+        return best
 
     def _bm25(self, word: str, share: float) -> tuple[Rows, Rows]:
         holders = self._table.postings.get(word)

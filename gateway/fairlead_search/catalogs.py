@@ -104,7 +104,7 @@ class SearchResult(msgspec.Struct, frozen=True):
 
     hits: list[list[Hit]] = []
     """Per query, the best first."""
-    known: list[str] | None = None
+    cached_catalogs: list[str] | None = None
     """Hashes of the catalogs that there are, the one that was searched last first; None: it was searched."""
     ranking: str = WORDS
     vectors: int = 0
@@ -172,7 +172,7 @@ class IndexedCatalogs:
         if index is None:
             index = self._made(request)
         if index is None:
-            return SearchResult(known=list(reversed(self._indices)))
+            return SearchResult(cached_catalogs=list(reversed(self._indices)))
         self._keep(request.catalog, index)
         self._put({tool.key: tool.vector for tool in request.added if tool.vector is not None})
         among = None if request.among is None else frozenset(request.among)
@@ -200,9 +200,9 @@ class IndexedCatalogs:
             self._indices.popitem(last=False)
 
 
-def _vectors(request: SearchRequest, known: QueryVectors) -> Sequence[Matrix | None]:
-    """A vector per query; None where the query is ranked by its words. The built-in encoder's are taken from `known`,
-    which gets those that are new.
+def _vectors(request: SearchRequest, query_vectors: QueryVectors) -> Sequence[Matrix | None]:
+    """A vector per query; None where the query is ranked by its words. Those of the built-in encoder are taken from
+    `query_vectors`, which gets the new ones.
     """
     if len(request.vectors) == len(request.queries):
         from fairlead_search.vectors import decoded
@@ -213,7 +213,7 @@ def _vectors(request: SearchRequest, known: QueryVectors) -> Sequence[Matrix | N
     try:
         from fairlead_search.encoder import encoded_queries
 
-        return encoded_queries(request.queries, known)
+        return encoded_queries(request.queries, query_vectors)
     except (ImportError, OSError, RuntimeError, ValueError) as error:
         log.warning("the built-in encoder fails, and words alone rank: %s", error)
         return [None] * len(request.queries)
@@ -227,6 +227,6 @@ def interleaved(rankings: Sequence[Sequence[Hit]], limit: int) -> list[Hit]:
     for hit in (hit for ranking in rankings for hit in ranking):
         best[hit.key] = max(hit.score, best.get(hit.key, 0.0))
     order: dict[str, None] = {}
-    for place in range(max(map(len, rankings), default=0)):
-        order.update(dict.fromkeys(ranking[place].key for ranking in rankings if place < len(ranking)))
+    for rank in range(max(map(len, rankings), default=0)):
+        order.update(dict.fromkeys(ranking[rank].key for ranking in rankings if rank < len(ranking)))
     return [Hit(key, best[key]) for key in list(order)[:limit]]

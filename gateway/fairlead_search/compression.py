@@ -71,13 +71,13 @@ def chat_request(
         f"BEGIN {nonce} {number}\n{text.replace(nonce, '')}\nEND {nonce} {number}"
         for number, text in enumerate(sources.values(), 1)
     )
-    asked = " ".join(question.replace(nonce, "").split())
+    plain_question = " ".join(question.replace(nonce, "").split())
     rules = SYSTEM.format(nonce=nonce, words=max(20, budget_tokens // 2))
     return {
         "model": model,
         "messages": [
             {"role": "system", "content": rules},
-            {"role": "user", "content": f"Question: {asked}\n{fenced}"},
+            {"role": "user", "content": f"Question: {plain_question}\n{fenced}"},
         ],
         "max_tokens": min(budget_tokens, MAX_OUTPUT_TOKENS),
         "temperature": 0,
@@ -89,19 +89,23 @@ def checked(answer: str, sources: Mapping[str, str], nonce: str) -> dict[str, st
     that cannot be seen; a line without the number of a source counts for none.
     """
     names = [*sources]
-    known: dict[str, _Grounds] = {}
-    found: dict[str, list[str]] = {}
-    for said in answer[:MAX_ANSWER].splitlines():
-        line = "".join(character for character in said if character.isprintable())
+    grounds_by_path: dict[str, _Grounds] = {}
+    sentences: dict[str, list[str]] = {}
+    for raw_line in answer[:MAX_ANSWER].splitlines():
+        line = "".join(character for character in raw_line if character.isprintable())
         match = _LINE.fullmatch(line)
         if match is None or not 0 < int(match[1]) <= len(names):
             continue
         name = names[int(match[1]) - 1]
-        grounds = known.get(name) or known.setdefault(name, _Grounds(sources[name]))
-        borne = [one for one in _SENTENCE_END.split(match[2].strip()) if nonce not in one and grounds.bear(one)]
+        grounds = grounds_by_path.get(name) or grounds_by_path.setdefault(name, _Grounds(sources[name]))
+        borne = [
+            sentence
+            for sentence in _SENTENCE_END.split(match[2].strip())
+            if nonce not in sentence and grounds.bear(sentence)
+        ]
         if borne:
-            found.setdefault(name, []).append(" ".join(borne))
-    return {name: "\n".join(lines) for name, lines in found.items()}
+            sentences.setdefault(name, []).append(" ".join(borne))
+    return {name: "\n".join(lines) for name, lines in sentences.items()}
 
 
 def cut_to(texts: Mapping[str, str], budget_tokens: int, overhead: int) -> tuple[dict[str, str], bool]:
@@ -124,7 +128,7 @@ class _Grounds:
 
     def __init__(self, text: str) -> None:
         self._text = _even(text)
-        self._numbers = {found.replace(",", "") for found in _NUMBER.findall(text)}
+        self._numbers = {number.replace(",", "") for number in _NUMBER.findall(text)}
         self._stems = {stem(term) for term in terms_of(text)}
 
     def bear(self, sentence: str) -> bool:
@@ -133,8 +137,8 @@ class _Grounds:
             return False
         if any(_even(exact) not in self._text for exact in _exact_parts(sentence)):
             return False
-        said = [stem(term) for term in terms_of(sentence) if term not in QUESTION_WORDS and not term.isdigit()]
-        return bool(said) and sum(term in self._stems for term in said) >= GROUNDED * len(said)
+        stems = [stem(term) for term in terms_of(sentence) if term not in QUESTION_WORDS and not term.isdigit()]
+        return bool(stems) and sum(term in self._stems for term in stems) >= GROUNDED * len(stems)
 
 
 def terms_of(text: str) -> Iterator[str]:
@@ -168,7 +172,7 @@ def _behind_a_word(text: str) -> str:
 
 def source_texts(passages: Sequence[tuple[str, str, str]]) -> dict[str, str]:
     """Texts by source, in the order of their first passage, of passages by source, place and text."""
-    found: dict[str, list[str]] = {}
+    texts: dict[str, list[str]] = {}
     for source, where, text in passages:
-        found.setdefault(source, []).append(f"({where})\n{text}")
-    return {source: "\n".join(parts) for source, parts in found.items()}
+        texts.setdefault(source, []).append(f"({where})\n{text}")
+    return {source: "\n".join(parts) for source, parts in texts.items()}

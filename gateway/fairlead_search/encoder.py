@@ -39,13 +39,13 @@ class Encoder:
     def encode(self, texts: Sequence[str]) -> NDArray[Any]:
         """One row of 32-bit floats per text."""
         made: NDArray[Any] = np.zeros((len(texts), BUILT_IN_DIMENSIONS), np.float32)
-        order = sorted(range(len(texts)), key=lambda place: len(texts[place]))
+        order = sorted(range(len(texts)), key=lambda index: len(texts[index]))
         for first in range(0, len(order), BATCH):
             places = order[first : first + BATCH]
-            found = self._tokenizer.encode_batch([texts[place] for place in places])
+            encodings = self._tokenizer.encode_batch([texts[index] for index in places])
             feed = {
-                "input_ids": np.array([each.ids for each in found], np.int64),
-                "attention_mask": np.array([each.attention_mask for each in found], np.int64),
+                "input_ids": np.array([each.ids for each in encodings], np.int64),
+                "attention_mask": np.array([each.attention_mask for each in encodings], np.int64),
             }
             made[places] = self._session.run(None, feed)[0]
         return made
@@ -66,11 +66,11 @@ def understands(query: str) -> bool:
     return foreign * 2 < sum(map(str.isalnum, query)) or not foreign
 
 
-def encoded_queries(queries: Sequence[str], known: QueryVectors) -> list[NDArray[Any] | None]:
-    """A vector per query, of those in `known` without encoding them; None where the model does not know the script."""
+def encoded_queries(queries: Sequence[str], query_vectors: QueryVectors) -> list[NDArray[Any] | None]:
+    """Vector per query, from `query_vectors` where it is there; None where the model does not know the script."""
     usable = [query for query in queries if understands(query)]
-    lacking = known.lacking(usable)
+    lacking = query_vectors.lacking(usable)
     made = encoder().encode(lacking) if lacking else ()
-    found = known.take(usable, {query: vector.tobytes() for query, vector in zip(lacking, made, strict=True)})
-    vectors = dict(zip(usable, found, strict=True))
+    encoded = query_vectors.take(usable, {query: vector.tobytes() for query, vector in zip(lacking, made, strict=True)})
+    vectors = dict(zip(usable, encoded, strict=True))
     return [np.frombuffer(vectors[query], np.float32) if query in vectors else None for query in queries]

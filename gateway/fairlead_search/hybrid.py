@@ -31,7 +31,7 @@ class VectorView:
     def _read(self) -> None:
         if self._version != self._store.version:
             self._named, self._rows = self._store.rows(self._keys)
-            self._places = {key: place for place, key in enumerate(self._named)}
+            self._places = {key: row for row, key in enumerate(self._named)}
             self._version = self._store.version
 
     def __len__(self) -> int:
@@ -53,9 +53,9 @@ class VectorView:
         if among is None:
             chosen = nearest(every, DEPTH)
         else:
-            allowed = np.array([place for key in among if (place := self._places.get(key)) is not None], np.int64)
+            allowed = np.array([row for key in among if (row := self._places.get(key)) is not None], np.int64)
             chosen = allowed[nearest(every[allowed], DEPTH)]
-        cosines = {self._named[place]: float(every[place]) for place in chosen}
+        cosines = {self._named[row]: float(every[row]) for row in chosen}
         for key in by_words:
             if key not in cosines and key in self._places:
                 cosines[key] = float(every[self._places[key]])

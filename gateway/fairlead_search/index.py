@@ -34,8 +34,8 @@ class Bm25Index:
         self._postings: dict[str, dict[str, int]] = {}
         self._lengths: dict[str, int] = {}
         self._scores: TermScores | None = None
-        for key, found in self._counts.items():
-            self._insert(key, found)
+        for key, terms in self._counts.items():
+            self._insert(key, terms)
         self._total = sum(self._lengths.values())
 
     @classmethod
@@ -64,11 +64,11 @@ class Bm25Index:
             new._take_out(key, copied)
         for record in added:
             new._take_out(record.key, copied)
-            found = record.counts()
-            new._counts[record.key] = found
-            for term in found:
+            terms = record.counts()
+            new._counts[record.key] = terms
+            for term in terms:
                 new._own(term, copied)
-            new._insert(record.key, found)
+            new._insert(record.key, terms)
             new._total += new._lengths[record.key]
         return new
 

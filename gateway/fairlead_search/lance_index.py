@@ -73,8 +73,8 @@ class LanceIndex:
         if self._version == backend.version:
             return
         texts, numbers = backend.texts, backend.vectors.numbers
-        found = ((key, numbers.get(texts.get(key, ""))) for key in self.keys())
-        self._numbers = {key: number for key, number in found if number is not None}
+        pairs = ((key, numbers.get(texts.get(key, ""))) for key in self.keys())
+        self._numbers = {key: number for key, number in pairs if number is not None}
         tools: defaultdict[int, list[str]] = defaultdict(list)
         for key, number in self._numbers.items():
             tools[number].append(key)

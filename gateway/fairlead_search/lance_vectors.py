@@ -92,8 +92,8 @@ class LanceVectors:
         self._dimensions = int(names[0].removeprefix(NAME))
         count = self._table.count_rows()
         if count:
-            found = self._table.search().select(["id", "number"]).limit(count).to_arrow()
-            self.numbers = dict(zip(found["id"].to_pylist(), found["number"].to_pylist(), strict=True))
+            table = self._table.search().select(["id", "number"]).limit(count).to_arrow()
+            self.numbers = dict(zip(table["id"].to_pylist(), table["number"].to_pylist(), strict=True))
             self._next = max(self.numbers.values()) + 1
 
     def _names(self) -> Sequence[str]:
@@ -148,9 +148,13 @@ class LanceVectors:
 
     def get(self, keys: Collection[str]) -> dict[str, bytes]:
         """The vectors that are there, by the key of their texts. Raises BackendFault."""
-        known = {number: key for key in keys if (number := self.numbers.get(key)) is not None}
-        found, rows = self._rows(known)
-        return {known[number]: encoded(row) for number, row in zip(found, rows, strict=True) if number in known}
+        keys_by_number = {number: key for key in keys if (number := self.numbers.get(key)) is not None}
+        numbers, rows = self._rows(keys_by_number)
+        return {
+            keys_by_number[number]: encoded(row)
+            for number, row in zip(numbers, rows, strict=True)
+            if number in keys_by_number
+        }
 
     def nearest(self, query: Matrix, numbers: Collection[int], limit: int) -> dict[int, float]:
         """The largest cosines of a query of length 1 with the vectors of these numbers. Raises BackendFault."""
@@ -160,11 +164,11 @@ class LanceVectors:
         if len(runs) > MAX_PARTS:  # rows between them are found too
             depth = len(self.numbers)
         with self._told("cannot be searched"):
-            asked = self._table.search(query, vector_column_name="vector").distance_type("dot")
+            query_builder = self._table.search(query, vector_column_name="vector").distance_type("dot")
             if len(numbers) < len(self.numbers):  # a condition takes half as long as the search itself
-                asked = asked.where(condition("number", runs), prefilter=True)
-            found = asked.select(["number", "_distance"]).limit(depth).to_arrow()
-        pairs = zip(found["number"].to_pylist(), found["_distance"].to_pylist(), strict=True)
+                query_builder = query_builder.where(condition("number", runs), prefilter=True)
+            table = query_builder.select(["number", "_distance"]).limit(depth).to_arrow()
+        pairs = zip(table["number"].to_pylist(), table["_distance"].to_pylist(), strict=True)
         near = [(number, 1 - distance) for number, distance in pairs if depth == limit or number in numbers]
         return dict(near[:limit])
 
@@ -172,18 +176,18 @@ class LanceVectors:
         """The cosines of a query of length 1 with the vectors of a few numbers. Raises BackendFault."""
         if not numbers or len(query) != self._dimensions:
             return {}
-        found, rows = self._rows(numbers)
-        return dict(zip(found, (rows @ query).tolist(), strict=True))
+        row_numbers, rows = self._rows(numbers)
+        return dict(zip(row_numbers, (rows @ query).tolist(), strict=True))
 
     def _rows(self, numbers: Collection[int]) -> tuple[list[int], Matrix]:
         """Numbers and vectors of at least these rows; of those between them too where they are many."""
         if not numbers:
             return [], np.zeros((0, 0), np.float32)
         with self._told("cannot be read"):
-            asked = self._table.search().where(condition("number", ranges(numbers))).select(["number", "vector"])
-            found = asked.limit(len(self.numbers)).to_arrow()
-            rows: Matrix = found["vector"].combine_chunks().flatten().to_numpy().reshape(-1, self._dimensions)
-            return found["number"].to_pylist(), rows
+            query = self._table.search().where(condition("number", ranges(numbers))).select(["number", "vector"])
+            table = query.limit(len(self.numbers)).to_arrow()
+            rows: Matrix = table["vector"].combine_chunks().flatten().to_numpy().reshape(-1, self._dimensions)
+            return table["number"].to_pylist(), rows
 
     def sweep(self, used: Callable[[], Collection[str]]) -> None:
         """Drop vectors that are not `used`, by the keys of their texts, where there are more than `most`. Raises
@@ -191,13 +195,13 @@ class LanceVectors:
         """
         if len(self.numbers) <= self._most:
             return
-        kept = set(used())
-        gone = [number for key, number in self.numbers.items() if key not in kept]
+        keys_in_use = set(used())
+        gone = [number for key, number in self.numbers.items() if key not in keys_in_use]
         runs = ranges(gone)
         with self._told("cannot be written"):
             for first in range(0, len(runs), MAX_PARTS):
                 self._table.delete(condition("number", runs[first : first + MAX_PARTS]))
-            self.numbers = {key: number for key, number in self.numbers.items() if key in kept}
+            self.numbers = {key: number for key, number in self.numbers.items() if key in keys_in_use}
             self._written()
 
     def close(self) -> None:
@@ -209,5 +213,5 @@ class LanceVectors:
         try:
             yield
         except FAULTS as error:
-            said = " ".join(str(error).split())[:300]
-            raise BackendFault(f"the folder {self.folder} {what}: {said or type(error).__name__}") from error
+            message = " ".join(str(error).split())[:300]
+            raise BackendFault(f"the folder {self.folder} {what}: {message or type(error).__name__}") from error

@@ -35,9 +35,9 @@ def _groups(name: str) -> list[str]:
 
 def related(groups: Iterable[str]) -> dict[str, frozenset[str]]:
     """Related terms by term, of groups of words with spaces in between. A word is not related to itself."""
-    found: dict[str, set[str]] = {}
+    related_words: dict[str, set[str]] = {}
     for group in groups:
         words = {singular(word) for word in group.split()}
         for word in words:
-            found.setdefault(word, set()).update(words)
-    return {word: frozenset(others - {word}) for word, others in found.items()}
+            related_words.setdefault(word, set()).update(words)
+    return {word: frozenset(others - {word}) for word, others in related_words.items()}

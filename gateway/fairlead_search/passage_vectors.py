@@ -54,7 +54,7 @@ class PassageVectors:
         self._encode = encode
         self._clock = clock
         self._limit_bytes = limit_bytes
-        self._known: OrderedDict[bytes, bytes] = OrderedDict()
+        self._vectors_by_text: OrderedDict[bytes, bytes] = OrderedDict()
         self._bytes = 0
 
     def scores(self, units: Sequence[Unit], question: str, seconds: float) -> list[float]:
@@ -66,51 +66,51 @@ class PassageVectors:
             return by_words
         encode = self._encode or encoder().encode
         until = self._clock() + seconds
-        first = sorted(range(len(units)), key=lambda place: -by_words[place])
+        first = sorted(range(len(units)), key=lambda index: -by_words[index])
         rows, has = self._vectors([_text(unit) for unit in units], first, encode, until)
         cosines = _cosines(units, rows, encode([question])[0])
-        words = {place: score for place, score in enumerate(by_words) if score > 0}
+        words = {index: score for index, score in enumerate(by_words) if score > 0}
         near = {
-            place: float(cosines[place])
-            for place in np.flatnonzero(has).tolist()
-            if place in words or cosines[place] >= LEAST_COSINE
+            index: float(cosines[index])
+            for index in np.flatnonzero(has).tolist()
+            if index in words or cosines[index] >= LEAST_COSINE
         }
         near[UNRELATED] = 0.0
-        found = [0.0] * (len(units) + 1)
-        for place, score in fused(words, near, len(found), VECTOR_SHARE):
-            found[place] = score
-        return found[:UNRELATED]
+        fused_scores = [0.0] * (len(units) + 1)
+        for index, score in fused(words, near, len(fused_scores), VECTOR_SHARE):
+            fused_scores[index] = score
+        return fused_scores[:UNRELATED]
 
     def _vectors(
         self, texts: Sequence[str], order: Iterable[int], encode: Encode, until: float
     ) -> tuple[Matrix, Matrix]:
         """A row per text, and whether it has one."""
         keys = [blake2b(text.encode("utf-8", "replace"), digest_size=16).digest() for text in texts]
-        lacking = dict.fromkeys(keys[place] for place in order)
-        found = {key: self._known[key] for key in lacking if key in self._known}
+        lacking = dict.fromkeys(keys[index] for index in order)
+        vectors = {key: self._vectors_by_text[key] for key in lacking if key in self._vectors_by_text}
         of = dict(zip(keys, texts, strict=True))
-        new = [key for key in lacking if key not in found]
+        new = [key for key in lacking if key not in vectors]
         for begin in range(0, len(new), PIECE):
             if self._clock() >= until:
                 break
             piece = new[begin : begin + PIECE]
             made = encode([of[key] for key in piece])
-            found.update(zip(piece, (row.astype(WIRE).tobytes() for row in made), strict=True))
-        self._keep(found)
-        has: Matrix = np.array([key in found for key in keys], bool)
-        width = len(next(iter(found.values()))) if found else 0
-        raw = b"".join(found.get(key, bytes(width)) for key in keys)
+            vectors.update(zip(piece, (row.astype(WIRE).tobytes() for row in made), strict=True))
+        self._keep(vectors)
+        has: Matrix = np.array([key in vectors for key in keys], bool)
+        width = len(next(iter(vectors.values()))) if vectors else 0
+        raw = b"".join(vectors.get(key, bytes(width)) for key in keys)
         rows: Matrix = np.frombuffer(raw, WIRE).reshape(len(keys), -1).astype(np.float32)
         return rows, has
 
-    def _keep(self, found: dict[bytes, bytes]) -> None:
-        for key, vector in found.items():
-            if key not in self._known:
+    def _keep(self, vectors: dict[bytes, bytes]) -> None:
+        for key, vector in vectors.items():
+            if key not in self._vectors_by_text:
                 self._bytes += len(key) + len(vector)
-            self._known[key] = vector
-            self._known.move_to_end(key)
+            self._vectors_by_text[key] = vector
+            self._vectors_by_text.move_to_end(key)
         while self._bytes > self._limit_bytes:
-            key, vector = self._known.popitem(last=False)
+            key, vector = self._vectors_by_text.popitem(last=False)
             self._bytes -= len(key) + len(vector)
 
 
@@ -130,5 +130,5 @@ def _cosines(units: Sequence[Unit], rows: Matrix, query: Matrix) -> Matrix:
     together[:-1] += share * rows[1:]
     lengths = np.linalg.norm(together, axis=1)
     mean = (together @ query) / np.where(lengths > 0, lengths, 1)
-    found: Matrix = (1 - BESIDE) * (rows @ query) + BESIDE * mean
-    return found
+    cosines: Matrix = (1 - BESIDE) * (rows @ query) + BESIDE * mean
+    return cosines

@@ -82,29 +82,29 @@ def best(
     `overhead` tokens are reckoned for each beside its text and place, and `rate` scores units: by words, unless it is
     given. The first passage may be cut at its end.
     """
-    found = _units(sources)
-    rated = rate(found, query)
+    units = _units(sources)
+    rated = rate(units, query)
     least = max(rated, default=0.0) * RELEVANT
     ranked = sorted(
-        (place for place, score in enumerate(rated) if score > 0 and score >= least),
-        key=lambda place: (-rated[place], place),
+        (index for index, score in enumerate(rated) if score > 0 and score >= least),
+        key=lambda index: (-rated[index], index),
     )
-    if ranked and _cost(found, ranked[0], (), overhead) > budget_tokens:
-        return fitting([_passage([found[ranked[0]]], rated[ranked[0]])], budget_tokens, overhead)
+    if ranked and _cost(units, ranked[0], (), overhead) > budget_tokens:
+        return fitting([_passage([units[ranked[0]]], rated[ranked[0]])], budget_tokens, overhead)
     chosen: set[int] = set()
     left = budget_tokens
-    for place in ranked:
-        if place in chosen:
+    for index in ranked:
+        if index in chosen:
             continue
-        for part in _grown(found, place, WIDENED * overhead):
-            cost = _cost(found, part, chosen, overhead)
+        for part in _grown(units, index, WIDENED * overhead):
+            cost = _cost(units, part, chosen, overhead)
             if part not in chosen and cost <= left:
                 chosen.add(part)
                 left -= cost
         if left <= overhead:
             break
     taken = [
-        _passage([found[place] for place in run], max(rated[place] for place in run)) for run in _runs(found, chosen)
+        _passage([units[index] for index in run], max(rated[index] for index in run)) for run in _runs(units, chosen)
     ]
     return sorted(taken, key=lambda passage: -passage.score), not chosen.issuperset(ranked)
 
@@ -206,16 +206,16 @@ def _excerpt(number: int, line: str, start: int, end: int) -> str:
 
 def at_path(document: object, path: str) -> object:
     """Part of a JSON document, by a path such as `items[3].name`. Raises KeyError with the step that is not there."""
-    found: Any = document
+    value: Any = document
     for step in _STEP.findall(path.removeprefix("$"))[:MAX_DEPTH]:
         name = step.strip("'\"")
-        if isinstance(found, list) and name.isdecimal() and int(name) < len(found):
-            found = found[int(name)]
-        elif isinstance(found, dict) and name in found:
-            found = found[name]
+        if isinstance(value, list) and name.isdecimal() and int(name) < len(value):
+            value = value[int(name)]
+        elif isinstance(value, dict) and name in value:
+            value = value[name]
         else:
             raise KeyError(name)
-    return found
+    return value
 
 
 def written(document: object) -> str:
@@ -225,26 +225,26 @@ def written(document: object) -> str:
 
 def _units(sources: Mapping[str, object]) -> list[Unit]:
     """Units of all sources; of many long ones lines are taken together."""
-    found: list[Unit] = []
+    read: list[Unit] = []
     for least in (0, UNIT * 2, PASSAGE):
         every = chain.from_iterable(
             units(source, document, max(UNIT, least), least) for source, document in sources.items()
         )
-        found = [*islice(every, MAX_UNITS + 1)]
-        if len(found) <= MAX_UNITS:
+        read = [*islice(every, MAX_UNITS + 1)]
+        if len(read) <= MAX_UNITS:
             break
-    return found[:MAX_UNITS]
+    return read[:MAX_UNITS]
 
 
-def _grown(found: Sequence[Unit], place: int, size: int) -> list[int]:
+def _grown(units: Sequence[Unit], index: int, size: int) -> list[int]:
     """A unit, and those beside it that are shown with it, up to a number of characters, as a place costs much."""
-    run = [place]
-    length = len(found[place].text)
+    run = [index]
+    length = len(units[index].text)
     while length < size:
         beside = [
-            (len(found[other].text), other)
+            (len(units[other].text), other)
             for other, end in ((run[-1] + 1, run[-1]), (run[0] - 1, run[0]))
-            if 0 <= other < len(found) and _is_beside(found[min(other, end)], found[max(other, end)])
+            if 0 <= other < len(units) and _is_beside(units[min(other, end)], units[max(other, end)])
         ]
         if not beside:
             break
@@ -252,7 +252,7 @@ def _grown(found: Sequence[Unit], place: int, size: int) -> list[int]:
         if length > size * 2:
             break
         run = sorted([*run, beside[0][1]])
-    return sorted(run, key=lambda other: abs(other - place))
+    return sorted(run, key=lambda other: abs(other - index))
 
 
 def _is_beside(first: Unit, second: Unit) -> bool:
@@ -260,23 +260,23 @@ def _is_beside(first: Unit, second: Unit) -> bool:
     return first.source == second.source and first.path == second.path and bool(first.line) == bool(second.line)
 
 
-def _cost(found: Sequence[Unit], place: int, chosen: Collection[int], overhead: int) -> int:
+def _cost(units: Sequence[Unit], index: int, chosen: Collection[int], overhead: int) -> int:
     """Tokens that a unit adds: its text, and its place where it begins a passage."""
-    unit = found[place]
-    for other in (place - 1, place + 1):
-        if other in chosen and _is_beside(found[min(other, place)], found[max(other, place)]):
+    unit = units[index]
+    for other in (index - 1, index + 1):
+        if other in chosen and _is_beside(units[min(other, index)], units[max(other, index)]):
             return tokens(unit.text) + 1
     return tokens(unit.text) + overhead + tokens(unit.where) + RANGE_TOKENS
 
 
-def _runs(found: Sequence[Unit], chosen: Collection[int]) -> Iterator[list[int]]:
+def _runs(units: Sequence[Unit], chosen: Collection[int]) -> Iterator[list[int]]:
     """Chosen units that stand in one passage each."""
     run: list[int] = []
-    for place in sorted(chosen):
-        if run and (run[-1] != place - 1 or not _is_beside(found[place - 1], found[place])):
+    for index in sorted(chosen):
+        if run and (run[-1] != index - 1 or not _is_beside(units[index - 1], units[index])):
             yield run
             run = []
-        run.append(place)
+        run.append(index)
     if run:
         yield run
 

@@ -17,27 +17,27 @@ class QueryVectors:
     def __init__(self, limit: int = MAX_QUERIES, limit_bytes: int = MAX_BYTES) -> None:
         self._limit = limit
         self._limit_bytes = limit_bytes
-        self._known: OrderedDict[str, bytes] = OrderedDict()
+        self._vectors: OrderedDict[str, bytes] = OrderedDict()
         self._bytes = 0
 
     def __len__(self) -> int:
-        return len(self._known)
+        return len(self._vectors)
 
     def lacking(self, queries: Collection[str]) -> list[str]:
         """Those that have no vector, each once."""
-        return [query for query in dict.fromkeys(queries) if query not in self._known]
+        return [query for query in dict.fromkeys(queries) if query not in self._vectors]
 
     def take(self, queries: Sequence[str], made: Mapping[str, bytes]) -> list[bytes]:
         """The vectors of queries, `made` being those that were lacking."""
         for query, vector in made.items():
-            self._bytes += _size(query, vector) - _size(query, self._known.get(query))
-            self._known[query] = vector
-        found = [self._known[query] for query in queries]
+            self._bytes += _size(query, vector) - _size(query, self._vectors.get(query))
+            self._vectors[query] = vector
+        vectors = [self._vectors[query] for query in queries]
         for query in queries:
-            self._known.move_to_end(query)
-        while len(self._known) > self._limit or self._bytes > self._limit_bytes:
-            self._bytes -= _size(*self._known.popitem(last=False))
-        return found
+            self._vectors.move_to_end(query)
+        while len(self._vectors) > self._limit or self._bytes > self._limit_bytes:
+            self._bytes -= _size(*self._vectors.popitem(last=False))
+        return vectors
 
 
 def _size(query: str, vector: bytes | None) -> int:

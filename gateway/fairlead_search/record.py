@@ -40,12 +40,12 @@ class IndexedTool(msgspec.Struct, frozen=True):
 
     def counts(self) -> Counter[str]:
         """How often each term stands in the tool's text: one column of all fields, for indices per field rank worse."""
-        found: Counter[str] = Counter()
+        counts: Counter[str] = Counter()
         for term in terms(self.name):
-            found[term] += NAME_WEIGHT
+            counts[term] += NAME_WEIGHT
         for text in (self.server, self.description, *self.parameters):
-            found.update(terms(text))
-        return found
+            counts.update(terms(text))
+        return counts
 
     def vector_texts(self) -> tuple[str, str]:
         """Texts that its vector is made of: the whole in a few sentences, and its name. Descriptions of arguments are
@@ -58,8 +58,8 @@ class IndexedTool(msgspec.Struct, frozen=True):
 
 def vector_key(model: str, dimensions: int, texts: Sequence[str]) -> str:
     """Identifies a vector: other where the model, its dimensions or the texts are."""
-    said = "\0".join((model, str(dimensions), str(VECTOR_TEXT_VERSION), *texts))
-    return hashlib.blake2b(said.encode("utf-8", "replace"), digest_size=16).hexdigest()
+    content = "\0".join((model, str(dimensions), str(VECTOR_TEXT_VERSION), *texts))
+    return hashlib.blake2b(content.encode("utf-8", "replace"), digest_size=16).hexdigest()
 
 
 def record(key: str, server: str, definition: Mapping[str, Any]) -> IndexedTool:
@@ -83,9 +83,9 @@ def catalog_hash(keys: Iterable[str]) -> str:
 def _parameters(schema: object) -> Iterator[str]:
     for name, entry in _properties(schema).items():
         yield str(name)
-        said = entry.get("description") if isinstance(entry, dict) else None
-        if isinstance(said, str):
-            yield said
+        description = entry.get("description") if isinstance(entry, dict) else None
+        if isinstance(description, str):
+            yield description
 
 
 def _properties(schema: object) -> dict[str, Any]:

@@ -59,8 +59,8 @@ _ENDINGS: Final = (
     "s",
 )
 _KINDS: Final = tuple(
-    (re.compile(asked, re.IGNORECASE), re.compile(answer))
-    for asked, answer in (
+    (re.compile(question, re.IGNORECASE), re.compile(answer))
+    for question, answer in (
         (
             r"how (large|big|heavy|small)|size|footprint|weight|\bram\b|memory|capacity|bytes",
             r"\d ?([kKMG]i?B|[KMG]i|bytes)\b|<< ?[123]0|\b\d{4,}\b|bytes",
@@ -87,16 +87,16 @@ def scores(units: Sequence[Unit], question: str) -> list[float]:
         return []
     own = _Postings([_own(unit) for unit in units])
     about = _Postings([unit.about for unit in units])
-    found = [0.0] * len(units)
-    for term in _asked(question):
-        _add(found, _weights(own.forms(term)), _weights(about.forms(term)), own)
-    for asked, answer in _KINDS:
-        if asked.search(question):
-            hits = [place for place, unit in enumerate(units) if answer.search(unit.text)]
+    totals = [0.0] * len(units)
+    for term in _question_terms(question):
+        _add(totals, _weights(own.forms(term)), _weights(about.forms(term)), own)
+    for question_pattern, answer in _KINDS:
+        if question_pattern.search(question):
+            hits = [index for index, unit in enumerate(units) if answer.search(unit.text)]
             share = KIND * _rarity(len(units), len(hits))
-            for place in hits:
-                found[place] += share
-    return found
+            for index in hits:
+                totals[index] += share
+    return totals
 
 
 class _Postings:
@@ -105,12 +105,12 @@ class _Postings:
     def __init__(self, texts: Iterable[str]) -> None:
         self.places: dict[str, dict[int, int]] = {}
         self.lengths: list[int] = []
-        known: dict[str, dict[str, int]] = {}
+        terms_by_stem: dict[str, dict[str, int]] = {}
         self._stems: dict[str, list[str]] = defaultdict(list)
         for number, text in enumerate(texts):
-            counts = known.get(text)
+            counts = terms_by_stem.get(text)
             if counts is None:
-                counts = known[text] = _counts(text)
+                counts = terms_by_stem[text] = _counts(text)
             self.lengths.append(sum(counts.values()))
             for term, times in counts.items():
                 self.places.setdefault(term, {})[number] = times
@@ -120,15 +120,15 @@ class _Postings:
 
     def forms(self, term: str) -> list[tuple[float, dict[int, int]]]:
         """Where a word is, its other forms and its synonyms, each with its weight, the highest first."""
-        found = {term: 1.0}
+        weights = {term: 1.0}
         for other in self._stems.get(stem(term), ()):
-            found.setdefault(other, OTHER_FORM)
+            weights.setdefault(other, OTHER_FORM)
         for synonym in synonyms().get(term, ()):
-            found.setdefault(synonym, SYNONYM)
+            weights.setdefault(synonym, SYNONYM)
             for other in self._stems.get(stem(synonym), ()):
-                found.setdefault(other, SYNONYMS_FORM)
-        known = [(weight, self.places[form]) for form, weight in found.items() if form in self.places]
-        return sorted(known, key=lambda pair: -pair[0])
+                weights.setdefault(other, SYNONYMS_FORM)
+        postings = [(weight, self.places[form]) for form, weight in weights.items() if form in self.places]
+        return sorted(postings, key=lambda pair: -pair[0])
 
 
 def stem(word: str) -> str:
@@ -144,42 +144,42 @@ def _own(unit: Unit) -> str:
 
 
 def _counts(text: str) -> dict[str, int]:
-    found: dict[str, int] = {}
+    counts: dict[str, int] = {}
     for term in terms(text):
-        found[term] = found.get(term, 0) + 1
-    return found
+        counts[term] = counts.get(term, 0) + 1
+    return counts
 
 
-def _asked(question: str) -> list[str]:
+def _question_terms(question: str) -> list[str]:
     every = dict.fromkeys(terms(question))
     return [term for term in every if term not in QUESTION_WORDS] or [*every]
 
 
 def _weights(forms: Iterable[tuple[float, Mapping[int, int]]]) -> dict[int, float]:
     """The best weight of a word by place, times included."""
-    found: dict[int, float] = {}
+    weights: dict[int, float] = {}
     for weight, places in forms:
-        for place, times in places.items():
-            found[place] = max(found.get(place, 0.0), weight * min(times, MAX_TIMES))
-    return found
+        for index, times in places.items():
+            weights[index] = max(weights.get(index, 0.0), weight * min(times, MAX_TIMES))
+    return weights
 
 
-def _add(found: list[float], own: Mapping[int, float], about: Mapping[int, float], postings: _Postings) -> None:
+def _add(totals: list[float], own: Mapping[int, float], about: Mapping[int, float], postings: _Postings) -> None:
     """Add what one word of the question says of each unit."""
     parts: dict[int, float] = dict(own)
-    for place, weight in about.items():
-        parts[place] = max(parts.get(place, 0.0), ABOUT * min(weight, 1.0))
-    for place, weight in own.items():
+    for index, weight in about.items():
+        parts[index] = max(parts.get(index, 0.0), ABOUT * min(weight, 1.0))
+    for index, weight in own.items():
         for distance, share in enumerate(BESIDE, 1):
-            for other in (place - distance, place + distance):
-                if 0 <= other < len(found) and parts.get(other, 0.0) < share * weight:
+            for other in (index - distance, index + distance):
+                if 0 <= other < len(totals) and parts.get(other, 0.0) < share * weight:
                     parts[other] = share * weight
     holders = sum(weight >= FULL for weight in own.values()) or len(own) or len(about)
-    rarity = _rarity(len(found), holders)
-    for place, part in parts.items():
-        times = part + BOTH * min(part, about.get(place, 0.0), 1.0)
-        length = 1 - B + B * postings.lengths[place] / postings.mean
-        found[place] += rarity * times * (K1 + 1) / (times + K1 * length)
+    rarity = _rarity(len(totals), holders)
+    for index, part in parts.items():
+        times = part + BOTH * min(part, about.get(index, 0.0), 1.0)
+        length = 1 - B + B * postings.lengths[index] / postings.mean
+        totals[index] += rarity * times * (K1 + 1) / (times + K1 * length)
 
 
 def _rarity(count: int, holders: int) -> float:

@@ -11,13 +11,13 @@ MAX_PARTS: Final = 256
 
 def ranges(numbers: Iterable[int]) -> list[tuple[int, int]]:
     """Runs of consecutive numbers, ascending, each with its first and its last."""
-    found: list[tuple[int, int]] = []
+    runs: list[tuple[int, int]] = []
     for number in sorted(numbers):
-        if found and number <= found[-1][1] + 1:
-            found[-1] = (found[-1][0], number)
+        if runs and number <= runs[-1][1] + 1:
+            runs[-1] = (runs[-1][0], number)
         else:
-            found.append((number, number))
-    return found
+            runs.append((number, number))
+    return runs
 
 
 def condition(column: str, runs: list[tuple[int, int]]) -> str:

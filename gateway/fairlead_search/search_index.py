@@ -136,13 +136,13 @@ class MemoryIndex:
     def __init__(self, backend: MemoryBackend, words: Bm25Index) -> None:
         self._backend = backend
         self._words = words
-        self._known: VectorView | None = None
+        self._stored_view: VectorView | None = None
 
     @property
     def _view(self) -> VectorView | None:
-        if self._known is None:
-            self._known = self._backend.view(self.keys())
-        return self._known
+        if self._stored_view is None:
+            self._stored_view = self._backend.view(self.keys())
+        return self._stored_view
 
     def __len__(self) -> int:
         return len(self._words)

@@ -28,13 +28,13 @@ def shape(document: object) -> list[str]:
     """Lines that describe a text or a decoded JSON document: one for each path, with its type, rows and columns."""
     if isinstance(document, str):
         return [_of_text(document)]
-    found: list[str] = []
+    lines: list[str] = []
     for line in _of_json(document, "$", 0):
-        if len(found) == MAX_PATHS:
-            found.append("…")
+        if len(lines) == MAX_PATHS:
+            lines.append("…")
             break
-        found.append(line)
-    return found
+        lines.append(line)
+    return lines
 
 
 def type_of(value: object) -> str:
@@ -116,13 +116,13 @@ def _length(value: object) -> str:
 
 def _of_text(text: str) -> str:
     lines = text.splitlines()
-    said = f"text, {_count(len(lines), 'line')}, {len(text):,} characters"
+    summary = f"text, {_count(len(lines), 'line')}, {len(text):,} characters"
     names = _columns([line for line in lines[: TABLE_ROWS * 2] if line.strip()])
     if not names:
-        return said
+        return summary
     shown = ", ".join(name[:NAME] for name in names[:MAX_COLUMNS])
     more = f" and {len(names) - MAX_COLUMNS:,} more" if len(names) > MAX_COLUMNS else ""
-    return f"{said}; table of {_count(max(0, len(lines) - 1), 'row')}, columns {shown}{more}"
+    return f"{summary}; table of {_count(max(0, len(lines) - 1), 'row')}, columns {shown}{more}"
 
 
 def _columns(lines: Sequence[str]) -> list[str]:

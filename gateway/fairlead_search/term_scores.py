@@ -73,18 +73,18 @@ class DictScores:
 
     def _weighed(self, word: str) -> dict[str, float]:
         """Weights of a term by tool, related words included: of these the best counts, once."""
-        known = self._weights.get(word)
-        if known is not None:
-            return known
-        found = self._bm25(word, 1.0)
+        stored = self._weights.get(word)
+        if stored is not None:
+            return stored
+        best = self._bm25(word, 1.0)
         for other in lexicon().get(word, ()):
             for key, weight in self._bm25(other, WEIGHT).items():
-                if weight > found.get(key, 0.0):
-                    found[key] = weight
+                if weight > best.get(key, 0.0):
+                    best[key] = weight
         if len(self._weights) >= MAX_CACHED_TERMS:
             self._weights.clear()
-        self._weights[word] = found
-        return found
+        self._weights[word] = best
+        return best
 
     def _bm25(self, word: str, share: float) -> dict[str, float]:
         holders = self._table.postings.get(word)

@@ -185,25 +185,25 @@ QUESTION_WORDS: Final = REQUEST_WORDS | {
 
 def terms(text: str) -> Iterator[str]:
     """Terms of a text in its order, lower case, at most `MAX_TERM` characters each."""
-    for found in _PIECE.finditer(text, 0, MAX_CHARACTERS):
-        piece = found.group()
-        if found.lastgroup is not None:
+    for match in _PIECE.finditer(text, 0, MAX_CHARACTERS):
+        piece = match.group()
+        if match.lastgroup is not None:
             yield from piece
-            yield from (piece[place : place + 2] for place in range(len(piece) - 1))
+            yield from (piece[start : start + 2] for start in range(len(piece) - 1))
         elif len(piece) <= MAX_TERM:
             yield singular(piece.lower())
 
 
 def words(text: str) -> Iterator[str]:
     """Words of an identifier in its order, lower case; what is Chinese, Japanese or Korean stays together."""
-    for found in _PIECE.finditer(text, 0, MAX_CHARACTERS):
-        yield found.group().lower()
+    for match in _PIECE.finditer(text, 0, MAX_CHARACTERS):
+        yield match.group().lower()
 
 
 def query_terms(query: str) -> tuple[str, ...]:
     """Distinct terms of a query without `REQUEST_WORDS`; all of its terms where nothing else is left."""
-    found = dict.fromkeys(terms(query))
-    return tuple(term for term in found if term not in REQUEST_WORDS) or tuple(found)
+    unique = dict.fromkeys(terms(query))
+    return tuple(term for term in unique if term not in REQUEST_WORDS) or tuple(unique)
 
 
 def singular(word: str) -> str:

@@ -95,14 +95,14 @@ def _pieces(line: str, size: int) -> Iterator[str]:
     if len(line) <= size * 2:
         yield line
         return
-    place = 0
-    while place < len(line):
-        end = place + size
+    start = 0
+    while start < len(line):
+        end = start + size
         if end < len(line):
-            behind = max(line.rfind(mark, place + size // 2, end) for mark in (". ", "。", "; ", " ", ","))
+            behind = max(line.rfind(mark, start + size // 2, end) for mark in (". ", "。", "; ", " ", ","))
             end = end if behind < 0 else behind + 1
-        yield line[place:end]
-        place = end
+        yield line[start:end]
+        start = end
 
 
 def _of_json(
@@ -119,7 +119,7 @@ def _of_json(
     inner = (*about, *_names(value)) if isinstance(value, dict) else about
     scalars: dict[str, object] = {}
     room = size
-    named = value.items() if isinstance(value, dict) else ((f"[{place}]", item) for place, item in enumerate(value))
+    named = value.items() if isinstance(value, dict) else ((f"[{index}]", item) for index, item in enumerate(value))
     for name, item in named:
         if isinstance(item, dict | list) or _is_long(item, size):
             own = f"{path}.{name}" if isinstance(value, dict) else f"{path}{name}"
@@ -142,15 +142,15 @@ def _is_long(value: object, size: int) -> bool:
 
 def _names(value: dict[str, object]) -> list[str]:
     """Short texts that say which object it is."""
-    found: list[str] = []
+    names: list[str] = []
     level: list[dict[str, object]] = [value]
     for _ in range(NAMING_DEPTH + 1):
         below: list[dict[str, object]] = []
         for each in level:
             for name, item in each.items():
                 if isinstance(item, str) and name in NAMING and len(item) <= NAME_CHARACTERS:
-                    found.append(item)
+                    names.append(item)
                 elif isinstance(item, dict):
                     below.append(item)
         level = below
-    return found[:MAX_NAMES]
+    return names[:MAX_NAMES]

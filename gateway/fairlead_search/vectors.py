@@ -47,32 +47,32 @@ class VectorStore:
 
     def keep(self, keys: Collection[str]) -> None:
         """Drop all vectors but those of `keys`."""
-        kept = [key for key in self._rows if key in keys]
-        self._matrix = self._matrix[[self._rows[key] for key in kept]]
-        self._rows = {key: row for row, key in enumerate(kept)}
-        if not kept:
+        remaining = [key for key in self._rows if key in keys]
+        self._matrix = self._matrix[[self._rows[key] for key in remaining]]
+        self._rows = {key: row for row, key in enumerate(remaining)}
+        if not remaining:
             self._matrix = np.zeros((0, 0), np.float32)
         self.version += 1
 
     def rows(self, keys: Iterable[str]) -> tuple[list[str], Matrix]:
         """The keys that have a vector, and their rows."""
-        known = [(key, row) for key in keys if (row := self._rows.get(key)) is not None]
-        return [key for key, _ in known], np.array([row for _, row in known], np.int64)
+        stored_rows = [(key, row) for key in keys if (row := self._rows.get(key)) is not None]
+        return [key for key, _ in stored_rows], np.array([row for _, row in stored_rows], np.int64)
 
     def cosines(self, query: Matrix, rows: Matrix) -> Matrix:
         """Cosines of a query of length 1 with the vectors of these rows."""
         if len(query) != self._matrix.shape[1]:
             return np.zeros(len(rows), np.float32)
         few = len(rows) * 4 < len(self._rows)
-        found: Matrix = self._matrix[rows] @ query if few else (self._matrix[: len(self._rows)] @ query)[rows]
-        return found
+        cosines: Matrix = self._matrix[rows] @ query if few else (self._matrix[: len(self._rows)] @ query)[rows]
+        return cosines
 
 
 def nearest(cosines: Matrix, depth: int) -> Matrix:
     """Places of the `depth` largest, in no order."""
     every: Matrix = np.arange(len(cosines))
-    found: Matrix = every if len(cosines) <= depth else np.argpartition(cosines, -depth)[-depth:]
-    return found
+    candidates: Matrix = every if len(cosines) <= depth else np.argpartition(cosines, -depth)[-depth:]
+    return candidates
 
 
 def decoded(raw: bytes) -> Matrix:

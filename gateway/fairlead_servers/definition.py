@@ -52,8 +52,8 @@ def read_settings(kind: type[S], server: str, environ: Mapping[str, str], given:
     fields = kind.model_fields
     for name in given:
         if name not in fields:
-            known = f"it has {', '.join(sorted(fields))}" if fields else "it has none"
-            raise SettingError(f"{server} has no setting {name!r}; {known}")
+            members = f"it has {', '.join(sorted(fields))}" if fields else "it has none"
+            raise SettingError(f"{server} has no setting {name!r}; {members}")
     values = {name: environ[variable(server, name)] for name in fields if environ.get(variable(server, name))}
     try:
         return kind.model_validate(values | dict(given))
@@ -61,11 +61,11 @@ def read_settings(kind: type[S], server: str, environ: Mapping[str, str], given:
         raise SettingError(sentence(f"the settings of {server}", error)) from error
 
 
-def prepare_folder(server: str, place: str, given: Path | None, environ: Mapping[str, str] = os.environ) -> Path:
-    """Data folder of a server, created when it is missing: `given`, else `FAIRLEAD_DATA`, else `place` in the user's
+def prepare_folder(server: str, name: str, given: Path | None, environ: Mapping[str, str] = os.environ) -> Path:
+    """Data folder of a server, created when it is missing: `given`, else `FAIRLEAD_DATA`, else `name` in the user's
     data folder (XDG_DATA_HOME). Raises SettingError where it cannot be written.
     """
-    folder = given or _default(place, environ)
+    folder = given or _default(name, environ)
     try:
         folder.mkdir(mode=0o700, parents=True, exist_ok=True)
     except OSError as error:
@@ -77,8 +77,8 @@ def prepare_folder(server: str, place: str, given: Path | None, environ: Mapping
     return folder.resolve()
 
 
-def _default(place: str, environ: Mapping[str, str]) -> Path:
+def _default(name: str, environ: Mapping[str, str]) -> Path:
     if environ.get("FAIRLEAD_DATA"):
         return Path(environ["FAIRLEAD_DATA"])
     home = environ.get("XDG_DATA_HOME")
-    return (Path(home) if home else Path.home() / ".local" / "share") / "fairlead" / place
+    return (Path(home) if home else Path.home() / ".local" / "share") / "fairlead" / name

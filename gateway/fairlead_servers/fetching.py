@@ -90,14 +90,14 @@ class Fetcher:
                 (b"User-Agent", _AGENT),
             ]
             async with pool.stream("GET", str(target), headers=headers) as response:
-                said = {bytes(name).lower(): bytes(value) for name, value in response.headers}
-                if response.status not in _REDIRECTS or b"location" not in said:
-                    return await self._page(url, response, said)
-                url = _redirected(url, said[b"location"])
+                answer_headers = {bytes(name).lower(): bytes(value) for name, value in response.headers}
+                if response.status not in _REDIRECTS or b"location" not in answer_headers:
+                    return await self._page(url, response, answer_headers)
+                url = _redirected(url, answer_headers[b"location"])
         raise FetchFailed(f"{_shown(url)} is redirected more than {self._redirects} times")
 
-    async def _page(self, url: str, response: httpcore2.Response, said: dict[bytes, bytes]) -> Page:
-        coding = said.get(b"content-encoding", b"identity").decode("latin-1").strip().lower()
+    async def _page(self, url: str, response: httpcore2.Response, headers: dict[bytes, bytes]) -> Page:
+        coding = headers.get(b"content-encoding", b"identity").decode("latin-1").strip().lower()
         if coding not in ("", "identity"):
             raise FetchFailed(f"{_shown(url)} is compressed as {coding[:20]!r} although that was not asked for")
         parts: list[bytes] = []
@@ -108,7 +108,7 @@ class Fetcher:
             if size > self._most_bytes:
                 break
         body = b"".join(parts)
-        media_type, _, parameters = said.get(b"content-type", b"").decode("latin-1").partition(";")
+        media_type, _, parameters = headers.get(b"content-type", b"").decode("latin-1").partition(";")
         charset = parameters.lower().partition("charset=")[2].partition(";")[0].strip("\"' ") or None
         cut = size > self._most_bytes
         return Page(url, response.status, media_type.strip().lower(), charset, body[: self._most_bytes], cut)

@@ -29,9 +29,9 @@ def quoted(value: object) -> str:
 
 
 def _fault(error: Any) -> str:
-    place = ".".join(str(part) for part in error["loc"]) or "the value"
+    location = ".".join(str(part) for part in error["loc"]) or "the value"
     if error["type"] == "missing":
-        return f"{place} is missing"
+        return f"{location} is missing"
     message = str(error["msg"]).removeprefix("Value error, ").removeprefix("Input ")
     message = message[:1].lower() + message[1:]
-    return f"{place}: {message}, got {quoted(error['input'])}"
+    return f"{location}: {message}, got {quoted(error['input'])}"

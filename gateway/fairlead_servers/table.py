@@ -17,16 +17,16 @@ class BundledServer:
     name: str
     summary: str
     module: str
-    place: str
+    folder: str
     """Default data folder, below the user's; servers with the same one share it."""
 
     def definition(self) -> ToolServer[Any]:
         """Definition of the server, whose module is imported here. Raises ModuleNotFoundError without the extra."""
         from fairlead_servers.definition import ToolServer
 
-        found = import_module(self.module).SERVER
-        assert isinstance(found, ToolServer)
-        return found
+        definition = import_module(self.module).SERVER
+        assert isinstance(definition, ToolServer)
+        return definition
 
 
 _ROWS: Final = (

@@ -34,10 +34,10 @@ class StrictTool(Tool):
 
         Raises ToolError with one sentence for bad arguments and for what the tool itself refuses.
         """
-        known = self.parameters.get("properties", {})
+        properties = self.parameters.get("properties", {})
         for name in arguments:
-            if name not in known:
-                takes = f"it takes {', '.join(known)}" if known else "it takes none"
+            if name not in properties:
+                takes = f"it takes {', '.join(properties)}" if properties else "it takes none"
                 raise ToolError(f"the arguments of {self.name} are refused: it has no {quoted(name)}; {takes}.")
         try:
             async with _progress_reported(context, self.title or self.name):

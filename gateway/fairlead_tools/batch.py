@@ -16,12 +16,12 @@ async def run_all(works: Sequence[Callable[[], Awaitable[Result]]], *, at_once: 
     """
     slots = asyncio.Semaphore(at_once)
 
-    async def one(work: Callable[[], Awaitable[Result]]) -> Result:
+    async def run_one(work: Callable[[], Awaitable[Result]]) -> Result:
         async with slots:
             return await work()
 
     async with asyncio.TaskGroup() as group:
-        tasks = [group.create_task(one(work), name="call of a batch") for work in works]
+        tasks = [group.create_task(run_one(work), name="call of a batch") for work in works]
     return [task.result() for task in tasks]
 
 

@@ -86,9 +86,9 @@ class CallRates:
         held.append(_Counts(now, counts))
         while len(held) > 2 and held[1].at <= now - WINDOW:
             held.popleft()
-        kept = {origin: each for origin, each in self._origins.items() if each[-1].at > now - WINDOW}
-        kept[reading.origin] = held
-        self._origins = dict([*kept.items()][-MOST_ORIGINS:])
+        recent = {origin: each for origin, each in self._origins.items() if each[-1].at > now - WINDOW}
+        recent[reading.origin] = held
+        self._origins = dict([*recent.items()][-MOST_ORIGINS:])
         return self._summed()
 
     @property
@@ -114,7 +114,7 @@ class CallRates:
 def _rates(held: deque[_Counts], absent: CallTotal | None) -> Iterator[tuple[str, CallRate]]:
     last = held[-1]
     for name, count in last.tools.items():
-        first = next((one for one in held if absent is not None or name in one.tools), last)
+        first = next((counts for counts in held if absent is not None or name in counts.tools), last)
         minutes = (last.at - first.at) / 60
         if minutes > 0:
             before = first.tools.get(name) or absent or count

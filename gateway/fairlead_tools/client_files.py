@@ -134,17 +134,17 @@ def _without_comments(text: str) -> str:
 
 def _members(blank: str, start: int | None = None) -> list[_Member]:
     """Members of the object at `start`, the outermost one by default; `blank` is valid JSON."""
-    decoder, found = json.JSONDecoder(), []
+    decoder, members = json.JSONDecoder(), []
     at = _after_space(blank, blank.index("{") if start is None else start) + 1
     while blank[at := _after_space(blank, at)] != "}":
         begin = at
         name, at = decoder.raw_decode(blank, at)
         value = _after_space(blank, _after_space(blank, at) + 1)
         _, end = decoder.raw_decode(blank, value)
-        found.append(_Member(name, begin, value, end))
+        members.append(_Member(name, begin, value, end))
         at = _after_space(blank, end)
         at += blank[at] == ","
-    return found
+    return members
 
 
 def _of(members: list[_Member], name: str) -> _Member:
@@ -256,14 +256,14 @@ def _toml(text: str, member: str, name: str, entry: Mapping[str, Any] | str | No
 
 def _block(text: str, member: str, name: str) -> tuple[int, int]:
     """Start and end of the lines of `name` below `member`."""
-    found = [
+    blocks = [
         (begin, end)
         for begin, end, line in _blocks(text, member)
         if re.match(rf"\s+[\"']?{re.escape(name)}[\"']?:", line)
     ]
-    if len(found) != 1:
+    if len(blocks) != 1:
         raise UnreadableFile(f"it has {member}.{name} in another form than a block")
-    return found[0]
+    return blocks[0]
 
 
 def _blocks(text: str, member: str) -> Iterator[tuple[int, int, str]]:

@@ -32,11 +32,11 @@ class Benchmark:
 
 def benchmarks() -> dict[str, Benchmark]:
     """All there are, by name."""
-    found = {}
+    by_name = {}
     for file in sorted(FOLDER.glob("*/bench_*.py"), key=lambda file: file.stem):
         first = file.read_text().split('"""', 2)[1].strip().splitlines()[0]
-        found[file.stem.removeprefix("bench_")] = Benchmark(f"{file.parent.name}.{file.stem}", first)
-    return found
+        by_name[file.stem.removeprefix("bench_")] = Benchmark(f"{file.parent.name}.{file.stem}", first)
+    return by_name
 
 
 def machine() -> dict[str, Any]:
@@ -64,7 +64,7 @@ def commit() -> str:
 def parse(words: list[str]) -> argparse.Namespace:
     """The command line; exits 2 with the usage when it is wrong."""
     names = benchmarks()
-    listing = "\n".join(f"  {name:12} {found.about}" for name, found in names.items())
+    listing = "\n".join(f"  {name:12} {benchmark.about}" for name, benchmark in names.items())
     parser = argparse.ArgumentParser(
         prog="hack/bench", epilog=f"benchmarks:\n{listing}", formatter_class=argparse.RawDescriptionHelpFormatter
     )
@@ -125,9 +125,9 @@ def judge(words: list[str]) -> int:
         with arguments.file.open("a", encoding="utf-8") as end:
             end.write(history.encode(accepted))
         lines += accepted
-    found = history.trends(lines)
-    print(history.to_markdown(found))
-    return 1 if any(trend.verdict == "failed" for trend in found) else 0
+    trends = history.trends(lines)
+    print(history.to_markdown(trends))
+    return 1 if any(trend.verdict == "failed" for trend in trends) else 0
 
 
 def main(words: list[str]) -> int:

@@ -121,16 +121,16 @@ def _is_leaf(value: Value) -> bool:
     return not isinstance(value.default, dict) or not value.default or "type" in value.extra
 
 
-def schema(found: list[Value]) -> Json:
+def schema(all_values: list[Value]) -> Json:
     """The JSON schema of all values."""
     root: Json = _mapping("Values of the chart fairlead")
     root = {"$schema": "http://json-schema.org/draft-07/schema#", **root}
     root["properties"]["global"] = {"type": "object", "description": "What Helm gives to every chart; nothing is read"}
-    for value in found:
-        place = root
+    for value in all_values:
+        node = root
         for key in value.path[:-1]:
-            place = place["properties"][key]
-        place["properties"][value.path[-1]] = _property(value)
+            node = node["properties"][key]
+        node["properties"][value.path[-1]] = _property(value)
     return root
 
 
@@ -141,7 +141,9 @@ def _property(value: Value) -> Json:
         return made
     if "providers" in value.extra:
         made = _mapping(value.description)
-        made["properties"] = {key: {"type": "object", "description": said} for key, said in _ROUTES.items()}
+        made["properties"] = {
+            key: {"type": "object", "description": description} for key, description in _ROUTES.items()
+        }
         made["properties"]["providers"] = providers()
         return made
     if not _is_leaf(value):
@@ -358,10 +360,10 @@ def _struct(struct: type[msgspec.Struct]) -> Json:
     return {"type": "object", "additionalProperties": False, "properties": members}
 
 
-def table(found: list[Value]) -> str:
+def table(all_values: list[Value]) -> str:
     """Markdown: each value, its default and what it is."""
     rows = ["| value | default | what it is |", "|---|---|---|"]
-    for value in found:
+    for value in all_values:
         if not _is_leaf(value):
             continue
         default = json.dumps(value.default, ensure_ascii=False)
@@ -371,8 +373,8 @@ def table(found: list[Value]) -> str:
         rows.append(f"| `{'.'.join(value.path)}` | `{shown}` | {words}{_choices(choices)} |")
     for component in SETTINGS:
         rows += ["", f"### `{component}.settings`", "", "| setting | what it is |", "|---|---|"]
-        for name, said in settings(component).items():
-            rows.append(f"| `{name}` | {said['description'].replace('|', chr(92) + '|')} |")
+        for name, description in settings(component).items():
+            rows.append(f"| `{name}` | {description['description'].replace('|', chr(92) + '|')} |")
     return "\n".join(rows)
 
 
@@ -382,15 +384,15 @@ def _choices(choices: list[str] | None) -> str:
 
 def made(chart: Path) -> dict[Path, str]:
     """Path to content of everything that is generated. Raises Unclear."""
-    found = list(values((chart / "values.yaml").read_text()))
+    all_values = list(values((chart / "values.yaml").read_text()))
     readme = chart / "README.md"
     before, begin, rest = readme.read_text().partition(BEGIN)
     _, end, after = rest.partition(END)
     if not begin or not end:
         raise Unclear(f"{readme}: the table goes between {BEGIN} and {END}")
     return {
-        chart / "values.schema.json": json.dumps(schema(found), indent=2, ensure_ascii=False) + "\n",
-        readme: f"{before}{BEGIN}\n\n{table(found)}\n\n{END}{after}",
+        chart / "values.schema.json": json.dumps(schema(all_values), indent=2, ensure_ascii=False) + "\n",
+        readme: f"{before}{BEGIN}\n\n{table(all_values)}\n\n{END}{after}",
     }
 
 

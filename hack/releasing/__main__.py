@@ -42,8 +42,8 @@ def version_of(tag: str | None) -> Version:
     """Version that the files of this tree agree on. Raises Fault."""
     package = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]["version"]
     lines = (ROOT / chart.CHART / "Chart.yaml").read_text().splitlines()
-    said = dict(line.split(": ", 1) for line in lines if line.startswith(("version: ", "appVersion: ")))
-    return agreed(package, said["version"].strip('"'), said["appVersion"].strip('"'), tag)
+    chart_lines = dict(line.split(": ", 1) for line in lines if line.startswith(("version: ", "appVersion: ")))
+    return agreed(package, chart_lines["version"].strip('"'), chart_lines["appVersion"].strip('"'), tag)
 
 
 def notes(version: Version, *, tagged: bool) -> str:
@@ -51,41 +51,45 @@ def notes(version: Version, *, tagged: bool) -> str:
     return changelog_section((ROOT / "CHANGELOG.md").read_text(), version.chart if tagged else UNRELEASED)
 
 
-def tree(place: Workplace) -> list[str]:
+def tree(workplace: Workplace) -> list[str]:
     """Look whether the tree is committed, and whether tag, files and changelog agree. Raises Fault."""
-    if changed := place.run("git", "status", "--porcelain").strip():
+    if changed := workplace.run("git", "status", "--porcelain").strip():
         raise Fault(f"the tree has what is not committed, first: {changed.splitlines()[0]}")
-    tags = [tag for tag in place.run("git", "tag", "--points-at", "HEAD").split() if tag.startswith("v")]
+    tags = [tag for tag in workplace.run("git", "tag", "--points-at", "HEAD").split() if tag.startswith("v")]
     tag = tags[0] if tags else None
     version = version_of(tag)
-    note = place.out / "notes.md"
+    note = workplace.out / "notes.md"
     note.write_text(notes(version, tagged=tag is not None))
     entries = sum(line.startswith("- ") for line in note.read_text().splitlines())
     return [f"version {version.chart}, {tag or 'no tag yet'}; release note of {entries} entries"]
 
 
-def docs(place: Workplace) -> list[str]:
+def docs(workplace: Workplace) -> list[str]:
     """Build the site, where the tree has one. Raises Fault."""
     if not (ROOT / "hack/docs").exists():
         return ["left out: hack/docs is not in this tree"]
-    place.run(ROOT / "hack/docs", "--strict")
+    workplace.run(ROOT / "hack/docs", "--strict")
     return ["the site builds strictly"]
 
 
-def summary(place: Workplace, version: Version) -> list[str]:
+def summary(workplace: Workplace, version: Version) -> list[str]:
     """Write the table of artefacts. Raises Fault."""
-    files = [*(place.out / "dist").iterdir(), *(place.out / "chart").iterdir(), *(place.out / "sbom").iterdir()]
-    found: list[Artefact] = [file_artefact(path) for path in files]
-    with registry(place) as served:
+    files = [
+        *(workplace.out / "dist").iterdir(),
+        *(workplace.out / "chart").iterdir(),
+        *(workplace.out / "sbom").iterdir(),
+    ]
+    artefacts: list[Artefact] = [file_artefact(path) for path in files]
+    with registry(workplace) as served:
         for name in ("fairlead", "fairlead-listener", f"{CHARTS}/fairlead"):
             reference = served.reference(name, version.chart)
-            found.append(served.artefact(f"{name}:{version.chart} (registry)", reference))
-    text = table(found)
-    (place.out / "artefacts.md").write_text(text)
+            artefacts.append(served.artefact(f"{name}:{version.chart} (registry)", reference))
+    text = table(artefacts)
+    (workplace.out / "artefacts.md").write_text(text)
     return text.splitlines()
 
 
-def dry_run(place: Workplace, names: Sequence[str]) -> None:
+def dry_run(workplace: Workplace, names: Sequence[str]) -> None:
     """Run steps, with what each found. Raises Fault at the first that fails."""
     version = version_of(None)
     work: dict[str, Callable[[Workplace], list[str]]] = {
@@ -106,13 +110,13 @@ def dry_run(place: Workplace, names: Sequence[str]) -> None:
         since = time.monotonic()
         print(f"{number}/{len(STEPS)} {name} (at {elapsed(begin)})", flush=True)
         try:
-            lines = work[name](place)
+            lines = work[name](workplace)
         except Fault as error:
             raise Fault(f"step {name}: {error}\n  hack/release --dry-run --from {name} goes on here") from error
         for line in lines:
             print(f"    {line}")
         print(f"    {name}: {elapsed(since)}", flush=True)
-    print(f"all is well after {elapsed(begin)}; artefacts are in {os.path.relpath(place.out, ROOT)}")
+    print(f"all is well after {elapsed(begin)}; artefacts are in {os.path.relpath(workplace.out, ROOT)}")
 
 
 def parsed(words: Sequence[str]) -> argparse.Namespace:
@@ -129,12 +133,12 @@ def parsed(words: Sequence[str]) -> argparse.Namespace:
     return options
 
 
-def verb(name: str, word: str | None, place: Workplace) -> str:
+def verb(name: str, word: str | None, workplace: Workplace) -> str:
     """Answer of one of the verbs. Raises Fault."""
     if name == "tool":
         if word not in GO_PROGRAMS:
             raise Fault(f"there is no tool {word}; there are {', '.join(GO_PROGRAMS)}")
-        return str(go_program(place, word))
+        return str(go_program(workplace, word))
     if name == "chart":
         address = os.environ.get(REGISTRY)
         if not address:
@@ -143,10 +147,10 @@ def verb(name: str, word: str | None, place: Workplace) -> str:
             )
         into = Path(word or ".").resolve()
         into.mkdir(parents=True, exist_ok=True)
-        return str(chart.package(place, address, version_of(None), into))
+        return str(chart.package(workplace, address, version_of(None), into))
     if name == "sbom":
-        into = place.folder("sbom") / "fairlead-image.cdx.json"
-        return told(image_sbom(place, Path(word or "").resolve(), into))
+        into = workplace.folder("sbom") / "fairlead-image.cdx.json"
+        return told(image_sbom(workplace, Path(word or "").resolve(), into))
     version = version_of(word)
     return version.chart if name == "version" else notes(version, tagged=word is not None).rstrip()
 
@@ -156,17 +160,17 @@ def main(words: Sequence[str]) -> int:
     options = parsed(words)
     out = ROOT / "dist" / "release"
     out.mkdir(parents=True, exist_ok=True)
-    place = Workplace(out, out / "commands.log")
+    workplace = Workplace(out, out / "commands.log")
     try:
         if options.dry_run:
-            dry_run(place, steps_of(options.only, options.first))
+            dry_run(workplace, steps_of(options.only, options.first))
         else:
-            print(verb(options.verb, options.word, place))
+            print(verb(options.verb, options.word, workplace))
     except Fault as error:
         print(f"hack/release: {error}", file=sys.stderr)
         return 1
     except (OSError, json.JSONDecodeError, KeyError) as error:
-        print(f"hack/release: {type(error).__name__}: {error}; {place.log} has what commands said", file=sys.stderr)
+        print(f"hack/release: {type(error).__name__}: {error}; {workplace.log} has what commands said", file=sys.stderr)
         return 1
     return 0
 

@@ -36,11 +36,11 @@ def with_runbook_urls(text: str, public_place: dict[str, str], chart: str) -> st
     return text.replace(f"runbook: {RUNBOOKS}#", f"runbook_url: {site}{chart}/operate/alerts/#") if site else text
 
 
-def package(place: Workplace, registry: str, version: Version, into: Path) -> Path:
+def package(workplace: Workplace, registry: str, version: Version, into: Path) -> Path:
     """Package of the committed chart. The same commit and registry give the same bytes. Raises Fault."""
-    source = place.folder("chart-source", empty=True)
-    archive = place.folder("log") / "chart.tar"
-    place.run("git", "archive", "-o", archive, "HEAD", CHART, PLACE)
+    source = workplace.folder("chart-source", empty=True)
+    archive = workplace.folder("log") / "chart.tar"
+    workplace.run("git", "archive", "-o", archive, "HEAD", CHART, PLACE)
     with tarfile.open(fileobj=io.BytesIO(archive.read_bytes())) as tar:
         tar.extractall(source, filter="data")
     readme = source / CHART / "README.md"
@@ -48,7 +48,7 @@ def package(place: Workplace, registry: str, version: Version, into: Path) -> Pa
     readme.write_text(page(readme.read_text("utf-8"), place_of_release, version.chart), "utf-8")
     alerts = source / ALERTS
     alerts.write_text(with_runbook_urls(alerts.read_text("utf-8"), place_of_release, version.chart), "utf-8")
-    moment = int(place.run("git", "log", "-1", "--format=%ct"))
+    moment = int(workplace.run("git", "log", "-1", "--format=%ct"))
     for path in sorted((source / CHART).rglob("*")):
         if path.is_file():
             text = path.read_text(encoding="utf-8")
@@ -64,7 +64,7 @@ def package(place: Workplace, registry: str, version: Version, into: Path) -> Pa
         "--app-version",
         version.chart,
     ]
-    place.run(helm(place), *words)
+    workplace.run(helm(workplace), *words)
     made = into / f"fairlead-{version.chart}.tgz"
     if not made.exists():
         raise Fault(f"helm package wrote no {made.name}")

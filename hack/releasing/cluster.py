@@ -21,30 +21,30 @@ CRD: Final = "crd/mcpservers.fairlead.dev"
 PODS: Final = f"app.kubernetes.io/instance={RELEASE}"
 
 
-def cluster(place: Workplace, version: Version) -> list[str]:
+def cluster(workplace: Workplace, version: Version) -> list[str]:
     """Lint and render the chart from the registry by digest, validate it, and install it. Raises Fault."""
-    source = place.folder("chart-lint", empty=True)
-    with tarfile.open(place.artefact("chart", f"fairlead-{version.chart}.tgz")) as tar:
+    source = workplace.folder("chart-lint", empty=True)
+    with tarfile.open(workplace.artefact("chart", f"fairlead-{version.chart}.tgz")) as tar:
         tar.extractall(source, filter="data")
-    place.run(helm(place), "lint", "--strict", source / "fairlead")
-    with registry(place) as served:
+    workplace.run(helm(workplace), "lint", "--strict", source / "fairlead")
+    with registry(workplace) as served:
         image = served.reference("fairlead", version.chart)
         listener = served.reference("fairlead-listener", version.chart)
         packed = f"oci://{served.reference(f'{CHARTS}/fairlead', version.chart)}"
         words = [packed, "--plain-http", *values(image, listener)]
-        rendered = place.run(helm(place), "template", RELEASE, *words, "--namespace", NAMESPACE)
+        rendered = workplace.run(helm(workplace), "template", RELEASE, *words, "--namespace", NAMESPACE)
         if f"image: {image}" not in rendered or chart.LOCAL in rendered:
             raise Fault("the rendered chart does not take its images from the registry, by digest")
-        manifests = place.folder("log") / "rendered.yaml"
+        manifests = workplace.folder("log") / "rendered.yaml"
         manifests.write_text(rendered)
         lines = [f"lint, template from {packed}: {rendered.count(chr(10) + 'kind: ')} objects"]
-        possible = place.attempt(ROOT / "hack/e2e", "--possible")
+        possible = workplace.attempt(ROOT / "hack/e2e", "--possible")
         if possible.returncode:
             return [*lines, f"neither validated nor installed: {possible.stderr.strip()}"]
-        kubeconfig = os.environ.get("KUBECONFIG") or place.run(ROOT / "hack/cluster", "up").strip()
-        kubectl: list[str | Path] = [helm(place, "kubectl"), "--kubeconfig", kubeconfig]
-        lines.append(f"kubeconform: {validate(place, kubectl, manifests)}")
-        return [*lines, *installed(place, kubectl, served, words)]
+        kubeconfig = os.environ.get("KUBECONFIG") or workplace.run(ROOT / "hack/cluster", "up").strip()
+        kubectl: list[str | Path] = [helm(workplace, "kubectl"), "--kubeconfig", kubeconfig]
+        lines.append(f"kubeconform: {validate(workplace, kubectl, manifests)}")
+        return [*lines, *installed(workplace, kubectl, served, words)]
 
 
 def values(image: str, listener: str) -> list[str]:
@@ -56,33 +56,33 @@ def values(image: str, listener: str) -> list[str]:
     return words
 
 
-def validate(place: Workplace, kubectl: list[str | Path], manifests: Path) -> str:
+def validate(workplace: Workplace, kubectl: list[str | Path], manifests: Path) -> str:
     """Answer of Kubeconform, by the schemas of the cluster's API server. Raises Fault when objects are invalid."""
-    document = json.loads(place.run(*kubectl, "get", "--raw", "/openapi/v2"))
-    location = write_schemas(document, place.folder("schemas", empty=True))
-    program = helm(place, "kubeconform")
+    document = json.loads(workplace.run(*kubectl, "get", "--raw", "/openapi/v2"))
+    location = write_schemas(document, workplace.folder("schemas", empty=True))
+    program = helm(workplace, "kubeconform")
     words = ["-strict", "-summary", "-ignore-missing-schemas", "-schema-location", location]
-    return place.run(program, *words, manifests).strip()
+    return workplace.run(program, *words, manifests).strip()
 
 
-def installed(place: Workplace, kubectl: list[str | Path], served: Registry, words: list[str]) -> list[str]:
+def installed(workplace: Workplace, kubectl: list[str | Path], served: Registry, words: list[str]) -> list[str]:
     """Install from the registry, ask a gateway's pod for its version, and uninstall. Raises Fault."""
     kubeconfig = ["--kubeconfig", str(kubectl[-1]), "--namespace", NAMESPACE]
-    there = place.attempt(*kubectl, "get", CRD).returncode == 0
+    there = workplace.attempt(*kubectl, "get", CRD).returncode == 0
     options = ["--create-namespace", "--wait", "--timeout", "300s", "--set", "gateway.settings.anonymous=allow"]
     # definitions of another release on this cluster are not ours to take over, nor to remove at the end
     options += ["--set", f"crds.install={'false' if there else 'true'}", "--set", "crds.keep=false"]
     try:
-        place.run(helm(place), "install", RELEASE, *words, *options, *kubeconfig)
-        pods = json.loads(place.run(*kubectl, "-n", NAMESPACE, "get", "pods", "-l", PODS, "-o", "json"))["items"]
+        workplace.run(helm(workplace), "install", RELEASE, *words, *options, *kubeconfig)
+        pods = json.loads(workplace.run(*kubectl, "-n", NAMESPACE, "get", "pods", "-l", PODS, "-o", "json"))["items"]
         pulled = sorted({status["imageID"] for pod in pods for status in pod["status"]["containerStatuses"]})
         gateway = f"deployment/{RELEASE}-fairlead-gateway"
-        said = place.run(*kubectl, "-n", NAMESPACE, "exec", gateway, "--", "fairlead", "version").strip()
+        version_line = workplace.run(*kubectl, "-n", NAMESPACE, "exec", gateway, "--", "fairlead", "version").strip()
     finally:
-        done = place.attempt(helm(place), "uninstall", RELEASE, "--wait", *kubeconfig)
-        place.attempt(*kubectl, "delete", "namespace", NAMESPACE, "--ignore-not-found", "--wait=false")
+        done = workplace.attempt(helm(workplace), "uninstall", RELEASE, "--wait", *kubeconfig)
+        workplace.attempt(*kubectl, "delete", "namespace", NAMESPACE, "--ignore-not-found", "--wait=false")
     if done.returncode:
         raise Fault(f"helm uninstall failed: {done.stderr.strip()}")
     if not all(served.address in image for image in pulled):
         raise Fault(f"pods run {', '.join(pulled)}, not what was pulled from {served.address}")
-    return [f"installed by digest, pulled by the node from {served.address}: {len(pods)} pods, {said}"]
+    return [f"installed by digest, pulled by the node from {served.address}: {len(pods)} pods, {version_line}"]

@@ -23,10 +23,10 @@ LEVEL: Final = 6
 """Level of gzip that programs which push images take."""
 
 
-def images(place: Workplace, version: Version) -> list[str]:
+def images(workplace: Workplace, version: Version) -> list[str]:
     """Build the images from the committed lists, and judge the first. Raises Fault."""
-    folder = place.folder("images", empty=True)
-    place.run(ROOT / "hack/images", "--tag", version.chart, "--archive", folder, *IMAGES)
+    folder = workplace.folder("images", empty=True)
+    workplace.run(ROOT / "hack/images", "--tag", version.chart, "--archive", folder, *IMAGES)
     facts = image_facts("fairlead", folder / "fairlead.tar")
     check_image(facts)
     return [f"fairlead: {facts.compressed:,} bytes compressed, {len(facts.paths):,} files, user {facts.user}, no shell"]
@@ -80,29 +80,29 @@ def _member(tar: tarfile.TarFile, name: str) -> bytes:
     return file.read()
 
 
-def sboms(place: Workplace) -> list[str]:
+def sboms(workplace: Workplace) -> list[str]:
     """Write the SBOMs (CycloneDX 1.6) of the environment of the step `install` and of the image. Raises Fault."""
-    folder = place.folder("sbom", empty=True)
-    venv = place.artefact("venv/bin", "python")
-    package = describe(place, venv, folder / "fairlead.cdx.json")
-    image = image_sbom(place, place.artefact("images", "fairlead.tar"), folder / "fairlead-image.cdx.json")
+    folder = workplace.folder("sbom", empty=True)
+    venv = workplace.artefact("venv/bin", "python")
+    package = describe(workplace, venv, folder / "fairlead.cdx.json")
+    image = image_sbom(workplace, workplace.artefact("images", "fairlead.tar"), folder / "fairlead-image.cdx.json")
     return [f"{name}: {told(sbom)}" for name, sbom in (("package", package), ("image", image))]
 
 
-def image_sbom(place: Workplace, archive: Path, into: Path) -> dict[str, Any]:
+def image_sbom(workplace: Workplace, archive: Path, into: Path) -> dict[str, Any]:
     """SBOM of a docker-archive: its Python packages, and the Debian packages of its libraries. Raises Fault."""
-    root = place.folder("root", empty=True)
+    root = workplace.folder("root", empty=True)
     for inner in _layers(archive):
         inner.extractall(root, filter="tar")
-    sbom = describe(place, path_of(root, place.folder("log")), into)
+    sbom = describe(workplace, path_of(root, workplace.folder("log")), into)
     sbom["components"] += debian(root)
     into.write_text(json.dumps(sbom, indent=2) + "\n")
     return sbom
 
 
-def describe(place: Workplace, python: Path, into: Path) -> dict[str, Any]:
+def describe(workplace: Workplace, python: Path, into: Path) -> dict[str, Any]:
     """SBOM of what an interpreter imports from, as cyclonedx-py writes it. Raises Fault."""
-    program = environment(place, "release").with_name("cyclonedx-py")
+    program = environment(workplace, "release").with_name("cyclonedx-py")
     words: list[str | Path] = [
         "environment",
         "--pyproject",
@@ -113,7 +113,7 @@ def describe(place: Workplace, python: Path, into: Path) -> dict[str, Any]:
         "-o",
         into,
     ]
-    place.run(program, *words, python)
+    workplace.run(program, *words, python)
     sbom: dict[str, Any] = json.loads(into.read_text())
     return sbom
 
@@ -123,26 +123,26 @@ def path_of(root: Path, folder: Path) -> Path:
 
     Interpreters of images do not run outside of them, and cyclonedx-py asks for nothing else.
     """
-    found = [str(path) for path in root.glob("opt/fairlead/lib/python3*/site-packages")]
-    if not found:
+    folders = [str(path) for path in root.glob("opt/fairlead/lib/python3*/site-packages")]
+    if not folders:
         raise Fault(f"{root} has no environment in /opt/fairlead")
     program = folder / "image-path"
-    program.write_text(f"#!{sys.executable}\nprint({json.dumps(found)!r})\n")
+    program.write_text(f"#!{sys.executable}\nprint({json.dumps(folders)!r})\n")
     program.chmod(0o755)
     return program
 
 
 def debian(root: Path) -> list[dict[str, Any]]:
     """Components for the Debian packages that libraries of an image are of, by `/var/lib/dpkg/status.d`."""
-    found = []
+    packages = []
     for path in sorted((root / "var/lib/dpkg/status.d").glob("*")):
         entry = dict(
             line.split(": ", 1) for line in path.read_text().splitlines() if ": " in line[:40] and line[0] != " "
         )
         name, version, kind = entry["Package"], entry["Version"], entry["Architecture"]
         purl = f"pkg:deb/debian/{name}@{version}?arch={kind}"
-        found.append({"type": "library", "bom-ref": purl, "name": name, "version": version, "purl": purl})
-    return found
+        packages.append({"type": "library", "bom-ref": purl, "name": name, "version": version, "purl": purl})
+    return packages
 
 
 def told(sbom: dict[str, Any]) -> str:

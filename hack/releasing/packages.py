@@ -15,7 +15,7 @@ from zipfile import ZipFile
 
 from releasing.artefacts import unwanted
 from releasing.faults import Fault
-from releasing.workplace import ROOT, Workplace, environment, first_answer, install, kept, running
+from releasing.workplace import ROOT, Workplace, cached, environment, first_answer, install, running
 from wheels import COMPILED_SAYS, HEADERS, STARTS, clean, extensions, free_port
 
 PLATFORM: Final = "manylinux_2_17_x86_64" if os.uname().machine == "x86_64" else "manylinux_2_17_aarch64"
@@ -33,87 +33,87 @@ INITIALIZE: Final = {
 }
 
 
-def wheels(place: Workplace) -> list[str]:
+def wheels(workplace: Workplace) -> list[str]:
     """Build and check sdist, pure wheel and this interpreter's compiled wheel, repaired. Raises Fault."""
-    dist, raw = place.folder("dist", empty=True), place.folder("raw", empty=True)
-    python = environment(place, "image", "build")
-    tools = environment(place, "release").parent
+    dist, raw = workplace.folder("dist", empty=True), workplace.folder("raw", empty=True)
+    python = environment(workplace, "image", "build")
+    tools = environment(workplace, "release").parent
     build: list[str | Path] = [python, "-m", "hatchling", "build"]
-    place.run(*build, "-t", "sdist", "-d", dist)
-    place.run(*build, "-t", "wheel", "-d", dist)
-    extension = str(compiled_path(place, python))
-    place.run(*build, "-t", "wheel", "-d", raw, HATCH_BUILD_HOOK_ENABLE_CUSTOM="true", FAIRLEAD_COMPILED=extension)
-    compiled = place.artefact("raw", "*.whl")
+    workplace.run(*build, "-t", "sdist", "-d", dist)
+    workplace.run(*build, "-t", "wheel", "-d", dist)
+    extension = str(compiled_path(workplace, python))
+    workplace.run(*build, "-t", "wheel", "-d", raw, HATCH_BUILD_HOOK_ENABLE_CUSTOM="true", FAIRLEAD_COMPILED=extension)
+    compiled = workplace.artefact("raw", "*.whl")
     if sys.platform == "linux":  # a name that PyPI takes: the bare tag linux_x86_64 says nothing of the C library
         path = f"{tools}{os.pathsep}{os.environ['PATH']}"
-        place.run(tools / "auditwheel", "repair", "--plat", PLATFORM, "-w", dist, compiled, PATH=path)
+        workplace.run(tools / "auditwheel", "repair", "--plat", PLATFORM, "-w", dist, compiled, PATH=path)
     else:
         shutil.copy2(compiled, dist)
     made = sorted(dist.iterdir())
-    place.run(tools / "twine", "check", "--strict", *made)
+    workplace.run(tools / "twine", "check", "--strict", *made)
     for wheel in dist.glob("*.whl"):
-        check_wheel(place, tools, wheel)
+        check_wheel(workplace, tools, wheel)
     return [f"{path.name}, {path.stat().st_size:,} bytes" for path in made]
 
 
-def compiled_path(place: Workplace, python: Path) -> Path:
+def compiled_path(workplace: Workplace, python: Path) -> Path:
     """Folder with the extensions of the path of a call, compiled where sources or compiler's packages are others.
 
     Raises Fault when they do not compile.
     """
     sources = sorted(path for name in ("crds", "operator", "gateway") for path in (ROOT / name).rglob("*.py"))
     made_of = [ROOT / "hack/compilation.py", ROOT / "requirements/image.txt", ROOT / "requirements/build.txt", *sources]
-    folder = kept("extension", sys.version.encode(), *(path.read_bytes() for path in made_of))
+    folder = cached("extension", sys.version.encode(), *(path.read_bytes() for path in made_of))
     if not (folder / "whole").exists():
         shutil.rmtree(folder, ignore_errors=True)
-        place.run(python, ROOT / "hack/compilation.py", "--into", folder / "files", cwd=ROOT / "gateway")
+        workplace.run(python, ROOT / "hack/compilation.py", "--into", folder / "files", cwd=ROOT / "gateway")
         (folder / "whole").touch()
     return folder / "files"
 
 
-def check_wheel(place: Workplace, tools: Path, wheel: Path) -> None:
+def check_wheel(workplace: Workplace, tools: Path, wheel: Path) -> None:
     """Raises Fault when a wheel has files that no wheel should have, or is compiled where its name says it is not."""
-    place.run(tools / "check-wheel-contents", "--ignore", ALLOWED, wheel)
+    workplace.run(tools / "check-wheel-contents", "--ignore", ALLOWED, wheel)
     with ZipFile(wheel) as archive:
-        found = unwanted(archive.namelist())
-    if found:
-        raise Fault(f"{wheel.name} has {len(found)} files that no wheel needs, such as {found[0]}")
+        surplus = unwanted(archive.namelist())
+    if surplus:
+        raise Fault(f"{wheel.name} has {len(surplus)} files that no wheel needs, such as {surplus[0]}")
     if bool(extensions(wheel)) is wheel.name.endswith("-py3-none-any.whl"):
         raise Fault(f"{wheel.name} has {len(extensions(wheel))} extensions, which its name does not say")
 
 
-def compiled_wheel(place: Workplace) -> Path:
+def compiled_wheel(workplace: Workplace) -> Path:
     """The repaired wheel of this interpreter that the step `wheels` left. Raises Fault."""
-    return place.artefact("dist", f"*-cp{sysconfig.get_config_var('py_version_nodot')}-*.whl")
+    return workplace.artefact("dist", f"*-cp{sysconfig.get_config_var('py_version_nodot')}-*.whl")
 
 
-def installation(place: Workplace) -> list[str]:
+def installation(workplace: Workplace) -> list[str]:
     """Install the compiled wheel in a fresh environment, and have `up` answer there and by uvx. Raises Fault."""
-    wheel = compiled_wheel(place)
-    folder = place.folder("venv", empty=True)
-    place.run(sys.executable, "-m", "venv", folder)
+    wheel = compiled_wheel(workplace)
+    folder = workplace.folder("venv", empty=True)
+    workplace.run(sys.executable, "-m", "venv", folder)
     python = folder / "bin" / "python"
-    install(place, python, "-r", ROOT / "requirements" / "up.txt")
-    place.run(python, "-m", "pip", "install", "-q", "--no-deps", "--no-index", wheel)
-    place.run(python, "-m", "pip", "check")
-    said = place.run(folder / "bin" / "fairlead", "version", cwd=folder, PYTHONPATH="").strip()
-    if COMPILED_SAYS not in said:
-        raise Fault(f"`fairlead version` of {wheel.name} says {said}: the wheel is not compiled")
-    server = answered(place, [folder / "bin" / "fairlead"])
-    uvx = environment(place, "release").parent / "uvx"
+    install(workplace, python, "-r", ROOT / "requirements" / "up.txt")
+    workplace.run(python, "-m", "pip", "install", "-q", "--no-deps", "--no-index", wheel)
+    workplace.run(python, "-m", "pip", "check")
+    version_line = workplace.run(folder / "bin" / "fairlead", "version", cwd=folder, PYTHONPATH="").strip()
+    if COMPILED_SAYS not in version_line:
+        raise Fault(f"`fairlead version` of {wheel.name} says {version_line}: the wheel is not compiled")
+    server = answered(workplace, [folder / "bin" / "fairlead"])
+    uvx = environment(workplace, "release").parent / "uvx"
     alone: list[str | Path] = [uvx, "--python", sys.executable, "--constraints", ROOT / "requirements" / "up.txt"]
     alone += ["--from", f"fairlead[up] @ {wheel.as_uri()}", "fairlead"]
-    answered(place, alone)
-    return [said, f"`fairlead up` answers initialize as {server}, installed by pip and run by uvx"]
+    answered(workplace, alone)
+    return [version_line, f"`fairlead up` answers initialize as {server}, installed by pip and run by uvx"]
 
 
-def answered(place: Workplace, fairlead: list[str | Path]) -> str:
+def answered(workplace: Workplace, fairlead: list[str | Path]) -> str:
     """Name and version that `fairlead up` gives for itself in its answer to `initialize`. Raises Fault."""
     port = free_port()
-    log = place.folder("log") / "up.log"
+    log = workplace.folder("log") / "up.log"
     words = [*fairlead, "up", "--plain", "--port", str(port), "--metrics-port", str(free_port())]
     with tempfile.TemporaryDirectory() as home, running(words, log, **_apart(Path(home))) as process:
-        result = first_answer(process, lambda: asked(f"http://127.0.0.1:{port}/mcp"), STARTS)
+        result = first_answer(process, lambda: initialize(f"http://127.0.0.1:{port}/mcp"), STARTS)
         if result is not None:
             server: dict[str, str] = result["result"]["serverInfo"]
             return f"{server['name']} {server['version']}"
@@ -125,7 +125,7 @@ def _apart(home: Path) -> dict[str, str]:
     return {**clean(), "PYTHONPATH": "", "FAIRLEAD_STATE_DIR": str(home / "state")}
 
 
-def asked(url: str) -> dict[str, Any]:
+def initialize(url: str) -> dict[str, Any]:
     """Answer to `initialize`, sent as JSON or as a stream. Raises OSError, Fault."""
     request = urllib.request.Request(url, json.dumps(INITIALIZE).encode(), HEADERS)
     with urllib.request.urlopen(request, timeout=20) as answer:

@@ -34,16 +34,16 @@ http: {{addr: "{address}"}}
 class Registry:
     """A registry that answers on 127.0.0.1 over HTTP."""
 
-    place: Workplace
+    workplace: Workplace
     address: str
 
     def crane(self, *words: str | Path) -> str:
         """Standard output of crane. Raises Fault."""
-        return self.place.run(go_program(self.place, "crane"), *words, "--insecure").strip()
+        return self.workplace.run(go_program(self.workplace, "crane"), *words, "--insecure").strip()
 
     def pushed(self, name: str, archive: Path, tag: str) -> str:
         """Push a docker-archive; the reference by digest. Raises Fault."""
-        packed = compressed(archive, self.place.folder("packed") / archive.name)
+        packed = compressed(archive, self.workplace.folder("packed") / archive.name)
         self.crane("push", packed, f"{self.address}/{name}:{tag}")
         return self.reference(name, tag)
 
@@ -61,13 +61,13 @@ class Registry:
 class Signer:
     """A key pair of one run, and a signing configuration that asks no service."""
 
-    place: Workplace
+    workplace: Workplace
     folder: Path
 
     @classmethod
-    def made(cls, place: Workplace) -> Signer:
+    def made(cls, workplace: Workplace) -> Signer:
         """A fresh one. Raises Fault."""
-        signer = cls(place, place.folder("keys", empty=True))
+        signer = cls(workplace, workplace.folder("keys", empty=True))
         signer.run("generate-key-pair", "--output-key-prefix", "own")
         signer.run("generate-key-pair", "--output-key-prefix", "other")
         signer.run("signing-config", "create", "--out", "none.json")
@@ -75,12 +75,12 @@ class Signer:
 
     def attempt(self, *words: str | Path) -> bool:
         """Whether a command of cosign succeeds."""
-        program = go_program(self.place, "cosign")
-        return not self.place.attempt(program, *words, cwd=self.folder, COSIGN_PASSWORD="").returncode
+        program = go_program(self.workplace, "cosign")
+        return not self.workplace.attempt(program, *words, cwd=self.folder, COSIGN_PASSWORD="").returncode
 
     def run(self, *words: str | Path) -> None:
         """Raises Fault when a command of cosign fails."""
-        self.place.run(go_program(self.place, "cosign"), *words, cwd=self.folder, COSIGN_PASSWORD="")
+        self.workplace.run(go_program(self.workplace, "cosign"), *words, cwd=self.folder, COSIGN_PASSWORD="")
 
     def sign(self, reference: str) -> None:
         """Sign an image or chart in the registry. Raises Fault."""
@@ -122,20 +122,20 @@ class Signer:
 
 
 @contextmanager
-def registry(place: Workplace) -> Iterator[Registry]:
+def registry(workplace: Workplace) -> Iterator[Registry]:
     """The run's registry, on the port that it had in earlier steps. Raises Fault when it does not answer."""
-    folder = place.folder("registry")
+    folder = workplace.folder("registry")
     port = folder / "port"
     if not port.exists():
         port.write_text(str(free_port()))
     address = f"127.0.0.1:{port.read_text()}"
     configuration = folder / "config.yml"
     configuration.write_text(CONFIGURATION.format(folder=folder / "storage", address=address))
-    words: list[str | Path] = [go_program(place, "registry"), "serve", configuration]
-    log = place.folder("log") / "registry.log"
+    words: list[str | Path] = [go_program(workplace, "registry"), "serve", configuration]
+    log = workplace.folder("log") / "registry.log"
     with running(words, log, OTEL_TRACES_EXPORTER="none", OTEL_METRICS_EXPORTER="none") as process:
         if first_answer(process, lambda: _answers(address), STARTS):
-            yield Registry(place, address)
+            yield Registry(workplace, address)
             return
     raise Fault(f"the registry on {address} does not answer: {log} says why")
 
@@ -146,36 +146,36 @@ def _answers(address: str) -> bool:
     return True
 
 
-def publish(place: Workplace, version: Version) -> list[str]:
+def publish(workplace: Workplace, version: Version) -> list[str]:
     """Push, sign by digest and verify images, chart and SBOM; what is unsigned must not verify. Raises Fault."""
-    signer = Signer.made(place)
-    sbom = place.artefact("sbom", "fairlead-image.cdx.json")
-    with registry(place) as served:
-        package = chart.package(place, served.address, version, place.folder("chart", empty=True))
-        again = chart.package(place, served.address, version, place.folder("chart-again", empty=True))
+    signer = Signer.made(workplace)
+    sbom = workplace.artefact("sbom", "fairlead-image.cdx.json")
+    with registry(workplace) as served:
+        package = chart.package(workplace, served.address, version, workplace.folder("chart", empty=True))
+        again = chart.package(workplace, served.address, version, workplace.folder("chart-again", empty=True))
         if package.read_bytes() != again.read_bytes():
             raise Fault("packaging the chart twice gives different bytes")
-        archives = {name: place.artefact("images", f"{name}.tar") for name in IMAGES}
+        archives = {name: workplace.artefact("images", f"{name}.tar") for name in IMAGES}
         references = [served.pushed(name, archive, version.chart) for name, archive in archives.items()]
-        place.run(helm(place), "push", package, f"oci://{served.address}/{CHARTS}", "--plain-http")
+        workplace.run(helm(workplace), "push", package, f"oci://{served.address}/{CHARTS}", "--plain-http")
         references.append(served.reference(f"{CHARTS}/fairlead", version.chart))
         for reference in references:
             if signer.verifies(reference):
                 raise Fault(f"{reference} verifies before anybody signed it: the verification proves nothing")
             signer.sign(reference)
             if not signer.verifies(reference):
-                raise Fault(f"{reference} does not verify though it was signed: {place.log} says why")
+                raise Fault(f"{reference} does not verify though it was signed: {workplace.log} says why")
         if signer.verifies(references[0], key="other"):
             raise Fault(f"{references[0]} verifies with a key that did not sign it: the verification proves nothing")
         signer.attest(references[0], sbom)
         if not signer.attested(references[0]):
-            raise Fault(f"the SBOM of {references[0]} does not verify: {place.log} says why")
+            raise Fault(f"the SBOM of {references[0]} does not verify: {workplace.log} says why")
         size = served.artefact("fairlead", references[0]).size
         if size > IMAGE_BOUND:
             raise Fault(f"the registry has {size:,} bytes of {references[0]}, over the bound of {IMAGE_BOUND:,}")
-    wheel = compiled_wheel(place)
+    wheel = compiled_wheel(workplace)
     if not signer.sign_file(wheel):
-        raise Fault(f"{wheel.name} does not verify though it was signed: {place.log} says why")
+        raise Fault(f"{wheel.name} does not verify though it was signed: {workplace.log} says why")
     return [
         *(f"signed and verified: {reference}" for reference in references),
         "not verified, as it has to be: all three before they were signed, and the image with another key",

@@ -31,10 +31,10 @@ class Version:
 
 def version_of_tag(tag: str) -> Version:
     """Version that a tag such as `v1.2.0` or `v1.2.0-rc.1` names. Raises Fault."""
-    found = _TAG.fullmatch(tag)
-    if found is None:
+    match = _TAG.fullmatch(tag)
+    if match is None:
         raise Fault(f"{tag} is no tag of a release: it has to be like v1.2.0 or v1.2.0-rc.1")
-    number, candidate = found.groups()
+    number, candidate = match.groups()
     if candidate is None:
         return Version(number, number)
     return Version(f"{number}rc{candidate}", f"{number}-rc.{candidate}")
@@ -43,8 +43,8 @@ def version_of_tag(tag: str) -> Version:
 def agreed(package: str, chart: str, app: str, tag: str | None) -> Version:
     """Version of pyproject.toml, Chart.yaml (`version`, `appVersion`) and of the tag, if any. Raises Fault."""
     version = version_of_tag(f"v{chart}")
-    said = {"pyproject.toml": package == version.package, "appVersion of Chart.yaml": app == chart}
-    wrong = [where for where, right in said.items() if not right]
+    agreement = {"pyproject.toml": package == version.package, "appVersion of Chart.yaml": app == chart}
+    wrong = [where for where, right in agreement.items() if not right]
     if tag is not None and version_of_tag(tag) != version:
         wrong.append(f"the tag {tag}")
     if wrong:
@@ -65,8 +65,8 @@ def changelog_section(text: str, version: str) -> str:
 
 def newest(tags: Iterable[str]) -> Version | None:
     """Newest version, candidates aside, that the tags name; None when they name none. Other tags are left aside."""
-    found = (_TAG.fullmatch(tag) for tag in tags)
-    numbers = [tuple(map(int, match[1].split("."))) for match in found if match and match[2] is None]
+    matches = (_TAG.fullmatch(tag) for tag in tags)
+    numbers = [tuple(map(int, match[1].split("."))) for match in matches if match and match[2] is None]
     if not numbers:
         return None
     number = ".".join(map(str, max(numbers)))

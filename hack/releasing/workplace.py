@@ -81,41 +81,41 @@ class Workplace:
 
     def artefact(self, folder: str, pattern: str) -> Path:
         """The one file of a folder that an earlier step left there. Raises Fault."""
-        found = sorted((self.out / folder).glob(pattern))
-        if len(found) != 1:
-            raise Fault(f"{self.out / folder} has {len(found)} files {pattern}, not one: run the earlier steps first")
-        return found[0]
+        paths = sorted((self.out / folder).glob(pattern))
+        if len(paths) != 1:
+            raise Fault(f"{self.out / folder} has {len(paths)} files {pattern}, not one: run the earlier steps first")
+        return paths[0]
 
 
-def environment(place: Workplace, *lists: str) -> Path:
+def environment(workplace: Workplace, *lists: str) -> Path:
     """Python of an environment with what lists of requirements/ name, kept between runs. Raises Fault."""
     files = [ROOT / "requirements" / f"{name}.txt" for name in lists]
-    folder = kept("-".join(lists), sys.version.encode(), *(file.read_bytes() for file in files))
+    folder = cached("-".join(lists), sys.version.encode(), *(file.read_bytes() for file in files))
     python = folder / "bin" / "python"
     if not (folder / "whole").exists():
         shutil.rmtree(folder, ignore_errors=True)
-        place.run(sys.executable, "-m", "venv", folder)
+        workplace.run(sys.executable, "-m", "venv", folder)
         for file in files:
-            install(place, python, "-r", file)
+            install(workplace, python, "-r", file)
         (folder / "whole").touch()
     return python
 
 
-def install(place: Workplace, python: Path, *words: str | Path) -> None:
+def install(workplace: Workplace, python: Path, *words: str | Path) -> None:
     """Install from a list with hashes, from wheels alone. Raises Fault."""
-    place.run(python, "-m", "pip", "install", "-q", "--no-compile", *LOCKED, *words)
+    workplace.run(python, "-m", "pip", "install", "-q", "--no-compile", *LOCKED, *words)
 
 
-def kept(name: str, *made_of: bytes) -> Path:
+def cached(name: str, *made_of: bytes) -> Path:
     """Folder of the cache for something that is made of this and no more."""
     digest = hashlib.sha256(b"\0".join(made_of)).hexdigest()
     return CACHE / "fairlead" / f"release-{name}-{digest[:12]}"
 
 
-def go_program(place: Workplace, name: str) -> Path:
+def go_program(workplace: Workplace, name: str) -> Path:
     """A program that is compiled once from its pinned Go module. Raises Fault where Go is missing."""
     module, package = GO_PROGRAMS[name]
-    folder = kept(module, (MODULES / module / "go.mod").read_bytes(), (MODULES / module / "go.sum").read_bytes())
+    folder = cached(module, (MODULES / module / "go.mod").read_bytes(), (MODULES / module / "go.sum").read_bytes())
     program = folder / name
     if program.exists():
         return program
@@ -136,16 +136,16 @@ def go_program(place: Workplace, name: str) -> Path:
         str(new),
         package,
     ]
-    place.run(*words, cwd=MODULES / module, CGO_ENABLED="0")
+    workplace.run(*words, cwd=MODULES / module, CGO_ENABLED="0")
     new.rename(program)
     return program
 
 
-def helm(place: Workplace, name: str = "helm") -> Path:
+def helm(workplace: Workplace, name: str = "helm") -> Path:
     """Helm or Kubeconform: on the path, else what `hack/kubernetes/assets` has compiled. Raises Fault."""
-    if found := shutil.which(name):
-        return Path(found)
-    return Path(place.run(ROOT / "hack/kubernetes/assets", "--tools").strip()) / name
+    if program := shutil.which(name):
+        return Path(program)
+    return Path(workplace.run(ROOT / "hack/kubernetes/assets", "--tools").strip()) / name
 
 
 @contextmanager

@@ -62,14 +62,14 @@ def taken(source: Path, into: Path) -> None:
     for name, wanted in HASHES.items():
         if source.suffix == ".whl":
             with ZipFile(source) as archive:
-                places = [place for place in archive.namelist() if place.endswith(f"/model/{name}")]
+                places = [path for path in archive.namelist() if path.endswith(f"/model/{name}")]
                 content = archive.read(places[0]) if places else b""
         else:
-            place = source.with_name(name)
-            content = place.read_bytes() if place.is_file() else b""
-        found = hashlib.sha256(content).hexdigest()
-        if found != wanted:
-            raise ModelFault(f"{name} of {source.name} has the SHA-256 {found}, not {wanted}: these are other weights")
+            path = source.with_name(name)
+            content = path.read_bytes() if path.is_file() else b""
+        digest = hashlib.sha256(content).hexdigest()
+        if digest != wanted:
+            raise ModelFault(f"{name} of {source.name} has the SHA-256 {digest}, not {wanted}: these are other weights")
         (into / name).write_bytes(content)
 
 

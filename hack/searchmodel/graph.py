@@ -26,13 +26,13 @@ def weights_of(file: Path) -> Weights:
     content = file.read_bytes()
     size = int.from_bytes(content[:8], "little")
     header: dict[str, Any] = msgspec.json.decode(content[8 : 8 + size])
-    found = {}
+    weights = {}
     for name, entry in header.items():
         if name == "__metadata__" or entry["dtype"] != "F32":
             continue
-        first, last = (8 + size + place for place in entry["data_offsets"])
-        found[name] = np.frombuffer(content[first:last], "<f4").reshape(entry["shape"])
-    return found
+        first, last = (8 + size + offset for offset in entry["data_offsets"])
+        weights[name] = np.frombuffer(content[first:last], "<f4").reshape(entry["shape"])
+    return weights
 
 
 class Graph:
@@ -110,8 +110,8 @@ def encoder(weights: Weights) -> onnx.ModelProto:
     mask = graph.add("Cast", "attention_mask", to=TensorProto.FLOAT)
     bias = graph.add("Mul", graph.add("Sub", "one", mask), "masked")
     bias = graph.add("Unsqueeze", bias, "behind")
-    for place in range(LAYERS):
-        value = graph.layer(value, f"encoder.layer.{place}", bias)
+    for layer in range(LAYERS):
+        value = graph.layer(value, f"encoder.layer.{layer}", bias)
     summed = graph.add("ReduceSum", graph.add("Mul", value, graph.add("Unsqueeze", mask, "last")), "length", keepdims=0)
     length = graph.add("ReduceL2", summed, axes=[1], keepdims=1)
     graph.nodes.append(helper.make_node("Div", [summed, length], ["vector"], name="vector"))

@@ -63,7 +63,7 @@ async def _run(settings: Settings) -> None:
             settings = settings.replaced(pull_token=await _pull_token(kube, settings))
     finally:
         await kube.aclose()
-    operator = build(settings, configuration, wiring=Dependencies(end_process=_end_process))
+    operator = build(settings, configuration, dependencies=Dependencies(end_process=_end_process))
     async with AsyncExitStack() as stack:
         try:
             port = await stack.enter_async_context(served(operator, settings.metrics_address, settings.metrics_port))

@@ -117,11 +117,11 @@ class StartupConfiguration:
 class Operator:
     """One replica. `run` it; it leads when it holds the Lease of its release and that over the followed namespaces."""
 
-    def __init__(self, settings: Settings, configuration: Configuration, wiring: Dependencies) -> None:
+    def __init__(self, settings: Settings, configuration: Configuration, dependencies: Dependencies) -> None:
         self.settings = settings
         self.telemetry = Telemetry()
         self._configuration = configuration
-        self._wiring = wiring
+        self._dependencies = dependencies
         self._given = StartupConfiguration.by(settings)
         self._kube = Kube.connect(configuration)
         duration = settings.lease_seconds
@@ -133,8 +133,8 @@ class Operator:
             settings.lease_name,
             settings.replica,
             timings=timings,
-            rng=wiring.rng,
-            end_process=wiring.end_process,
+            rng=dependencies.rng,
+            end_process=dependencies.end_process,
             owners=self._given.owners,
         )
         watched, family = settings.watch_namespace, family_of(release, settings.lease_name)
@@ -146,8 +146,8 @@ class Operator:
             name,
             f"{family}{settings.replica}",
             timings=dataclasses.replace(timings, renew=2 * timings.renew, duration=PATIENCE * duration),
-            rng=wiring.rng,
-            end_process=wiring.end_process,
+            rng=dependencies.rng,
+            end_process=dependencies.end_process,
             owners=self._given.owners if namespace == release else (),
             family=family,
             superior=self._others.superior,
@@ -181,13 +181,13 @@ class Operator:
         try:
             named = await knows_domain_policies(kube)
             leadership = _Leadership(
-                self._configuration, self._wiring, self.telemetry, kube, self.settings, self._given, named
+                self._configuration, self._dependencies, self.telemetry, kube, self.settings, self._given, named
             )
             await leadership.run(self)
         finally:
             self.controller = None
             self.telemetry.leader.set(0)
-            self.telemetry.pictures.forget()
+            self.telemetry.scraped.forget()
             self.telemetry.enforced.clear()
 
 
@@ -197,7 +197,7 @@ class _Leadership:
     def __init__(
         self,
         configuration: Configuration,
-        wiring: Dependencies,
+        dependencies: Dependencies,
         telemetry: Telemetry,
         kube: Kube,
         settings: Settings,
@@ -217,16 +217,16 @@ class _Leadership:
             default_tier=settings.default_tier,
             gateway_approvals=settings.gateway_approvals,
             environment=settings.environment,
-            now=wiring.now,
-            monotonic=wiring.monotonic,
-            rng=wiring.rng,
+            now=dependencies.now,
+            monotonic=dependencies.monotonic,
+            rng=dependencies.rng,
         )
         wakeups = Wakeups.of(decided)
         queue = wakeups.queue
         kinds = (*WORKLOAD_KINDS, *([DOMAIN_POLICIES] if domain_policies else ()))
         self.drift = drift = DriftRepairs(lambda kind: telemetry.undone.labels(kind.plural).inc())
         self.owned = Owned(kube, queue.add, kinds, drift)
-        self.pods = Pods(queue.add, wiring.now)
+        self.pods = Pods(queue.add, dependencies.now)
         self._tiers_gone = asyncio.Event()
         self.declarations = KubeDeclarations(
             kube,
@@ -262,7 +262,7 @@ class _Leadership:
         if settings.network_policy_probe == "Daily":
             probe = ClusterProbe(kube, release, settings.probe_pods, given.owners)
             self.enforcement = DailyProbe(
-                kube, release, probe, enforcement_changed, telemetry.enforce, wiring.now, given.owners
+                kube, release, probe, enforcement_changed, telemetry.enforce, dependencies.now, given.owners
             )
         name = settings.installation_secret
         self.installation_secret = InstallationSecret(kube, release, name, given.owners, drift) if name else None
@@ -273,7 +273,7 @@ class _Leadership:
             self.owned,
             resolver,
             self.store,
-            Events(kube, settings.replica, monotonic=wiring.monotonic),
+            Events(kube, settings.replica, monotonic=dependencies.monotonic),
             self.pods,
             dataclasses.replace(settings.manifest_context, domain_policies=domain_policies),
             settings.pod_template_rules,
@@ -283,11 +283,11 @@ class _Leadership:
             drift=drift,
         )
         connector = NetworkConnector(
-            resolve=wiring.resolve,
+            resolve=dependencies.resolve,
             egress=given.egress,
             installation=settings.installation or pseudonym(settings.pull_token),
         )
-        self.gateways = HttpGateways(settings.gateway_urls, settings.pull_token, wiring.resolve or resolve_by_dns)
+        self.gateways = HttpGateways(settings.gateway_urls, settings.pull_token, dependencies.resolve or resolve_by_dns)
         world = World(platform, self.documents, connector, self.declarations, self.gateways)
         self.controller = composed(world, decided, wakeups=wakeups, telemetry=telemetry)
         if watched is None and settings.prefix_style == "name":
@@ -301,7 +301,7 @@ class _Leadership:
         self._release = release
         self._watched = watched
         self._list_seconds = settings.list_seconds
-        self._random = wiring.rng.random
+        self._random = dependencies.rng.random
         self._seeder = TierSeeder(kube, given.tiers, optional=watched is not None)
 
     async def run(self, operator: Operator) -> None:
@@ -409,6 +409,6 @@ class _Leadership:
         ]
 
 
-def build(settings: Settings, configuration: Configuration, *, wiring: Dependencies | None = None) -> Operator:
+def build(settings: Settings, configuration: Configuration, *, dependencies: Dependencies | None = None) -> Operator:
     """An operator for the API server of `configuration`; to be called in the event loop that it will run in."""
-    return Operator(settings, configuration, wiring or Dependencies())
+    return Operator(settings, configuration, dependencies or Dependencies())

@@ -37,7 +37,7 @@ class InstallationOptions:
     """Settings of a whole installation, and the clocks that its parts share."""
 
     options: ReconcilerOptions = field(default_factory=ReconcilerOptions)
-    rhythm: ControllerOptions = field(default_factory=ControllerOptions)
+    controller: ControllerOptions = field(default_factory=ControllerOptions)
     default_action: str = "Allow"
     default_tier: str = ""
     gateway_approvals: bool = False
@@ -59,8 +59,8 @@ class Wakeups:
     @classmethod
     def of(cls, installation: InstallationOptions) -> Wakeups:
         """Workers and back-off are those of the installation."""
-        rhythm = installation.rhythm
-        return cls(WorkQueue(workers=rhythm.workers, backoff=rhythm.backoff, rng=installation.rng))
+        options = installation.controller
+        return cls(WorkQueue(workers=options.workers, backoff=options.backoff, rng=installation.rng))
 
 
 def composed(
@@ -71,8 +71,8 @@ def composed(
     telemetry: Telemetry | None = None,
 ) -> Controller:
     """A controller of `world`, with all its parts."""
-    it = installation or InstallationOptions()
-    wakeups = wakeups or Wakeups.of(it)
+    options = installation or InstallationOptions()
+    wakeups = wakeups or Wakeups.of(options)
     telemetry = telemetry or Telemetry()
     queue, moves = wakeups.queue, asyncio.Queue[Move]()
 
@@ -83,15 +83,17 @@ def composed(
     timekeeper = Timekeeper(
         world.documents,
         moved,
-        environment=it.environment or world.platform.environment,
-        figures_every=it.rhythm.figures,
+        environment=options.environment or world.platform.environment,
+        figures_every=options.controller.figures,
         remeasured=queue.add,
         delayed=telemetry.publish_failures.labels("state").inc,
-        now=it.now,
-        monotonic=it.monotonic,
+        now=options.now,
+        monotonic=options.monotonic,
     )
-    prober = Prober(world.connector, timekeeper, queue.add, told=telemetry.probed, monotonic=it.monotonic, rng=it.rng)
-    policies = PolicyStatuses(world.declarations, world.platform, it.now)
+    prober = Prober(
+        world.connector, timekeeper, queue.add, told=telemetry.probed, monotonic=options.monotonic, rng=options.rng
+    )
+    policies = PolicyStatuses(world.declarations, world.platform, options.now)
 
     def published(catalog: Catalog) -> None:
         timekeeper.know(catalog)
@@ -106,11 +108,11 @@ def composed(
         policies.compiled(rules)
 
     prefixes = Prefixes(
-        it.options.prefix_style,
-        it.options.prefix_retention,
+        options.options.prefix_style,
+        options.options.prefix_retention,
         changed=owned,
-        now=it.now,
-        monotonic=it.monotonic,
+        now=options.now,
+        monotonic=options.monotonic,
     )
     entries = ServerEntries(world.documents, prefixes)
     approvals = AskedApprovals()
@@ -124,14 +126,14 @@ def composed(
         entered=entries.put,
         prober=prober,
         figures=timekeeper.figures,
-        definitions=PinnedDefinitions(world.documents, telemetry.hold_back, it.now, approvals),
+        definitions=PinnedDefinitions(world.documents, telemetry.hold_back, options.now, approvals),
         prefixes=prefixes,
         store_prefixes=entries.publish,
         tools_changed=telemetry.tools_changed,
-        options=it.options,
-        now=it.now,
-        monotonic=it.monotonic,
-        rng=it.rng,
+        options=options.options,
+        now=options.now,
+        monotonic=options.monotonic,
+        rng=options.rng,
     )
 
     def heard(report: Report) -> None:
@@ -139,20 +141,28 @@ def composed(
         timekeeper.take(report)
         for namespace, name in report.refresh:
             key = ServerKey(namespace, name)
-            if not entries.asked(key, it.now()):
+            if not entries.asked(key, options.now()):
                 reconciler.refresh(key)
-        for key in approvals.take(report.approvals) if it.gateway_approvals else ():
+        for key in approvals.take(report.approvals) if options.gateway_approvals else ():
             queue.add(key)
         for doubt in report.doubts:
             reconciler.doubt(ServerKey(doubt.namespace, doubt.server))
 
-    puller = Puller(world.gateways, heard, asked=telemetry.asked, rng=it.rng) if world.gateways is not None else None
+    puller = (
+        Puller(world.gateways, heard, poll_observer=telemetry.count_poll, rng=options.rng)
+        if world.gateways is not None
+        else None
+    )
     if puller is not None:
-        telemetry.pictures.gateways = lambda: puller.reached
+        telemetry.scraped.gateways = lambda: puller.reached
     rules = RulesPublisher(
-        world.declarations, world.documents, it.default_action, default_tier=it.default_tier, compiled=compiled
+        world.declarations,
+        world.documents,
+        options.default_action,
+        default_tier=options.default_tier,
+        compiled=compiled,
     )
     parts = ControllerParts(
         queue, reconciler, timekeeper, entries, rules, wakeups.rules, policies, moves, puller, telemetry
     )
-    return Controller(world, parts, it.rhythm, it.monotonic)
+    return Controller(world, parts, options.controller, options.monotonic)

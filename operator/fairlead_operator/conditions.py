@@ -31,12 +31,12 @@ def conditions(
     """The conditions of a resource with `Ready` behind them; those without a verdict are absent. `shown` are those that
     it has now; `form` and `transport` choose the words of advice, whose commands name `server` (`namespace/name`).
     """
-    known = {kind: verdict for kind, verdict in given.items() if verdict is not None}
-    known[ConditionType.READY] = ready(known)
+    judged = {kind: verdict for kind, verdict in given.items() if verdict is not None}
+    judged[ConditionType.READY] = ready(judged)
     before = {condition.type: condition for condition in shown}
     return [
         _condition(kind, verdict, before.get(kind), generation, now, _advised(verdict, form, transport, server))
-        for kind, verdict in known.items()
+        for kind, verdict in judged.items()
     ]
 
 
@@ -86,5 +86,5 @@ def _advised(verdict: ConditionVerdict, form: Form, transport: str, server: str)
     message = worded(verdict.cause, in_words_of(verdict.message, form))
     if not advice or message.endswith(advice):
         return message[:MESSAGE_LIMIT]
-    said = message[: MESSAGE_LIMIT - len(advice) - 2].rstrip()
-    return f"{said}{'' if said.endswith(('.', '!', '?')) else '.'} {advice}"
+    beginning = message[: MESSAGE_LIMIT - len(advice) - 2].rstrip()
+    return f"{beginning}{'' if beginning.endswith(('.', '!', '?')) else '.'} {advice}"

@@ -90,12 +90,12 @@ class Controller:
         self,
         world: World,
         parts: ControllerParts,
-        rhythm: ControllerOptions,
+        options: ControllerOptions,
         monotonic: Callable[[], float] = time.monotonic,
     ) -> None:
         self._platform = world.platform
         self._declarations = world.declarations
-        self._rhythm = rhythm
+        self._options = options
         self._monotonic = monotonic
         self._prepared = False
         self._sweep_wanted = asyncio.Event()
@@ -189,20 +189,20 @@ class Controller:
 
     async def _keep_sweeping(self) -> None:
         while True:
-            await self._wanted(self._sweep_wanted, self._rhythm.sweep)
+            await self._wanted(self._sweep_wanted, self._options.sweep)
             await self._persist("sweep", self.sweep, self._sweep_wanted)
 
     async def _keep_rules(self) -> None:
         while True:
-            await self._wanted(self.rules_wanted, self._rhythm.sweep)
-            await asyncio.sleep(self._rhythm.settle)
+            await self._wanted(self.rules_wanted, self._options.sweep)
+            await asyncio.sleep(self._options.settle)
             self.rules_wanted.clear()
             await self._persist("rules", self._rules.publish, self.rules_wanted)
 
     async def _keep_policies(self) -> None:
         while True:
             await self._policies.wanted.wait()
-            await asyncio.sleep(self._rhythm.settle)
+            await asyncio.sleep(self._options.settle)
             self._policies.wanted.clear()
             await self._persist("statuses of policies", self._policies.show, self._policies.wanted)
 
@@ -214,25 +214,25 @@ class Controller:
                 return
             except PLATFORM_ERRORS as error:
                 logger.warning("what was measured and shown before cannot be read yet: %s", error)
-                await asyncio.sleep(self._rhythm.backoff.first)
+                await asyncio.sleep(self._options.backoff.first)
 
     async def _keep_counting(self) -> None:
         """The number of its tools in each tier's status."""
-        await self._keep_writing("sizes of tiers", self._show_sizes, self.timekeeper.resized, self._rhythm.figures)
+        await self._keep_writing("sizes of tiers", self._show_sizes, self.timekeeper.resized, self._options.figures)
 
     async def _keep_entries(self) -> None:
-        await self._keep_writing("servers document", self.entries.publish, self.entries.wanted, self._rhythm.entries)
+        await self._keep_writing("servers document", self.entries.publish, self.entries.wanted, self._options.entries)
 
     async def _keep_writing(
         self, what: str, write: Callable[[], Awaitable[object]], wanted: asyncio.Event, longest: float
     ) -> None:
         """Write what is wanted: at once after a quiet time, else less and less often, up to `longest` seconds apart."""
-        pause, written_at = self._rhythm.settle, -longest
+        pause, written_at = self._options.settle, -longest
         while True:
             await wanted.wait()
             wanted.clear()
             rested = self._monotonic() - written_at >= longest
-            pause = self._rhythm.settle if rested else min(2 * pause, longest)
+            pause = self._options.settle if rested else min(2 * pause, longest)
             written_at = self._monotonic()
             await self._persist(what, write, wanted)
             await asyncio.sleep(pause)
@@ -268,7 +268,7 @@ class Controller:
         except PLATFORM_ERRORS as error:
             logger.warning("%s: tried again later: %s", what, error)
             self._telemetry.publish_failures.labels(what).inc()
-            await asyncio.sleep(self._rhythm.backoff.first)
+            await asyncio.sleep(self._options.backoff.first)
             again.set()
 
 

@@ -287,9 +287,9 @@ class Connector(Protocol):
         """
         ...
 
-    async def line(self, key: ServerKey, endpoint: Endpoint, known: tuple[str, int] | None) -> IdleConnection | None:
+    async def line(self, key: ServerKey, endpoint: Endpoint, address: tuple[str, int] | None) -> IdleConnection | None:
         """An idle connection to where the server is; None for one that is watched over by other means.
 
-        `known` is the address of the line before: tried while names cannot be resolved. Raises ConnectFailed.
+        `address` is the address of the line before: tried while names cannot be resolved. Raises ConnectFailed.
         """
         ...

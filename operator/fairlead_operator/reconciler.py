@@ -316,7 +316,7 @@ class Reconciler:
             return NOT_REACHED
         if look.round.failure is not None:
             return look.round.failure.verdict()
-        if look.round.found is not None:
+        if look.round.listing is not None:
             return self._remarks.get(look.server.key, ListingFindings()).verdict()
         return of_first_answer(look.server.status, look.round, self._monotonic())
 
@@ -324,7 +324,7 @@ class Reconciler:
         """Seconds for which a status would only say that the server is being asked."""
         if verdicts.verified is not BEING_ASKED or look.round is None or look.round.task is None:
             return 0.0
-        return look.round.asked + SETTLING - self._monotonic()
+        return look.round.asked_at + SETTLING - self._monotonic()
 
     async def _publish_or_refusal(self, look: ReconcileFindings) -> tuple[Catalog | None, ConditionVerdict | None]:
         """The catalog as published, and why the present one cannot be: a full quota, missing rights."""
@@ -354,14 +354,14 @@ class Reconciler:
 
     async def _catalog(self, look: ReconcileFindings, stored: Catalog | None) -> Catalog | None:
         """From the last good answer, else what is published; `online` is left alone while nothing new is known."""
-        found, endpoint = look.round.found if look.round else None, look.workload.endpoint
+        listing, endpoint = look.round.listing if look.round else None, look.workload.endpoint
         refreshed = (look.round and look.round.refreshed) or (stored and stored.refreshed)
-        if found is not None and endpoint is not None:
+        if listing is not None and endpoint is not None:
             reached = Reached(endpoint, look.credential.ref, look.prefix)
             self.catalogs.release(look.server.key)
-            offer = await self._definitions.offer(look.server, found.unpacked(), reached, stored)
+            offer = await self._definitions.offer(look.server, listing.unpacked(), reached, stored)
             self._note(look.server.key, offer.remarks)
-            for announcement in offer.news:
+            for announcement in offer.announcements:
                 await self._platform.announce(look.server, announcement)
             return msgspec.structs.replace(offer.catalog, online=look.online, refreshed=refreshed)
         if stored is None:
@@ -374,7 +374,7 @@ class Reconciler:
         key, endpoint = look.server.key, look.workload.endpoint
         if self._prober is None:
             return None
-        if catalog is None or endpoint is None or not look.online or look.round is None or look.round.found is None:
+        if catalog is None or endpoint is None or not look.online or look.round is None or look.round.listing is None:
             self._leave_alone(key)
             return None
         subject, calibration = look.round.subject, look.server.spec.calibration
@@ -394,10 +394,10 @@ class Reconciler:
 
     def _plan(self, server: McpServer, catalog: Catalog) -> ProbePlan:
         of = (catalog.hash, server.metadata.generation)
-        known = self._plans.get(server.key)
-        if known is None or known[0] != of:
-            known = self._plans[server.key] = of, plan(server, catalog, self._probe)
-        return known[1]
+        planned = self._plans.get(server.key)
+        if planned is None or planned[0] != of:
+            planned = self._plans[server.key] = of, plan(server, catalog, self._probe)
+        return planned[1]
 
     def _leave_alone(self, key: ServerKey) -> None:
         if self._prober is not None:
@@ -422,9 +422,9 @@ class Reconciler:
         await self._platform.report(server, status)
         ready = status.condition(ConditionType.READY)
         self._shown(server.key, ready)
-        for news in condition_news(server.status, status):
-            logger.log(news.level, "%s: %s: %s", server.key, news.reason, news.note)
-            await self._platform.announce(server, news)
+        for announcement in condition_news(server.status, status):
+            logger.log(announcement.level, "%s: %s: %s", server.key, announcement.reason, announcement.note)
+            await self._platform.announce(server, announcement)
 
     def _next(self, look: ReconcileFindings) -> Outcome:
         stopped = look.workload.verdict.ok is not True and look.credential.pods is None
@@ -441,7 +441,7 @@ class Reconciler:
         if look.round.task is None:
             due = self._rounds.until_due(look.round)
         elif (
-            look.round.found is None
+            look.round.listing is None
             and look.round.failure is None
             and (left := until_silent(look.round, self._monotonic())) > 0
         ):

@@ -125,8 +125,8 @@ class Telemetry:
             ["direction"],
             registry=registry,
         )
-        self.pictures = Pictures()
-        registry.register(self.pictures)
+        self.scraped = ScrapedGauges()
+        registry.register(self.scraped)
         ProcessCollector(registry=registry)
         PlatformCollector(registry=registry)
         GCCollector(registry=registry)
@@ -147,8 +147,8 @@ class Telemetry:
     def enforce(self, answer: Enforcement) -> None:
         """A probe found that of the cluster's network, or one before it."""
         for direction in DIRECTIONS:
-            if (known := answer.of(direction)) is not None:
-                self.enforced.labels(direction).set(known)
+            if (enforced := answer.of(direction)) is not None:
+                self.enforced.labels(direction).set(enforced)
             else:
                 with contextlib.suppress(KeyError):
                     self.enforced.remove(direction)
@@ -167,28 +167,28 @@ class Telemetry:
     def heard(self, report: Report) -> None:
         """A gateway told of these attempts. What one tells at first may be old, for nobody asked before."""
         now = self._clock()
-        known = report.replica in self.pictures.heard
-        self.pictures.heard.add(report.replica)
+        has_reported = report.replica in self.scraped.heard
+        self.scraped.heard.add(report.replica)
         for tool in report.tools:
             for attempt in tool.attempts:
                 if attempt.outcome != RUNNING:
                     self._samples.labels(attempt.outcome).inc()
-                    if known:
+                    if has_reported:
                         self._lag.observe(max(0.0, now - attempt.at))
 
     def shown(self, key: ServerKey, ready: Condition | None) -> None:
         """A server's condition Ready as it is shown; None where the server is gone."""
         if ready is None:
-            self.pictures.ready.pop(key, None)
+            self.scraped.ready.pop(key, None)
         else:
-            self.pictures.ready[key] = ready.status, ready.reason, str(cause_of(ready)[0] or "")
+            self.scraped.ready[key] = ready.status, ready.reason, str(cause_of(ready)[0] or "")
 
-    def asked(self, *, answered: bool) -> None:
+    def count_poll(self, *, answered: bool) -> None:
         """A gateway was asked for its report."""
         self._pulls.labels("answered" if answered else "failed").inc()
 
 
-class Pictures(Collector):
+class ScrapedGauges(Collector):
     """Gauges that are counted when they are scraped."""
 
     def __init__(self) -> None:

@@ -96,8 +96,8 @@ class WorkQueue(Generic[K]):
         if key in self._due or key in self._again:
             return
         loop = asyncio.get_running_loop()
-        known = self._delayed.get(key)
-        if known is not None and known.when() <= loop.time() + delay:
+        due = self._delayed.get(key)
+        if due is not None and due.when() <= loop.time() + delay:
             return
         self._cancel_delay(key)
         self._delayed[key] = loop.call_later(max(delay, LEAST_DELAY), self.add, key)

@@ -210,7 +210,9 @@ async def running(world: World, settings: Settings = QUICK, **changes: Any) -> A
     kubeconfig = changes.pop("kubeconfig", "")
     settings = settings.replaced(namespace=world.release, **changes)
     operator = build(
-        settings, await configuration_of(world.plane, kubeconfig), wiring=Dependencies(resolve=world.hosts.resolve)
+        settings,
+        await configuration_of(world.plane, kubeconfig),
+        dependencies=Dependencies(resolve=world.hosts.resolve),
     )
     task = asyncio.create_task(operator.run(), name="operator under test")
     try:

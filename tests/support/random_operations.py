@@ -100,7 +100,7 @@ class Chaos:
             proxy.lose(lambda: events.random() < self.lost)
         settings = self.settings.replaced(namespace=self.world.release, identity=f"replica-{number}")
         configuration = await configuration_of(self.plane, str(proxy.kubeconfig))
-        operator = build(settings, configuration, wiring=Dependencies(resolve=self.world.hosts.resolve))
+        operator = build(settings, configuration, dependencies=Dependencies(resolve=self.world.hosts.resolve))
         if self.beside:
             operator.followed._namespace = self.world.release
         self.replica = Replica(proxy, asyncio.create_task(operator.run(), name=f"operator {number}"))

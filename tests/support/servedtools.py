@@ -52,7 +52,7 @@ async def served(
 async def served_over_http(name: str, folder: Path, settings: Mapping[str, str] | None = None) -> AsyncIterator[str]:
     """URL of a server in this loop."""
     row = SERVERS[name]
-    server = row.definition().make(prepare_folder(name, row.place, folder), name, {}, settings or {})
+    server = row.definition().make(prepare_folder(name, row.folder, folder), name, {}, settings or {})
     async with serve_asgi(server.streamable_http_app()) as port:
         yield f"http://127.0.0.1:{port}/mcp"
 

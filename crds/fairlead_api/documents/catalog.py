@@ -251,9 +251,9 @@ def list_hash(catalog: Catalog) -> str:
     """Hash over all definitions of a catalog, instructions among them, independent of the order in which the server
     listed them.
     """
-    said = [] if catalog.instructions is None else [f"instructions {sha256(catalog.instructions.encode())}"]
+    parts = [] if catalog.instructions is None else [f"instructions {sha256(catalog.instructions.encode())}"]
     return sha256_of_set(
-        said
+        parts
         + [" ".join(["tool", t.name, t.hash, *t.requires]) for t in catalog.tools]
         + [f"resource {d.name} {d.hash}" for d in catalog.resources]
         + [f"template {d.name} {d.hash}" for d in catalog.resource_templates]
@@ -262,9 +262,9 @@ def list_hash(catalog: Catalog) -> str:
     )
 
 
-def same_content(one: Catalog, other: Catalog) -> bool:
+def same_content(catalog: Catalog, other: Catalog) -> bool:
     """Whether two catalogs say the same, aside from when they were made and last refreshed, and what is held back."""
-    return content(one) == content(other)
+    return content(catalog) == content(other)
 
 
 def content(catalog: Catalog) -> Catalog:

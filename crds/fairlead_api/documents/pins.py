@@ -30,7 +30,7 @@ class Pinned(DocumentStruct, kw_only=True, frozen=True):
     definition: Raw
 
     @property
-    def place(self) -> tuple[Sort, str]:
+    def identity(self) -> tuple[Sort, str]:
         """Sort and name; a definition replaces the approved one of the same place."""
         return self.sort, self.name
 
@@ -81,17 +81,21 @@ def held_hash(held: tuple[Pinned, ...]) -> str:
     """Hash over definitions that are held back, in any order; empty for none."""
     if not held:
         return ""
-    return sha256_of_set(f"{one.sort} {definition_hash(one.definition)} {one.name}" for one in held)
+    return sha256_of_set(f"{pinned.sort} {definition_hash(pinned.definition)} {pinned.name}" for pinned in held)
 
 
 def listed(catalog: Catalog) -> tuple[Pinned, ...]:
     """Everything of a catalog that can be pinned."""
-    found = [Pinned(sort="tool", name=tool.name, definition=tool.definition) for tool in catalog.tools]
+    definitions_in_order = [Pinned(sort="tool", name=tool.name, definition=tool.definition) for tool in catalog.tools]
     for sort, definitions in _beside(catalog):
-        found += [Pinned(sort=sort, name=one.name, definition=one.definition) for one in definitions]
+        definitions_in_order += [
+            Pinned(sort=sort, name=definition.name, definition=definition.definition) for definition in definitions
+        ]
     if catalog.instructions is not None:
-        found.append(Pinned(sort="instructions", definition=Raw(msgspec.json.encode(catalog.instructions))))
-    return tuple(found)
+        definitions_in_order.append(
+            Pinned(sort="instructions", definition=Raw(msgspec.json.encode(catalog.instructions)))
+        )
+    return tuple(definitions_in_order)
 
 
 def _beside(catalog: Catalog) -> tuple[tuple[Sort, tuple[Definition, ...]], ...]:

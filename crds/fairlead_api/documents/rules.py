@@ -69,9 +69,9 @@ class Rule(DocumentStruct, kw_only=True, frozen=True):
     name: str | None = None
     """Name within the policy; None: it has none."""
 
-    def called(self, place: int) -> str:
+    def called(self, index: int) -> str:
         """Name for people: its own, else its place in the policy."""
-        return str(place) if self.name is None else self.name
+        return str(index) if self.name is None else self.name
 
 
 class Subject(DocumentStruct, kw_only=True, frozen=True):

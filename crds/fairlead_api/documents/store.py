@@ -147,9 +147,9 @@ class DocumentAssembler:
         if self._heads.pop(name, None) is None:
             return []
         self._waiting.pop(name, None)
-        known = self._whole.pop(name, None) is not None or name in self._broken
+        was_present = self._whole.pop(name, None) is not None or name in self._broken
         self._broken.discard(name)
-        return [Change(name, None)] if known else []
+        return [Change(name, None)] if was_present else []
 
     def replace(self, blobs: Iterable[Blob]) -> list[Change]:
         """Take in a complete listing; what it does not contain is gone."""

@@ -90,8 +90,8 @@ def _expression(pattern: str) -> re.Pattern[str]:
     if not rest:
         return re.compile(first, re.DOTALL)
     *middle, last = rest
-    found = "".join(f"(?>.*?{chunk})" for chunk in middle if chunk)
-    return re.compile(f"{first}{found}.*{last}", re.DOTALL)
+    gaps = "".join(f"(?>.*?{chunk})" for chunk in middle if chunk)
+    return re.compile(f"{first}{gaps}.*{last}", re.DOTALL)
 
 
 class SortedNames:
@@ -114,7 +114,7 @@ class SortedNames:
         if self._backwards is None and any(Glob(pattern).end for pattern in patterns):
             backwards = yield from listed(name[::-1] for name in self._names)
             places = yield from ordered(range(len(backwards)), backwards.__getitem__)
-            self._backwards = (yield from listed(backwards[place] for place in places)), places
+            self._backwards = (yield from listed(backwards[position] for position in places)), places
 
     def matching(self, pattern: str) -> int:
         """Bits of the names that the glob matches."""
@@ -151,22 +151,22 @@ class SortedNames:
             if last - first < high - low:
                 return [at for at in places[first:last] if low <= at < high]
         sought = glob.middle[0] if glob.simple else glob.rarest
-        found = self._having(sought, low, high) if sought else None
-        return range(low, high) if found is None else found
+        candidates = self._having(sought, low, high) if sought else None
+        return range(low, high) if candidates is None else candidates
 
     def _having(self, sought: str, low: int, high: int) -> list[int] | None:
         """Places between two whose names have a text somewhere; None: too many of them to be worth it."""
-        found: list[int] = []
+        positions: list[int] = []
         text, starts, most = self._text, self._starts, (high - low) // _MANY
         last = starts[high] - 1
         at = text.find(sought, starts[low], last)
         while at >= 0:
-            if len(found) == most:
+            if len(positions) == most:
                 return None
-            place = bisect_right(starts, at) - 1
-            found.append(place)
-            at = text.find(sought, starts[place + 1], last)
-        return found
+            position = bisect_right(starts, at) - 1
+            positions.append(position)
+            at = text.find(sought, starts[position + 1], last)
+        return positions
 
 
 def _fit(glob: Glob) -> Callable[[str], object]:
@@ -186,13 +186,13 @@ def _run(low: int, high: int) -> int:
 
 def bits_of(places: Iterable[int]) -> int:
     """Bits with these places set."""
-    found = [*places]
-    if not found:
+    positions = [*places]
+    if not positions:
         return 0
-    low = min(found)
-    marks = bytearray(b"0" * (max(found) - low + 1))
-    for place in found:
-        marks[place - low] = _ONE
+    low = min(positions)
+    marks = bytearray(b"0" * (max(positions) - low + 1))
+    for position in positions:
+        marks[position - low] = _ONE
     return int(marks[::-1], 2) << low
 
 

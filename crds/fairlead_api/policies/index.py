@@ -77,26 +77,26 @@ class ToolIndex:
         """Put the tools of all servers in, in slices; once."""
         shelves = tuple(shelves)
         unordered = (
-            (tool.name, shelf.server, place, number)
-            for place, shelf in sorted(enumerate(shelves), key=lambda each: each[1].server)
-            for number, tool in enumerate(shelf.tools)
+            (tool.name, selectable.server, position, number)
+            for position, selectable in sorted(enumerate(shelves), key=lambda each: each[1].server)
+            for number, tool in enumerate(selectable.tools)
         )
         held = yield from ordered(unordered, itemgetter(0))  # by texts alone, which takes half as long as by tuples
         self.refs = tuple((yield from listed((server, name) for name, server, _, _ in held)))
         """Server and tool, by place."""
         self._sorted = tuple((yield from listed((name, server) for name, server, _, _ in held)))
-        self._tools = tuple((yield from listed(shelves[place].tools[number] for _, _, place, number in held)))
-        self._trusted = tuple((yield from listed(shelves[place].trusted for _, _, place, _ in held)))
+        self._tools = tuple((yield from listed(shelves[position].tools[number] for _, _, position, number in held)))
+        self._trusted = tuple((yield from listed(shelves[position].trusted for _, _, position, _ in held)))
         self._names = SortedNames()
         yield from self._names.filling((yield from listed(each[0] for each in held)))
         self._globs: dict[str, int] = {}
         self._true: dict[str, int] | None = None
-        places = yield from inverted((server, place) for place, (server, _) in enumerate(self.refs))
+        places = yield from inverted((server, position) for position, (server, _) in enumerate(self.refs))
         self._servers: dict[str, int] = {}
-        for server, found in places.items():
-            self._servers[server] = bits_of(found)
+        for server, tool_positions in places.items():
+            self._servers[server] = bits_of(tool_positions)
             yield
-        self.servers = tuple(shelf.server for shelf in shelves)
+        self.servers = tuple(selectable.server for selectable in shelves)
         """All of them, those without tools included."""
         self._words: dict[str, dict[str, int]] = {}
         yield from emptied(held)
@@ -113,7 +113,7 @@ class ToolIndex:
         """Bits of every tool."""
         return (1 << len(self.refs)) - 1
 
-    def place(self, server: str, tool: str) -> int | None:
+    def position(self, server: str, tool: str) -> int | None:
         """Where a tool stands; None: it does not."""
         at = bisect_left(self._sorted, (tool, server))
         return at if at < len(self.refs) and self.refs[at] == (server, tool) else None
@@ -144,10 +144,10 @@ class ToolIndex:
         """Bits of the tools whose name one of the globs matches."""
         bits = 0
         for glob in globs:
-            found = self._globs.get(glob)
-            if found is None:
-                found = self._globs[glob] = self._names.matching(glob)
-            bits |= found
+            matches = self._globs.get(glob)
+            if matches is None:
+                matches = self._globs[glob] = self._names.matching(glob)
+            bits |= matches
         return bits
 
     def matching(self, rule: Rule) -> int:
@@ -173,17 +173,17 @@ class ToolIndex:
     def _worded(self, member: str, words: Iterable[str]) -> int:
         if member not in self._words:
             finish(self._reading_words(member))
-        known = self._words[member]
+        bits_by_word = self._words[member]
         bits = 0
         for word in words:
-            bits |= known.get(word, 0)
+            bits |= bits_by_word.get(word, 0)
         return bits
 
     def _reading_words(self, member: str) -> Generator[None, None, None]:
         if member not in self._words:
-            words = ((word, place) for place, tool in enumerate(self._tools) for word in getattr(tool, member))
+            words = ((word, position) for position, tool in enumerate(self._tools) for word in getattr(tool, member))
             places = yield from inverted(words)
-            self._words[member] = {word: bits_of(found) for word, found in places.items()}
+            self._words[member] = {word: bits_of(positions) for word, positions in places.items()}
 
     def _hinting(self, hint: str, *, wanted: bool) -> int:
         if self._true is None:
@@ -196,18 +196,18 @@ class ToolIndex:
     def _reading_hints(self) -> Generator[None, None, None]:
         if self._true is not None:
             return
-        places: dict[str, list[int]] = {known: [] for known in WORST}
-        for place, (tool, trusted) in enumerate(zip(self._tools, self._trusted, strict=True)):
-            said = _hints(tool, trusted)
-            for known, worst in WORST.items():
-                value = said.get(known)
+        places: dict[str, list[int]] = {hint: [] for hint in WORST}
+        for position, (tool, trusted) in enumerate(zip(self._tools, self._trusted, strict=True)):
+            hints = _hints(tool, trusted)
+            for hint, worst in WORST.items():
+                value = hints.get(hint)
                 if value if isinstance(value, bool) else worst:
-                    places[known].append(place)
-            if place % _FEW == _FEW - 1:
+                    places[hint].append(position)
+            if position % _FEW == _FEW - 1:
                 yield
         true = {}
-        for known, found in places.items():
-            true[known] = bits_of(found)
+        for hint, positions in places.items():
+            true[hint] = bits_of(positions)
             yield
         self._true = true
 

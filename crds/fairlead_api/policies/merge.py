@@ -126,7 +126,7 @@ def merging(
     constrained = []
     floors = _Floors(ranks or {})
     heard = heard_by(policies, speaking)
-    for place, policy in heard.items():
+    for position, policy in heard.items():
         reach = selected_by(index, policy)
         pinned |= index.named(policy.pinned) & reach
         allowing = []
@@ -143,7 +143,7 @@ def merging(
                 free |= bits
             else:
                 allowed |= bits
-                constrained.append((bits, RuleRef(place, number)))
+                constrained.append((bits, RuleRef(position, number)))
         floors.add(allowing)
     closed = index.of_servers(unjudged) | denied
     unselected = index.all & ~selected if allow_by_default else 0
@@ -181,22 +181,22 @@ def verdict(
     server, bit = index.refs[at][0], 1 << at
     if server in unjudged:
         return Verdict(False, "NotJudged")
-    selecting = tuple(place for place, policy in policies.items() if selected_by(index, policy) & bit)
+    selecting = tuple(position for position, policy in policies.items() if selected_by(index, policy) & bit)
     if not selecting:
         return Verdict(allow_by_default, "Default")
-    speakers = {place: policy for place, policy in heard_by(policies, speaking).items() if place in selecting}
-    heard = tuple(place if place in speaking else ~place for place in speakers)
+    speakers = {position: policy for position, policy in heard_by(policies, speaking).items() if position in selecting}
+    heard = tuple(position if position in speaking else ~position for position in speakers)
     if not heard:
         return Verdict(False, "NotSpokenOf", policies=selecting)
     allowing: list[tuple[bool, RuleRef]] = []
-    for place, policy in speakers.items():
+    for position, policy in speakers.items():
         for number, rule in enumerate(policy.rules):
             if not index.matching(rule) & bit:
                 continue
             if rule.action == DENY:
-                return Verdict(False, "Rule", RuleRef(place, number), selecting)
+                return Verdict(False, "Rule", RuleRef(position, number), selecting)
             if rule.action == ALLOW:
-                allowing.append((rule.arguments is not None, RuleRef(place, number)))
+                allowing.append((rule.arguments is not None, RuleRef(position, number)))
     if allowing:
         return Verdict(True, "Rule", min(allowing)[1], selecting)
     return Verdict(False, "NothingAllows", policies=heard)
@@ -205,9 +205,9 @@ def verdict(
 def heard_by(policies: Policies, speaking: Collection[int]) -> dict[int, Policy]:
     """The policies that speak of somebody, by place; `~place` in `speaking` stands for one that only restricts."""
     return {
-        place: policy if place in speaking else restricting(policy)
-        for place, policy in policies.items()
-        if place in speaking or ~place in speaking
+        position: policy if position in speaking else restricting(policy)
+        for position, policy in policies.items()
+        if position in speaking or ~position in speaking
     }
 
 
@@ -257,13 +257,13 @@ class _Floors:
 
     def of(self, visible: int) -> tuple[tuple[int, str], ...]:
         """Floors of the visible tools."""
-        found, taken = [], 0
+        floors, taken = [], 0
         for tier, bits in sorted(self._slowest.items(), key=lambda each: self._rank((each[1], each[0])), reverse=True):
             own = bits & visible & ~taken
             taken |= own
             if own:
-                found.append((own, tier))
-        return tuple(found)
+                floors.append((own, tier))
+        return tuple(floors)
 
     def _rank(self, each: tuple[int, str | None]) -> tuple[int, str]:
         tier = each[1]
@@ -272,35 +272,35 @@ class _Floors:
 
 def _limits(heard: Policies) -> tuple[PolicyLimits, dict[str, int]]:
     """The smallest of each, and of equals the first policy's."""
-    found: dict[str, int] = {}
+    limiting: dict[str, int] = {}
     by: dict[str, int] = {}
-    for place, policy in heard.items():
+    for position, policy in heard.items():
         for member in PolicyLimits.__struct_fields__:
             value = getattr(policy.limits, member)
-            if value is not None and value < found.get(member, value + 1):
-                found[member], by[member] = value, place
-    return PolicyLimits(**found), by
+            if value is not None and value < limiting.get(member, value + 1):
+                limiting[member], by[member] = value, position
+    return PolicyLimits(**limiting), by
 
 
 def _tiers(index: ToolIndex, heard: Policies, ranks: Mapping[str, int]) -> dict[str, ServerTiers]:
     """The faster of each. A `max` that no tier has is the fastest tier, for it was meant as a bound; a `default` that
     no tier has says nothing.
     """
-    found: dict[str, ServerTiers] = {}
+    tiers: dict[str, ServerTiers] = {}
     fastest = min(ranks, key=lambda name: ranks[name], default=None)
-    for place, policy in heard.items():
+    for position, policy in heard.items():
         if policy.default_tier is None and policy.max_tier is None:
             continue
         default = policy.default_tier if policy.default_tier in ranks else None
         most = policy.max_tier if policy.max_tier is None or policy.max_tier in ranks else fastest
         for server in index.servers if policy.every else policy.servers:
-            known = found.get(server, ServerTiers())
-            if default is not None and (known.default is None or ranks[default] < ranks[known.default]):
-                known = msgspec.structs.replace(known, default=default, default_by=place)
-            if most is not None and (known.max is None or ranks[most] < ranks[known.max]):
-                known = msgspec.structs.replace(known, max=most, max_by=place)
-            found[server] = known
-    return found
+            server_tiers = tiers.get(server, ServerTiers())
+            if default is not None and (server_tiers.default is None or ranks[default] < ranks[server_tiers.default]):
+                server_tiers = msgspec.structs.replace(server_tiers, default=default, default_by=position)
+            if most is not None and (server_tiers.max is None or ranks[most] < ranks[server_tiers.max]):
+                server_tiers = msgspec.structs.replace(server_tiers, max=most, max_by=position)
+            tiers[server] = server_tiers
+    return tiers
 
 
 def _explaining(index: ToolIndex, heard: Policies) -> frozenset[str]:
@@ -313,25 +313,25 @@ def _explaining(index: ToolIndex, heard: Policies) -> frozenset[str]:
 
 
 def _escaping(index: ToolIndex, heard: Policies) -> frozenset[str]:
-    found: set[str] = set()
+    servers: set[str] = set()
     for policy in heard.values():
         if policy.control_characters == ESCAPE:
-            found.update(index.servers if policy.every else policy.servers)
-    return frozenset(found)
+            servers.update(index.servers if policy.every else policy.servers)
+    return frozenset(servers)
 
 
 def _manual(index: ToolIndex, heard: Policies, visible: int) -> tuple[tuple[int, int], ...]:
     """Tools that policies keep from running by themselves: one that says so is enough."""
-    found, taken = [], 0
-    strict = {place: policy for place, policy in heard.items() if policy.auto_run != ALL}
-    for place, policy in sorted(strict.items(), key=lambda each: each[1].auto_run == READ_ONLY):
+    manual, taken = [], 0
+    strict = {position: policy for position, policy in heard.items() if policy.auto_run != ALL}
+    for position, policy in sorted(strict.items(), key=lambda each: each[1].auto_run == READ_ONLY):
         bits = selected_by(index, policy) & visible & ~taken
         if policy.auto_run == READ_ONLY:
             bits &= ~index.read_only
         taken |= bits
         if bits:
-            found.append((bits, place))
-    return tuple(found)
+            manual.append((bits, position))
+    return tuple(manual)
 
 
 def _bare(index: ToolIndex, heard: Policies) -> frozenset[str]:

@@ -42,16 +42,16 @@ def keys_of(
     """Every subject that somebody is, without claims: only those that policies ask about are looked at. `issuers`: the
     names of the one that vouches for agent and groups.
     """
-    found: list[Key] = [(ANY,)]
+    keys: list[Key] = [(ANY,)]
     if authenticated:
-        found.append((AUTHENTICATED,))
+        keys.append((AUTHENTICATED,))
     if service_account is not None:
-        found.append((SERVICE_ACCOUNT, *service_account))
+        keys.append((SERVICE_ACCOUNT, *service_account))
     names: list[Key] = [] if agent is None else [(AGENT, agent)]
     names += [(GROUP, group) for group in groups]
-    found += names
-    found += [(*name, issuer) for name in names for issuer in (*issuers, ANY_ISSUER)]
-    return tuple(found)
+    keys += names
+    keys += [(*name, issuer) for name in names for issuer in (*issuers, ANY_ISSUER)]
+    return tuple(keys)
 
 
 def key_of(subject: Subject, namespace: str) -> Key:
@@ -82,8 +82,8 @@ def claim(claims: Mapping[str, Any], name: str) -> Any:
 
 def claim_values(claims: Mapping[str, Any], name: str) -> frozenset[str]:
     """Values of a claim that a subject may name: the claim itself, or each entry of a list."""
-    found = claim(claims, name)
-    entries = found if isinstance(found, list) else [found]
+    value = claim(claims, name)
+    entries = value if isinstance(value, list) else [value]
     return frozenset(word for entry in entries if (word := _word(entry)) is not None)
 
 
@@ -101,10 +101,10 @@ class Speakers:
 
     def __init__(self, policies: Sequence[Policy]) -> None:
         self._by_key: dict[Key, list[int]] = {}
-        for place, policy in enumerate(policies):
+        for position, policy in enumerate(policies):
             keys = {key_of(subject, policy.namespace) for subject in policy.subjects} or {(ANY,)}
             for key in keys:
-                self._by_key.setdefault(key, []).append(place)
+                self._by_key.setdefault(key, []).append(position)
         self._claims = frozenset(key[1] for key in self._by_key if key[0] == CLAIM)
 
     def of(
@@ -118,16 +118,16 @@ class Speakers:
         restrict. `claims` are those of the token, `issuers` the names of its issuer. `doubtful`: keys that other
         issuers may give as well, or `(CLAIM,)` for all claims without an issuer.
         """
-        known = "", *claim_values(claims, "iss"), *issuers, ANY_ISSUER
-        said = (
+        issuer_values = "", *claim_values(claims, "iss"), *issuers, ANY_ISSUER
+        spoken = (
             (CLAIM, name, value, issuer)
             for name in (self._claims if claims else ())
             for value in claim_values(claims, name)
-            for issuer in known
+            for issuer in issuer_values
         )
         certain: set[int] = set()
         doubted: set[int] = set()
-        for key in (*keys, *said):
+        for key in (*keys, *spoken):
             unsure = key in doubtful or (key[0] == CLAIM and not key[3] and (CLAIM,) in doubtful)
             (doubted if unsure else certain).update(self._by_key.get(key, ()))
-        return tuple(sorted({*certain, *(~place for place in doubted - certain)}))
+        return tuple(sorted({*certain, *(~position for position in doubted - certain)}))

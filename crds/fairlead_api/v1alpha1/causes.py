@@ -347,5 +347,5 @@ def cause_of(condition: Condition) -> tuple[Cause | None, str]:
         return Cause(word), rest
     if condition.reason == Reason.AS_EXPECTED:
         return _GOOD.get(condition.type, Cause.VERIFIED), condition.message
-    known = condition.reason in _WORDS and REASON_OF[Cause(condition.reason)] == condition.reason
-    return Cause(condition.reason) if known else None, condition.message
+    is_cause = condition.reason in _WORDS and REASON_OF[Cause(condition.reason)] == condition.reason
+    return Cause(condition.reason) if is_cause else None, condition.message

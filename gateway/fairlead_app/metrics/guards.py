@@ -45,7 +45,7 @@ class GuardCollector(Collector):
         text = "Schemas of tools that cannot be used, and parts of them, once per definition; the log names them"
         yield _labelled("fairlead_schemas_left_out", text, "reason", checks.left_out)
         text = "Definitions of tools whose schemas are compiled"
-        yield GaugeMetricFamily("fairlead_schemas_compiled", text, value=float(checks.kept))
+        yield GaugeMetricFamily("fairlead_schemas_compiled", text, value=float(checks.compiled_now))
         text = "Arguments and results that were too large or too deep to be checked, or unreadable"
         yield CounterMetricFamily("fairlead_values_unchecked", text, value=float(checks.unchecked))
         text = "Results that do not fit the outputSchema of their tool; they are passed on with a mark"

@@ -57,48 +57,48 @@ def can(
 
     if call != "call":
         raise Failure(f"fairlead can AGENT call TOOL: {call!r} is not `call`", code=USED_WRONGLY)
-    asked: dict[str, Any] = {"tool": tool}
+    question: dict[str, Any] = {"tool": tool}
     if agent != MYSELF:
-        asked["agent"] = agent
+        question["agent"] = agent
     if group:
-        asked["groups"] = ",".join(group)
+        question["groups"] = ",".join(group)
     if service_account is not None:
-        asked["serviceAccount"] = service_account
+        question["serviceAccount"] = service_account
     if claim:
-        asked["claims"] = claim
+        question["claims"] = claim
     if issuer is not None:
-        asked["issuer"] = issuer
+        question["issuer"] = issuer
     if arguments is not None:
-        asked["arguments"] = arguments
+        question["arguments"] = arguments
     plane = Plane.of(Destination.parse(url, header or [], None, timeout, token))
-    found = plane.get("/v1/access", **asked)
+    answer = plane.get("/v1/access", **question)
     if output is Output.json:
-        print_json(found)
+        print_json(answer)
     else:
-        print("\n".join(lines(found)))
-    if not found["allowed"]:
+        print("\n".join(lines(answer)))
+    if not answer["allowed"]:
         sys.stdout.flush()
         sys.exit(NO)
 
 
-def lines(found: dict[str, Any]) -> list[str]:
+def lines(decision: dict[str, Any]) -> list[str]:
     """A decision for people: the answer and its reason, then what else bounds a call."""
     from fairlead_api.documents.servers import READY
     from fairlead_cli.servers.showing import meaning
 
-    rows = [("tool", f"{found['tool']} of {found['server']}")]
-    if found.get("serverState", READY) != READY:
-        rows.append(("server", f"{found['serverState']}: {meaning(found) or 'calls fail'}"))
-    if found["bounded"]:
+    rows = [("tool", f"{decision['tool']} of {decision['server']}")]
+    if decision.get("serverState", READY) != READY:
+        rows.append(("server", f"{decision['serverState']}: {meaning(decision) or 'calls fail'}"))
+    if decision["bounded"]:
         rows.append(("arguments", "a policy bounds them"))
-    if found["hidden"]:
-        rows.append(("listed", f"no: {found['hidden']}"))
-    if found["tier"] or found["maxTier"]:
-        rows.append(("tier", f"{found['tier'] or 'one per server'}, at most {found['maxTier'] or 'any'}"))
-    rows += [("limit", f"{name} {value}") for name, value in found["limits"].items()]
-    if found["pinned"]:
+    if decision["hidden"]:
+        rows.append(("listed", f"no: {decision['hidden']}"))
+    if decision["tier"] or decision["maxTier"]:
+        rows.append(("tier", f"{decision['tier'] or 'one per server'}, at most {decision['maxTier'] or 'any'}"))
+    rows += [("limit", f"{name} {value}") for name, value in decision["limits"].items()]
+    if decision["pinned"]:
         rows.append(("pinned", "no budget cuts it"))
-    if found["policies"]:
-        rows.append(("policies", ", ".join(found["policies"])))
-    answer = f"{'yes' if found['allowed'] else 'no'}: {printable(found['reason'])}"
+    if decision["policies"]:
+        rows.append(("policies", ", ".join(decision["policies"])))
+    answer = f"{'yes' if decision['allowed'] else 'no'}: {printable(decision['reason'])}"
     return [answer, *(f"  {name:10} {printable(value)}" for name, value in rows)]

@@ -106,7 +106,16 @@ def run_list(location: KeyLocation, output: Output) -> None:
     if output is Output.json:
         print_json([_shown(record) for record in records])
         return
-    rows = [[one.id, one.agent, ", ".join(one.groups), one.created, one.expires or "never"] for one in records]
+    rows = [
+        [
+            key_record.id,
+            key_record.agent,
+            ", ".join(key_record.groups),
+            key_record.created,
+            key_record.expires or "never",
+        ]
+        for key_record in records
+    ]
     print_table(["ID", "AGENT", "GROUPS", "CREATED", "EXPIRES"], rows)
 
 

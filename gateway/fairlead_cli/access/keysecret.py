@@ -37,7 +37,7 @@ class SecretPlace:
         """The keys; none where the Secret does not exist. Raises Failure."""
 
         async def work(kube: Kube) -> KeyDocument:
-            return self._keys(await self._found(kube))
+            return self._keys(await self._read_secret(kube))
 
         return self._run(work, "get")
 
@@ -62,21 +62,21 @@ class SecretPlace:
         """Raises Conflict where the Secret is another one than was read."""
         from fairlead_kube.resources import SECRETS
 
-        found = await self._found(kube)
-        before = self._keys(found)
+        secret = await self._read_secret(kube)
+        before = self._keys(secret)
         after = change(before)
         if after is before:
             return
         metadata: dict[str, Any] = {"name": self._name, "labels": {LABEL: "true"}}
         body = {"metadata": metadata, "data": {MEMBER: base64.b64encode(written(after.keys)).decode()}}
-        if found is None:  # not by an apply, which would replace the keys of somebody who is creating it right now
+        if secret is None:  # not by an apply, which would replace the keys of somebody who is creating it right now
             head = {"apiVersion": SECRETS.api_version, "kind": SECRETS.kind}
             await kube.create(SECRETS, self._namespace, {**head, **body}, manager=MANAGER)
         else:
-            metadata["resourceVersion"] = found["metadata"]["resourceVersion"]
+            metadata["resourceVersion"] = secret["metadata"]["resourceVersion"]
             await kube.apply(SECRETS, self._namespace, body, manager=MANAGER)
 
-    async def _found(self, kube: Kube) -> dict[str, Any] | None:
+    async def _read_secret(self, kube: Kube) -> dict[str, Any] | None:
         from fairlead_kube.errors import NotFound
         from fairlead_kube.resources import SECRETS
 

@@ -70,12 +70,12 @@ def check_known(arguments: Mapping[str, Json], schema: Schema, *, strictly: bool
     some and does not say that it takes any. Raises BadArgument, which names each argument and what was probably meant.
     """
     places = [*_places(schema, schema)]
-    named = {key for place in places for key in _mapping(place.get("properties"))}
-    closed = any(place.get(word) is False for place in places for word in _OTHERS)
-    opened = any(place.get(word, False) is not False for place in places for word in _OTHERS)
+    named = {key for subschema in places for key in _mapping(subschema.get("properties"))}
+    closed = any(subschema.get(word) is False for subschema in places for word in _OTHERS)
+    opened = any(subschema.get(word, False) is not False for subschema in places for word in _OTHERS)
     if not closed and (opened or not strictly or not named):
         return
-    patterns = [pattern for place in places for pattern in _mapping(place.get("patternProperties"))]
+    patterns = [pattern for subschema in places for pattern in _mapping(subschema.get("patternProperties"))]
     wrong = [key for key in arguments if key not in named and not any(_fits(pattern, key) for pattern in patterns)]
     if not wrong:
         return
@@ -100,12 +100,19 @@ def check_required(arguments: Mapping[str, Json], schema: Schema) -> None:
 def described_arguments(schema: Schema) -> Iterator[tuple[str, str, str, str]]:
     """A row for each argument that the schema names: name, type, whether it is required, description."""
     places = [*_places(schema, schema)]
-    required = {key for place in places for key in place.get("required", ()) if isinstance(place.get("required"), list)}
-    for place in places:
-        for key, wanted in _mapping(place.get("properties")).items():
+    required = {
+        key
+        for subschema in places
+        for key in subschema.get("required", ())
+        if isinstance(subschema.get("required"), list)
+    }
+    for subschema in places:
+        for key, wanted in _mapping(subschema.get("properties")).items():
             choices, types = _allowed(wanted, schema)
             kind = (
-                " | ".join(json.dumps(one) for one in choices) or " | ".join(n for n in _ORDER if n in types) or "any"
+                " | ".join(json.dumps(choice) for choice in choices)
+                or " | ".join(n for n in _ORDER if n in types)
+                or "any"
             )
             text = str(_mapping(wanted).get("description", "")).strip().partition("\n")[0]
             yield key, kind, "required" if key in required else "", text
@@ -115,16 +122,16 @@ def _places(schema: Json, root: Schema) -> Iterator[Schema]:
     """The schema and what it applies to the same value, through local references and alternatives."""
     todo, seen = [schema], set[int]()
     while todo and len(seen) < _MOST:
-        one = todo.pop(0)
-        if not isinstance(one, Mapping) or id(one) in seen:
+        subschema = todo.pop(0)
+        if not isinstance(subschema, Mapping) or id(subschema) in seen:
             continue
-        seen.add(id(one))
-        yield one
-        if isinstance(one.get("$ref"), str):
-            todo.append(_resolve(one["$ref"], root))
+        seen.add(id(subschema))
+        yield subschema
+        if isinstance(subschema.get("$ref"), str):
+            todo.append(_resolve(subschema["$ref"], root))
         for word in ("anyOf", "oneOf", "allOf"):
-            if isinstance(one.get(word), list):
-                todo += one[word][:_MOST]
+            if isinstance(subschema.get(word), list):
+                todo += subschema[word][:_MOST]
 
 
 def _mapping(value: Json) -> Mapping[str, Json]:
@@ -142,10 +149,10 @@ def _allowed(wanted: Json, root: Schema) -> tuple[list[Json], set[str]]:
     """The listed values and the type names that a schema allows."""
     choices: list[Json] = []
     types = set[str]()
-    for place in _places(wanted, root):
-        choices += place["enum"] if isinstance(place.get("enum"), list) else []
-        choices += [place["const"]] if "const" in place else []
-        declared = place.get("type", [])
+    for subschema in _places(wanted, root):
+        choices += subschema["enum"] if isinstance(subschema.get("enum"), list) else []
+        choices += [subschema["const"]] if "const" in subschema else []
+        declared = subschema.get("type", [])
         types |= {
             name
             for name in (declared if isinstance(declared, list) else [declared])
@@ -156,13 +163,13 @@ def _allowed(wanted: Json, root: Schema) -> tuple[list[Json], set[str]]:
 
 def _resolve(reference: str, root: Schema) -> Json:
     """The schema behind a local reference (`#/$defs/Name`); an empty one where it leads nowhere."""
-    found: Json = root
+    target: Json = root
     for step in reference.removeprefix("#").split("/")[1:]:
         step = step.replace("~1", "/").replace("~0", "~")
-        if not isinstance(found, Mapping) or step not in found:
+        if not isinstance(target, Mapping) or step not in target:
             return {}
-        found = found[step]
-    return found
+        target = target[step]
+    return target
 
 
 def _json(key: str, text: str) -> Json:

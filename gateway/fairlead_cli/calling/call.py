@@ -42,13 +42,13 @@ def run_call(destination: Destination, tool: str, words: Sequence[str], argument
 
     async def work(session: McpSession) -> bytes:
         definitions, hidden = await listed(session, destination.timeout)
-        found = definition_of(definitions, tool)
-        why = why_hidden(hidden, tool) if found is None else None
+        definition = definition_of(definitions, tool)
+        why = why_hidden(hidden, tool) if definition is None else None
         if why is not None:
             raise Failure(f"OVER_BUDGET: {why}")
-        if found is None and await asyncio.to_thread(_may_come, destination, tool):
+        if definition is None and await asyncio.to_thread(_may_come, destination, tool):
             raise _Unlisted(str(unknown(tool, definitions)), code=USED_WRONGLY)  # its arguments are not known yet
-        schema = schema_of(found or await asyncio.to_thread(_of_id, destination, tool))
+        schema = schema_of(definition or await asyncio.to_thread(_of_id, destination, tool))
         try:
             prepared = parse_arguments(words, schema) if given is None else given
             check_known(prepared, schema, strictly=given is None)
@@ -59,7 +59,7 @@ def run_call(destination: Destination, tool: str, words: Sequence[str], argument
         try:
             return bytes(await session.call_tool(tool, prepared, timeout=destination.timeout))
         except RpcError as error:
-            if found is not None or error.code != INVALID_PARAMS or not UNKNOWN.search(error.message):
+            if definition is not None or error.code != INVALID_PARAMS or not UNKNOWN.search(error.message):
                 raise
             raise _Unlisted(str(unknown(tool, definitions)), code=USED_WRONGLY) from error
 
@@ -182,8 +182,8 @@ def _of_id(destination: Destination, tool: str) -> dict[str, Any] | None:
     if not tool.startswith("mcp."):
         return None
     try:
-        found = Plane.of(destination).get(f"/v1/tools/{quote(tool, safe='')}")
-        definition = found["definition"]
+        document = Plane.of(destination).get(f"/v1/tools/{quote(tool, safe='')}")
+        definition = document["definition"]
     except (Failure, KeyError, TypeError):
         return None
     return definition if isinstance(definition, dict) else None

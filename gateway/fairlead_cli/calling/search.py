@@ -48,21 +48,21 @@ def search(
 
     plane = Plane.of(Destination.parse(url, header or [], server, timeout, token))
     filters = {name: given for name, given in (("tags", tags), ("categories", categories)) if given}
-    found = plane.get("/v1/search", query=" ".join(words), limit=str(limit), **plane.scope, **filters)
+    answer = plane.get("/v1/search", query=" ".join(words), limit=str(limit), **plane.scope, **filters)
     if output is Output.json:
-        print_json(found)
+        print_json(answer)
         return
     rows = [
-        (printable(one["tool"]["name"]), f"{one['score']:.1f}", _description(one["tool"]["definition"]))
-        for one in found["tools"]
+        (printable(hit["tool"]["name"]), f"{hit['score']:.1f}", _description(hit["tool"]["definition"]))
+        for hit in answer["tools"]
     ]
     if rows:
         print_table(("TOOL", "SCORE", "DESCRIPTION"), rows)
     else:
-        count = found["searched"]
+        count = answer["searched"]
         remark("search", f"none of {count} tools has these words: try others, or list them with `fairlead tools`")
 
 
 def _description(definition: object) -> str:
-    said = definition.get("description") if isinstance(definition, dict) else None
-    return first_line(said) if isinstance(said, str) else ""
+    description = definition.get("description") if isinstance(definition, dict) else None
+    return first_line(description) if isinstance(description, str) else ""

@@ -47,8 +47,8 @@ def run_tool(destination: Destination, name: str, output: Output) -> None:
     """Print one of them: what it does, and what it takes. Raises Failure."""
     wait_for(destination, min(LIST_SECONDS, destination.timeout), lambda server: has_tool(server, name))
     definitions, hidden = destination.run(lambda session: listed(session, destination.timeout))
-    found = definition_of(definitions, name)
-    if found is None:
+    definition = definition_of(definitions, name)
+    if definition is None:
         why = why_hidden(hidden, name)
         if why is None and is_server(destination, name):
             raise Failure(f"{name} is a server: `fairlead tools --server {name}` lists its tools", code=USED_WRONGLY)
@@ -56,12 +56,12 @@ def run_tool(destination: Destination, name: str, output: Output) -> None:
             raise Failure(line)
         raise Failure(f"OVER_BUDGET: {why}") if why is not None else unknown(name, definitions)
     if output is Output.json:
-        print_json(found)
+        print_json(definition)
         return
-    text = found.get("description") or found.get("title") or "(it has no description)"
-    print(f"{printable(name)}{f' ({hints(found)})' if hints(found) else ''}")
+    text = definition.get("description") or definition.get("title") or "(it has no description)"
+    print(f"{printable(name)}{f' ({hints(definition)})' if hints(definition) else ''}")
     print("\n".join(f"  {printable(line)}" for line in str(text).strip().split("\n")))
-    rows = list(described_arguments(schema_of(found)))
+    rows = list(described_arguments(schema_of(definition)))
     print()
     if rows:
         print_table(("ARGUMENT", "TYPE", "", "DESCRIPTION"), rows)
@@ -71,7 +71,10 @@ def run_tool(destination: Destination, name: str, output: Output) -> None:
 
 def is_server(destination: Destination, name: str) -> bool:
     """Whether a server is called so, or its prefix is."""
-    keys = ({str(one.get("server")), str(one.get("server")).rpartition("/")[2]} for one in servers_of(destination))
+    keys = (
+        {str(document.get("server")), str(document.get("server")).rpartition("/")[2]}
+        for document in servers_of(destination)
+    )
     return any(name in each for each in keys)
 
 
@@ -110,7 +113,7 @@ async def listed(session: McpSession, timeout: float) -> tuple[list[dict[str, An
             "tools/list", timeout=timeout, page_read=lambda page: hidden.append(hidden_of(page))
         )
         definitions = [msgspec.json.decode(raw, type=dict[str, Any]) for raw in raws]
-        return definitions, next((one for one in hidden if one is not None), None)
+        return definitions, next((entry for entry in hidden if entry is not None), None)
     except msgspec.DecodeError as error:
         raise Failure(f"the server lists a tool whose definition is no JSON object: {error}") from error
 

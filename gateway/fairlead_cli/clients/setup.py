@@ -45,40 +45,40 @@ class SetupWishes:
 
 def run_setup(client: str, wishes: SetupWishes, output: Output) -> None:
     """Change one client's file. Raises Failure."""
-    known = _client(client)
-    _check(known, wishes)
-    file = place_of(known, wishes.scope)
+    known_client = _client(client)
+    _check(known_client, wishes)
+    file = place_of(known_client, wishes.scope)
     before, existed = _text(file), file.exists()
     earlier = Earlier.of(file, wishes.name)
-    entry = None if wishes.undo else _entry(known, wishes)
+    entry = None if wishes.undo else _entry(known_client, wishes)
     wanted = earlier.entry if wishes.undo and earlier is not None else entry
     try:
-        there = entry_of(before, known.member, wishes.name, known.form)
+        there = entry_of(before, known_client.member, wishes.name, known_client.form)
         if there == entry or (wishes.undo and there is None):
-            _report(known, file, "unchanged", wishes, output)
+            _report(known_client, file, "unchanged", wishes, output)
             return
-        edit = edit_of(before, known.member, wishes.name, wanted, known.form)
-        replaced = raw_entry(before, known.member, wishes.name, known.form)
+        edit = edit_of(before, known_client.member, wishes.name, wanted, known_client.form)
+        replaced = raw_entry(before, known_client.member, wishes.name, known_client.form)
     except UnreadableFile as error:
         advice = "take out by hand" if entry is None else "put in by hand"
-        shown = f"{known.member}.{wishes.name}" if entry is None else _shown(known, wishes.name, entry)
+        shown = f"{known_client.member}.{wishes.name}" if entry is None else _shown(known_client, wishes.name, entry)
         raise Failure(f"{file} is left as it is: {error}; {advice}: {shown}", code=USED_WRONGLY) from error
     after: str | None = edit.applied(before)
     change = "added" if there is None else "replaced"
     if wishes.undo:
         change = "removed" if wanted is None else "restored"
-        if earlier is not None and wanted is None and not _has_content(after or "", known.form):
+        if earlier is not None and wanted is None and not _has_content(after or "", known_client.form):
             after = earlier.blank
     _show(file, before, edit, secret=wishes.undo)
     if not wishes.dry_run:
         _confirm(file, yes=wishes.yes)
         if not wishes.undo and earlier is None:
-            blank = before if existed and not _has_content(before, known.form) else None
+            blank = before if existed and not _has_content(before, known_client.form) else None
             Earlier(replaced, blank).keep(file, wishes.name)
         _write(file, after)
         if wishes.undo:
             Earlier.forget(file, wishes.name)
-    _report(known, file, change, wishes, output)
+    _report(known_client, file, change, wishes, output)
     if not wishes.undo and _is_silent_here(wishes.url):
         text = f"nothing answers at {wishes.url} now: start a gateway with `fairlead up`, or correct --url"
         remark("client setup", text)
@@ -99,17 +99,17 @@ def _is_silent_here(url: str) -> bool:
 
 def _client(name: str) -> KnownClient:
     """The client of a name, in capitals or not. Raises Failure, which names those that were probably meant."""
-    known = CLIENTS.get(name.lower())
-    if known is None:
+    known_client = CLIENTS.get(name.lower())
+    if known_client is None:
         near = [each for each in CLIENTS if name.lower() in each] or get_close_matches(name.lower(), CLIENTS, n=1)
         meant = f". Did you mean {' or '.join(near)}?" if name and near else ";"
         raise Failure(f"there is no client {name!r}{meant} known are {', '.join(CLIENTS)}", code=USED_WRONGLY)
-    return known
+    return known_client
 
 
-def _entry(known: KnownClient, wishes: SetupWishes) -> dict[str, Any]:
+def _entry(client: KnownClient, wishes: SetupWishes) -> dict[str, Any]:
     key_file = None if wishes.key_file is None else str(wishes.key_file.expanduser().absolute())
-    return known.entry_for(wishes.url, wishes.key_env, key_file, own_program())
+    return client.entry_for(wishes.url, wishes.key_env, key_file, own_program())
 
 
 def own_program() -> tuple[str, ...]:
@@ -126,13 +126,13 @@ def _has_content(text: str, form: Form) -> bool:
 def found_clients(output: Output, name: str) -> None:
     """Print the files of all clients, and which of them have an entry of that name."""
     rows: list[dict[str, Any]] = []
-    for key, known in CLIENTS.items():
+    for key, client in CLIENTS.items():
         for scope in ("user", "project"):
-            if scope == "project" and known.project is None:
+            if scope == "project" and client.project is None:
                 continue
-            file = place_of(known, scope)
+            file = place_of(client, scope)
             try:
-                entry = entry_of(_text(file), known.member, name, known.form)
+                entry = entry_of(_text(file), client.member, name, client.form)
                 state = "no file" if not file.exists() else "not set up" if entry is None else "set up"
             except (UnreadableFile, Failure) as error:
                 state = f"cannot be read: {error}"
@@ -144,13 +144,13 @@ def found_clients(output: Output, name: str) -> None:
         print(f"{row['client']:<14} {row['scope']:<8} {row['state']:<11} {row['file']}")
 
 
-def place_of(known: KnownClient, scope: Scope, platform: str = sys.platform) -> Path:
+def place_of(client: KnownClient, scope: Scope, platform: str = sys.platform) -> Path:
     """File of a client. Raises Failure where it has none in that scope."""
     if scope == "project":
-        if not known.project:
-            raise Failure(f"{known.title} has no file of a project; use --scope user", code=USED_WRONGLY)
-        return _with_comments(Path.cwd() / known.project)
-    own = known.user_macos if platform == "darwin" and known.user_macos is not None else known.user
+        if not client.project:
+            raise Failure(f"{client.title} has no file of a project; use --scope user", code=USED_WRONGLY)
+        return _with_comments(Path.cwd() / client.project)
+    own = client.user_macos if platform == "darwin" and client.user_macos is not None else client.user
     return _with_comments(Path.home() / own)
 
 
@@ -160,7 +160,7 @@ def _with_comments(file: Path) -> Path:
     return other if file.suffix == ".json" and other.exists() and not file.exists() else file
 
 
-def _check(known: KnownClient, wishes: SetupWishes) -> None:
+def _check(client: KnownClient, wishes: SetupWishes) -> None:
     check_url(wishes.url)
     if not urlsplit(wishes.url).path.strip("/"):
         raise no_path(wishes.url)
@@ -173,9 +173,9 @@ def _check(known: KnownClient, wishes: SetupWishes) -> None:
         )
     if wishes.key_env is not None and wishes.key_file is not None:
         raise Failure("give either --key-env or --key-file", code=USED_WRONGLY)
-    if wishes.key_env is not None and not known.reads_variables:
+    if wishes.key_env is not None and not client.reads_variables:
         message = (
-            f"{known.title} hands on no environment variable: write the key to a file, and name it with --key-file"
+            f"{client.title} hands on no environment variable: write the key to a file, and name it with --key-file"
         )
         raise Failure(message, code=USED_WRONGLY)
     if wishes.key_file is not None and not wishes.undo and not wishes.key_file.expanduser().is_file():
@@ -191,9 +191,9 @@ def _text(file: Path) -> str:
         raise Failure(f"{file} cannot be read: {error}", code=USED_WRONGLY) from error
 
 
-def _shown(known: KnownClient, name: str, entry: dict[str, Any]) -> str:
-    text = with_entry("", known.member, name, entry, known.form)
-    return json.dumps(json.loads(text)) if known.form == "json" else text.strip()
+def _shown(client: KnownClient, name: str, entry: dict[str, Any]) -> str:
+    text = with_entry("", client.member, name, entry, client.form)
+    return json.dumps(json.loads(text)) if client.form == "json" else text.strip()
 
 
 def _show(file: Path, before: str, edit: Edit, *, secret: bool) -> None:
@@ -234,15 +234,15 @@ def _write(file: Path, text: str | None) -> None:
         raise Failure(f"{file} cannot be written: {error.strerror or error}") from error
 
 
-def _report(known: KnownClient, file: Path, change: str, wishes: SetupWishes, output: Output) -> None:
+def _report(client: KnownClient, file: Path, change: str, wishes: SetupWishes, output: Output) -> None:
     if output is Output.json:
-        print(json.dumps({"client": known.title, "file": str(file), "change": change, "written": not wishes.dry_run}))
+        print(json.dumps({"client": client.title, "file": str(file), "change": change, "written": not wishes.dry_run}))
     elif change == "unchanged":
         print(f"{file} says so already: nothing is changed." if not wishes.undo else f"{file} has no {wishes.name}.")
     elif wishes.dry_run:
         print("Nothing is written (--dry-run).")
     else:
-        now = f"If {known.title} runs, start it anew" if wishes.undo else f"Now {known.restart}"
-        print(f"{known.title}: {wishes.name} {change} in {file}. {now}.")
+        now = f"If {client.title} runs, start it anew" if wishes.undo else f"Now {client.restart}"
+        print(f"{client.title}: {wishes.name} {change} in {file}. {now}.")
         if wishes.key_env is not None and not wishes.undo and wishes.key_env not in os.environ:
-            print(f"{wishes.key_env} is not set here: set it to the key where {known.title} starts.")
+            print(f"{wishes.key_env} is not set here: set it to the key where {client.title} starts.")

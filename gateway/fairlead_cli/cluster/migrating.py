@@ -70,9 +70,9 @@ def _json(text: str) -> tuple[str, list[str]]:
 
 def _yaml(text: str) -> tuple[str, list[str]]:
     """Each document by itself: one that is current stays byte for byte."""
-    found: list[str] = []
-    parts = [_document(part, found) for part in _parts(text)]
-    return "".join(parts), found
+    notes: list[str] = []
+    parts = [_document(part, notes) for part in _parts(text)]
+    return "".join(parts), notes
 
 
 def _parts(text: str) -> Iterator[str]:
@@ -85,13 +85,13 @@ def _parts(text: str) -> Iterator[str]:
     yield text[end:]
 
 
-def _document(text: str, found: list[str]) -> str:
+def _document(text: str, notes: list[str]) -> str:
     if not text.strip() or text == "---":
         return text
     load, dump = _round_trip(text)
     document = load(text)
     changes = migrate(document)
-    found.extend(changes)
+    notes.extend(changes)
     if not changes:
         return text
     head = text[: len(text) - len(text.lstrip("\r\n"))]

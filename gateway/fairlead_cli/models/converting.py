@@ -21,11 +21,11 @@ def run_convert(
 ) -> None:
     """Convert a file and print the outcome. Ends the process with 1 when a tool was refused."""
     try:
-        found = between(read_json(file), find(source), find(target), Options(strict=strict, model=model))
+        conversion = between(read_json(file), find(source), find(target), Options(strict=strict, model=model))
     except UnknownFormat as error:
         raise Failure(str(error), code=USED_WRONGLY) from error
-    print_offer("convert", msgspec.to_builtins(found), output, losses=losses)
-    if any(loss.action == "refused" for loss in found.report):
+    print_offer("convert", msgspec.to_builtins(conversion), output, losses=losses)
+    if any(loss.action == "refused" for loss in conversion.report):
         sys.stdout.flush()
         sys.exit(FAILED)
 

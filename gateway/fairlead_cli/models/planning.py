@@ -118,7 +118,7 @@ def _print_exposure(exposure: dict[str, Any]) -> None:
 
 def body(wish: Wish, scope: dict[str, str]) -> dict[str, Any]:
     """The request; what was not given is left out."""
-    asked: dict[str, Any] = {
+    members: dict[str, Any] = {
         "route": wish.route,
         "models": [model(text) for text in wish.models],
         "messages": None if wish.messages is None else read_json(wish.messages),
@@ -132,7 +132,7 @@ def body(wish: Wish, scope: dict[str, str]) -> dict[str, Any]:
         "tier": scope.get("tier"),
         "servers": [scope["servers"]] if "servers" in scope else [],
     }
-    return {name: value for name, value in asked.items() if value not in (None, [])}
+    return {name: value for name, value in members.items() if value not in (None, [])}
 
 
 def model(text: str) -> dict[str, str]:

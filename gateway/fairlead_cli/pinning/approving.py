@@ -17,11 +17,11 @@ from fairlead_tools.definitions.difference import decoded, unified
 from fairlead_tools.definitions.scan import scan
 
 
-def run_diff(place: PinLocation, server: str, output: Output) -> None:
+def run_diff(location: PinLocation, server: str, output: Output) -> None:
     """Print the held-back definitions against those in force. Raises Failure."""
-    pins = _of(place, server)
+    pins = _of(location, server)
     if output is Output.json:
-        history = [msgspec.to_builtins(one) for one in pins.approvals]
+        history = [msgspec.to_builtins(approval) for approval in pins.approvals]
         told = {"server": str(pins.key), "hash": pins.held_hash or None, "held": [*_entries(pins)]}
         print_json({**told, "approvals": history})
         return
@@ -35,14 +35,14 @@ def run_diff(place: PinLocation, server: str, output: Output) -> None:
 
 
 def run_approve(
-    place: PinLocation, server: str, yes: bool, wait: float, output: Output, wanted: str | None = None
+    location: PinLocation, server: str, yes: bool, wait: float, output: Output, wanted: str | None = None
 ) -> None:
     """Approve what is held back now, after asking; with the hash `wanted` that alone: everything, or one definition, as
     it was when somebody was shown it. Raises Failure.
     """
-    pins = _of(place, server)
+    pins = _of(location, server)
     if wanted is not None:
-        _approve_exactly(place, pins, wanted, wait, output)
+        _approve_exactly(location, pins, wanted, wait, output)
         return
     if not yes:
         check_answerable(output)
@@ -52,29 +52,29 @@ def run_approve(
     if not yes:
         _show(pins)
         confirm(len(pins.held), pins.held_hash)
-    _approve(place, pins, pins.held_hash, wait, output)
+    _approve(location, pins, pins.held_hash, wait, output)
 
 
-def _approve_exactly(place: PinLocation, pins: Pins, wanted: str, wait: float, output: Output) -> None:
+def _approve_exactly(location: PinLocation, pins: Pins, wanted: str, wait: float, output: Output) -> None:
     """Approve without a question: a user who names a hash has seen what it stands for. Raises Failure."""
-    if wanted not in {pins.held_hash, *(one.approval for one in pins.held)} - {""}:
+    if wanted not in {pins.held_hash, *(definition.approval for definition in pins.held)} - {""}:
         raise Failure(f"nothing of {pins.key} that is held back now has that hash: see `fairlead diff {pins.key}`")
-    _approve(place, pins, wanted, wait, output)
+    _approve(location, pins, wanted, wait, output)
 
 
-def _approve(place: PinLocation, pins: Pins, approval: str, wait: float, output: Output) -> None:
-    written = place.approve(pins.key, approval)
+def _approve(location: PinLocation, pins: Pins, approval: str, wait: float, output: Output) -> None:
+    written = location.approve(pins.key, approval)
     if output is Output.json:
-        outcome = _outcome(place, pins, approval, wait)
+        outcome = _outcome(location, pins, approval, wait)
         print_json({"server": str(pins.key), "approved": approval, "written": written, "outcome": outcome})
     else:
         print(f"{pins.key}: approved {approval} ({written} is written)")
-        print(_outcome(place, pins, approval, wait))
+        print(_outcome(location, pins, approval, wait))
 
 
-def _outcome(place: PinLocation, before: Pins, approval: str, seconds: float) -> str:
+def _outcome(location: PinLocation, before: Pins, approval: str, seconds: float) -> str:
     for _ in looks(seconds):
-        now = place.pins().get(before.key)
+        now = location.pins().get(before.key)
         if now is not None and now.held_hash == before.held_hash:
             continue
         if now is not None and now.held and approval == before.held_hash:
@@ -83,53 +83,61 @@ def _outcome(place: PinLocation, before: Pins, approval: str, seconds: float) ->
     return NOT_SEEN
 
 
-def _of(place: PinLocation, server: str) -> Pins:
+def _of(location: PinLocation, server: str) -> Pins:
     """The pins of a server by NAMESPACE/NAME, or by its name alone."""
-    known = place.pins()
-    found = [pins for key, pins in known.items() if server in (str(key), key.name)]
-    if len(found) == 1:
-        return found[0]
-    if found:
+    all_pins = location.pins()
+    matching = [pins for key, pins in all_pins.items() if server in (str(key), key.name)]
+    if len(matching) == 1:
+        return matching[0]
+    if matching:
         raise Failure(
-            f"several servers are called {server}: {', '.join(sorted(str(p.key) for p in found))}", code=USED_WRONGLY
+            f"several servers are called {server}: {', '.join(sorted(str(p.key) for p in matching))}", code=USED_WRONGLY
         )
-    names = named(sorted(map(str, known))) or "none"
+    names = named(sorted(map(str, all_pins))) or "none"
     raise Failure(f"nothing is pinned of {server}; servers with pin: true that were listed: {names}", code=USED_WRONGLY)
 
 
 def _before(pins: Pins) -> dict[tuple[str, str], Pinned]:
-    return {(one.sort, one.name): one for one in pins.approved}
+    return {(definition.sort, definition.name): definition for definition in pins.approved}
 
 
 def _entries(pins: Pins) -> Iterator[dict[str, Any]]:
-    known = _before(pins)
-    for one in pins.held:
-        old = known.get((one.sort, one.name))
+    approved = _before(pins)
+    for definition in pins.held:
+        old = approved.get((definition.sort, definition.name))
         yield {
-            "kind": one.sort,
-            "name": one.name,
+            "kind": definition.sort,
+            "name": definition.name,
             "change": "changed" if old else "new",
-            "hash": one.approval,
+            "hash": definition.approval,
             "before": decoded(old.definition) if old else None,
-            "after": decoded(one.definition),
-            "suspicious": _findings(one),
+            "after": decoded(definition.definition),
+            "suspicious": _findings(definition),
         }
 
 
-def _findings(one: Pinned) -> list[str]:
-    return [str(finding) for finding in scan([one])]
+def _findings(definition: Pinned) -> list[str]:
+    return [str(finding) for finding in scan([definition])]
 
 
 def _show(pins: Pins) -> None:
-    known = _before(pins)
-    for one in pins.held:
-        old = known.get((one.sort, one.name))
-        lines = unified(old.definition if old else None, one.definition)
-        print_change(str(pins.key), one.sort, one.name, lines, _findings(one), changed=old is not None, cut=False)
+    approved = _before(pins)
+    for definition in pins.held:
+        old = approved.get((definition.sort, definition.name))
+        lines = unified(old.definition if old else None, definition.definition)
+        print_change(
+            str(pins.key),
+            definition.sort,
+            definition.name,
+            lines,
+            _findings(definition),
+            changed=old is not None,
+            cut=False,
+        )
 
 
 def _show_history(pins: Pins) -> None:
-    for one in pins.approvals:
-        by = f" by {printable(one.by)}" if one.by else ""
-        what = "1 definition" if one.definitions == 1 else f"{one.definitions} definitions"
-        print(f"  approved {one.at}{by}: {what} ({one.hash[:12]}…)")
+    for approval in pins.approvals:
+        by = f" by {printable(approval.by)}" if approval.by else ""
+        what = "1 definition" if approval.definitions == 1 else f"{approval.definitions} definitions"
+        print(f"  approved {approval.at}{by}: {what} ({approval.hash[:12]}…)")

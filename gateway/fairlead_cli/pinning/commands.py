@@ -48,14 +48,14 @@ def diff(
     from fairlead_cli.pinning.approving import run_diff
     from fairlead_cli.pinning.holding import place_for
 
-    place = place_for(state_dir, str(kubeconfig or ""), namespace, url)
-    if isinstance(place, str):
+    location = place_for(state_dir, str(kubeconfig or ""), namespace, url)
+    if isinstance(location, str):
         from fairlead_cli.connecting import Destination
         from fairlead_cli.pinning.asking import show_held
 
-        show_held(Destination.parse(place, header or [], None, timeout, token), server, output)
+        show_held(Destination.parse(location, header or [], None, timeout, token), server, output)
     else:
-        run_diff(place, server, output)
+        run_diff(location, server, output)
 
 
 def approve(
@@ -91,12 +91,12 @@ def approve(
     from fairlead_cli.pinning.approving import run_approve
     from fairlead_cli.pinning.holding import place_for
 
-    place = place_for(state_dir, str(kubeconfig or ""), namespace, url)
-    if isinstance(place, str):
+    location = place_for(state_dir, str(kubeconfig or ""), namespace, url)
+    if isinstance(location, str):
         from fairlead_cli.connecting import Destination
         from fairlead_cli.pinning.asking import approve_held
 
-        destination = Destination.parse(place, header or [], None, timeout, token)
+        destination = Destination.parse(location, header or [], None, timeout, token)
         approve_held(destination, server, yes, wait, output, exactly)
     else:
-        run_approve(place, server, yes, wait, output, exactly)
+        run_approve(location, server, yes, wait, output, exactly)

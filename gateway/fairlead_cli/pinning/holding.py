@@ -58,15 +58,15 @@ def place_for(state_dir: Path | None, kubeconfig: str, namespace: str | None, ur
         return url
     with needs("operator"):
         from fairlead_cli.up.folders import running
-    found = running(os.environ)
-    if len(found) > 1:
+    folders = running(os.environ)
+    if len(folders) > 1:
         raise Failure("several `fairlead up` are running: name the gateway of one of them with --url")
-    if not found and not _may_have_cluster(os.environ):
+    if not folders and not _may_have_cluster(os.environ):
         raise Failure(
             "no `fairlead up` of yours runs here, and no cluster is known: name a gateway with --url, a folder with "
             "--state-dir, or a cluster with --kubeconfig"
         )
-    return Local(found[0]) if found else Cluster(kubeconfig, namespace)
+    return Local(folders[0]) if folders else Cluster(kubeconfig, namespace)
 
 
 def _may_have_cluster(environ: Mapping[str, str]) -> bool:
@@ -154,12 +154,12 @@ async def _user(kube: Kube) -> str:
 
 
 def _pins(documents: Iterable[bytes]) -> dict[ServerKey, Pins]:
-    found = {}
+    all_pins = {}
     for data in documents:
         try:
             document = decode(data)
         except UnreadableDocument:
             continue
         if isinstance(document, Pins):
-            found[document.key] = document
-    return found
+            all_pins[document.key] = document
+    return all_pins

@@ -22,18 +22,18 @@ def run_refresh(destination: Destination, server: str, wait: bool, output: Outpu
     plane = Plane.of(destination)
     path = f"/v1/servers/{quote(server, safe='/')}"
     before = plane.get(path)
-    asked = plane.post(f"{path}/refresh", {})
+    accepted = plane.post(f"{path}/refresh", {})
     if not wait:
         if output is Output.json:
-            print_json(asked)
+            print_json(accepted)
         else:
-            print(f"{asked['server']} will be asked for its tools.")
+            print(f"{accepted['server']} will be asked for its tools.")
         return
-    after = _answered(plane, asked, destination.timeout)
+    after = _wait_for_answer(plane, accepted, destination.timeout)
     if output is Output.json:
         print_json(after)
     elif after["refreshed"]["failure"] is None:
-        print(f"{after['server']} has answered: {after['tools']} tools, {_news(before, after)}.")
+        print(f"{after['server']} has answered: {after['tools']} tools, {_comparison(before, after)}.")
         if held := after.get("held"):
             what = "1 definition is" if held == 1 else f"{held} definitions are"
             print(ready_to_paste(f"{what} held back until approved: `fairlead diff {after['server']}` shows them."))
@@ -41,36 +41,36 @@ def run_refresh(destination: Destination, server: str, wait: bool, output: Outpu
         raise Failure(f"{after['server']} was asked, but {after['refreshed']['failure']}")
 
 
-def _news(before: dict[str, Any], after: dict[str, Any]) -> str:
+def _comparison(before: dict[str, Any], after: dict[str, Any]) -> str:
     if before.get("tools") is None:
         return f"the first time; it was {before['state']}"
     return "unchanged" if after["hash"] == before["hash"] else f"{before['tools']} before, with changes"
 
 
-def _answered(plane: Plane, asked: dict[str, Any], seconds: float) -> dict[str, Any]:
+def _wait_for_answer(plane: Plane, accepted: dict[str, Any], seconds: float) -> dict[str, Any]:
     """The server once its last refresh is another one than before."""
     state = ""
     for _ in looks(seconds):
         try:
-            shown: dict[str, Any] = plane.get(f"/v1/servers/{quote(asked['server'], safe='/')}")
+            shown: dict[str, Any] = plane.get(f"/v1/servers/{quote(accepted['server'], safe='/')}")
         except Failure as error:
             raise Failure(
                 f"{error}: it went away (a server with onDisconnect: Remove does, when it is lost)"
             ) from error
         refreshed = shown["refreshed"]
         answered = shown.get("tools") is not None or (refreshed is not None and refreshed["failure"] is not None)
-        if answered and refreshed is not None and refreshed["at"] != asked["before"]:
+        if answered and refreshed is not None and refreshed["at"] != accepted["before"]:
             return shown
         state = shown["state"]
-    raise Failure(_why_not(asked, state, seconds))
+    raise Failure(_why_not(accepted, state, seconds))
 
 
-def _why_not(asked: dict[str, Any], state: str, seconds: float) -> str:
-    seen = asked["operatorSeenAt"]
+def _why_not(accepted: dict[str, Any], state: str, seconds: float) -> str:
+    seen = accepted["operatorSeenAt"]
     if seen is None or datetime.fromisoformat(seen) < datetime.now(UTC) - RECENT:
         last = "since this gateway started" if seen is None else f"since {seen}"
         return (
             f"no operator has fetched requests from this gateway {last}: is one running, and do its FAIRLEAD_GATEWAYS "
             "and FAIRLEAD_PULL_TOKEN fit? The request waits for it."
         )
-    return f"{asked['server']} has not answered within {seconds:g} s, and is {state}; --timeout waits longer"
+    return f"{accepted['server']} has not answered within {seconds:g} s, and is {state}; --timeout waits longer"

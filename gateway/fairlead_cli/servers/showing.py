@@ -26,17 +26,17 @@ def run_servers(destination: Destination, server: str | None, output: Output) ->
     """Print all of them, or one. Raises Failure."""
     plane = Plane.of(destination)
     if server is not None:
-        found = [plane.get(f"/v1/servers/{quote(server, safe='/')}")]
+        documents = [plane.get(f"/v1/servers/{quote(server, safe='/')}")]
     else:
-        found = plane.get("/v1/servers")["servers"]
+        documents = plane.get("/v1/servers")["servers"]
     if output is Output.json:
-        print_json(found[0] if server is not None else {"servers": found})
+        print_json(documents[0] if server is not None else {"servers": documents})
         return
-    if not found:
+    if not documents:
         print(f"{destination.url} serves no servers, or none that you may know of.")
         return
-    print_table(COLUMNS, [row(one) for one in found])
-    for line in details(found):
+    print_table(COLUMNS, [row(document) for document in documents])
+    for line in details(documents):
         print(line)
 
 

@@ -26,19 +26,19 @@ def servers_of(destination: Destination) -> list[Server]:
     """Servers as the gateway lists them; none where the endpoint is no gateway, or does not list them."""
     try:
         plane = Plane.of(destination)
-        found = plane.get("/v1/servers")["servers"]
+        documents = plane.get("/v1/servers")["servers"]
     except (Failure, KeyError, TypeError):
         return []
     only = plane.scope.get("servers")
-    servers = found if isinstance(found, list) else []
-    return [one for one in servers if isinstance(one, dict) and only in (None, one.get("server"))]
+    servers = documents if isinstance(documents, list) else []
+    return [document for document in servers if isinstance(document, dict) and only in (None, document.get("server"))]
 
 
 def wait_for(destination: Destination, seconds: float, means: Callable[[Server], bool] = lambda server: True) -> bool:
     """Wait while a server starts that is meant, saying so once on standard error. Whether there was one."""
     waited = False
     for _ in looks(seconds):
-        starting = [one for one in servers_of(destination) if _may_come(one) and means(one)]
+        starting = [document for document in servers_of(destination) if _may_come(document) and means(document)]
         if not starting:
             return waited
         if not waited and seconds > 0:
@@ -69,7 +69,7 @@ def lines_about(servers: Iterable[Server]) -> list[str]:
     servers = [*servers]
     lines = []
     for verb, states in (("still starting", ON_THE_WAY), ("not available", {FAILED, OFFLINE})):
-        some = [one for one in servers if one.get("state") in states]
+        some = [server for server in servers if server.get("state") in states]
         why = sentence(some[0]) if len(some) == 1 else ""
         if some:
             lines.append(f"{verb}: {printable(why) or f'{named(some)}; `fairlead servers` says more'}")
@@ -78,6 +78,6 @@ def lines_about(servers: Iterable[Server]) -> list[str]:
 
 def named(servers: list[Server]) -> str:
     """Their names, and how many more there are."""
-    names = [printable(str(one.get("server", ""))) for one in servers[:NAMED]]
+    names = [printable(str(server.get("server", ""))) for server in servers[:NAMED]]
     rest = len(servers) - len(names)
     return ", ".join([*names, f"and {rest} more"] if rest else names)

@@ -27,14 +27,14 @@ def ask(url: str, headers: list[str], timeout: float, token: str | None) -> Aggr
 
 def read(files: Sequence[Path]) -> Aggregates:
     """All files as one. Raises Failure, which names the file."""
-    found = []
+    contents = []
     for file in files:
         try:
-            found.append(decode(file.read_bytes()))
+            contents.append(decode(file.read_bytes()))
         except (OSError, BadFile) as error:
             raise Failure(f"{file}: {error}", code=USED_WRONGLY) from error
     try:
-        return merged(found)
+        return merged(contents)
     except BadFile as error:
         raise Failure(str(error), code=USED_WRONGLY) from error
 
@@ -50,8 +50,8 @@ def write(file: Path, content: Aggregates) -> None:
 
 def only(content: Aggregates, servers: Collection[str]) -> Aggregates:
     """Without the lines of other servers; all where none is named."""
-    kept = tuple(line for line in content.tools if not servers or line.server in servers)
-    return msgspec.structs.replace(content, tools=kept)
+    lines = tuple(line for line in content.tools if not servers or line.server in servers)
+    return msgspec.structs.replace(content, tools=lines)
 
 
 def plain(content: Aggregates) -> Any:
@@ -64,5 +64,5 @@ def rows(content: Aggregates) -> Iterator[tuple[str, ...]]:
     for line in content.tools:
         median, slow = line.quantile_ms(0.5), line.quantile_ms(0.95)
         if median is not None and slow is not None:
-            place = (line.server, line.version, line.tool, line.environment, str(line.calls))
-            yield *place, f"{median:.0f} ms", f"{slow:.0f} ms", badge(median)
+            columns = (line.server, line.version, line.tool, line.environment, str(line.calls))
+            yield *columns, f"{median:.0f} ms", f"{slow:.0f} ms", badge(median)

@@ -56,13 +56,13 @@ def predict(
     plane = Plane.of(Destination.parse(url, header or [], None, timeout, token).in_tier(tier))
     body |= {"limit": limit} if limit is not None else {}
     body |= {"tier": plane.scope["tier"]} if "tier" in plane.scope else {}
-    found = plane.post("/v1/tool-calls/predict", body)
-    if missing := [str(call["name"]) for call in found["calls"] if not call["tool"]]:
+    prediction = plane.post("/v1/tool-calls/predict", body)
+    if missing := [str(call["name"]) for call in prediction["calls"] if not call["tool"]]:
         raise _unknown(plane, missing)
     if output is Output.json:
-        print_json(found)
+        print_json(prediction)
     else:
-        _print(found)
+        _print(prediction)
 
 
 def _unknown(plane: Plane, names: Sequence[str]) -> Failure:
@@ -76,12 +76,12 @@ def _unknown(plane: Plane, names: Sequence[str]) -> Failure:
     return Failure(unknown_tool(printable(names[0]), None), code=USED_WRONGLY)
 
 
-def _print(found: dict[str, Any]) -> None:
+def _print(prediction: dict[str, Any]) -> None:
     rows = [
         (printable(call["tool"]), duration(call["usualMs"]), duration(call["slowMs"]), call["basis"])
-        for call in found["calls"]
+        for call in prediction["calls"]
     ]
-    cost = found["cost"]
+    cost = prediction["cost"]
     rows.append(
         (
             "together",

@@ -33,11 +33,11 @@ def scores(
     from fairlead_cli.connecting import Destination
     from fairlead_cli.rest import Plane
 
-    found = Plane.of(Destination.parse(url, header or [], None, timeout, token)).get("/v1/scores")
+    answer = Plane.of(Destination.parse(url, header or [], None, timeout, token)).get("/v1/scores")
     if output is Output.json:
-        print_json(found)
+        print_json(answer)
     else:
-        _print(found["tools"])
+        _print(answer["tools"])
 
 
 def leaderboard(
@@ -62,27 +62,27 @@ def leaderboard(
     from fairlead_cli.rest import Plane
 
     query = {} if category is None else {"category": category}
-    found = Plane.of(Destination.parse(url, header or [], None, timeout, token)).get("/v1/leaderboard", **query)
+    answer = Plane.of(Destination.parse(url, header or [], None, timeout, token)).get("/v1/leaderboard", **query)
     if output is Output.json:
-        print_json(found)
+        print_json(answer)
         return
-    if not found["boards"]:
+    if not answer["boards"]:
         print(
             "No tool has a category. Give them some: spec.tools[].categories of an McpServer, or "
             "fairlead.tools[].categories in an mcp.json."
         )
-    for board in found["boards"]:
+    for board in answer["boards"]:
         print(printable(board["category"]))
-        rows = [(str(one["rank"]), *_place(one["score"])) for one in board["ranks"]]
-        rows += [("-", *_place(one)) for one in board["unranked"]]
+        rows = [(str(entry["rank"]), *_columns(entry["score"])) for entry in board["ranks"]]
+        rows += [("-", *_columns(entry)) for entry in board["unranked"]]
         print_table(("RANK", "TOOL", "MEDIAN", "BADGE"), rows)
         print()
 
 
 def _print(scores: list[dict[str, Any]]) -> None:
     """A row for each tool that was measured; the others are only named."""
-    rows = [_row(one) for one in scores if one["basis"] == MEASURED]
-    others = [printable(one["name"]) for one in scores if one["basis"] != MEASURED]
+    rows = [_row(score) for score in scores if score["basis"] == MEASURED]
+    others = [printable(score["name"]) for score in scores if score["basis"] != MEASURED]
     if rows:
         print_table(("TOOL", "BADGE", "MEDIAN", "TAG", "DECLARED", "SAYS"), rows)
     if not scores:
@@ -92,19 +92,19 @@ def _print(scores: list[dict[str, Any]]) -> None:
         print(f"{what}. `fairlead call` measures a tool, and so does `fairlead up --probe`, where it is read-only.")
 
 
-def _row(one: dict[str, Any]) -> tuple[str, ...]:
-    honesty = one["honesty"]
+def _row(score: dict[str, Any]) -> tuple[str, ...]:
+    honesty = score["honesty"]
     says = "" if honesty is None else honesty["verdict"] + ", past its maximum" * honesty["pastMaximum"]
     return (
-        printable(one["name"]),
-        one["badge"] or "-",
-        duration(one["medianMs"]),
-        ", ".join(one["tags"]) or "-",
+        printable(score["name"]),
+        score["badge"] or "-",
+        duration(score["medianMs"]),
+        ", ".join(score["tags"]) or "-",
         "-" if honesty is None else duration(honesty["declaredMs"]),
         says or "-",
     )
 
 
-def _place(one: dict[str, Any]) -> tuple[str, str, str]:
-    declared = " (declared)" * (one["basis"] == "declared")
-    return printable(one["name"]), duration(one["medianMs"]) + declared, one["badge"] or "-"
+def _columns(score: dict[str, Any]) -> tuple[str, str, str]:
+    declared = " (declared)" * (score["basis"] == "declared")
+    return printable(score["name"]), duration(score["medianMs"]) + declared, score["badge"] or "-"

@@ -57,19 +57,19 @@ def show(
     from fairlead_cli.speed import aggregating
 
     try:
-        found = aggregating.read(files) if files else aggregating.ask(url, header or [], timeout, token)
+        aggregates = aggregating.read(files) if files else aggregating.ask(url, header or [], timeout, token)
     except Failure as failure:
         if failure.problem == "NOT_KEPT" and output is not Output.json:
             print(_CONTENT + "\n")  # what it would be
         raise
-    found = aggregating.only(found, server or [])
+    aggregates = aggregating.only(aggregates, server or [])
     if output is Output.json:
-        print_json(aggregating.plain(found))
+        print_json(aggregating.plain(aggregates))
     else:
         print(_CONTENT + "\n")
         print_table(
             ("SERVER", "VERSION", "TOOL", "WHERE", "CALLS", "P50", "P95", "BADGE"),
-            [tuple(map(printable, row)) for row in aggregating.rows(found)],
+            [tuple(map(printable, row)) for row in aggregating.rows(aggregates)],
         )
 
 
@@ -91,9 +91,9 @@ def export(
     """
     from fairlead_cli.speed import aggregating
 
-    found = aggregating.only(aggregating.ask(url, header or [], timeout, token), server or [])
-    aggregating.write(file, found)
-    _written(file, found, output, ". Nothing was sent.")
+    aggregates = aggregating.only(aggregating.ask(url, header or [], timeout, token), server or [])
+    aggregating.write(file, aggregates)
+    _written(file, aggregates, output, ". Nothing was sent.")
 
 
 @telemetry.command()
@@ -108,14 +108,14 @@ def merge(
     """
     from fairlead_cli.speed import aggregating
 
-    found = aggregating.read(files)
-    aggregating.write(into, found)
-    _written(into, found, output, "")
+    aggregates = aggregating.read(files)
+    aggregating.write(into, aggregates)
+    _written(into, aggregates, output, "")
 
 
-def _written(file: Path, found: Aggregates, output: Output, more: str) -> None:
-    calls = sum(one.calls for one in found.tools)
+def _written(file: Path, aggregates: Aggregates, output: Output, more: str) -> None:
+    calls = sum(line.calls for line in aggregates.tools)
     if output is Output.json:
-        print_json({"file": str(file), "definitions": len(found.tools), "calls": calls})
+        print_json({"file": str(file), "definitions": len(aggregates.tools), "calls": calls})
     else:
-        print(f"{file}: {len(found.tools)} definitions, {calls} calls{more}")
+        print(f"{file}: {len(aggregates.tools)} definitions, {calls} calls{more}")

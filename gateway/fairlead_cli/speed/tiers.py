@@ -35,11 +35,11 @@ def tiers(
     from fairlead_cli.connecting import Destination
     from fairlead_cli.rest import Plane
 
-    found = Plane.of(Destination.parse(url, header or [], None, timeout, token)).get("/v1/tiers")
+    answer = Plane.of(Destination.parse(url, header or [], None, timeout, token)).get("/v1/tiers")
     if output is Output.json:
-        print_json(found)
+        print_json(answer)
     else:
-        _print_tiers(found)
+        _print_tiers(answer)
 
 
 def explain(
@@ -62,14 +62,14 @@ def explain(
     from fairlead_cli.rest import Plane
 
     plane = Plane.of(Destination.parse(url, header or [], None, timeout, token))
-    found = plane.get(f"/v1/tools/{quote(tool, safe='')}/explain")
+    answer = plane.get(f"/v1/tools/{quote(tool, safe='')}/explain")
     if output is Output.json:
-        print_json(found)
+        print_json(answer)
     else:
-        _print_explanation(found)
+        _print_explanation(answer)
 
 
-def _print_tiers(found: dict[str, Any]) -> None:
+def _print_tiers(answer: dict[str, Any]) -> None:
     rows = [
         (
             tier["name"] + " (default)" * tier["default"],
@@ -78,45 +78,45 @@ def _print_tiers(found: dict[str, Any]) -> None:
             str(tier["tools"]),
             str(len(tier["hidden"])),
         )
-        for tier in found["tiers"]
+        for tier in answer["tiers"]
     ]
     if not rows:
         print("There is no latency tier: every tool is shown to everybody.")
         return
     print_table(("TIER", "LIMIT", "BY", "TOOLS", "HIDDEN"), rows)
-    hidden = [(name, tier["name"], why) for tier in found["tiers"] for name, why in tier["hidden"].items()]
+    hidden = [(name, tier["name"], why) for tier in answer["tiers"] for name, why in tier["hidden"].items()]
     if hidden:
         print()
         print_table(("TOOL", "NOT IN", "BECAUSE"), [tuple(map(printable, row)) for row in hidden])
 
 
-def _print_explanation(found: dict[str, Any]) -> None:
-    for line in explanation(found):
+def _print_explanation(answer: dict[str, Any]) -> None:
+    for line in explanation(answer):
         print(line)
     print()
     rows = [
-        (tier["tier"], "shown" if tier["shown"] else "hidden", printable(tier["reason"])) for tier in found["tiers"]
+        (tier["tier"], "shown" if tier["shown"] else "hidden", printable(tier["reason"])) for tier in answer["tiers"]
     ]
     print_table(("TIER", "IT IS", "BECAUSE"), rows)
 
 
-def explanation(found: dict[str, Any]) -> list[str]:
+def explanation(answer: dict[str, Any]) -> list[str]:
     """Lines about a tool by the answer of `/v1/tools/{name}/explain`: declared, measured, health; without its tiers."""
-    latency, measured = found["latency"], found["measured"]
-    figures, health, floor = measured["quantiles"], measured["health"], found.get("minTier")
+    latency, measured = answer["latency"], answer["measured"]
+    figures, health, floor = measured["quantiles"], measured["health"], answer.get("minTier")
     declared = f"median {duration(latency['estimated_duration_ms'])}, at most {duration(latency['max_duration_ms'])}"
-    known = "nothing yet"
+    measurement = "nothing yet"
     if figures:
         parts = [f"{name} {duration(figures[f'{name}Ms'])}" for name in ("p50", "p90", "p95", "p99")]
-        known = f"{', '.join(parts)} over {figures['samples']} calls" + ", two speeds" * measured["bimodal"]
+        measurement = f"{', '.join(parts)} over {figures['samples']} calls" + ", two speeds" * measured["bimodal"]
         if latency.get("measured_at"):
-            known += f", the last at {printable(latency['measured_at'])}"
-        known += "; tiers go by these figures"
-    policy = found.get("noCallsBy")
+            measurement += f", the last at {printable(latency['measured_at'])}"
+        measurement += "; tiers go by these figures"
+    policy = answer.get("noCallsBy")
     return [
-        f"{printable(found['name'])} of {printable(found['server'])}",
+        f"{printable(answer['name'])} of {printable(answer['server'])}",
         f"  declared  {declared}" + (f", in no tier faster than {printable(floor)}" if floor else ""),
-        f"  measured  {known}",
+        f"  measured  {measurement}",
         f"  network   {duration(measured['roundTripMs'])} for a request that calls no tool",
         f"  health    {health['state']}, {health['score']} of 100",
         *([f"  calls     none: the ToolPolicy {printable(policy)} has limits.callsPerMinute: 0"] if policy else ()),

@@ -48,11 +48,15 @@ def layout_of(columns: Sequence[TopColumn[Row]], width: int, names: Sequence[str
     """The layout for a window of `width` cells: names take what they need, and columns what is left."""
     longest = max((len(short_name(name)) for name in names), default=0)
     wanted = max(NARROWEST, min(longest, width // 2))
-    kept = list(columns)
-    while kept and sum(one.width + GAP for one in kept) + wanted > width and max(one.rank for one in kept) > 0:
-        kept.remove(max(kept, key=lambda one: one.rank))
-    room = width - sum(one.width + GAP for one in kept)
-    return TableLayout(max(NARROWEST, min(room, longest)), tuple(kept))
+    fitting = list(columns)
+    while (
+        fitting
+        and sum(column.width + GAP for column in fitting) + wanted > width
+        and max(column.rank for column in fitting) > 0
+    ):
+        fitting.remove(max(fitting, key=lambda column: column.rank))
+    room = width - sum(column.width + GAP for column in fitting)
+    return TableLayout(max(NARROWEST, min(room, longest)), tuple(fitting))
 
 
 def short_name(name: str) -> str:

@@ -21,18 +21,22 @@ def server_details(row: WatchedServerRow, document: dict[str, Any]) -> list[str]
     for word, member in (("breaker", "breaker"), ("endpoint", "endpoint"), ("MCP", "protocolVersion")):
         if document.get(member):
             lines.append(f"  {word:<9} {document[member]}")
-    said = details([document])
-    if not said and row.cause:
-        said = ["", "Its message is for administrators of the gateway (FAIRLEAD_ADMIN_GROUPS)."]
-    problems = [str(one) for one in document.get("problems", ())]
-    more = ["", f"Left out of its tools: {len(problems)}", *(f"  {one}" for one in problems)] if problems else []
-    return [printable(line) for line in (*lines, *said, *more)]
+    server_lines = details([document])
+    if not server_lines and row.cause:
+        server_lines = ["", "Its message is for administrators of the gateway (FAIRLEAD_ADMIN_GROUPS)."]
+    problems = [str(problem) for problem in document.get("problems", ())]
+    more = (
+        ["", f"Left out of its tools: {len(problems)}", *(f"  {problem}" for problem in problems)] if problems else []
+    )
+    return [printable(line) for line in (*lines, *server_lines, *more)]
 
 
 def tool_details(row: WatchedToolRow, explained: dict[str, Any]) -> list[str]:
     """Lines about a tool by what `/v1/tools/{name}/explain` answers."""
     first, *others = explanation(explained)
-    tiers = [f"  {one['tier']}: {'shown' if one['shown'] else 'hidden'}, {one['reason']}" for one in explained["tiers"]]
+    tiers = [
+        f"  {tier['tier']}: {'shown' if tier['shown'] else 'hidden'}, {tier['reason']}" for tier in explained["tiers"]
+    ]
     where = ["", "Tiers:", *tiers] if tiers else ["", "There are no latency tiers: it is in every list."]
     return [printable(line) for line in (first, *figure_lines(row.figures), *others, *where)]
 

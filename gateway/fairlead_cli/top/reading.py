@@ -84,7 +84,7 @@ def read(plane: Plane, clock: Callable[[], float] = time.monotonic) -> GatewayRe
         origin=scores.origin,
         servers=servers,
         tools=scores.tools,
-        documents={str(one["server"]): one for one in documents["servers"]},
+        documents={str(document["server"]): document for document in documents["servers"]},
     )
 
 

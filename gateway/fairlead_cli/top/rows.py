@@ -70,10 +70,10 @@ class WatchedRows:
         """The rows whose names hold `words`, in the order of `key`. A server's name, or its state, brings its tools
         along.
         """
-        kept = {row.name for row in self.servers if _holds(words, row.name, row.state, row.cause)}
-        tools = [row for row in self.tools if _holds(words, row.name) or row.server in kept]
-        kept |= {row.server for row in tools}
-        servers = [row for row in self.servers if row.name in kept]
+        names = {row.name for row in self.servers if _holds(words, row.name, row.state, row.cause)}
+        tools = [row for row in self.tools if _holds(words, row.name) or row.server in names]
+        names |= {row.server for row in tools}
+        servers = [row for row in self.servers if row.name in names]
         return WatchedRows(arranged(servers, key), arranged(tools, key))
 
 
@@ -120,19 +120,19 @@ def _server(server: WatchedServer, tools: Sequence[CallFigures]) -> WatchedServe
 
 def _together(tools: Sequence[CallFigures]) -> CallFigures:
     return CallFigures(
-        calls=_sum(one.calls for one in tools),
-        errors=_sum(one.errors for one in tools),
-        calls_per_minute=_sum(one.calls_per_minute for one in tools),
-        errors_per_minute=_sum(one.errors_per_minute for one in tools),
-        p50_ms=max((one.p50_ms for one in tools if one.p50_ms is not None), default=None),
-        p95_ms=max((one.p95_ms for one in tools if one.p95_ms is not None), default=None),
+        calls=_sum(tool.calls for tool in tools),
+        errors=_sum(tool.errors for tool in tools),
+        calls_per_minute=_sum(tool.calls_per_minute for tool in tools),
+        errors_per_minute=_sum(tool.errors_per_minute for tool in tools),
+        p50_ms=max((tool.p50_ms for tool in tools if tool.p50_ms is not None), default=None),
+        p95_ms=max((tool.p95_ms for tool in tools if tool.p95_ms is not None), default=None),
     )
 
 
 def _sum(values: Iterable[Any]) -> Any:
     """The sum of what is known; None where nothing is."""
-    known = [value for value in values if value is not None]
-    return sum(known) if known else None
+    numbers = [value for value in values if value is not None]
+    return sum(numbers) if numbers else None
 
 
 def _holds(words: str, *texts: str) -> bool:
@@ -145,8 +145,8 @@ def _first(*values: float | None) -> tuple[float, ...]:
 
 
 _ORDER: Mapping[SortKey, Callable[[CallFigures], tuple[float, ...]]] = {
-    SortKey.calls: lambda one: _first(one.calls_per_minute, one.calls),
-    SortKey.errors: lambda one: _first(one.errors_per_minute, one.errors),
-    SortKey.latency: lambda one: _first(one.p95_ms, one.p50_ms),
-    SortKey.name: lambda one: (),
+    SortKey.calls: lambda figures: _first(figures.calls_per_minute, figures.calls),
+    SortKey.errors: lambda figures: _first(figures.errors_per_minute, figures.errors),
+    SortKey.latency: lambda figures: _first(figures.p95_ms, figures.p50_ms),
+    SortKey.name: lambda figures: (),
 }

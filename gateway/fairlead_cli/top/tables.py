@@ -40,14 +40,14 @@ class WatchedTable(DataTable[Text], Generic[Row]):
 
     def show(self, rows: Sequence[Row]) -> None:
         """Draw the rows in this order."""
-        current, place = self.current, self.scroll_y
+        current, scroll = self.current, self.scroll_y
         self._rows = tuple(rows[:MOST_ROWS])
         self._total = len(rows)
         self._draw()
         names = [row.name for row in self._rows]
         if current is not None and self.cursor_row >= 0 and current.name in names and self._cursor_moved:
             self.move_cursor(row=names.index(current.name), animate=False, scroll=False)
-        self.scroll_to(y=place, animate=False)
+        self.scroll_to(y=scroll, animate=False)
 
     def on_resize(self) -> None:
         """Choose columns anew."""

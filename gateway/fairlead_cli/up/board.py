@@ -50,7 +50,7 @@ class Row:
         return plain_name(self.key)
 
     @property
-    def said(self) -> str:
+    def short_message(self) -> str:
         """The message without the server's name, which stands before it."""
         return self.message.removeprefix(f"{self.key} ")
 
@@ -59,8 +59,8 @@ class Row:
         """The state in words."""
         if self.state == "ready":
             counted = f"ready, {len(self.tools)} tool{'' if len(self.tools) == 1 else 's'}"
-            return f"{counted}: {self.said}" if self.message else counted
-        return f"{self.state}: {self.said}" if self.message else self.state
+            return f"{counted}: {self.short_message}" if self.message else counted
+        return f"{self.state}: {self.short_message}" if self.message else self.state
 
 
 @dataclass(frozen=True)
@@ -99,7 +99,7 @@ class Board:
         self._since: dict[ServerKey, float] = {}
         self._problems: tuple[ManifestProblem, ...] = ()
         self._numbers = count()
-        self._news: deque[TierChange] = deque(maxlen=NEWS_KEPT)
+        self._tier_changes: deque[TierChange] = deque(maxlen=NEWS_KEPT)
         self._own: ServerKey | None = None
         self._own_problems: tuple[ManifestProblem, ...] = ()
 
@@ -114,9 +114,9 @@ class Board:
         return (*self._own_problems, *self._problems)
 
     @property
-    def news(self) -> tuple[TierChange, ...]:
+    def tier_changes(self) -> tuple[TierChange, ...]:
         """The last ones, the newest at the end."""
-        return tuple(self._news)
+        return tuple(self._tier_changes)
 
     def seconds(self, key: ServerKey) -> float:
         """Since the server is in its state."""
@@ -129,14 +129,14 @@ class Board:
     @property
     def earlier(self) -> int:
         """How many news are not kept any more."""
-        return self._news[0].number if self._news else 0
+        return self._tier_changes[0].number if self._tier_changes else 0
 
     def own(self, key: ServerKey, custom: LoadedTools) -> None:
         """The gateway's own tools, which no operator reports."""
-        self._own_problems = tuple(ManifestProblem(one.source, 0, "", one.message) for one in custom.problems)
+        self._own_problems = tuple(ManifestProblem(item.source, 0, "", item.message) for item in custom.problems)
         if len(custom.tools):
             self._own = key
-            self._put(Row(key, "ready", tools=tuple(sorted(one.name for one in custom.tools))))
+            self._put(Row(key, "ready", tools=tuple(sorted(item.name for item in custom.tools))))
 
     def declare(self, key: ServerKey) -> None:
         """A server that nothing is known of yet."""
@@ -171,7 +171,7 @@ class Board:
     def announced(self, resource: Resource, announcement: Announcement) -> None:
         """Implements Audience: what it says stands in the rows already, but for moves between tiers."""
         if announcement.reason == TIER_MOVED and isinstance(resource, McpServer):
-            self._news.append(TierChange(next(self._numbers), resource.key, announcement.note))
+            self._tier_changes.append(TierChange(next(self._numbers), resource.key, announcement.note))
             self._changed()
 
     def forgotten(self, key: ServerKey) -> None:
@@ -215,5 +215,7 @@ def _told(condition: Condition) -> tuple[str, str, str]:
 def _worth_a_look(status: McpServerStatus) -> Condition | None:
     """Condition that a person should look at although all works."""
     kinds = (*sorted(ABNORMAL), ConditionType.APPROVED, ConditionType.DEFINITIONS_CLEAN)
-    shown = [one for kind in kinds if (one := status.condition(kind)) is not None]
-    return next((one for one in shown if (one.status == "True") == (one.type in ABNORMAL)), None)
+    shown = [condition for kind in kinds if (condition := status.condition(kind)) is not None]
+    return next(
+        (condition for condition in shown if (condition.status == "True") == (condition.type in ABNORMAL)), None
+    )

@@ -104,8 +104,8 @@ class UpOptions:
 
 def run_up(options: UpOptions) -> None:
     """Serve until a signal comes. Raises Failure for what a person can put right."""
-    for place in missing(options.paths, options.tools, options.routes):
-        raise Failure(place, code=USED_WRONGLY)
+    for path in missing(options.paths, options.tools, options.routes):
+        raise Failure(path, code=USED_WRONGLY)
     console = _console(os.environ)
     live = console.is_terminal and not console.is_dumb_terminal and sys.stdout.isatty()
     live = live and not (options.plain or options.json)
@@ -136,7 +136,7 @@ async def _serve(
     options: UpOptions, where: Folders, display: Display, abandon: Callable[[], None], model: ChosenModel
 ) -> None:
     processes.become_subreaper()
-    stop, news, nudge = asyncio.Event(), asyncio.Event(), asyncio.Event()
+    stop, changed, nudge = asyncio.Event(), asyncio.Event(), asyncio.Event()
     _stop_on_signals(stop, abandon)
     children = ChildHost(client=Client(name=NAME, version=VERSION))
     scanner, skipped = _scanner(options)
@@ -147,7 +147,7 @@ async def _serve(
     )
     token = secrets.token_urlsafe(TOKEN_BYTES)
     gateway, custom = _gateway(options, where, children, nudge, outputs, model, token)
-    board = Board(lambda key: _tools_of(station.documents, key), news.set, lambda key: _starts_of(children, key))
+    board = Board(lambda key: _tools_of(station.documents, key), changed.set, lambda key: _starts_of(children, key))
     telemetry = Telemetry()
     telemetry.leader.set(1)
     gateway.metrics.register(telemetry.registry)
@@ -180,8 +180,8 @@ async def _serve(
             board.declare(key)
         for server in skipped:
             board.skip(server)
-        news.set()
-        await _until_stopped(stop, station, display, board, news)
+        changed.set()
+        await _until_stopped(stop, station, display, board, changed)
         display.stopping()
         await gateway.stop(GRACE)
     finally:
@@ -189,11 +189,11 @@ async def _serve(
 
 
 async def _until_stopped(
-    stop: asyncio.Event, station: LocalOperator, display: Display, board: Board, news: asyncio.Event
+    stop: asyncio.Event, station: LocalOperator, display: Display, board: Board, changed: asyncio.Event
 ) -> None:
     """Run operator and display until `stop`; whichever of them breaks ends the others."""
     working = asyncio.create_task(station.run(), name="station")
-    showing = asyncio.create_task(_keep_showing(display, board, news), name="display")
+    showing = asyncio.create_task(_keep_showing(display, board, changed), name="display")
     keys = asyncio.create_task(display.watch_keys(), name="keys")
     stopping = asyncio.create_task(stop.wait(), name="stop")
     try:
@@ -207,15 +207,15 @@ async def _until_stopped(
         await asyncio.gather(working, showing, keys, stopping, return_exceptions=True)
 
 
-async def _keep_showing(display: Display, board: Board, news: asyncio.Event) -> None:
+async def _keep_showing(display: Display, board: Board, changed: asyncio.Event) -> None:
     """Show what is new, and what time alone changes."""
     with contextlib.suppress(NotImplementedError, ValueError):  # a loop or a system without this signal
-        asyncio.get_running_loop().add_signal_handler(signal.SIGWINCH, news.set)
+        asyncio.get_running_loop().add_signal_handler(signal.SIGWINCH, changed.set)
     while True:
         with contextlib.suppress(TimeoutError):
             async with asyncio.timeout(TICK_SECONDS):
-                await news.wait()
-        news.clear()
+                await changed.wait()
+        changed.clear()
         display.refresh(board)
         await asyncio.sleep(REDRAW_SECONDS)
 
@@ -238,9 +238,9 @@ def _remedy(number: int | None, error: PortTaken, options: UpOptions) -> str:
     return "--host must be an address of this machine"
 
 
-def _check_tier(named: str | None, known: tuple[str, ...]) -> None:
-    if named is not None and named not in known:
-        raise Failure(f"--tier: there is no latency tier {named!r}; tiers: {', '.join(known)}", code=USED_WRONGLY)
+def _check_tier(named: str | None, tiers: tuple[str, ...]) -> None:
+    if named is not None and named not in tiers:
+        raise Failure(f"--tier: there is no latency tier {named!r}; tiers: {', '.join(tiers)}", code=USED_WRONGLY)
 
 
 def _gateway(
@@ -327,10 +327,10 @@ def installers(environ: Mapping[str, str]) -> Tools:
     """The programs of this machine that install packages."""
     path = environ.get("PATH")
     try:
-        found: str | None = uv.find_uv_bin()
+        program: str | None = uv.find_uv_bin()
     except FileNotFoundError:
-        found = shutil.which("uv", path=path)
-    return Tools(uv=found, npm=shutil.which("npm", path=path), node=shutil.which("node", path=path))
+        program = shutil.which("uv", path=path)
+    return Tools(uv=program, npm=shutil.which("npm", path=path), node=shutil.which("node", path=path))
 
 
 def _starts_of(children: ChildHost, key: ServerKey) -> int:

@@ -142,7 +142,7 @@ def view_of(board: Board, addresses: Addresses | None, hint: str = "") -> Screen
         ServerRow(
             row.name,
             row.state,
-            ready_to_paste(row.said),
+            ready_to_paste(row.short_message),
             row.tools,
             board.seconds(row.key) // 1
             if row.state in (*COMING, "installing")
@@ -157,7 +157,7 @@ def view_of(board: Board, addresses: Addresses | None, hint: str = "") -> Screen
         clients=_client_lines(addresses) if addresses else (),
         servers=servers,
         problems=tuple(map(str, board.problems)),
-        news=tuple(f"{plain_name(one.key)}: {one.text}" for one in board.news),
+        tier_changes=tuple(f"{plain_name(change.key)}: {change.text}" for change in board.tier_changes),
         earlier=board.earlier,
         hint=hint,
     )
@@ -169,7 +169,7 @@ class _Changes(ABC):
     def __init__(self) -> None:
         self._rows: dict[ServerKey, Row] = {}
         self._problems: frozenset[ManifestProblem] = frozenset()
-        self._news = -1
+        self._last_change = -1
 
     def __enter__(self) -> Self:
         return self
@@ -186,9 +186,9 @@ class _Changes(ABC):
         for key in self._rows:
             if key not in rows:
                 self._gone(key)
-        for news in _unseen(board.news, self._news):
-            self._news = news.number
-            self._moved(news)
+        for change in _unseen(board.tier_changes, self._last_change):
+            self._last_change = change.number
+            self._moved(change)
         for problem in board.problems:
             if problem not in self._problems:
                 self._problem(problem)
@@ -205,7 +205,7 @@ class _Changes(ABC):
     def _gone(self, key: ServerKey) -> None: ...
 
     @abstractmethod
-    def _moved(self, news: TierChange) -> None: ...
+    def _moved(self, change: TierChange) -> None: ...
 
     @abstractmethod
     def _problem(self, problem: ManifestProblem) -> None: ...
@@ -252,8 +252,8 @@ class PlainLines(_Changes):
         self._shown.pop(key, None)
         self._say(f"{plain_name(key)}  gone")
 
-    def _moved(self, news: TierChange) -> None:
-        self._say(f"{plain_name(news.key)}  {harmless(news.text)}")
+    def _moved(self, change: TierChange) -> None:
+        self._say(f"{plain_name(change.key)}  {harmless(change.text)}")
 
     def _problem(self, problem: ManifestProblem) -> None:
         self._say(f"problem: {harmless(str(problem))}")
@@ -291,8 +291,8 @@ class JsonChanges(_Changes):
     def _gone(self, key: ServerKey) -> None:
         self._emit("gone", server=str(key))
 
-    def _moved(self, news: TierChange) -> None:
-        self._emit("moved", server=str(news.key), message=news.text)
+    def _moved(self, change: TierChange) -> None:
+        self._emit("moved", server=str(change.key), message=change.text)
 
     def _problem(self, problem: ManifestProblem) -> None:
         self._emit("problem", file=problem.file, line=problem.line, field=problem.field, message=problem.message)
@@ -323,5 +323,5 @@ def _named(row: Row) -> str:
     return f" ({', '.join(map(harmless, row.tools[:NAMES_TOLD]))}{more})"
 
 
-def _unseen(news: Sequence[TierChange], last: int) -> list[TierChange]:
-    return [one for one in news if one.number > last]
+def _unseen(changes: Sequence[TierChange], last: int) -> list[TierChange]:
+    return [change for change in changes if change.number > last]

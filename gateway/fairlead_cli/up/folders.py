@@ -70,17 +70,17 @@ def folders(state_dir: Path | None, environ: Mapping[str, str]) -> Iterator[Fold
 
 def running(environ: Mapping[str, str]) -> list[Path]:
     """The folders of this user's runs without `--state-dir` that go on now."""
-    found = []
+    folders = []
     for root in sorted(_runtime_directory(environ).glob(f"{_PREFIX}*")):
         try:
             if root.stat().st_uid != os.getuid():
                 continue
             with (root / _LOCK).open("r+") as lock:
                 if not _locked(lock):
-                    found.append(root)
+                    folders.append(root)
         except OSError:
             continue
-    return found
+    return folders
 
 
 def _runtime_directory(environ: Mapping[str, str]) -> Path:

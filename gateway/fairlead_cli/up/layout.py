@@ -78,7 +78,7 @@ class ScreenView:
     servers: tuple[ServerRow, ...] = ()
     problems: tuple[str, ...] = ()
     """Lines about problems of the files."""
-    news: tuple[str, ...] = ()
+    tier_changes: tuple[str, ...] = ()
     """Moves of tools between tiers, the newest last."""
     earlier: int = 0
     """Moves that are not among the news any more."""
@@ -92,7 +92,7 @@ class _Detail:
 
     message: int
     """Lines of one message."""
-    news: int
+    tier_changes: int
     problems: int
     names: bool = False
     clients: bool = False
@@ -101,16 +101,16 @@ class _Detail:
 
 
 _DETAILS: Final = (
-    _Detail(message=8, news=5, problems=20, names=True, clients=True),
-    _Detail(message=8, news=5, problems=20, clients=True),
-    _Detail(message=3, news=3, problems=10, clients=True),
-    _Detail(message=8, news=3, problems=20),
-    _Detail(message=3, news=3, problems=10),
-    _Detail(message=2, news=2, problems=6),
-    _Detail(message=3, news=3, problems=10, packed=True),
-    _Detail(message=2, news=2, problems=4, packed=True),
-    _Detail(message=2, news=1, problems=2, packed=True),
-    _Detail(message=1, news=1, problems=1, packed=True),
+    _Detail(message=8, tier_changes=5, problems=20, names=True, clients=True),
+    _Detail(message=8, tier_changes=5, problems=20, clients=True),
+    _Detail(message=3, tier_changes=3, problems=10, clients=True),
+    _Detail(message=8, tier_changes=3, problems=20),
+    _Detail(message=3, tier_changes=3, problems=10),
+    _Detail(message=2, tier_changes=2, problems=6),
+    _Detail(message=3, tier_changes=3, problems=10, packed=True),
+    _Detail(message=2, tier_changes=2, problems=4, packed=True),
+    _Detail(message=2, tier_changes=1, problems=2, packed=True),
+    _Detail(message=1, tier_changes=1, problems=1, packed=True),
 )
 
 
@@ -119,7 +119,9 @@ def screen(view: ScreenView, width: int, height: int) -> list[ScreenLine]:
     width, height = max(width, LEAST_WIDTH), max(height, LEAST_HEIGHT)
     for detail in _DETAILS:
         lines = [*_head(view, width), *_problems(view, width, detail), *_summary(view, width)]
-        lines += _rows(_sorted(view), width, detail) + _news(view, width, detail) + _clients(view, width, detail)
+        lines += (
+            _rows(_sorted(view), width, detail) + _tier_changes(view, width, detail) + _clients(view, width, detail)
+        )
         if len(lines) <= height:
             return lines
     return _crowded(view, width, height)
@@ -130,7 +132,7 @@ def _crowded(view: ScreenView, width: int, height: int) -> list[ScreenLine]:
     least = _DETAILS[-1]
     servers = _sorted(view)
     top = [*_head(view, width), *_problems(view, width, least), *_summary(view, width)][: height - 1]
-    below = [*_news(view, width, least)[1:], *_clients(view, width, least)]
+    below = [*_tier_changes(view, width, least)[1:], *_clients(view, width, least)]
     if len(top) + len(below) + 3 > height:
         below = []
     room = height - len(top) - len(below) - 1
@@ -143,8 +145,8 @@ def _crowded(view: ScreenView, width: int, height: int) -> list[ScreenLine]:
         rows, shown = rows + more, shown + 1
     left = servers[shown:]
     if left:
-        said = f"… {len(left)} more server{'' if len(left) == 1 else 's'}: {_states(left)}"
-        rows.append(ScreenLine(cut(said, width), "dim"))
+        rest = f"… {len(left)} more server{'' if len(left) == 1 else 's'}: {_states(left)}"
+        rows.append(ScreenLine(cut(rest, width), "dim"))
     return [*top, *rows, *below]
 
 
@@ -171,8 +173,8 @@ def _summary(view: ScreenView, width: int) -> list[ScreenLine]:
         return [ScreenLine(text, "yellow") for text in fold("No server is declared.", width)]
     tools = sum(len(server.tools) for server in view.servers if server.state == "ready")
     servers = f"{len(view.servers)} server{'' if len(view.servers) == 1 else 's'}"
-    said = f"{servers}: {_states(view.servers)}; {_tools(tools)}"
-    return [ScreenLine(text) for text in fold(said, width)]
+    summary = f"{servers}: {_states(view.servers)}; {_tools(tools)}"
+    return [ScreenLine(text) for text in fold(summary, width)]
 
 
 def _states(servers: Iterable[ServerRow]) -> str:
@@ -191,9 +193,9 @@ def _rows(servers: Sequence[ServerRow], width: int, detail: _Detail) -> list[Scr
     lines = [line for server in alone for line in _row(server, column, width, detail)]
     if packed:
         first, *others = packed
-        said = f"ready: {harmless(first.name)} {_tools(len(first.tools))}"
-        said += "".join(f", {harmless(server.name)} {len(server.tools)}" for server in others)
-        lines += [ScreenLine(text, _STYLES["ready"]) for text in fold(said, width)]
+        summary = f"ready: {harmless(first.name)} {_tools(len(first.tools))}"
+        summary += "".join(f", {harmless(server.name)} {len(server.tools)}" for server in others)
+        lines += [ScreenLine(text, _STYLES["ready"]) for text in fold(summary, width)]
     return lines
 
 
@@ -206,11 +208,11 @@ def _column(servers: Iterable[ServerRow], width: int) -> int:
 def _row(server: ServerRow, column: int, width: int, detail: _Detail) -> list[ScreenLine]:
     name = harmless(server.name)
     style = "yellow" if server.is_slow else _STYLES[server.state]
-    said = _said(server, names=detail.names)
+    description = _describe(server, names=detail.names)
     most = detail.message if not detail.names else max(detail.message, 20)
     if cell_len(name) > column:
-        return [ScreenLine(text, style) for part in (name, said) for text in fold_to(part, width, most)]
-    first, *others = fold_to(said, width - column - 2, most)
+        return [ScreenLine(text, style) for part in (name, description) for text in fold_to(part, width, most)]
+    first, *others = fold_to(description, width - column - 2, most)
     indent = " " * (column + 2)
     return [
         ScreenLine(f"{padded(name, column)}  {first}", style),
@@ -218,31 +220,31 @@ def _row(server: ServerRow, column: int, width: int, detail: _Detail) -> list[Sc
     ]
 
 
-def _said(server: ServerRow, *, names: bool) -> str:
+def _describe(server: ServerRow, *, names: bool) -> str:
     """The state in words."""
-    said: str = server.state
+    text: str = server.state
     if server.state == "ready":
-        said += f", {_tools(len(server.tools))}"
+        text += f", {_tools(len(server.tools))}"
     elif server.is_slow or (server.state == "installing" and server.seconds >= LONG_SECONDS):
-        said += f" for {duration(server.seconds)}"
+        text += f" for {duration(server.seconds)}"
     if server.restarts and server.state != "ready":
-        said += f", {server.restarts} restart{'' if server.restarts == 1 else 's'}"
+        text += f", {server.restarts} restart{'' if server.restarts == 1 else 's'}"
     message = harmless(server.message)
     if message:
-        said += f": {message}"
+        text += f": {message}"
     if names and server.tools:
-        said += f"{'; its tools' if message else ''}: {', '.join(map(harmless, server.tools))}"
-    return said
+        text += f"{'; its tools' if message else ''}: {', '.join(map(harmless, server.tools))}"
+    return text
 
 
-def _news(view: ScreenView, width: int, detail: _Detail) -> list[ScreenLine]:
-    if not view.news:
+def _tier_changes(view: ScreenView, width: int, detail: _Detail) -> list[ScreenLine]:
+    if not view.tier_changes:
         return []
-    shown = view.news[-detail.news :]
+    shown = view.tier_changes[-detail.tier_changes :]
     lines = [ScreenLine("")]
-    for news in shown:
-        lines += [ScreenLine(text, "yellow") for text in fold_to(harmless(news), width, max(2, detail.message))]
-    earlier = view.earlier + len(view.news) - len(shown)
+    for change in shown:
+        lines += [ScreenLine(text, "yellow") for text in fold_to(harmless(change), width, max(2, detail.message))]
+    earlier = view.earlier + len(view.tier_changes) - len(shown)
     if earlier:
         lines.append(ScreenLine(f"… {earlier} more move{'' if earlier == 1 else 's'} before", "dim"))
     return lines
@@ -258,8 +260,8 @@ def _clients(view: ScreenView, width: int, detail: _Detail) -> list[ScreenLine]:
         lines += [ScreenLine(text, "dim") for text in fold(view.hint, width)]
     if detail.clients:
         return lines
-    said = f"… {len(lines) - 1} more lines in a taller window: clients, metrics"
-    return [ScreenLine(cut(said, width), "dim")]
+    rest = f"… {len(lines) - 1} more lines in a taller window: clients, metrics"
+    return [ScreenLine(cut(rest, width), "dim")]
 
 
 def _tools(count: int) -> str:

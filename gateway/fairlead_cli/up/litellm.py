@@ -42,8 +42,8 @@ def litellm_server(url: str, environ: Mapping[str, str]) -> DeclaredServer:
     try:
         server = McpServer.model_validate({"metadata": {"name": NAME, "namespace": "default"}, "spec": spec})
     except ValidationError as error:
-        found = complaints(error, McpServer)[0]
-        raise Failure(f"{_VARIABLES.get(found.field, OPTION)}: {found.message}", code=USED_WRONGLY) from error
+        complaint = complaints(error, McpServer)[0]
+        raise Failure(f"{_VARIABLES.get(complaint.field, OPTION)}: {complaint.message}", code=USED_WRONGLY) from error
     return DeclaredServer(server, _credential(environ.get(KEY, "").strip()), origin=OPTION)
 
 

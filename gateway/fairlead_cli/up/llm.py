@@ -71,8 +71,8 @@ def _remote(name: str, environ: Mapping[str, str]) -> ChosenModel:
             raise Failure(f"{OPTION} {name}: {provider.key_env} is not set: export your key in it", code=USED_WRONGLY)
         return _chosen(name, provider, model)
     if not name.startswith(("http://", "https://")):
-        known = ", ".join((*_PROVIDERS, SCRIPTED, AUTO))
-        raise Failure(f"{OPTION}: {name!r} is none of {known}, and no URL", code=USED_WRONGLY)
+        names = ", ".join((*_PROVIDERS, SCRIPTED, AUTO))
+        raise Failure(f"{OPTION}: {name!r} is none of {names}, and no URL", code=USED_WRONGLY)
     return _chosen(_NAME, Provider(name, key_env=KEY if environ.get(KEY) else None), "")
 
 

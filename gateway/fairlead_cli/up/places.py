@@ -15,11 +15,11 @@ def missing(paths: Iterable[Path], tools: Iterable[str] = (), routes: Path | Non
             yield f"there is no file or folder {path}: an mcp.json, a manifest or a folder of them goes here"
         elif path.suffix == ".py" and path.is_file():
             yield f"{path} is a Python file: --tools {path} serves the tools in it"
-    for place in tools:
-        if place.endswith(".py") or "/" in place:
-            if not Path(place).exists():
-                yield f"there is no file {place}: a Python file or the name of a module goes after --tools"
-        elif not _is_module(name := place.partition(":")[0]):
+    for tool_path in tools:
+        if tool_path.endswith(".py") or "/" in tool_path:
+            if not Path(tool_path).exists():
+                yield f"there is no file {tool_path}: a Python file or the name of a module goes after --tools"
+        elif not _is_module(name := tool_path.partition(":")[0]):
             yield f"there is no module {name}: a Python file or the name of a module goes after --tools"
     if routes is not None and not routes.exists():
         yield f"there is no file {routes}: a YAML file of routes goes after --routes"

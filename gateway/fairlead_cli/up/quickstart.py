@@ -46,7 +46,7 @@ def quick_start(folder: Path) -> tuple[Contents, tuple[Skipped, ...]]:
 
 def repository_around(folder: Path) -> Path | None:
     """The root of the git repository that `folder` lies in."""
-    return next((place for place in (folder, *folder.parents) if (place / ".git").exists()), None)
+    return next((candidate for candidate in (folder, *folder.parents) if (candidate / ".git").exists()), None)
 
 
 def _server(name: str, spec: dict[str, Any]) -> DeclaredServer:

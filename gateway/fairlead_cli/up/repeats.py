@@ -36,10 +36,10 @@ class Repeats:
             self._counts.clear()
             self._wordings.clear()
         count = self._counts[kind] = self._counts.get(kind, 0) + 1
-        known, wording = self._wordings.setdefault(kind, set()), without_numbers(text)[:MOST_CHARACTERS]
-        fresh = wording not in known and len(known) < MOST_WORDINGS
+        wordings, wording = self._wordings.setdefault(kind, set()), without_numbers(text)[:MOST_CHARACTERS]
+        fresh = wording not in wordings and len(wordings) < MOST_WORDINGS
         if fresh:
-            known.add(wording)
+            wordings.add(wording)
         return count if fresh or count & (count - 1) == 0 else 0
 
     def forget(self, start: str) -> None:
@@ -71,8 +71,8 @@ class FewerRepeats(logging.Filter):
             return True
         text = record.getMessage()
         ended = record.name.startswith("fairlead_mcp.") and any(words in text for words in _STATES)
-        known = " ".join(text.split(maxsplit=4)[:4]) if ended else text  # the server, and what became of it
-        count = self._repeats.told(f"{record.name} {without_numbers(known)}", "")
+        kind = " ".join(text.split(maxsplit=4)[:4]) if ended else text  # the server, and what became of it
+        count = self._repeats.told(f"{record.name} {without_numbers(kind)}", "")
         if not count or (count == 1 and ended):
             return False
         record.msg = harmless(text.removeprefix(f"{DEFAULT_NAMESPACE}/")) + times(count)

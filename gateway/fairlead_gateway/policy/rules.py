@@ -280,7 +280,7 @@ class Policies:
         if server.namespace not in self._by_namespace:
             return Verdict(self.allow_by_default, "Default")
         index = self.index(server.namespace)
-        at = index.place(server.name, tool)
+        at = index.position(server.name, tool)
         assert at is not None, "an index has every tool of its namespace"
         return verdict(
             index,

@@ -93,7 +93,7 @@ class ToolSearch:
             lambda: _wished(tools, queries, limit, among, made, self._folder, encodes=encodes)
         )
         found = await self._asked([_encode(request)])
-        known = found.known
+        known = found.cached_catalogs
         if known is not None:
             found = await self._asked(await self._worker.do(lambda: self._told(request, tools.by_key, known)))
         note = await self._embed(tools, found) if vectors is not None else ""

@@ -102,7 +102,7 @@ class Summary(BaseModel):
 
 def find_sessions(archive: Archive, query: str, limit: int) -> SessionsFound:
     """Sessions whose title, summary or transcript match."""
-    found: dict[str, str] = {}
+    parts: dict[str, str] = {}
     with archive.connected() as connection:
         for row in matches(
             connection,
@@ -111,7 +111,7 @@ def find_sessions(archive: Archive, query: str, limit: int) -> SessionsFound:
             query,
             limit,
         ):
-            found[row["id"]] = row["part"]
+            parts[row["id"]] = row["part"]
         for row in matches(
             connection,
             "SELECT turns.session AS id, snippet(turns_index, 1, '', '', '…', 40) AS part FROM turns_index "
@@ -119,9 +119,9 @@ def find_sessions(archive: Archive, query: str, limit: int) -> SessionsFound:
             query,
             limit * 5,
         ):
-            found.setdefault(row["id"], row["part"])
+            parts.setdefault(row["id"], row["part"])
         sessions = []
-        for session, part in list(found.items())[:limit]:
+        for session, part in list(parts.items())[:limit]:
             row = connection.execute("SELECT title, started FROM sessions WHERE id = ?", (session,)).fetchone()
             sessions.append(
                 SessionFound(
@@ -143,12 +143,12 @@ def find_turns(archive: Archive, query: str, limit: int, around: int) -> TurnsFo
         )
         turns = []
         for row in rows:
-            place = (row["session"], row["number"], around)
+            span = (row["session"], row["number"], around)
             before = connection.execute(
-                "SELECT * FROM turns WHERE session = ? AND number < ? ORDER BY number DESC LIMIT ?", place
+                "SELECT * FROM turns WHERE session = ? AND number < ? ORDER BY number DESC LIMIT ?", span
             ).fetchall()
             after = connection.execute(
-                "SELECT * FROM turns WHERE session = ? AND number > ? ORDER BY number LIMIT ?", place
+                "SELECT * FROM turns WHERE session = ? AND number > ? ORDER BY number LIMIT ?", span
             ).fetchall()
             turns.append(
                 TurnFound(
@@ -211,8 +211,8 @@ def summary_of(archive: Archive, session_id: str) -> Summary:
         row = connection.execute("SELECT * FROM sessions WHERE id = ?", (session_id,)).fetchone()
         if row is None:
             latest = connection.execute("SELECT id FROM sessions ORDER BY started DESC, id DESC LIMIT ?", (KNOWN,))
-            known = ", ".join(each["id"] for each in latest) or "none"
-            raise ToolError(f"there is no session {cut(session_id, 60)!r}; the latest are: {known}.")
+            known_ids = ", ".join(each["id"] for each in latest) or "none"
+            raise ToolError(f"there is no session {cut(session_id, 60)!r}; the latest are: {known_ids}.")
         turns = connection.execute("SELECT count(*) FROM turns WHERE session = ?", (session_id,)).fetchone()[0]
     if not row["summary"]:
         raise ToolError(f"session {session_id!r} has no summary yet; its {turns} turns can be searched.")

@@ -185,33 +185,33 @@ class _Parser:
         self._depth = 0
 
     def whole(self) -> Node:
-        found = self._sum()
+        node = self._sum()
         if self._rest():
             raise self._expected("an operator or the end")
-        return found
+        return node
 
     def _sum(self) -> Node:
         self._depth += 1
         if self._depth > DEEPEST:
             raise BadExpression(f"an expression has at most {DEEPEST} brackets in one another")
-        found = self._product()
+        node = self._product()
         while operator := self._take(r"[+-]"):
-            found = Operation(operator, found, self._product())
+            node = Operation(operator, node, self._product())
         self._depth -= 1
-        return found
+        return node
 
     def _product(self) -> Node:
-        found = self._signed()
+        node = self._signed()
         while operator := self._take(r"[*/%x×]"):
-            found = Operation("*" if operator in "x×" else operator, found, self._signed())
-        return found
+            node = Operation("*" if operator in "x×" else operator, node, self._signed())
+        return node
 
     def _signed(self) -> Node:
         negative = False
         while sign := self._take(r"[+-]"):
             negative ^= sign == "-"
-        found = self._value()
-        return Negative(found) if negative else found
+        node = self._value()
+        return Negative(node) if negative else node
 
     def _value(self) -> Node:
         if self._take(r"\{"):
@@ -254,10 +254,10 @@ class _Parser:
         return tuple(of)
 
     def _modifiers(self, *, of_dice: bool) -> tuple[Modifier, ...]:
-        found: list[Modifier] = []
+        modifiers: list[Modifier] = []
         while (modifier := self._modifier(of_dice)) is not None:
-            found.append(modifier)
-        return tuple(found)
+            modifiers.append(modifier)
+        return tuple(modifiers)
 
     def _modifier(self, of_dice: bool) -> Modifier | None:
         if word := self._match(_SELECT):
@@ -284,44 +284,44 @@ class _Parser:
         return None
 
     def _comparison(self) -> Compare:
-        found = self._match(_COMPARE)
-        assert found is not None
+        match = self._match(_COMPARE)
+        assert match is not None
         negative = bool(self._take("-"))
         number = self._number("a number to compare with")
         how: dict[str, Comparison] = {">=": ">=", ">": ">", "<=": "<=", "<": "<", "=": "=", "==": "="}
-        return Compare(how[found[0]], -number if negative else number)
+        return Compare(how[match[0]], -number if negative else number)
 
     def _label(self) -> str:
-        found = self._match(_LABEL)
-        return found[1].strip() if found else ""
+        match = self._match(_LABEL)
+        return match[1].strip() if match else ""
 
     def _number(self, expected: str) -> int:
-        found = self._digits()
-        if found is None:
+        digits = self._digits()
+        if digits is None:
             raise self._expected(expected)
-        return found
+        return digits
 
     def _digits(self) -> int | None:
-        found = self._take(r"[0-9]+")
-        if found is None:
+        digits = self._take(r"[0-9]+")
+        if digits is None:
             return None
-        if len(found) > len(str(LARGEST)) or int(found) > LARGEST:
-            raise BadExpression(f"{found[:12]} is too large: numbers go up to {LARGEST:,}")
-        return int(found)
+        if len(digits) > len(str(LARGEST)) or int(digits) > LARGEST:
+            raise BadExpression(f"{digits[:12]} is too large: numbers go up to {LARGEST:,}")
+        return int(digits)
 
     def _need(self, pattern: str, expected: str) -> None:
         if self._take(pattern) is None:
             raise self._expected(expected)
 
     def _take(self, pattern: str) -> str | None:
-        found = self._match(re.compile(pattern, re.IGNORECASE))
-        return found[0] if found else None
+        match = self._match(re.compile(pattern, re.IGNORECASE))
+        return match[0] if match else None
 
     def _match(self, pattern: re.Pattern[str]) -> re.Match[str] | None:
-        found = pattern.match(self._rest())
-        if found:
-            self._at += found.end()
-        return found
+        match = pattern.match(self._rest())
+        if match:
+            self._at += match.end()
+        return match
 
     def _rest(self) -> str:
         text = self._text[self._at :]

@@ -68,12 +68,12 @@ class Roller:
 
     def total(self, node: Node) -> int:
         """Value of a tree, whose dice are rolled. Raises BadExpression where it asks for too much."""
-        found = self._value(node)
-        if abs(found) > LARGEST_TOTAL:
+        total = self._value(node)
+        if abs(total) > LARGEST_TOTAL:
             raise BadExpression(
                 f"the result has more than {len(str(LARGEST_TOTAL)) - 1} digits; roll something smaller"
             )
-        return found
+        return total
 
     def _value(self, node: Node) -> int:
         match node:
@@ -121,13 +121,13 @@ class Roller:
         for modifier in modifiers:
             if isinstance(modifier, Select):
                 _select(dice, modifier)
-        kept = [die for die in dice if not die.dropped]
+        counted = [die for die in dice if not die.dropped]
         if counts:
-            for die in kept:
+            for die in counted:
                 die.counts = sum((1 if each.success else -1) for each in counts if each.compare.holds(die.value))
-            total = sum(die.counts or 0 for die in kept)
+            total = sum(die.counts or 0 for die in counted)
         else:
-            total = sum(die.value for die in kept)
+            total = sum(die.value for die in counted)
         self.throws.append(Throw(notation, dice, total, label, bool(counts)))
         return total
 

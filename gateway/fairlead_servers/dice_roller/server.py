@@ -130,11 +130,11 @@ class DiceRoller:
         sides = table.weight()
         rolled = self._random.randint(1, sides)
 
-        def inserted(found: re.Match[str]) -> str:
+        def inserted(match: re.Match[str]) -> str:
             left[0] -= 1
             if left[0] < 0:
                 raise BadTable(f"the entries of {table.name} roll more than {MOST_INSERTS} times")
-            inner = found[1].strip()
+            inner = match[1].strip()
             if inner.startswith("@"):
                 return self._on_table(inner[1:], left, depth + 1).text
             return str(Roller(self._random).total(parse(inner)))

@@ -96,12 +96,12 @@ class TableFolder:
         return RollTable(path.stem.lower(), parsed.title or path.stem, tuple(parsed.entries))
 
     def _files(self) -> dict[str, Path]:
-        found: dict[str, Path] = {}
+        by_name: dict[str, Path] = {}
         for folder in self._folders:
             if folder.is_dir():
                 files = sorted(file for file in folder.iterdir() if file.suffix in SUFFIXES and file.is_file())
-                found.update({file.stem.lower(): file for file in files[:MOST_TABLES]})
-        return found
+                by_name.update({file.stem.lower(): file for file in files[:MOST_TABLES]})
+        return by_name
 
 
 def _lines(text: str) -> list[TableEntry]:

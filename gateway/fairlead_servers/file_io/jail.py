@@ -68,10 +68,10 @@ class Jail:
                 handle = os.open(name, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC, dir_fd=folder)
             except OSError as error:
                 raise _refused(path, error) from error
-            found = os.fstat(handle)
-            if not stat.S_ISREG(found.st_mode) or found.st_nlink > 1:
+            status = os.fstat(handle)
+            if not stat.S_ISREG(status.st_mode) or status.st_nlink > 1:
                 os.close(handle)
-                raise Refused(f"{path} is {_kind(found)}")
+                raise Refused(f"{path} is {_kind(status)}")
             with os.fdopen(handle, "rb") as file:
                 text = file.read(self._quota.file_bytes + 1)
         if len(text) > self._quota.file_bytes:
@@ -121,16 +121,16 @@ class Jail:
         try:
             with self._opened(folders, path, make=False) as folder:
                 try:
-                    found = os.stat(name, dir_fd=folder, follow_symlinks=False)
+                    status = os.stat(name, dir_fd=folder, follow_symlinks=False)
                 except OSError as error:
                     raise _refused(path, error) from error
         except Missing:
             return None
-        if stat.S_ISLNK(found.st_mode):
+        if stat.S_ISLNK(status.st_mode):
             raise Refused(f"{path} leads through a symbolic link, which is not followed here")
-        if not stat.S_ISREG(found.st_mode):
-            raise Refused(f"{path} is {_kind(found)}")
-        return found.st_size
+        if not stat.S_ISREG(status.st_mode):
+            raise Refused(f"{path} is {_kind(status)}")
+        return status.st_size
 
     def _within_quota(self, more: int, *, new: bool) -> None:
         files, total = _usage(self._root, 0)
@@ -147,28 +147,28 @@ def parts(path: str) -> list[str]:
     """Parts of a relative path. Raises Refused where it leaves the folder or holds what no name may."""
     if "\0" in path or path.startswith("/") or "\\" in path:
         raise Refused(f"{path[:100]!r} is not a relative path such as notes/today.md")
-    found = [part for part in path.split("/") if part not in ("", ".")]
-    if not found:
+    names = [part for part in path.split("/") if part not in ("", ".")]
+    if not names:
         raise Refused(f"{path[:100]!r} names no file; give a path such as notes/today.md")
-    if ".." in found:
+    if ".." in names:
         raise Refused(f"{path[:100]!r} leaves the folder: .. is not allowed")
-    if len(found) > DEEPEST:
+    if len(names) > DEEPEST:
         raise Refused(f"the path leads through more than {DEEPEST} folders")
-    for part in found:
+    for part in names:
         if len(part.encode(errors="surrogateescape")) > LONGEST_NAME:
             raise Refused(f"a name in the path has more than {LONGEST_NAME} bytes")
         if not part.isprintable():
             raise Refused(f"{part[:100]!r} holds characters that cannot be shown")
         if part.startswith(_PART):
             raise Refused(f"names that begin with {_PART} are for files that are being written")
-    return found
+    return names
 
 
-def _kind(found: os.stat_result) -> str:
+def _kind(status: os.stat_result) -> str:
     """Description of what is no file of this folder alone."""
-    if stat.S_ISDIR(found.st_mode):
+    if stat.S_ISDIR(status.st_mode):
         return "a folder"
-    return "a file of two names (a hard link)" if stat.S_ISREG(found.st_mode) else "no regular file"
+    return "a file of two names (a hard link)" if stat.S_ISREG(status.st_mode) else "no regular file"
 
 
 def _made(folder: int, name: str) -> None:
@@ -222,9 +222,9 @@ def _usage(folder: int, depth: int) -> tuple[int, int]:
 
 def _sweep(folder: int, depth: int) -> None:
     """Remove what a process that was killed had begun to write."""
-    for place, entry in _walked(folder, depth):
+    for parent, entry in _walked(folder, depth):
         if entry.name.startswith(_PART):
-            _removed(place, entry.name)
+            _removed(parent, entry.name)
 
 
 def _refused(path: str, error: OSError, *, writing: bool = False) -> Refused:

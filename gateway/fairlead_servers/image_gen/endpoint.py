@@ -40,7 +40,7 @@ class ImagesEndpoint:
         self._fixed = {"n": 1, "size": size} | ({"model": model} if model else {})
         self._timeout_s = timeout_s
         # An answer may name an address in place of the picture: of the endpoint itself, or of the web.
-        self._pictures = Fetcher(allowed=[host], most_bytes=MOST_BYTES, timeout_s=timeout_s)
+        self._fetcher = Fetcher(allowed=[host], most_bytes=MOST_BYTES, timeout_s=timeout_s)
 
     async def picture(self, prompt: str) -> tuple[bytes, str]:
         """Bytes of a picture and their media type. Raises EndpointFailed."""
@@ -64,27 +64,27 @@ class ImagesEndpoint:
         if "gpt-image" not in str(body.get("model")):  # these always answer in base64, and refuse the member
             body["response_format"] = "b64_json"
         async with client.stream("POST", self._url, json=body, headers=self._headers) as response:
-            found = bytearray()
+            received = bytearray()
             async for part in response.aiter_bytes():
-                found += part
-                if len(found) > MOST_BYTES:
+                received += part
+                if len(received) > MOST_BYTES:
                     raise EndpointFailed(f"the images endpoint sent more than {MOST_BYTES:,} bytes")
         try:
-            said = json.loads(found)
+            answer = json.loads(received)
         except (ValueError, RecursionError) as error:
             raise EndpointFailed(f"the images endpoint answered {response.status_code} and no JSON") from error
         if response.status_code != 200:
-            told = said.get("error") if isinstance(said, dict) else None
+            told = answer.get("error") if isinstance(answer, dict) else None
             why = str(told.get("message", "") if isinstance(told, dict) else told or "")[:300]
             raise EndpointFailed(f"the images endpoint answered {response.status_code}" + (f": {why}" if why else ""))
-        return said
+        return answer
 
-    async def _picture(self, said: Any) -> bytes:
+    async def _picture(self, answer: Any) -> bytes:
         """Bytes of the first picture of an answer. Raises EndpointFailed and FetchFailed."""
         try:
-            first = said["data"][0]
+            first = answer["data"][0]
             if not first.get("b64_json") and isinstance(first.get("url"), str):
-                page = await self._pictures.fetch(first["url"], accept="image/*")
+                page = await self._fetcher.fetch(first["url"], accept="image/*")
                 if page.status != 200 or page.cut:
                     why = f"more than {MOST_BYTES:,} bytes" if page.cut else f"status {page.status}"
                     raise EndpointFailed(f"the picture that the images endpoint names cannot be fetched: {why}")

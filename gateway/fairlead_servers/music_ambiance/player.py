@@ -27,9 +27,9 @@ def find_player(wanted: Literal["auto", "mpv", "ffplay", "none"]) -> tuple[Progr
         return None
     names: tuple[Program, ...] = ("mpv", "ffplay") if wanted == "auto" else (wanted,)
     for name in names:
-        found = shutil.which(name)
-        if found is not None:
-            return name, found
+        path = shutil.which(name)
+        if path is not None:
+            return name, path
     if wanted != "auto":
         raise PlayerFailed(f"{wanted} is not installed here; install it, or set player to none")
     return None

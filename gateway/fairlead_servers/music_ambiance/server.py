@@ -65,7 +65,7 @@ class Music:
         self._random = random
         self._bus = bus
         self._turn = asyncio.Lock()
-        self._news: set[asyncio.Task[None]] = set()
+        self._announcements: set[asyncio.Task[None]] = set()
         self.player: Player | None = None
         self._state = self._stored()
 
@@ -114,8 +114,8 @@ class Music:
     def ended(self, code: int) -> None:
         """Note that the player ended by itself."""
         task = asyncio.create_task(self._ended(self._state, code))
-        self._news.add(task)
-        task.add_done_callback(self._news.discard)
+        self._announcements.add(task)
+        task.add_done_callback(self._announcements.discard)
 
     async def _ended(self, state: MusicState, code: int) -> None:
         async with self._turn:
@@ -147,10 +147,10 @@ class Music:
     def _stored(self) -> MusicState:
         """State before a restart; that of a player that is gone counts as stopped."""
         try:
-            found = MusicState.model_validate_json(self._file.read_bytes())
+            state = MusicState.model_validate_json(self._file.read_bytes())
         except (OSError, ValidationError):
             return MusicState()
-        return found if found.player == "client" else MusicState()
+        return state if state.player == "client" else MusicState()
 
 
 def shown(state: MusicState) -> Playing:
@@ -161,13 +161,13 @@ def shown(state: MusicState) -> Playing:
 def open_server(folder: Path, settings: MusicSettings) -> MCPServer[Any]:
     """Server of the folder `music` in the data folder. Raises SettingError."""
     try:
-        found = find_player(settings.player)
+        player = find_player(settings.player)
     except PlayerFailed as error:
         raise SettingError(str(error)) from error
     bus = InMemorySubscriptionBus()
     music = Music(folder, SystemRandom() if settings.seed is None else Random(settings.seed), bus)
-    if found is not None:
-        music.player = Player(*found, music.ended)
+    if player is not None:
+        music.player = Player(*player, music.ended)
 
     @asynccontextmanager
     async def lifespan(_: MCPServer[Any]) -> AsyncIterator[None]:

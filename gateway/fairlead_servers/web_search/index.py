@@ -88,14 +88,14 @@ class FileIndex:
 
     def _files(self) -> Iterator[tuple[str, Path, int, int]]:
         """Name, path, time and size of each, sorted by name; links are not followed."""
-        found = 0
+        count = 0
         for path in sorted(self._root.rglob("*")):
             if path.suffix.lower() not in ENDINGS or path.is_symlink() or not path.is_file():
                 continue
             size = path.stat().st_size
             if size <= MOST_BYTES:
-                found += 1
-                if found > MOST_FILES:
+                count += 1
+                if count > MOST_FILES:
                     return
                 yield path.relative_to(self._root).as_posix(), path, path.stat().st_mtime_ns, size
 
@@ -108,5 +108,5 @@ def _text(path: Path) -> str | None:
 
 
 def _title(path: Path, text: str) -> str:
-    found = re.search(r"<title[^>]*>([^<]{1,200})</title>|^#\s+(.{1,200})$", text[:5000], re.IGNORECASE | re.MULTILINE)
-    return (found[1] or found[2]).strip() if found else path.stem
+    match = re.search(r"<title[^>]*>([^<]{1,200})</title>|^#\s+(.{1,200})$", text[:5000], re.IGNORECASE | re.MULTILINE)
+    return (match[1] or match[2]).strip() if match else path.stem

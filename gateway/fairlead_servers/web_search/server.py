@@ -107,9 +107,9 @@ class WebSearch:
             hits = await asyncio.to_thread(self._index.search, query, self._settings.results)
             results = [WebResult(title=hit.title, url=hit.url, snippet=hit.snippet) for hit in hits]
             return SearchResults(query=query, source="files", results=results)
-        asked = f"{str(self._settings.engine).rstrip('/')}/search?{urlencode({'q': query, 'format': 'json'})}"
+        url = f"{str(self._settings.engine).rstrip('/')}/search?{urlencode({'q': query, 'format': 'json'})}"
         try:
-            page = await self._engine.fetch(asked, accept="application/json")
+            page = await self._engine.fetch(url, accept="application/json")
         except FetchFailed as error:
             raise ToolError(f"the search engine did not answer: {error}.") from error
         return SearchResults(query=query, source="engine", results=_results(page)[: self._settings.results])
@@ -121,21 +121,23 @@ class WebSearch:
         """Fetch a page and return its readable text, without menus and markup, within a budget of characters."""
         try:
             async with self._slots.slot(host_of(url)) as slot:
-                page, known = await self._indexed(url) if url.startswith(SCHEME) else (await self._fetched(url), "")
+                page, indexed_title = (
+                    await self._indexed(url) if url.startswith(SCHEME) else (await self._fetched(url), "")
+                )
                 title, text, cut = await read_apart(page, slot, self._settings.characters, self._settings.timeout_s)
         except SlotsTaken as error:
             raise ToolError(f"{url[:200]} was not fetched: {error}.") from error
         except (FetchFailed, Unreadable) as error:
             raise ToolError(f"{error}.") from error
-        return PageText(url=page.url, title=(known or title)[:TITLE_CHARACTERS], text=text, cut=cut or page.cut)
+        return PageText(url=page.url, title=(indexed_title or title)[:TITLE_CHARACTERS], text=text, cut=cut or page.cut)
 
     async def _indexed(self, url: str) -> tuple[Page, str]:
         """File of the index, and its title. Raises FetchFailed."""
-        found = await asyncio.to_thread(self._index.page, url)
-        if found is None:
+        page = await asyncio.to_thread(self._index.page, url)
+        if page is None:
             raise FetchFailed(f"there is no page {url[:200]}; search lists those that there are")
-        kind = "text/html" if found.html else "text/plain"
-        return Page(url, 200, kind, "utf-8", found.text.encode(), cut=False), found.title
+        kind = "text/html" if page.html else "text/plain"
+        return Page(url, 200, kind, "utf-8", page.text.encode(), cut=False), page.title
 
     async def _fetched(self, url: str) -> Page:
         """Raises FetchFailed."""
@@ -151,15 +153,15 @@ def _results(page: Page) -> list[WebResult]:
         hint = "; enable json in search.formats of its settings" if page.status == 403 else ""
         raise ToolError(f"the search engine answered with status {page.status}{hint}.")
     try:
-        said = json.loads(page.body)["results"]
+        answers = json.loads(page.body)["results"]
         return [
             WebResult(
-                title=str(one.get("title") or "")[:TITLE_CHARACTERS],
-                url=str(one["url"])[:4000],
-                snippet=str(one.get("content") or "")[:SNIPPET_CHARACTERS],
+                title=str(result.get("title") or "")[:TITLE_CHARACTERS],
+                url=str(result["url"])[:4000],
+                snippet=str(result.get("content") or "")[:SNIPPET_CHARACTERS],
             )
-            for one in said
-            if isinstance(one, dict) and urlsplit(str(one.get("url"))).scheme in ("http", "https")
+            for result in answers
+            if isinstance(result, dict) and urlsplit(str(result.get("url"))).scheme in ("http", "https")
         ]
     except (ValueError, KeyError, TypeError, RecursionError) as error:
         raise ToolError("the search engine's answer is not that of SearXNG in JSON.") from error

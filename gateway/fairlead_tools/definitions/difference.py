@@ -47,19 +47,19 @@ class HeldChange(msgspec.Struct, frozen=True):
     """Sentences about what is hidden in it, or speaks to the model."""
 
 
-def held_change(one: Pinned, pins: Pins) -> HeldChange:
+def held_change(definition: Pinned, pins: Pins) -> HeldChange:
     """The difference of one of the definitions that `pins` holds back."""
-    old = next((each.definition for each in pins.approved if each.place == one.place), None)
-    lines = unified(old, one.definition)
+    old = next((each.definition for each in pins.approved if each.identity == definition.identity), None)
+    lines = unified(old, definition.definition)
     shown = _within(lines)
     return HeldChange(
-        one.sort,
-        one.name,
+        definition.sort,
+        definition.name,
         "new" if old is None else "changed",
-        one.approval,
+        definition.approval,
         shown,
         cut=shown != lines,
-        suspicious=[str(finding) for finding in scan([one])],
+        suspicious=[str(finding) for finding in scan([definition])],
     )
 
 
@@ -68,9 +68,9 @@ def unified(before: Raw | None, after: Raw) -> list[str]:
     old, new = _members(before), _members(after)
     lines: list[str] = []
     for member in [*new, *(member for member in old if member not in new)]:
-        if (said := old.get(member, [])) != (says := new.get(member, [])):
+        if (before_words := old.get(member, [])) != (says := new.get(member, [])):
             lines.append(f"@@ {visible(member)} @@" if member else "@@")
-            lines += _compared(said, says)
+            lines += _compared(before_words, says)
     if not lines and before is not None:
         lines = ["@@ the same members, written otherwise @@", f"-{_raw(before)}", f"+{_raw(after)}"]
     return lines

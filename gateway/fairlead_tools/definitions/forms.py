@@ -131,8 +131,8 @@ class _Draft:
         for name in _SCHEMAS:
             schema = self._value.get(name)
             if isinstance(schema, dict) and not is_schema(schema):
-                for place, change in mend_schema(schema):
-                    self._note((name, *place), change)
+                for path, change in mend_schema(schema):
+                    self._note((name, *path), change)
 
     def conform(self, validator: jsonschema_rs.Validator) -> str:
         """Mend what is clear; a sentence about what is not, and empty where nothing is left."""

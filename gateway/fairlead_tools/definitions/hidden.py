@@ -38,12 +38,12 @@ def hidden(text: str) -> str:
     if not text.isascii() and "\U000e0067" in text:
         text = _FLAGS.sub("", text)
     needs: frozenset[str] | None = None
-    for found in _SUSPECT.finditer(text):
+    for match in _SUSPECT.finditer(text):
         if needs is None:
             needs = _needs(text)
-        what = _what(text, found.start(), needs)
+        what = _what(text, match.start(), needs)
         if what:
-            return f"{what} (U+{ord(found.group()):04X})"
+            return f"{what} (U+{ord(match.group()):04X})"
     return "text moved out of view by blanks" if _OUT_OF_VIEW.search(text) else ""
 
 

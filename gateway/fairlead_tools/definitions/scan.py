@@ -39,32 +39,32 @@ class Finding:
 
 def scan(definitions: Iterable[Pinned]) -> tuple[Finding, ...]:
     """Findings in the definitions, at most one of a kind per text. Linear in the bytes of the definitions."""
-    found: list[Finding] = []
-    for one in definitions:
-        for member, text in _texts(one):
+    findings: list[Finding] = []
+    for definition in definitions:
+        for member, text in _texts(definition):
             for cause, what in ((Cause.HIDDEN_CHARACTERS, hidden(text)), (Cause.SPEAKS_TO_THE_MODEL, markup(text))):
                 if what:
-                    found.append(Finding(cause, one.sort, one.name, member, what))
-        if len(found) >= FINDINGS_LIMIT:
+                    findings.append(Finding(cause, definition.sort, definition.name, member, what))
+        if len(findings) >= FINDINGS_LIMIT:
             break
-    return tuple(found[:FINDINGS_LIMIT])
+    return tuple(findings[:FINDINGS_LIMIT])
 
 
-def _texts(one: Pinned) -> Iterator[tuple[str, str]]:
+def _texts(definition: Pinned) -> Iterator[tuple[str, str]]:
     """Every string of a definition, names of members included, with its place."""
     try:
-        root = msgspec.json.decode(one.definition)
+        root = msgspec.json.decode(definition.definition)
     except (msgspec.MsgspecError, RecursionError):
         return
     waiting: list[tuple[str, Any]] = [("", root)]
     while waiting:
-        place, value = waiting.pop()
+        path, value = waiting.pop()
         if isinstance(value, str):
-            yield place, value
+            yield path, value
         elif isinstance(value, dict):
             for key, member in value.items():
-                inside = f"{place[:_PATH_SHOWN]}.{key}" if place else str(key)
-                yield f"a name in {place}" if place else "a name", str(key)
+                inside = f"{path[:_PATH_SHOWN]}.{key}" if path else str(key)
+                yield f"a name in {path}" if path else "a name", str(key)
                 waiting.append((inside, member))
         elif isinstance(value, list):
-            waiting += [(f"{place[:_PATH_SHOWN]}[{number}]", member) for number, member in enumerate(value)]
+            waiting += [(f"{path[:_PATH_SHOWN]}[{number}]", member) for number, member in enumerate(value)]

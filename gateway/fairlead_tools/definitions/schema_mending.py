@@ -88,19 +88,19 @@ def mend_schema(root: Schema) -> Iterator[tuple[Place, str]]:
     """Mend a schema in place, at any depth; each change with its place."""
     todo: list[tuple[Place, Schema]] = [((), root)]
     while todo:
-        place, schema = todo.pop()
+        path, schema = todo.pop()
         for keyword, value in list(schema.items()):
             change = _mend_keyword(schema, keyword, value)
             if change:
-                yield (*place, keyword), change
+                yield (*path, keyword), change
         for way, schemas in _held(schema):
             for key, value in list(schemas.items() if isinstance(schemas, dict) else enumerate(schemas)):
                 if value is None or value == []:
                     schemas[key] = {}
-                    yield (*place, way, key), f"{'null' if value is None else '[]'} is written as {{}}"
+                    yield (*path, way, key), f"{'null' if value is None else '[]'} is written as {{}}"
                 elif isinstance(value, dict):
-                    todo.append(((*place, way, key), value))
-        todo += (((*place, keyword), schema[keyword]) for keyword in SINGLES if isinstance(schema.get(keyword), dict))
+                    todo.append(((*path, way, key), value))
+        todo += (((*path, keyword), schema[keyword]) for keyword in SINGLES if isinstance(schema.get(keyword), dict))
 
 
 def _mend_keyword(schema: Schema, keyword: str, value: Any) -> str:

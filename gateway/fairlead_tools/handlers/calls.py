@@ -227,7 +227,7 @@ class HandlerCall:
     def _in_thread(self, work: Callable[[], Any]) -> None:
         self._handler = future = self._handlers.threads.submit(contextvars.copy_context().run, guarded, work)
         self._handlers.began(future)
-        future.add_done_callback(lambda one: _tell(self._loop, self._returned, one))
+        future.add_done_callback(lambda ended: _tell(self._loop, self._returned, ended))
 
     def _returned(self, handler: _Handler) -> None:
         self._handlers.returned(handler)
@@ -296,10 +296,10 @@ class HandlerCall:
     def _new_context(self, params: _Params) -> Context:
         sink, loop = self._sink, self._loop
 
-        def tell(method: str, said: dict[str, Any]) -> None:
+        def tell(method: str, params: dict[str, Any]) -> None:
             if method == PROGRESS:
-                said["progressToken"] = Raw(self._token)
-            _tell(loop, sink.notify, Message(method=method, params=Raw(jsonrpc.encode(said))))
+                params["progressToken"] = Raw(self._token)
+            _tell(loop, sink.notify, Message(method=method, params=Raw(jsonrpc.encode(params))))
 
         return Context(params.name, self._handlers.remaining(self._deadline), meta=params.meta or {}, tell=tell)
 

@@ -54,8 +54,8 @@ class Context:
         """Tell the caller how far the work is (MCP, "Progress"); nothing happens where it did not ask. `progress`
         grows with each call.
         """
-        said = {"progress": progress, "total": total, "message": message}
-        self._say("notifications/progress", {name: value for name, value in said.items() if value is not None})
+        params = {"progress": progress, "total": total, "message": message}
+        self._say("notifications/progress", {name: value for name, value in params.items() if value is not None})
 
     def log(self, level: Level, data: Any) -> None:
         """Send the caller a log message (MCP, "Logging"): a text or any other JSON. It gets those from the level on

@@ -46,7 +46,7 @@ def documented(handler: Callable[..., Any]) -> Documented:
         text = inspect.getdoc(type(handler).__call__) or ""
     parsed = docstring_parser.parse(text)
     parts = [part.strip() for part in (parsed.short_description, parsed.long_description) if part]
-    described = {one.arg_name: " ".join(one.description.split()) for one in parsed.params if one.description}
+    described = {param.arg_name: " ".join(param.description.split()) for param in parsed.params if param.description}
     return Documented("\n\n".join(parts), described)
 
 
@@ -119,7 +119,7 @@ def _plain(hint: Any) -> Any:
     """A hint without `Annotated` and `| None`."""
     if typing.get_origin(hint) is Annotated:
         hint = typing.get_args(hint)[0]
-    members = [one for one in typing.get_args(hint) if one is not type(None)]
+    members = [member for member in typing.get_args(hint) if member is not type(None)]
     return members[0] if members == [Context] else hint
 
 
@@ -176,11 +176,11 @@ def _binding(model: type[pydantic.BaseModel], names: dict[str, str]) -> Bind:
 
 def _sentence(error: pydantic.ValidationError, names: dict[str, str]) -> str:
     """Sentence about a wrong argument and its place; never the value, which may be a secret."""
-    found = []
+    faults = []
     for each in error.errors(include_url=False, include_context=False, include_input=False):
         where = ".".join(names.get(str(part), str(part)) for part in each["loc"])
-        found.append(f"{where}: {each['msg']}" if where else each["msg"])
-    return "; ".join(found)
+        faults.append(f"{where}: {each['msg']}" if where else each["msg"])
+    return "; ".join(faults)
 
 
 def _first(error: Exception) -> str:

@@ -51,10 +51,10 @@ def prepare(name: str, tool: CustomTool) -> Prepared:
 
 
 def _given(schema: Mapping[str, Any]) -> dict[str, Any]:
-    found = dict(schema)
-    if found.setdefault("type", "object") != "object":
+    copy = dict(schema)
+    if copy.setdefault("type", "object") != "object":
         raise BadTool('its input_schema must be of "type": "object"')
-    return found
+    return copy
 
 
 def _encoded(definition: dict[str, Any]) -> bytes:

@@ -44,8 +44,8 @@ def result(value: Any) -> bytes:
         return _encoded(_tidy_result(plain))
     if _is_block(plain):
         return b'{"content":[%b]}' % _encoded(_tidy(plain))
-    if isinstance(plain, list) and plain and all(_is_block(one) for one in plain):
-        return _encoded({"content": [_tidy(one) for one in plain]})
+    if isinstance(plain, list) and plain and all(_is_block(item) for item in plain):
+        return _encoded({"content": [_tidy(item) for item in plain]})
     text = _encoded(plain)
     structured = b',"structuredContent":%b' % text if isinstance(plain, dict) else b""
     return b'{"content":[{"type":"text","text":%b}]%b}' % (_encoded(text.decode()), structured)
@@ -53,9 +53,9 @@ def result(value: Any) -> bytes:
 
 def failure(error: BaseException) -> bytes:
     """The raw result that an exception of a handler comes to."""
-    said = str(error)
+    message = str(error)
     kind = type(error).__name__
-    text = f"{kind}: {said}" if said and isinstance(error, LookupError) else said or kind
+    text = f"{kind}: {message}" if message and isinstance(error, LookupError) else message or kind
     return b'{"content":[{"type":"text","text":%b}],"isError":true}' % _encoded(text.encode(errors="replace").decode())
 
 
@@ -91,7 +91,7 @@ def _encoded(value: Any) -> bytes:
 def _is_result(value: Any) -> bool:
     if not isinstance(value, dict) or not isinstance(value.get("content"), list):
         return False
-    return value.keys() <= _RESULT | _ENVELOPE and all(_is_block(one) for one in value["content"])
+    return value.keys() <= _RESULT | _ENVELOPE and all(_is_block(block) for block in value["content"])
 
 
 def _is_block(value: Any) -> bool:

@@ -74,14 +74,14 @@ def tool(
     min_tier: str | None = None,
     result_tokens: int | None = None,
 ) -> Callable[[Callable[P, R]], Callable[P, R]]: ...
-def tool(handler: Callable[..., Any] | None = None, /, **said: Any) -> Any:
+def tool(handler: Callable[..., Any] | None = None, /, **options: Any) -> Any:
     """Mark a function as a tool, as `@tool` or `@tool(tags=("crm",))`; it stays the function that it was.
 
     The keywords are the members of `CustomTool`. Raises TypeError for another one.
     """
 
     def mark(function: Callable[..., Any]) -> Callable[..., Any]:
-        setattr(function, _MARK, CustomTool(handler=function, **said))
+        setattr(function, _MARK, CustomTool(handler=function, **options))
         return function
 
     return mark if handler is None else mark(handler)
@@ -89,5 +89,5 @@ def tool(handler: Callable[..., Any] | None = None, /, **said: Any) -> Any:
 
 def marked(thing: object) -> CustomTool | None:
     """Declaration that `tool` left at a function; None for anything else."""
-    found = getattr(thing, "__dict__", {}).get(_MARK)
-    return found if isinstance(found, CustomTool) else None
+    mark = getattr(thing, "__dict__", {}).get(_MARK)
+    return mark if isinstance(mark, CustomTool) else None

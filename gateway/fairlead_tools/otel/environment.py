@@ -49,9 +49,9 @@ def _protocol(environ: Mapping[str, str], signal: Signal) -> Protocol:
     name, value = _first(environ, _names("PROTOCOL", signal))
     if not value:
         return HTTP
-    for known in PROTOCOLS:
-        if value == known:
-            return known
+    for protocol in PROTOCOLS:
+        if value == protocol:
+            return protocol
     raise UnusableVariable(f"{name} is {value!r}; {' and '.join(PROTOCOLS)} are possible")
 
 

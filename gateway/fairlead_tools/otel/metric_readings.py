@@ -124,9 +124,9 @@ def _histogram(labels: Mapping[str, str], samples: list[Sample], began: int, now
 
 
 def _exemplars(sample: Sample) -> list[Exemplar]:
-    found = sample.exemplar
-    if found is None:
+    exemplar = sample.exemplar
+    if exemplar is None:
         return []
-    at = int(float(found.timestamp or 0) * 1e9)
-    trace_id, span_id = int(found.labels["trace_id"], 16), int(found.labels["span_id"], 16)
-    return [Exemplar({}, found.value, at, span_id, trace_id)]
+    at = int(float(exemplar.timestamp or 0) * 1e9)
+    trace_id, span_id = int(exemplar.labels["trace_id"], 16), int(exemplar.labels["span_id"], 16)
+    return [Exemplar({}, exemplar.value, at, span_id, trace_id)]

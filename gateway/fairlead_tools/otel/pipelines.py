@@ -170,11 +170,11 @@ class Pipelines:
 
 
 def _resource(environ: Mapping[str, str], service: str) -> Resource:
-    said = environ.get("OTEL_RESOURCE_ATTRIBUTES", "")
+    attributes = environ.get("OTEL_RESOURCE_ATTRIBUTES", "")
     own: dict[str, str] = {SERVICE_VERSION: VERSION}
-    if not environ.get("OTEL_SERVICE_NAME") and SERVICE_NAME not in said:
+    if not environ.get("OTEL_SERVICE_NAME") and SERVICE_NAME not in attributes:
         own[SERVICE_NAME] = service
-    if SERVICE_INSTANCE_ID not in said:
+    if SERVICE_INSTANCE_ID not in attributes:
         own[SERVICE_INSTANCE_ID] = str(uuid.uuid4())
     return Resource.create(own)
 

@@ -96,11 +96,11 @@ class Checker:
             return None
         validator, explained = self._fast, True
         if self._slow or len(value) > self._explain_bytes or len(value) > self._max_bytes:
-            found = self._for(len(value), decoded)
-            if found is None:
+            bounded = self._for(len(value), decoded)
+            if bounded is None:
                 self.unchecked += 1
                 return None
-            validator, explained = found
+            validator, explained = bounded
         if validator.is_valid(decoded):
             return None
         return _explained(validator, decoded, explained)
@@ -146,9 +146,9 @@ def height_of(value: Any, most: int) -> int:
     while height < most:
         level = [
             below
-            for one in level
-            if isinstance(one, dict | list)
-            for below in (one.values() if isinstance(one, dict) else one)
+            for child in level
+            if isinstance(child, dict | list)
+            for below in (child.values() if isinstance(child, dict) else child)
         ]
         if not level:
             return height

@@ -74,7 +74,7 @@ class Constraint:
     @property
     def by(self) -> str:
         """The rules, for who reads logs."""
-        return ", ".join(one.by for one in self._allowances)
+        return ", ".join(allowance.by for allowance in self._allowances)
 
     def refusal(self, arguments: bytes | Raw | None) -> Refusal | None:
         """Why a call with these raw arguments is not made; None: it may be."""
@@ -90,11 +90,11 @@ class Constraint:
         except jsonrpc.UNREADABLE:
             return _refused("they cannot be read")
         reasons = []
-        for one in self._allowances:
-            wrong = one.wrong(raw, text, alike)
+        for allowance in self._allowances:
+            wrong = allowance.wrong(raw, text, alike)
             if wrong is None:
                 return None
-            reasons.append((one.by, wrong))
+            reasons.append((allowance.by, wrong))
         if not self._told:
             return Refusal(INVALID_ARGUMENTS, _NOT_ALLOWED)
         listed = "".join(f"\n- {by}: {line}" for by, wrong in reasons for line in wrong.split("\n"))

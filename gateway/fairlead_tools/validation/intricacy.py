@@ -29,7 +29,7 @@ class Weights:
     def __init__(self, root: Schema) -> None:
         self._root = root
         self._references = References(root)
-        self._known: dict[tuple[int, int], int] = {}
+        self._weights: dict[tuple[int, int], int] = {}
         self._open: set[tuple[int, int]] = set()
         self.recursive = False
         flat = self._weight(root, -1)
@@ -39,42 +39,42 @@ class Weights:
             self.by_height = tuple(self._heights())
 
     def _heights(self) -> list[int]:
-        found: list[int] = []
-        self._known.clear()
+        heights: list[int] = []
+        self._weights.clear()
         self._open.clear()
         for height in range(MAX_HEIGHT + 1):
             try:
-                found.append(self._weight(self._root, height))
+                heights.append(self._weight(self._root, height))
             except TooIntricate:
                 if height <= 2:
                     raise
                 break
-        return found
+        return heights
 
     def _weight(self, schema: Schema, height: int) -> int:
         """With `height` -1, of a value of any height, or a mark that the schema refers to itself."""
         key = (id(schema), height)
-        known = self._known.get(key)
-        if known is not None:
-            return known
+        stored = self._weights.get(key)
+        if stored is not None:
+            return stored
         if key in self._open:
             if height >= 0:
                 raise TooIntricate("it refers to itself without a step into the value")
             self.recursive = True
             return 1
         self._open.add(key)
-        here = sum(self._weight(one, height) for one in self._references.of(schema))
-        here += sum(self._weight(one, height) for _, one in parts(schema, HERE))
+        here = sum(self._weight(part, height) for part in self._references.of(schema))
+        here += sum(self._weight(part, height) for _, part in parts(schema, HERE))
         weight = 1 + here * (REPEATED if any(keyword in schema for keyword in _UNEVALUATED) else 1)
         if height != 0:
             weight += self._below(schema, height if height < 0 else height - 1)
         self._open.discard(key)
         if weight > MAX_WEIGHT and not (height < 0 and self.recursive):
             raise TooIntricate(f"a value may have to be compared with more than {MAX_WEIGHT} schemas")
-        self._known[key] = weight
+        self._weights[key] = weight
         return weight
 
     def _below(self, schema: Schema, height: int) -> int:
-        everywhere = sum(self._weight(one, height) for _, one in parts(schema, BELOW))
-        single = max((self._weight(one, height) for _, one in parts(schema, ("properties",))), default=0)
+        everywhere = sum(self._weight(part, height) for _, part in parts(schema, BELOW))
+        single = max((self._weight(part, height) for _, part in parts(schema, ("properties",))), default=0)
         return everywhere + single

@@ -80,7 +80,7 @@ def compile_schema(schema: bytes | Raw | Mapping[str, Any], *, of_objects: bool 
         return _unusable(TOO_INTRICATE, str(error) or "it is nested too deeply")
     except (ValidationError, ValueError) as error:
         return _unusable(*_refused(error))
-    states = sum(_states(pattern) for one in every(decoded) for pattern in _patterns_of(one))
+    states = sum(_states(pattern) for subschema in every(decoded) for pattern in _patterns_of(subschema))
     return Compiled(Checker(validator, heights, states, partial(_without_patterns, decoded)), (*left_out, *more))
 
 
@@ -167,9 +167,13 @@ def _drop_patterns(schema: Schema) -> None:
 
 def _usable_patterns(root: Schema) -> list[LeftOut]:
     """Bounds the number of patterns that have to be compiled."""
-    with_patterns = [one for one in every(root) if "pattern" in one or "patternProperties" in one]
+    with_patterns = [
+        subschema for subschema in every(root) if "pattern" in subschema or "patternProperties" in subschema
+    ]
     names = sum(
-        len(one["patternProperties"]) for one in with_patterns if isinstance(one.get("patternProperties"), dict)
+        len(subschema["patternProperties"])
+        for subschema in with_patterns
+        if isinstance(subschema.get("patternProperties"), dict)
     )
     if len(with_patterns) + names <= MAX_PATTERNS:
         return []

@@ -131,8 +131,8 @@ class Checks:
     def __init__(self, max_bytes: int = MAX_BYTES) -> None:
         self._max_bytes = max_bytes
         self._bytes = 0
-        self._known: WeakValueDictionary[str, ToolCheck] = WeakValueDictionary()
-        self._kept: OrderedDict[str, ToolCheck] = OrderedDict()
+        self._checks: WeakValueDictionary[str, ToolCheck] = WeakValueDictionary()
+        self._compiled: OrderedDict[str, ToolCheck] = OrderedDict()
         self._large: list[ToolCheck] = []
         self._reported: OrderedDict[str, None] = OrderedDict()
         self._unchecked = 0
@@ -150,27 +150,27 @@ class Checks:
         Tools of one definition share it. The first check of a LARGE definition is among the `large`.
         """
         key = known_hash or definition_hash(definition)
-        found = self._known.get(key)
-        if found is None:
-            found = self._known.setdefault(key, ToolCheck(self, f"{tool} of {server}", definition, key))
+        check = self._checks.get(key)
+        if check is None:
+            check = self._checks.setdefault(key, ToolCheck(self, f"{tool} of {server}", definition, key))
             if len(definition) > LARGE:
-                self._large.append(found)
-        return found
+                self._large.append(check)
+        return check
 
     def large(self) -> list[ToolCheck]:
         """Those that are to be compiled before they are used, in a thread. They are told once."""
-        found, self._large = self._large, []
-        return found
+        large, self._large = self._large, []
+        return large
 
     @property
-    def kept(self) -> int:
+    def compiled_now(self) -> int:
         """Definitions whose schemas are compiled now."""
-        return len(self._kept)
+        return len(self._compiled)
 
     @property
     def unchecked(self) -> int:
         """Values that were too large, too deep or unreadable."""
-        return self._unchecked + sum(check.unchecked for check in list(self._kept.values()))
+        return self._unchecked + sum(check.unchecked for check in list(self._compiled.values()))
 
     def mismatch(self, server: str) -> None:
         """Count a result that did not fit its tool's outputSchema."""
@@ -184,7 +184,7 @@ class Checks:
         except (msgspec.DecodeError, UnicodeDecodeError):
             schemas = _Definition()
         parts = [("inputSchema", schemas.input, True), ("outputSchema", schemas.output, False)]
-        check.take(*(self._checker(check, what, raw, of_objects=known) for what, raw, known in parts))
+        check.take(*(self._checker(check, what, raw, of_objects=of_objects) for what, raw, of_objects in parts))
         with self._lock:
             self._keep(check)
 
@@ -192,11 +192,11 @@ class Checks:
         self._reported[check.key] = None
         if len(self._reported) > MAX_REPORTED:
             self._reported.popitem(last=False)
-        if check.key not in self._kept:
+        if check.key not in self._compiled:
             self._bytes += len(check.definition)
-        self._kept[check.key] = check
-        while self._bytes > self._max_bytes and len(self._kept) > 1:
-            _, oldest = self._kept.popitem(last=False)
+        self._compiled[check.key] = check
+        while self._bytes > self._max_bytes and len(self._compiled) > 1:
+            _, oldest = self._compiled.popitem(last=False)
             self._bytes -= len(oldest.definition)
             self._unchecked += oldest.give_back()
 

@@ -37,12 +37,12 @@ class Spelling:
         """Schemas of all places so far."""
         self._references = References(schema)
         counted: dict[str, set[str]] = defaultdict(set)
-        for one in every(schema):
-            for name in _names(one):
+        for subschema in every(schema):
+            for name in _names(subschema):
                 written = f"{encode(name).decode()}:"
                 counted[folded(written)].add(written)
         self._counted = tuple((alike, tuple(exact)) for alike, exact in counted.items())
-        self._places: dict[tuple[int, ...], _Place] = {}
+        self._places: dict[tuple[int, ...], _Location] = {}
 
     def wrong(self, value: bytes, text: str, alike: str) -> str | None:
         """A sentence about the first member that may be taken for a name of the schema; None without any.
@@ -57,74 +57,78 @@ class Spelling:
 
     def _walk(self, value: Any) -> str | None:
         before = self._gathered
-        steps, todo = 0, [(value, self._place([self._root]))]
+        steps, todo = 0, [(value, self._location([self._root]))]
         while todo:
-            value, place = todo.pop()
+            value, location = todo.pop()
             steps += 1 + len(value)
             if steps + self._gathered - before > self._max_steps:
                 return TOO_INTRICATE
             if isinstance(value, dict):
-                wrong = place.known.misread(value, "the object")
+                wrong = location.known_names.misread(value, "the object")
                 if wrong is not None:
                     return wrong
-                pairs = [(one, place.of_member(name)) for name, one in value.items()]
+                pairs = [(child, location.of_member(name)) for name, child in value.items()]
             else:
-                pairs = [(one, place.of_items) for one in value]
-            for one, schemas in pairs:
-                if schemas and isinstance(one, dict | list):
-                    todo.append((one, self._place(schemas)))
+                pairs = [(child, location.of_items) for child in value]
+            for child, schemas in pairs:
+                if schemas and isinstance(child, dict | list):
+                    todo.append((child, self._location(schemas)))
         return None
 
-    def _place(self, schemas: Iterable[Schema]) -> _Place:
+    def _location(self, schemas: Iterable[Schema]) -> _Location:
         key = tuple(map(id, schemas))
-        found = self._places.get(key)
-        if found is None:
+        location = self._places.get(key)
+        if location is None:
             applied = self._applied(schemas)
             self._gathered += len(applied)
             if len(self._places) >= MAX_PLACES:
                 self._places.clear()
-            found = self._places[key] = _Place(applied)
-        return found
+            location = self._places[key] = _Location(applied)
+        return location
 
     def _applied(self, schemas: Iterable[Schema]) -> list[Schema]:
         """These, and all that they apply to the same value."""
-        todo, found = [*schemas], dict[int, Schema]()
+        todo, schemas_by_id = [*schemas], dict[int, Schema]()
         while todo:
             schema = todo.pop()
-            if id(schema) in found:
+            if id(schema) in schemas_by_id:
                 continue
-            found[id(schema)] = schema
+            schemas_by_id[id(schema)] = schema
             todo.extend(self._references.of(schema))
-            todo.extend(one for _, one in parts(schema, HERE))
-        return [*found.values()]
+            todo.extend(part for _, part in parts(schema, HERE))
+        return [*schemas_by_id.values()]
 
 
-class _Place:
+class _Location:
     """Subschemas that apply to the values at one place."""
 
-    __slots__ = ("_applied", "_of_members", "_rest", "known", "of_items")
+    __slots__ = ("_applied", "_of_members", "_rest", "known_names", "of_items")
 
     def __init__(self, applied: list[Schema]) -> None:
         self._applied = applied
-        self.known = Known(name for schema in applied for name in _names(schema))
+        self.known_names = Known(name for schema in applied for name in _names(schema))
         self._of_members: dict[str, list[Schema]] = {}
         self._rest = self._under(_OF_THE_REST)
         self.of_items = self._under(_OF_LISTS)
         """The schemas of the values in a list."""
 
     def _under(self, keywords: Collection[str]) -> list[Schema]:
-        return [one for schema in self._applied for _, one in parts(schema, keywords)]
+        return [part for schema in self._applied for _, part in parts(schema, keywords)]
 
     def of_member(self, name: str) -> list[Schema]:
         """The schemas of a member's value."""
-        if name not in self.known.names:
+        if name not in self.known_names.names:
             return self._rest
-        found = self._of_members.get(name)
-        if found is None:
+        schemas = self._of_members.get(name)
+        if schemas is None:
             named = (schema.get("properties") for schema in self._applied)
-            own = [one[name] for one in named if isinstance(one, dict) and isinstance(one.get(name), dict)]
-            found = self._of_members[name] = [*own, *self._rest]
-        return found
+            own = [
+                properties[name]
+                for properties in named
+                if isinstance(properties, dict) and isinstance(properties.get(name), dict)
+            ]
+            schemas = self._of_members[name] = [*own, *self._rest]
+        return schemas
 
 
 def _names(schema: Schema) -> Iterator[str]:
@@ -140,4 +144,4 @@ def _names(schema: Schema) -> Iterator[str]:
 
 def _texts(value: Any) -> Iterator[str]:
     if isinstance(value, list):
-        yield from (one for one in value if isinstance(one, str))
+        yield from (item for item in value if isinstance(item, str))

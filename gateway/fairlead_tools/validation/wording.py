@@ -50,14 +50,14 @@ _EXPECTED: Final[dict[str, Callable[[dict[str, Any]], str]]] = {
 
 def sentences(errors: Iterable[ValidationError]) -> list[str]:
     """One for each of the first errors, and one that says that there are more."""
-    found: list[str] = []
+    faults: list[str] = []
     for error in errors:
-        if len(found) == MAX_ERRORS:
-            return [*found, "there are more errors"]
+        if len(faults) == MAX_ERRORS:
+            return [*faults, "there are more errors"]
         text = sentence(error)
-        if text not in found:
-            found.append(text)
-    return found
+        if text not in faults:
+            faults.append(text)
+    return faults
 
 
 def sentence(error: ValidationError, depth: int = 0) -> str:

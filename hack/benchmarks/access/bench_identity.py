@@ -49,32 +49,32 @@ def measure(stage: Stage, settings: Settings) -> dict[Row, dict[int, Outcome]]:
         for era, version in VERSIONS.items():
             for connections in (1, 16):
                 for number, what in interleaved(list(targets), settings.rounds):
-                    asked = targets[what]
+                    target = targets[what]
                     load = Load(
-                        asked.gateway.port,
+                        target.gateway.port,
                         "/mcp",
                         f"{era}__echo",
                         version,
                         connections,
                         seconds,
                         warmup,
-                        header=asked.header,
+                        header=target.header,
                     )
                     try:
-                        found = run_load(stage, load, asked.gateway.pid, [upstream.pid], core=rest)
+                        outcome = run_load(stage, load, target.gateway.pid, [upstream.pid], core=rest)
                     except Unmeasurable as error:
                         raise Unmeasurable(f"{what}, {era}, {connections} connections: {error}") from error
-                    outcomes[era, connections, what][number] = found
+                    outcomes[era, connections, what][number] = outcome
     return outcomes
 
 
 def report(outcomes: dict[Row, dict[int, Outcome]], path: Times, parts: dict[str, Sample]) -> Report:
     """Rows with ratios to the open gateway in the same round."""
     result = Report("identity")
-    found: dict[str, list[float]] = defaultdict(list)
+    values_by_name: dict[str, list[float]] = defaultdict(list)
     for (era, connections, what), rounds in outcomes.items():
         opened = outcomes[era, connections, guarded.OPEN]
-        found[what] += [o.cpu / opened[r].cpu for r, o in rounds.items() if r in opened]
+        values_by_name[what] += [o.cpu / opened[r].cpu for r, o in rounds.items() if r in opened]
         result.rows.append(
             {
                 "who asks": what,
@@ -96,15 +96,18 @@ def report(outcomes: dict[Row, dict[int, Outcome]], path: Times, parts: dict[str
     result.rows += [{"who asks": name, "CPU µs/call": sample} for name, sample in parts.items()]
     for what in (guarded.KEYS, guarded.POLICIES, guarded.TOKENS):
         worst = max(statistics.median(_each(path[what, era], path[guarded.OPEN, era])) for era in VERSIONS)
-        for how, value in (("median of all rounds", statistics.median(found[what])), ("without sockets", worst)):
+        for how, value in (
+            ("median of all rounds", statistics.median(values_by_name[what])),
+            ("without sockets", worst),
+        ):
             result.goals.append(Goal(f"a call to one of an open gateway, {how}: {what}", value, "", at_most=RATIO_GOAL))
-    known = parts["known: an API key or a token"].median
-    result.goals.append(Goal("finding whose a known credential is", known, "µs", at_most=LOOK_UP_GOAL))
+    authenticated = parts["known: an API key or a token"].median
+    result.goals.append(Goal("finding whose a known credential is", authenticated, "µs", at_most=LOOK_UP_GOAL))
     return result
 
 
 def _each(mine: list[float], theirs: list[float]) -> list[float]:
-    return [one / other for one, other in zip(mine, theirs, strict=True)]
+    return [mine_value / their_value for mine_value, their_value in zip(mine, theirs, strict=True)]
 
 
 async def parts(rounds: int) -> dict[str, Sample]:
@@ -115,7 +118,7 @@ async def parts(rounds: int) -> dict[str, Sample]:
     opened, closed = Identities(), Identities([keys])
     header = f"Bearer {key}".encode()
     await closed.identify(header)
-    found = {
+    samples = {
         "known: nobody is asked": _timed(lambda: opened.known(None), rounds),
         "known: an API key or a token": _timed(lambda: closed.known(header), rounds),
         "at first: an API key": _timed(lambda: keys.check(key), rounds),
@@ -125,8 +128,8 @@ async def parts(rounds: int) -> dict[str, Sample]:
         ("ES256", ECKey.generate_key("P-256", {"kid": "k"})),
     ):
         token, tokens = token_of(name, signer)
-        found[f"at first: a token, {name}"] = _timed(partial(tokens.check, token), rounds)
-    return found
+        samples[f"at first: a token, {name}"] = _timed(partial(tokens.check, token), rounds)
+    return samples
 
 
 def _timed(work: Callable[[], object], rounds: int) -> Sample:

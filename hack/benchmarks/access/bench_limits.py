@@ -80,9 +80,9 @@ def admitting(limiter: Limiter, *more: Any) -> Callable[[], None]:
     """A call that is let in, and over."""
 
     def call() -> None:
-        found: Lease | Limited = limiter.admit("apiKey:qa", *more)
-        assert not isinstance(found, Limited)
-        for account in found:
+        admission: Lease | Limited = limiter.admit("apiKey:qa", *more)
+        assert not isinstance(admission, Limited)
+        for account in admission:
             account.leave()
 
     return call
@@ -97,7 +97,7 @@ def works() -> dict[str, Callable[[], object]]:
     everything = Auditor(Writer(Nowhere(), lambda entry: b"", time.time, capacity=MANY), "all")
     entry = AuditEntry(1.0, ALLOWED, Asked.identity, "10.0.0.1", "tools/call", "add", KEY, "", "", 0.01, 100, PARENT)
 
-    asked = Asked()
+    request = Asked()
 
     def through_the_guard() -> None:
         assert guard.enter_now()
@@ -105,7 +105,7 @@ def works() -> dict[str, Callable[[], object]]:
 
     def audited(auditor: Auditor) -> Callable[[], None]:
         def call() -> None:
-            auditor.called(asked, "tools/call", KEY, "add", params, "", 0.01, 100)
+            auditor.called(request, "tools/call", KEY, "add", params, "", 0.01, 100)
 
         return call
 
@@ -155,14 +155,14 @@ def recorded(entry: AuditEntry) -> Callable[[], None]:
 
 def exemplified() -> Callable[[], None]:
     """Exemplars that a traced call adds to histograms, beside what all calls do."""
-    book = MetricsRegistry()
-    book.budgets({"fast": 500})
-    recorder = book.recorder("tools/call", "add", "default/demo")
+    registry = MetricsRegistry()
+    registry.budgets({"fast": 500})
+    recorder = registry.recorder("tools/call", "add", "default/demo")
     recorder.record(MANY)
 
     def call() -> None:
         recorder.exemplify(MANY, "", "4bf92f3577b34da6a3ce929d0e0e4736", "00f067aa0ba902b7")
-        book.exemplify_wait("fast", MANY, "4bf92f3577b34da6a3ce929d0e0e4736", "00f067aa0ba902b7")
+        registry.exemplify_wait("fast", MANY, "4bf92f3577b34da6a3ce929d0e0e4736", "00f067aa0ba902b7")
 
     return call
 
@@ -246,7 +246,7 @@ def through_gateways(settings: Settings, report: Report) -> None:
         "… with limits of agents": {"FAIRLEAD_AUDIT": "off", **LIMITED},
         "… with limits of agents and an audit log of all calls": {"FAIRLEAD_AUDIT": "all", **LIMITED},
     }
-    found: dict[str, dict[int, float]] = {name: {} for name in variants}
+    costs: dict[str, dict[int, float]] = {name: {} for name in variants}
     with Stage() as stage:
         hop, rest = cores()
         upstream = start_upstream(stage, "upstream", rest)
@@ -259,9 +259,9 @@ def through_gateways(settings: Settings, report: Report) -> None:
         seconds = 0.7 if settings.quick else 3.0
         for number, name in interleaved(list(variants), settings.rounds):
             load = Load(gateways[name].port, "/mcp", "modern__echo", VERSIONS["modern"], 4, seconds, 0.5)
-            found[name][number] = run_load(stage, load, gateways[name].pid, [upstream.pid], core=rest).cpu
-    without = found[next(iter(variants))]
-    for name, rounds in found.items():
+            costs[name][number] = run_load(stage, load, gateways[name].pid, [upstream.pid], core=rest).cpu
+    without = costs[next(iter(variants))]
+    for name, rounds in costs.items():
         cost = Sample.of(rounds.values())
         report.rows.append({"what": name, "µs": cost, "p50 wait ms": None, "p99 wait ms": None})
         report.notes.append(f"{name}: {ratios(rounds, without)} of the processor time of one without")
@@ -272,8 +272,8 @@ def run(settings: Settings) -> Report:
     report = Report("limits")
     times = 20_000 if settings.quick else 100_000
     costs = {name: [microseconds(work, times) for _ in range(settings.rounds)] for name, work in works().items()}
-    for name, found in costs.items():
-        report.rows.append({"what": name, "µs": Sample.of(found), "p50 wait ms": None, "p99 wait ms": None})
+    for name, cost in costs.items():
+        report.rows.append({"what": name, "µs": Sample.of(cost), "p50 wait ms": None, "p99 wait ms": None})
     seconds = 60.0 if settings.quick else 600.0
     for turns, name in ((False, "beside a greedy agent: first come, first served"), (True, "… in turns")):
         waits = sorted(World(turns=turns, seed=1).run(seconds))

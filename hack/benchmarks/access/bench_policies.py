@@ -51,12 +51,12 @@ SLICE_MS: Final = 5.0
 def server(number: int, rng: random.Random) -> Catalog:
     """A hundred tools with definitions of half a kilobyte."""
     entries = []
-    for place in range(TOOLS):
-        name = f"{rng.choice(VERBS)}_{rng.choice(NOUNS)}_{place}"
+    for index in range(TOOLS):
+        name = f"{rng.choice(VERBS)}_{rng.choice(NOUNS)}_{index}"
         definition = {
             "name": name,
             "description": "x" * 300,
-            "annotations": {"readOnlyHint": place % 2 == 0},
+            "annotations": {"readOnlyHint": index % 2 == 0},
             "inputSchema": {"type": "object", "properties": {"q": {"type": "string"}}},
         }
         raw = Raw(json.dumps(definition).encode())
@@ -84,12 +84,12 @@ def documents() -> tuple[dict[str, Document], Rules]:
     policies = tuple(
         Policy(
             namespace="default",
-            name=f"p{place}",
+            name=f"p{index}",
             every=True,
-            subjects=tuple(Subject(kind="Agent", name=name) for name in ("one", "other")[: 1 + place % 2]),
-            rules=tuple(rule(RULES * place + number, rng) for number in range(RULES)),
+            subjects=tuple(Subject(kind="Agent", name=name) for name in ("one", "other")[: 1 + index % 2]),
+            rules=tuple(rule(RULES * index + number, rng) for number in range(RULES)),
         )
-        for place in range(POLICIES)
+        for index in range(POLICIES)
     )
     tiers = (Tier(name="fast", max_latency_ms=500, default=True), Tier(name="deep", max_latency_ms=4000))
     return {str(number): server(number, rng) for number in range(SERVERS)}, Rules(policies=policies, tiers=tiers)
@@ -181,15 +181,15 @@ def run(settings: Settings) -> Report:
         parts.setdefault("the rules arrive: longest turn, ms", []).append(waited)
         gc.collect()
         gc.freeze()
-        one, other = asker("one"), asker("other")
-        for name, who in (("first rule set", one), ("second rule set", other)):
+        first, other = asker("one"), asker("other")
+        for name, who in (("first rule set", first), ("second rule set", other)):
             took, longest = asyncio.run(first_view(selection, who))
             parts.setdefault(f"{name}: its first view, ms", []).append(took)
             parts.setdefault(f"{name}: longest turn, ms", []).append(longest)
-        parts.setdefault("a decision, µs", []).append(decisions(selection, one, times))
+        parts.setdefault("a decision, µs", []).append(decisions(selection, first, times))
     report = Report("policies")
-    for name, found in parts.items():
-        cost = Sample.of(found)
+    for name, sample in parts.items():
+        cost = Sample.of(sample)
         report.rows.append({"part": name, "cost": cost})
         most, unit = (DECISION_US, "µs") if "decision" in name else (SLICE_MS if "turn" in name else VIEW_MS, "ms")
         report.goals.append(Goal(name, cost.median, unit, at_most=most))

@@ -79,12 +79,12 @@ def issuer() -> Iterator[LocalIssuer]:
 def write_worlds(folder: Path, catalogs: list[Catalog]) -> dict[str, Path]:
     """Documents without policies (`open`), with them (`closed`), with some that bound arguments (`bounded`)."""
     rules, state = decisions(catalogs)
-    names = [one.name for one in catalogs]
+    names = [catalog.name for catalog in catalogs]
     sets = {"open": (), "closed": policies(names, None), "bounded": policies(names, SHORT)}
     folders: dict[str, Path] = {}
-    for kind, found in sets.items():
+    for kind, content in sets.items():
         folders[kind] = folder / kind
-        decided = {RULES_NAME: encode(msgspec.structs.replace(rules, policies=found)), state_name(0): encode(state)}
+        decided = {RULES_NAME: encode(msgspec.structs.replace(rules, policies=content)), state_name(0): encode(state)}
         write_documents(folders[kind], contents(catalogs, decided=False) | decided)
     return folders
 

@@ -58,7 +58,7 @@ class Place:
     requests: dict[str, list[bytes]]
 
 
-async def _place(stack: AsyncExitStack, folder: Path, loop: Loop, trust: Trust, credential: str) -> Place:
+async def _world(stack: AsyncExitStack, folder: Path, loop: Loop, trust: Trust, credential: str) -> Place:
     gateway = compose(
         GatewaySettings(port=0, metrics_port=0),
         trust=trust,
@@ -85,7 +85,7 @@ async def _measured(folder: Path, settings: Settings, loop: Loop) -> Times:
     folders = write_worlds(folder, list(world({"plain": PORTS["plain"]})))
     key, file = key_file(folder)
     token, tokens = token_of("RS256", RSAKey.generate_key(2048, {"kid": "k"}))
-    asked: dict[str, tuple[Path, Trust, str]] = {
+    cases: dict[str, tuple[Path, Trust, str]] = {
         OPEN: (folders["open"], Trust(), ""),
         KEYS: (folders["open"], trusted(GatewaySettings(api_keys=file)), key),
         POLICIES: (folders["closed"], trusted(GatewaySettings(api_keys=file)), key),
@@ -94,14 +94,14 @@ async def _measured(folder: Path, settings: Settings, loop: Loop) -> Times:
     }
     times: Times = {}
     async with AsyncExitStack() as stack:
-        places = {what: await _place(stack, where, loop, trust, word) for what, (where, trust, word) in asked.items()}
+        places = {what: await _world(stack, where, loop, trust, word) for what, (where, trust, word) in cases.items()}
         for _ in range((2 if settings.quick else 6) * settings.rounds):
             for era in VERSIONS:
-                for what, place in places.items():
-                    requests = place.requests[era]
-                    await place.world.settle(requests)
-                    best = min([sum(await place.world.once(requests)) for _ in range(50)])
-                    place.world.check(requests)
+                for what, each_world in places.items():
+                    requests = each_world.requests[era]
+                    await each_world.world.settle(requests)
+                    best = min([sum(await each_world.world.once(requests)) for _ in range(50)])
+                    each_world.world.check(requests)
                     times.setdefault((what, era), []).append(best / CONNECTIONS / 1000)
     return times
 

@@ -20,7 +20,7 @@ BESIDE_COLUMNS: Final = ("calls/s", "CPU µs of a call", "p99 µs", "× calls/s"
 
 def beside(settings: Settings, report: Report, tools: int) -> list[dict[str, Cell]]:
     """A row for each kind of window, and the goals. Raises Unmeasurable."""
-    found: dict[str, dict[int, Outcome]] = {ALONE: {}, OPEN: {}}
+    outcomes_by_kind: dict[str, dict[int, Outcome]] = {ALONE: {}, OPEN: {}}
     views = 0
     measured, helping = cores()
     with Stage() as stage:
@@ -34,13 +34,13 @@ def beside(settings: Settings, report: Report, tools: int) -> list[dict[str, Cel
         load = Load(gateway.port, "/mcp", gateway.tool(ERA), VERSION, CONNECTIONS, SECONDS, WARMUP)
         for number, kind in interleaved([ALONE, OPEN], 2 if settings.quick else settings.rounds * WINDOWS):
             if kind == ALONE:
-                found[kind][number] = run_load(stage, load, gateway.pid, [upstream.pid], core=helping)
+                outcomes_by_kind[kind][number] = run_load(stage, load, gateway.pid, [upstream.pid], core=helping)
                 continue
             with three_consoles(gateway.port, pages) as consoles:
-                found[kind][number] = run_load(stage, load, gateway.pid, [upstream.pid], core=helping)
+                outcomes_by_kind[kind][number] = run_load(stage, load, gateway.pid, [upstream.pid], core=helping)
             views += consoles.views
-    rate = _moved(found, "calls_per_second")
-    spent = _moved(found, "cpu")
+    rate = _moved(outcomes_by_kind, "calls_per_second")
+    spent = _moved(outcomes_by_kind, "cpu")
     report.goals += [
         Goal("calls/s beside three consoles", None if rate is None else rate.median, "× alone", at_least=AT_LEAST),
         Goal(
@@ -51,16 +51,16 @@ def beside(settings: Settings, report: Report, tools: int) -> list[dict[str, Cel
         ),
     ]
     rows: list[dict[str, Cell]] = []
-    for kind, windows in found.items():
+    for kind, windows in outcomes_by_kind.items():
         outcomes = windows.values()
         rows.append(
             {
                 "what": kind,
                 "tools": tools,
-                "calls/s": Sample.of(one.calls_per_second for one in outcomes),
-                "CPU µs of a call": Sample.of(one.cpu for one in outcomes),
-                "p99 µs": Sample.of(one.p99 for one in outcomes),
-                "foreign cores": Sample.of(one.foreign for one in outcomes),
+                "calls/s": Sample.of(outcome.calls_per_second for outcome in outcomes),
+                "CPU µs of a call": Sample.of(outcome.cpu for outcome in outcomes),
+                "p99 µs": Sample.of(outcome.p99 for outcome in outcomes),
+                "foreign cores": Sample.of(outcome.foreign for outcome in outcomes),
                 "× calls/s": rate if kind == OPEN else None,
                 "× CPU": spent if kind == OPEN else None,
                 "views/s": views / len(windows) / (SECONDS + WARMUP) if kind == OPEN else None,
@@ -69,7 +69,10 @@ def beside(settings: Settings, report: Report, tools: int) -> list[dict[str, Cel
     return rows
 
 
-def _moved(found: dict[str, dict[int, Outcome]], figure: str) -> Sample | None:
+def _moved(outcomes_by_kind: dict[str, dict[int, Outcome]], figure: str) -> Sample | None:
     """A figure beside consoles over that of the window alone which belongs to it."""
-    values = {kind: {number: float(getattr(one, figure)) for number, one in of.items()} for kind, of in found.items()}
+    values = {
+        kind: {number: float(getattr(outcome, figure)) for number, outcome in of.items()}
+        for kind, of in outcomes_by_kind.items()
+    }
     return ratios(values[OPEN], values[ALONE])

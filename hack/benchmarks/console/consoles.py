@@ -44,17 +44,20 @@ def start_console(stage: Stage, tools: int, cores: tuple[int, int]) -> ServedCon
     each = -(-tools // SERVERS)
     served = [catalog(ERA, upstream.port)]
     for number in range(SERVERS):
-        own = (definition(place, rng) for place in range(each))
-        entries = tuple(entry(f"{one['name']}_{place}", renamed(one, place)) for place, one in enumerate(own))
+        own = (definition(index, rng) for index in range(each))
+        entries = tuple(
+            entry(f"{each_definition['name']}_{index}", renamed(each_definition, index))
+            for index, each_definition in enumerate(own)
+        )
         served.append(catalog(ERA, upstream.port, name=f"server{number:02d}", tools=entries))
     documents = stage.folder / "documents"
     write_documents(documents, contents(served))
     return ServedConsole(gateway_over(stage, documents, cores[0]), upstream)
 
 
-def renamed(one: dict[str, object], place: int) -> bytes:
+def renamed(tool: dict[str, object], index: int) -> bytes:
     """A definition under a name that no other one of its server has."""
-    return json.dumps({**one, "name": f"{one['name']}_{place}"}).encode()
+    return json.dumps({**tool, "name": f"{tool['name']}_{index}"}).encode()
 
 
 @dataclass
@@ -86,12 +89,12 @@ class Browser:
     def pages(self) -> list[str]:
         """Every page of the navigation, the first server's and the first tool's."""
         first = self.page(FIRST)[0].decode()
-        found = re.findall(r'href="(/console/[^"]+)"', first.partition("</nav>")[0].partition("<nav")[2])
+        paths = re.findall(r'href="(/console/[^"]+)"', first.partition("</nav>")[0].partition("<nav")[2])
         server = re.search(r'href="(/console/servers/[^"]+)"', first)
         tool = re.search(r'href="(/console/tools/[^"]+)"', self.page("/console/tools")[0].decode())
-        if not found or server is None or tool is None:
+        if not paths or server is None or tool is None:
             raise Unmeasurable("the console's first pages have no links")
-        return [*found, server[1], tool[1]]
+        return [*paths, server[1], tool[1]]
 
     def close(self) -> None:
         """Leave."""
@@ -109,36 +112,36 @@ class OpenConsoles:
 @contextmanager
 def three_consoles(port: int, pages: Sequence[str]) -> Iterator[OpenConsoles]:
     """One stays with the servers, one with a tool, one goes through `pages`; each follows the events."""
-    found, ending = OpenConsoles(), threading.Event()
+    consoles, ending = OpenConsoles(), threading.Event()
     server_seconds, tool_seconds = STAYING
     ways = (([FIRST], server_seconds), ([pages[-1]], tool_seconds), (pages, STEP))
-    threads = [threading.Thread(target=_look, args=(port, way, pause, found, ending)) for way, pause in ways]
+    threads = [threading.Thread(target=_look, args=(port, way, pause, consoles, ending)) for way, pause in ways]
     streams = [_Stream(port) for _ in threads]
     for thread in threads:
         thread.start()
     try:
-        yield found
+        yield consoles
     finally:
         ending.set()
         for thread in threads:
             thread.join()
         for stream in streams:
             stream.close()
-    if found.failures or not found.views:
-        raise Unmeasurable(found.failures[0] if found.failures else "no page was seen")
+    if consoles.failures or not consoles.views:
+        raise Unmeasurable(consoles.failures[0] if consoles.failures else "no page was seen")
 
 
-def _look(port: int, way: Sequence[str], pause: float, found: OpenConsoles, ending: threading.Event) -> None:
+def _look(port: int, way: Sequence[str], pause: float, consoles: OpenConsoles, ending: threading.Event) -> None:
     browser = Browser(port)
     try:
         with ordinary():  # a page goes before no call
             for path in cycle(way):
                 browser.page(path)
-                found.views += 1
+                consoles.views += 1
                 if ending.wait(pause):
                     return
     except (OSError, Unmeasurable) as error:
-        found.failures.append(str(error))
+        consoles.failures.append(str(error))
     finally:
         browser.close()
 

@@ -41,7 +41,7 @@ def views(settings: Settings, report: Report, tools: int) -> list[dict[str, Cell
             seen = [browser.page(path) for _ in range(times)]
             spent = 1000 * (cpu_time(gateway.pid).total - before) / times
             html, wire, _ = seen[-1]
-            took = Sample.of(one[2] for one in seen)
+            took = Sample.of(view[2] for view in seen)
             sizes: dict[str, Cell] = {"kB": len(html) / 1000, "kB gzip": wire / 1000}
             rows.append({"what": path, "tools": tools, "ms": took, "CPU ms": spent, **sizes})
         browser.close()
@@ -77,7 +77,7 @@ def paints(port: int, pages: list[str], times: int) -> dict[str, Sample]:
         return {}
     from playwright.sync_api import sync_playwright
 
-    found: dict[str, list[float]] = {path: [] for path in pages}
+    times_by_path: dict[str, list[float]] = {path: [] for path in pages}
     with sync_playwright() as drivers:
         chromium = drivers.chromium.launch(executable_path=str(CHROMIUM), args=["--no-sandbox"])
         for _ in range(times):
@@ -85,7 +85,7 @@ def paints(port: int, pages: list[str], times: int) -> dict[str, Sample]:
                 profile = chromium.new_context(viewport={"width": 1280, "height": 900})
                 page = profile.new_page()
                 page.goto(f"http://127.0.0.1:{port}{path}")
-                found[path].append(float(page.evaluate(PAINTED)))
+                times_by_path[path].append(float(page.evaluate(PAINTED)))
                 profile.close()
         chromium.close()
-    return {path: Sample(statistics.median(values), min(values), max(values)) for path, values in found.items()}
+    return {path: Sample(statistics.median(values), min(values), max(values)) for path, values in times_by_path.items()}

@@ -104,15 +104,15 @@ class Outcome:
         kinds = Counter(
             f"{t.where}: {c['tool']}: {c['outcome']} {c['detail'][:120]}" for t in self.loads for c in t.bad
         )
-        found = [f"{self.fault.name}: {count} × {kind}" for kind, count in kinds.most_common(6)]
+        lines = [f"{self.fault.name}: {count} × {kind}" for kind, count in kinds.most_common(6)]
         told = Counter(call["outcome"] for call in self.victim.bad)
         if told:
             seen = ", ".join(f"{count} {outcome}" for outcome, count in told.most_common())
-            found.append(
+            lines.append(
                 f"{self.fault.name}: of {self.victim.calls} calls to the server concerned {self.victim.good} "
                 f"were answered, the others told {seen}"
             )
-        return [*found, *(f"{self.fault.name}: {words}" for words in (self.course.note, self.problem) if words)]
+        return [*lines, *(f"{self.fault.name}: {words}" for words in (self.course.note, self.problem) if words)]
 
 
 def measured(here: World, fault: Fault, quick: bool) -> Outcome:
@@ -206,5 +206,5 @@ def run(settings: Settings) -> Report:
 
 
 def _slowest(name: str, seconds: Sequence[float | None]) -> Goal:
-    known = [each for each in seconds if each is not None]
-    return Goal(name, max(known) if len(known) == len(seconds) else None, "s", at_most=GOAL_SECONDS)
+    measured = [each for each in seconds if each is not None]
+    return Goal(name, max(measured) if len(measured) == len(seconds) else None, "s", at_most=GOAL_SECONDS)

@@ -72,8 +72,8 @@ def start(killed: float = 0.0) -> Course:
     address = read("service", "-n", "default", "kubernetes")["spec"]["clusterIP"]
     until("the API server in pods", lambda: api_is_ready(f"--server=https://{address}"), 120)
     late = time.time() - ready
-    said = f"pods reached the API server {late:.0f} s after it was ready: kube-proxy had not heard of it"
-    return Course(healed=time.time(), killed=killed, note=said if late > 1 else "", finish=starting.join)
+    note = f"pods reached the API server {late:.0f} s after it was ready: kube-proxy had not heard of it"
+    return Course(healed=time.time(), killed=killed, note=note if late > 1 else "", finish=starting.join)
 
 
 def operator_killed(_: World, __: bool) -> Course:
@@ -186,8 +186,8 @@ def documents_deleted(_: World, __: bool) -> Course:
 
 
 def _documents_amiss() -> str:
-    found = read("configmaps", "-n", NAMESPACE, "-l", "fairlead.dev/document")["items"]
-    kinds = sorted(item["metadata"]["labels"]["fairlead.dev/document"] for item in found)
+    config_maps = read("configmaps", "-n", NAMESPACE, "-l", "fairlead.dev/document")["items"]
+    kinds = sorted(item["metadata"]["labels"]["fairlead.dev/document"] for item in config_maps)
     return "" if kinds.count("catalog") >= 4 and "rules" in kinds else f"documents are {kinds}"
 
 
@@ -216,8 +216,8 @@ def many_gone(_: World, __: bool) -> Course:
 
 def _many_left() -> str:
     path = "jsonpath={.items[*].metadata.labels.fairlead\\.dev/server}"
-    found = kubectl("get", "configmaps", "-n", NAMESPACE, "-l", "fairlead.dev/document=catalog", "-o", path).split()
-    left = sum(name.startswith("many-") for name in found)
+    names = kubectl("get", "configmaps", "-n", NAMESPACE, "-l", "fairlead.dev/document=catalog", "-o", path).split()
+    left = sum(name.startswith("many-") for name in names)
     return f"{left} catalogs of deleted servers are left" if left else ""
 
 

@@ -147,8 +147,8 @@ class World:
 
     def told(self, since: float, at: float = 0.0) -> list[Told]:
         """Results of every load but the victim's; `open_then` are the calls that were open at the moment `at`."""
-        found = [load.told(since, at) for load in self.loads]
-        return [*found, Told(**self.clients.told(since, at))]
+        reports = [load.told(since, at) for load in self.loads]
+        return [*reports, Told(**self.clients.told(since, at))]
 
     def of_victim(self, since: float) -> Told:
         """Results of the load on the server that faults are made at."""
@@ -167,7 +167,7 @@ class World:
         Raises Unmeasurable with what is amiss when it takes longer than `seconds`.
         """
         nonce = f"changed at {time.time()}"
-        end, applied, said, ours = time.monotonic() + seconds, False, "", None
+        end, applied, last_amiss, ours = time.monotonic() + seconds, False, "", None
         while time.monotonic() < end:
             try:
                 if not applied:
@@ -183,11 +183,11 @@ class World:
                 amiss = str(error)[-300:]
             except (OSError, ValueError, KeyError, http.client.HTTPException) as error:
                 amiss = f"{type(error).__name__}: {error}"
-            if amiss != said:
+            if amiss != last_amiss:
                 print(f"    {time.time() - healed:.1f} s: {amiss}", file=sys.stderr)
-                said = amiss
+                last_amiss = amiss
             time.sleep(0.2)
-        raise Unmeasurable(f"not whole again within {seconds:g} s: {said}")
+        raise Unmeasurable(f"not whole again within {seconds:g} s: {last_amiss}")
 
     def amiss(self, nonce: str) -> str:
         """Steps that Fairlead has not done yet; empty when it has done everything."""
@@ -235,8 +235,8 @@ def ask(address: str, method: str, params: Json) -> Json:
     url = f"http://{authority(address, MCP_PORT)}/mcp/{TIER}"
     request = urllib.request.Request(url, json.dumps(body).encode(), headers)
     with urllib.request.urlopen(request, timeout=4) as answer:
-        found: Json = json.load(answer)["result"]
-    return found
+        result: Json = json.load(answer)["result"]
+    return result
 
 
 @contextmanager

@@ -52,11 +52,11 @@ class Target:
 
 def targets() -> list[Target]:
     """Every format, and what is chosen by an option in each."""
-    found = [Target(name, known) for name, known in registry.FORMATS.items() if name != registry.MCP]
+    targets = [Target(name, format_) for name, format_ in registry.FORMATS.items() if name != registry.MCP]
     gemini, bedrock = registry.find("gemini"), registry.find("bedrock-converse")
     chat, anthropic = registry.find(registry.OPENAI_CHAT), registry.find("anthropic")
     return [
-        *found,
+        *targets,
         Target("openai-chat, gpt-5", chat, Options(model="gpt-5")),
         Target("openai-chat, strict", chat, Options(strict=True)),
         Target("anthropic, strict", anthropic, Options(strict=True)),
@@ -71,15 +71,15 @@ def tools() -> list[Tool]:
     path = os.environ.get(VARIABLE)
     if not path or not Path(path).is_file():
         raise Unmeasurable(f"{VARIABLE} must name a file of tool definitions as JSON lines")
-    found: list[Tool] = []
+    every_tool: list[Tool] = []
     with Path(path).open("rb") as lines:
         for line in lines:
             tool = msgspec.json.decode(line)
             if tool.get("pool", "mcp") == "mcp":
-                name = tool.get("id") or f"{len(found)}_{tool['name']}"
-                kept = {key: tool[key] for key in ("description", "inputSchema") if key in tool}
-                found.append({"name": name, "inputSchema": {"type": "object", "properties": {}}, **kept})
-    return found
+                name = tool.get("id") or f"{len(every_tool)}_{tool['name']}"
+                members = {key: tool[key] for key in ("description", "inputSchema") if key in tool}
+                every_tool.append({"name": name, "inputSchema": {"type": "object", "properties": {}}, **members})
+    return every_tool
 
 
 def schema_of(target: Target, written: Tool) -> tuple[Tool, bool]:
@@ -128,17 +128,17 @@ class Disagreement:
                 self.widened += after and not before
 
 
-def wrong_in_all(valid: float, found: Disagreement) -> float:
+def wrong_in_all(valid: float, measured: Disagreement) -> float:
     """Percent of values over all tools; `valid` is the percentage of tools that are converted and taken."""
-    return 100 - valid + valid * (found.narrowed + found.widened) / max(found.values, 1)
+    return 100 - valid + valid * (measured.narrowed + measured.widened) / max(measured.values, 1)
 
 
 def disagreement(pairs: Iterable[tuple[Tool, Tool, bool]]) -> Disagreement:
     """Over all pairs of (original, converted, strict)."""
-    found, chance = Disagreement(), Random(7)
+    measured, chance = Disagreement(), Random(7)
     for original, converted, strict in pairs:
-        found.add(original, converted, strict=strict, chance=chance)
-    return found
+        measured.add(original, converted, strict=strict, chance=chance)
+    return measured
 
 
 def _pairs(target: Target, every: list[Tool], converted: Converted) -> list[tuple[Tool, Tool, bool]]:
@@ -167,11 +167,11 @@ def measure(target: Target, every: list[Tool], rounds: int, quick: bool) -> tupl
     converted = target.format.convert(every, target.options)
     valid = sum(not violations(target.format.name, tool, target.options.model) for tool in converted.tools)
     sample = _pairs(target, every, converted)
-    found = disagreement(sample[::20] if quick else sample)
+    disagreements = disagreement(sample[::20] if quick else sample)
     cold = _rate(lambda: target.format.convert(every, target.options), len(every), rounds)
-    kept, hashes = Conversions(), [hash_of(tool) or "" for tool in every]
-    kept.convert(target.format, every, target.options, hashes=hashes)
-    cached = _rate(lambda: kept.convert(target.format, every, target.options, hashes=hashes), len(every), rounds)
+    conversions, hashes = Conversions(), [hash_of(tool) or "" for tool in every]
+    conversions.convert(target.format, every, target.options, hashes=hashes)
+    cached = _rate(lambda: conversions.convert(target.format, every, target.options, hashes=hashes), len(every), rounds)
     lossy = {loss.tool for loss in converted.report if loss.lossy and loss.action is not Action.NON_STRICT}
     percent = 100 * valid / len(every)
     row = {
@@ -179,9 +179,9 @@ def measure(target: Target, every: list[Tool], rounds: int, quick: bool) -> tupl
         "valid %": percent,
         "strict": sum(strict for _, _, strict in sample) if target.options.strict else None,
         "with losses": len(lossy),
-        "narrowed %": 100 * found.narrowed / max(found.values, 1),
-        "widened %": 100 * found.widened / max(found.values, 1),
-        "wrong in all %": wrong_in_all(percent, found),
+        "narrowed %": 100 * disagreements.narrowed / max(disagreements.values, 1),
+        "widened %": 100 * disagreements.widened / max(disagreements.values, 1),
+        "wrong in all %": wrong_in_all(percent, disagreements),
         "cold/s": cold,
         "cached/s": cached,
     }

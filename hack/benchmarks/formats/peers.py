@@ -33,16 +33,16 @@ def peers(tools: list[Schema], notes: list[str]) -> list[tuple[str, list[tuple[S
     if done.returncode:
         notes.append(f"peers failed: {done.stderr.strip().splitlines()[-1] if done.stderr.strip() else 'no message'}")
         return []
-    found: dict[str, list[tuple[Schema, Schema, bool]]] = {}
+    pairs_by_peer: dict[str, list[tuple[Schema, Schema, bool]]] = {}
     failed: dict[str, int] = {}
     for original, line in zip(schemas, done.stdout.splitlines(), strict=True):
         for name, converted in json.loads(line).items():
             if converted is None:
                 failed[name] = failed.get(name, 0) + 1
             else:
-                found.setdefault(name, []).append((original, converted, "strict" in name))
+                pairs_by_peer.setdefault(name, []).append((original, converted, "strict" in name))
     notes += [f"{name}: fails on {count} tools" for name, count in sorted(failed.items())]
-    return sorted(found.items())
+    return sorted(pairs_by_peer.items())
 
 
 def _transformers() -> dict[str, Callable[[Schema], Any]]:
@@ -79,7 +79,7 @@ def _answer(transform: Callable[[Schema], Any], schema: Schema) -> Any:
 
 
 if __name__ == "__main__":
-    known = _transformers()
+    transformers = _transformers()
     for text in sys.stdin:
         given = json.loads(text)
-        print(json.dumps({name: _answer(transform, given) for name, transform in known.items()}))
+        print(json.dumps({name: _answer(transform, given) for name, transform in transformers.items()}))

@@ -82,9 +82,9 @@ class Bench:
             kind: replace(start_upstream(stage, f"direct-{kind}", self.hop, *options), name="direct")
             for kind, options in KINDS.items()
         }
-        found = start_nginx(stage, [[upstream.port] for upstream in self.upstreams.values()], self.hop)
-        self.nginx = dict(zip(self.upstreams, found, strict=False))
-        if not found:
+        nginx = start_nginx(stage, [[upstream.port] for upstream in self.upstreams.values()], self.hop)
+        self.nginx = dict(zip(self.upstreams, nginx, strict=False))
+        if not nginx:
             self.notes.append("nginx is not installed (Debian: nginx-light): no ratios")
         documents = stage.folder / "world"
         ports = {kind: upstream.port for kind, upstream in self.upstreams.items()}
@@ -173,7 +173,7 @@ class Bench:
 
     def run(self, workload: str, era: str, connections: int, target: Target, load: Load, number: int) -> None:
         """One load; its outcome is kept. Raises Unmeasurable with the row's name."""
-        helpers = [one.pid for one in self.upstreams.values()] if target not in self.direct.values() else []
+        helpers = [upstream.pid for upstream in self.upstreams.values()] if target not in self.direct.values() else []
         before = collections_of(target)
         try:
             outcome = run_load(self.stage, load, target.pid, helpers, core=self.rest)
@@ -193,7 +193,9 @@ def run(settings: Settings) -> Report:
         become_realtime()
     with Stage() as stage:
         bench = Bench(stage, settings)
-        more = Goals(stage, settings, bench.gateway, {kind: one.port for kind, one in bench.upstreams.items()})
+        more = Goals(
+            stage, settings, bench.gateway, {kind: upstream.port for kind, upstream in bench.upstreams.items()}
+        )
 
         def attempt(part: str, work: Callable[[], object]) -> None:
             bench.attempt(part, work)
@@ -218,13 +220,13 @@ def run(settings: Settings) -> Report:
         if settings.long or (settings.wants("million") and settings.only):
             attempt("million", more.many_calls)
         if settings.peers or any(word.startswith("peers") for word in settings.only):
-            found = peers(bench.notes, lambda name: settings.wants(_part_of(name)))
-            there = {_part_of(peer.name): peer for peer in found}
+            peer_list = peers(bench.notes, lambda name: settings.wants(_part_of(name)))
+            there = {_part_of(peer.name): peer for peer in peer_list}
             for part, peer in there.items():
                 attempt(part, partial(bench.measure_peer, peer))
-            known = [_part_of(name) for names, _ in MAKERS for name in names]
+            parts = [_part_of(name) for names, _ in MAKERS for name in names]
             for word in settings.missed("peers", there):
-                bench.failures.append(f"{word}: not measured; of peers there are {', '.join(known)}")
+                bench.failures.append(f"{word}: not measured; of peers there are {', '.join(parts)}")
     report = reported(bench, more)
     if settings.svg is not None:
         settings.svg.write_text(drawn(bench.outcomes))
@@ -239,13 +241,13 @@ def _part_of(peer: str) -> str:
 def reported(bench: Bench, more: Goals) -> Report:
     """Report of the results so far."""
     of_peers = [goal for peer in bench.met for goal in peer_goals(bench.outcomes, peer)]
-    found = [*goals(bench.outcomes), *more.found, *of_peers]
+    all_goals = [*goals(bench.outcomes), *more.goals, *of_peers]
     if bench.settings.only:
-        found = [goal for goal in found if goal.value is not None]
+        all_goals = [goal for goal in all_goals if goal.value is not None]
     notes = [
         *bench.notes,
         *more.notes,
         "`cores used` well below 1 at saturation: load and upstream were the limit, read the CPU column",
         "every server of the gateway under test is selected by a policy, and every call decided by what it says",
     ]
-    return Report("gateway", rows(bench.outcomes), found, notes, [*bench.failures])
+    return Report("gateway", rows(bench.outcomes), all_goals, notes, [*bench.failures])

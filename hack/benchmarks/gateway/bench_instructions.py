@@ -90,7 +90,7 @@ def start(stage: Stage) -> Counted:
     hop, rest = cores()
     upstreams = {kind: start_upstream(stage, f"upstream-{kind}", rest, *options) for kind, options in KINDS.items()}
     documents, folder = stage.folder / "world", stage.folder / "counted"
-    write_documents(documents, contents(list(world({kind: one.port for kind, one in upstreams.items()}))))
+    write_documents(documents, contents(list(world({kind: upstream.port for kind, upstream in upstreams.items()}))))
     folder.mkdir()
     words = ["valgrind", "--tool=callgrind", "--instr-atstart=no", f"--callgrind-out-file={folder}/counts"]
     gateway = gateway_over(stage, documents, hop, name="counted", under=words)
@@ -100,7 +100,7 @@ def start(stage: Stage) -> Counted:
 def rows(counted: Counted, settings: Settings) -> Iterator[tuple[dict[str, str | float | None], str]]:
     """A row for each kind of client, and its functions where they are wanted."""
     plain: dict[str, float] = {}
-    for workload in sorted(BRIEF, key=lambda one: (one is REST, one is not PLAIN)):
+    for workload in sorted(BRIEF, key=lambda kind: (kind is REST, kind is not PLAIN)):
         if workload is not PLAIN and not settings.wants(slug(workload.name)):
             continue
         if workload is REST:
@@ -123,16 +123,16 @@ def rows(counted: Counted, settings: Settings) -> Iterator[tuple[dict[str, str |
 
 def total_of(counts: Path) -> int:
     """Instructions in a file of callgrind. Raises Unmeasurable."""
-    found = _TOTAL.search(counts.read_text())
-    if found is None:
+    match = _TOTAL.search(counts.read_text())
+    if match is None:
         raise Unmeasurable(f"callgrind wrote no sum into {counts.name}")
-    return int(found[1])
+    return int(match[1])
 
 
 def functions_of(long: Path, short: Path, calls: int) -> str:
     """The functions that have most of the instructions of a call, with those that they call, as lines."""
-    found, less = _inclusive(long), _inclusive(short)
-    each = {name: (count - less.get(name, 0)) / calls for name, count in found.items()}
+    counts, less = _inclusive(long), _inclusive(short)
+    each = {name: (count - less.get(name, 0)) / calls for name, count in counts.items()}
     most = sorted(each, key=lambda name: -each[name])[:FUNCTIONS]
     return "\n".join(f"    {each[name]:9,.0f}  {name}" for name in most)
 
@@ -141,13 +141,13 @@ def _inclusive(counts: Path) -> dict[str, int]:
     """Instructions by function, with those of what it calls; of functions that have a name."""
     command = ["callgrind_annotate", "--inclusive=yes", "--threshold=100", "--auto=no", str(counts)]
     told = subprocess.run(command, capture_output=True, text=True, check=True).stdout
-    found: dict[str, int] = {}
+    inclusive: dict[str, int] = {}
     for line in told.splitlines():
         function = _FUNCTION.match(line)
         if function is not None and not function[2].startswith("0x"):
             name = function[2].partition("'")[0]
-            found[name] = max(found.get(name, 0), int(function[1].replace(",", "")))
-    return found
+            inclusive[name] = max(inclusive.get(name, 0), int(function[1].replace(",", "")))
+    return inclusive
 
 
 def run(settings: Settings) -> Report:

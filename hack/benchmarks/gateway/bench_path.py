@@ -206,7 +206,7 @@ def requests_of(
     progress token.
     """
     server, accept = f"{era}-{server}" if server else era, accept or "application/json, text/event-stream"
-    found = []
+    requests = []
     for number, session in enumerate(sessions):
         progress = f'"progressToken":{1000 + number}' if token else ""
         meta = _META if era == "modern" else f',"_meta":{{{progress}}}' if token else ""
@@ -225,22 +225,24 @@ def requests_of(
             "POST /mcp HTTP/1.1\r\nHost: 127.0.0.1:8080\r\nContent-Type: application/json\r\n"
             f"Accept: {accept}\r\n{lines}Content-Length: {len(body)}\r\n\r\n"
         )
-        found.append((head + body).encode())
-    return found
+        requests.append((head + body).encode())
+    return requests
 
 
 def cases(sessions: list[bytes], capable: list[bytes]) -> Cases:
     """Requests by workload and era. Clients of the sessions in `capable` have declared capabilities."""
-    found = {}
+    cases_by_name = {}
     for era in VERSIONS:
-        found["small JSON", era] = requests_of(era, "echo", "", sessions)
-        found["2 kB arguments", era] = requests_of(era, STRICT, f",{STRICT_ARGUMENTS}", sessions)
-        found[TOKEN.name, era] = requests_of(era, "echo", "", sessions, token=True)
-        found["small SSE", era] = requests_of(era, "echo", "", sessions, server="sse")
-        found["small SSE in chunks", era] = requests_of(era, "echo", "", sessions, server="chunked")
-    found[STREAMED.name, "legacy"] = requests_of("legacy", "echo", "", sessions, server="sse", accept=STREAMS_FIRST)
-    found[CAPABLE.name, "legacy"] = requests_of("legacy", "echo", "", capable)
-    return found
+        cases_by_name["small JSON", era] = requests_of(era, "echo", "", sessions)
+        cases_by_name["2 kB arguments", era] = requests_of(era, STRICT, f",{STRICT_ARGUMENTS}", sessions)
+        cases_by_name[TOKEN.name, era] = requests_of(era, "echo", "", sessions, token=True)
+        cases_by_name["small SSE", era] = requests_of(era, "echo", "", sessions, server="sse")
+        cases_by_name["small SSE in chunks", era] = requests_of(era, "echo", "", sessions, server="chunked")
+    cases_by_name[STREAMED.name, "legacy"] = requests_of(
+        "legacy", "echo", "", sessions, server="sse", accept=STREAMS_FIRST
+    )
+    cases_by_name[CAPABLE.name, "legacy"] = requests_of("legacy", "echo", "", capable)
+    return cases_by_name
 
 
 @asynccontextmanager
@@ -268,18 +270,18 @@ async def running(folder: Path, loop: Loop, tools: int = TOOLS) -> AsyncIterator
 
 async def measured(folder: Path, settings: Settings, loop: Loop) -> Report:
     """Every case, in turns, so that a disturbance meets all of them."""
-    async with running(folder, loop) as (place, found):
-        times: dict[Case, list[tuple[int, int]]] = {case: [] for case in found}
+    async with running(folder, loop) as (world, all_cases):
+        times: dict[Case, list[tuple[int, int]]] = {case: [] for case in all_cases}
         for _ in in_rounds((2 if settings.quick else 10) * settings.rounds):
-            for case, requests in found.items():
-                await place.settle(requests)
-                times[case] += [await place.once(requests) for _ in range(50)]
-                place.check(requests)
+            for case, requests in all_cases.items():
+                await world.settle(requests)
+                times[case] += [await world.once(requests) for _ in range(50)]
+                world.check(requests)
         report = Report("path", [_row(*case, each) for case, each in times.items()])
         report.notes.append("µs a call; `median` and its neighbors include the garbage collector and other work")
         if settings.long:
-            report.notes += [await _profile(place, case, requests) for case, requests in found.items()]
-            report.notes += [await _bytecodes(place, case, requests) for case, requests in found.items()]
+            report.notes += [await _profile(world, case, requests) for case, requests in all_cases.items()]
+            report.notes += [await _bytecodes(world, case, requests) for case, requests in all_cases.items()]
     return report
 
 
@@ -298,27 +300,27 @@ def _row(workload: str, era: str, times: list[tuple[int, int]]) -> dict[str, Any
     }
 
 
-async def _profile(place: World, case: tuple[str, str], requests: list[bytes]) -> str:
+async def _profile(world: World, case: tuple[str, str], requests: list[bytes]) -> str:
     """The functions that most of the time is spent in, as a table in a note."""
-    await place.settle(requests)
+    await world.settle(requests)
     profile = cProfile.Profile()
     for _ in range(200):
         profile.enable()
-        await place.once(requests)
+        await world.once(requests)
         profile.disable()
-    found = []
+    profiles = []
     for (file, _, name), (_, calls, own, _, _) in pstats.Stats(profile).stats.items():  # type: ignore[attr-defined]  # not in the stubs
         where = "/".join(Path(file).parts[-2:])
-        found.append((own * 1e6 / 200 / CONNECTIONS, calls / 200 / CONNECTIONS, f"{where} {name}"))
-    lines = [f"    {own:6.2f} µs {calls:5.1f} × {name}" for own, calls, name in sorted(found, reverse=True)[:40]]
+        profiles.append((own * 1e6 / 200 / CONNECTIONS, calls / 200 / CONNECTIONS, f"{where} {name}"))
+    lines = [f"    {own:6.2f} µs {calls:5.1f} × {name}" for own, calls, name in sorted(profiles, reverse=True)[:40]]
     return "\n".join([f"{', '.join(case)}, by function, under the profiler:", "", *lines, ""])
 
 
-async def _bytecodes(place: World, case: tuple[str, str], requests: list[bytes]) -> str:
+async def _bytecodes(world: World, case: tuple[str, str], requests: list[bytes]) -> str:
     """The interpreter's work for one call, as a table in a note: all but what stands in for clients and servers."""
-    await place.settle(requests)
-    work = await count_work(lambda: place.once(requests), __file__)
-    place.check(requests)
+    await world.settle(requests)
+    work = await count_work(lambda: world.once(requests), __file__)
+    world.check(requests)
     each = {name: number / CONNECTIONS for name, number in work.bytecodes.items()}
     lines = [f"    {each[name]:6.1f}  {name}" for name in sorted(each, key=lambda name: -each[name])[:40]]
     head = (

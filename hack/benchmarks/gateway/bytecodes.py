@@ -45,9 +45,9 @@ async def count_work(run: Callable[[], Awaitable[object]], harness: str) -> Inte
     """
     counts = {"call": 0, "c_call": 0}
 
-    def note_call(frame: FrameType, event: str, arg: Any) -> None:
+    def note_call(stack_frame: FrameType, event: str, arg: Any) -> None:
         # of a call into C the frame is that of the caller
-        if event in counts and frame.f_code.co_filename not in (harness, __file__):
+        if event in counts and stack_frame.f_code.co_filename not in (harness, __file__):
             counts[event] += 1
 
     before = sys.getprofile()
@@ -59,11 +59,11 @@ async def count_work(run: Callable[[], Awaitable[object]], harness: str) -> Inte
             sys.setprofile(before)
     by_code: dict[CodeType, int] = {}
 
-    def note_bytecode(frame: FrameType, event: str, arg: Any) -> Any:
-        frame.f_trace_opcodes = True
-        frame.f_trace_lines = False
+    def note_bytecode(stack_frame: FrameType, event: str, arg: Any) -> Any:
+        stack_frame.f_trace_opcodes = True
+        stack_frame.f_trace_lines = False
         if event == "opcode":
-            by_code[frame.f_code] = by_code.get(frame.f_code, 0) + 1
+            by_code[stack_frame.f_code] = by_code.get(stack_frame.f_code, 0) + 1
         return note_bytecode
 
     traced = sys.gettrace()

@@ -61,14 +61,14 @@ Case = tuple[int, str]
 def work(count: int) -> bytes:
     """A body of /v1/convert."""
     rng = random.Random(1)
-    tools = [definition(place, rng) for place in range(count)]
+    tools = [definition(index, rng) for index in range(count)]
     return json.dumps({"from": "mcp", "to": "anthropic", "tools": tools}).encode()
 
 
 @contextmanager
 def converting(port: int, body: bytes) -> Iterator[Conversions]:
     """One conversion after the other, from the first one's end to the end of the block."""
-    found, ending = Conversions(), threading.Event()
+    conversions, ending = Conversions(), threading.Event()
     headers = {"Content-Type": "application/json"}
 
     def post() -> None:
@@ -79,12 +79,12 @@ def converting(port: int, body: bytes) -> Iterator[Conversions]:
                 connection.request("POST", "/v1/convert", body, headers)
                 answer = connection.getresponse()
                 if answer.status != 200 or len(answer.read()) < len(body) // 2:
-                    found.failure = f"/v1/convert answered {answer.status}"
+                    conversions.failure = f"/v1/convert answered {answer.status}"
                     return
-                found.done += 1
-                found.seconds.append(time.monotonic() - began)
+                conversions.done += 1
+                conversions.seconds.append(time.monotonic() - began)
         except OSError as error:
-            found.failure = f"/v1/convert: {error}"
+            conversions.failure = f"/v1/convert: {error}"
         finally:
             connection.close()
 
@@ -95,7 +95,7 @@ def converting(port: int, body: bytes) -> Iterator[Conversions]:
     thread = threading.Thread(target=beside)
     thread.start()
     try:
-        yield found
+        yield conversions
     finally:
         ending.set()
         thread.join()
@@ -105,11 +105,11 @@ def measure(stage: Stage, target: Target, era: str, upstream: int, windows: int)
     """So many windows of each case. `upstream` is the process that answers `target`, on the load's core."""
     core = max(os.sched_getaffinity(0))
     bodies = {size: work(count) for size, count in SIZES.items()}
-    found: dict[Case, Beside] = defaultdict(Beside)
+    by_case: dict[Case, Beside] = defaultdict(Beside)
     for connections in CONNECTIONS:
         load = Load(target.port, "/mcp", target.tool(era), VERSIONS[era], connections, SECONDS, WARMUP)
         for number, size in interleaved(list(SIZES), windows):
-            case = found[connections, size]
+            case = by_case[connections, size]
             if size == "no":
                 case.outcomes[number] = run_load(stage, load, target.pid, [upstream], core=core)
                 continue
@@ -118,22 +118,22 @@ def measure(stage: Stage, target: Target, era: str, upstream: int, windows: int)
             if conversions.failure or not conversions.done:
                 raise Unmeasurable(conversions.failure or "no conversion came to an end")
             case.rates.append(conversions.done / sum(conversions.seconds))
-    return found
+    return by_case
 
 
-def moved(found: dict[Case, Beside], connections: int, size: str) -> Sample | None:
+def moved(by_case: dict[Case, Beside], connections: int, size: str) -> Sample | None:
     """The p99 of calls beside conversions over that of the window alone that belongs to it; None for `no`."""
     if size == "no":
         return None
-    alone, beside = (found[connections, which].outcomes for which in ("no", size))
+    alone, beside = (by_case[connections, which].outcomes for which in ("no", size))
     return ratios({n: o.p99 for n, o in beside.items()}, {n: o.p99 for n, o in alone.items()})
 
 
-def goals(found: dict[Case, Beside]) -> list[Goal]:
+def goals(by_case: dict[Case, Beside]) -> list[Goal]:
     """One for each size and number of connections."""
     goals = []
-    for connections, size in found:
-        sample = moved(found, connections, size)
+    for connections, size in by_case:
+        sample = moved(by_case, connections, size)
         if sample is not None:
             name = f"p99 while {SIZES[size]} tools at a time are converted over REST, {connections} connections"
             goals.append(Goal(name, sample.median, "× alone", at_most=AT_MOST))

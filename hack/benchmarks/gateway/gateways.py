@@ -215,22 +215,22 @@ def decisions(catalogs: Sequence[Catalog]) -> tuple[Rules, State]:
     fits = tuple(tier.name for tier in tiers)
     servers = tuple(
         ServerState(
-            namespace=one.namespace,
-            name=one.name,
-            tools=tuple(ToolState(name=tool.name, quantiles=measured, tiers=fits) for tool in one.tools),
+            namespace=catalog.namespace,
+            name=catalog.name,
+            tools=tuple(ToolState(name=tool.name, quantiles=measured, tiers=fits) for tool in catalog.tools),
         )
-        for one in catalogs
+        for catalog in catalogs
     )
     return Rules(tiers=tiers, policies=policies), State(servers=servers, decided_at="2026-11-21T00:00:00Z")
 
 
 def contents(catalogs: Sequence[Catalog], *, decided: bool = True) -> dict[str, bytes]:
     """Documents by name; with `decided` also the rules and the state."""
-    found = {catalog_name(ServerKey(one.namespace, one.name)): encode(one) for one in catalogs}
+    documents = {catalog_name(ServerKey(each.namespace, each.name)): encode(each) for each in catalogs}
     if decided:
         rules, state = decisions(catalogs)
-        found |= {RULES_NAME: encode(rules), state_name(0): encode(state)}
-    return found
+        documents |= {RULES_NAME: encode(rules), state_name(0): encode(state)}
+    return documents
 
 
 def write_documents(folder: Path, documents: dict[str, bytes]) -> None:

@@ -57,14 +57,14 @@ SHARE = 0.2
 
 
 class Goals:
-    """One run; `found` are the goals so far."""
+    """One run; `goals` are the goals so far."""
 
     def __init__(self, stage: Stage, settings: Settings, gateway: Target, ports: dict[str, int]) -> None:
         self.stage = stage
         self.settings = settings
         self.gateway = gateway
         self.ports = ports
-        self.found: list[Goal] = []
+        self.goals: list[Goal] = []
         self.notes: list[str] = []
         self.hop, self.rest = cores()
 
@@ -74,9 +74,9 @@ class Goals:
 
     def memory(self, when: str, *, serving: float = 100) -> None:
         """Memory of the gateway under test: RSS of the process that serves MCP, PSS of all its processes."""
-        found, where = footprint_of(self.gateway), f"{SERVERS * TOOLS:,} tools, {when}"
-        self.found.append(Goal(f"RSS of the MCP process at {where}", found.serving / 1e6, "MB", at_most=serving))
-        self.found.append(Goal(f"PSS of all processes at {where}", found.together / 1e6, "MB", at_most=120))
+        footprint, where = footprint_of(self.gateway), f"{SERVERS * TOOLS:,} tools, {when}"
+        self.goals.append(Goal(f"RSS of the MCP process at {where}", footprint.serving / 1e6, "MB", at_most=serving))
+        self.goals.append(Goal(f"PSS of all processes at {where}", footprint.together / 1e6, "MB", at_most=120))
 
     def many_tools(self) -> None:
         """Measure memory when clients call every tool of every server, each of them 100 times."""
@@ -117,14 +117,16 @@ class Goals:
         ask_for_rest(gateway)
         calls, seconds = (5_000, 3.0) if self.settings.quick else (STEADY_CALLS, STEADY_SECONDS)
         tools = f"{SERVERS * MANY_TOOLS:,} tools"
-        for workload, era in [(PLAIN, era) for era in VERSIONS] + [(one, era) for one in CLIENTS for era in one.eras]:
+        for workload, era in [(PLAIN, era) for era in VERSIONS] + [
+            (client, era) for client in CLIENTS for era in client.eras
+        ]:
             load = replace(workload.load(gateway, era, SATURATED, (seconds, 1.0)), calls=calls)
             self.run(replace(load, seconds=0.5), gateway)
             before = collections_of(gateway)
             outcome = self.run(replace(load, warmup=0.1), gateway)
             made, what = collections_of(gateway) - before, f"{workload.name}, {era}"
             rate = made.full * STEADY_CALLS / outcome.calls
-            self.found.append(Goal(f"full collections, {tools}, {what}", rate, "per 100,000 calls", at_most=0))
+            self.goals.append(Goal(f"full collections, {tools}, {what}", rate, "per 100,000 calls", at_most=0))
             if made.full:
                 self.notes.append(f"{tools}, {what}: {made.full} full collections, {made.seconds * 1000:.1f} ms in all")
 
@@ -135,7 +137,7 @@ class Goals:
         done = [run_load(self.stage, load, self.gateway.pid, [], core=self.rest) for _ in range(self.settings.rounds)]
         speed = Sample.of(outcome.calls_per_second for outcome in done)
         cpu = Sample.of(outcome.cpu for outcome in done)
-        self.found.append(Goal(f"tools/list of {SERVERS * TOOLS:,} tools", speed.median, "lists/s", at_least=4500))
+        self.goals.append(Goal(f"tools/list of {SERVERS * TOOLS:,} tools", speed.median, "lists/s", at_least=4500))
         self.notes.append(f"tools/list: {speed} a second, {cpu} µs of CPU each")
 
     def many_calls(self) -> None:
@@ -145,7 +147,7 @@ class Goals:
         before = tree_memory(self.gateway.pid)
         outcome = self.run(replace(first, calls=MILLION), self.gateway)
         grown = (tree_memory(self.gateway.pid) - before) / 1e6
-        self.found.append(Goal(f"growth over {MILLION:,} calls", grown, "MB", at_most=2))
+        self.goals.append(Goal(f"growth over {MILLION:,} calls", grown, "MB", at_most=2))
         self.notes.append(
             f"{MILLION:,} calls: {outcome.calls_per_second:,.0f} a second, RSS {before / 1e6:.1f} MB before"
         )
@@ -162,8 +164,8 @@ class Goals:
         gateway = gateway_over(self.stage, folder, None, name="converting")
         ask_for_rest(gateway)
         windows = conversions.WINDOWS * self.settings.rounds if not self.settings.quick else 3
-        found = conversions.measure(self.stage, gateway, "modern", upstream.pid, windows)
-        self.found += conversions.goals(found)
+        by_case = conversions.measure(self.stage, gateway, "modern", upstream.pid, windows)
+        self.goals += conversions.goals(by_case)
 
     @cached_property
     def many(self) -> tuple[Path, Target]:
@@ -198,7 +200,7 @@ class Goals:
         tools = SERVERS * MANY_TOOLS
         # like with like: what else the machine does delays calls in windows of either kind
         delay = nine_of_ten(swapping) - nine_of_ten(still)
-        self.found.append(Goal(f"delay by a swap of {tools:,} tools", delay, "ms", at_most=5))
+        self.goals.append(Goal(f"delay by a swap of {tools:,} tools", delay, "ms", at_most=5))
         self.notes.append(
             f"{swaps} swaps of {tools:,} tools under {SWAP_RATE} calls a second, slowest answers of windows of "
             f"{WINDOW:g} s (middle / nine of ten / all): {_spread(still)} without, {_spread(swapping)} with a swap; "
@@ -214,7 +216,7 @@ class Goals:
         try:
             quotas = [] if cores_left >= 2 else [Quota(SHARE), Quota(SHARE)]
         except NoQuota as error:
-            self.found.append(Goal(name, None, "× one", at_least=1.8))
+            self.goals.append(Goal(name, None, "× one", at_least=1.8))
             self.notes.append(f"{name}: not measured, there are {cores_left} cores for them and {error}")
             return
         try:
@@ -223,11 +225,11 @@ class Goals:
         finally:
             for quota in quotas:
                 quota.remove()
-        one, two = Sample.of(speeds[0]), Sample.of(speeds[1])
+        first, second = Sample.of(speeds[0]), Sample.of(speeds[1])
         ratio = Sample.of(b / a for a, b in zip(*speeds, strict=True))
-        self.found.append(Goal(name, ratio.median, "× one", at_least=1.8))
+        self.goals.append(Goal(name, ratio.median, "× one", at_least=1.8))
         each = f"{SHARE:.0%} of a core for each, as there are no two cores to spare" if quotas else "a core for each"
-        self.notes.append(f"{name} (nginx): {two} calls/s against {one}, {ratio} ×; {each}")
+        self.notes.append(f"{name} (nginx): {second} calls/s against {first}, {ratio} ×; {each}")
 
     def speeds_of_replicas(self, quotas: list[Quota]) -> tuple[list[float], list[float]]:
         """Calls a second by round, of one and of two."""
@@ -236,7 +238,7 @@ class Goals:
         write_documents(folder, contents(list(world(dict.fromkeys(self.ports, upstream.port)))))
         places: list[int] = [self.hop, self.hop] if quotas else list(cores_beside()[:2])
         gateways = [
-            gateway_over(self.stage, folder, place, name=f"replica-{place}-{n}") for n, place in enumerate(places)
+            gateway_over(self.stage, folder, cores, name=f"replica-{cores}-{n}") for n, cores in enumerate(places)
         ]
         for quota, gateway in zip(quotas, gateways, strict=False):
             quota.take(gateway.pid)
@@ -259,10 +261,10 @@ def cores_beside() -> list[int]:
 
 def swaps_of(gateway: Target) -> int:
     """Snapshots taken into service so far, as its metrics say."""
-    found = metrics_of(gateway).get("fairlead_catalog_swaps_total")
-    if found is None:
+    swaps = metrics_of(gateway).get("fairlead_catalog_swaps_total")
+    if swaps is None:
         raise Unmeasurable("the gateway does not count its swaps")
-    return int(found)
+    return int(swaps)
 
 
 @contextmanager

@@ -45,7 +45,9 @@ def metrics_of(target: Target) -> dict[str, float]:
             lines = page.read().decode().splitlines()
     except OSError as error:
         raise Unmeasurable(f"{target.name} shows no metrics: {error}") from error
-    return {name: float(value) for name, _, value in (one.rpartition(" ") for one in lines if not one.startswith("#"))}
+    return {
+        name: float(value) for name, _, value in (line.rpartition(" ") for line in lines if not line.startswith("#"))
+    }
 
 
 def footprint_of(target: Target) -> Footprint:

@@ -34,12 +34,12 @@ def rows(outcomes: Outcomes) -> list[Row]:
     """One per target and cell, with ratios to nginx and to the plain client in the same round; of another proxy to what
     nginx was in a round before.
     """
-    found: list[Row] = []
+    all_rows: list[Row] = []
     for key, rounds in outcomes.items():
         nginx, bare = _beside(outcomes, key, "nginx"), _beside(outcomes, key, BARE_CLIENT)
         if key[3].startswith(_IN_OTHERS_ROUNDS):
             nginx = {}  # it was measured minutes before
-        found.append(
+        all_rows.append(
             {
                 "target": key[3],
                 "workload": key[0],
@@ -66,25 +66,25 @@ def rows(outcomes: Outcomes) -> list[Row]:
                 "× nginx RSS": _over(rounds, nginx, lambda o: o.rss),
             }
         )
-    return found
+    return all_rows
 
 
 def goals(outcomes: Outcomes) -> list[Goal]:
     """Those about the hop itself, of every kind of client that has some."""
     hop = 1.35 if COMPILED else 1.8
-    found: list[Goal] = []
+    all_goals: list[Goal] = []
     for era in VERSIONS:
-        found += _hop(outcomes, PLAIN, era, hop)
-        found += _alone(outcomes, era)
-    found += _hop(outcomes, CAPABLE, "legacy", hop)
+        all_goals += _hop(outcomes, PLAIN, era, hop)
+        all_goals += _alone(outcomes, era)
+    all_goals += _hop(outcomes, CAPABLE, "legacy", hop)
     for name, value, bound in (("CPU per call", _cpu, 1.10), ("p99", _p99, 1.2)):
         key = (CAPABLE.name, "legacy", SATURATED)
         ratio = _over(_of(outcomes, key, MINE), _of(outcomes, key, BARE_CLIENT), value)
-        found.append(Goal(f"{name}, {CAPABLE.name}, legacy", _median(ratio), "× bare client's", at_most=bound))
+        all_goals.append(Goal(f"{name}, {CAPABLE.name}, legacy", _median(ratio), "× bare client's", at_most=bound))
     for workload, bound in ((TOKEN, 1.7), (STREAMED, 1.7), (LARGE, 1.5)):
         for era in workload.eras:
-            found += _hop(outcomes, workload, era, bound)[::2]
-    return found
+            all_goals += _hop(outcomes, workload, era, bound)[::2]
+    return all_goals
 
 
 def _hop(outcomes: Outcomes, workload: Workload, era: str, cpu: float) -> list[Goal]:
@@ -92,15 +92,15 @@ def _hop(outcomes: Outcomes, workload: Workload, era: str, cpu: float) -> list[G
     row, what = (workload.name, era, SATURATED), f"{workload.name}, {era}"
     mine, nginx = _of(outcomes, row, MINE), _of(outcomes, row, "nginx")
     speed = _median(_over(mine, nginx, _speed))
-    found = [
+    hop_goals = [
         Goal(f"CPU per call, {what}", _median(_over(mine, nginx, _cpu)), "× nginx", at_most=cpu),
         Goal(f"calls/s, {what}", speed, "× nginx", at_least=0.7),
         Goal(f"p99, {what}", _median(_over(mine, nginx, _p99)), "× nginx's", at_most=1.75),
     ]
     if 1 in workload.connections:
         added = _median(_added(outcomes, (workload.name, era, 1, MINE), _p50))
-        found.append(Goal(f"added p50 at 1 connection, {what}", added, "× nginx's", at_most=1.3))
-    return found
+        hop_goals.append(Goal(f"added p50 at 1 connection, {what}", added, "× nginx's", at_most=1.3))
+    return hop_goals
 
 
 def _alone(outcomes: Outcomes, era: str) -> list[Goal]:
@@ -117,15 +117,15 @@ def peer_goals(outcomes: Outcomes, peer: Peer) -> list[Goal]:
     if peer.at_least is None:
         return []
     served = [key[0] for key in outcomes if key[1:] == ("legacy", SATURATED, peer.name)]
-    found = []
+    all_goals = []
     for workload in served or [PLAIN.name]:
         row = (workload, "legacy", SATURATED)
         mine, theirs = (_of(outcomes, row, name) for name in (MINE, peer.name))
         value = _median(_over(_of(outcomes, row, beside_peer(peer.name)), theirs, _speed))
         if value is None and mine and theirs:
             value = Sample.of(map(_speed, mine.values())).median / Sample.of(map(_speed, theirs.values())).median
-        found.append(Goal(f"calls/s against {peer.name}, {workload}", value, "× its", at_least=peer.at_least))
-    return found
+        all_goals.append(Goal(f"calls/s against {peer.name}, {workload}", value, "× its", at_least=peer.at_least))
+    return all_goals
 
 
 def _speed(outcome: Outcome) -> float:
@@ -173,11 +173,11 @@ def _median(sample: Sample | None) -> float | None:
 def drawn(outcomes: Outcomes) -> str:
     """The saturated rows of the legacy era, which every peer speaks, as SVG; of the gateway that of its own rounds."""
     nginx = outcomes.get((PLAIN.name, "legacy", SATURATED, "nginx"), {})
-    found = []
+    charts = []
     for (workload, era, connections, target), rounds in outcomes.items():
         shown = target != "direct" and not target.startswith(_IN_OTHERS_ROUNDS)
         if (workload, era, connections) == (PLAIN.name, "legacy", SATURATED) and shown:
             sample = Sample.of(map(_speed, rounds.values()))
-            found.append(Bar(target, sample, _median(_over(rounds, nginx, _speed))))
+            charts.append(Bar(target, sample, _median(_over(rounds, nginx, _speed))))
     title = f"tools/call per second through one core, {SATURATED} connections"
-    return bars(title, sorted(found, key=lambda bar: -bar.sample.median))
+    return bars(title, sorted(charts, key=lambda bar: -bar.sample.median))

@@ -97,10 +97,14 @@ WORKLOADS: Final = (
     Workload("2 kB arguments", tool=STRICT, members=STRICT_ARGUMENTS, beside_bare=False),
     Workload(f"{ALIKE} servers in turn", tools=ALIKE, beside_bare=False),
 )
-BRIEF: Final = tuple(one for one in WORKLOADS if one.name in ("small JSON", "small SSE", "10 kB result")) + CLIENTS
+BRIEF: Final = (
+    tuple(workload for workload in WORKLOADS if workload.name in ("small JSON", "small SSE", "10 kB result")) + CLIENTS
+)
 """Workloads of --quick: every kind of client, and every kind of answer."""
 OF_PEERS: Final = tuple(
-    one for one in WORKLOADS if one.name in ("small SSE", "10 kB result") or one in (CAPABLE, TOKEN, STREAMED, PROMPTS)
+    workload
+    for workload in WORKLOADS
+    if workload.name in ("small SSE", "10 kB result") or workload in (CAPABLE, TOKEN, STREAMED, PROMPTS)
 )
 """Rows beside PLAIN that a proxy in front of one server may serve."""
 

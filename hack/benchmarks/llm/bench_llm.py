@@ -106,15 +106,15 @@ def run(settings: Settings) -> Report:
             peers.append(_litellm(stage, model.port, core))
         except Unmeasurable as error:
             notes.append(f"LiteLLM was not measured: {error}")
-        found = Found()
+        figures = Found()
         for _, target in interleaved([model, ours, *peers], settings.rounds):
-            _measure(stage, settings, target, other, found)
+            _measure(stage, settings, target, other, figures)
         if settings.wants("many"):
             for target in (model, ours):
-                _many(stage, settings, target, other, found)
+                _many(stage, settings, target, other, figures)
         if settings.wants("memory"):
-            _memory(stage, settings, ours, other, found)
-    return _report(found, notes, settings)
+            _memory(stage, settings, ours, other, figures)
+    return _report(figures, notes, settings)
 
 
 def _model(stage: Stage, core: int) -> Target:
@@ -153,7 +153,7 @@ def _litellm(stage: Stage, model: int, core: int) -> Target:
     return Target(LITELLM, port, process.pid, key)
 
 
-def _measure(stage: Stage, settings: Settings, target: Target, core: int, found: Found) -> None:
+def _measure(stage: Stage, settings: Settings, target: Target, core: int, result: Found) -> None:
     """One round of one target."""
     count = (40 if target.name == LITELLM else 400) // (4 if settings.quick else 1)
 
@@ -162,40 +162,40 @@ def _measure(stage: Stage, settings: Settings, target: Target, core: int, found:
 
     if settings.wants("request"):
         load = Load(EVENTS, 0, count * 4, connections=8, warmup=count, stream=False)
-        keep(found.request, loaded(stage, target, load, core).cpu)
+        keep(result.request, loaded(stage, target, load, core).cpu)
     if settings.wants("stream"):
         outcome = loaded(stage, target, Load(EVENTS, 0, count, connections=8, warmup=count // 4), core)
-        keep(found.stream, outcome.cpu)
-        keep(found.memory, outcome.memory)
+        keep(result.stream, outcome.cpu)
+        keep(result.memory, outcome.memory)
     if settings.wants("first"):
-        keep(found.first, loaded(stage, target, Load(EVENTS, 0, count // 2, warmup=10), core).first)
-        keep(found.whole, loaded(stage, target, Load(EVENTS, 0, count // 2, warmup=10, stream=False), core).first)
+        keep(result.first, loaded(stage, target, Load(EVENTS, 0, count // 2, warmup=10), core).first)
+        keep(result.whole, loaded(stage, target, Load(EVENTS, 0, count // 2, warmup=10, stream=False), core).first)
     if settings.wants("chunk"):
         paced = Load(EVENTS, 5, 4 if settings.quick else 16, warmup=1)
-        keep(found.chunk, statistics.median(loaded(stage, target, paced, core).delays))
+        keep(result.chunk, statistics.median(loaded(stage, target, paced, core).delays))
 
 
-def _many(stage: Stage, settings: Settings, target: Target, core: int, found: Found) -> None:
+def _many(stage: Stage, settings: Settings, target: Target, core: int, figures: Found) -> None:
     """Many streams of five chunks a second at once."""
     chunks = 10 if settings.quick else 40
     for _ in range(1 if settings.quick else min(settings.rounds, 3)):
         outcome = loaded(stage, target, Load(chunks, 200, MANY, connections=MANY, spread=2.0), core)
-        found.late.setdefault(target.name, []).append(statistics.quantiles(outcome.delays, n=100)[-1])
+        figures.late.setdefault(target.name, []).append(statistics.quantiles(outcome.delays, n=100)[-1])
         if target.name == OURS:
-            found.cores.append(outcome.cpu * MANY / 1000 / (chunks / 5 + 2))
+            figures.cores.append(outcome.cpu * MANY / 1000 / (chunks / 5 + 2))
 
 
-def _memory(stage: Stage, settings: Settings, target: Target, core: int, found: Found) -> None:
+def _memory(stage: Stage, settings: Settings, target: Target, core: int, figures: Found) -> None:
     """Memory over very many streams, from a tenth of them on."""
     streams = 4_000 if settings.quick else 100_000
     before = loaded(stage, target, Load(5, 0, streams // 10, connections=16), core).alone
     after = loaded(stage, target, Load(5, 0, streams, connections=16), core).alone
-    found.grown.append(after - before)
+    figures.grown.append(after - before)
 
 
 def loaded(stage: Stage, target: Target, load: Load, core: int) -> Outcome:
     """Run clients, and read the processor time of the target while they are at it. Raises Unmeasurable."""
-    asked: dict[str, Any] = {
+    parameters: dict[str, Any] = {
         "port": target.port,
         "path": PATH,
         "key": target.key,
@@ -207,7 +207,7 @@ def loaded(stage: Stage, target: Target, load: Load, core: int) -> Outcome:
         "events": load.events,
         "spread": load.spread,
     }
-    words: list[str | Path] = [sys.executable, HERE / "client.py", json.dumps(asked)]
+    words: list[str | Path] = [sys.executable, HERE / "client.py", json.dumps(parameters)]
     process = stage.start("clients", words, core=core, stdout=subprocess.PIPE)
     assert process.stdout is not None
     bound = threading.Timer(SECONDS, process.kill)
@@ -224,49 +224,49 @@ def loaded(stage: Stage, target: Target, load: Load, core: int) -> Outcome:
     spent = cpu_time(target.pid) - began
     bound.cancel()
     stage.end(process)
-    said: dict[str, Any] = json.loads(answer) if answer else {"error": said_else.decode(errors="replace")[-600:]}
-    if said["error"]:
-        raise Unmeasurable(f"{target.name}: {said['error']}")
+    figures: dict[str, Any] = json.loads(answer) if answer else {"error": said_else.decode(errors="replace")[-600:]}
+    if figures["error"]:
+        raise Unmeasurable(f"{target.name}: {figures['error']}")
     return Outcome(
         spent.total / load.requests * 1000,
-        statistics.median(said["first"]) * 1000,
-        [delay * 1000 for delay in said["delays"]],
+        statistics.median(figures["first"]) * 1000,
+        [delay * 1000 for delay in figures["delays"]],
         tree_memory(target.pid) / 1e6,
         memory(target.pid).now / 1e6,
     )
 
 
-def _report(found: Found, notes: Sequence[str], settings: Settings) -> Report:
+def _report(result: Found, notes: Sequence[str], settings: Settings) -> Report:
     report = Report("llm", notes=[*notes])
     for name in (BARE, OURS, LITELLM):
         figures = {
-            "CPU ms a request": found.request.get(name),
-            "whole answer ms": found.whole.get(name),
-            f"CPU ms a stream of {EVENTS}": found.stream.get(name),
-            "first text ms": found.first.get(name),
-            "chunk ms": found.chunk.get(name),
-            f"p99 of {MANY} streams ms": found.late.get(name),
-            "memory MB": found.memory.get(name),
+            "CPU ms a request": result.request.get(name),
+            "whole answer ms": result.whole.get(name),
+            f"CPU ms a stream of {EVENTS}": result.stream.get(name),
+            "first text ms": result.first.get(name),
+            "chunk ms": result.chunk.get(name),
+            f"p99 of {MANY} streams ms": result.late.get(name),
+            "memory MB": result.memory.get(name),
         }
         if any(figures.values()):
             row = {column: Sample.of(values) if values else None for column, values in figures.items()}
             report.rows.append({"through": name, **row})
-    report.goals = goals(found)
-    if found.cores:
-        report.notes.append(f"{MANY} streams took {statistics.median(found.cores):.2f} of one core")
+    report.goals = goals(result)
+    if result.cores:
+        report.notes.append(f"{MANY} streams took {statistics.median(result.cores):.2f} of one core")
     if settings.quick:
         report.notes.append("--quick: not for quoting")
     return report
 
 
-def goals(found: Found) -> list[Goal]:
+def goals(figures: Found) -> list[Goal]:
     """Goals of what was measured."""
-    late, grown = found.late.get(OURS), found.grown
+    late, grown = figures.late.get(OURS), figures.grown
     return [
-        Goal("added to the first text, p50", _added(found.first), "ms", at_most=2),
-        Goal("added to each chunk, p50", _added(found.chunk), "ms", at_most=0.1),
-        Goal("CPU of a request, of LiteLLM's", _share(found.request), "×", at_most=0.1),
-        Goal(f"CPU of a stream of {EVENTS} events, of LiteLLM's", _share(found.stream), "×", at_most=0.1),
+        Goal("added to the first text, p50", _added(figures.first), "ms", at_most=2),
+        Goal("added to each chunk, p50", _added(figures.chunk), "ms", at_most=0.1),
+        Goal("CPU of a request, of LiteLLM's", _share(figures.request), "×", at_most=0.1),
+        Goal(f"CPU of a stream of {EVENTS} events, of LiteLLM's", _share(figures.stream), "×", at_most=0.1),
         Goal(f"p99 delay of a chunk among {MANY} streams", statistics.median(late) if late else None, "ms", at_most=50),
         Goal("memory grown over the streams", max(grown) if grown else None, "MB", at_most=5),
     ]

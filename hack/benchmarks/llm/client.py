@@ -28,16 +28,16 @@ _KEPT = 200_000
 class Figures:
     """Figures of all connections."""
 
-    def __init__(self, asked: dict[str, Any]) -> None:
-        self.asked = asked
+    def __init__(self, parameters: dict[str, Any]) -> None:
+        self.parameters = parameters
         self.done = 0
         self.first: list[float] = []
         self.delays: list[float] = []
         self.error = ""
         self.began = 0.0
         self.over = asyncio.Event()
-        self.left = asked["warmup"] + asked["requests"]
-        if not asked["warmup"]:
+        self.left = parameters["warmup"] + parameters["requests"]
+        if not parameters["warmup"]:
             self.start()
 
     def start(self) -> None:
@@ -52,9 +52,9 @@ class Figures:
         self.done += 1
         if len(self.first) < _KEPT:
             self.first.append(first)
-        if self.done == self.asked["warmup"]:
+        if self.done == self.parameters["warmup"]:
             self.start()
-        if self.done == self.asked["warmup"] + self.asked["requests"]:
+        if self.done == self.parameters["warmup"] + self.parameters["requests"]:
             self.over.set()
 
     def fail(self, why: str) -> None:
@@ -68,17 +68,17 @@ class Connection(asyncio.Protocol):
 
     def __init__(self, figures: Figures) -> None:
         self._figures = figures
-        asked = figures.asked
+        parameters = figures.parameters
         body = json.dumps(
-            {"model": asked["model"], "messages": [{"role": "user", "content": "Say something."}]}
-            | ({"stream": True} if asked["stream"] else {})
+            {"model": parameters["model"], "messages": [{"role": "user", "content": "Say something."}]}
+            | ({"stream": True} if parameters["stream"] else {})
         ).encode()
         self._request = (
-            f"POST {asked['path']} HTTP/1.1\r\nhost: 127.0.0.1:{asked['port']}\r\n"
-            f"authorization: Bearer {asked['key']}\r\n"
+            f"POST {parameters['path']} HTTP/1.1\r\nhost: 127.0.0.1:{parameters['port']}\r\n"
+            f"authorization: Bearer {parameters['key']}\r\n"
             f"content-type: application/json\r\ncontent-length: {len(body)}\r\n\r\n"
         ).encode() + body
-        self._stream = asked["stream"]
+        self._stream = parameters["stream"]
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         self._transport: asyncio.Transport = transport  # type: ignore[assignment] # of a stream
@@ -121,7 +121,7 @@ class Connection(asyncio.Protocol):
                 self._figures.delays.append(now - int(mark[1]) / 1e9)
         self._tail = tail[end:][-64:]
         if self._tail.endswith(b"0\r\n\r\n"):
-            if self._events != self._figures.asked["events"] or b"[DONE]" not in self._tail:
+            if self._events != self._figures.parameters["events"] or b"[DONE]" not in self._tail:
                 self._figures.fail(f"{self._events} events, and an end of {self._tail!r}")
                 return
             self._figures.finished(self._first)
@@ -145,20 +145,20 @@ class Connection(asyncio.Protocol):
 
 async def main() -> None:
     """Run what the command line asks for."""
-    asked = json.loads(sys.argv[1])
-    figures = Figures(asked)
+    parameters = json.loads(sys.argv[1])
+    figures = Figures(parameters)
     loop = asyncio.get_running_loop()
     opened = []
-    for _ in range(asked["connections"]):
-        opened.append((await loop.create_connection(lambda: Connection(figures), "127.0.0.1", asked["port"]))[0])
-        if asked["spread"]:
-            await asyncio.sleep(asked["spread"] / asked["connections"])
+    for _ in range(parameters["connections"]):
+        opened.append((await loop.create_connection(lambda: Connection(figures), "127.0.0.1", parameters["port"]))[0])
+        if parameters["spread"]:
+            await asyncio.sleep(parameters["spread"] / parameters["connections"])
     await figures.over.wait()
     seconds = time.monotonic() - figures.began
     for transport in opened:
         transport.close()
-    said = {"requests": asked["requests"], "seconds": seconds, "first": figures.first, "delays": figures.delays}
-    print(json.dumps(said | {"error": figures.error}), flush=True)
+    answer = {"requests": parameters["requests"], "seconds": seconds, "first": figures.first, "delays": figures.delays}
+    print(json.dumps(answer | {"error": figures.error}), flush=True)
 
 
 if __name__ == "__main__":

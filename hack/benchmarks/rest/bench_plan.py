@@ -39,14 +39,14 @@ def run(settings: Settings) -> Report:
     if counter is None:
         raise Unmeasurable("tiktoken is not installed, so that nothing is counted exactly")
     rng = random.Random(7)
-    definitions = [definition(place, rng) for place in range(TOOLS)]
+    definitions = [definition(index, rng) for index in range(TOOLS)]
     report = Report("plan")
     sizes, begun = Sizes(counter), time.perf_counter()
     counted = [sizes.of(each) for each in definitions]
     rate = TOOLS / (time.perf_counter() - begun)
     tools = [
-        Candidate(each["name"], size.tokens, size.short, pinned=place % 100 == 0)
-        for place, (each, size) in enumerate(zip(definitions, counted, strict=True))
+        Candidate(each["name"], size.tokens, size.short, pinned=index % 100 == 0)
+        for index, (each, size) in enumerate(zip(definitions, counted, strict=True))
     ]
     windows = ContextWindows({"small": 16_000, "middle": 64_000})
     route = [RouteModel(name, windows.window(name)) for name in ("small", "middle", "gpt-4o", "claude-opus-5")]

@@ -49,9 +49,9 @@ def run(settings: Settings) -> Report:
     """Measure; raises Unmeasurable where something does not start or any answer is wrong."""
     if settings.realtime:
         become_realtime()
-    found = measured(settings)
-    report = Report("rest", goals=goals(found["processes"]))
-    for where, cases in found.items():
+    measurement = measured(settings)
+    report = Report("rest", goals=goals(measurement["processes"]))
+    for where, cases in measurement.items():
         for (connections, size), beside in cases.items():
             outcomes = beside.outcomes.values()
             report.rows.append(

@@ -22,16 +22,16 @@ class Bar:
     """To nginx in the same rounds."""
 
 
-def bars(title: str, found: Sequence[Bar]) -> str:
+def bars(title: str, rows: Sequence[Bar]) -> str:
     """The bars from top to bottom on a logarithmic scale, for targets that lie factors of a thousand apart."""
-    values = [value for bar in found for value in (bar.sample.low, bar.sample.high) if value > 0] or [1.0]
+    values = [value for bar in rows for value in (bar.sample.low, bar.sample.high) if value > 0] or [1.0]
     low = math.floor(math.log10(min(values)))
     high = max(math.ceil(math.log10(max(values))), low + 1)
 
     def x(value: float) -> float:
         return LABELS + WIDTH * (math.log10(max(value, 10**low)) - low) / (high - low)
 
-    height = 2 * MARGIN + STEP * len(found) + 20
+    height = 2 * MARGIN + STEP * len(rows) + 20
     lines = [
         f'<svg xmlns="http://www.w3.org/2000/svg" width="{LABELS + WIDTH + 170}" height="{height}">',
         "<style>text { font: 13px sans-serif }</style>",
@@ -42,7 +42,7 @@ def bars(title: str, found: Sequence[Bar]) -> str:
         at = x(10.0**power)
         lines.append(f'<path d="M{at:.1f} {MARGIN + 4}V{height - MARGIN - 12}" stroke="#dddddd"/>')
         lines.append(f'<text x="{at:.1f}" y="{height - MARGIN + 4}" text-anchor="middle">{10**power:,}</text>')
-    for row, bar in enumerate(found):
+    for row, bar in enumerate(rows):
         lines += _bar(bar, MARGIN + 10 + row * STEP, x)
     return "\n".join([*lines, "</svg>"]) + "\n"
 

@@ -11,7 +11,7 @@ WORDS = (  # noqa: SIM905 - a list of these would fill a screen
 ).split()
 
 
-def definition(place: int, rng: random.Random) -> dict[str, Any]:
+def definition(index: int, rng: random.Random) -> dict[str, Any]:
     """A tool of a handful of parameters."""
 
     def prose(least: int, most: int) -> str:
@@ -20,4 +20,4 @@ def definition(place: int, rng: random.Random) -> dict[str, Any]:
     names = [f"{rng.choice(WORDS)}_{number}" for number in range(rng.randint(1, 5))]
     properties = {name: {"type": rng.choice(("string", "integer")), "description": prose(3, 12)} for name in names}
     schema = {"type": "object", "properties": properties, "required": names[:1]}
-    return {"name": f"tool_{place}", "description": prose(8, 40), "inputSchema": schema}
+    return {"name": f"tool_{index}", "description": prose(8, 40), "inputSchema": schema}

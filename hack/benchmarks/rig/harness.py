@@ -56,12 +56,12 @@ class Settings:
         parts = {*reached}
         return [word for word in self.only if word.startswith(f"{group}/") and word not in parts]
 
-    def check_parts(self, known: Iterable[str]) -> None:
+    def check_parts(self, parts: Iterable[str]) -> None:
         """Raises Unmeasurable where `only` names something else."""
-        known = [*known]
+        parts = [*parts]
         for word in self.only:
-            if not any(part == word or part.startswith(f"{word}/") or word.startswith(f"{part}/") for part in known):
-                raise Unmeasurable(f"--only {word}: there is no such part; parts: {', '.join(known) or 'none'}")
+            if not any(part == word or part.startswith(f"{word}/") or word.startswith(f"{part}/") for part in parts):
+                raise Unmeasurable(f"--only {word}: there is no such part; parts: {', '.join(parts) or 'none'}")
 
 
 @dataclass(frozen=True)

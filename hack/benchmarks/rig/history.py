@@ -80,13 +80,13 @@ def encode(lines: Iterable[Line]) -> str:
 
 def decode(text: str) -> list[Line]:
     """Lines of a history. Raises ValueError, with the number of the line, on one that is none."""
-    found = []
+    lines = []
     for at, line in enumerate(text.splitlines(), 1):
         try:
-            found.append(Line(**json.loads(line)))
+            lines.append(Line(**json.loads(line)))
         except (TypeError, ValueError) as error:
             raise ValueError(f"line {at} is no line of a history: {error}") from error
-    return found
+    return lines
 
 
 @dataclass
@@ -129,7 +129,7 @@ def trends(history: Sequence[Line]) -> list[Trend]:
         before = days.get(line.date)
         if before is None or not before.accepted or line.accepted:
             days[line.date] = line
-    found = []
+    all_trends = []
     for (machine, ratio), days in nights.items():
         course = _Course()
         baseline: tuple[float, ...] = ()
@@ -137,14 +137,14 @@ def trends(history: Sequence[Line]) -> list[Trend]:
             baseline = tuple(course.baseline)
             course.take(days[day])
         last = days[max(days)]
-        found.append(Trend(ratio, machine, last, baseline, course.worse, course.verdict))
-    return found
+        all_trends.append(Trend(ratio, machine, last, baseline, course.worse, course.verdict))
+    return all_trends
 
 
-def to_markdown(found: Sequence[Trend]) -> str:
+def to_markdown(all_trends: Sequence[Trend]) -> str:
     """A table with what is worse first, and a sentence on each ratio that failed."""
     order: list[Verdict] = ["failed", "worse once", "better", "steady", "few nights"]
-    ordered = sorted(found, key=lambda trend: order.index(trend.verdict))
+    ordered = sorted(all_trends, key=lambda trend: order.index(trend.verdict))
     columns = ["ratio", "last night", "range before", "nights", "verdict", "machine"]
     cells = [
         [

@@ -56,11 +56,11 @@ def process_tree(root: int) -> list[int]:
     for entry in Path("/proc").iterdir():
         if entry.name.isdigit() and (fields := _stat(int(entry.name))):
             children.setdefault(int(fields[1]), []).append(int(entry.name))
-    found, todo = [], [root]
+    pids, todo = [], [root]
     while todo:
-        found.append(pid := todo.pop())
+        pids.append(pid := todo.pop())
         todo.extend(children.get(pid, []))
-    return found
+    return pids
 
 
 def cpu_time(root: int) -> CpuTime:

@@ -71,25 +71,25 @@ class RecentLines(logging.Handler):
 
 async def measure(plane: ControlPlane, folder: Path, seed: int, operations: int, part: str) -> Row:
     """One seed on a plane that nothing else is declared on. Raises AssertionError where it does not get to its end."""
-    place = folder / f"{part}-{seed}"
-    place.mkdir()
+    directory = folder / f"{part}-{seed}"
+    directory.mkdir()
     start = time.monotonic()
     how = PARTS[part]
-    async with chaos(plane, place, seed, how.settings, lost=how.lost) as it:
-        found, wanted = await compared(it, operations, kills=0 if seed % KILLED_EVERY else 1)
-        lines = differences(found, wanted)
+    async with chaos(plane, directory, seed, how.settings, lost=how.lost) as run:
+        comparison, wanted = await compared(run, operations, kills=0 if seed % KILLED_EVERY else 1)
+        lines = differences(comparison, wanted)
     for line in lines[:FIRST_LINES]:
         _say(f"seed {seed}, {part}: {line}")
     return {
         "seed": seed,
         "part": part,
         "operations": operations,
-        "declared": it.done["declare"],
-        "by hand": it.done["meddle"],
-        "outages": it.done["outage"] + it.done["kill_apiserver"],
-        "expiries": it.done["expire"],
-        "leaders": it.done["leaders"],
-        "leaders killed": it.done["leaders killed"],
+        "declared": run.done["declare"],
+        "by hand": run.done["meddle"],
+        "outages": run.done["outage"] + run.done["kill_apiserver"],
+        "expiries": run.done["expire"],
+        "leaders": run.done["leaders"],
+        "leaders killed": run.done["leaders killed"],
         "differences": len(lines),
         "first difference": lines[0][:200] if lines else "",
         "seconds": time.monotonic() - start,

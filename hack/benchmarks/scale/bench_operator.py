@@ -171,75 +171,75 @@ def by_kind(writes: list[Write], servers: int) -> dict[str, Counter[str]]:
     catalogs = {
         catalog_name(ServerKey(namespace_of(KINDS[n % 2]), f"{KINDS[n % 2]}-{n}")): KINDS[n % 2] for n in range(servers)
     }
-    found: dict[str, Counter[str]] = {kind: Counter() for kind in KINDS}
+    counters: dict[str, Counter[str]] = {kind: Counter() for kind in KINDS}
     kinds = {namespace_of(kind): kind for kind in KINDS}
     for write in writes:
         kind = kinds.get(write.namespace) or catalogs.get(write.name)
         if kind is not None:
-            found[kind][write.resource] += 1
-    return found
+            counters[kind][write.resource] += 1
+    return counters
 
 
-async def converge(it: Installation, kube: Kube, fleet: Fleet, readiness: Readiness, found: Found) -> None:
+async def converge(installation: Installation, kube: Kube, fleet: Fleet, readiness: Readiness, result: Found) -> None:
     """All McpServers at once, until every one is Ready."""
-    assert it.plane.audit is not None
-    mark, before, start = it.plane.audit.mark(), it.cpu(), time.monotonic()
+    assert installation.plane.audit is not None
+    mark, before, start = installation.plane.audit.mark(), installation.cpu(), time.monotonic()
     try:
         async with asyncio.timeout(PATIENCE):
-            await create(kube, found.servers, fleet.port)
-            await readiness.reaches(found.servers)
+            await create(kube, result.servers, fleet.port)
+            await readiness.reaches(result.servers)
     except TimeoutError as error:
-        raise Unmeasurable(f"{len(readiness)} of {found.servers} servers Ready after {PATIENCE:g} s") from error
-    found.seconds = time.monotonic() - start
-    found.cpu = between(before, it.cpu())
-    await settled(it)
-    found.writes = by_kind(it.writes(mark), found.servers)
-    await counted(it, found.servers)
-    found.operator_peak = memory(it.operator.pid).peak
+        raise Unmeasurable(f"{len(readiness)} of {result.servers} servers Ready after {PATIENCE:g} s") from error
+    result.seconds = time.monotonic() - start
+    result.cpu = between(before, installation.cpu())
+    await settled(installation)
+    result.writes = by_kind(installation.writes(mark), result.servers)
+    await counted(installation, result.servers)
+    result.operator_peak = memory(installation.operator.pid).peak
 
 
-async def settled(it: Installation, quiet: float = 2.0) -> None:
+async def settled(installation: Installation, quiet: float = 2.0) -> None:
     """Until the operator has written nothing for a while."""
-    assert it.plane.audit is not None
+    assert installation.plane.audit is not None
     while True:
-        mark = it.plane.audit.mark()
+        mark = installation.plane.audit.mark()
         await asyncio.sleep(quiet)
-        if not it.writes(mark):
+        if not installation.writes(mark):
             return
 
 
-async def counted(it: Installation, servers: int) -> None:
+async def counted(installation: Installation, servers: int) -> None:
     """Until LatencyTiers show the number of tools: they do at most once a minute, which is no write without a cause."""
     path = f"{LATENCY_TIERS.path()}/{SLOWEST}"
     async with asyncio.timeout(PATIENCE):
         while True:
-            _, tier = await asyncio.to_thread(it.plane.request, "GET", path)
+            _, tier = await asyncio.to_thread(installation.plane.request, "GET", path)
             if tier.get("status", {}).get("tools") == servers * TOOLS:
                 break
             await asyncio.sleep(0.5)
-    await settled(it)
+    await settled(installation)
 
 
-async def idle(it: Installation, found: Found, seconds: float) -> None:
+async def idle(installation: Installation, result: Found, seconds: float) -> None:
     """A window in which nothing changes."""
-    assert it.plane.audit is not None
-    mark, before = it.plane.audit.mark(), it.cpu()
+    assert installation.plane.audit is not None
+    mark, before = installation.plane.audit.mark(), installation.cpu()
     await asyncio.sleep(seconds)
-    found.idle_seconds = seconds
-    found.idle_writes = Counter(write.resource for write in it.writes(mark))
-    found.idle_requests = sum(request.user == USER for request in it.plane.audit.requests(mark))
-    found.idle_cpu = between(before, it.cpu())["operator"]
-    found.operator_settled = memory(it.operator.pid).now
-    found.gateway_settled = memory(it.gateway.pid).now
-    listed = it.plane.kubectl("get", "configmaps", "-n", RELEASE, "-l", LABEL_DOCUMENT, "-o", "json").stdout
-    found.documents = [len(msgspec.json.encode(item)) for item in msgspec.json.decode(listed)["items"]]
+    result.idle_seconds = seconds
+    result.idle_writes = Counter(write.resource for write in installation.writes(mark))
+    result.idle_requests = sum(request.user == USER for request in installation.plane.audit.requests(mark))
+    result.idle_cpu = between(before, installation.cpu())["operator"]
+    result.operator_settled = memory(installation.operator.pid).now
+    result.gateway_settled = memory(installation.gateway.pid).now
+    listed = installation.plane.kubectl("get", "configmaps", "-n", RELEASE, "-l", LABEL_DOCUMENT, "-o", "json").stdout
+    result.documents = [len(msgspec.json.encode(item)) for item in msgspec.json.decode(listed)["items"]]
 
 
-async def swap(it: Installation, kube: Kube, found: Found) -> None:
+async def swap(installation: Installation, kube: Kube, result: Found) -> None:
     """A tool of one server described anew, again and again: until the gateway lists it, and what its swap took."""
     path = f"/servers/{namespace_of('url')}/url-0/mcp"
     names = [("fairlead_catalog_swaps_total", 1.0), ("fairlead_catalog_swap_seconds_total", 1.0)]
-    before = [await asyncio.to_thread(it.figure, it.metrics_port, name) for name, _ in names]
+    before = [await asyncio.to_thread(installation.figure, installation.metrics_port, name) for name, _ in names]
     seen = []
     for number in range(CHANGES):
         await asyncio.sleep(APART)
@@ -247,14 +247,14 @@ async def swap(it: Installation, kube: Kube, found: Found) -> None:
         start = time.monotonic()
         patch = {"spec": {"tools": [{"name": "tool_0", "description": words}]}}
         await kube.merge(MCP_SERVERS, namespace_of("url"), "url-0", patch)
-        while words not in await asyncio.to_thread(_listing, it.gateway_port, path):
+        while words not in await asyncio.to_thread(_listing, installation.gateway_port, path):
             if time.monotonic() - start > 60:
                 raise Unmeasurable("the gateway did not show a changed tool within 60 s")
             await asyncio.sleep(0.005)
         seen.append(time.monotonic() - start)
-    after = [await asyncio.to_thread(it.figure, it.metrics_port, name) for name, _ in names]
-    found.swap_ms = (after[1] - before[1]) / max(1.0, after[0] - before[0]) * 1e3
-    found.seen_ms = sorted(seen)[len(seen) // 2] * 1e3
+    after = [await asyncio.to_thread(installation.figure, installation.metrics_port, name) for name, _ in names]
+    result.swap_ms = (after[1] - before[1]) / max(1.0, after[0] - before[0]) * 1e3
+    result.seen_ms = sorted(seen)[len(seen) // 2] * 1e3
 
 
 def _listing(port: int, path: str) -> str:
@@ -271,90 +271,93 @@ def _listing(port: int, path: str) -> str:
         return str(answer.read().decode())
 
 
-async def restart(it: Installation, found: Found) -> None:
+async def restart(installation: Installation, result: Found) -> None:
     """The operator ended and started again with everything as it is."""
-    assert it.plane.audit is not None
-    mark, start = it.plane.audit.mark(), time.monotonic()
-    await asyncio.to_thread(it.restart_operator)
-    while await asyncio.to_thread(it.figure, it.operator_port, "fairlead_operator_reconciles_total") < found.servers:
+    assert installation.plane.audit is not None
+    mark, start = installation.plane.audit.mark(), time.monotonic()
+    await asyncio.to_thread(installation.restart_operator)
+    while (
+        await asyncio.to_thread(installation.figure, installation.operator_port, "fairlead_operator_reconciles_total")
+        < result.servers
+    ):
         if time.monotonic() - start > PATIENCE:
             raise Unmeasurable("the operator did not look at every server after its restart")
         await asyncio.sleep(0.1)
-    found.restart_seconds = time.monotonic() - start
-    await settled(it)
-    found.restart_writes = len(it.writes(mark))
+    result.restart_seconds = time.monotonic() - start
+    await settled(installation)
+    result.restart_writes = len(installation.writes(mark))
 
 
 async def measure(stage: Stage, servers: int, idle_seconds: float) -> Found:
     """One control plane, empty at first, with that many servers."""
-    found = Found(servers)
+    result = Found(servers)
     async with contextlib.AsyncExitStack() as stack:
         plane = stack.enter_context(plane_in(stage.folder / f"plane-{servers}"))
         fleet = await stack.enter_async_context(answering())
         kube = await stack.enter_async_context(administrator(plane))
         readiness = await stack.enter_async_context(watched(kube))
-        it = await asyncio.to_thread(Installation, stage, plane, fleet)
-        await converge(it, kube, fleet, readiness, found)
-        await idle(it, found, idle_seconds)
-        await swap(it, kube, found)
-        await restart(it, found)
-        await asyncio.to_thread(stage.end, it.operator)
-        await asyncio.to_thread(stage.end, it.gateway)
-    return found
+        installation = await asyncio.to_thread(Installation, stage, plane, fleet)
+        await converge(installation, kube, fleet, readiness, result)
+        await idle(installation, result, idle_seconds)
+        await swap(installation, kube, result)
+        await restart(installation, result)
+        await asyncio.to_thread(stage.end, installation.operator)
+        await asyncio.to_thread(stage.end, installation.gateway)
+    return result
 
 
-def row(found: Found) -> dict[str, Cell]:
+def row(result: Found) -> dict[str, Cell]:
     """A line of the table."""
-    cells: dict[str, Cell] = {"servers": found.servers, "converged s": found.seconds}
-    cells |= {f"CPU s {name}": seconds for name, seconds in found.cpu.items()}
+    cells: dict[str, Cell] = {"servers": result.servers, "converged s": result.seconds}
+    cells |= {f"CPU s {name}": seconds for name, seconds in result.cpu.items()}
     for kind in KINDS:
-        cells[f"writes per {kind}"] = per_server(found, kind)
+        cells[f"writes per {kind}"] = per_server(result, kind)
     cells |= {
-        "idle writes/h": found.idle_writes.total() * 3600 / found.idle_seconds,
-        "idle requests/min": found.idle_requests * 60 / found.idle_seconds,
-        "idle CPU ms/s": found.idle_cpu * 1e3 / found.idle_seconds,
-        "operator MB": found.operator_settled / MB,
-        "operator peak MB": found.operator_peak / MB,
-        "gateway MB": found.gateway_settled / MB,
-        "swap ms": found.swap_ms,
-        "change seen ms": found.seen_ms,
-        "documents kB": sum(found.documents) / 1000,
-        "largest document kB": max(found.documents, default=0) / 1000,
-        "restart s": found.restart_seconds,
-        "restart writes": found.restart_writes,
+        "idle writes/h": result.idle_writes.total() * 3600 / result.idle_seconds,
+        "idle requests/min": result.idle_requests * 60 / result.idle_seconds,
+        "idle CPU ms/s": result.idle_cpu * 1e3 / result.idle_seconds,
+        "operator MB": result.operator_settled / MB,
+        "operator peak MB": result.operator_peak / MB,
+        "gateway MB": result.gateway_settled / MB,
+        "swap ms": result.swap_ms,
+        "change seen ms": result.seen_ms,
+        "documents kB": sum(result.documents) / 1000,
+        "largest document kB": max(result.documents, default=0) / 1000,
+        "restart s": result.restart_seconds,
+        "restart writes": result.restart_writes,
     }
     return cells
 
 
-def per_server(found: Found, kind: str) -> float:
+def per_server(result: Found, kind: str) -> float:
     """Writes for one server of a kind, on average."""
-    return sum(found.writes[kind].values()) / (found.servers / len(KINDS))
+    return sum(result.writes[kind].values()) / (result.servers / len(KINDS))
 
 
 def report(results: list[Found]) -> Report:
     """The table, the goals and what the table does not say."""
-    result = Report("operator", [row(found) for found in results])
+    result = Report("operator", [row(each_result) for each_result in results])
     last = results[-1]
     for kind, bound in zip(KINDS, (4, 9), strict=True):
-        worst = max(per_server(found, kind) for found in results)
+        worst = max(per_server(each_result, kind) for each_result in results)
         result.goals.append(Goal(f"API writes per {kind} server", worst, "writes", at_most=bound))
-    rate = max(found.idle_writes.total() * 3600 / found.idle_seconds for found in results)
+    rate = max(each_result.idle_writes.total() * 3600 / each_result.idle_seconds for each_result in results)
     result.goals.append(Goal("writes when nothing changes, extrapolated", rate, "1/h", at_most=0))
-    most = next((found for found in results if found.servers == 1000), None)
+    most = next((each_result for each_result in results if each_result.servers == 1000), None)
     result.goals.append(Goal("1,000 servers converged", most.seconds if most else None, "s", at_most=60))
     peak = max(most.operator_peak, most.operator_settled) / MB if most else None
     result.goals.append(Goal("operator RSS at 1,000, at its peak", peak, "MB", at_most=140))
     if len(results) > 1:
-        each = [found.cpu["operator"] / found.servers for found in (results[0], last)]
+        each = [each_result.cpu["operator"] / each_result.servers for each_result in (results[0], last)]
         name = f"operator CPU per server at {last.servers}, against {results[0].servers}"
         result.goals.append(Goal(name, each[1] / each[0], "×", at_most=1.2))
     for kind in KINDS:
         parts = ", ".join(f"{count} {resource}" for resource, count in last.writes[kind].most_common())
         result.notes.append(f"writes for {last.servers // len(KINDS)} {kind} servers: {parts}")
-    for found in results:
-        parts = ", ".join(f"{count} {resource}" for resource, count in found.idle_writes.most_common())
+    for each_result in results:
+        parts = ", ".join(f"{count} {resource}" for resource, count in each_result.idle_writes.most_common())
         if parts:
-            result.notes.append(f"written with {found.servers} servers while nothing changed: {parts}")
+            result.notes.append(f"written with {each_result.servers} servers while nothing changed: {parts}")
     result.notes.append(f"idle: {last.idle_seconds:g} s without a change, the Lease left out (one write in 2 s)")
     total = sum(seconds for name, seconds in last.cpu.items() if name != "foreign")
     share = (last.cpu["kube-apiserver"] + last.cpu["etcd"]) / total

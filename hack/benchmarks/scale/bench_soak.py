@@ -126,14 +126,14 @@ def start(stage: Stage, upstream: RawServer) -> Soak:
     return Soak(port, metrics_port, process)
 
 
-async def clients(soak: Soak, plan: Plan, place: Elsewhere | None, upstream: RawServer) -> None:
+async def clients(soak: Soak, plan: Plan, elsewhere_machine: Elsewhere | None, upstream: RawServer) -> None:
     """Batches of clients: a quarter leave politely, a quarter by a reset, half without a word."""
     vanishing = plan.crowd // 2
     for number in range(plan.batches):
         here = await crowd("127.0.0.1", soak.port, plan.crowd - vanishing)
-        if place is not None:
-            await asyncio.to_thread(place.come, vanishing)
-            await asyncio.to_thread(place.vanish)
+        if elsewhere_machine is not None:
+            await asyncio.to_thread(elsewhere_machine.come, vanishing)
+            await asyncio.to_thread(elsewhere_machine.vanish)
             silent = []
         else:
             silent = await crowd("127.0.0.1", soak.port, vanishing)
@@ -202,12 +202,12 @@ async def measure(stage: Stage, plan: Plan) -> Soak:
     async with raw_server(handle) as upstream:
         soak = await asyncio.to_thread(start, stage, upstream)
         with contextlib.ExitStack() as stack:
-            place = stack.enter_context(elsewhere()) if possible() else None
-            if place is not None:
-                place.start(soak.port)
+            elsewhere_machine = stack.enter_context(elsewhere()) if possible() else None
+            if elsewhere_machine is not None:
+                elsewhere_machine.start(soak.port)
             changing = asyncio.create_task(swaps(soak, plan, stage.folder / "documents", upstream))
             async with beside(changing):
-                await clients(soak, plan, place, upstream)
+                await clients(soak, plan, elsewhere_machine, upstream)
         await soak.sample(f"{plan.swaps} swaps")
         await servers(soak, plan, upstream)
     return soak

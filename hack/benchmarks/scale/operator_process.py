@@ -25,7 +25,9 @@ async def main(port: int) -> None:
 
     settings = Settings.from_env()
     set_up(settings.log_format, settings.log_level)
-    operator = build(settings, await load_configuration(settings.kubeconfig), wiring=Dependencies(resolve=resolve))
+    operator = build(
+        settings, await load_configuration(settings.kubeconfig), dependencies=Dependencies(resolve=resolve)
+    )
     async with served(operator, "127.0.0.1", settings.metrics_port):
         task = asyncio.create_task(operator.run(), name="operator")
         asyncio.get_running_loop().add_signal_handler(signal.SIGTERM, task.cancel)

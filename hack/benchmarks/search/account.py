@@ -53,19 +53,19 @@ class Catalog:
     """The first tools of one random order, and the queries whose tools are among them."""
 
     def __init__(self, tools: list[dict[str, Any]], queries: list[dict[str, Any]], sizes: Sizes) -> None:
-        known = {tool["id"] for tool in tools}
+        tool_ids = {tool["id"] for tool in tools}
         self._tools = {tool["id"]: tool for tool in tools}
-        self._queries = [one for one in queries if known.issuperset(one["groups"][0])]
+        self._queries = [query for query in queries if tool_ids.issuperset(query["groups"][0])]
         self._sizes = sizes
         self.definitions = sum(sizes.of({**tool, "name": tool["id"]}).tokens for tool in tools)
 
     @cached_property
-    def found(self) -> list[FoundQuery]:
+    def queries(self) -> list[FoundQuery]:
         """Every query."""
         index = Bm25Index.of([record(key, tool["server"], tool) for key, tool in self._tools.items()])
-        return [self._found(index, query) for query in self._queries]
+        return [self._query(index, query) for query in self._queries]
 
-    def _found(self, index: Bm25Index, query: dict[str, Any]) -> FoundQuery:
+    def _query(self, index: Bm25Index, query: dict[str, Any]) -> FoundQuery:
         hits = index.search(query["query"], FOUND)
         shown = [_shown(self._tools[hit.key], hit.score) for hit in hits]
         answer = {"tools": shown, "searched": len(self._tools), "ranking": "bm25"}
@@ -113,17 +113,17 @@ class Accounts:
 
     def missed(self, size: int) -> float:
         """Share of queries whose first search does not show the tool."""
-        return fmean(found.searches > 1 for catalog in self.catalogs(size) for found in catalog.found)
+        return fmean(search.searches > 1 for catalog in self.catalogs(size) for search in catalog.queries)
 
     def of(self, size: int, calls: int, conversation: int, cache: CacheState | None) -> Account:
         """Mean over all tasks of so many calls."""
         spent = [
             pair
             for catalog in self.catalogs(size)
-            for steps in tasks(catalog.found, calls)
+            for steps in tasks(catalog.queries, calls)
             for pair in (self._task(catalog, steps, conversation, cache),)
         ]
-        return Account(fmean(one.priced for one, _ in spent), fmean(other.priced for _, other in spent))
+        return Account(fmean(ours.priced for ours, _ in spent), fmean(theirs.priced for _, theirs in spent))
 
     def _task(
         self, catalog: Catalog, steps: list[FoundQuery], conversation: int, cache: CacheState | None
@@ -156,15 +156,15 @@ def _shuffled(tools: list[dict[str, Any]], seed: int) -> list[dict[str, Any]]:
 
 def _others(count: int, seed: int) -> Iterator[dict[str, Any]]:
     rng = random.Random(seed)
-    for place in range(count):
-        made = definition(place, rng)
+    for index in range(count):
+        made = definition(index, rng)
         yield {**made, "id": f"other__{made['name']}", "server": "other"}
 
 
-def tasks(found: list[FoundQuery], calls: int) -> Iterator[list[FoundQuery]]:
+def tasks(queries: list[FoundQuery], calls: int) -> Iterator[list[FoundQuery]]:
     """The queries, so many at a time; the last ones are left out where they are fewer. Few queries count again."""
-    for start in range(0, max(1, len(found) - calls + 1), calls):
-        yield [*islice(found, start, start + calls)] if len(found) >= calls else (found * calls)[:calls]
+    for start in range(0, max(1, len(queries) - calls + 1), calls):
+        yield [*islice(queries, start, start + calls)] if len(queries) >= calls else (queries * calls)[:calls]
 
 
 def account(report: Report, *, quick: bool) -> None:
@@ -174,11 +174,11 @@ def account(report: Report, *, quick: bool) -> None:
         for size in SIZES:
             row: dict[str, Cell] = {"task": _task_name(calls, conversation), "tools": size}
             for name, cache in CACHES.items():
-                found = accounts.of(size, calls, conversation, cache)
-                row |= {f"list{name}": found.listed, f"search{name}": found.searched, f"saved{name}, %": found.saved}
+                costs = accounts.of(size, calls, conversation, cache)
+                row |= {f"list{name}": costs.listed, f"search{name}": costs.searched, f"saved{name}, %": costs.saved}
                 if size == GOAL_TOOLS and cache is None:
                     goal = f"saved at {size:,} tools, {_task_name(calls, conversation)}"
-                    report.goals.append(Goal(goal, found.saved, "%", at_least=GOAL))
+                    report.goals.append(Goal(goal, costs.saved, "%", at_least=GOAL))
             report.rows.append(row)
         crossovers = (f"{accounts.crossover(calls, conversation, cache)}{name}" for name, cache in CACHES.items())
         report.notes.append(

@@ -90,14 +90,14 @@ def rankings(labelled: LabelledSet, places: Mapping[str, SearchBackend]) -> dict
     """Every way to rank that can be measured here, by its name."""
     records = [record(tool["id"], tool["server"], tool) for tool in labelled.tools]
     index = Bm25Index.of(records)
-    found: dict[str, Rank] = {OURS: partial(by_words, index)}
+    by_name: dict[str, Rank] = {OURS: partial(by_words, index)}
     if places:
         from search.hybrid import HybridRanking, made_vectors
 
         vectors = made_vectors(records)
-        by_place = {name: HybridRanking(place, records, vectors) for name, place in places.items()}
-        found |= {VECTORS: by_place[BOTH].by_vectors, **{name: one.by_both for name, one in by_place.items()}}
-    return {**found, THEIRS: fastmcp_rank(labelled.tools)}
+        by_place = {name: HybridRanking(backend, records, vectors) for name, backend in places.items()}
+        by_name |= {VECTORS: by_place[BOTH].by_vectors, **{name: ranking.by_both for name, ranking in by_place.items()}}
+    return {**by_name, THEIRS: fastmcp_rank(labelled.tools)}
 
 
 def by_words(index: Bm25Index, query: str) -> list[str]:
@@ -143,7 +143,7 @@ def timed(work: Callable[[], object], times: int) -> list[float]:
     return sorted(spent)
 
 
-def asked(search: Callable[[str], object]) -> None:
+def ask_all(search: Callable[[str], object]) -> None:
     """All of `QUERIES`."""
     for query in QUERIES:
         search(query)
@@ -154,7 +154,7 @@ def speed(name: str, count: int, settings: Settings) -> dict[str, Any]:
     random, which costs what others do; those of queries are made.
     """
     rng = random.Random(7)
-    records = [record(str(place), "server", definition(place, rng)) for place in range(count)]
+    records = [record(str(position), "server", definition(position, rng)) for position in range(count)]
     rounds = []
     for _ in in_rounds(settings.rounds):
         with backends() as places:
@@ -168,15 +168,15 @@ def speed(name: str, count: int, settings: Settings) -> dict[str, Any]:
 
                 ranking = HybridRanking(places[name], records, random_vectors(records))
                 search, swap = ranking.by_both, ranking.swapping(records[0], "1", QUERIES[0])
-            asked(search)
-            spent = timed(partial(asked, search), 20 if settings.quick else 200)
+            ask_all(search)
+            spent = timed(partial(ask_all, search), 20 if settings.quick else 200)
             changed = timed(swap, 5)
         p50, p99 = (spent[int(len(spent) * share)] / len(QUERIES) for share in (0.5, 0.99))
         rounds.append((p50, p99, built, changed[2]))
     return {
         **EMPTY,
         "what": f"{name}, {count:,} tools",
-        **{column: Sample.of(one[place] for one in rounds) for place, column in enumerate(TIMES)},
+        **{column: Sample.of(times[position] for times in rounds) for position, column in enumerate(TIMES)},
     }
 
 

@@ -38,10 +38,10 @@ def searched(port: int) -> dict[str, Any]:
     try:
         connection.request("GET", "/v1/search?query=create+an+issue")
         answer = connection.getresponse()
-        found: dict[str, Any] = json.loads(answer.read())
+        answer_document: dict[str, Any] = json.loads(answer.read())
         if answer.status != 200:
-            raise Unmeasurable(f"a search answered {answer.status}: {found}")
-        return found
+            raise Unmeasurable(f"a search answered {answer.status}: {answer_document}")
+        return answer_document
     finally:
         connection.close()
 
@@ -61,14 +61,14 @@ def stopped(gateway: int) -> Iterator[None]:
 
 def measured(where: str, settings: Settings, report: Report) -> None:
     """A row for each kind of window. Raises Unmeasurable, also where all was indexed before the last window."""
-    found: dict[str, dict[int, Outcome]] = {ALONE: {}, INDEXING: {}}
+    outcomes_by_kind: dict[str, dict[int, Outcome]] = {ALONE: {}, INDEXING: {}}
     with Stage() as stage:
         core = max(os.sched_getaffinity(0))
         upstream = start_upstream(stage, "upstream", core)
         documents = stage.folder / "documents"
         documents.mkdir()
         rng = random.Random(7)
-        tools = (definition(place, rng) for place in range(TOOLS))
+        tools = (definition(index, rng) for index in range(TOOLS))
         many = tuple(entry(tool["name"], json.dumps(tool).encode()) for tool in tools)
         for name, more in (("", ()), ("many", many)):
             key = ServerKey("default", name or ERA)
@@ -83,25 +83,27 @@ def measured(where: str, settings: Settings, report: Report) -> None:
         load = Load(target.port, "/mcp", target.tool(ERA), VERSIONS[ERA], CONNECTIONS, SECONDS, WARMUP)
         for number, kind in interleaved([ALONE, INDEXING], 3 if settings.quick else settings.rounds * WINDOWS):
             if kind == INDEXING:
-                found[kind][number] = run_load(stage, load, target.pid, [upstream.pid], core=core)
+                outcomes_by_kind[kind][number] = run_load(stage, load, target.pid, [upstream.pid], core=core)
                 continue
             with stopped(target.pid):
-                found[kind][number] = run_load(stage, load, target.pid, [upstream.pid], core=core)
+                outcomes_by_kind[kind][number] = run_load(stage, load, target.pid, [upstream.pid], core=core)
         note = searched(target.port).get("note", "")
         if "have vectors" not in note:
             raise Unmeasurable(f"all was indexed before the last window, or nothing is: {note!r}")
         report.notes.append(f"at the end, vectors in {where}: {note}")
-    p99 = {kind: {number: one.p99 for number, one in windows.items()} for kind, windows in found.items()}
+    p99 = {
+        kind: {number: outcome.p99 for number, outcome in windows.items()} for kind, windows in outcomes_by_kind.items()
+    }
     moved = ratios(p99[INDEXING], p99[ALONE])
-    for kind, windows in found.items():
+    for kind, windows in outcomes_by_kind.items():
         report.rows.append(
             {
                 "vectors in": where,
                 "calls": kind,
-                "calls/s": Sample.of(one.calls_per_second for one in windows.values()),
-                "p50 µs": Sample.of(one.p50 for one in windows.values()),
-                "p99 µs": Sample.of(one.p99 for one in windows.values()),
-                "foreign cores": Sample.of(one.foreign for one in windows.values()),
+                "calls/s": Sample.of(outcome.calls_per_second for outcome in windows.values()),
+                "p50 µs": Sample.of(outcome.p50 for outcome in windows.values()),
+                "p99 µs": Sample.of(outcome.p99 for outcome in windows.values()),
+                "foreign cores": Sample.of(outcome.foreign for outcome in windows.values()),
                 "× p99 alone": moved if kind == INDEXING else None,
             }
         )

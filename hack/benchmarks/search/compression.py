@@ -64,8 +64,8 @@ def picked(overhead: int, rate: Rate, whole: object, question: str, budget_token
     """The passages that `retrieve_context` picks, with their places, which count, as do `overhead` tokens beside
     each.
     """
-    found, _ = best({"": whole}, question, budget_tokens, overhead, rate)
-    return "\n".join(f"{passage.where}\n{passage.text}" for passage in found)
+    passages, _ = best({"": whole}, question, budget_tokens, overhead, rate)
+    return "\n".join(f"{passage.where}\n{passage.text}" for passage in passages)
 
 
 def head(whole: object, question: str, budget_tokens: int) -> str:
@@ -77,22 +77,22 @@ def head(whole: object, question: str, budget_tokens: int) -> str:
 def plain_bm25(whole: object, question: str, budget_tokens: int) -> str:
     """The chunks of one size that BM25 ranks first."""
     text = written(whole)
-    chunks = [text[place : place + CHUNK] for place in range(0, len(text), CHUNK - OVERLAP)]
+    chunks = [text[index : index + CHUNK] for index in range(0, len(text), CHUNK - OVERLAP)]
     counts = [Counter(terms(chunk)) for chunk in chunks]
     mean = sum(count.total() for count in counts) / len(counts)
     rated = [0.0] * len(chunks)
     for term in set(terms(question)) - REQUEST_WORDS:
         holders = sum(1 for count in counts if term in count)
         rarity = log1p((len(chunks) - holders + 0.5) / (holders + 0.5))
-        for place, count in enumerate(counts):
+        for index, count in enumerate(counts):
             norm = count[term] + K1 * (1 - B + B * count.total() / mean)
-            rated[place] += rarity * count[term] * (K1 + 1) / norm
+            rated[index] += rarity * count[term] * (K1 + 1) / norm
     left: list[str] = []
-    for place in sorted(range(len(chunks)), key=lambda place: (-rated[place], place)):
+    for index in sorted(range(len(chunks)), key=lambda index: (-rated[index], index)):
         room = budget_tokens - tokens("\n".join(left))
         if room <= 1:
             break
-        left.append(within(chunks[place], room - 1))
+        left.append(within(chunks[index], room - 1))
     return "\n".join(left)
 
 
@@ -120,7 +120,7 @@ def compressors() -> dict[str, Compressor]:
 def texts() -> dict[str, str]:
     """Results as they were printed, by name."""
     lines = lzma.decompress((FOLDER / "results.jsonl.xz").read_bytes()).decode().split("\n")
-    return {one["name"]: one["text"] for one in map(json.loads, filter(None, lines))}
+    return {line["name"]: line["text"] for line in map(json.loads, filter(None, lines))}
 
 
 @cache
@@ -134,36 +134,40 @@ def results() -> dict[str, object]:
 
 def facts(half: str) -> list[Fact]:
     """Questions of `tuning`, `held` or `fresh`. Raises ValueError for an answer that its result does not have."""
-    found = []
+    all_facts = []
     for line in (FOLDER / f"{half}.jsonl").read_text(encoding="utf-8").splitlines():
-        one = json.loads(line)
-        places = [place for place in _places(results()[one["result"]]) if kept(one["answer"], place)]
+        line_document = json.loads(line)
+        places = [
+            passage
+            for passage in _places(results()[line_document["result"]])
+            if contains(line_document["answer"], passage)
+        ]
         if not places:
-            raise ValueError(f"{one['result']} does not have {one['answer']!r}")
-        asked = _content(one["question"])
-        found.append(Fact(**one, shared=any(asked & _content(place) for place in places)))
-    return found
+            raise ValueError(f"{line_document['result']} does not have {line_document['answer']!r}")
+        question_terms = _content(line_document["question"])
+        all_facts.append(Fact(**line_document, shared=any(question_terms & _content(passage) for passage in places)))
+    return all_facts
 
 
-def kept(answer: str, text: str) -> bool:
+def contains(answer: str, text: str) -> bool:
     """Whether a text has the answer, as words of its own; blanks around marks of JSON do not count."""
-    wanted, found = _normal(answer), _normal(text)
+    wanted, normal_text = _normal(answer), _normal(text)
     before = r"(?<!\w)" if wanted[:1].isalnum() else ""
     behind = r"(?!\w)" if wanted[-1:].isdigit() else ""
-    return re.search(f"{before}{re.escape(wanted)}{behind}", found) is not None
+    return re.search(f"{before}{re.escape(wanted)}{behind}", normal_text) is not None
 
 
 def measured(half: str, report: Report, columns: dict[str, Cell]) -> None:
     """A row for each compressor, and the goals of ours."""
-    asked = facts(half)
+    half_facts = facts(half)
     shares: dict[str, dict[str, float]] = {}
     every = compressors()
     for name, compress in every.items():
         spent: list[float] = []
-        found = [(fact.shared, _left(compress, fact, spent)) for fact in asked]
-        shared = [left for is_shared, left in found if is_shared]
-        paraphrased = [left for is_shared, left in found if not is_shared]
-        both = [left for _, left in found]
+        left_facts = [(fact.shared, _left(compress, fact, spent)) for fact in half_facts]
+        shared = [left for is_shared, left in left_facts if is_shared]
+        paraphrased = [left for is_shared, left in left_facts if not is_shared]
+        both = [left for _, left in left_facts]
         row = {"shared": _mean(shared), "paraphrased": _mean(paraphrased), "facts": _mean(both)}
         shares[name] = row
         times = dict(zip(TIMES, quantiles(spent), strict=True))
@@ -175,10 +179,10 @@ def measured(half: str, report: Report, columns: dict[str, Cell]) -> None:
         report.goals.append(Goal(f"facts kept, {column}, {half}", mine[column], "", at_least=least))
         above = mine[column] - max(other[column] for other in others)
         report.goals.append(Goal(f"above the better of the others, {column}, {half}", above, "", at_least=MARGIN))
-    count = sum(fact.shared for fact in asked)
+    count = sum(fact.shared for fact in half_facts)
     report.notes.append(
-        f"compression, {half}: {len(asked)} questions to {len({fact.result for fact in asked})} results, "
-        f"{count} share a word with their answer's place, {len(asked) - count} do not"
+        f"compression, {half}: {len(half_facts)} questions to {len({fact.result for fact in half_facts})} results, "
+        f"{count} share a word with their answer's place, {len(half_facts) - count} do not"
     )
 
 
@@ -197,11 +201,11 @@ def _left(compress: Compressor, fact: Fact, spent: list[float]) -> bool:
     spent.append((time.perf_counter() - begun) * 1000)
     if tokens(left) > budget + 4:
         raise AssertionError(f"{fact.result}: {tokens(left)} tokens are left, and {budget} may be")
-    return kept(fact.answer, left)
+    return contains(fact.answer, left)
 
 
-def _mean(found: list[bool]) -> float:
-    return sum(found) / len(found) if found else 0.0
+def _mean(values: list[bool]) -> float:
+    return sum(values) / len(values) if values else 0.0
 
 
 def _content(text: str) -> set[str]:

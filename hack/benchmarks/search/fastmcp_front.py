@@ -31,8 +31,8 @@ class Forwarded(Tool):
 def forwarded(definitions: Path) -> list[Forwarded]:
     """Tools of a file."""
     return [
-        Forwarded(name=one["name"], description=one["description"], parameters=one["inputSchema"])
-        for one in json.loads(definitions.read_bytes())
+        Forwarded(name=definition["name"], description=definition["description"], parameters=definition["inputSchema"])
+        for definition in json.loads(definitions.read_bytes())
     ]
 
 

@@ -69,9 +69,9 @@ class Client:
         headers |= {"mcp-protocol-version": VERSIONS[ERA], "mcp-method": "tools/call", "mcp-name": tool}
         self._connection.request("POST", self._path, body.encode(), headers)
         answer = self._connection.getresponse()
-        said = answer.read().decode("utf-8", "replace")
-        if answer.status != 200 or '"isError":true' in said.replace(" ", "") or expected not in said:
-            raise Unmeasurable(f"{tool} at {self._path} answered {answer.status}: {said[:300]}")
+        text = answer.read().decode("utf-8", "replace")
+        if answer.status != 200 or '"isError":true' in text.replace(" ", "") or expected not in text:
+            raise Unmeasurable(f"{tool} at {self._path} answered {answer.status}: {text[:300]}")
 
 
 def measured(client: Client, tool: str, pid: int, seconds: float) -> Window:
@@ -98,7 +98,7 @@ def compared(count: int, report: Report, settings: Settings) -> None:
     """A row for each front and tool, and ratios in a round. Raises Unmeasurable."""
     hop, rest = cores()
     rng = random.Random(7)
-    tools = [definition(place, rng) for place in range(count)]
+    tools = [definition(index, rng) for index in range(count)]
     with Stage() as stage:
         upstream = start_upstream(stage, "upstream", rest)
         documents = stage.folder / "documents"
@@ -115,13 +115,17 @@ def compared(count: int, report: Report, settings: Settings) -> None:
         theirs = stage.start("fastmcp", [sys.executable, script, str(port), str(upstream.port), listed], core=hop)
         stage.wait_listening("fastmcp", theirs, port)
         fronts = {OURS: (gateway.port, OURS, gateway.pid), THEIRS: (port, "/mcp", theirs.pid)}
-        found: dict[tuple[str, str], dict[int, Window]] = {(tool, name): {} for tool in CALLS for name in fronts}
-        for number, (tool, name) in interleaved([*found], settings.rounds):
+        windows_by_case: dict[tuple[str, str], dict[int, Window]] = {
+            (tool, name): {} for tool in CALLS for name in fronts
+        }
+        for number, (tool, name) in interleaved([*windows_by_case], settings.rounds):
             at, path, pid = fronts[name]
-            found[tool, name][number] = measured(Client(at, path), tool, pid, 0.5 if settings.quick else SECONDS)
-    for (tool, name), windows in found.items():
-        cpu = {place: window.cpu_us for place, window in windows.items()}
-        other = {place: window.cpu_us for place, window in found[tool, THEIRS].items()}
+            windows_by_case[tool, name][number] = measured(
+                Client(at, path), tool, pid, 0.5 if settings.quick else SECONDS
+            )
+    for (tool, name), windows in windows_by_case.items():
+        cpu = {index: window.cpu_us for index, window in windows.items()}
+        other = {index: window.cpu_us for index, window in windows_by_case[tool, THEIRS].items()}
         less = ratios(other, cpu)
         report.rows.append(
             {

@@ -45,32 +45,35 @@ def public(folder: Path) -> LabelledSet:
 
 def lines(file: Path) -> list[dict[str, Any]]:
     """One object a line, of the pool of real MCP tools where there are several."""
-    found = [json.loads(line) for line in file.read_text(encoding="utf-8").splitlines()]
-    return [one for one in found if one.get("pool", "mcp") == "mcp"]
+    all_lines = [json.loads(line) for line in file.read_text(encoding="utf-8").splitlines()]
+    return [entry for entry in all_lines if entry.get("pool", "mcp") == "mcp"]
 
 
 def scored(ranked: Sequence[str], groups: Sequence[Sequence[str]]) -> dict[str, float]:
     """Recall at 1, 5 and 10, nDCG at 10, and the reciprocal rank of the first tool that is needed."""
     needed = [set(group) for group in groups]
-    found = {f"r@{depth}": sum(1 for one in needed if one & set(ranked[:depth])) / len(needed) for depth in (1, 5, 10)}
+    figures = {
+        f"r@{depth}": sum(1 for needed_group in needed if needed_group & set(ranked[:depth])) / len(needed)
+        for depth in (1, 5, 10)
+    }
     left, gain, first = list(needed), 0.0, 0.0
-    for place, key in enumerate(ranked[:DEPTH]):
-        hit = next((one for one in left if key in one), None)
+    for rank, key in enumerate(ranked[:DEPTH]):
+        hit = next((needed_group for needed_group in left if key in needed_group), None)
         if hit is not None:
             left.remove(hit)
-            gain += 1 / math.log2(place + 2)
-        if not first and any(key in one for one in needed):
-            first = 1 / (place + 1)
-    ideal = sum(1 / math.log2(place + 2) for place in range(min(DEPTH, len(needed))))
-    return {**found, "nDCG@10": gain / ideal, "MRR": first}
+            gain += 1 / math.log2(rank + 2)
+        if not first and any(key in needed_group for needed_group in needed):
+            first = 1 / (rank + 1)
+    ideal = sum(1 / math.log2(rank + 2) for rank in range(min(DEPTH, len(needed))))
+    return {**figures, "nDCG@10": gain / ideal, "MRR": first}
 
 
 def by_source(queries: Iterable[dict[str, Any]], rank: Rank) -> dict[str, dict[str, float]]:
     """Mean figures of each source."""
-    found: dict[str, list[dict[str, float]]] = defaultdict(list)
+    figures_by_source: dict[str, list[dict[str, float]]] = defaultdict(list)
     for query in queries:
-        found[query["source"]].append(scored(rank(query["query"]), query["groups"]))
-    return {source: mean(rows) for source, rows in found.items()}
+        figures_by_source[query["source"]].append(scored(rank(query["query"]), query["groups"]))
+    return {source: mean(rows) for source, rows in figures_by_source.items()}
 
 
 def mean(rows: Iterable[dict[str, float]]) -> dict[str, float]:

@@ -73,22 +73,22 @@ def run(settings: Settings) -> Report:
     """Measure."""
     if settings.realtime:
         become_realtime()
-    found: dict[tuple[str, bool], Times] = {}
+    times_by_case: dict[tuple[str, bool], Times] = {}
     for _ in in_rounds(1 if settings.quick else settings.rounds):
         for case in CASES:
             for filled in (False, True):
-                times = found.setdefault((case.name, filled), Times())
+                times = times_by_case.setdefault((case.name, filled), Times())
                 asyncio.run(_measured(case, times, filled=filled))
         for live in LIVE_CASES:
-            times = found.setdefault((live.name, live.filled), Times())
+            times = times_by_case.setdefault((live.name, live.filled), Times())
             asyncio.run(measure_live(live, times.first, times.answer))
-    return report(found)
+    return report(times_by_case)
 
 
-def report(found: dict[tuple[str, bool], Times]) -> Report:
+def report(times_by_case: dict[tuple[str, bool], Times]) -> Report:
     """The table, and whether something is heard in time where a tool is called."""
     made = Report("cascade")
-    for (name, filled), times in found.items():
+    for (name, filled), times in times_by_case.items():
         made.rows.append(
             {
                 "turn": name,
@@ -97,7 +97,9 @@ def report(found: dict[tuple[str, bool], Times]) -> Report:
                 "answer ms": Sample.of(times.answer),
             }
         )
-    slowest = max(max(times.first) for (name, filled), times in found.items() if filled and name != CASES[0].name)
+    slowest = max(
+        max(times.first) for (name, filled), times in times_by_case.items() if filled and name != CASES[0].name
+    )
     made.goals = [Goal("first audio with a filler, the slowest turn", slowest, "ms", at_most=MOST_MS)]
     return made
 
@@ -152,5 +154,5 @@ async def _turn(world: CascadeWorld, client: RealtimeClient, case: Case) -> tupl
 
 def _sentences(client: RealtimeClient) -> list[str]:
     """Sentences of the answer that are being said."""
-    said = [each["delta"] for each in client.of_type("response.output_audio_transcript.delta")]
-    return [each for each in said if each.strip() not in FILLER["phrases"]]
+    deltas = [each["delta"] for each in client.of_type("response.output_audio_transcript.delta")]
+    return [each for each in deltas if each.strip() not in FILLER["phrases"]]

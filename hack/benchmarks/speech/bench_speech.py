@@ -56,7 +56,7 @@ class Target:
         return f"{self.through}, {NAMES[self.wire]}"
 
     @property
-    def asked(self) -> dict[str, str]:
+    def parameters(self) -> dict[str, str]:
         """Address and form for clients."""
         path = LIVE_PATH if self.wire == LIVE else f"/v1/realtime?model={MODEL}"
         return {"url": f"http://127.0.0.1:{self.port}{path}", "wire": self.wire, "model": MODEL}
@@ -103,25 +103,25 @@ def run(settings: Settings) -> Report:
         core, other = cores()
         port, pid = _provider(stage, other)
         upstream = start_upstream(stage, "upstream", other)
-        found, seconds = Found(), 5 if settings.quick else 20
+        figures, seconds = Found(), 5 if settings.quick else 20
         bare = [Target(BARE, port, pid, wire) for wire in wires]
         ours = [_fairlead(stage, port, upstream.port, core, wire) for wire in wires]
         for target in ours:
             _loaded(stage, target, 4, 1.0, 1, other)  # what is made once
         for _, target in interleaved([*bare, *ours], settings.rounds):
             calls = 20 if target in ours and settings.wants(f"{target.wire}/calls") else 0
-            found.outcomes.setdefault(target.name, []).append(_loaded(stage, target, SESSIONS, seconds, calls, other))
+            figures.outcomes.setdefault(target.name, []).append(_loaded(stage, target, SESSIONS, seconds, calls, other))
         for target in ours:
             if settings.wants(f"{target.wire}/most") and not settings.quick:
-                _ramp(stage, target, seconds, other, found)
-    return _report(found, wires, settings)
+                _ramp(stage, target, seconds, other, figures)
+    return _report(figures, wires, settings)
 
 
-def _ramp(stage: Stage, target: Target, seconds: float, core: int, found: Found) -> None:
+def _ramp(stage: Stage, target: Target, seconds: float, core: int, figures: Found) -> None:
     """More and more sessions, until one is too many."""
     for sessions in MORE:
         outcome = _loaded(stage, target, sessions, seconds, 0, core)
-        found.most.append((target.name, sessions, outcome.cores, outcome.late))
+        figures.most.append((target.name, sessions, outcome.cores, outcome.late))
         if outcome.late > MOST_MS * 4 or outcome.cores > 0.97:
             return
 
@@ -150,9 +150,9 @@ def _fairlead(stage: Stage, provider: int, upstream: int, core: int, wire: str) 
 
 def _loaded(stage: Stage, target: Target, sessions: int, seconds: float, calls: int, core: int) -> Outcome:
     """Run clients, and read the processor time of the target while they speak. Raises Unmeasurable."""
-    asked: dict[str, Any] = {**target.asked, "sessions": sessions, "seconds": seconds, "calls": calls}
+    parameters: dict[str, Any] = {**target.parameters, "sessions": sessions, "seconds": seconds, "calls": calls}
     before = tree_memory(target.pid)
-    words: list[str | Path] = [sys.executable, HERE / "client.py", json.dumps(asked)]
+    words: list[str | Path] = [sys.executable, HERE / "client.py", json.dumps(parameters)]
     process = stage.start("clients", words, core=core, stdout=subprocess.PIPE)
     assert process.stdout is not None
     bound = threading.Timer(SECONDS, process.kill)
@@ -170,17 +170,17 @@ def _loaded(stage: Stage, target: Target, sessions: int, seconds: float, calls: 
     bound.cancel()
     stage.end(process)
     try:
-        said: dict[str, Any] = json.loads(answer)
+        figures: dict[str, Any] = json.loads(answer)
     except ValueError as error:
         raise Unmeasurable(f"{target.name}: {answer[-300:].decode(errors='replace')}") from error
-    if said["frames"] < sessions * seconds * 24:
-        raise Unmeasurable(f"{target.name}: {said['frames']} frames came back, of {sessions * seconds * 25:.0f}")
-    return Outcome(said["up"], said["down"], said["calls"], spent.total / seconds, grown / 1e6)
+    if figures["frames"] < sessions * seconds * 24:
+        raise Unmeasurable(f"{target.name}: {figures['frames']} frames came back, of {sessions * seconds * 25:.0f}")
+    return Outcome(figures["up"], figures["down"], figures["calls"], spent.total / seconds, grown / 1e6)
 
 
-def _report(found: Found, wires: Sequence[str], settings: Settings) -> Report:
+def _report(figures: Found, wires: Sequence[str], settings: Settings) -> Report:
     report = Report("speech")
-    for name, outcomes in found.outcomes.items():
+    for name, outcomes in figures.outcomes.items():
         calls = [statistics.median(each.calls) for each in outcomes if each.calls]
         report.rows.append(
             {
@@ -193,12 +193,12 @@ def _report(found: Found, wires: Sequence[str], settings: Settings) -> Report:
             }
         )
     for wire in wires:
-        ours, bare = (found.outcomes[f"{through}, {NAMES[wire]}"] for through in (OURS, BARE))
+        ours, bare = (figures.outcomes[f"{through}, {NAMES[wire]}"] for through in (OURS, BARE))
         late = statistics.median(each.late - base.usual for each, base in zip(ours, bare, strict=True))
         goal = f"p99 that a frame of {NAMES[wire]} gains, {SESSIONS} sessions"
         report.goals.append(Goal(goal, late, "ms", at_most=MOST_MS))
     report.notes = [
-        f"{name}, {number} sessions: {used:.2f} cores, p99 {ms:.1f} ms" for name, number, used, ms in found.most
+        f"{name}, {number} sessions: {used:.2f} cores, p99 {ms:.1f} ms" for name, number, used, ms in figures.most
     ]
     if settings.quick:
         report.notes.append("--quick: not for quoting")

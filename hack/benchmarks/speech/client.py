@@ -79,13 +79,13 @@ class Client:
     async def read(self) -> None:
         echoed, kinds = self._wire.echoed, (aiohttp.WSMsgType.TEXT, aiohttp.WSMsgType.BINARY)
         while (message := await self._socket.receive()).type in kinds:
-            frame: bytes = message.data
-            if frame.startswith(echoed):
+            payload: bytes = message.data
+            if payload.startswith(echoed):
                 now = time.monotonic_ns()
-                up, _, sent = frame[len(echoed) : frame.index(b'"', len(echoed))].partition(b"-")
+                up, _, sent = payload[len(echoed) : payload.index(b'"', len(echoed))].partition(b"-")
                 self._delays.append((int(up) / 1e6, (now - int(sent)) / 1e6))
                 self.frames += 1
-            elif frame.startswith(self._wire.done):
+            elif payload.startswith(self._wire.done):
                 self._done.set()
 
     async def speak(self, seconds: float, late: float) -> None:
@@ -108,27 +108,27 @@ class Client:
         return (time.monotonic() - began) * 1000
 
 
-async def load(asked: dict[str, Any]) -> dict[str, Any]:
+async def load(parameters: dict[str, Any]) -> dict[str, Any]:
     """Speak in so many sessions, then call a tool in one of them; the figures."""
     delays: list[tuple[float, float]] = []
     async with aiohttp.ClientSession(connector=aiohttp.TCPConnector(limit=0)) as http:
         sockets = [
-            await http.ws_connect(asked["url"], compress=0, max_msg_size=0, decode_text=False)
-            for _ in range(asked["sessions"])
+            await http.ws_connect(parameters["url"], compress=0, max_msg_size=0, decode_text=False)
+            for _ in range(parameters["sessions"])
         ]
-        wire = WIRES[asked["wire"]]
+        wire = WIRES[parameters["wire"]]
         for socket in sockets if wire.first else ():  # one after the other: a gateway makes few lists of tools at once
-            await socket.send_str(wire.first.replace("MODEL", asked["model"]))
+            await socket.send_str(wire.first.replace("MODEL", parameters["model"]))
             await socket.receive()
         clients = [Client(socket, wire, delays) for socket in sockets]
         readers = [asyncio.create_task(client.read()) for client in clients]
         await asyncio.sleep(1)  # sessions get their tools
         print("START", flush=True)
         spread = FRAME_SECONDS / len(clients)
-        speaking = [client.speak(asked["seconds"], number * spread) for number, client in enumerate(clients)]
+        speaking = [client.speak(parameters["seconds"], number * spread) for number, client in enumerate(clients)]
         await asyncio.gather(*speaking)
         print("SPOKEN", flush=True)
-        calls = [await clients[0].ask() for _ in range(asked["calls"])]
+        calls = [await clients[0].ask() for _ in range(parameters["calls"])]
         sent = sum(client.frames for client in clients)
         for socket in sockets:
             await socket.close()

@@ -105,14 +105,14 @@ def _calls(calls: Sequence[PlayedCall], top: float, scale: float) -> Iterator[st
             width = max((call.ended - call.began) * scale, 3)
             yield _rect(x, top + 5, width, ROW - 10, LATE if call.outcome == CANCELLED else CALL)
     end = LEFT + max(last.ended * scale, last.began * scale + 5)
-    said = " + ".join(_said(call) for call in calls)
-    if end + 7 * len(said) > WIDTH:
-        yield _text(LEFT + calls[0].began * scale - 4, top + 15, said, fill=fill, size=11, anchor="end")
+    title = " + ".join(_call_label(call) for call in calls)
+    if end + 7 * len(title) > WIDTH:
+        yield _text(LEFT + calls[0].began * scale - 4, top + 15, title, fill=fill, size=11, anchor="end")
     else:
-        yield _text(end + 4, top + 15, said, fill=fill, size=11)
+        yield _text(end + 4, top + 15, title, fill=fill, size=11)
 
 
-def _said(call: PlayedCall) -> str:
+def _call_label(call: PlayedCall) -> str:
     """How long a call took, or how it ended."""
     ms = (call.ended - call.began) * 1000
     if call.outcome in (REFUSED, CANCELLED):
@@ -123,8 +123,10 @@ def _said(call: PlayedCall) -> str:
 def _legend(trace: PlayTrace, top: float) -> Iterator[str]:
     names = "   ".join(f"{number} {name}" for number, (_, name) in enumerate(trace.steps, 1))
     yield _text(LEFT, top + 16, names, fill=FAINT)
-    said = "grey: hidden · pale: some tools of the server are shown · full: all · bars: calls, with the time they took"
-    yield _text(LEFT, top + 34, said, fill=FAINT)
+    caption = (
+        "grey: hidden · pale: some tools of the server are shown · full: all · bars: calls, with the time they took"
+    )
+    yield _text(LEFT, top + 34, caption, fill=FAINT)
 
 
 def _count(tools: frozenset[str], server: str) -> int:

@@ -39,14 +39,14 @@ class Session:
     async def run(self) -> None:
         await self.send(type="session.created", session={"type": "realtime", "tools": []})
         while (message := await self._socket.receive()).type is WSMsgType.TEXT:
-            frame: bytes = message.data
-            if frame.startswith(_APPEND):
+            payload: bytes = message.data
+            if payload.startswith(_APPEND):
                 now = time.monotonic_ns()
-                end = frame.index(b'"', len(_APPEND))
-                head = _DELTA % (now - int(frame[len(_APPEND) : end]), time.monotonic_ns())
-                await self._socket.send_frame(head + frame[end + len(b'","audio":"') :], WSMsgType.TEXT)
+                end = payload.index(b'"', len(_APPEND))
+                head = _DELTA % (now - int(payload[len(_APPEND) : end]), time.monotonic_ns())
+                await self._socket.send_frame(head + payload[end + len(b'","audio":"') :], WSMsgType.TEXT)
             else:
-                await self._event(json.loads(frame))
+                await self._event(json.loads(payload))
 
     async def _event(self, event: dict[str, object]) -> None:
         session = event.get("session")
@@ -76,16 +76,16 @@ class LiveSession(Session):
 
     async def run(self) -> None:
         while (message := await self._socket.receive()).type in (WSMsgType.TEXT, WSMsgType.BINARY):
-            frame: bytes = message.data
-            if frame.startswith(_INPUT):
+            payload: bytes = message.data
+            if payload.startswith(_INPUT):
                 now = time.monotonic_ns()
-                spoken = frame[len(_INPUT) : frame.index(b'"', len(_INPUT))]
+                spoken = payload[len(_INPUT) : payload.index(b'"', len(_INPUT))]
                 answer = _OUTPUT % (now - int(spoken), time.monotonic_ns(), _AUDIO)
                 await self._socket.send_frame(answer, WSMsgType.BINARY)
             else:
-                await self._said(json.loads(frame))
+                await self._answer(json.loads(payload))
 
-    async def _said(self, message: dict[str, Any]) -> None:
+    async def _answer(self, message: dict[str, Any]) -> None:
         if "setup" in message:
             self._tools = [
                 each["name"] for tool in message["setup"].get("tools", ()) for each in tool["functionDeclarations"]

@@ -71,17 +71,17 @@ def judging() -> Callable[[], object]:
 
 def idling() -> Callable[[], object]:
     """One round of decisions in a fleet of measured tools of which none was called since the last one."""
-    book = Ledger(TIERS)
+    ledger = Ledger(TIERS)
     for server in range(FLEET // TOOLS_OF_A_SERVER):
         shop = catalog(f"shop{server}", "http://127.0.0.1:1/mcp", [f"tool{n}" for n in range(TOOLS_OF_A_SERVER)])
-        book.know(shop, 0.0)
+        ledger.know(shop, 0.0)
         for entry in shop.tools:
             samples = [Measured(f"{n}", 0.0, 100.0 + n, AttemptOutcome.OK) for n in range(20)]
-            book.take(ToolKey(shop.key, entry.name, "cluster"), samples, 0.0)
-    book.decide(0.0)
-    for state in book.due(0.0, ""):
-        book.written(state, 0.0)
-    return lambda: (book.decide(100.0), book.due(100.0, ""))
+            ledger.take(ToolKey(shop.key, entry.name, "cluster"), samples, 0.0)
+    ledger.decide(0.0)
+    for state in ledger.due(0.0, ""):
+        ledger.written(state, 0.0)
+    return lambda: (ledger.decide(100.0), ledger.due(100.0, ""))
 
 
 def microseconds(work: Callable[[], object], times: int) -> float:

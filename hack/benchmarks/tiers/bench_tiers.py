@@ -60,18 +60,18 @@ def live(settings: Settings) -> Report:
     if settings.realtime:
         become_realtime()
     report = Report("tiers, live")
-    found: dict[str, dict[str, Found]] = {}
+    figures_by_trace: dict[str, dict[str, Found]] = {}
     for name, policy, each in measured(*((QUICK_LIVE, QUICK_CALLS) if settings.quick else ())):
         report.rows.append({"trace": name, "policy": policy, **figures([each]), **columns(each)})
-        found.setdefault(name, {})[policy] = each
+        figures_by_trace.setdefault(name, {})[policy] = each
     if not settings.quick:
-        report.goals.extend(goals({name: [policies[P95.name]] for name, policies in found.items()}))
+        report.goals.extend(goals({name: [policies[P95.name]] for name, policies in figures_by_trace.items()}))
     report.notes.append(
         "`fairlead up` in a process of its own, tools behind real HTTP servers, probes as they ship, real time, one "
         f"seed; {AT_ONCE} traces with all policies side by side; late: what the agent waited"
     )
     if settings.plots:
-        for name, policies in found.items():
+        for name, policies in figures_by_trace.items():
             _plot(TRACES[name], {policy: policies[policy] for policy in (NO_TIERS.name, P95.name)})
     return report
 
@@ -128,12 +128,20 @@ def figures(outcomes: Sequence[Outcomes]) -> dict[str, Cell]:
     }
 
 
-def goals(found: dict[str, list[Outcomes]]) -> Iterable[Goal]:
+def goals(outcomes_by_policy: dict[str, list[Outcomes]]) -> Iterable[Goal]:
     """Goals of the product, each over the worst of its traces."""
-    late = {name: [each.late_per_shift for each in found[name]] for name in SHIFTS}
-    in_time = {name: 100 * statistics.mean(each.in_time for each in outcomes) for name, outcomes in found.items()}
-    wrong = {name: 100 * statistics.mean(each.wrong_hides > 0 for each in outcomes) for name, outcomes in found.items()}
-    moves = {name: statistics.mean(each.moves / each.subjects for each in outcomes) for name, outcomes in found.items()}
+    late = {name: [each.late_per_shift for each in outcomes_by_policy[name]] for name in SHIFTS}
+    in_time = {
+        name: 100 * statistics.mean(each.in_time for each in outcomes) for name, outcomes in outcomes_by_policy.items()
+    }
+    wrong = {
+        name: 100 * statistics.mean(each.wrong_hides > 0 for each in outcomes)
+        for name, outcomes in outcomes_by_policy.items()
+    }
+    moves = {
+        name: statistics.mean(each.moves / each.subjects for each in outcomes)
+        for name, outcomes in outcomes_by_policy.items()
+    }
     yield Goal("late calls per shift, 95th percentile", max(rank(each, 0.95) for each in late.values()), "", at_most=20)
     yield Goal("late calls per shift, mean", max(map(statistics.mean, late.values())), "", at_most=12)
     yield Goal("late calls per shift, median", max(map(statistics.median, late.values())), "", at_most=10)
@@ -146,9 +154,9 @@ def goals(found: dict[str, list[Outcomes]]) -> Iterable[Goal]:
         "runs with a wrong hide, p95 at 0.6 and 0.8", max(wrong["steady 0.6"], wrong["steady 0.8"]), "%", at_most=0
     )
     yield Goal("runs with a wrong hide, p95 at 0.9", wrong["steady 0.9"], "%", at_most=1)
-    back = [seconds for name in BACK for each in found[name] for seconds in each.recover]
+    back = [seconds for name in BACK for each in outcomes_by_policy[name] for seconds in each.recover]
     yield Goal("recovery, slowest", max(back, default=None), "s", at_most=60)
-    missed = sum(len(each.demote) - len(each.recover) for name in BACK for each in found[name])
+    missed = sum(len(each.demote) - len(each.recover) for name in BACK for each in outcomes_by_policy[name])
     yield Goal("outages without recovery", missed, "", at_most=0)
 
 

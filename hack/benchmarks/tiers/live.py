@@ -73,7 +73,7 @@ class Run:
         self._lists: dict[str, set[str]] = {}
         self._open = {subject.name for subject in self._subjects if subject.misbehaves}
         self._ill = set[str]()
-        self.found = Found(subjects=len(self._open))
+        self.figures = Found(subjects=len(self._open))
 
     async def measure(self) -> Found:
         """All calls of the trace, from the moment on that all tools are listed."""
@@ -91,7 +91,7 @@ class Run:
                         calls.create_task(self._call(where, number, draw), name=f"call {number}")
                 for _, wire in self._idle:
                     wire.close()
-        return self.found
+        return self.figures
 
     def _now(self) -> float:
         """Seconds since the begin of the trace; 0 before."""
@@ -139,7 +139,7 @@ class Run:
         begun = time.monotonic()
         answer = await wire.ask(calling(f"{server}__{subject.name}", {"n": number}))
         waited = (time.monotonic() - begun) * 1000
-        self.found.unanswered += "result" not in answer.message
+        self.figures.unanswered += "result" not in answer.message
         self._count(subject, draw, waited)
         self._idle.append((time.monotonic(), wire))
 
@@ -153,45 +153,45 @@ class Run:
         return await Wire.connect(where)
 
     def _count(self, subject: Subject, draw: Draw, waited: float) -> None:
-        found, late = self.found, waited > LIMIT_MS
-        found.calls += 1
-        found.late += late
-        found.late_by_trace += subject.duration.draw(draw.at, draw.spread, draw.side)[0] > LIMIT_MS
+        figures, late = self.figures, waited > LIMIT_MS
+        figures.calls += 1
+        figures.late += late
+        figures.late_by_trace += subject.duration.draw(draw.at, draw.spread, draw.side)[0] > LIMIT_MS
         if subject.misbehaves:
-            found.timeline.append((draw.at, waited, late))
+            figures.timeline.append((draw.at, waited, late))
             change, heal = self._trace.change, self._trace.heal
             ill = change is not None and change <= draw.at and (heal is None or draw.at < heal)
-            found.late_while_bad += late and ill
+            figures.late_while_bad += late and ill
 
     def _saw(self, tier: str, listed: Collection[str]) -> None:
         """A list: what left it or came back since the last one."""
-        known = self._lists[tier]
+        tools = self._lists[tier]
         for subject in self._subjects:
             hidden = subject.name not in listed
-            if hidden is (subject.name in known):
-                known.symmetric_difference_update({subject.name})
+            if hidden is (subject.name in tools):
+                tools.symmetric_difference_update({subject.name})
                 self._moved(tier, subject, hidden=hidden)
 
     def _moved(self, tier: str, subject: Subject, *, hidden: bool) -> None:
-        found, now, trace = self.found, self._now(), self._trace
+        figures, now, trace = self.figures, self._now(), self._trace
         limit = next(each.max_latency_ms or float("inf") for each in self._policy.tiers() if each.name == tier)
         if hidden and subject.duration.late(now, limit) <= MAX_LATE:
-            found.tier_wrong[tier] = found.tier_wrong.get(tier, 0) + 1
-            found.wrong_hides += tier == FAST
+            figures.tier_wrong[tier] = figures.tier_wrong.get(tier, 0) + 1
+            figures.wrong_hides += tier == FAST
         if not subject.misbehaves:
             return
-        found.tier_moves[tier] = found.tier_moves.get(tier, 0) + 1
+        figures.tier_moves[tier] = figures.tier_moves.get(tier, 0) + 1
         if tier != FAST:
             return
-        found.moves += 1
-        found.hidden.append((now, subject.name, hidden))
+        figures.moves += 1
+        figures.hidden.append((now, subject.name, hidden))
         if hidden and subject.name in self._open and trace.change is not None and now >= trace.change:
             self._open.discard(subject.name)
             self._ill.add(subject.name)
-            found.demote.append(now - trace.change)
+            figures.demote.append(now - trace.change)
         elif not hidden and subject.name in self._ill and trace.heal is not None and now >= trace.heal:
             self._ill.discard(subject.name)
-            found.recover.append(now - trace.heal)
+            figures.recover.append(now - trace.heal)
 
 
 async def _listed(wire: Wire, target: str = "/mcp") -> set[str]:
@@ -213,18 +213,18 @@ async def _side_by_side(names: Sequence[str], calls: int) -> dict[tuple[str, str
 def measured(names: Sequence[str] = TRACES_LIVE, calls: int = CALLS) -> Iterator[tuple[str, str, Found]]:
     """Trace, policy and what was found. Raises Unmeasurable."""
     for begin in range(0, len(names), AT_ONCE):
-        for (name, policy), found in asyncio.run(_side_by_side(names[begin : begin + AT_ONCE], calls)).items():
-            if found.calls != calls or found.unanswered:
-                raise Unmeasurable(f"{name}, {policy}: {found.calls} calls, {found.unanswered} without a result")
-            yield name, policy, found
+        for (name, policy), figures in asyncio.run(_side_by_side(names[begin : begin + AT_ONCE], calls)).items():
+            if figures.calls != calls or figures.unanswered:
+                raise Unmeasurable(f"{name}, {policy}: {figures.calls} calls, {figures.unanswered} without a result")
+            yield name, policy, figures
 
 
-def columns(found: Found) -> dict[str, Cell]:
+def columns(figures: Found) -> dict[str, Cell]:
     """Columns that a live run adds to the figures of a replay."""
     return {
-        "late by the tools": found.late_by_trace,
-        "moves per tier": _per_tier(found.tier_moves),
-        "wrong hides per tier": _per_tier(found.tier_wrong),
+        "late by the tools": figures.late_by_trace,
+        "moves per tier": _per_tier(figures.tier_moves),
+        "wrong hides per tier": _per_tier(figures.tier_wrong),
     }
 
 

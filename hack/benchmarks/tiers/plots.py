@@ -29,8 +29,8 @@ def draw(trace: Trace, runs: Mapping[str, Outcomes]) -> str:
         f'<rect width="{WIDTH}" height="{height}" fill="#fff"/>',
         f'<text x="{LEFT}" y="18" font-size="14">{escape(trace.name)}</text>',
     ]
-    for place, (name, outcomes) in enumerate(runs.items()):
-        parts += _panel(name, outcomes, TOP + place * (PANEL + TOP), trace)
+    for index, (name, outcomes) in enumerate(runs.items()):
+        parts += _panel(name, outcomes, TOP + index * (PANEL + TOP), trace)
     return "\n".join([*parts, "</svg>", ""])
 
 
@@ -61,13 +61,13 @@ def _panel(name: str, outcomes: Outcomes, top: float, trace: Trace) -> list[str]
 def _hidden(outcomes: Outcomes) -> list[tuple[float, float]]:
     """From when to when a tool was hidden."""
     begun: dict[str, float] = {}
-    found = []
+    spans = []
     for at, tool, hidden in outcomes.hidden:
         if hidden:
             begun[tool] = at
         elif tool in begun:
-            found.append((begun.pop(tool), at))
-    return found + [(at, SECONDS) for at in begun.values()]
+            spans.append((begun.pop(tool), at))
+    return spans + [(at, SECONDS) for at in begun.values()]
 
 
 def _shade(begin: float, end: float, top: float) -> str:

@@ -146,7 +146,7 @@ class Replay:
         self._rng = random.Random(f"probes of {trace.name}/{seed}")
         self._tools = trace.tools()
         self._records = [self._record(tool) for tool in self._tools]
-        self._shown = [self._listed(place) for place in range(len(self._tools))]
+        self._shown = [self._listed(index) for index in range(len(self._tools))]
         self._visible: list[tuple[float, tuple[bool, ...]]] = [(-1.0, tuple(self._shown))]
         self._ended: list[tuple[float, int, _Attempt]] = []
         self._running: dict[int, _Attempt] = {}
@@ -156,7 +156,7 @@ class Replay:
         self._tick = channel.every * self._rng.random()
         self._last_tick = -1.0
         self._number = 0
-        self._open = {place for place, tool in enumerate(self._tools) if tool.misbehaves}
+        self._open = {index for index, tool in enumerate(self._tools) if tool.misbehaves}
         self._ill = set[int]()
         self._restless = set[int]()
         self.out = Outcomes(calls=len(self._draws), subjects=len(self._open))
@@ -173,24 +173,24 @@ class Replay:
         declaration = Declaration(tool.declared_ms, MAX_DURATION_MS, probed=self._policy.probed)
         return ToolRecord(self._policy.tiers(), declaration, now=0.0)
 
-    def _listed(self, place: int) -> bool:
+    def _listed(self, index: int) -> bool:
         if not self._policy.declared:
             return True
         if self._policy.quantile is None:
-            return self._tools[place].declared_ms <= self._policy.limit_ms
-        return self._policy.tier in self._records[place].tiers
+            return self._tools[index].declared_ms <= self._policy.limit_ms
+        return self._policy.tier in self._records[index].tiers
 
     def _call(self, draw: Draw) -> None:
         places, sums = self._offer(draw.at)
-        place = places[min(len(places) - 1, bisect_right(sums, draw.pick * sums[-1]))]
-        tool = self._tools[place]
+        index = places[min(len(places) - 1, bisect_right(sums, draw.pick * sums[-1]))]
+        tool = self._tools[index]
         ms, answered = tool.duration.draw(draw.at, draw.spread, draw.side)
         late = ms > self._limit_ms
         self.out.late += late
         if tool.misbehaves:
             self.out.timeline.append((draw.at, ms, late))
             self.out.late_while_bad += late and self._bad(draw.at)
-        self._begin(place, draw.at, ms, answered=answered, probe=False)
+        self._begin(index, draw.at, ms, answered=answered, probe=False)
 
     def _bad(self, at: float) -> bool:
         change, heal = self._trace.change, self._trace.heal
@@ -202,13 +202,13 @@ class Replay:
             self._visible.pop(0)
         shown = self._visible[0][1]
         if shown not in self._weights:
-            places = [place for place, listed in enumerate(shown) if listed] or list(range(len(shown)))
-            self._weights[shown] = places, list(accumulate(self._tools[place].weight for place in places))
+            places = [index for index, listed in enumerate(shown) if listed] or list(range(len(shown)))
+            self._weights[shown] = places, list(accumulate(self._tools[index].weight for index in places))
         return self._weights[shown]
 
-    def _begin(self, place: int, at: float, ms: float, *, answered: bool, probe: bool) -> None:
+    def _begin(self, index: int, at: float, ms: float, *, answered: bool, probe: bool) -> None:
         self._number += 1
-        attempt = _Attempt(self._number, place, at, ms, answered, probe)
+        attempt = _Attempt(self._number, index, at, ms, answered, probe)
         self._running[attempt.number] = attempt
         heappush(self._ended, (at + ms / 1000, attempt.number, attempt))
         if ms > LIMIT_MS and self._channel.urgent:
@@ -230,9 +230,9 @@ class Replay:
         self._judge(told, now)
         if self._channel.urgent:
             for attempt in self._running.values():
-                known = attempt.begun + LIMIT_MS / 1000 + self._channel.notice
+                known_at = attempt.begun + LIMIT_MS / 1000 + self._channel.notice
                 if attempt.ms > LIMIT_MS:
-                    self._hurry(known if known > now else attempt.begun + attempt.ms / 1000)
+                    self._hurry(known_at if known_at > now else attempt.begun + attempt.ms / 1000)
 
     def _judge(self, told: Iterable[_Attempt], now: float) -> None:
         stirred = set(self._restless)
@@ -242,38 +242,38 @@ class Replay:
             if attempt.probe and attempt.ms <= (self._records[attempt.tool].awaiting() or 0.0):
                 self._next_probe[attempt.tool] = max(now + CONFIRM_S, self._account.free_at(str(attempt.tool)))
         before = list(self._shown)
-        for place in sorted(stirred):  # as the ledger does
-            record = self._records[place]
+        for index in sorted(stirred):  # as the ledger does
+            record = self._records[index]
             record.decide(now)
-            (self._restless.add if record.restless else self._restless.discard)(place)
-            self._shown[place] = self._listed(place)
-            if self._shown[place] != before[place]:
-                self._moved(place, now)
-            elif self._policy.probed and now >= self._next_probe[place] and record.awaiting() is not None:
-                self._probe(place, now)
+            (self._restless.add if record.restless else self._restless.discard)(index)
+            self._shown[index] = self._listed(index)
+            if self._shown[index] != before[index]:
+                self._moved(index, now)
+            elif self._policy.probed and now >= self._next_probe[index] and record.awaiting() is not None:
+                self._probe(index, now)
         if self._shown != before:
             self._visible.append((now + self._channel.publish, tuple(self._shown)))
 
-    def _moved(self, place: int, now: float) -> None:
-        tool, seen, trace = self._tools[place], now + self._channel.publish, self._trace
-        hidden = not self._shown[place]
+    def _moved(self, index: int, now: float) -> None:
+        tool, seen, trace = self._tools[index], now + self._channel.publish, self._trace
+        hidden = not self._shown[index]
         if hidden:
-            self._next_probe[place] = now + WATCH_S
+            self._next_probe[index] = now + WATCH_S
             self.out.wrong_hides += tool.duration.late(now, self._limit_ms) <= MAX_LATE
         if not tool.misbehaves:
             return
         self.out.moves += 1
         self.out.hidden.append((seen, tool.name, hidden))
-        if hidden and place in self._open and trace.change is not None and now >= trace.change:
-            self._open.discard(place)
-            self._ill.add(place)
+        if hidden and index in self._open and trace.change is not None and now >= trace.change:
+            self._open.discard(index)
+            self._ill.add(index)
             self.out.demote.append(seen - trace.change)
-        elif not hidden and place in self._ill and trace.heal is not None and now >= trace.heal:
-            self._ill.discard(place)
+        elif not hidden and index in self._ill and trace.heal is not None and now >= trace.heal:
+            self._ill.discard(index)
             self.out.recover.append(seen - trace.heal)
 
-    def _probe(self, place: int, now: float) -> None:
-        ms, answered = self._tools[place].duration.draw(now, self._rng.gauss(0, 1), self._rng.random())
-        self._account.spend(str(place), now, ms / 1000)
-        self._next_probe[place] = max(now + WATCH_S, self._account.free_at(str(place)))
-        self._begin(place, now, ms, answered=answered, probe=True)
+    def _probe(self, index: int, now: float) -> None:
+        ms, answered = self._tools[index].duration.draw(now, self._rng.gauss(0, 1), self._rng.random())
+        self._account.spend(str(index), now, ms / 1000)
+        self._next_probe[index] = max(now + WATCH_S, self._account.free_at(str(index)))
+        self._begin(index, now, ms, answered=answered, probe=True)

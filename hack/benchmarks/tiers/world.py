@@ -109,8 +109,8 @@ async def _read(stream: asyncio.StreamReader | None) -> None:
 
 
 def _entry(subject: Subject) -> Any:
-    said = DeclaredLatency(estimated_duration_ms=subject.declared_ms, max_duration_ms=MAX_DURATION_MS)
-    return entry(definition(subject), latency=said)
+    latency = DeclaredLatency(estimated_duration_ms=subject.declared_ms, max_duration_ms=MAX_DURATION_MS)
+    return entry(definition(subject), latency=latency)
 
 
 def _manifests(servers: dict[str, tuple[str, list[Subject]]], policy: Policy) -> str:

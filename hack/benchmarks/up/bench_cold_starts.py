@@ -74,11 +74,11 @@ def run(settings: Settings) -> Report:
     last: dict[int, float] = {}
     for number in range(settings.rounds):
         with (
-            tempfile.TemporaryDirectory(prefix="fairlead-bench-") as one,
+            tempfile.TemporaryDirectory(prefix="fairlead-bench-") as folder_name,
             tempfile.TemporaryDirectory(prefix="fairlead-bench-") as other,
         ):
             try:
-                alone[number] = installed(Path(one))
+                alone[number] = installed(Path(folder_name))
                 first[number], last[number] = asyncio.run(started(Path(other)))
             except (subprocess.SubprocessError, AssertionError) as error:
                 raise Unmeasurable(str(error)) from error

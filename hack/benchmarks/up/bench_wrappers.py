@@ -87,24 +87,24 @@ def run(settings: Settings) -> Report:
     for program in ("npx", "uvx"):
         if shutil.which(program, path=search_path(os.environ)) is None:
             raise Unmeasurable(f"{program} is not installed")
-    found: dict[str, dict[int, Figures]] = {target: {} for target in TARGETS}
+    figures_by_target: dict[str, dict[int, Figures]] = {target: {} for target in TARGETS}
     with tempfile.TemporaryDirectory(prefix="fairlead-bench-") as scratch:
         try:
             asyncio.run(measured(TARGETS[1], Path(scratch)))  # fetches what is not there
             for number, target in interleaved(TARGETS, settings.rounds):
-                found[target][number] = asyncio.run(measured(target, Path(scratch)))
+                figures_by_target[target][number] = asyncio.run(measured(target, Path(scratch)))
         except AssertionError as error:
             raise Unmeasurable(str(error)) from error
-    return report(found)
+    return report(figures_by_target)
 
 
-def report(found: dict[str, dict[int, Figures]]) -> Report:
+def report(figures_by_target: dict[str, dict[int, Figures]]) -> Report:
     """The table and the goals."""
     columns = {"processes": "processes", "rss": "RSS, MB", "pss": "PSS, MB", "seconds": "all ready after, s"}
     result = Report("wrappers")
     series = {
-        target: {name: {n: float(getattr(one, name)) for n, one in rounds.items()} for name in columns}
-        for target, rounds in found.items()
+        target: {name: {n: float(getattr(each_round, name)) for n, each_round in rounds.items()} for name in columns}
+        for target, rounds in figures_by_target.items()
     }
     for target, figures in series.items():
         cells = {title: Sample.of(figures[name].values()) for name, title in columns.items()}

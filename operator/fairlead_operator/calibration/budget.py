@@ -33,8 +33,8 @@ class ProbeBudget:
         """A probe took `seconds`, or was cut off after them."""
         even = max(began, self._even.get(tool, began)) + seconds / SHARE
         self._running.discard(tool)
-        self._even = {known: until for known, until in self._even.items() if until > began}
-        self._last = {known: last for known, last in self._last.items() if known in self._even}
+        self._even = {probed: until for probed, until in self._even.items() if until > began}
+        self._last = {probed: last for probed, last in self._last.items() if probed in self._even}
         self._even[tool], self._last[tool] = even, seconds
 
     def free_at(self, tool: str) -> float:

@@ -114,20 +114,26 @@ class _Maker:
     def _referred(self, reference: str) -> Schema:
         if not reference.startswith("#"):
             raise Unsatisfied(f"it refers to {reference[:100]}, which is outside of it")
-        found: Any = self._root
+        target: Any = self._root
         for step in reference.removeprefix("#").split("/")[1:]:
             name = step.replace("~1", "/").replace("~0", "~")
-            if isinstance(found, list) and name.isdigit() and int(name) < len(found):
-                found = found[int(name)]
-            elif isinstance(found, Mapping) and name in found:
-                found = found[name]
+            if isinstance(target, list) and name.isdigit() and int(name) < len(target):
+                target = target[int(name)]
+            elif isinstance(target, Mapping) and name in target:
+                target = target[name]
             else:
                 raise Unsatisfied(f"it refers to {reference[:100]}, which is not there")
-        return found if isinstance(found, Mapping) else {}
+        return target if isinstance(target, Mapping) else {}
 
     def _by_type(self, schema: Schema, levels: int) -> Any:
-        said = schema.get("type")
-        types = [said] if isinstance(said, str) else [one for one in said if one in _TYPES] if said else []
+        declared = schema.get("type")
+        types = (
+            [declared]
+            if isinstance(declared, str)
+            else [each for each in declared if each in _TYPES]
+            if declared
+            else []
+        )
         kind = types[min(self._choice, len(types) - 1)] if types else _guessed(schema)
         match kind:
             case "string":
@@ -146,12 +152,12 @@ class _Maker:
 
     def _members(self, schema: Schema, levels: int) -> dict[str, Any]:
         properties, required = schema.get("properties"), schema.get("required")
-        known = properties if isinstance(properties, Mapping) else {}
+        schemas = properties if isinstance(properties, Mapping) else {}
         others = schema.get("additionalProperties", True)
         names = [name for name in required if isinstance(name, str)] if isinstance(required, list) else []
         more = max(0, _count(schema.get("minProperties"), 0) - len(set(names)))
-        names += [name for name in known if name not in names][:more]
-        return {name: self.value(known.get(name, others), levels - 1) for name in dict.fromkeys(names)}
+        names += [name for name in schemas if name not in names][:more]
+        return {name: self.value(schemas.get(name, others), levels - 1) for name in dict.fromkeys(names)}
 
     def _items(self, schema: Schema, levels: int) -> list[Any]:
         least = schema.get("minItems", 0)
@@ -200,15 +206,15 @@ def _given(schema: Schema) -> Iterator[Any]:
         yield schema["default"]
 
 
-def _merge(one: Schema, other: Schema) -> dict[str, Any]:
+def _merge(schema: Schema, other: Schema) -> dict[str, Any]:
     """Both together; where both say something that cannot be joined, the other one holds."""
-    merged = {**one, **other}
+    merged = {**schema, **other}
     for name in ("properties", "$defs", "definitions"):
-        both = [side[name] for side in (one, other) if isinstance(side.get(name), Mapping)]
+        both = [side[name] for side in (schema, other) if isinstance(side.get(name), Mapping)]
         if len(both) > 1:
             merged[name] = {**both[0], **both[1]}
     for name in _MERGED:
-        lists = [side[name] for side in (one, other) if isinstance(side.get(name), list)]
+        lists = [side[name] for side in (schema, other) if isinstance(side.get(name), list)]
         if len(lists) > 1:
             merged[name] = [*lists[0], *lists[1]]
     return merged
@@ -228,16 +234,16 @@ def _guessed(schema: Schema) -> str:
 def _bounds(schema: Schema) -> tuple[float, float]:
     """Lowest and highest number, both of them allowed for whole numbers."""
 
-    def said(name: str) -> float | None:
+    def number_of(name: str) -> float | None:
         value = schema.get(name)
         return value if isinstance(value, int | float) and not isinstance(value, bool) else None
 
-    unit = said("multipleOf") or 1
-    above, below = said("exclusiveMinimum"), said("exclusiveMaximum")
+    unit = number_of("multipleOf") or 1
+    above, below = number_of("exclusiveMinimum"), number_of("exclusiveMaximum")
     if above is not None and below is not None and below - above <= unit:
         return above, below
-    lows = [said("minimum"), None if above is None else _beyond(above, unit)]
-    highs = [said("maximum"), None if below is None else -_beyond(-below, unit)]
+    lows = [number_of("minimum"), None if above is None else _beyond(above, unit)]
+    highs = [number_of("maximum"), None if below is None else -_beyond(-below, unit)]
     return (
         max((low for low in lows if low is not None), default=-math.inf),
         min((high for high in highs if high is not None), default=math.inf),

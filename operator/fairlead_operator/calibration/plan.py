@@ -93,8 +93,8 @@ def _arguments(entry: ToolEntry, *, by_annotations: bool) -> dict[str, Any] | No
         definition = _decode(entry.definition)
     except msgspec.MsgspecError:
         return None
-    said = definition.annotations
-    if said.read_only_hint is not True or said.destructive_hint is True:
+    annotations = definition.annotations
+    if annotations.read_only_hint is not True or annotations.destructive_hint is True:
         return None
     if definition.execution.task_support == "required":
         return None

@@ -102,7 +102,7 @@ class _Dependencies:
     def account(self, key: ServerKey, held: Collection[ServerKey]) -> ProbeBudget:
         """Time that probes took of the server's tools before. Forgets servers that are not `held` once it is due."""
         now = self.monotonic()
-        for gone in [known for known, one in self.accounts.items() if known not in held and one.settled(now)]:
+        for gone in [server for server, budget in self.accounts.items() if server not in held and budget.settled(now)]:
             del self.accounts[gone]
         return self.accounts.setdefault(key, ProbeBudget())
 
@@ -111,7 +111,7 @@ class _Dependencies:
 
     def spare(self, key: ServerKey, probe: PlannedProbe, seconds: float) -> None:
         now = self.monotonic()
-        for past in [known for known, until in self.spared.items() if until <= now]:
+        for past in [tool for tool, until in self.spared.items() if until <= now]:
             del self.spared[past]
         self.spared[key, probe] = now + seconds
 

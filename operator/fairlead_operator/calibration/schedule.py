@@ -126,7 +126,7 @@ class ProbeSchedule:
     def watched(self, now: float) -> PlannedProbe | None:
         """The hidden tool that is to be probed now."""
         due = [(self._due(tool), tool) for tool in self._watched]
-        due = [one for one in due if one[0] <= now]
+        due = [each for each in due if each[0] <= now]
         return self._probes[min(due)[1]] if due else None
 
     # What came of it.
@@ -134,10 +134,10 @@ class ProbeSchedule:
     def answered(self, probe: PlannedProbe, answer: ProbeOutcome, now: float, *, last: bool = False) -> None:
         """Take what a probe in a round came to. `last`: no more of the tool in this round."""
         pending = self._pending.pop(probe.tool)
-        known = pending.take(answer)
+        is_done = pending.take(answer)
         goes_on = pending.left > 0 and pending.useless < HOPELESS and not last
-        if known.outcome is not None or not goes_on:
-            self._answers[probe.tool] = known
+        if is_done.outcome is not None or not goes_on:
+            self._answers[probe.tool] = is_done
         if goes_on:
             self._pending[probe.tool] = pending  # behind the others
         elif not self._pending:
@@ -159,8 +159,8 @@ class ProbeSchedule:
     @property
     def round_trip_ms(self) -> float | None:
         """Median of the last baseline round trips; None before the first."""
-        known = sorted(self._round_trips)
-        return round(known[len(known) // 2], 1) if known else None
+        times = sorted(self._round_trips)
+        return round(times[len(times) // 2], 1) if times else None
 
     @property
     def measured(self) -> frozenset[str]:

@@ -63,17 +63,17 @@ class _AnnotatedTool(msgspec.Struct):
 _annotated = msgspec.json.Decoder(_AnnotatedTool).decode
 
 
-def build_catalog(server: McpServer, found: RawListing, reached: Reached) -> tuple[Catalog, ListingFindings]:
+def build_catalog(server: McpServer, listing: RawListing, reached: Reached) -> tuple[Catalog, ListingFindings]:
     """The catalog, every list sorted by name, and what is to be said of what was left out of it.
 
     `online` is True and `updated_at` empty: they say something about now, and the publisher sets them.
     """
     notes: list[str] = []
-    endpoint = found.endpoint or reached.endpoint
-    modern = eras.era_of(found.protocol_version) is eras.Era.MODERN
+    endpoint = listing.endpoint or reached.endpoint
+    modern = eras.era_of(listing.protocol_version) is eras.Era.MODERN
     sieve = DefinitionFilter(in_headers=modern and isinstance(endpoint, HttpEndpoint))
     overrides = {override.name: override for override in server.spec.tools}
-    tools, unusable = _tools(found, overrides, sieve, server.spec)
+    tools, unusable = _tools(listing, overrides, sieve, server.spec)
     notes += unusable
     missing = sorted(set(overrides) - {tool.name for tool in tools})
     if missing:
@@ -87,41 +87,43 @@ def build_catalog(server: McpServer, found: RawListing, reached: Reached) -> tup
         prefix=reached.prefix,
         endpoint=endpoint,
         credential=reached.credential,
-        protocol_version=found.protocol_version,
-        server_info=found.server_info,
-        capabilities=found.capabilities,
-        instructions=_instructions(found, notes),
-        gateways=found.gateways,
+        protocol_version=listing.protocol_version,
+        server_info=listing.server_info,
+        capabilities=listing.capabilities,
+        instructions=_instructions(listing, notes),
+        gateways=listing.gateways,
         session=spec.session,
         on_disconnect=spec.discovery.on_disconnect,
         trust_annotations=spec.trusts_annotations,
         limits=_limits(server),
         tools=tools,
-        resources=_definitions(found.resources, RESOURCE, sieve),
-        resource_templates=_definitions(found.resource_templates, TEMPLATE, sieve),
-        prompts=_definitions(found.prompts, PROMPT, sieve),
-        skills=_definitions(found.skills, SKILL, sieve),
+        resources=_definitions(listing.resources, RESOURCE, sieve),
+        resource_templates=_definitions(listing.resource_templates, TEMPLATE, sieve),
+        prompts=_definitions(listing.prompts, PROMPT, sieve),
+        skills=_definitions(listing.skills, SKILL, sieve),
         pinned=spec.pin,
-        announced=dict(found.announced),
+        announced=dict(listing.announced),
     )
     undecided = spec.trust_annotations is None and not spec.trusts_annotations
     disregarded = sum(_asks_for_trust(tool) for tool in tools) if undecided else 0
-    remarks = ListingFindings(found.listed, tuple(sieve.faults), found.notes, tuple(notes), disregarded, found.remarks)
+    remarks = ListingFindings(
+        listing.listed, tuple(sieve.faults), listing.notes, tuple(notes), disregarded, listing.remarks
+    )
     return msgspec.structs.replace(catalog, hash=list_hash(catalog)), remarks
 
 
 def _tools(
-    found: RawListing, overrides: dict[str, ToolOverride], sieve: DefinitionFilter, spec: McpServerSpec
+    listing: RawListing, overrides: dict[str, ToolOverride], sieve: DefinitionFilter, spec: McpServerSpec
 ) -> tuple[tuple[ToolEntry, ...], list[str]]:
     """The tools, sorted by name, and a note for each declaration of latency that cannot be used."""
     tools, notes = [], []
-    for name, raw in sieve.usable(found.tools, TOOL):
+    for name, raw in sieve.usable(listing.tools, TOOL):
         authored = authored_latency(raw)
         notes += [f"tool '{name}': {sentence}; it counts as not declared" for sentence in authored.unusable]
         override = overrides.get(name)
         tags = _tags(name, override, spec.discovery.tag_separator)
         tool = _tool(name, raw, spec, override, authored, tags)
-        tools.append(msgspec.structs.replace(tool, requires=found.requires.get(name, ())))
+        tools.append(msgspec.structs.replace(tool, requires=listing.requires.get(name, ())))
     return tuple(sorted(tools, key=lambda tool: tool.name)), notes
 
 
@@ -172,18 +174,18 @@ def _tool(
     )
 
 
-def _instructions(found: RawListing, notes: list[str]) -> str | None:
-    if found.instructions is None or len(found.instructions.encode("utf-8", "replace")) <= DEFINITION_LIMIT:
-        return found.instructions
+def _instructions(listing: RawListing, notes: list[str]) -> str | None:
+    if listing.instructions is None or len(listing.instructions.encode("utf-8", "replace")) <= DEFINITION_LIMIT:
+        return listing.instructions
     notes.append(f"its instructions are left out: they have more than {DEFINITION_LIMIT >> 10} KiB")
     return None
 
 
 def _definitions(items: Iterable[Raw], kind: DefinitionKind, sieve: DefinitionFilter) -> tuple[Definition, ...]:
-    found = [
+    definitions = [
         Definition(name=name, definition=raw, hash=definition_hash(raw)) for name, raw in sieve.usable(items, kind)
     ]
-    return tuple(sorted(found, key=lambda definition: definition.name))
+    return tuple(sorted(definitions, key=lambda definition: definition.name))
 
 
 def _limits(server: McpServer) -> Limits:

@@ -67,7 +67,7 @@ class NetworkConnector:
         except McpError as error:
             raise Mask(credential).error(error)  # noqa: B904 - it is the same one
 
-    async def line(self, key: ServerKey, endpoint: Endpoint, known: Address | None) -> IdleConnection | None:
+    async def line(self, key: ServerKey, endpoint: Endpoint, address: Address | None) -> IdleConnection | None:
         """Implements the port for HTTP alone: a connection to a server on stdio would start a process."""
         if not isinstance(endpoint, HttpEndpoint | EventsEndpoint):
             return None
@@ -78,9 +78,9 @@ class NetworkConnector:
             try:
                 return await resolve(host, port)
             except OSError:
-                if known is None:
+                if address is None:
                     raise
-                return [known]
+                return [address]
 
         dialer = Dialer(target.host, target.port, None, None, addresses, LINE_SECONDS)
         return await dialer.connect(IdleConnection)

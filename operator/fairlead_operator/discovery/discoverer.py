@@ -95,12 +95,12 @@ class Discoverer:
             round_.hinted = False
             work = self._ask(key, round_, credential, max(interval, self._pace.floor))
             round_.task = asyncio.create_task(work, name=f"discovery of {key}")
-            round_.asked = self._monotonic()
+            round_.asked_at = self._monotonic()
             round_.stale = False
             round_.answering = self._stamp() if round_.wanted else ""
             round_.wanted = False
         self._lines.hold(key, subject.endpoint)
-        if round_.found is not None and eras.announced(round_.found.capabilities):
+        if round_.listing is not None and eras.announced(round_.listing.capabilities):
             self._listeners.hold(
                 key, ListenTarget(subject.endpoint, subject.credential_hash, subject.revision), credential
             )
@@ -175,7 +175,7 @@ class Discoverer:
         """
         round_ = self._rounds.get(key)
         if round_ is not None and round_.task is None:
-            round_.due = min(round_.due, round_.asked + self._pace.prompt)
+            round_.due = min(round_.due, round_.asked_at + self._pace.prompt)
             self._finished(key)
 
     def refresh(self, key: ServerKey) -> None:
@@ -188,7 +188,7 @@ class Discoverer:
         round_.wanted = True
         round_.held = float("-inf")
         if round_.task is None:
-            round_.due = min(round_.due, round_.asked + self._pace.prompt)
+            round_.due = min(round_.due, round_.asked_at + self._pace.prompt)
             self._finished(key)
 
     def refreshed(self, key: ServerKey) -> Refreshed | None:
@@ -237,10 +237,10 @@ class Discoverer:
             return DiscoveryState(subject)
         return DiscoveryState(
             subject,
-            found=before.found,
+            listing=before.listing,
             listed=before.listed,
             failure=before.failure,
-            asked=before.asked,
+            asked_at=before.asked_at,
             up=before.up,
             losses=before.losses,
             wanted=before.wanted or bool(before.answering),
@@ -274,19 +274,19 @@ class Discoverer:
             self._finished(key)
 
     async def _compared_with(
-        self, key: ServerKey, round_: DiscoveryState, credential: Credential | None, found: RawListing
+        self, key: ServerKey, round_: DiscoveryState, credential: Credential | None, listing: RawListing
     ) -> RawListing:
         anew = bool(round_.answering)
         await self._looks.compare(
-            key, round_.subject.endpoint, credential, found, anew=anew, whole=anew or round_.whole
+            key, round_.subject.endpoint, credential, listing, anew=anew, whole=anew or round_.whole
         )
-        return self._looks.completed(key, found)
+        return self._looks.completed(key, listing)
 
     def _compared(self, key: ServerKey) -> None:
         """A comparison is over that no discovery waits for."""
         round_ = self._rounds.get(key)
         if round_ is not None and round_.listed is not None and round_.task is None:
-            round_.found = KeptListing.of(self._looks.completed(key, round_.listed.unpacked()))
+            round_.listing = KeptListing.of(self._looks.completed(key, round_.listed.unpacked()))
             self._finished(key)
 
     async def _discover(
@@ -295,8 +295,8 @@ class Discoverer:
         try:
             async with asyncio.timeout(self._pace.timeout):
                 async with self._connector.session(key, endpoint, credential) as session:
-                    found = await read_everything(session, self._pace.timeout)
-                    return structs.replace(found, endpoint=reached_endpoint(session, endpoint))
+                    listing = await read_everything(session, self._pace.timeout)
+                    return structs.replace(listing, endpoint=reached_endpoint(session, endpoint))
         except McpError as error:
             return DiscoveryFailure(error.reason, str(error))
         except TimeoutError:
@@ -306,7 +306,7 @@ class Discoverer:
         now = self._monotonic()
         if isinstance(outcome, RawListing):
             round_.up = now if round_.failure is not None else round_.up
-            round_.found = KeptListing.of(outcome)
+            round_.listing = KeptListing.of(outcome)
             round_.failure = None
             round_.failures = 0
             delay = self._freshness(outcome, interval) * (1 + self._pace.jitter * (self._rng.random() - 0.5))
@@ -318,7 +318,7 @@ class Discoverer:
         if round_.stale:
             self._follow(round_)
         if round_.wanted:
-            round_.due = min(round_.due, round_.asked + self._pace.prompt)
+            round_.due = min(round_.due, round_.asked_at + self._pace.prompt)
 
     def _stamp(self) -> str:
         return self._now().isoformat(timespec="milliseconds")
@@ -345,7 +345,7 @@ class Discoverer:
         """An announcement makes a discovery due."""
         round_.hinted = True
         gap = self._pace.prompt if self._credit(round_) >= 1 else self._pace.floor
-        round_.due = min(round_.due, round_.asked + min(gap, self._pace.floor))
+        round_.due = min(round_.due, round_.asked_at + min(gap, self._pace.floor))
 
     def _credit(self, round_: DiscoveryState) -> float:
         now = self._monotonic()
@@ -353,10 +353,10 @@ class Discoverer:
         round_.credited = now
         return round_.credit
 
-    def _freshness(self, found: RawListing, interval: float) -> float:
+    def _freshness(self, listing: RawListing, interval: float) -> float:
         """Seconds until the next discovery: sooner than the interval where the server says its lists will not keep.
 
         A `ttlMs` of 0 says nothing: most servers send it because they have to send something.
         """
-        hint = found.ttl_ms / 1000 if found.ttl_ms else interval
+        hint = listing.ttl_ms / 1000 if listing.ttl_ms else interval
         return min(max(hint, self._pace.floor), interval)

@@ -36,12 +36,12 @@ class ListingFindings:
     @property
     def lines(self) -> tuple[str, ...]:
         """For the log: a line each, bounded however bad the server is."""
-        said = [f"{fault.cause}: {fault.word} {_called(fault)}" for fault in self.faults]
-        said += [f"{Cause.LISTING_INCOMPLETE}: {sentence}" for sentence in self.failed]
-        said += [f"{Cause.MENDED_ANSWERS}: {sentence}" for sentence in self.taken]
-        said += self.notes
-        more = len(said) - LINES_LIMIT
-        return tuple(said) if more <= 0 else (*said[:LINES_LIMIT], f"and {more} more of the kind")
+        lines = [f"{fault.cause}: {fault.word} {_called(fault)}" for fault in self.faults]
+        lines += [f"{Cause.LISTING_INCOMPLETE}: {sentence}" for sentence in self.failed]
+        lines += [f"{Cause.MENDED_ANSWERS}: {sentence}" for sentence in self.taken]
+        lines += self.notes
+        more = len(lines) - LINES_LIMIT
+        return tuple(lines) if more <= 0 else (*lines[:LINES_LIMIT], f"and {more} more of the kind")
 
     def verdict(self) -> ConditionVerdict:
         """True in any case: what can be offered is. The cause is that of the worst, or says that there are several."""
@@ -63,8 +63,8 @@ class ListingFindings:
         offered = [fault for fault in self.faults if not fault.left_out]
         unusual = [fault for fault in offered if fault.cause == Cause.UNUSUAL_NAMES]
         if unusual:
-            said = f"{len(unusual)} names are outside of MCP's naming rule and offered as they are"
-            yield f"{said}: {_enumerated(unusual)}"
+            sentence = f"{len(unusual)} names are outside of MCP's naming rule and offered as they are"
+            yield f"{sentence}: {_enumerated(unusual)}"
         mended = [fault for fault in offered if fault.cause == Cause.MENDED_DEFINITIONS]
         if mended:
             yield f"{len(mended)} of {self.listed} definitions are mended for clients: {_enumerated(mended)}"

@@ -32,4 +32,4 @@ def of_first_answer(shown: McpServerStatus, round_: DiscoveryState, now: float) 
 
 def until_silent(round_: DiscoveryState, now: float) -> float:
     """Seconds until it is to be said that the answer is late; infinite while the server is not being asked."""
-    return float("inf") if round_.task is None else round_.asked + SILENT_SECONDS - now
+    return float("inf") if round_.task is None else round_.asked_at + SILENT_SECONDS - now

@@ -80,12 +80,12 @@ class IdleConnections:
             logger.exception("%s is not watched over any more", key)
 
     async def _watch(self, key: ServerKey, endpoint: Endpoint) -> None:
-        clock, known, brief = asyncio.get_running_loop().time, None, 0
+        clock, address, brief = asyncio.get_running_loop().time, None, 0
         while True:
-            opened = await self._connected(key, endpoint, known)
+            opened = await self._connected(key, endpoint, address)
             if opened is None:
                 return
-            since, known = clock(), opened.peer
+            since, address = clock(), opened.peer
             try:
                 await opened.closed
             finally:
@@ -95,13 +95,13 @@ class IdleConnections:
                 await asyncio.sleep(PAUSE.delay(brief, self._rng))
 
     async def _connected(
-        self, key: ServerKey, endpoint: Endpoint, known: tuple[str, int] | None
+        self, key: ServerKey, endpoint: Endpoint, address: tuple[str, int] | None
     ) -> IdleConnection | None:
         """A line, however long that takes; None where there is none to be had."""
         failures, told = 0, False
         while True:
             try:
-                line = await self._connector.line(key, endpoint, known)
+                line = await self._connector.line(key, endpoint, address)
             except ConnectFailed as error:
                 failures += 1
                 proof = failures > 1 or error.reason == "ConnectTimeout"

@@ -126,18 +126,18 @@ class DefinitionFilter:
 
     def usable(self, items: Iterable[Raw], kind: DefinitionKind) -> list[tuple[str, Raw]]:
         """The definitions that can be offered, by name, in the order in which they were listed."""
-        kept: dict[str, Raw] = {}
+        by_name: dict[str, Raw] = {}
         for number, raw in enumerate(items, 1):
             name = self._name(raw, kind, number)
             if name is None:
                 continue
-            if name in kept:
+            if name in by_name:
                 self._note(Cause.DUPLICATE_NAMES, kind, name, "listed more than once; the first is offered")
                 continue
-            kept[name] = raw
+            by_name[name] = raw
             if kind is TOOL and not _USUAL.fullmatch(name):
                 self._note(Cause.UNUSUAL_NAMES, kind, name, "", left_out=False)
-        return list(kept.items())
+        return list(by_name.items())
 
     def _name(self, raw: Raw, kind: DefinitionKind, number: int) -> str | None:
         """The name of a definition that can be offered, otherwise None and a fault."""
@@ -227,8 +227,10 @@ def _called(raw: Raw, number: int) -> str:
         identity = _read_identity(raw)
     except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError):
         return _numbered(number)
-    said = next((text for text in (identity.uri, identity.uri_template, identity.name) if isinstance(text, str)), "")
-    return said or _numbered(number)
+    identifier = next(
+        (text for text in (identity.uri, identity.uri_template, identity.name) if isinstance(text, str)), ""
+    )
+    return identifier or _numbered(number)
 
 
 def _numbered(number: int) -> str:

@@ -93,7 +93,7 @@ class CapabilityComparisons:
         key: ServerKey,
         endpoint: Endpoint,
         credential: Credential | None,
-        found: RawListing,
+        listing: RawListing,
         *,
         anew: bool,
         whole: bool,
@@ -102,11 +102,11 @@ class CapabilityComparisons:
         answer is wanted as a `whole`. `anew`: somebody wants the server asked again, which starts no second process as
         long as the server is the same. Raises nothing of the server's.
         """
-        of, look, running = _compared_by(endpoint, found), self._looks.get(key), self._running.get(key)
+        of, look, running = _compared_by(endpoint, listing), self._looks.get(key), self._running.get(key)
         if look is not None and look.endpoint != endpoint:
             look = None
             del self._looks[key]  # another server, of which nothing is known
-        starts = isinstance(endpoint, ChildEndpoint) and era_of(found.protocol_version) is Era.LEGACY
+        starts = isinstance(endpoint, ChildEndpoint) and era_of(listing.protocol_version) is Era.LEGACY
         if starts and starts_container(endpoint):
             self._looks[key] = _Comparison(endpoint, of, (), self._monotonic())
             return
@@ -117,21 +117,21 @@ class CapabilityComparisons:
             if running is not None:
                 running.task.cancel()
             tried = asyncio.Event()
-            work = self._until_compared(key, endpoint, credential, found, tried)
+            work = self._until_compared(key, endpoint, credential, listing, tried)
             task = asyncio.get_running_loop().create_task(work, name=f"comparison of {key}")
             running = self._running[key] = _Running(of, task, tried)
             task.add_done_callback(partial(self._ended, key))
         await happened(running.tried, LOOK_SECONDS if whole else GRACE_SECONDS)
 
-    def completed(self, key: ServerKey, found: RawListing) -> RawListing:
-        """`found` with the tools behind client capabilities, as far as they are known."""
+    def completed(self, key: ServerKey, listing: RawListing) -> RawListing:
+        """`listing` with the tools behind client capabilities, as far as they are known."""
         look = self._looks.get(key)
         if look is None or look.gated is None:
-            return structs.replace(found, compared=False)
-        names = set(map(name_of, found.tools))
-        gated = tuple(one for one in look.gated if name_of(one.definition) not in names)
-        requires = {name_of(one.definition) or "": one.requires for one in gated}
-        return structs.replace(found, tools=(*found.tools, *(one.definition for one in gated)), requires=requires)
+            return structs.replace(listing, compared=False)
+        names = set(map(name_of, listing.tools))
+        gated = tuple(tool for tool in look.gated if name_of(tool.definition) not in names)
+        requires = {name_of(tool.definition) or "": tool.requires for tool in gated}
+        return structs.replace(listing, tools=(*listing.tools, *(tool.definition for tool in gated)), requires=requires)
 
     def forget(self, key: ServerKey) -> None:
         """The server is gone."""
@@ -156,9 +156,14 @@ class CapabilityComparisons:
         return not isinstance(look.endpoint, ChildEndpoint) and self._monotonic() - look.at > KEPT_SECONDS
 
     async def _until_compared(
-        self, key: ServerKey, endpoint: Endpoint, credential: Credential | None, found: RawListing, tried: asyncio.Event
+        self,
+        key: ServerKey,
+        endpoint: Endpoint,
+        credential: Credential | None,
+        listing: RawListing,
+        tried: asyncio.Event,
     ) -> None:
-        names = {name for name in map(name_of, found.tools) if name is not None}
+        names = {name for name in map(name_of, listing.tools) if name is not None}
         declaring = self._declaring(key, endpoint, credential)
         places = self._processes if isinstance(endpoint, ChildEndpoint) else self._places
         before = self._looks.get(key)
@@ -168,7 +173,7 @@ class CapabilityComparisons:
             try:
                 async with places, asyncio.timeout(COMPARE_SECONDS):
                     gated = await behind_capabilities(declaring, names, LOOK_SECONDS)
-                self._looks[key] = _Comparison(endpoint, _compared_by(endpoint, found), gated, self._monotonic())
+                self._looks[key] = _Comparison(endpoint, _compared_by(endpoint, listing), gated, self._monotonic())
                 break
             except (McpError, TimeoutError) as error:
                 why = str(error) or f"it took longer than {COMPARE_SECONDS:g} s"
@@ -178,7 +183,7 @@ class CapabilityComparisons:
             finally:
                 tried.set()
         else:
-            self._looks[key] = _Comparison(endpoint, _compared_by(endpoint, found), gated, self._monotonic())
+            self._looks[key] = _Comparison(endpoint, _compared_by(endpoint, listing), gated, self._monotonic())
         self._compared(key)
 
     def _declaring(
@@ -187,24 +192,24 @@ class CapabilityComparisons:
         return lambda capabilities: self._connector.session(key, endpoint, credential, capabilities=capabilities)
 
 
-def _compared_by(endpoint: Endpoint, found: RawListing) -> str:
+def _compared_by(endpoint: Endpoint, listing: RawListing) -> str:
     """Digest of what a comparison was made of: one made of something else is made anew."""
-    names = sorted({name_of(tool) or "" for tool in found.tools})
+    names = sorted({name_of(tool) or "" for tool in listing.tools})
     return sha256(
-        repr(endpoint).encode(), found.protocol_version.encode(), bytes(found.server_info), repr(names).encode()
+        repr(endpoint).encode(), listing.protocol_version.encode(), bytes(listing.server_info), repr(names).encode()
     )
 
 
-def remembered(found: RawListing, published: Catalog | None) -> RawListing:
-    """`found`, with what an operator that has just started can know from the catalog before alone: announcements, and
+def remembered(listing: RawListing, published: Catalog | None) -> RawListing:
+    """`listing`, with what an operator that has just started can know from the catalog before alone: announcements, and
     where the server is not compared yet, its tools behind client capabilities.
     """
     if published is None:
-        return found
-    found = structs.replace(found, announced={**published.announced, **found.announced})
-    if found.compared:
-        return found
-    names = set(map(name_of, found.tools))
-    kept = [tool for tool in published.tools if tool.requires and tool.name not in names]
-    requires = {tool.name: tool.requires for tool in kept}
-    return structs.replace(found, tools=(*found.tools, *(tool.definition for tool in kept)), requires=requires)
+        return listing
+    listing = structs.replace(listing, announced={**published.announced, **listing.announced})
+    if listing.compared:
+        return listing
+    names = set(map(name_of, listing.tools))
+    hidden = [tool for tool in published.tools if tool.requires and tool.name not in names]
+    requires = {tool.name: tool.requires for tool in hidden}
+    return structs.replace(listing, tools=(*listing.tools, *(tool.definition for tool in hidden)), requires=requires)

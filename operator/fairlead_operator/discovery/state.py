@@ -47,8 +47,8 @@ class DiscoveryFailure:
             cause = Cause(self.reason)
         except ValueError:
             cause = Cause.MCP_ERROR
-        said = f"{self.message}; the last words in its log: {self.words}" if self.words else self.message
-        return ConditionVerdict(False, cause, said)
+        message = f"{self.message}; the last words in its log: {self.words}" if self.words else self.message
+        return ConditionVerdict(False, cause, message)
 
 
 @dataclass
@@ -56,7 +56,7 @@ class DiscoveryState:
     """State of the discovery of one server."""
 
     subject: DiscoveryTarget
-    found: KeptListing | None = None
+    listing: KeptListing | None = None
     """The last good answer to this subject."""
     listed: KeptListing | None = None
     """The last good answer without the tools behind client capabilities."""
@@ -67,7 +67,7 @@ class DiscoveryState:
     failures: int = 0
     due: float = 0.0
     """On the monotonic clock."""
-    asked: float = float("-inf")
+    asked_at: float = float("-inf")
     """When it was asked last, on the same clock."""
     stale: bool = False
     """A change was announced after it was asked."""

@@ -37,8 +37,8 @@ class Enforcement:
         if self.incoming is False or self.outgoing is False:
             return ConditionVerdict(False, Cause.NETWORK_POLICY_NOT_ENFORCED, self._opened())
         if self.incoming and self.outgoing:
-            said = "a NetworkPolicy held a probe back, both ways"
-            return ConditionVerdict(True, Cause.NETWORK_POLICY_ENFORCED, said)
+            sentence = "a NetworkPolicy held a probe back, both ways"
+            return ConditionVerdict(True, Cause.NETWORK_POLICY_ENFORCED, sentence)
         why = self.unanswered or "no probe has ended yet"
         return ConditionVerdict(None, Cause.NETWORK_POLICY_NOT_PROBED, f"{why[:UNANSWERED_LIMIT]}; {AGAIN}")
 
@@ -73,10 +73,10 @@ class ProbeRecord:
     @classmethod
     def read(cls, data: Mapping[str, str]) -> ProbeRecord | None:
         """None for what no operator wrote."""
-        known = {word: value for value, word in WORDS.items()}
+        values = {word: value for value, word in WORDS.items()}
         try:
             checked = datetime.fromisoformat(data["checkedAt"])
-            incoming, outgoing = (known[data[direction]] for direction in DIRECTIONS)
+            incoming, outgoing = (values[data[direction]] for direction in DIRECTIONS)
             unended = int(data.get("unended", "0"))
         except (KeyError, ValueError):
             return None
@@ -85,9 +85,9 @@ class ProbeRecord:
         return cls(checked, Enforcement(incoming, outgoing, data.get("message", "")), unended)
 
 
-def measured(said: str) -> Enforcement | None:
+def measured(line: str) -> Enforcement | None:
     """The answer in the last words of the client's pod (`incoming=held outgoing=open`); None where there is none."""
-    states = dict(word.split("=", 1) for word in said.split() if "=" in word)
-    known = {"held": True, "open": False}
-    incoming, outgoing = (known.get(states.get(direction, "")) for direction in DIRECTIONS)
+    states = dict(word.split("=", 1) for word in line.split() if "=" in word)
+    values = {"held": True, "open": False}
+    incoming, outgoing = (values.get(states.get(direction, "")) for direction in DIRECTIONS)
     return None if incoming is None or outgoing is None else Enforcement(incoming, outgoing)

@@ -93,8 +93,8 @@ class DailyProbe:
         await self._write(ProbeRecord(begun, answer))
 
     async def _read(self) -> ProbeRecord | None:
-        found, _ = await self._kube.list(self._scope)
-        return ProbeRecord.read(found[0].get("data") or {}) if found else None
+        config_maps, _ = await self._kube.list(self._scope)
+        return ProbeRecord.read(config_maps[0].get("data") or {}) if config_maps else None
 
     async def _write(self, record: ProbeRecord) -> None:
         metadata: Json = {"name": NAME, "labels": {"app.kubernetes.io/name": "fairlead"}}

@@ -83,10 +83,10 @@ class ClusterProbe:
         await self._create(NETWORK_POLICIES, network_policy(target))
         address = await self._until(target, _ready_address)
         client = await self._create(JOBS, client_job(self._pods, target, address))
-        said = await self._until(client, _last_words)
-        answer = measured(said)
+        last_words = await self._until(client, _last_words)
+        answer = measured(last_words)
         if answer is None:
-            heard = said.strip() or "the probe said nothing"
+            heard = last_words.strip() or "the probe said nothing"
             return Enforcement(
                 unanswered=f"pods of namespace {self._namespace} cannot connect to each other even where a "
                 f"NetworkPolicy allows it ({heard})"
@@ -120,9 +120,9 @@ class ClusterProbe:
     async def _until(self, job: Json, wanted: Callable[[Json], T | None]) -> T:
         self._waited_for = job["metadata"]["name"]
         self._seen = None
-        while (found := await self._pod(job, wanted)) is None:  # noqa: ASYNC110  # of another process
+        while (outcome := await self._pod(job, wanted)) is None:  # noqa: ASYNC110  # of another process
             await asyncio.sleep(self._poll)
-        return found
+        return outcome
 
     async def _pod(self, job: Json, wanted: Callable[[Json], T | None]) -> T | None:
         """`wanted` of the pod of a Job; None while there is no answer."""
@@ -157,17 +157,19 @@ class ClusterProbe:
 
 def hindrance(pod: Json) -> str:
     """Why a pod of the probe did not end in time, as far as its status tells."""
-    found = symptom(pod)
-    return found.message if found is not None else f"its pod {pod['metadata']['name']} was not up in time"
+    pod_symptom = symptom(pod)
+    return pod_symptom.message if pod_symptom is not None else f"its pod {pod['metadata']['name']} was not up in time"
 
 
 def _owner(pod: Json) -> str:
-    return next((str(one["uid"]) for one in pod["metadata"].get("ownerReferences") or ()), "")
+    return next((str(owner["uid"]) for owner in pod["metadata"].get("ownerReferences") or ()), "")
 
 
 def _ready_address(pod: Json) -> str | None:
     status = pod.get("status") or {}
-    ready = any(one["type"] == "Ready" and one["status"] == "True" for one in status.get("conditions") or ())
+    ready = any(
+        condition["type"] == "Ready" and condition["status"] == "True" for condition in status.get("conditions") or ()
+    )
     return status.get("podIP") or None if ready else None
 
 
@@ -175,5 +177,7 @@ def _last_words(pod: Json) -> str | None:
     status = pod.get("status") or {}
     if status.get("phase") not in ("Succeeded", "Failed"):
         return None
-    ended = [(one.get("state") or {}).get("terminated") or {} for one in status.get("containerStatuses") or ()]
+    ended = [
+        (container.get("state") or {}).get("terminated") or {} for container in status.get("containerStatuses") or ()
+    ]
     return str(ended[0].get("message") or ended[0].get("reason") or "") if ended else ""

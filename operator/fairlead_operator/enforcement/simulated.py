@@ -46,11 +46,11 @@ class SimulatedNetwork:
         # Jobs last: what belongs to one that was made meanwhile is no orphan.
         pods, policies, jobs = [await self._all(kind) for kind in (PODS, NETWORK_POLICIES, JOBS)]
         alive = {job["metadata"]["uid"] for job in jobs}
-        for kind, found in ((JOBS, jobs), (PODS, pods), (NETWORK_POLICIES, policies)):
-            for item in found:
+        for kind, items in ((JOBS, jobs), (PODS, pods), (NETWORK_POLICIES, policies)):
+            for item in items:
                 if _role(item) and _orphaned(item, alive):
                     await self.kube.delete(kind, self.namespace, item["metadata"]["name"])
-        served = {one["uid"] for pod in pods for one in pod["metadata"].get("ownerReferences") or ()}
+        served = {owner["uid"] for pod in pods for owner in pod["metadata"].get("ownerReferences") or ()}
         for job in jobs:
             if _role(job) and job["metadata"]["uid"] not in served and self.fault != "no pods":
                 await self._start(job)
@@ -72,10 +72,10 @@ class SimulatedNetwork:
             ready = [{"type": "Ready", "status": "True"}]
             running = _with({"running": {}}, phase="Running", conditions=ready)
             return {**running, "podIP": ADDRESS, "podIPs": [{"ip": ADDRESS}]}
-        said = "allowed=held" if self.fault == "no network" else self._said(policies)
-        return _with({"terminated": {"exitCode": 0, "message": f"{said}\n"}}, phase="Succeeded")
+        last_words = "allowed=held" if self.fault == "no network" else self._probe_line(policies)
+        return _with({"terminated": {"exitCode": 0, "message": f"{last_words}\n"}}, phase="Succeeded")
 
-    def _said(self, policies: list[Json]) -> str:
+    def _probe_line(self, policies: list[Json]) -> str:
         held = {"incoming": self._held(policies, NO_INGRESS), "outgoing": self._held(policies, NO_EGRESS)}
         return " ".join(f"{name}={'held' if each else 'open'}" for name, each in held.items())
 
@@ -89,8 +89,8 @@ class SimulatedNetwork:
 
 
 def _with(state: Json, **more: object) -> Json:
-    known = {"name": "probe", "image": "x", "imageID": "", "ready": False, "restartCount": 0}
-    return {"containerStatuses": [{**known, "state": state}], **more}
+    container = {"name": "probe", "image": "x", "imageID": "", "ready": False, "restartCount": 0}
+    return {"containerStatuses": [{**container, "state": state}], **more}
 
 
 def _role(item: Json) -> str:
@@ -99,5 +99,5 @@ def _role(item: Json) -> str:
 
 def _orphaned(item: Json, alive: set[str]) -> bool:
     owners = item["metadata"].get("ownerReferences") or ()
-    jobs = [one["uid"] for one in owners if one["kind"] == "Job"]
+    jobs = [owner["uid"] for owner in owners if owner["kind"] == "Job"]
     return bool(jobs) and not any(uid in alive for uid in jobs)

@@ -32,22 +32,22 @@ class HttpGateways:
 
     def __init__(self, urls: Sequence[str], token: str = "", resolve: Resolve = resolve_by_dns) -> None:
         """Raises ValueError for what is no such URL."""
-        self._places = [_place(url) for url in urls]
+        self._places = [_host_and_port(url) for url in urls]
         self._headers = {"authorization": f"Bearer {token}"} if token else {}
         self._resolve = resolve
         self._session: aiohttp.ClientSession | None = None
 
     async def replicas(self) -> Collection[str]:
         """`ADDRESS:PORT` of every replica. A name that stands for nothing has no replica."""
-        found: set[str] = set()
+        replicas: set[str] = set()
         for host, port in self._places:
             try:
                 async with asyncio.timeout(CONNECT_SECONDS):
                     addresses = await self._resolve(host, port)
             except (OSError, TimeoutError):
                 continue
-            found |= {authority(address, there) for address, there in addresses}
-        return found
+            replicas |= {authority(address, there) for address, there in addresses}
+        return replicas
 
     async def report(self, replica: str, cursor: str, wait: float) -> Report:
         """Raises GatewayTrouble."""
@@ -90,7 +90,7 @@ async def _bounded(answer: aiohttp.ClientResponse) -> bytes:
     return bytes(body)
 
 
-def _place(url: str) -> tuple[str, int]:
+def _host_and_port(url: str) -> tuple[str, int]:
     parts = urlsplit(url if "://" in url else f"http://{url}")
     if parts.scheme != "http" or not parts.hostname or parts.path not in ("", "/"):
         raise ValueError(f"{url!r} is not the address of a gateway, such as http://fairlead-gateway-ops:{DEFAULT_PORT}")

@@ -33,20 +33,20 @@ class PollObserver(Protocol):
 
 
 class Puller:
-    """Long-polls every gateway replica. `heard` is called with each report, `asked` after each request to a gateway."""
+    """Long-polls every gateway replica. `heard` gets each report, `poll_observer` the outcome of each request."""
 
     def __init__(
         self,
         gateways: Gateways,
         heard: Callable[[Report], None],
         *,
-        asked: PollObserver = lambda *, answered: None,
+        poll_observer: PollObserver = lambda *, answered: None,
         retry: ItemBackoff | None = None,
         rng: random.Random | None = None,
     ) -> None:
         self._gateways = gateways
         self._heard = heard
-        self._asked = asked
+        self._poll_observer = poll_observer
         self._retry = retry or ItemBackoff(first=0.5, limit=15.0)
         self._rng = rng or random.Random()
         self._asking: dict[str, asyncio.Task[None]] = {}
@@ -70,14 +70,14 @@ class Puller:
 
     async def _look(self) -> None:
         try:
-            found = set(await self._gateways.replicas())
+            replicas = set(await self._gateways.replicas())
         except GatewayTrouble as error:
             logger.warning("gateways cannot be looked for: %s", error)
             return
-        for gone in self._asking.keys() - found:
+        for gone in self._asking.keys() - replicas:
             self._asking.pop(gone).cancel()
             self.reached.pop(gone, None)
-        for replica in found - self._asking.keys():
+        for replica in replicas - self._asking.keys():
             self._asking[replica] = asyncio.create_task(self._keep_asking(replica), name=f"reports of {replica}")
 
     async def _keep_asking(self, replica: str) -> None:
@@ -87,7 +87,7 @@ class Puller:
                 report = await self._gateways.report(replica, cursor, WAIT_SECONDS)
             except GatewayTrouble as error:
                 failures += 1
-                self._asked(answered=False)
+                self._poll_observer(answered=False)
                 if self.reached.get(replica, True):
                     logger.warning("no latencies from gateway %s: %s; tiers stand still for its calls", replica, error)
                 self.reached[replica] = False
@@ -96,7 +96,7 @@ class Puller:
             if not self.reached.get(replica):
                 logger.info("latencies of gateway %s are followed", replica)
             self.reached[replica], failures, cursor = True, 0, report.cursor
-            self._asked(answered=True)
+            self._poll_observer(answered=True)
             try:
                 self._heard(report)
             except Exception:

@@ -51,14 +51,14 @@ def owners(token: str, namespace: str) -> list[Json]:
     except (OSError, IndexError, ValueError, msgspec.DecodeError) as error:
         logger.warning("%s names no account (%s): documents will outlive the release", token, error)
         return []
-    said = claims.kubernetes
-    if said.namespace != namespace:
+    claim = claims.kubernetes
+    if claim.namespace != namespace:
         logger.warning(
             "%s is of namespace %s, and documents are in %s: they will outlive the release",
             token,
-            said.namespace,
+            claim.namespace,
             namespace,
         )
         return []
-    account = said.serviceaccount
+    account = claim.serviceaccount
     return [{"apiVersion": "v1", "kind": "ServiceAccount", "name": account.name, "uid": account.uid}]

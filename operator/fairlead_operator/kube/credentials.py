@@ -156,9 +156,9 @@ class CredentialStore:
 
     async def sweep(self, alive: Iterable[ServerKey]) -> None:
         """Forget the credentials of all servers that are not `alive`, and copies under another `name` than today's."""
-        kept, own = {store_key(key) for key in alive}, store_names(self.name)
+        alive_keys, own = {store_key(key) for key in alive}, store_names(self.name)
         for key in self.store:
-            for entry in [entry for entry in self._data(key.name) if entry not in kept or key.name not in own]:
+            for entry in [entry for entry in self._data(key.name) if entry not in alive_keys or key.name not in own]:
                 await self._remove(key.name, entry)
 
     async def _remove(self, shard: str, entry: str) -> None:
@@ -283,8 +283,8 @@ class Resolver:
         """Changes when a Secret that the pods read their environment from does."""
         namespace = server.metadata.namespace
         names = [reference.name for reference in references(server) if reference.environment]
-        found = [self._secrets.get(ServerKey(namespace, name)) for name in names]
-        versions = [f"{secret.name}={secret.version}" for secret in found if secret is not None]
+        secrets = [self._secrets.get(ServerKey(namespace, name)) for name in names]
+        versions = [f"{secret.name}={secret.version}" for secret in secrets if secret is not None]
         return sha256(*(version.encode() for version in sorted(set(versions))))[:16] if versions else ""
 
     def environment(self, server: McpServer) -> frozenset[str]:

@@ -260,8 +260,8 @@ class KubeDocuments:
     def _changed(self, key: ServerKey, before: PackedBlob | None, after: PackedBlob | None) -> None:
         self._follow(key.name)
         if after is None or before is None or not holds(after.unpacked(), before.unpacked()):
-            known = after or before
-            disturbed = partial(self._disturbed, key.name, known.labels if known is not None else {})
+            blob = after or before
+            disturbed = partial(self._disturbed, key.name, blob.labels if blob is not None else {})
             if not self._drift.held_back(WriteTarget(CONFIG_MAPS, self._namespace, key.name), disturbed):
                 disturbed()
 

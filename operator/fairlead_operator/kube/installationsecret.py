@@ -45,9 +45,9 @@ class InstallationSecret:
     async def ensure(self) -> str:
         """The pull token, after the Secret was made or its missing keys were added. Raises ApiError."""
         while True:
-            found, _ = await self._kube.list(self.scope)
+            secrets, _ = await self._kube.list(self.scope)
             try:
-                secret = await self._completed(found[0]) if found else await self._created()
+                secret = await self._completed(secrets[0]) if secrets else await self._created()
             except (Conflict, NotFound):
                 continue  # another replica, or somebody else, was faster
             self._values = secret["data"]

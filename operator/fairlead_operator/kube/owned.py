@@ -82,7 +82,7 @@ def has_surplus(wanted: Any, actual: Any) -> bool:
         return any(has_surplus(value, actual.get(member)) for member, value in wanted.items())
     if isinstance(wanted, list) and isinstance(actual, list):
         pairs = zip(wanted, actual, strict=False)
-        return len(actual) > len(wanted) or any(has_surplus(one, other) for one, other in pairs)
+        return len(actual) > len(wanted) or any(has_surplus(item, other) for item, other in pairs)
     return False
 
 

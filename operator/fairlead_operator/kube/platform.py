@@ -126,16 +126,16 @@ class KubePlatform:
         endpoint = endpoint_of(server)
         revision = self._resolver.revision(server)
         token = credential.value.token if credential.value is not None else ""
-        frame = dataclasses.replace(
+        context = dataclasses.replace(
             self._installation,
             secrets_revision=revision,
             token_digest=gate.digest(token),
             restricted=self._pod_templates.restricted(server.metadata.namespace),
             absent=credential.absent,
         )
-        if not frame.domain_policies and domain_policy(server, frame) is not None:
+        if not context.domain_policies and domain_policy(server, context) is not None:
             return Workload(workload.NO_DOMAIN_POLICIES, endpoint)
-        wanted = plan(server, frame)
+        wanted = plan(server, context)
         if credential.pods is not None:
             return Workload(workload.NOT_STARTED, endpoint)
         try:

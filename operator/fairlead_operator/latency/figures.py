@@ -63,8 +63,8 @@ def _summary(slowest: ToolState | None) -> LatencySummary:
     return LatencySummary(slowest_tool=slowest.name, p50_ms=round(figures.p50_ms), p95_ms=round(figures.p95_ms))
 
 
-def _differ(one: LatencySummary, other: LatencySummary) -> bool:
-    if one.slowest_tool != other.slowest_tool:
+def _differ(summary: LatencySummary, other: LatencySummary) -> bool:
+    if summary.slowest_tool != other.slowest_tool:
         return True
-    pairs = ((one.p50_ms, other.p50_ms), (one.p95_ms, other.p95_ms))
+    pairs = ((summary.p50_ms, other.p50_ms), (summary.p95_ms, other.p95_ms))
     return any(abs((new or 0) - (old or 0)) > MOVED * max(old or 0, 1) for old, new in pairs)

@@ -98,43 +98,49 @@ class Ledger:
         """Take over what was published before a restart. Called once, before anything else."""
         for state in states:
             for server in state.servers:
-                kept = self._servers.setdefault(ServerKey(server.namespace, server.name), _Kept(state.shard))
-                kept.published = {(tool.name, tool.environment): tool for tool in server.tools}
-                kept.round_trips = dict(server.round_trip_ms)
-                kept.round_trips_published = dict(server.round_trip_ms)
+                record = self._servers.setdefault(ServerKey(server.namespace, server.name), _Kept(state.shard))
+                record.published = {(tool.name, tool.environment): tool for tool in server.tools}
+                record.round_trips = dict(server.round_trip_ms)
+                record.round_trips_published = dict(server.round_trip_ms)
 
     def know(self, catalog: Catalog, now: float) -> None:
         """Learn what a server declares of its tools; records of tools that it no longer has are dropped."""
-        kept = self._servers.get(catalog.key)
-        if kept is None:
-            kept = self._servers[catalog.key] = _Kept(self._room())
-        before, after = kept.declarations, {entry.name: _declaration(entry) for entry in catalog.tools if entry.enabled}
+        server_record = self._servers.get(catalog.key)
+        if server_record is None:
+            server_record = self._servers[catalog.key] = _Kept(self._room())
+        before, after = (
+            server_record.declarations,
+            {entry.name: _declaration(entry) for entry in catalog.tools if entry.enabled},
+        )
         if before == after:
             return
         self.changes += 1
-        kept.declarations = after
-        for (name, environment), record in list(kept.records.items()):
+        server_record.declarations = after
+        for (name, environment), record in list(server_record.records.items()):
             if name not in after:
-                del kept.records[name, environment]
+                del server_record.records[name, environment]
             elif before.get(name) != after[name]:
                 record.declare(after[name], now)
                 self._stirred[ToolKey(catalog.key, name, environment)] = None
-        gone = [key for key in kept.published if key[0] not in kept.declarations]
+        gone = [key for key in server_record.published if key[0] not in server_record.declarations]
         for key in gone:
-            del kept.published[key]
+            del server_record.published[key]
         if gone:
-            self._moved.add(kept.shard)
-        for name, environment in kept.published:
-            if (name, environment) not in kept.records:  # as it was before a restart, it goes on without being called
+            self._moved.add(server_record.shard)
+        for name, environment in server_record.published:
+            if (
+                name,
+                environment,
+            ) not in server_record.records:  # as it was before a restart, it goes on without being called
                 self._stirred[ToolKey(catalog.key, name, environment)] = None
 
     def forget(self, alive: Collection[ServerKey]) -> None:
         """Drop every server that is not among the living."""
         for key in [key for key in self._servers if key not in alive]:
-            kept = self._servers.pop(key)
+            record = self._servers.pop(key)
             self.changes += 1
-            if kept.published:
-                self._moved.add(kept.shard)
+            if record.published:
+                self._moved.add(record.shard)
         self._early = {tool: samples for tool, samples in self._early.items() if tool.server in alive}
 
     def decide_by(self, tiers: Sequence[Tier], now: float) -> None:
@@ -144,16 +150,16 @@ class Ledger:
         if before == self._tiers:
             return
         self.changes += 1
-        known = {(tier.name, definition(tier)) for tier in before}
-        same = {tier.name for tier in self._tiers if (tier.name, definition(tier)) in known}
+        definitions = {(tier.name, definition(tier)) for tier in before}
+        same = {tier.name for tier in self._tiers if (tier.name, definition(tier)) in definitions}
         if len(same) == len(before) == len(self._tiers):
             return
-        for server, kept in self._servers.items():
-            if kept.records or kept.published:
-                self._moved.add(kept.shard)
+        for server, server_record in self._servers.items():
+            if server_record.records or server_record.published:
+                self._moved.add(server_record.shard)
             if before:
-                kept.published = {key: _without(state, same) for key, state in kept.published.items()}
-            for (name, environment), record in kept.records.items():
+                server_record.published = {key: _without(state, same) for key, state in server_record.published.items()}
+            for (name, environment), record in server_record.records.items():
                 record.judge_by(self._tiers, now)
                 self._stirred[ToolKey(server, name, environment)] = None
         if self._tiers:
@@ -163,8 +169,8 @@ class Ledger:
 
     def take(self, tool: ToolKey, samples: Iterable[Sample], now: float) -> bool:
         """Take the samples of one tool, in the order of their ends; False for a tool that is not known."""
-        kept = self._servers.get(tool.server)
-        if kept is None or tool.name not in kept.declarations:
+        server_record = self._servers.get(tool.server)
+        if server_record is None or tool.name not in server_record.declarations:
             return False
         ordered = sorted(samples, key=lambda sample: sample.at)
         record = self._record(tool, now)
@@ -174,53 +180,53 @@ class Ledger:
         for sample in ordered:
             record.observe(sample)
         self._stirred[tool] = None
-        self._measured.setdefault(kept.shard, set()).add(tool)
+        self._measured.setdefault(server_record.shard, set()).add(tool)
         return True
 
     def watch(self, server: ServerKey, tools: Collection[str]) -> None:
         """From now on probes reach these tools of a server while they are hidden, and no others."""
-        kept = self._servers.get(server)
-        if kept is not None:
-            kept.probed = frozenset(tools)
-            if any((name, self._environment) not in kept.published for name in kept.probed):
-                self._moved.add(kept.shard)  # calibrated for the first time
-            for (name, environment), record in kept.records.items():
-                record.reached_by_probes(name in kept.probed and environment == self._environment)
+        server_record = self._servers.get(server)
+        if server_record is not None:
+            server_record.probed = frozenset(tools)
+            if any((name, self._environment) not in server_record.published for name in server_record.probed):
+                self._moved.add(server_record.shard)  # calibrated for the first time
+            for (name, environment), record in server_record.records.items():
+                record.reached_by_probes(name in server_record.probed and environment == self._environment)
 
     def awaiting(self, server: ServerKey) -> dict[str, float]:
         """Tools that a tier hides, and the milliseconds within which a probe speaks for them."""
-        kept = self._servers.get(server)
-        found = (
+        server_record = self._servers.get(server)
+        waits = (
             {}
-            if kept is None
+            if server_record is None
             else {
                 name: record.awaiting()
-                for (name, environment), record in kept.records.items()
+                for (name, environment), record in server_record.records.items()
                 if environment == self._environment
             }
         )
-        return {name: limit_ms for name, limit_ms in found.items() if limit_ms is not None}
+        return {name: limit_ms for name, limit_ms in waits.items() if limit_ms is not None}
 
     def returned(self, server: ServerKey, milliseconds: float) -> None:
         """Take how long a request takes that calls no tool."""
-        kept = self._servers.get(server)
-        if kept is not None:
-            kept.round_trips[self._environment] = milliseconds
-            if round_trips_differ(kept.round_trips_published, kept.round_trips):
-                self._other.add(kept.shard)
+        server_record = self._servers.get(server)
+        if server_record is not None:
+            server_record.round_trips[self._environment] = milliseconds
+            if round_trips_differ(server_record.round_trips_published, server_record.round_trips):
+                self._other.add(server_record.shard)
 
     def decide(self, now: float) -> list[Move]:
         """Bring every decision up to date; what moved."""
         moves = []
         for tool in {**self._restless, **self._stirred}:
-            record, kept = self._record(tool, now), self._servers.get(tool.server)
+            record, server_record = self._record(tool, now), self._servers.get(tool.server)
             self._restless.pop(tool, None)
-            if record is None or kept is None:
+            if record is None or server_record is None:
                 continue
             before, degraded = record.tiers, record.health.degraded
             after = record.decide(now)
             if before != after or degraded != record.health.degraded:
-                self._moved.add(kept.shard)
+                self._moved.add(server_record.shard)
             if before != after:
                 self.changes += 1
                 moves.append(Move(tool, before, after, record.told(tool.name, before)))
@@ -250,10 +256,10 @@ class Ledger:
         else:  # withdrawn: the first figures need not wait for what says nothing
             self._written_at.pop(state.shard, None)
         for server in state.servers:
-            kept = self._servers.get(ServerKey(server.namespace, server.name))
-            if kept is not None:
-                kept.published = {(tool.name, tool.environment): tool for tool in server.tools}
-                kept.round_trips_published = dict(server.round_trip_ms)
+            server_record = self._servers.get(ServerKey(server.namespace, server.name))
+            if server_record is not None:
+                server_record.published = {(tool.name, tool.environment): tool for tool in server.tools}
+                server_record.round_trips_published = dict(server.round_trip_ms)
 
     def rewrite(self, shard: int) -> None:
         """The document is not what was written: it is due."""
@@ -261,13 +267,13 @@ class Ledger:
 
     def states(self, server: ServerKey, now: float) -> tuple[ToolState, ...]:
         """States of a server's tools, as they would be published now."""
-        kept = self._servers.get(server)
-        return () if kept is None else self._of_server(kept, now)
+        server_record = self._servers.get(server)
+        return () if server_record is None else self._of_server(server_record, now)
 
     def slowest(self, server: ServerKey) -> ToolState | None:
         """State of the tool with the highest p95 among the published figures of a server."""
-        kept = self._servers.get(server)
-        states = () if kept is None else kept.published.values()
+        server_record = self._servers.get(server)
+        states = () if server_record is None else server_record.published.values()
         measured = [state for state in states if state.quantiles and state.environment == self._environment]
         return max(
             measured, key=lambda state: (state.quantiles.p95_ms if state.quantiles else 0.0, state.name), default=None
@@ -276,44 +282,48 @@ class Ledger:
     def fitting(self) -> dict[str, int]:
         """Tier to the number of tools that it shows."""
         count = {tier.name: 0 for tier in self._tiers}
-        for kept in self._servers.values():
-            for name, declaration in kept.declarations.items():
+        for server_record in self._servers.values():
+            for name, declaration in server_record.declarations.items():
                 for tier in self._tiers:
-                    count[tier.name] += self._shows(kept, name, declaration, tier)
+                    count[tier.name] += self._shows(server_record, name, declaration, tier)
         return count
 
-    def _shows(self, kept: _Kept, name: str, declaration: Declaration, tier: Tier) -> bool:
-        record = kept.records.get((name, self._environment))
+    def _shows(self, server_record: _Kept, name: str, declaration: Declaration, tier: Tier) -> bool:
+        record = server_record.records.get((name, self._environment))
         if record is not None:
             return tier.name in record.tiers
-        published = kept.published.get((name, self._environment))
+        published = server_record.published.get((name, self._environment))
         if published is not None and published.tiers is not None:
             return tier.name in published.tiers
         floor = self._floors.of(declaration)
         return declaration.fits(tier) and not (floor is not None and floor.hides(tier))
 
     def _record(self, tool: ToolKey, now: float) -> ToolRecord | None:
-        kept = self._servers.get(tool.server)
-        if kept is None or tool.name not in kept.declarations or not self._tiers:
+        server_record = self._servers.get(tool.server)
+        if server_record is None or tool.name not in server_record.declarations or not self._tiers:
             return None
         key = (tool.name, tool.environment)
-        record = kept.records.get(key)
+        record = server_record.records.get(key)
         if record is None:
-            published = kept.published.get(key)
-            record = kept.records[key] = self._begin(kept, *key, now, published)
+            published = server_record.published.get(key)
+            record = server_record.records[key] = self._begin(server_record, *key, now, published)
             if published is not None and published.tiers != record.tiers:
-                self._moved.add(kept.shard)
+                self._moved.add(server_record.shard)
         return record
 
-    def _begin(self, kept: _Kept, name: str, environment: str, now: float, published: ToolState | None) -> ToolRecord:
-        probed = name in kept.probed and environment == self._environment
-        return ToolRecord(self._tiers, replace(kept.declarations[name], probed=probed), now=now, published=published)
+    def _begin(
+        self, server_record: _Kept, name: str, environment: str, now: float, published: ToolState | None
+    ) -> ToolRecord:
+        probed = name in server_record.probed and environment == self._environment
+        return ToolRecord(
+            self._tiers, replace(server_record.declarations[name], probed=probed), now=now, published=published
+        )
 
     def _room(self) -> int:
         """The first shard that is not full."""
         count: dict[int, int] = {}
-        for kept in self._servers.values():
-            count[kept.shard] = count.get(kept.shard, 0) + 1
+        for server_record in self._servers.values():
+            count[server_record.shard] = count.get(server_record.shard, 0) + 1
         shard = 0
         while count.get(shard, 0) >= SERVERS_PER_STATE:
             shard += 1
@@ -324,30 +334,30 @@ class Ledger:
             ServerState(
                 namespace=key.namespace,
                 name=key.name,
-                round_trip_ms=dict(kept.round_trips),
+                round_trip_ms=dict(server_record.round_trips),
                 tools=tools,
             )
-            for key, kept in sorted(self._servers.items())
-            if kept.shard == shard and (tools := self._of_server(kept, now))
+            for key, server_record in sorted(self._servers.items())
+            if server_record.shard == shard and (tools := self._of_server(server_record, now))
         ]
         return State(shard=shard, servers=tuple(servers), decided_at=stamp)
 
-    def _of_server(self, kept: _Kept, now: float) -> tuple[ToolState, ...]:
+    def _of_server(self, server_record: _Kept, now: float) -> tuple[ToolState, ...]:
         """Records where there are any, else what was published."""
-        states = dict(kept.published)
-        for (name, environment), record in kept.records.items():
-            published = kept.published.get((name, environment))
+        states = dict(server_record.published)
+        for (name, environment), record in server_record.records.items():
+            published = server_record.published.get((name, environment))
             states[name, environment] = record.state(name, environment, now, published)
         return tuple(states[key] for key in sorted(states))
 
     def _figures_moved(self, shard: int) -> bool:
         """Whether a figure is worth a document; what is not is compared again when more is known of it."""
         for tool in self._measured.pop(shard, ()):
-            kept = self._servers.get(tool.server)
-            record = kept.records.get((tool.name, tool.environment)) if kept is not None else None
-            if kept is None or record is None:
+            server_record = self._servers.get(tool.server)
+            record = server_record.records.get((tool.name, tool.environment)) if server_record is not None else None
+            if server_record is None or record is None:
                 continue
-            published = kept.published.get((tool.name, tool.environment))
+            published = server_record.published.get((tool.name, tool.environment))
             if worth_a_document(published, record.window.quantiles(), record.measured_at):
                 self._other.add(shard)
                 break

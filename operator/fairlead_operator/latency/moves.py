@@ -33,15 +33,15 @@ def sentence(
     """
     lost = [tier for tier in before if tier not in after]
     gained = [tier for tier in after if tier not in before]
-    said = []
+    clauses = []
     if lost:
         whys = [_why_lost(scores.get(tier), window, health, declared_ms, floor) for tier in lost]
-        said.append(f"{name} left {_told(lost, whys)}")
+        clauses.append(f"{name} left {_told(lost, whys)}")
     if gained:
         # A slower tier shows what a faster one does, so the fastest one says why.
         why = _why_gained(scores.get(gained[0]), window, health, declared_ms)
-        said.append(f"{name} returned to {_tiers(gained)}{why}")
-    return "; ".join(said) or f"{name} is in {_tiers(after)}"
+        clauses.append(f"{name} returned to {_tiers(gained)}{why}")
+    return "; ".join(clauses) or f"{name} is in {_tiers(after)}"
 
 
 def _told(tiers: Sequence[str], whys: Sequence[str]) -> str:
@@ -63,7 +63,7 @@ def _why_lost(
     if score is None:
         return ""
     if floor is not None and floor.hides(score.rule):
-        return f"its lowest tier is {floor.tier}" + ("" if floor.known else ", which does not exist")
+        return f"its lowest tier is {floor.tier}" + ("" if floor.tier_exists else ", which does not exist")
     if score.gate.shown:
         return f"{health.bad} of its last {_calls(health.seen)} failed" if health.degraded else ""
     if score.cause == "declared" and declared_ms is not None:

@@ -96,14 +96,14 @@ class ToolRecord:
         before. What the others show of the tool is a move if they existed.
         """
         shown, existed = self.tiers, {*(score.tier for score in self._scores), *self._unlimited}
-        known = {(score.tier, score.definition): score for score in self._scores}
+        scores = {(score.tier, score.definition): score for score in self._scores}
         limited = _limited(tiers)
-        self._scores = [known.get((tier.name, definition(tier))) or self._score(tier, now, {}, {}) for tier in limited]
+        self._scores = [scores.get((tier.name, definition(tier))) or self._score(tier, now, {}, {}) for tier in limited]
         self._unlimited = _unlimited(tiers)
         self._floors = _floors(tuple(tiers))
-        kept = {score.tier for score in self._scores if (score.tier, score.definition) in known}
+        remaining = {score.tier for score in self._scores if (score.tier, score.definition) in scores}
         for _, counted in self._running.values():
-            counted &= kept
+            counted &= remaining
         decided = self.decide(now)
         names = (*(score.tier for score in self._scores), *self._unlimited)
         self.tiers = tuple(name for name in names if name in (shown if name in existed else decided))

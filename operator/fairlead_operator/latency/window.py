@@ -38,11 +38,11 @@ class Window:
 
     def lengthen(self, entry: int, duration_ms: float) -> None:
         """Correct what was known of a running attempt; without effect once it has fallen out or was cut off."""
-        place = entry - self._fallen
-        if place >= 0:
-            self._sorted.remove(self._durations[place])
+        index = entry - self._fallen
+        if index >= 0:
+            self._sorted.remove(self._durations[index])
             insort(self._sorted, duration_ms)
-            self._durations[place] = duration_ms
+            self._durations[index] = duration_ms
 
     def late(self, limit_ms: float) -> int:
         """How many took longer than the limit."""

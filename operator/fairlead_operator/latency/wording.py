@@ -44,8 +44,8 @@ def why_shown(score: TierScore, window: Window, figures: Quantiles | None, *, de
     tier = f"tier={_ms(score.limit_ms)}"
     points = f"points={score.points}/{score.detector.cap}"
     if figures is None:
-        known = "unmeasured" if declared_ms is None else f"estimated={declared_ms}ms"
-        return f"fits {known} {tier} {points}"
+        estimate = "unmeasured" if declared_ms is None else f"estimated={declared_ms}ms"
+        return f"fits {estimate} {tier} {points}"
     hides_at = score.detector.late_allowed(max(len(window), score.min_samples))
     late = f"late={score.late(window)}/{len(window)} hides-at={hides_at}"
     return f"fits {_quantile(score, figures)} {tier} {late} {points}"
@@ -62,8 +62,8 @@ def cause_of(reason: str) -> str:
     word, *fields = reason.split()
     if word == "degraded":
         return word
-    said = {key: value for key, _, value in (field.partition("=") for field in fields)}
-    return "unmeasured" if word == "unmeasured" else said.get("by", "recent")
+    values = {key: value for key, _, value in (field.partition("=") for field in fields)}
+    return "unmeasured" if word == "unmeasured" else values.get("by", "recent")
 
 
 def _quantile(score: TierScore, figures: Quantiles) -> str:

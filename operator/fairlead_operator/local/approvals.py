@@ -24,12 +24,12 @@ def write(directory: Path, key: ServerKey, approval: str) -> Path:
 
 def read(directory: Path) -> Mapping[ServerKey, str]:
     """Every approval; what cannot be read is none. A namespace has no dots, so the first one ends it."""
-    found = {}
+    approvals = {}
     try:
         for file in directory.iterdir():
             namespace, _, name = file.name.partition(".")
             if namespace and name:
-                found[ServerKey(namespace, name)] = file.read_bytes()[:_LONGEST].decode("ascii", "replace").strip()
+                approvals[ServerKey(namespace, name)] = file.read_bytes()[:_LONGEST].decode("ascii", "replace").strip()
     except OSError:
-        return found
-    return found
+        return approvals
+    return approvals

@@ -79,7 +79,7 @@ def read_configuration(
         return Configuration(remarks=[ManifestProblem(str(file), 0, "", EMPTY_FILE)]) if _is_blank(text, file) else None
     content = document.content
     if is_client_configuration(content):
-        if not bare and server_lists(content)[0].place == ():
+        if not bare and server_lists(content)[0].path == ():
             return None
         return _ConfigurationReader(content, document, file, environ, is_own).read()
     wrong = _no_list(content, json=file.suffix in JSON_SUFFIXES)
@@ -110,7 +110,8 @@ def _are_manifests(text: str) -> bool:
     """Whether what is no JSON is YAML for `kubectl` all the same."""
     parsed = list(documents(text))
     return bool(parsed) and all(
-        isinstance(one, Document) and isinstance(one.content, Mapping) and "kind" in one.content for one in parsed
+        isinstance(document, Document) and isinstance(document.content, Mapping) and "kind" in document.content
+        for document in parsed
     )
 
 
@@ -202,7 +203,7 @@ class _ConfigurationReader:
     def _of_the_lists(self) -> Iterator[ManifestProblem]:
         """Remarks about the lists as a whole and about duplicate keys."""
         lists = server_lists(self._content)
-        first = lists[0].place
+        first = lists[0].path
         listed = sum(len(servers.servers) for servers in lists)
         if not listed:
             yield self._remark(first, EMPTY_LIST)
@@ -214,13 +215,13 @@ class _ConfigurationReader:
         if LISTS[0] in self._content and isinstance(self._content.get(LISTS[1]), Mapping):
             yield self._remark((LISTS[1],), f"is not read beside {LISTS[0]}: keep all servers in one of them")
         for twice in self._document.twice if isinstance(self._document, JsonDocument) else ():
-            path = ".".join(str(step) for step in twice.place if step != "\0")
+            path = ".".join(str(step) for step in twice.path if step != "\0")
             message = f"stands in line {twice.first_line} already, and this one is left out: rename or remove one"
             yield ManifestProblem(str(self._file), twice.line, path, message)
 
-    def _remark(self, place: Sequence[str | int], message: str) -> ManifestProblem:
-        line = self._document.line_of(place)
-        return ManifestProblem(str(self._file), line, ".".join(map(str, place)), message)
+    def _remark(self, path: Sequence[str | int], message: str) -> ManifestProblem:
+        line = self._document.line_of(path)
+        return ManifestProblem(str(self._file), line, ".".join(map(str, path)), message)
 
     def _problem(self, entry: ConfiguredServer, inner: str, message: str) -> ManifestProblem:
         inner = _as_written(entry, inner)

@@ -244,12 +244,16 @@ def _scripts_left_out(target: Path) -> str:
     try:
         record = json.loads((target / "node_modules" / ".package-lock.json").read_bytes())
         packages: dict[str, object] = record["packages"]
-        found = [place for place, one in packages.items() if isinstance(one, dict) and one.get("hasInstallScript")]
+        with_scripts = [
+            path for path, package in packages.items() if isinstance(package, dict) and package.get("hasInstallScript")
+        ]
     except (OSError, ValueError, KeyError, TypeError, AttributeError):
         return ""
-    names = ", ".join(sorted(place.rpartition("node_modules/")[2] for place in found)[:_NAMED])
-    more = f" and {len(found) - _NAMED} more" if len(found) > _NAMED else ""
-    return f"install scripts of {names}{more} were not run; package.allowBuild: true allows them" if found else ""
+    names = ", ".join(sorted(path.rpartition("node_modules/")[2] for path in with_scripts)[:_NAMED])
+    more = f" and {len(with_scripts) - _NAMED} more" if len(with_scripts) > _NAMED else ""
+    return (
+        f"install scripts of {names}{more} were not run; package.allowBuild: true allows them" if with_scripts else ""
+    )
 
 
 def _is_javascript(program: Path) -> bool:

@@ -136,12 +136,12 @@ class Inventory:
         if before is None:
             identity = {"uid": f"local-{short_hash(*key)}", "generation": 1, "creation_timestamp": self._now()}
         else:
-            known = before.server.metadata
+            before_metadata = before.server.metadata
             moved = before.server.spec != declared.server.spec
             identity = {
-                "uid": known.uid,
-                "generation": known.generation + moved,
-                "creation_timestamp": known.creation_timestamp,
+                "uid": before_metadata.uid,
+                "generation": before_metadata.generation + moved,
+                "creation_timestamp": before_metadata.creation_timestamp,
             }
         metadata = declared.server.metadata.model_copy(update=identity)
         server = declared.server.model_copy(update={"metadata": metadata})

@@ -212,10 +212,10 @@ class PackageStore:
             nonlocal seen
             entry.lines = [*entry.lines[1 - _KEPT_LINES :], line]
             entry.printed.add("stderr", printable(line.encode()))
-            said = progress(package.registry, line, seen)
+            sentence = progress(package.registry, line, seen)
             seen += 1
-            if said is not None and isinstance(entry.state, Installing):
-                self._move(package, entry, Installing(f"{package}: {said}"))
+            if sentence is not None and isinstance(entry.state, Installing):
+                self._move(package, entry, Installing(f"{package}: {sentence}"))
 
         try:
             async with asyncio.timeout(STEP_SECONDS):

@@ -176,8 +176,8 @@ class LocalPlatform:
 
     def needed_packages(self) -> set[PackageVersion]:
         """The packages of all servers that are declared now."""
-        found = (_package(declared.server) for declared in self._inventory.contents.servers.values())
-        return {package for package in found if package is not None}
+        packages = (_package(declared.server) for declared in self._inventory.contents.servers.values())
+        return {package for package in packages if package is not None}
 
     def installation(self, key: ServerKey) -> PrintedLines | None:
         """Lines that the installers of a server's package printed; None where none ran."""
@@ -206,12 +206,12 @@ class LocalPlatform:
         if spec.command is None:
             return ConditionVerdict(False, Cause.NOT_SUPPORTED_HERE, "an image needs a cluster to run on")
         program, *arguments = spec.command
-        found = find_program(program, self._environ, declared.cwd)
-        if found is None and (problem := folder_problem(declared.cwd)):
+        path = find_program(program, self._environ, declared.cwd)
+        if path is None and (problem := folder_problem(declared.cwd)):
             return ConditionVerdict(False, Cause.START_FAILED, f"{program} cannot be started: {problem}")
-        if found is None:
+        if path is None:
             return ConditionVerdict(False, Cause.COMMAND_NOT_FOUND, f"there is no program {program} on this machine")
-        return Launch(found, tuple(arguments))
+        return Launch(path, tuple(arguments))
 
     def _started(self, declared: DeclaredServer, launch: Launch, credential: Credential | None) -> Workload:
         endpoint = ChildEndpoint(command=launch.command, args=launch.args, cwd=declared.cwd)
@@ -264,9 +264,9 @@ class LocalConnector:
         finally:
             self._children.retire(name)
 
-    async def line(self, key: ServerKey, endpoint: Endpoint, known: tuple[str, int] | None) -> IdleConnection | None:
+    async def line(self, key: ServerKey, endpoint: Endpoint, address: tuple[str, int] | None) -> IdleConnection | None:
         """Implements the port without a connection: the child's host reports its end."""
-        return await self._network.line(key, endpoint, known)
+        return await self._network.line(key, endpoint, address)
 
 
 def child_spec(endpoint: ChildEndpoint, credential: Credential | None) -> ChildSpec:

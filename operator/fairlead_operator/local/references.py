@@ -88,12 +88,12 @@ def _whole(source: EnvFromSource, namespace: str, contents: Contents) -> dict[st
     reference = source.secret_ref or source.config_map_ref
     if reference is None:
         return {}
-    found = (contents.secrets if secret else contents.config_maps).get((namespace, reference.name))
-    if found is None:
+    values = (contents.secrets if secret else contents.config_maps).get((namespace, reference.name))
+    if values is None:
         if reference.optional:
             return {}
         raise _absent("Secret" if secret else "ConfigMap", reference.name)
-    return {f"{source.prefix or ''}{name}": value for name, value in found.data.items()}
+    return {f"{source.prefix or ''}{name}": value for name, value in values.data.items()}
 
 
 def _variable(variable: EnvVar, namespace: str, contents: Contents) -> str | None:
@@ -107,11 +107,11 @@ def _variable(variable: EnvVar, namespace: str, contents: Contents) -> str | Non
             Cause.NOT_SUPPORTED_HERE,
             f"env {variable.name} takes its value from a pod, and off a cluster there is none",
         )
-    found = (contents.secrets if secret else contents.config_maps).get((namespace, selector.name))
-    value = None if found is None else found.data.get(selector.key)
+    values = (contents.secrets if secret else contents.config_maps).get((namespace, selector.name))
+    value = None if values is None else values.data.get(selector.key)
     if value is None and not selector.optional:
         kind = "Secret" if secret else "ConfigMap"
-        if found is None:
+        if values is None:
             raise _absent(kind, selector.name)
         raise Unresolved(Cause.SECRET_KEY_MISSING, f"{kind} {selector.name} has no key {selector.key}")
     return value

@@ -86,34 +86,34 @@ class Sources:
         self._paths = paths
         self._environ = environ
         self._is_own = is_own
-        self._known: dict[Path, tuple[Signature | None, FileContents]] = {}
+        self._read_files: dict[Path, tuple[Signature | None, FileContents]] = {}
         self._unreadable: list[ManifestProblem] = []
         self._scanned = False
 
     def __repr__(self) -> str:
-        return f"<Sources of {len(self._known)} files>"
+        return f"<Sources of {len(self._read_files)} files>"
 
     def scan(self) -> Scan | None:
         """Read what changed since the last time; None when nothing did."""
         unreadable: list[ManifestProblem] = []
-        found = {file: (_signature(file), named) for file, named in self._files(unreadable)}
-        before = {file: signature for file, (signature, _) in self._known.items()}
-        now = {file: signature for file, (signature, _) in found.items()}
+        signatures = {file: (_signature(file), named) for file, named in self._files(unreadable)}
+        before = {file: signature for file, (signature, _) in self._read_files.items()}
+        now = {file: signature for file, (signature, _) in signatures.items()}
         if self._scanned and now == before and unreadable == self._unreadable:
             return None
-        known = {}
-        for file, (signature, named) in found.items():
-            last = self._known.get(file)
+        read_files = {}
+        for file, (signature, named) in signatures.items():
+            last = self._read_files.get(file)
             if last is not None and last[0] == signature:
-                known[file] = last
+                read_files[file] = last
             else:
                 fresh = self._read(file, named)
-                known[file] = (signature, fresh if last is None else _keeping(fresh, last[1]))
-        self._known = known
+                read_files[file] = (signature, fresh if last is None else _keeping(fresh, last[1]))
+        self._read_files = read_files
         self._unreadable = unreadable
         self._scanned = True
         folders = FileContents(problems=[*unreadable, *self._empty_folders()])
-        scan = _merged([folders, *(contents for _, contents in known.values())])
+        scan = _merged([folders, *(contents for _, contents in read_files.values())])
         return replace(scan, problems=(*scan.problems, *pointers_kept_back(scan.contents, self._environ)))
 
     def _empty_folders(self) -> Iterator[ManifestProblem]:
@@ -121,9 +121,9 @@ class Sources:
         for path in self._paths:
             if not path.is_dir():
                 continue
-            files = [contents for file, (_, contents) in self._known.items() if file.parent == path]
+            files = [contents for file, (_, contents) in self._read_files.items() if file.parent == path]
             if all(contents.silent for contents in files) and not any(
-                one.file == str(path) for one in self._unreadable
+                problem.file == str(path) for problem in self._unreadable
             ):
                 yield ManifestProblem(str(path), 0, "", _nothing_in(len(files)))
 
@@ -191,12 +191,12 @@ class Sources:
         if kind not in ("Secret", "ConfigMap") or not isinstance(metadata, dict):
             return
         try:
-            found = _secret(content, metadata, self._environ)
+            secret = _secret(content, metadata, self._environ)
         except (UnsetVariable, ValueError) as error:
             problem = ManifestProblem(origin.file, origin.line, f"{kind} {metadata.get('name')}", str(error))
             contents.problems.append(problem)
         else:
-            (contents.secrets if kind == "Secret" else contents.config_maps).append(found)
+            (contents.secrets if kind == "Secret" else contents.config_maps).append(secret)
 
 
 def _secret(content: Mapping[str, Any], metadata: Mapping[str, Any], environ: Mapping[str, str]) -> DeclaredSecret:

@@ -24,10 +24,10 @@ class AskedApprovals:
     def take(self, approvals: Iterable[AskedApproval]) -> set[ServerKey]:
         """Keep them; the servers that they are for."""
         servers = set()
-        for one in approvals:
-            key = ServerKey(one.namespace, one.server)
+        for approval in approvals:
+            key = ServerKey(approval.namespace, approval.server)
             given = self._by_server.pop(key, {})
-            given[one.hash[:MOST_CHARACTERS]] = one.by[:MOST_CHARACTERS]
+            given[approval.hash[:MOST_CHARACTERS]] = approval.by[:MOST_CHARACTERS]
             while len(given) > MOST_EACH:
                 given.pop(next(iter(given)))
             self._by_server[key] = given

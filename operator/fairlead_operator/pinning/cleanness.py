@@ -16,12 +16,12 @@ CLEAN: Final = ConditionVerdict(
 )
 
 
-def verdict(found: tuple[Finding, ...]) -> ConditionVerdict:
+def verdict(findings: tuple[Finding, ...]) -> ConditionVerdict:
     """The condition `DefinitionsClean`."""
-    if not found:
+    if not findings:
         return CLEAN
-    causes = {finding.cause for finding in found}
+    causes = {finding.cause for finding in findings}
     cause = causes.pop() if len(causes) == 1 else Cause.SUSPICIOUS_DEFINITIONS
-    more = len(found) - SHOWN
-    shown = "; ".join(str(finding) for finding in found[:SHOWN])
+    more = len(findings) - SHOWN
+    shown = "; ".join(str(finding) for finding in findings[:SHOWN])
     return ConditionVerdict(False, cause, shown + (f"; and {more} more" if more > 0 else ""))

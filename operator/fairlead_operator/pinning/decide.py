@@ -43,40 +43,49 @@ def decide(now: tuple[Pinned, ...], approved: tuple[Pinned, ...], approvals: Col
     An approval lets through what was held back when its hash was shown, to the byte, or nothing at all: everything, or
     one definition alone.
     """
-    known = {one.place: one for one in approved}
-    held = tuple(one for one in now if not _same(one, known.get(one.place)))
+    in_force_by_identity = {definition.identity: definition for definition in approved}
+    held = tuple(
+        definition for definition in now if not _same(definition, in_force_by_identity.get(definition.identity))
+    )
     given = {approval for approval in approvals if approval}
     if held and given and (hash_ := held_hash(held)) in given:
         return PinDecision(now, (), now, len(held), hash_, (hash_,))
-    named = tuple(one for one in held if one.approval in given) if given else ()
+    named = tuple(definition for definition in held if definition.approval in given) if given else ()
     if named:
-        known.update((one.place, one) for one in named)
-        held = tuple(one for one in held if one not in named)
-    in_force = tuple(known[one.place] for one in now if one.place in known)
-    used = tuple(one.approval for one in named)
+        in_force_by_identity.update((definition.identity, definition) for definition in named)
+        held = tuple(definition for definition in held if definition not in named)
+    in_force = tuple(
+        in_force_by_identity[definition.identity] for definition in now if definition.identity in in_force_by_identity
+    )
+    used = tuple(definition.approval for definition in named)
     return PinDecision(
-        tuple(known.values()), held, in_force, len(named), used[0] if len(used) == 1 else held_hash(named), used
+        tuple(in_force_by_identity.values()),
+        held,
+        in_force,
+        len(named),
+        used[0] if len(used) == 1 else held_hash(named),
+        used,
     )
 
 
-def _same(one: Pinned, other: Pinned | None) -> bool:
-    return other is not None and bytes(one.definition) == bytes(other.definition)
+def _same(definition: Pinned, other: Pinned | None) -> bool:
+    return other is not None and bytes(definition.definition) == bytes(other.definition)
 
 
-def restored(found: RawListing, in_force: tuple[Pinned, ...]) -> RawListing:
+def restored(listing: RawListing, in_force: tuple[Pinned, ...]) -> RawListing:
     """The answer of a server as if it had listed what is in force."""
     of: dict[Sort, list[Raw]] = {}
-    for one in in_force:
-        of.setdefault(one.sort, []).append(one.definition)
-    said = of.get("instructions")
+    for definition in in_force:
+        of.setdefault(definition.sort, []).append(definition.definition)
+    instructions = of.get("instructions")
     return msgspec.structs.replace(
-        found,
+        listing,
         tools=tuple(of.get("tool", ())),
         resources=tuple(of.get("resource", ())),
         resource_templates=tuple(of.get("resource template", ())),
         prompts=tuple(of.get("prompt", ())),
         skills=tuple(of.get("skill", ())),
-        instructions=msgspec.json.decode(said[0], type=str) if said else None,
+        instructions=msgspec.json.decode(instructions[0], type=str) if instructions else None,
     )
 
 
@@ -88,24 +97,24 @@ def verdict(decision: PinDecision, suspicious: int = 0) -> ConditionVerdict:
     return ConditionVerdict(False, Cause.CHANGES_HELD_BACK, f"{summary(decision)}{warning}; {_how(decision)}")
 
 
-def news(decision: PinDecision) -> Announcement:
+def announcement(decision: PinDecision) -> Announcement:
     """The event about what is held back."""
     return Announcement("Warning", Reason.CHANGES_HELD_BACK, f"{summary(decision)}; {_how(decision)}")
 
 
 def summary(decision: PinDecision) -> str:
     """How many definitions differ from what is approved, and which, some of them by name."""
-    known = {one.place for one in decision.approved}
-    changed = [one for one in decision.held if one.place in known]
-    new = [one for one in decision.held if one.place not in known]
+    approved_identities = {definition.identity for definition in decision.approved}
+    changed = [definition for definition in decision.held if definition.identity in approved_identities]
+    new = [definition for definition in decision.held if definition.identity not in approved_identities]
     parts = [_part(word, some) for word, some in (("changed", changed), ("new", new)) if some]
     return "held back: " + "; ".join(parts)
 
 
 def _part(word: str, some: list[Pinned]) -> str:
-    counts = Counter(one.sort for one in some)
-    said = ", ".join(f"{number} {_plural(sort, number)}" for sort, number in counts.items())
-    return f"{said} {word} ({_names(some)})" if any(one.name for one in some) else f"{said} {word}"
+    counts = Counter(definition.sort for definition in some)
+    counted = ", ".join(f"{number} {_plural(sort, number)}" for sort, number in counts.items())
+    return f"{counted} {word} ({_names(some)})" if any(definition.name for definition in some) else f"{counted} {word}"
 
 
 def _plural(sort: Sort, number: int) -> str:
@@ -113,7 +122,7 @@ def _plural(sort: Sort, number: int) -> str:
 
 
 def _names(some: Iterable[Pinned]) -> str:
-    names = [fit(one.name) for one in some if one.name]
+    names = [fit(definition.name) for definition in some if definition.name]
     more = len(names) - SHOWN
     return ", ".join(names[:SHOWN]) + (f" and {more} more" if more > 0 else "")
 

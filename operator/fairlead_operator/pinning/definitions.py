@@ -51,7 +51,7 @@ class PinnedOffer:
 
     catalog: Catalog
     remarks: ListingFindings
-    news: tuple[Announcement, ...] = ()
+    announcements: tuple[Announcement, ...] = ()
 
 
 @dataclass(frozen=True)
@@ -62,22 +62,26 @@ class _Scanned:
     findings: tuple[Finding, ...] = ()
 
 
-async def _catalog(server: McpServer, found: RawListing, reached: Reached) -> tuple[Catalog, ListingFindings]:
+async def _catalog(server: McpServer, listing: RawListing, reached: Reached) -> tuple[Catalog, ListingFindings]:
     """As `build_catalog`, which an odd definition may have take a tenth of a second."""
-    if found.size <= IN_THREAD:
-        return build_catalog(server, found, reached)
-    return await asyncio.to_thread(build_catalog, server, found, reached)
+    if listing.size <= IN_THREAD:
+        return build_catalog(server, listing, reached)
+    return await asyncio.to_thread(build_catalog, server, listing, reached)
 
 
 class PinnedDefinitions:
     """Pinned and served definitions of all servers."""
 
     def __init__(
-        self, documents: Documents, counted: Counted, now: Callable[[], datetime], asked: AskedApprovals | None = None
+        self,
+        documents: Documents,
+        counted: Counted,
+        now: Callable[[], datetime],
+        asked_approvals: AskedApprovals | None = None,
     ) -> None:
-        """`asked` has the approvals of administrators of gateways, where these count."""
+        """`asked_approvals` has the approvals of administrators of gateways, where these count."""
         self._documents = documents
-        self._asked = AskedApprovals() if asked is None else asked
+        self._asked_approvals = AskedApprovals() if asked_approvals is None else asked_approvals
         self._now = now
         self._counted = counted
         self._pins: dict[ServerKey, Pins] = {}
@@ -90,39 +94,41 @@ class PinnedDefinitions:
 
     def approvals(self, key: ServerKey) -> tuple[GivenApproval, ...]:
         """The last approvals of a server, newest first."""
-        known = self._pins.get(key)
-        return () if known is None else known.approvals
+        pins = self._pins.get(key)
+        return () if pins is None else pins.approvals
 
     async def offer(
-        self, server: McpServer, found: RawListing, reached: Reached, published: Catalog | None
+        self, server: McpServer, listing: RawListing, reached: Reached, published: Catalog | None
     ) -> PinnedOffer:
         """The catalog of an answer, without what is held back of it. Raises PLATFORM_ERRORS.
 
         `published` is what was served before: where nothing is pinned yet, that is what people have seen.
         """
-        key, found = server.key, remembered(found, published)
-        catalog, remarks = await _catalog(server, found, reached)
+        key, listing = server.key, remembered(listing, published)
+        catalog, remarks = await _catalog(server, listing, reached)
         now = listed(catalog)
-        suspicious, news = await self._scan(key, now)
+        suspicious, announcements = await self._scan(key, now)
         approved: ConditionVerdict | None = None
         if server.spec.pin:
             decision, told = await self._decide(server, now, published)
             if decision.in_force != now:
-                catalog, _ = await _catalog(server, decide.restored(found, decision.in_force), reached)
+                catalog, _ = await _catalog(server, decide.restored(listing, decision.in_force), reached)
             catalog = msgspec.structs.replace(catalog, held=len(decision.held))
             doubtful = {(finding.sort, finding.name) for finding in suspicious}
-            approved = decide.verdict(decision, sum(1 for one in decision.held if one.place in doubtful))
-            news += told
+            approved = decide.verdict(
+                decision, sum(1 for definition in decision.held if definition.identity in doubtful)
+            )
+            announcements += told
         else:
             await self._forget_pins(key)
         self._verdicts[key] = approved, cleanness.verdict(suspicious)
-        return PinnedOffer(catalog, remarks, news)
+        return PinnedOffer(catalog, remarks, announcements)
 
     async def drop(self, key: ServerKey) -> None:
         """The server is gone. Raises PLATFORM_ERRORS."""
         self._scanned.pop(key, None)
         self._verdicts.pop(key, None)
-        self._asked.forget(key)
+        self._asked_approvals.forget(key)
         await self._forget_pins(key)
 
     async def _forget_pins(self, key: ServerKey) -> None:
@@ -136,13 +142,13 @@ class PinnedDefinitions:
     ) -> tuple[tuple[Finding, ...], tuple[Announcement, ...]]:
         """Suspicious texts of a listing; an unchanged one is not searched again."""
         of = held_hash(now)
-        known = self._scanned.get(key)
-        if known is not None and known.hash == of:
-            return known.findings, ()
-        size = sum(memoryview(one.definition).nbytes for one in now)
+        scanned = self._scanned.get(key)
+        if scanned is not None and scanned.hash == of:
+            return scanned.findings, ()
+        size = sum(memoryview(definition.definition).nbytes for definition in now)
         findings = scan(now) if size <= IN_THREAD else await asyncio.to_thread(scan, now)
         self._scanned[key] = _Scanned(of, findings)
-        if not findings or (known is not None and known.findings == findings):
+        if not findings or (scanned is not None and scanned.findings == findings):
             return findings, ()
         verdict = cleanness.verdict(findings)
         return findings, (Announcement("Warning", verdict.reason, verdict.message),)
@@ -150,28 +156,31 @@ class PinnedDefinitions:
     async def _decide(
         self, server: McpServer, now: tuple[Pinned, ...], published: Catalog | None
     ) -> tuple[PinDecision, tuple[Announcement, ...]]:
-        known = await self._known(server)
+        pins = await self._current_pins(server)
         before = now if published is None else listed(published)
-        approved = before if known is None else known.approved
-        approvals = {server.metadata.annotations.get(ANNOTATION_APPROVE, "").strip(): "", **self._asked.of(server.key)}
+        approved = before if pins is None else pins.approved
+        approvals = {
+            server.metadata.annotations.get(ANNOTATION_APPROVE, "").strip(): "",
+            **self._asked_approvals.of(server.key),
+        }
         if (given := server.spec.approval) is not None:
             approvals[given.hash] = given.by
         decision = decide.decide(now, approved, approvals)
-        history = () if known is None else known.approvals
+        history = () if pins is None else pins.approvals
         by = ", ".join(sorted({approvals[used] for used in decision.used} - {""}))
         if decision.newly_approved:
             at = self._now().isoformat(timespec="seconds")
             approval = GivenApproval(hash=decision.approval, at=at, by=by, definitions=decision.newly_approved)
             history = (approval, *history)[:APPROVALS]
         await self._keep(server, decision, history)
-        self._asked.forget(server.key)
+        self._asked_approvals.forget(server.key)
         self._counted(server.key, len(decision.held))
-        return decision, _news(known, decision, by)
+        return decision, _announcements(pins, decision, by)
 
-    async def _known(self, server: McpServer) -> Pins | None:
+    async def _current_pins(self, server: McpServer) -> Pins | None:
         """Pins of this very server; this process's own knowledge counts more than the stored document."""
-        known = self._pins.get(server.key) or await self._stored(server.key)
-        return known if known is not None and known.uid == server.metadata.uid else None
+        pins = self._pins.get(server.key) or await self._stored(server.key)
+        return pins if pins is not None and pins.uid == server.metadata.uid else None
 
     async def _stored(self, key: ServerKey) -> Pins | None:
         data = await self._documents.read(pins_name(key))
@@ -202,10 +211,10 @@ class PinnedDefinitions:
 
 def _sorted(some: tuple[Pinned, ...]) -> tuple[Pinned, ...]:
     """A server that lists in another order has changed nothing."""
-    return tuple(sorted(some, key=lambda one: one.place))
+    return tuple(sorted(some, key=lambda definition: definition.identity))
 
 
-def _news(before: Pins | None, decision: PinDecision, by: str) -> tuple[Announcement, ...]:
+def _announcements(before: Pins | None, decision: PinDecision, by: str) -> tuple[Announcement, ...]:
     """Told once per change of what is held back, and per approval."""
     if decision.newly_approved:
         whose = f" by {by}" if by else ""
@@ -213,4 +222,4 @@ def _news(before: Pins | None, decision: PinDecision, by: str) -> tuple[Announce
         return (Announcement("Normal", "ChangesApproved", note),)
     shown = before.held_hash if before is not None else ""
     told = bool(decision.held) and held_hash(decision.held) != shown
-    return (decide.news(decision),) if told else ()
+    return (decide.announcement(decision),) if told else ()

@@ -18,10 +18,12 @@ class ToolChanges(NamedTuple):
 
 def tool_changes(before: Catalog | None, now: Catalog) -> ToolChanges:
     """Number of tools added, removed and modified since `before`; all are added where that is None."""
-    known = {tool.name: _digests(tool) for tool in before.tools} if before is not None else {}
-    found = {tool.name: _digests(tool) for tool in now.tools}
-    modified = sum(known[name] != found[name] for name in known.keys() & found.keys())
-    return ToolChanges(len(found.keys() - known.keys()), len(known.keys() - found.keys()), modified)
+    before_digests = {tool.name: _digests(tool) for tool in before.tools} if before is not None else {}
+    now_digests = {tool.name: _digests(tool) for tool in now.tools}
+    modified = sum(before_digests[name] != now_digests[name] for name in before_digests.keys() & now_digests.keys())
+    return ToolChanges(
+        len(now_digests.keys() - before_digests.keys()), len(before_digests.keys() - now_digests.keys()), modified
+    )
 
 
 def _digests(tool: ToolEntry) -> tuple[str, str, str | None]:

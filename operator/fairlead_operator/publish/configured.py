@@ -42,8 +42,8 @@ def tiers_in(path: str) -> Collection[LatencyTier]:
 
 def _members(mapping: Mapping[str, Any]) -> set[str]:
     """Paths of all members, those of members that are mappings included."""
-    found = set(mapping)
+    names = set(mapping)
     for name, value in mapping.items():
         if isinstance(value, Mapping):
-            found |= {f"{name}.{inner}" for inner in _members(value)}
-    return found
+            names |= {f"{name}.{inner}" for inner in _members(value)}
+    return names

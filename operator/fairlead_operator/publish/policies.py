@@ -48,9 +48,9 @@ class PolicyStatuses:
 
     def know(self, catalog: Catalog) -> None:
         """A catalog as it is published."""
-        shelf = selectable(catalog)
-        if self._shelves.get(catalog.key) != shelf:
-            self._shelves[catalog.key] = shelf
+        tools = selectable(catalog)
+        if self._shelves.get(catalog.key) != tools:
+            self._shelves[catalog.key] = tools
             self.wanted.set()
 
     def forget(self, alive: Collection[ServerKey]) -> None:
@@ -65,31 +65,31 @@ class PolicyStatuses:
         reviews = review(self._rules, [*servers], self._shelves)
         for key, fault in self._declarations.policy_faults().items():
             if key in reviews:
-                said = f"it cannot be read, and denies everything that it selects: {fault}"
+                message = f"it cannot be read, and denies everything that it selects: {fault}"
                 reviews[key] = dataclasses.replace(
-                    reviews[key], accepted=ConditionVerdict(False, Cause.INVALID, said), partially_invalid=None
+                    reviews[key], accepted=ConditionVerdict(False, Cause.INVALID, message), partially_invalid=None
                 )
         for policy in await self._declarations.policies():
-            found = reviews.get(policy.key)
-            if found is None:
+            reviewed = reviews.get(policy.key)
+            if reviewed is None:
                 continue  # newer than the rules, which are compiled again by now
-            status = status_of(policy, found, self._now())
+            status = status_of(policy, reviewed, self._now())
             if status != policy.status:
                 await self._declarations.show_policy(policy, status)
-            await self._tell(policy, found)
+            await self._tell(policy, reviewed)
         await self._show_tiers()
         self._told = {key: causes for key, causes in self._told.items() if key in reviews}
 
-    async def _tell(self, policy: ToolPolicy, found: Review) -> None:
+    async def _tell(self, policy: ToolPolicy, reviewed: Review) -> None:
         """Events about a policy that something is amiss with, or not any more."""
-        known = self._told.get(policy.key)
-        before = _causes_shown(policy) if known is None else known
-        now = self._told[policy.key] = tuple(verdict.cause for verdict in found.amiss)
+        status = self._told.get(policy.key)
+        before = _causes_shown(policy) if status is None else status
+        now = self._told[policy.key] = tuple(verdict.cause for verdict in reviewed.amiss)
         if now == before:
             return
-        for verdict in found.amiss or (found.accepted,):
+        for verdict in reviewed.amiss or (reviewed.accepted,):
             if verdict.cause not in before:
-                kind: Literal["Normal", "Warning"] = "Warning" if found.amiss else "Normal"
+                kind: Literal["Normal", "Warning"] = "Warning" if reviewed.amiss else "Normal"
                 logger.info("policy %s: %s: %s", policy.key, verdict.cause, verdict.message)
                 await self._platform.announce(policy, Announcement(kind, verdict.reason, verdict.message))
 
@@ -114,23 +114,25 @@ def _taken(default: str | None) -> ConditionVerdict:
 
 def _causes_shown(policy: ToolPolicy) -> tuple[Cause, ...]:
     """Causes that an earlier leader told of."""
-    found = ((kind, as_shown(policy.status.condition(kind))) for kind in (ConditionType.ACCEPTED, *sorted(ABNORMAL)))
-    return tuple(v.cause for kind, v in found if v is not None and bool(v.ok) == (kind in ABNORMAL))
+    conditions = (
+        (kind, as_shown(policy.status.condition(kind))) for kind in (ConditionType.ACCEPTED, *sorted(ABNORMAL))
+    )
+    return tuple(v.cause for kind, v in conditions if v is not None and bool(v.ok) == (kind in ABNORMAL))
 
 
-def status_of(policy: ToolPolicy, found: Review, now: datetime) -> ToolPolicyStatus:
+def status_of(policy: ToolPolicy, reviewed: Review, now: datetime) -> ToolPolicyStatus:
     """The status that a review comes to; what is not known now stays as it is shown."""
     shown, generation = policy.status, policy.metadata.generation
     given = {
-        ConditionType.ACCEPTED: found.accepted,
-        ConditionType.PARTIALLY_INVALID: found.partially_invalid,
-        ConditionType.CONFLICTED: found.conflicted,
+        ConditionType.ACCEPTED: reviewed.accepted,
+        ConditionType.PARTIALLY_INVALID: reviewed.partially_invalid,
+        ConditionType.CONFLICTED: reviewed.conflicted,
     }
     return ToolPolicyStatus(
         conditions=conditions(given, shown.conditions, generation, now),
         observed_generation=generation,
-        servers=found.servers,
-        tools=shown.tools if found.tools is None else found.tools,
-        conflicts=list(found.conflicts),
-        unmatched_rules=shown.unmatched_rules if found.unmatched is None else list(found.unmatched),
+        servers=reviewed.servers,
+        tools=shown.tools if reviewed.tools is None else reviewed.tools,
+        conflicts=list(reviewed.conflicts),
+        unmatched_rules=shown.unmatched_rules if reviewed.unmatched is None else list(reviewed.unmatched),
     )

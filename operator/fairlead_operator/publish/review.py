@@ -63,8 +63,8 @@ class Review:
     @property
     def amiss(self) -> tuple[ConditionVerdict, ...]:
         """Everything that a person should be told."""
-        found = (None if self.accepted.ok else self.accepted, self.partially_invalid, self.conflicted)
-        return tuple(verdict for verdict in found if verdict is not None)
+        verdicts = (None if self.accepted.ok else self.accepted, self.partially_invalid, self.conflicted)
+        return tuple(verdict for verdict in verdicts if verdict is not None)
 
 
 class SelectableTool(msgspec.Struct, frozen=True):
@@ -97,7 +97,7 @@ class _Space:
     shelves: dict[str, Shelved] = field(default_factory=dict)
 
     def index(self) -> ToolIndex:
-        return ToolIndex(shelf for _, shelf in sorted(self.shelves.items()))
+        return ToolIndex(selectable for _, selectable in sorted(self.shelves.items()))
 
 
 def review(
@@ -111,33 +111,33 @@ def review(
         space.servers = tuple(key.name for key in servers if key.namespace == namespace)
     for policy in rules.policies:
         spaces[policy.namespace].policies.append(policy)
-    for key, shelf in shelves.items():
+    for key, selectable in shelves.items():
         if key.namespace in spaces and key.name in spaces[key.namespace].servers:
-            spaces[key.namespace].shelves[key.name] = shelf
+            spaces[key.namespace].shelves[key.name] = selectable
     tiers = {tier.name: tier.max_latency_ms or float("inf") for tier in rules.tiers}
-    found = {}
+    reviews = {}
     for namespace, space in spaces.items():
         index = space.index()
         for policy in space.policies:
-            found[ServerKey(namespace, policy.name)] = _review(policy, space, index, tiers)
-    return found
+            reviews[ServerKey(namespace, policy.name)] = _review(policy, space, index, tiers)
+    return reviews
 
 
 def _review(policy: Policy, space: _Space, index: ToolIndex, tiers: Mapping[str, float]) -> Review:
     selected = [name for name in space.servers if selects(policy, name)]
     reach = selected_by(index, policy)
     matched = [index.matching(rule) & reach for rule in policy.rules]
-    known = all(name in space.shelves for name in selected)
+    servers_exist = all(name in space.shelves for name in selected)
     unmatched = tuple(policy.rules[number].called(number) for number, bits in enumerate(matched) if not bits)
     conflicts = _conflicts(policy, space.policies, index)
     allowed = _union(policy, matched, ALLOW) & ~_union(policy, matched, DENY)
     return Review(
         IN_FORCE,
         len(selected),
-        allowed.bit_count() if known else None,
-        unmatched if known else None,
+        allowed.bit_count() if servers_exist else None,
+        unmatched if servers_exist else None,
         conflicts,
-        _partially_invalid(policy, selected, unmatched if known else (), tiers),
+        _partially_invalid(policy, selected, unmatched if servers_exist else (), tiers),
     )
 
 
@@ -148,13 +148,13 @@ def _partially_invalid(
     tiers: Mapping[str, float],
 ) -> ConditionVerdict | None:
     """Parts without effect: all of them in the message, the worst as the cause."""
-    found: list[tuple[Cause, str]] = []
+    faults_by_cause: list[tuple[Cause, str]] = []
     faults = [
         f"rules[{rule.called(number)}].arguments is not a usable JSON Schema, so the rule allows nothing: {fault}"
         for number, rule in enumerate(policy.rules)
         if rule.arguments is not None and (fault := _fault(rule.arguments)) is not None
     ]
-    found += [(Cause.RULE_INVALID, fault) for fault in faults]
+    faults_by_cause += [(Cause.RULE_INVALID, fault) for fault in faults]
     unknown = [
         f"tiers.{member}: there is no LatencyTier {name}, so {effect}"
         for member, name, effect in (
@@ -169,13 +169,17 @@ def _partially_invalid(
         for number, rule in enumerate(policy.rules)
         if rule.min_tier is not None and rule.min_tier not in tiers
     ]
-    found += [(Cause.UNKNOWN_TIER, one) for one in unknown]
+    faults_by_cause += [(Cause.UNKNOWN_TIER, tier) for tier in unknown]
     if not selected:
-        found.append((Cause.NOTHING_SELECTED, "no McpServer of the namespace is selected"))
+        faults_by_cause.append((Cause.NOTHING_SELECTED, "no McpServer of the namespace is selected"))
     elif unmatched:
         names = ", ".join(f"rules[{name}]" if name.isdecimal() else name for name in unmatched)  # "0" reads as none
-        found.append((Cause.RULES_MATCH_NOTHING, f"rules that match no tool: {names}"))
-    return ConditionVerdict(True, found[0][0], "; ".join(text for _, text in found)) if found else None
+        faults_by_cause.append((Cause.RULES_MATCH_NOTHING, f"rules that match no tool: {names}"))
+    return (
+        ConditionVerdict(True, faults_by_cause[0][0], "; ".join(text for _, text in faults_by_cause))
+        if faults_by_cause
+        else None
+    )
 
 
 def _fault(schema: Mapping[str, Any]) -> str | None:
@@ -195,27 +199,27 @@ def _fault(schema: Mapping[str, Any]) -> str | None:
 
 def _union(policy: Policy, matched: Sequence[int], action: str) -> int:
     bits = 0
-    for rule, found in zip(policy.rules, matched, strict=True):
+    for rule, rule_bits in zip(policy.rules, matched, strict=True):
         if rule.action == action:
-            bits |= found
+            bits |= rule_bits
     return bits
 
 
 def _conflicts(policy: Policy, others: Sequence[Policy], index: ToolIndex) -> tuple[PolicyConflict, ...]:
-    found = []
+    conflicts = []
     for other in others:
         if other is not policy and _share_subjects(policy, other):
-            said = [*_about_tools(policy, other, index), *_about_bounds(policy, other)]
-            if said:
-                found.append(PolicyConflict(policy=other.name, message="; ".join(said)[:MESSAGE_LIMIT]))
-    return tuple(found[:MOST_CONFLICTS])
+            sentences = [*_about_tools(policy, other, index), *_about_bounds(policy, other)]
+            if sentences:
+                conflicts.append(PolicyConflict(policy=other.name, message="; ".join(sentences)[:MESSAGE_LIMIT]))
+    return tuple(conflicts[:MOST_CONFLICTS])
 
 
-def _share_subjects(one: Policy, other: Policy) -> bool:
+def _share_subjects(first: Policy, second: Policy) -> bool:
     """Whether somebody is certain to be a subject of both, as far as their words tell: who is in which group is not
     known here.
     """
-    mine, theirs = ({key_of(s, policy.namespace) for s in policy.subjects} or {(ANY,)} for policy in (one, other))
+    mine, theirs = ({key_of(s, policy.namespace) for s in policy.subjects} or {(ANY,)} for policy in (first, second))
     if (ANY,) in mine or (ANY,) in theirs or mine & theirs:
         return True
     return (AUTHENTICATED,) in mine or (AUTHENTICATED,) in theirs

@@ -12,11 +12,11 @@ from fairlead_operator.ports import Announcement
 
 def catalog_news(before: Catalog | None, now: Catalog) -> Announcement:
     """How many tools came and went with a catalog."""
-    names, known = {tool.name for tool in now.tools}, {tool.name for tool in before.tools} if before else set()
+    names, before_names = {tool.name for tool in now.tools}, {tool.name for tool in before.tools} if before else set()
     if before is None:
         note = f"{len(names)} tools"
     else:
-        note = f"{len(names)} tools: {len(names - known)} new, {len(known - names)} gone"
+        note = f"{len(names)} tools: {len(names - before_names)} new, {len(before_names - names)} gone"
     return Announcement("Normal", "CatalogPublished", note)
 
 

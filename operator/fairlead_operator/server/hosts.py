@@ -37,32 +37,32 @@ def hosts_allow(annotation: str | None, url: str) -> bool:
     """Whether a credential may be sent to `url`; without the annotation it may be sent anywhere."""
     if annotation is None:
         return True
-    place = _place(url)
-    if place is None:
+    address = _address(url)
+    if address is None:
         return False
-    return any(_allows(_place(entry.strip()), place) for entry in annotation.split(","))
+    return any(_allows(_address(entry.strip()), address) for entry in annotation.split(","))
 
 
 def origin(url: str) -> str:
     """An entry that allows `url` and no other place; `url` itself where it is none."""
-    place = _place(url)
-    if place is None:
+    address = _address(url)
+    if address is None:
         return url
-    return f"{place.scheme}://{authority(place.host, _port(place))}"
+    return f"{address.scheme}://{authority(address.host, _port(address))}"
 
 
-def _allows(entry: _HostAddress | None, place: _HostAddress) -> bool:
-    if entry is None or entry.host != place.host:
+def _allows(entry: _HostAddress | None, address: _HostAddress) -> bool:
+    if entry is None or entry.host != address.host:
         return False
     if entry.scheme:
-        return entry.scheme == place.scheme and _port(entry) == _port(place)
-    if place.scheme != "https" and not _is_near(place.host):
+        return entry.scheme == address.scheme and _port(entry) == _port(address)
+    if address.scheme != "https" and not _is_near(address.host):
         return False
-    return entry.port is None or entry.port == _port(place)
+    return entry.port is None or entry.port == _port(address)
 
 
-def _port(place: _HostAddress) -> int:
-    return place.port if place.port is not None else _PORTS[place.scheme]
+def _port(address: _HostAddress) -> int:
+    return address.port if address.port is not None else _PORTS[address.scheme]
 
 
 def _is_near(host: str) -> bool:
@@ -73,7 +73,7 @@ def _is_near(host: str) -> bool:
         return host == "localhost" or ("." in host and service_namespace(host) is not None)
 
 
-def _place(text: str) -> _HostAddress | None:
+def _address(text: str) -> _HostAddress | None:
     """None for what names no place: an entry of that kind allows nothing."""
     with suppress(ValueError):
         return _HostAddress("", str(ip_address(text)), None)  # IPv6 without its brackets

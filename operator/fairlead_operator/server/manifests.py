@@ -120,10 +120,10 @@ def service(server: McpServer) -> Json:
     return {"metadata": _metadata(server), "spec": spec}
 
 
-def network_policy(server: McpServer, frame: ManifestContext) -> Json:
+def network_policy(server: McpServer, context: ManifestContext) -> Json:
     """Only gateway and operator of the release may connect; the pods connect to what `spec.network` allows."""
     peers = {
-        "namespaceSelector": {"matchLabels": {"kubernetes.io/metadata.name": frame.release_namespace}},
+        "namespaceSelector": {"matchLabels": {"kubernetes.io/metadata.name": context.release_namespace}},
         "podSelector": {
             "matchLabels": {APP_LABEL: APP},
             "matchExpressions": [{"key": COMPONENT_LABEL, "operator": "In", "values": list(CALLERS)}],
@@ -137,14 +137,14 @@ def network_policy(server: McpServer, frame: ManifestContext) -> Json:
     }
     if server.spec.network is not None and server.spec.network.egress is not None:
         spec["policyTypes"].append("Egress")
-        spec["egress"] = egress_rules(server.spec.network.egress, frame.api_server)
+        spec["egress"] = egress_rules(server.spec.network.egress, context.api_server)
     return {"metadata": _metadata(server), "spec": spec}
 
 
-def domain_policy(server: McpServer, frame: ManifestContext) -> Json | None:
+def domain_policy(server: McpServer, context: ManifestContext) -> Json | None:
     """Hosts by their names that the pods may connect to, beside what the NetworkPolicy allows; None = none."""
     network = server.spec.network
-    rules = None if network is None or network.egress is None else domain_rules(network.egress, frame.api_server)
+    rules = None if network is None or network.egress is None else domain_rules(network.egress, context.api_server)
     if rules is None:
         return None
     return {
@@ -161,27 +161,27 @@ def disruption_budget(server: McpServer) -> Json:
     }
 
 
-def deployment(server: McpServer, frame: ManifestContext) -> Json:
+def deployment(server: McpServer, context: ManifestContext) -> Json:
     """The pods. `replicas` is left out where the spec leaves it out, for an autoscaler to own."""
     spec: Json = {
         "selector": {"matchLabels": selector_labels(server)},
         "revisionHistoryLimit": 3,
         "progressDeadlineSeconds": 600,
-        "template": pod_template(server, frame),
+        "template": pod_template(server, context),
     }
     if server.spec.replicas is not None:
         spec["replicas"] = server.spec.replicas
     return {"metadata": _metadata(server), "spec": spec}
 
 
-def pod_template(server: McpServer, frame: ManifestContext) -> Json:
+def pod_template(server: McpServer, context: ManifestContext) -> Json:
     """The generated template with `spec.podTemplate` laid over it, and `spec.unrestrictedPodTemplate` over both."""
     overlay = server.spec.pod_template
-    template: Json = merged(_generated(server, frame), {} if overlay is None else overlay.overlay())
-    if frame.restricted and overlay is not None:
+    template: Json = merged(_generated(server, context), {} if overlay is None else overlay.overlay())
+    if context.restricted and overlay is not None:
         template = _confined(template)
     template = merged(template, server.spec.unrestricted_pod_template or {})
-    return without_secrets(template, frame.absent)
+    return without_secrets(template, context.absent)
 
 
 def references(server: McpServer) -> list[SecretReference]:
@@ -202,17 +202,17 @@ def _confined(template: Json) -> Json:
     return {**template, "spec": spec}
 
 
-def _generated(server: McpServer, frame: ManifestContext) -> Json:
+def _generated(server: McpServer, context: ManifestContext) -> Json:
     metadata: Json = {"labels": selector_labels(server)}
-    if frame.secrets_revision:
-        metadata["annotations"] = {ANNOTATION_SECRETS: frame.secrets_revision}
+    if context.secrets_revision:
+        metadata["annotations"] = {ANNOTATION_SECRETS: context.secrets_revision}
     spec: Json = {
         "serviceAccountName": server.metadata.name,
         "automountServiceAccountToken": False,
         "enableServiceLinks": False,
         "securityContext": {
             "runAsNonRoot": True,
-            **({} if frame.assigned_ids else {"runAsUser": _USER, "runAsGroup": _USER, "fsGroup": _USER}),
+            **({} if context.assigned_ids else {"runAsUser": _USER, "runAsGroup": _USER, "fsGroup": _USER}),
             "seccompProfile": {"type": "RuntimeDefault"},
         },
         "containers": [_container(server)],
@@ -221,9 +221,9 @@ def _generated(server: McpServer, frame: ManifestContext) -> Json:
     if server.spec.runtime_class_name is not None:
         spec["runtimeClassName"] = server.spec.runtime_class_name
     if server.spec.package is not None:
-        _install(spec, server, server.spec.package, frame)
+        _install(spec, server, server.spec.package, context)
     if server.spec.effective_transport == "stdio":
-        _listen(spec, server, frame)
+        _listen(spec, server, context)
     return {"metadata": metadata, "spec": spec}
 
 
@@ -254,12 +254,12 @@ def _container(server: McpServer) -> Json:
     return container
 
 
-def _listen(pod: Json, server: McpServer, frame: ManifestContext) -> None:
+def _listen(pod: Json, server: McpServer, context: ManifestContext) -> None:
     """Make the pod of a server on stdio reachable: see `gate`."""
     volume: Json = {"name": "fairlead", "mountPath": gate.FOLDER}
     bring: Json = {
         "name": "listener",
-        "image": frame.images.runner if server.spec.package is not None else frame.images.listener,
+        "image": context.images.runner if server.spec.package is not None else context.images.listener,
         "command": gate.installation(),
         "securityContext": _RESTRICTED_CONTAINER,
         "volumeMounts": [volume],
@@ -267,7 +267,7 @@ def _listen(pod: Json, server: McpServer, frame: ManifestContext) -> None:
     (container,) = pod["containers"]
     program = [*container.pop("command", ()), *container.pop("args", ())]
     port = server.spec.effective_port
-    container["command"] = gate.listen(port, frame.token_digest, program, most=server.spec.limits.processes)
+    container["command"] = gate.listen(port, context.token_digest, program, most=server.spec.limits.processes)
     container["readinessProbe"] = {"exec": {"command": gate.readiness(port)}, "periodSeconds": 5, "failureThreshold": 3}
     # Calls that run are cut off by the end of the listener, so they get a moment; new ones go elsewhere by then.
     container["lifecycle"] = {"preStop": {"exec": {"command": [gate.BUSYBOX, "sleep", str(DRAIN_SECONDS)]}}}
@@ -276,14 +276,14 @@ def _listen(pod: Json, server: McpServer, frame: ManifestContext) -> None:
     pod["volumes"].append({"name": "fairlead", "emptyDir": {}})
 
 
-def _install(pod: Json, server: McpServer, package: Package, frame: ManifestContext) -> None:
+def _install(pod: Json, server: McpServer, package: Package, context: ManifestContext) -> None:
     """Have the package installed before the server starts, with its environment: it may name another registry.
 
     The volume `cache` lives as long as the pod; `spec.podTemplate` can put a lasting one in its place.
     """
     (container,) = pod["containers"]
     volume: Json = {"name": "cache", "mountPath": CACHE}
-    container["image"] = frame.images.runner
+    container["image"] = context.images.runner
     container["command"] = [f"{CACHE}/server", *package.args]
     container["volumeMounts"].append(volume)
     shared = ("env", "envFrom", "resources", "securityContext", "volumeMounts", "terminationMessagePolicy")
@@ -291,7 +291,7 @@ def _install(pod: Json, server: McpServer, package: Package, frame: ManifestCont
     words = ["--allow-build", *words] if package.allow_build else words
     install: Json = {
         "name": INSTALL,
-        "image": frame.images.runner,
+        "image": context.images.runner,
         "command": ["python", "-m", "fairlead_operator.local.runner", *words],
         **{member: container[member] for member in shared if member in container},
     }

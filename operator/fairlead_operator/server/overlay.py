@@ -90,14 +90,15 @@ def _merged_lists(base: list[Any], overlay: list[Any], key: str, member: str) ->
     result = list(base)
     for item in overlay:
         identity = item.get(key) if isinstance(item, Mapping) else None
-        place = next(
-            (i for i, known in enumerate(result) if isinstance(known, Mapping) and known.get(key) == identity), None
+        index = next(
+            (i for i, existing in enumerate(result) if isinstance(existing, Mapping) and existing.get(key) == identity),
+            None,
         )
         if isinstance(item, Mapping) and item.get(DIRECTIVE) == "delete":
-            if place is not None:
-                del result[place]
-        elif place is None or identity is None:
+            if index is not None:
+                del result[index]
+        elif index is None or identity is None:
             result.append(item)
         else:
-            result[place] = merged(result[place], item, member=member)
+            result[index] = merged(result[index], item, member=member)
     return result

@@ -28,20 +28,20 @@ class WorkloadPlan:
     remove: tuple[Kind, ...]
 
 
-def plan(server: McpServer, frame: ManifestContext) -> WorkloadPlan:
+def plan(server: McpServer, context: ManifestContext) -> WorkloadPlan:
     """The plan of a server that was accepted. One that runs elsewhere has nothing here, whatever it had before."""
-    known = (*WORKLOAD_KINDS, *([DOMAIN_POLICIES] if frame.domain_policies else ()))
+    expected_kinds = (*WORKLOAD_KINDS, *([DOMAIN_POLICIES] if context.domain_policies else ()))
     if server.spec.source_kind not in ("image", "package"):
-        return WorkloadPlan((), known)
+        return WorkloadPlan((), expected_kinds)
     wanted = [
         (SERVICE_ACCOUNTS, manifests.service_account(server)),
         (SERVICES, manifests.service(server)),
-        (NETWORK_POLICIES, manifests.network_policy(server, frame)),
+        (NETWORK_POLICIES, manifests.network_policy(server, context)),
     ]
-    if frame.domain_policies and (named := manifests.domain_policy(server, frame)) is not None:
+    if context.domain_policies and (named := manifests.domain_policy(server, context)) is not None:
         wanted.append((DOMAIN_POLICIES, named))
     if server.spec.effective_replicas > 1:
         wanted.append((DISRUPTION_BUDGETS, manifests.disruption_budget(server)))
-    wanted.append((DEPLOYMENTS, manifests.deployment(server, frame)))
+    wanted.append((DEPLOYMENTS, manifests.deployment(server, context)))
     kinds = {kind for kind, _ in wanted}
-    return WorkloadPlan(tuple(wanted), tuple(kind for kind in known if kind not in kinds))
+    return WorkloadPlan(tuple(wanted), tuple(kind for kind in expected_kinds if kind not in kinds))

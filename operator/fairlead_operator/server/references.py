@@ -35,9 +35,9 @@ class SecretReference:
 def secret_references(template: Mapping[str, Any]) -> list[SecretReference]:
     """Every Secret that pods of this template would read, in the order of the template."""
     spec = _object(template, "spec")
-    found = [reference for container in _containers(spec) for reference in _of_container(container)]
-    found += [reference for volume in _objects(spec, "volumes") for reference in _of_volume(volume)]
-    return found + [_named(each, "name") for each in _objects(spec, "imagePullSecrets")]
+    references = [reference for container in _containers(spec) for reference in _of_container(container)]
+    references += [reference for volume in _objects(spec, "volumes") for reference in _of_volume(volume)]
+    return references + [_named(each, "name") for each in _objects(spec, "imagePullSecrets")]
 
 
 def containers(template: Mapping[str, Any]) -> Iterator[Mapping[str, Any]]:
@@ -111,8 +111,8 @@ def _volume_without(volume: Json, absent: Collection[str]) -> Json:
     if not projected:
         return volume
     sources = _objects(projected, "sources")
-    kept = [source for source in sources if not _goes(_object(source, "secret"), "name", absent)]
-    return {**volume, "projected": {**projected, "sources": kept}}
+    remaining = [source for source in sources if not _goes(_object(source, "secret"), "name", absent)]
+    return {**volume, "projected": {**projected, "sources": remaining}}
 
 
 def _goes(source: Mapping[str, Any], member: str, absent: Collection[str]) -> bool:
@@ -123,18 +123,18 @@ def _goes(source: Mapping[str, Any], member: str, absent: Collection[str]) -> bo
 
 
 def _object(source: Mapping[str, Any], member: str) -> Mapping[str, Any]:
-    found = source.get(member)
-    return found if isinstance(found, Mapping) else {}
+    value = source.get(member)
+    return value if isinstance(value, Mapping) else {}
 
 
 def _objects(source: Mapping[str, Any], member: str) -> list[Json]:
-    found = source.get(member)
-    return [dict(each) for each in found if isinstance(each, Mapping)] if isinstance(found, list) else []
+    value = source.get(member)
+    return [dict(each) for each in value if isinstance(each, Mapping)] if isinstance(value, list) else []
 
 
 def _text(source: Mapping[str, Any], member: str) -> str:
-    found = source.get(member)
-    return found if isinstance(found, str) else ""
+    value = source.get(member)
+    return value if isinstance(value, str) else ""
 
 
 def _containers(spec: Mapping[str, Any]) -> Iterator[Json]:

@@ -133,8 +133,10 @@ def _approvals(facts: Facts, shown: McpServerStatus) -> list[ApprovalRecord] | N
     if not facts.approvals:
         return shown.approvals
     return [
-        ApprovalRecord(hash=one.hash, at=datetime.fromisoformat(one.at), by=one.by, definitions=one.definitions)
-        for one in facts.approvals
+        ApprovalRecord(
+            hash=approval.hash, at=datetime.fromisoformat(approval.at), by=approval.by, definitions=approval.definitions
+        )
+        for approval in facts.approvals
     ]
 
 

@@ -119,9 +119,9 @@ def symptom(pod: Mapping[str, Any]) -> Symptom | None:
     if scheduled.get("reason") == "Unschedulable":
         return _unscheduled(str(scheduled.get("message", "")))
     for container in _containers(status):
-        found = _of_container(container)
-        if found is not None:
-            return found
+        container_symptom = _of_container(container)
+        if container_symptom is not None:
+            return container_symptom
     return None
 
 
@@ -129,15 +129,15 @@ def _unscheduled(message: str) -> Symptom:
     """Cause by what the scheduler counts for each node, as each has another remedy. A node that only lacks room comes
     before nodes that do not fit: every control plane is tainted.
     """
-    said = _PREEMPTION.sub("", message)
+    reason = _PREEMPTION.sub("", message)
     causes = (
         (_CLAIM, Cause.VOLUME_UNAVAILABLE),
         (_ROOM, Cause.UNSCHEDULABLE),
         (_VOLUME, Cause.VOLUME_UNAVAILABLE),
         (_EXCLUDED, Cause.NODES_EXCLUDED),
     )
-    cause = next((cause for pattern, cause in causes if pattern.search(said)), Cause.UNSCHEDULABLE)
-    return Symptom(cause, f"no node takes its pod: {cut(said)}")
+    cause = next((cause for pattern, cause in causes if pattern.search(reason)), Cause.UNSCHEDULABLE)
+    return Symptom(cause, f"no node takes its pod: {cut(reason)}")
 
 
 def _of_container(container: Mapping[str, Any]) -> Symptom | None:
@@ -182,12 +182,12 @@ def _crashed(ended: Mapping[str, Any]) -> Symptom:
         return _not_created(cut(ended.get("message") or ""))
     printed = str(ended.get("message") or "")  # the end of its log, where it left no message
     words = cut(_telling(printed) or printed or ended.get("reason") or "it said nothing")
-    said = f"it ended with exit code {ended.get('exitCode')}: {words}"
+    message = f"it ended with exit code {ended.get('exitCode')}: {words}"
     if ended.get("reason") == "OOMKilled":
         return Symptom(Cause.CRASH_LOOPING, f"it {_OUT_OF_MEMORY}")
     if _ROOT.search(words) or _ROOT.search(cut(printed)):
-        return Symptom(Cause.RUN_AS_ROOT_REFUSED, f"it does not start as an ordinary user ({said}): {RELAX}")
-    return Symptom(Cause.CRASH_LOOPING, said)
+        return Symptom(Cause.RUN_AS_ROOT_REFUSED, f"it does not start as an ordinary user ({message}): {RELAX}")
+    return Symptom(Cause.CRASH_LOOPING, message)
 
 
 def _telling(printed: str) -> str:
@@ -198,9 +198,9 @@ def _telling(printed: str) -> str:
 def _ended(container: Mapping[str, Any]) -> Mapping[str, Any] | None:
     """How it ended last, if it ever did."""
     for when in ("state", "lastState"):
-        found = (container.get(when) or {}).get("terminated")
-        if found is not None:
-            return dict(found)
+        termination = (container.get(when) or {}).get("terminated")
+        if termination is not None:
+            return dict(termination)
     return None
 
 

@@ -46,9 +46,9 @@ class TierFloors:
             return None
         told = ", ".join(f"{name}: {floors[name]}" for name in unknown[:_NAMED])
         more = f" and {len(unknown) - _NAMED} more" if len(unknown) > _NAMED else ""
-        known = ", ".join(sorted(self._tiers or ())) or "none"
+        tier_names = ", ".join(sorted(self._tiers or ())) or "none"
         message = (
             f"spec.tools[].minTier names LatencyTiers that do not exist ({told}{more}), so only the slowest tier shows "
-            f"these tools; tiers: {known}"
+            f"these tools; tiers: {tier_names}"
         )
         return ConditionVerdict(True, Cause.UNKNOWN_TIER, message)

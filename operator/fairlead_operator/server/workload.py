@@ -60,20 +60,20 @@ def judge(
 
 
 def explained(
-    verdict: ConditionVerdict, down: ConditionVerdict | None, found: Symptom | None
+    verdict: ConditionVerdict, down: ConditionVerdict | None, pod_symptom: Symptom | None
 ) -> tuple[ConditionVerdict, ConditionVerdict | None]:
     """Verdicts about the Deployment with a pod's symptom added. A server that is up is not blamed for a pod that is
     not.
     """
-    if found is None or verdict.cause == Cause.STOPPED:
+    if pod_symptom is None or verdict.cause == Cause.STOPPED:
         return verdict, down
     if down is not None:
-        return verdict, ConditionVerdict(False, down.cause, f"{down.message}: {found.message}")
+        return verdict, ConditionVerdict(False, down.cause, f"{down.message}: {pod_symptom.message}")
     if verdict.ok is True:
         return verdict, down
-    if verdict.ok is False and not found.hopeless and found.cause != Cause.INSTALLING:
-        return dataclasses.replace(verdict, message=f"{verdict.message}: {found.message}"), down
-    return ConditionVerdict(False if found.hopeless else None, found.cause, found.message), down
+    if verdict.ok is False and not pod_symptom.hopeless and pod_symptom.cause != Cause.INSTALLING:
+        return dataclasses.replace(verdict, message=f"{verdict.message}: {pod_symptom.message}"), down
+    return ConditionVerdict(False if pod_symptom.hopeless else None, pod_symptom.cause, pod_symptom.message), down
 
 
 def pod_count(server: McpServer, status: Mapping[str, Any]) -> PodCount:

@@ -37,7 +37,7 @@ async def test_a_modern_child_is_subscribed_to_and_asked_again_when_it_announces
         return rounds.look(KEY, subject, None, 600.0)
 
     async def knows(*wanted: str) -> bool:
-        found = look().found
+        found = look().listing
         return found is not None and names(found.unpacked().tools) == set(wanted)
 
     await until_async("its first tool", lambda: knows("grow"))

@@ -70,5 +70,5 @@ def test_a_key_that_stands_twice_keeps_its_first_value_and_is_told_of_with_both_
     assert parsed is not None
     assert parsed.content == {"m": {"time": {"x": 1}, "git": 2}}
     (twice,) = parsed.twice
-    assert (twice.place, twice.line, twice.first_line) == (("m", "time"), 4, 2)
+    assert (twice.path, twice.line, twice.first_line) == (("m", "time"), 4, 2)
     assert parsed.line_of(("m", "time", "x")) == 2

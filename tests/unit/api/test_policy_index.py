@@ -57,7 +57,7 @@ def test_tools_stand_in_the_order_of_name_and_server_whatever_either_is() -> Non
     ]
     index = ToolIndex(shelves)
     assert [(name, server) for server, name in index.refs] == sorted((name, server) for server, name in index.refs)
-    assert all(index.refs[index.place(server, name) or 0] == (server, name) for server, name in index.refs)
+    assert all(index.refs[index.position(server, name) or 0] == (server, name) for server, name in index.refs)
 
 
 @pytest.mark.parametrize("hint", ["readOnlyHint", "destructiveHint", "idempotentHint", "openWorldHint"])

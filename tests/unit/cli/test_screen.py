@@ -39,7 +39,7 @@ FOURTEEN = ScreenView(
         ServerRow("docs", "offline", "it ended", ("docs__search",)),
     ),
     problems=("mcp.json:12: mcpServers.typo.comand: unknown key: did you mean command?",),
-    news=("demo: ask_supplier left the fast tier: 3 of its last 3 calls took over 500 ms (p95 1,004 ms)",),
+    tier_changes=("demo: ask_supplier left the fast tier: 3 of its last 3 calls took over 500 ms (p95 1,004 ms)",),
 )
 QUICK = replace(
     FOURTEEN,
@@ -49,7 +49,7 @@ QUICK = replace(
         ServerRow("time", "installing", "mcp-server-time==2026.10.19: 12 packages"),
     ),
     problems=(),
-    news=(),
+    tier_changes=(),
 )
 EVIL = "\x1b[31mred\x1b[0m \x1b]0;title\x07 \x9b2J 見つかりません \u202eturned z\u0301\u0301\u0301\u0301a\n\rnext"
 FOREIGN = replace(
@@ -124,14 +124,16 @@ def test_what_is_cut_says_how_much_more_there_is() -> None:
     assert "more lines" in drawn(replace(FOURTEEN, servers=(*FOURTEEN.servers, long)), 80, 23)
     problems = tuple(f"mcp.json:{line}: mcpServers.a: wrong" for line in range(40))
     assert "… 36 more problems" in drawn(replace(FOURTEEN, problems=problems), 80, 23)
-    news = replace(FOURTEEN, news=tuple(f"demo: tool {number} left" for number in range(9)), earlier=91)
+    news = replace(FOURTEEN, tier_changes=tuple(f"demo: tool {number} left" for number in range(9)), earlier=91)
     assert "more moves before" in drawn(news, 80, 23)
     shown = sum(line.startswith("demo: tool") for line in drawn(news, 200, 70).splitlines())
     assert f"… {100 - shown} more moves before" in drawn(news, 200, 70)
 
 
 def test_many_servers_on_a_small_screen_are_counted_by_state() -> None:
-    many = replace(FOURTEEN, servers=tuple(ServerRow(f"s{n}", "failed", "no") for n in range(90)), problems=(), news=())
+    many = replace(
+        FOURTEEN, servers=tuple(ServerRow(f"s{n}", "failed", "no") for n in range(90)), problems=(), tier_changes=()
+    )
     lines = drawn(many, 80, 23).splitlines()
     assert lines[1] == "90 servers: 90 failed; 0 tools"
     shown = sum("failed: no" in line for line in lines)

@@ -42,7 +42,7 @@ def test_the_half_of_a_result_is_that_of_the_hash_of_its_name() -> None:
     ],
 )
 def test_an_answer_is_left_where_its_words_are_whatever_is_between_them(answer: str, text: str, expected: bool) -> None:
-    assert compression.kept(answer, text) is expected
+    assert compression.contains(answer, text) is expected
 
 
 def test_no_compressor_leaves_more_tokens_than_it_may() -> None:

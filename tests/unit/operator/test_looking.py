@@ -148,13 +148,13 @@ async def test_a_slow_comparison_holds_no_discovery_up_and_is_told_of_when_it_is
     subject = DiscoveryTarget("uid", HTTP, "", "")
     rounds.look(KEY, subject, None, 600.0)
     await asyncio.sleep(GRACE_SECONDS + 1)
-    first = rounds.look(KEY, subject, None, 600.0).found
+    first = rounds.look(KEY, subject, None, 600.0).listing
     assert first is not None
     assert (len(first.unpacked().tools), first.unpacked().compared) == (1, False)
     may_compare.set()
     await asyncio.sleep(1)
     assert len(bench.told) == 2
-    second = rounds.look(KEY, subject, None, 600.0).found
+    second = rounds.look(KEY, subject, None, 600.0).listing
     assert second is not None
     assert (len(second.unpacked().tools), second.unpacked().compared) == (3, True)
     assert bench.script.asked == 1, "the server itself is not asked again for it"

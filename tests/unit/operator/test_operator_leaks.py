@@ -54,7 +54,7 @@ async def test_servers_that_come_and_go_leave_nothing_behind() -> None:
     connector = ScriptedConnector()
     world = World(platform, documents, connector, MemoryDeclarations())
     controller = composed(
-        world, InstallationOptions(rhythm=ControllerOptions(sweep=30.0), monotonic=asyncio.get_running_loop().time)
+        world, InstallationOptions(controller=ControllerOptions(sweep=30.0), monotonic=asyncio.get_running_loop().time)
     )
     task = asyncio.create_task(controller.run())
     counts = []

@@ -67,7 +67,7 @@ class Bench:
         pace = DiscoveryOptions(timeout=60, floor=30, jitter=0, retry=ItemBackoff(first=1, limit=60, jitter=0))
         installation = InstallationOptions(
             options=ReconcilerOptions(**{"pace": pace, **options}),
-            rhythm=ControllerOptions(backoff=ItemBackoff(first=1, limit=60, jitter=0)),
+            controller=ControllerOptions(backoff=ItemBackoff(first=1, limit=60, jitter=0)),
             now=lambda: NOW,
             monotonic=asyncio.get_running_loop().time,
         )

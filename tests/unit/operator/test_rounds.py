@@ -118,12 +118,12 @@ async def test_an_answer_says_which_lists_were_announced_before_it_was_asked_for
     """Clients that are notified of one read what this answer lists."""
     told = asyncio.Event()
     bench = Bench(Script(capabilities=ANNOUNCES, listened=told, says=("notifications/tools/list_changed",)))
-    first = (await bench.asked()).found
+    first = (await bench.asked()).listing
     assert first is not None
     assert first.unpacked().announced == {}
     await until(lambda: bench.look().announced)
     bench.now = 1
-    second = (await bench.asked()).found
+    second = (await bench.asked()).listing
     assert second is not None
     assert second.unpacked().announced == {"tools": STAMP}
     await bench.rounds.aclose()

@@ -35,7 +35,7 @@ async def asked(script: Script, timeout: float = 60.0) -> DiscoveryState:
 
 async def test_a_listing_that_takes_two_minutes_is_given_up_by_default() -> None:
     round_ = await asked(Script(tools=[tool_named("a")], takes=120))
-    assert round_.found is None
+    assert round_.listing is None
     assert round_.failure is not None
     assert round_.failure.reason == "Timeout"
     assert asyncio.get_running_loop().time() == pytest.approx(60, abs=1)
@@ -44,8 +44,8 @@ async def test_a_listing_that_takes_two_minutes_is_given_up_by_default() -> None
 async def test_a_listing_that_takes_two_minutes_is_waited_for_where_the_setting_says_so() -> None:
     round_ = await asked(Script(tools=[tool_named("a")], takes=120), timeout=180)
     assert round_.failure is None
-    assert round_.found is not None
-    assert len(round_.found.unpacked().tools) == 1
+    assert round_.listing is not None
+    assert len(round_.listing.unpacked().tools) == 1
 
 
 @pytest.mark.parametrize(
@@ -54,9 +54,9 @@ async def test_a_listing_that_takes_two_minutes_is_waited_for_where_the_setting_
 async def test_prompts_that_cannot_be_listed_cost_a_server_no_tool(error: McpError) -> None:
     round_ = await asked(Script(tools=[tool_named("a")], capabilities=OFFERS, failing={"prompts/list": error}))
     assert round_.failure is None
-    assert round_.found is not None
-    assert len(round_.found.unpacked().tools) == 1
-    assert round_.found.unpacked().notes == (f"prompts/list failed: {error}",)
+    assert round_.listing is not None
+    assert len(round_.listing.unpacked().tools) == 1
+    assert round_.listing.unpacked().notes == (f"prompts/list failed: {error}",)
 
 
 async def test_a_connection_that_is_lost_under_the_prompts_is_a_failure_of_the_server() -> None:

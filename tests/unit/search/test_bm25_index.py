@@ -85,11 +85,11 @@ def tool(key: str, text: str) -> NewTool:
 def test_a_catalog_is_made_once_and_the_next_one_from_it() -> None:
     catalogs = IndexedCatalogs()
     request = SearchRequest("one", ["mail"], 5)
-    assert catalogs.search(request).known == []
+    assert catalogs.search(request).cached_catalogs == []
     made = SearchRequest("one", ["mail"], 5, base="", added=[tool("a", "send_mail"), tool("b", "list_files")])
     assert [hit.key for hit in catalogs.search(made).hits[0]] == ["a"]
     assert [hit.key for hit in catalogs.search(request).hits[0]] == ["a"]
-    assert catalogs.search(SearchRequest("two", ["mail"], 5)).known == ["one"]
+    assert catalogs.search(SearchRequest("two", ["mail"], 5)).cached_catalogs == ["one"]
     next_one = SearchRequest("two", ["mail"], 5, base="one", added=[tool("c", "read_mail")], removed=["a"])
     assert [hit.key for hit in catalogs.search(next_one).hits[0]] == ["c"]
     assert [hit.key for hit in catalogs.search(request).hits[0]] == ["a"]
@@ -101,8 +101,8 @@ def test_the_catalog_that_was_searched_longest_ago_goes_first() -> None:
         catalogs.search(SearchRequest(name, ["x"], 5, base=""))
     catalogs.search(SearchRequest("one", ["x"], 5))
     catalogs.search(SearchRequest("three", ["x"], 5, base=""))
-    assert catalogs.search(SearchRequest("two", ["x"], 5)).known == ["three", "one"]
-    assert catalogs.search(SearchRequest("four", ["x"], 5, base="two")).known == ["three", "one"]
+    assert catalogs.search(SearchRequest("two", ["x"], 5)).cached_catalogs == ["three", "one"]
+    assert catalogs.search(SearchRequest("four", ["x"], 5, base="two")).cached_catalogs == ["three", "one"]
 
 
 def test_a_definition_that_cannot_be_read_is_found_by_its_name() -> None:

@@ -101,7 +101,7 @@ def test_a_search_goes_on_in_memory_while_another_has_the_folder_and_takes_it_la
     holder.close()
     assert place.search("one", "zebra", NORTH).note
     now = RETRY_SECONDS
-    assert place.search("one", "zebra", NORTH).known == []
+    assert place.search("one", "zebra", NORTH).cached_catalogs == []
     found = place.search("one", "zebra", NORTH, base="", added=TOOLS)
     assert (found.note, found.ranking, found.hits[0][0].key) == ("", HYBRID, "b")
     place.close()

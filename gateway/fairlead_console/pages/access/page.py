@@ -47,14 +47,16 @@ def router(console: ConsoleContext) -> APIRouter:
     @routes.get(PATH)
     async def ask(request: Request) -> Response:
         visit, query = console.visit(request), request.query_params
-        asked = AccessQuestion(**{name: query.get(name, "")[:MAX_ASKED] for name in AccessQuestion.__struct_fields__})
+        question = AccessQuestion(
+            **{name: query.get(name, "")[:MAX_ASKED] for name in AccessQuestion.__struct_fields__}
+        )
         decision: AccessDocument | None = None
         problem: ProblemDocument | None = None
-        if asked.tool.strip():
+        if question.tool.strip():
             try:
-                decision = await visit.api.get("/v1/access", AccessDocument, asked.parameters)
+                decision = await visit.api.get("/v1/access", AccessDocument, question.parameters)
             except RestProblem as refused:
                 problem = refused.document
-        return await visit.page("access/ask.html", asked=asked, decision=decision, problem=problem)
+        return await visit.page("access/ask.html", question=question, decision=decision, problem=problem)
 
     return routes

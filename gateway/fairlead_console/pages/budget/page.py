@@ -51,26 +51,26 @@ class BudgetForm(msgspec.Struct, frozen=True):
 
     def body(self) -> dict[str, Any]:
         """The request for a plan. Raises ValueError with a sentence."""
-        found: dict[str, Any] = {"models": [one.strip() for one in self.model.split(",") if one.strip()]}
+        members: dict[str, Any] = {"models": [model.strip() for model in self.model.split(",") if model.strip()]}
         text = self.messages.strip()
         if text:
-            found["messages"] = _json(text) if text[0] in "[{" else [{"role": "user", "content": text}]
+            members["messages"] = _json(text) if text[0] in "[{" else [{"role": "user", "content": text}]
         if self.max_tools.strip():
-            found["maxTools"] = _whole(self.max_tools, "the limit of tools")
-        return {**found, "task": {"calls": _whole(self.calls or "1", "the number of calls")}}
+            members["maxTools"] = _whole(self.max_tools, "the limit of tools")
+        return {**members, "task": {"calls": _whole(self.calls or "1", "the number of calls")}}
 
 
 def router(console: ConsoleContext) -> APIRouter:
     """The routes of the page."""
     routes = APIRouter()
 
-    async def page(request: Request, asked: BudgetForm, plan: PlanOutcome | None, why: str, status: int) -> Response:
+    async def page(request: Request, form: BudgetForm, plan: PlanOutcome | None, why: str, status: int) -> Response:
         visit = console.visit(request)
         models = await visit.api.get("/v1/models", ModelList, {"known": "true"})
         return await visit.page(
             "budget/plan.html",
             status,
-            asked=asked,
+            form=form,
             plan=plan,
             why=why,
             most=MOST,
@@ -85,14 +85,14 @@ def router(console: ConsoleContext) -> APIRouter:
     async def planned(request: Request) -> Response:
         visit = console.visit(request)
         fields = await visit.form()
-        asked = BudgetForm(**{name: fields.get(name, "") for name in BudgetForm.__struct_fields__})
+        form = BudgetForm(**{name: fields.get(name, "") for name in BudgetForm.__struct_fields__})
         try:
-            plan = await visit.api.post("/v1/plan", asked.body(), PlanOutcome)
+            plan = await visit.api.post("/v1/plan", form.body(), PlanOutcome)
         except RestProblem as refused:
-            return await page(request, asked, None, _sentence(refused.document), 200)
+            return await page(request, form, None, _sentence(refused.document), 200)
         except ValueError as error:
-            return await page(request, asked, None, str(error), 400)
-        return await page(request, asked, plan, "", 200)
+            return await page(request, form, None, str(error), 400)
+        return await page(request, form, plan, "", 200)
 
     return routes
 

@@ -70,22 +70,22 @@ def router(console: ConsoleContext) -> APIRouter:
         visit, query = console.visit(request), request.query_params
         wishes = CallWishes(*(query.get(name, "")[:MAX_VALUE] for name in _FILTERS))
         before = query.get("before", "")[:64]
-        asked = {**wishes.query, "limit": str(EACH), **({"before": before} if before else {})}
-        found = await visit.api.get("/v1/calls", CallList, asked)
+        parameters = {**wishes.query, "limit": str(EACH), **({"before": before} if before else {})}
+        answer = await visit.api.get("/v1/calls", CallList, parameters)
         live = "" if before else f"{PATH}/events?{urlencode(wishes.query)}"
-        older = f"?{urlencode({**wishes.query, 'before': found.next})}" if found.next else ""
+        older = f"?{urlencode({**wishes.query, 'before': answer.next})}" if answer.next else ""
         newest = f"?{urlencode(wishes.query)}" if before else ""
         return await visit.page(
             "calls/list.html",
-            found=found,
+            answer=answer,
             wishes=wishes,
             live=live,
             older=older,
             newest=newest,
-            tools=_offered(found.values.tools),
-            agents=_offered(found.values.agents),
-            servers=_offered(found.values.servers),
-            outcomes=[OK, FAILED, *(one for one in found.values.outcomes if one not in (OK, FAILED))],
+            tools=_offered(answer.values.tools),
+            agents=_offered(answer.values.agents),
+            servers=_offered(answer.values.servers),
+            outcomes=[OK, FAILED, *(outcome for outcome in answer.values.outcomes if outcome not in (OK, FAILED))],
         )
 
     @routes.get(PATH + "/{id}")
@@ -93,8 +93,10 @@ def router(console: ConsoleContext) -> APIRouter:
         visit = console.visit(request)
         call = await visit.api.get(f"/v1/calls/{id}", CallDetails)
         phases = [
-            TimelinePhase(one.phase, _words(one.phase, one.error), one.start_ms, one.duration_ms, bool(one.error))
-            for one in call.phases
+            TimelinePhase(
+                phase.phase, _words(phase.phase, phase.error), phase.start_ms, phase.duration_ms, bool(phase.error)
+            )
+            for phase in call.phases
         ]
         return await visit.page(
             "calls/one.html",

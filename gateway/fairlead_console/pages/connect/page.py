@@ -63,7 +63,7 @@ def router(console: ConsoleContext) -> APIRouter:
         tiers, servers = await visit.api.get("/v1/tiers", TierList), await visit.api.get("/v1/servers", ServerList)
         endpoints = endpoints_of(tiers, servers)
         wanted = request.query_params.get("endpoint", _MERGED)
-        chosen = wanted if wanted in {one.path for one in endpoints} else _MERGED
+        chosen = wanted if wanted in {endpoint.path for endpoint in endpoints} else _MERGED
         base = str(request.base_url).rstrip("/")
         keyed = not console.rest.guard.identities.open
         keys = await visit.api.get("/v1/keys", KeyList) if console.rest.makes_keys(visit.identity) else None
@@ -116,10 +116,12 @@ def router(console: ConsoleContext) -> APIRouter:
 
 def endpoints_of(tiers: TierList, servers: ServerList) -> list[OfferedEndpoint]:
     """Endpoints that a client may connect to: everything, a tier, a search over everything, one server."""
-    found = [OfferedEndpoint(_MERGED, "all tools of your default list")]
-    found += [OfferedEndpoint(tier.endpoint, f"tools of the tier {tier.name}") for tier in tiers.tiers]
-    found.append(OfferedEndpoint(_ROUTER, "three tools that search and call all others, for long lists"))
-    return found + [OfferedEndpoint(one.endpoint, f"tools of {one.server} alone") for one in servers.servers[:200]]
+    endpoints = [OfferedEndpoint(_MERGED, "all tools of your default list")]
+    endpoints += [OfferedEndpoint(tier.endpoint, f"tools of the tier {tier.name}") for tier in tiers.tiers]
+    endpoints.append(OfferedEndpoint(_ROUTER, "three tools that search and call all others, for long lists"))
+    return endpoints + [
+        OfferedEndpoint(server.endpoint, f"tools of {server.server} alone") for server in servers.servers[:200]
+    ]
 
 
 def client_snippets(url: str, *, keyed: bool) -> list[ClientSnippet]:
@@ -135,7 +137,7 @@ def _snippet(name: str, client: KnownClient, url: str, *, keyed: bool) -> Client
     return ClientSnippet(
         name,
         client.title,
-        tuple((scope, place) for scope, place in places if place is not None),
+        tuple((scope, path) for scope, path in places if path is not None),
         with_entry("", client.member, NAME, client.entry_for(url, variable, file), client.form),
         f"fairlead client setup {name} --url {url}{option}",
         client.restart,

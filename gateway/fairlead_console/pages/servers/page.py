@@ -73,24 +73,24 @@ def router(console: ConsoleContext) -> APIRouter:
         visit = console.visit(request)
         wanted = ApproveRequest((await visit.form()).get("hash", ""))
         try:
-            asked = await visit.api.post(f"/v1/servers/{server}/approve", wanted, ApprovalAsked)
+            accepted = await visit.api.post(f"/v1/servers/{server}/approve", wanted, ApprovalAsked)
         except RestProblem as problem:
             if problem.document.code != NOT_HELD:
                 raise
             return await _held_page(console, request, server, problem.document.detail)
-        outcome = "done" if await _in_force(visit, asked) else "asked"
-        return redirect(f"{PATH}/{asked.server}/held?{outcome}={len(asked.definitions)}")
+        outcome = "done" if await _in_force(visit, accepted) else "asked"
+        return redirect(f"{PATH}/{accepted.server}/held?{outcome}={len(accepted.definitions)}")
 
     @routes.get(PATH + "/{server:path}")
     async def show_server(request: Request, server: str) -> Response:
         visit = console.visit(request)
-        found = await visit.api.get(f"/v1/servers/{server}", ServerDocument)
-        log = await _log(visit, found.server)
-        row, tools = await visit.with_figures(lambda now: (server_row(found, now), _tools(found, request, now)))
+        answer = await visit.api.get(f"/v1/servers/{server}", ServerDocument)
+        log = await _log(visit, answer.server)
+        row, tools = await visit.with_figures(lambda now: (server_row(answer, now), _tools(answer, request, now)))
         return await visit.page(
             "servers/one.html",
             row=row,
-            document=found,
+            document=answer,
             part=tools,
             log=log,
             asked=request.query_params.get("asked") == "1",
@@ -100,8 +100,8 @@ def router(console: ConsoleContext) -> APIRouter:
     async def refresh(request: Request, server: str) -> Response:
         visit = console.visit(request)
         await visit.form()
-        asked = await visit.api.post(f"/v1/servers/{server}/refresh", None, RefreshAsked)
-        return redirect(f"{PATH}/{asked.server}?asked=1")
+        accepted = await visit.api.post(f"/v1/servers/{server}/refresh", None, RefreshAsked)
+        return redirect(f"{PATH}/{accepted.server}?asked=1")
 
     return routes
 
@@ -116,23 +116,23 @@ def _tools(server: ServerDocument, request: Request, now: VisibleCalls) -> ListP
 async def _held_page(console: ConsoleContext, request: Request, server: str, why: str = "") -> Response:
     """Definitions that wait for an approval; `why` an approval was refused."""
     visit = console.visit(request)
-    asked = request.query_params.get("page", "1")
-    page = min(max(1, int(asked)), MOST_PAGES) if asked.isdecimal() and len(asked) < 9 else 1
+    page_number = request.query_params.get("page", "1")
+    page = min(max(1, int(page_number)), MOST_PAGES) if page_number.isdecimal() and len(page_number) < 9 else 1
     query = {"offset": str((page - 1) * HELD_EACH), "limit": str(HELD_EACH)}
     document = await visit.api.get(f"/v1/servers/{server}/held", HeldDocument, query)
     shown = await console.rest.services.work.do(lambda: shown_changes(document.definitions))
     pages = max(1, -(-document.total // HELD_EACH))
     values = {"document": document, "changes": shown, "number": page, "pages": pages, "link": lambda n: f"?page={n}"}
-    values["whole"] = pages == 1 and all(one.whole for one in shown)
+    values["whole"] = pages == 1 and all(definition.whole for definition in shown)
     given = {name: request.query_params.get(name, "") for name in ("done", "asked")}
     return await visit.page("servers/held.html", 409 if why else 200, why=why, **values, **given)
 
 
-async def _in_force(visit: Visit, asked: ApprovalAsked) -> bool:
+async def _in_force(visit: Visit, accepted: ApprovalAsked) -> bool:
     """Whether what was approved is held back no more, after a moment for the operator to fetch it."""
     for _ in range(LOOKS):
-        document = await visit.api.get(f"/v1/servers/{asked.server}/held", HeldDocument, {"limit": "1"})
-        if document.hash != asked.held and asked.hash in {one.hash for one in document.approvals}:
+        document = await visit.api.get(f"/v1/servers/{accepted.server}/held", HeldDocument, {"limit": "1"})
+        if document.hash != accepted.held and accepted.hash in {approval.hash for approval in document.approvals}:
             return True
         await asyncio.sleep(LOOK_SECONDS)
     return False

@@ -91,9 +91,11 @@ def advice(server: ServerDocument) -> ServerAdvice | None:
     if server.state == READY and not server.cause:
         return None
     cause, message = server.cause or "", server.message or ""
-    known = EXPLANATIONS.get(Cause(cause)) if cause in {one.value for one in Cause} else None
-    meaning = "" if known is None else known.meaning
-    return ServerAdvice(cause or server.reason or server.state, meaning, "" if known is None else known.remedy, message)
+    explanation = EXPLANATIONS.get(Cause(cause)) if cause in {each.value for each in Cause} else None
+    meaning = "" if explanation is None else explanation.meaning
+    return ServerAdvice(
+        cause or server.reason or server.state, meaning, "" if explanation is None else explanation.remedy, message
+    )
 
 
 def _unquoted(last_words: str, message: str) -> str | None:

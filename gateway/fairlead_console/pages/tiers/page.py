@@ -87,4 +87,4 @@ def tier_row(tier: TierDocument, scores: Iterable[Score]) -> ConsoleTier:
         for score in scores
         if limit and score.p95_ms is not None and score.p95_ms >= NEAR * limit and score.name not in tier.hidden
     ]
-    return ConsoleTier(tier, sorted(tier.hidden.items()), sorted(near, key=lambda one: -one.share))
+    return ConsoleTier(tier, sorted(tier.hidden.items()), sorted(near, key=lambda near_score: -near_score.share))

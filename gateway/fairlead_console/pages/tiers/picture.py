@@ -50,12 +50,12 @@ def moves_picture(
     nothing to draw.
     """
     names = [*tiers[: MOST_LANES - 1], NOWHERE]
-    place = {name: number for number, name in enumerate(names)}
+    row_of = {name: number for number, name in enumerate(names)}
     lanes = tuple(PictureLane(_TOP + number * LANE, _short(name)) for number, name in enumerate(names))
     start, end = _seconds(since), _seconds(until)
     paths: dict[bool, list[str]] = {True: [], False: []}
     for move in moves:
-        before, after = (place.get(tier or NOWHERE, len(names) - 1) for tier in (move.before, move.after))
+        before, after = (row_of.get(tier or NOWHERE, len(names) - 1) for tier in (move.before, move.after))
         if before != after:
             share = (_seconds(move.at) - start) / (end - start) if end > start else 1.0
             x = LEFT + min(1.0, max(0.0, share)) * (WIDTH - LEFT - _RIGHT)

@@ -63,28 +63,28 @@ class ToolFacts(msgspec.Struct, frozen=True):
 
 async def tool_facts(services: ToolServices, seen: SubjectCatalog, name: str, *, counted: bool = True) -> ToolFacts:
     """The facts about a tool that a tier shows or hides; tokens only with `counted`. In steps only. Raises Problem."""
-    shelf = services.catalogs.visible(seen, None)
-    entry = shelf.find(name) or shelf.unlisted(name) or shelf.tool(name)
+    tools = services.catalogs.visible(seen, None)
+    entry = tools.find(name) or tools.unlisted(name) or tools.tool(name)
     size = (await candidates(services.work, [entry]))[0].tokens if counted else None
-    unlisted = () if entry.name in shelf.by_name else (entry.name,)
+    unlisted = () if entry.name in tools.by_name else (entry.name,)
     forms = []
     for format_name, title, family in _FORMATS:
-        offer = await converted(services.work, shelf, [entry], find_format(format_name), Options(), more=unlisted)
+        offer = await converted(services.work, tools, [entry], find_format(format_name), Options(), more=unlisted)
         tokens = None if size is None else -(-size * family.tools // 1000)
         forms.append(ProviderForm(title, tokens, offer.report, pretty(offer.tools)))
     definition = entry.decoded
     annotations = definition.get("annotations")
-    said = annotations if isinstance(annotations, dict) else {}
+    hints = annotations if isinstance(annotations, dict) else {}
     return ToolFacts(
         name=entry.name,
         id=entry.id,
         server=str(entry.server),
-        title=_text(definition.get("title") or said.get("title")),
+        title=_text(definition.get("title") or hints.get("title")),
         description=_text(definition.get("description")),
         offline=entry.offline,
         tags=entry.entry.tags,
         categories=entry.entry.categories,
-        hints=tuple((words, bool(said[hint])) for hint, words in _HINTS.items() if hint in said),
+        hints=tuple((words, bool(hints[hint])) for hint, words in _HINTS.items() if hint in hints),
         definition=pretty(definition),
         input_schema=definition.get("inputSchema"),
         forms=tuple(forms),

@@ -41,8 +41,8 @@ def fields_of(schema: Any) -> tuple[FormField, ...] | None:
         return None
     required = schema.get("required", [])
     names = required if isinstance(required, list) else []
-    found = [_field(str(name), each, required=name in names) for name, each in properties.items()]
-    return tuple(sorted(found, key=lambda field: not field.required))
+    fields = [_field(str(name), each, required=name in names) for name, each in properties.items()]
+    return tuple(sorted(fields, key=lambda field: not field.required))
 
 
 def arguments_of(fields: tuple[FormField, ...] | None, typed: Mapping[str, str]) -> dict[str, Any]:
@@ -52,12 +52,12 @@ def arguments_of(fields: tuple[FormField, ...] | None, typed: Mapping[str, str])
         if not isinstance(whole, dict):
             raise UnreadableArgument("the arguments are one JSON object")
         return whole
-    found = {}
+    arguments = {}
     for field in fields:
         text = typed.get(PREFIX + field.name, "")
         if text or (field.required and field.kind == "text"):
-            found[field.name] = _value(field, text)
-    return found
+            arguments[field.name] = _value(field, text)
+    return arguments
 
 
 def _field(name: str, schema: Any, *, required: bool) -> FormField:
@@ -80,10 +80,10 @@ def _value(field: FormField, text: str) -> Any:
     if field.kind == "text":
         return text
     if field.kind == "number":
-        found = _json(field.name, text)
-        if isinstance(found, bool) or not isinstance(found, int | float):
+        value = _json(field.name, text)
+        if isinstance(value, bool) or not isinstance(value, int | float):
             raise UnreadableArgument(f"{field.name} is a number")
-        return found
+        return value
     return _json(field.name, text)
 
 

@@ -42,7 +42,9 @@ class ConsoleToolList:
     def __init__(self, view: View, snapshot: Snapshot) -> None:
         self.view = view
         tools = []
-        tags = {key: {one.name: one.tags for one in server.catalog.tools} for key, server in snapshot.servers.items()}
+        tags = {
+            key: {entry.name: entry.tags for entry in server.catalog.tools} for key, server in snapshot.servers.items()
+        }
         for name in breathing(sorted(view.everything), STRIDE):
             server, tool = snapshot.merged[name]
             text, key = _description(tool.merged), str(server.key)
@@ -65,7 +67,7 @@ def matching(index: ConsoleToolList, wishes: ToolFilter, shown: Sequence[str] | 
     """Tools that pass; those with the words in their names first. `shown`: names of the tier that is asked for."""
     words = wishes.words.lower().split()
     names = None if shown is None else frozenset(shown)
-    found = [
+    tools = [
         tool
         for tool in index.tools
         if (names is None or tool.name in names)
@@ -74,5 +76,5 @@ def matching(index: ConsoleToolList, wishes: ToolFilter, shown: Sequence[str] | 
         and all(word in tool.searched for word in words)
     ]
     if words:
-        found.sort(key=lambda tool: not all(word in tool.name.lower() for word in words))
-    return found
+        tools.sort(key=lambda tool: not all(word in tool.name.lower() for word in words))
+    return tools

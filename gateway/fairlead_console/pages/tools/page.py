@@ -64,17 +64,17 @@ def router(console: ConsoleContext) -> APIRouter:
             query.get("q", "")[:MAX_WORDS], query.get("server", ""), query.get("tag", ""), query.get("tier", "")
         )
         seen = console.rest.seen(request)
-        found = await console.rest.services.work.do(lambda: _found(indexes, seen, wishes))
-        part = part_of(found.tools, request, EACH)
-        hidden = found.index.view.hidden
+        matches = await console.rest.services.work.do(lambda: _matching_tools(indexes, seen, wishes))
+        part = part_of(matches.tools, request, EACH)
+        hidden = matches.index.view.hidden
         return await visit.page(
             "tools/list.html",
             part=part,
             wishes=wishes,
-            tiers=found.tiers,
-            servers=found.index.servers,
-            tags=found.index.tags,
-            all=len(found.index.tools),
+            tiers=matches.tiers,
+            servers=matches.index.servers,
+            tags=matches.index.tags,
+            all=len(matches.index.tools),
             hidden=hidden,
         )
 
@@ -94,7 +94,7 @@ def router(console: ConsoleContext) -> APIRouter:
     return routes
 
 
-def _found(indexes: KeptByView[ConsoleToolList], seen: SubjectCatalog, wishes: ToolFilter) -> FoundTools:
+def _matching_tools(indexes: KeptByView[ConsoleToolList], seen: SubjectCatalog, wishes: ToolFilter) -> FoundTools:
     """Raises Problem for a tier that there is not."""
     index = indexes.of(seen, None)
     shown = [*seen.view(wishes.tier).routes] if wishes.tier else None

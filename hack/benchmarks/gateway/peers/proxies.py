@@ -178,7 +178,7 @@ MAKERS: Final = (
 
 def peers(notes: list[str], wanted: Callable[[str], bool]) -> list[Peer]:
     """Those wanted, by name, that can be had here; a note says why for the others. Nothing else is installed."""
-    found: list[Peer] = []
+    all_peers: list[Peer] = []
     for names, make in MAKERS:
         if any(map(wanted, names)):
             try:
@@ -187,5 +187,5 @@ def peers(notes: list[str], wanted: Callable[[str], bool]) -> list[Peer]:
                 notes.append(f"{' and '.join(names)}: not measured, {error}")
                 continue
             assert tuple(peer.name for peer in made) == names
-            found += made
-    return found
+            all_peers += made
+    return all_peers

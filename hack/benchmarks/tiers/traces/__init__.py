@@ -68,26 +68,26 @@ class Trace:
         """In order of popularity; names sort alike."""
         count, bad = {"one": (20, {0}), "four": (20, {0, 3, 7, 15}), "hot": (2, {0})}[self.load]
         return [
-            Subject(f"tool{place:02}", self.duration(), self.declared_ms, self._weight(place), misbehaves=True)
-            if place in bad
-            else Subject(f"tool{place:02}", GOOD, 100, self._weight(place), misbehaves=False)
-            for place in range(count)
+            Subject(f"tool{index:02}", self.duration(), self.declared_ms, self._weight(index), misbehaves=True)
+            if index in bad
+            else Subject(f"tool{index:02}", GOOD, 100, self._weight(index), misbehaves=False)
+            for index in range(count)
         ]
 
-    def _weight(self, place: int) -> float:
+    def _weight(self, index: int) -> float:
         if self.load == "four":
-            return 1 / (place + 1)
+            return 1 / (index + 1)
         first, others = (7.0, 13 / 19) if self.load == "one" else (1e6, 1.0)
-        return others if place else first
+        return others if index else first
 
     def draws(self, seed: int, calls: int = CALLS) -> list[Draw]:
         """The calls of one run."""
         rng, at = random.Random(f"{self.name}/{seed}"), 0.0
-        found = []
+        all_draws = []
         for _ in range(calls):
             at += rng.expovariate(PER_SECOND)
-            found.append(Draw(at, rng.random(), rng.gauss(0, 1), rng.random()))
-        return found
+            all_draws.append(Draw(at, rng.random(), rng.gauss(0, 1), rng.random()))
+        return all_draws
 
 
 GOOD: Final = LogNormal(120, 0.5)
