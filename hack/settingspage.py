@@ -9,8 +9,6 @@ import sys
 from collections.abc import Iterator
 from typing import Any, Final
 
-import msgspec
-
 import fairlead_app.settings
 import fairlead_operator.settings
 from charts.values import SETTINGS, camel_case, fields, settings
@@ -36,8 +34,8 @@ It never becomes ready, so a rollout stops and the pods from before serve on. Th
 the same bounds. Looked at are also the files and folders that settings name.
 """
 _DEFAULTS: Final[dict[str, dict[str, Any]]] = {
-    "gateway": msgspec.structs.asdict(fairlead_app.settings.Settings()),
-    "operator": msgspec.structs.asdict(fairlead_operator.settings.Settings()),
+    "gateway": fairlead_app.settings.Settings().values(),
+    "operator": fairlead_operator.settings.Settings().values(),
 }
 
 

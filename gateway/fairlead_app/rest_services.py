@@ -5,7 +5,7 @@ from __future__ import annotations
 import msgspec
 
 from fairlead_app.call_path import McpPath
-from fairlead_app.configuration import compression, embedding, vector_folder
+from fairlead_app.configuration import ModelApiReach, compression, embedding, vector_folder
 from fairlead_app.configured_models import ConfiguredModels
 from fairlead_app.shared_parts import SharedParts
 from fairlead_gateway.catalog.pins import PinReader
@@ -38,6 +38,7 @@ def rest_context(
 ) -> RestContext:
     """Services of REST resources. Raises BadSetting."""
     settings, metrics, trust = shared.settings, shared.metrics, shared.trust
+    reach = ModelApiReach(settings.upstream.egress, settings.installation.release_namespace)
     guard = RequestGuard(
         shared.allow,
         shared.identities,
@@ -53,29 +54,31 @@ def rest_context(
         guard,
         shared.events,
         outbox,
-        max_body=settings.max_request_bytes,
+        max_body=settings.listening.limits.body,
         routes=lambda: models.current.routes,
         windows=lambda: models.current.windows,
         prices=lambda: models.current.prices,
-        processes=settings.rest_processes,
-        throttle=Throttle(lambda: metrics.in_flight, settings.rest_share, metrics.shares),
+        processes=settings.rest.processes,
+        throttle=Throttle(lambda: metrics.in_flight, settings.rest.share, metrics.shares),
         indexing=Throttle(lambda: metrics.in_flight, INDEXING_SHARE),
-        choosers=Choosers(settings.session_key.encode()),
+        choosers=Choosers(settings.installation.session_key.encode()),
         patience=shared.startup_wait,
         children=observed.children,
-        tallies=Tallies(settings.environment, outbox.samples.tally) if settings.aggregates else None,
-        admin_groups=trust.names.groups("FAIRLEAD_ADMIN_GROUPS", settings.admin_groups),
+        tallies=Tallies(settings.installation.environment, outbox.samples.tally)
+        if settings.records.aggregates
+        else None,
+        admin_groups=trust.names.groups("FAIRLEAD_ADMIN_GROUPS", settings.identity.admin_groups),
         issuers=trust.names,
         outputs=observed.outputs or ProcessOutputs(observed.children),
         keys=trust.made,
         pins=observed.pins,
         moves=observed.moves,
-        approvals=settings.gateway_approvals,
+        approvals=settings.identity.gateway_approvals,
         live_models=models.live,
         recorder=path.recorder,
-        embedding=embedding(settings),
-        compression=compression(settings),
-        vectors=vector_folder(settings),
+        embedding=embedding(settings.search, reach),
+        compression=compression(settings.results.compressor, reach),
+        vectors=vector_folder(settings.search, settings.rest),
         counts=metrics.search,
         shares=metrics.shares,
         calls=CallCounts(metrics),

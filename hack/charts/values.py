@@ -33,6 +33,7 @@ import fairlead_api.v1alpha1.latencytier
 import fairlead_api.v1alpha1.names
 import fairlead_app.settings
 import fairlead_operator.settings
+from fairlead_api.environment import EnvironmentSettings
 from fairlead_models.cascaded import CascadedProvider
 from fairlead_models.providers import Provider
 
@@ -277,13 +278,18 @@ def providers() -> Json:
 
 
 def fields(struct: type[msgspec.Struct]) -> Iterator[tuple[str, Json, str]]:
-    """The fields of a class: name, schema, and the docstring under it in one line."""
+    """The fields of a class: name, schema, and the docstring under it in one line. Settings have the name of their
+    variable, and groups of settings are followed."""
     texts: dict[str, str] = {}
     for base in reversed(struct.__mro__):
         if base.__module__.startswith("fairlead"):
             texts |= _docstrings(base)
     for field in msgspec.structs.fields(struct):
-        yield field.name, schema_of(field.type), texts.get(field.name, "")
+        if isinstance(field.type, type) and issubclass(field.type, EnvironmentSettings):
+            yield from fields(field.type)
+        else:
+            name = field.encode_name if issubclass(struct, EnvironmentSettings) else field.name
+            yield name, schema_of(field.type), texts.get(field.name, "")
 
 
 def _docstrings(struct: type) -> dict[str, str]:

@@ -106,9 +106,10 @@ def test_settings_arrive_as_they_were_meant() -> None:
         for component in ("operator", "gateway")
     }
     gateway = GatewaySettings.from_env(ours["gateway"])
-    assert (gateway.call_timeout, gateway.max_request_bytes, gateway.validate) == (120.0, 16777216, False)
-    assert gateway.allowed_origins == ("https://a.example.com", "https://b.example.com")
-    assert (gateway.drain, gateway.grace, gateway.log_level) == (20.0, 120.0, "DEBUG")
+    assert (gateway.calls.timeout, gateway.listening.limits.body, gateway.calls.validate) == (120.0, 16777216, False)
+    assert gateway.listening.allowed_origins == ("https://a.example.com", "https://b.example.com")
+    listening, log = gateway.listening, gateway.records.log
+    assert (listening.drain, listening.grace, log.level) == (20.0, 120.0, "DEBUG")
     operator = OperatorSettings.from_env(ours["operator"])
     assert (operator.interval_floor, operator.workers, operator.default_action) == (60.0, 32, "Deny")
     assert operator.runner_image == "registry.example.com/fairlead-runner:0.1.0"

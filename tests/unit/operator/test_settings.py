@@ -40,8 +40,8 @@ def test_off_a_pod_the_release_has_a_namespace_and_every_process_a_name() -> Non
     settings = Settings.from_env({})
     assert settings.release_namespace
     assert settings.replica
-    assert Settings(namespace="a", identity="b").release_namespace == "a"
-    assert Settings(identity="b").replica == "b"
+    assert Settings.of(namespace="a", identity="b").release_namespace == "a"
+    assert Settings.of(identity="b").replica == "b"
 
 
 @pytest.mark.parametrize(
@@ -55,4 +55,4 @@ def test_off_a_pod_the_release_has_a_namespace_and_every_process_a_name() -> Non
     ],
 )
 def test_the_address_of_the_metrics_follows_from_those_of_the_pod(settings: dict[str, Any], address: str) -> None:
-    assert Settings(**settings).metrics_address == address
+    assert Settings.of(**settings).metrics_address == address
