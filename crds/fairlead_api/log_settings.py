@@ -9,7 +9,7 @@ from fairlead_api.setting_types import LogLevel
 
 
 class LogSettings(EnvironmentSettings, frozen=True, kw_only=True, rename=prefixed("log_")):
-    """Lines on standard error."""
+    """Log lines on standard error."""
 
     level: LogLevel = "INFO"
     """Least severe level that is logged."""

@@ -32,7 +32,7 @@ _NAMESPACE_FILE: Final = Path("/var/run/secrets/kubernetes.io/serviceaccount/nam
 
 
 class InstallationSettings(EnvironmentSettings, frozen=True, kw_only=True):
-    """The installation that this gateway is of, and where its documents are."""
+    """The installation, and where its documents and credentials are."""
 
     name: InstallationName = field(default="", name="installation")
     """Name that requests to servers carry in `Via` (`fairlead-` and 16 hexadecimal digits), by which servers that lead
@@ -77,7 +77,7 @@ class InstallationSettings(EnvironmentSettings, frozen=True, kw_only=True):
 
 
 class RecordSettings(EnvironmentSettings, frozen=True, kw_only=True):
-    """What the gateway writes down, and for whom."""
+    """Records of calls, and the log."""
 
     aggregates: bool = False
     """Whether a histogram of its calls is kept for each tool, for `fairlead telemetry`. Nothing is sent anywhere."""

@@ -9,7 +9,7 @@ from fairlead_api.setting_types import HttpUrl, TraceUrl
 
 
 class ConsoleSettings(EnvironmentSettings, frozen=True, kw_only=True, rename=prefixed("console_")):
-    """The console, and how people sign in to it."""
+    """Console."""
 
     enabled: bool = field(default=True, name="console")
     """Whether the gateway serves its console at `/console/`: pages of what the REST API tells the same principal."""

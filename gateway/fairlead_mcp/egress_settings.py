@@ -10,19 +10,19 @@ from fairlead_mcp.egress import Egress
 
 
 class EgressSettings(EnvironmentSettings, frozen=True, kw_only=True):
-    """Where servers may be."""
+    """Egress: addresses that servers may have."""
 
     allowed_urls: HostsOrNetworks = ()
-    """Where servers may be although that is denied: host names (`*.tools.svc`) and networks (`192.168.0.0/16`). As for
-    the operator.
+    """Where servers may be although that is denied: host names (`*.tools.svc`) and networks (`192.168.0.0/16`).
+    Gateway and operator take the same.
     """
     denied_networks: Networks = ()
     """Networks of the cluster's pods and Services: there only Services of a server's own namespace may be, and names in
-    `allowed_urls`. As for the operator.
+    `allowed_urls`. Gateway and operator take the same.
     """
     confined: Literal["auto", "always", "never"] = "auto"
     """Whether servers may not be on this machine, at the API server or behind Services of other namespaces: `always`,
-    `never`, or `auto`, which is always in a pod. As for the operator.
+    `never`, or `auto`, which is always in a pod. Gateway and operator take the same.
     """
 
     @property

@@ -11,7 +11,7 @@ from fairlead_api.environment import EnvironmentSettings, prefixed
 
 
 class LlmSettings(EnvironmentSettings, frozen=True, kw_only=True, rename=prefixed("llm_")):
-    """Requests to endpoints in front of models."""
+    """Requests to models."""
 
     rounds: Annotated[int, Meta(ge=1, le=100)] = 8
     """Answers of a model that may call tools, in one request to an endpoint in front of models; one more may not."""
@@ -29,7 +29,7 @@ class LlmSettings(EnvironmentSettings, frozen=True, kw_only=True, rename=prefixe
 
 
 class SpeechSessionSettings(EnvironmentSettings, frozen=True, kw_only=True, rename=prefixed("speech_")):
-    """Speech sessions in front of models that speak."""
+    """Speech sessions."""
 
     sessions: Annotated[int, Meta(ge=1, le=100_000)] = 200
     """Speech sessions at the same time, in front of models that speak; further ones are refused with 503."""
@@ -43,7 +43,7 @@ class SpeechSessionSettings(EnvironmentSettings, frozen=True, kw_only=True, rena
 
 
 class ModelSettings(EnvironmentSettings, frozen=True, kw_only=True):
-    """Models, and endpoints in front of them."""
+    """Models."""
 
     routes: Path | None = None
     """YAML file about models: `routes` (named lists that `/v1/plan` chooses from), `models` (windows in place of those

@@ -12,7 +12,7 @@ from fairlead_api.setting_types import HttpUrl, Token
 
 
 class RestSettings(EnvironmentSettings, frozen=True, kw_only=True, rename=prefixed("rest_")):
-    """Work of the REST API beside calls."""
+    """REST API."""
 
     processes: Annotated[int, Meta(ge=0, le=64)] = 1
     """Processes for bulk conversions, and as many for counting tokens (80 MB each), at most; started when needed. 0
@@ -25,7 +25,7 @@ class RestSettings(EnvironmentSettings, frozen=True, kw_only=True, rename=prefix
 
 
 class ToolSearchSettings(EnvironmentSettings, frozen=True, kw_only=True, rename=prefixed("embedder_")):
-    """Vectors that tools are searched by."""
+    """Search of tools."""
 
     embedder: Literal["auto", "built-in", "endpoint", "none"] = field(default="auto", name="embedder")
     """Who makes the vectors that tools are searched by, beside their words: `built-in`, the encoder of the extra

@@ -5,7 +5,7 @@
 Each key of values.yaml has a comment right above it, which describes it. A last line of the comment that begins with
 `schema:` holds what the default cannot say, as a JSON schema in YAML; `type: object` there makes the key a leaf that
 takes anything, `settings: operator|gateway` one that takes the settings of that component, each described by the
-docstring under its field in settings.py, `setting: COMPONENT.NAME` one that becomes that setting and is bound like it,
+docstring under its field, `setting: COMPONENT.NAME` one that becomes that setting and is bound like it,
 `like: TYPE` one that is bound like a type of `fairlead_api.setting_types`, `server: FIELD` like that field of an
 McpServer's spec, `labels: true` and `annotations: true` as such are, `tiers: true` a list of LatencyTiers, and
 `providers: true` one that takes the file of routes and providers. Settings that the chart sets by itself are left out.
@@ -38,7 +38,7 @@ from fairlead_models.cascaded import CascadedProvider
 from fairlead_models.providers import Provider
 
 Json = dict[str, Any]
-SETTINGS: Final[dict[str, type[msgspec.Struct]]] = {
+SETTINGS: Final[dict[str, type[EnvironmentSettings]]] = {
     "operator": fairlead_operator.settings.Settings,
     "gateway": fairlead_app.settings.Settings,
 }
@@ -278,18 +278,37 @@ def providers() -> Json:
 
 
 def fields(struct: type[msgspec.Struct]) -> Iterator[tuple[str, Json, str]]:
-    """The fields of a class: name, schema, and the docstring under it in one line. Settings have the name of their
-    variable, and groups of settings are followed."""
+    """The fields of a class, and of the groups of settings in it: name, schema, and the docstring under it in one line.
+    A setting has the name of its variable.
+    """
+    yield from own_fields(struct)
+    for field in msgspec.structs.fields(struct):
+        if _is_group(field.type):
+            yield from fields(field.type)
+
+
+def own_fields(struct: type[msgspec.Struct]) -> Iterator[tuple[str, Json, str]]:
+    """As `fields`, without those of groups of settings."""
     texts: dict[str, str] = {}
     for base in reversed(struct.__mro__):
         if base.__module__.startswith("fairlead"):
             texts |= _docstrings(base)
     for field in msgspec.structs.fields(struct):
-        if isinstance(field.type, type) and issubclass(field.type, EnvironmentSettings):
-            yield from fields(field.type)
-        else:
-            name = field.encode_name if issubclass(struct, EnvironmentSettings) else field.name
+        if not _is_group(field.type):
+            name = field.encode_name if _is_group(struct) else field.name
             yield name, schema_of(field.type), texts.get(field.name, "")
+
+
+def groups(settings: type[EnvironmentSettings]) -> Iterator[type[EnvironmentSettings]]:
+    """A group of settings and those in it, in their order."""
+    yield settings
+    for field in msgspec.structs.fields(settings):
+        if _is_group(field.type):
+            yield from groups(field.type)
+
+
+def _is_group(kind: object) -> bool:
+    return isinstance(kind, type) and issubclass(kind, EnvironmentSettings)
 
 
 def _docstrings(struct: type) -> dict[str, str]:

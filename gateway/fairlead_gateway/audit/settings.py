@@ -11,7 +11,7 @@ from fairlead_api.environment import CommaSeparated, EnvironmentSettings, prefix
 
 
 class AuditSettings(EnvironmentSettings, frozen=True, kw_only=True, rename=prefixed("audit_")):
-    """The audit log."""
+    """Audit log."""
 
     calls: Literal["off", "denials", "all"] = field(default="denials", name="audit")
     """Which calls get a line in the audit log: none, those that were denied or limited (crowds of them are summed up),

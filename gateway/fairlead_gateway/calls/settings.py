@@ -12,7 +12,7 @@ from fairlead_gateway.custom.settings import CustomToolSettings
 
 
 class CallSettings(EnvironmentSettings, frozen=True, kw_only=True):
-    """How calls of tools are run and checked."""
+    """Calls of tools."""
 
     timeout: Seconds = field(default=60.0, name="call_timeout")
     """Seconds for a call, where neither the tool nor its server sets less."""

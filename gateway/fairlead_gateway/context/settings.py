@@ -12,7 +12,7 @@ from fairlead_api.setting_types import LONGEST_SECONDS, HttpUrl, Token
 
 
 class CompressorSettings(EnvironmentSettings, frozen=True, kw_only=True, rename=prefixed("compressor_")):
-    """Chat model that compresses kept results."""
+    """Compressor of kept results."""
 
     url: HttpUrl = ""
     """Base of an OpenAI-compatible API that has `/chat/completions`, which compresses what `retrieve_context` answers.
@@ -27,7 +27,7 @@ class CompressorSettings(EnvironmentSettings, frozen=True, kw_only=True, rename=
 
 
 class ResultSettings(EnvironmentSettings, frozen=True, kw_only=True, rename=prefixed("context_")):
-    """Results that are cut, kept and read on."""
+    """Kept results."""
 
     seconds: Annotated[float, Meta(ge=1, le=LONGEST_SECONDS)] = 3600.0
     """How long results of `execute_tool` are kept for `retrieve_context`, from the last one of their session on."""

@@ -9,7 +9,7 @@ from fairlead_api.setting_types import Count
 
 
 class CustomToolSettings(EnvironmentSettings, frozen=True, kw_only=True):
-    """Tools of the server `local`, in Python."""
+    """Custom tools, those of the server `local`."""
 
     modules: CommaSeparated = field(default=(), name="tools")
     """Modules of custom tools, as `package.module`, `package.module:member` or the path of a file."""

@@ -20,7 +20,7 @@ STALLED_SECONDS: Final = 60.0
 
 
 class ClientLimits(EnvironmentSettings, frozen=True, kw_only=True):
-    """Limits of one listener. Sizes in bytes, times in seconds."""
+    """Limits on the requests and connections of clients. Sizes in bytes, times in seconds."""
 
     head: Annotated[int, Meta(ge=1024)] = field(default=64 << 10, name="max_header_bytes")
     """Bytes of a request's head; a larger one is answered with status 431. Looked at every 16 KiB."""

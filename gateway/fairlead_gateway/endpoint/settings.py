@@ -19,7 +19,7 @@ from fairlead_mcp.addresses import listen_address
 
 
 class TlsSettings(EnvironmentSettings, frozen=True, kw_only=True, rename=prefixed("tls_")):
-    """Certificates that the gateway listens with."""
+    """TLS."""
 
     cert: Path | None = None
     """Certificate chain (PEM) to listen with; with it clients speak HTTPS. Read again when it changes."""
@@ -29,7 +29,7 @@ class TlsSettings(EnvironmentSettings, frozen=True, kw_only=True, rename=prefixe
 
 
 class ListeningSettings(EnvironmentSettings, frozen=True, kw_only=True):
-    """Addresses and certificates of the gateway's ports, and how it leaves them."""
+    """Ports: addresses, names, and their end."""
 
     host: ListenAddress = ""
     """Address to listen on, for MCP and for metrics; `::` is every address, IPv4 ones too. Empty: in a pod all of its

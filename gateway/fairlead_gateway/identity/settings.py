@@ -31,7 +31,7 @@ class MadeKeySettings(EnvironmentSettings, frozen=True, kw_only=True):
 
 
 class IdentitySettings(EnvironmentSettings, frozen=True, kw_only=True):
-    """Who may call, and who vouches for them."""
+    """Identity: clients that are let in, and those who vouch for them."""
 
     anonymous: Literal["allow", "deny"] | None = None
     """Whether requests without a credential are let in. By default where nothing else is set up, off a cluster."""

@@ -11,7 +11,7 @@ from fairlead_api.setting_types import RedisUrl
 
 
 class RedisSettings(EnvironmentSettings, frozen=True, kw_only=True, rename=prefixed("redis_")):
-    """Redis that replicas share limits and kept results over."""
+    """Redis, which replicas share."""
 
     url: RedisUrl = field(default="", name="redis")
     """`redis://…` or `rediss://…` (TLS): replicas share the rates of agents, policies, tools and servers, and tokens of
@@ -30,7 +30,7 @@ class RedisSettings(EnvironmentSettings, frozen=True, kw_only=True, rename=prefi
 
 
 class LimitSettings(EnvironmentSettings, frozen=True, kw_only=True, rename=prefixed("agent_")):
-    """Bounds of each agent."""
+    """Limits of each agent."""
 
     calls_per_minute: Annotated[int, Meta(ge=1)] | None = None
     """Calls of tools that each agent may make in a minute; those of a whole minute may come at once. Any by default."""

@@ -10,7 +10,7 @@ from fairlead_api.environment import EnvironmentSettings, prefixed
 
 
 class RecentCallSettings(EnvironmentSettings, frozen=True, kw_only=True, rename=prefixed("recent_calls_")):
-    """Calls that are kept in memory."""
+    """Recent calls."""
 
     most: Annotated[int, Meta(ge=0, le=100_000)] = field(default=1000, name="recent_calls")
     """Calls that each replica keeps in memory for `/v1/calls` and the console, the last ones; 0 keeps none."""
