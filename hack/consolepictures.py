@@ -120,7 +120,7 @@ def _with_keys(folder: Path) -> tuple[dict[str, Any], str]:
         "made_keys": folder / "made.json",
         "key_makers": ("staff",),
     }
-    return {**settings, "trust": trusted(Settings(**settings))}, key
+    return {**settings, "trust": trusted(Settings.of(**settings))}, key
 
 
 async def _keys(page: Page, folder: Path, key: str) -> None:

@@ -62,7 +62,7 @@ def page() -> str:
     from fairlead_models.model_metrics import MAX_TOOLS as MODEL_TOOLS
 
     nowhere: Any = _Nowhere()
-    everything = Settings(host="127.0.0.1", redis="redis://127.0.0.1", audit="all")
+    everything = Settings.of(host="127.0.0.1", redis="redis://127.0.0.1", audit="all")
     os.environ["OTEL_TRACES_EXPORTER"] = "otlp"  # figures of exports are there where there are any
     gateway = compose(everything, source=nowhere, credentials=nowhere)
     parts = [

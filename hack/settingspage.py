@@ -1,4 +1,4 @@
-"""The page of settings, docs/reference/settings.md, made from the fields of both Settings. Run by `hack/gen`.
+"""The page of settings, docs/reference/settings.md, made from the groups of both Settings. Run by `hack/gen`.
 
 python hack/settingspage.py [--check] FILE
 """
@@ -9,11 +9,8 @@ import sys
 from collections.abc import Iterator
 from typing import Any, Final
 
-import msgspec
-
-import fairlead_app.settings
-import fairlead_operator.settings
-from charts.values import SETTINGS, camel_case, fields, settings
+from charts.values import SETTINGS, camel_case, groups, own_fields, settings
+from fairlead_api.environment import EnvironmentSettings
 from generatedpage import run
 
 _INTRODUCTION: Final = """\
@@ -35,24 +32,31 @@ fairlead gateway: FAIRLEAD_DENIED_NETWORKS is 'banana'; it takes networks, such 
 It never becomes ready, so a rollout stops and the pods from before serve on. The chart refuses such values earlier, by
 the same bounds. Looked at are also the files and folders that settings name.
 """
-_DEFAULTS: Final[dict[str, dict[str, Any]]] = {
-    "gateway": msgspec.structs.asdict(fairlead_app.settings.Settings()),
-    "operator": msgspec.structs.asdict(fairlead_operator.settings.Settings()),
-}
+_DEFAULTS: Final[dict[str, dict[str, Any]]] = {component: kind().values() for component, kind in SETTINGS.items()}
 
 
 def page() -> str:
     """The page as Markdown."""
     parts = [_INTRODUCTION]
-    for component in _DEFAULTS:
-        head = f"## {component.title()}\n\n| variable | chart | type | default | |\n|---|---|---|---|---|\n"
-        parts.append(head + "".join(_rows(component)))
+    for component in ("gateway", "operator"):
+        parts.append(f"## {component.title()}\n")
+        for group in groups(SETTINGS[component]):
+            rows = "".join(_rows(component, group))
+            if rows:
+                head = f"### {_title(group)}\n\n| variable | chart | type | default | |\n|---|---|---|---|---|\n"
+                parts.append(head + rows)
     return "\n".join(parts)
 
 
-def _rows(component: str) -> Iterator[str]:
+def _title(group: type[EnvironmentSettings]) -> str:
+    """First sentence of the group's docstring."""
+    assert group.__doc__, group
+    return " ".join(group.__doc__.split()).partition(". ")[0].rstrip(".")
+
+
+def _rows(component: str, group: type[EnvironmentSettings]) -> Iterator[str]:
     of_the_chart = settings(component)
-    for name, schema, text in fields(SETTINGS[component]):
+    for name, schema, text in own_fields(group):
         value = camel_case(name)
         shown = f"`{value}`" if value in of_the_chart else ""
         default = _default(_DEFAULTS[component][name])

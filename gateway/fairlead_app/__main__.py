@@ -11,7 +11,7 @@ import errno
 import logging
 import signal
 import sys
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Sequence
 from contextlib import asynccontextmanager
 from typing import TYPE_CHECKING, Final
 
@@ -23,7 +23,7 @@ from fairlead_api.logs import set_up
 from fairlead_app.compose import compose
 from fairlead_app.configured_models import ConfiguredModels
 from fairlead_app.gateway import Gateway
-from fairlead_app.settings import Settings
+from fairlead_app.settings import InstallationSettings, Settings
 from fairlead_app.trust import trusted
 from fairlead_gateway.catalog.directory import DirectoryCredentials, DirectorySource
 from fairlead_gateway.catalog.pins import DirectoryPins, PinReader
@@ -32,6 +32,7 @@ from fairlead_gateway.core.credentials import Credentials
 from fairlead_gateway.custom.load import load
 from fairlead_gateway.endpoint.free_ports import instead
 from fairlead_gateway.endpoint.listener import PortTaken
+from fairlead_gateway.endpoint.settings import ListeningSettings
 from fairlead_gateway.heap import Heap
 from fairlead_kube.errors import ApiError, Forbidden, Unauthorized
 from fairlead_mcp import processes
@@ -57,7 +58,7 @@ class StartFailed(Exception):
 
 def run(settings: Settings) -> int:
     """Serve until a signal; the exit code."""
-    set_up(settings.log_format, settings.log_level)
+    set_up(settings.records.log.format, settings.records.log.level)
     sys.setswitchinterval(SWITCH_SECONDS)
     try:
         uvloop.run(_run(settings))
@@ -72,11 +73,11 @@ def run(settings: Settings) -> int:
 
 async def _run(settings: Settings) -> None:
     try:
-        models = ConfiguredModels.of_file(settings.routes)
+        models = ConfiguredModels.of_file(settings.models.routes)
     except BadSetting as error:
         raise StartFailed(str(error)) from error
-    async with _feeds(settings) as (source, credentials, children, kube, pins):
-        if kube is not None and settings.anonymous is None:
+    async with _feeds(settings.installation) as (source, credentials, children, kube, pins):
+        if kube is not None and settings.identity.anonymous is None:
             settings = settings.replaced(anonymous="deny")
         try:
             gateway = compose(
@@ -86,7 +87,7 @@ async def _run(settings: Settings) -> None:
                 children=children,
                 shared_children=False,
                 models=models,
-                custom=_custom_tools(settings),
+                custom=_custom_tools(settings.calls.custom.modules),
                 trust=trusted(settings, kube),
                 closed=kube is not None,
                 heap=Heap(),
@@ -101,24 +102,25 @@ async def _run(settings: Settings) -> None:
         try:
             await gateway.start()
         except PortTaken as error:
-            raise StartFailed(f"{error}: {_other_ports(error, settings)}") from error
+            raise StartFailed(f"{error}: {_other_ports(error, settings.listening)}") from error
         _announce(gateway)
+        drain, grace = settings.listening.drain, settings.listening.grace
         try:
             await ending.wait()
         finally:
-            log.info("Stopping: draining for %g s, then calls in flight get up to %g s", settings.drain, settings.grace)
+            log.info("Stopping: draining for %g s, then calls in flight get up to %g s", drain, grace)
             await gateway.stop()
 
 
-def _other_ports(error: PortTaken, settings: Settings) -> str:
+def _other_ports(error: PortTaken, settings: ListeningSettings) -> str:
     cause = error.__cause__
     if isinstance(cause, OSError) and cause.errno == errno.EADDRINUSE:
         return instead(settings.address, {"--port": settings.port, "--metrics-port": settings.metrics_port})
     return "choose another with --port or --metrics-port"
 
 
-def _custom_tools(settings: Settings) -> CustomTools:
-    loaded = load(settings.tools)
+def _custom_tools(modules: Sequence[str]) -> CustomTools:
+    loaded = load(modules)
     for problem in loaded.problems:
         log.error("%s", problem)
     return loaded.tools
@@ -126,10 +128,10 @@ def _custom_tools(settings: Settings) -> CustomTools:
 
 @asynccontextmanager
 async def _feeds(
-    settings: Settings,
+    settings: InstallationSettings,
 ) -> AsyncIterator[tuple[Source, Credentials, ChildHost | None, Kube | None, PinReader]]:
     """Where the gateway gets its documents and credentials, what runs its child processes, the API server of a
-    cluster, and what is held back. Raises CannotStart.
+    cluster, and what is held back. Raises StartFailed.
     """
     if settings.documents is not None:
         directory = settings.documents
@@ -188,8 +190,9 @@ async def _probe(kube: Kube, namespace: str) -> None:
 
 
 def _announce(gateway: Gateway) -> None:
-    scheme = "http" if gateway.settings.tls_cert is None else "https"
-    where = authority(gateway.settings.address, gateway.port)
+    listening = gateway.settings.listening
+    scheme = "http" if listening.tls.cert is None else "https"
+    where = authority(listening.address, gateway.port)
     log.info("MCP on %s://%s/mcp, metrics on port %d", scheme, where, gateway.metrics_port)
 
 

@@ -52,6 +52,7 @@ class Activation:
 
     def __init__(self, shared: SharedParts, endpoint: McpEndpoint, registry: Registry, outbox: Outbox) -> None:
         self._shared = shared
+        self._settings = shared.settings.calls
         self._endpoint = endpoint
         self._registry = registry
         self._outbox = outbox
@@ -87,7 +88,7 @@ class Activation:
 
     def _selecting(self, snapshot: Snapshot, before: Selection) -> Generator[None, None, Selection]:
         reaches = yield from tabled((key, self._reach(server)) for key, server in snapshot.servers.items())
-        now, figures = self._shared.clock(), self._shared.settings.meta_latency
+        now, figures = self._shared.clock(), self._settings.meta_latency
         return (yield from select_in_slices(snapshot, reaches, self._bind, before, now=now, figures=figures))
 
     def _warn_of(self, policies: Collection[Policy]) -> None:
@@ -102,12 +103,12 @@ class Activation:
             )
 
     def _reach(self, server: Server) -> ServerBinding:
-        limits, settings = server.catalog.limits, self._shared.settings
+        limits, settings = server.catalog.limits, self._settings
         return ServerBinding(
             server,
             self._registry.upstream(server.key),
             self._registry.guard(server.key),
-            timeout=shortest(settings.call_timeout, limits.timeout_ms),
+            timeout=shortest(settings.timeout, limits.timeout_ms),
             max_timeout=MAX_TIMEOUT if limits.max_timeout_ms is None else limits.max_timeout_ms / 1000,
             max_bytes=min(limits.max_result_bytes or settings.max_result_bytes, settings.max_result_bytes),
             server_info=server_info(server) or SERVER_INFO,
@@ -116,7 +117,7 @@ class Activation:
 
     def _bind(self, reach: ServerBinding, tool: Tool) -> Route:
         key = reach.server.key
-        checked = self._shared.settings.validate
+        checked = self._settings.validate
         return tool_route(
             reach,
             tool,

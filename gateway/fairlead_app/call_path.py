@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import msgspec
 
-from fairlead_app.configuration import client_limits
 from fairlead_app.governance import result_store
 from fairlead_app.shared_parts import CLIENT, SERVER_INFO, SharedParts
 from fairlead_gateway.calls.cache import ResultCache
@@ -62,26 +61,27 @@ class McpPath(msgspec.Struct, frozen=True, kw_only=True):
 
 def server_registry(shared: SharedParts, servers: ServerAccess, outbox: Outbox) -> Registry:
     """Upstreams of the servers of the catalog."""
-    settings = shared.settings
+    upstream, calls = shared.settings.upstream, shared.settings.calls
+    egress = upstream.egress.rules
     remembered = RememberedNames(servers.resolve, shared.clock)
     return Registry(
         servers.credentials,
         children=servers.children,
         shared_children=servers.shared_children,
         client=CLIENT,
-        connections=settings.upstream_connections,
-        waiting=settings.upstream_waiting,
-        queue_seconds=settings.upstream_queue_seconds,
-        sessions=settings.upstream_sessions,
-        sessions_each=settings.upstream_sessions_each,
+        connections=upstream.connections,
+        waiting=upstream.waiting,
+        queue_seconds=upstream.queue_seconds,
+        sessions=upstream.sessions,
+        sessions_each=upstream.sessions_each,
         shares=shared.metrics.shares,
-        session_seconds=settings.upstream_session_seconds,
-        resolve=lambda key: settings.egress.guarded(remembered, key.namespace),
+        session_seconds=upstream.session_seconds,
+        resolve=lambda key: egress.guarded(remembered, key.namespace),
         lost=outbox.server_lost,
         sharing=shared.governance.sharing,
         installation=shared.installation,
         local=lambda limit: LocalUpstream(
-            servers.custom, limit=limit, threads=settings.tool_threads, clock=shared.clock
+            servers.custom, limit=limit, threads=calls.custom.threads, clock=shared.clock
         ),
     )
 
@@ -89,12 +89,13 @@ def server_registry(shared: SharedParts, servers: ServerAccess, outbox: Outbox) 
 def call_path(shared: SharedParts, registry: Registry, router_tools: RouterTools) -> McpPath:
     """The MCP endpoint over `registry`. `router_tools` answer what the gateway answers itself. Raises BadSetting."""
     settings, clock = shared.settings, shared.clock
-    key, counts = settings.session_key.encode(), shared.metrics.shares
-    recorder = ContextRecorder(result_store(settings, clock), key)
+    calls, counts = settings.calls, shared.metrics.shares
+    key = settings.installation.session_key.encode()
+    recorder = ContextRecorder(result_store(settings.results, settings.limits.redis, clock), key)
     keeper = ResultKeeper(recorder, router_tools, shared.metrics)
     subscriptions = ResourceSubscriptions(CLIENT, clock)
     task_ids = TaskIds(key)
-    open_tasks = OpenTasks(settings.open_tasks, clock)
+    open_tasks = OpenTasks(calls.open_tasks, clock)
     task_subscriptions = TaskSubscriptions(
         CLIENT, task_ids, open_tasks, shared.metrics, shared.governance.auditor, clock, keeper
     )
@@ -104,7 +105,7 @@ def call_path(shared: SharedParts, registry: Registry, router_tools: RouterTools
         shared.identities,
         ViewBuilds(),
         shared.served.get,
-        settings.streams_each,
+        settings.listening.limits.streams_each,
         counts,
     )
     server_requests = ServerRequests(SessionIds(key), streams.notify, counts=counts)
@@ -116,7 +117,7 @@ def call_path(shared: SharedParts, registry: Registry, router_tools: RouterTools
         subscriptions,
         Bridge(clock, counts=counts),
         clock,
-        ResultCache(settings.result_cache_bytes, clock),
+        ResultCache(calls.result_cache_bytes, clock),
         shared.governance.limiter,
         shared.governance.auditor,
         shared.governance.spans,
@@ -151,11 +152,11 @@ def _endpoint(
         dispatcher,
         BuiltinMethods(SERVER_INFO, requests.sessions, requests.set_level, installations),
         shared.metrics,
-        client_limits(settings),
+        settings.listening.limits,
         shared.identities,
         shared.resource,
         streams,
-        EventStore(shared.clock, cancels_abandoned=settings.cancel_abandoned, counts=shared.metrics.shares),
+        EventStore(shared.clock, cancels_abandoned=settings.calls.cancel_abandoned, counts=shared.metrics.shares),
         shared.startup_wait,
         shared.clock,
         shared.proxies,
@@ -164,5 +165,5 @@ def _endpoint(
         served=shared.served,
         recorder=recorder,
         own_tools=own_tools,
-        router_tokens=settings.router_result_tokens or None,
+        router_tokens=settings.results.router_tokens or None,
     )

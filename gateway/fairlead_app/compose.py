@@ -68,12 +68,13 @@ def compose(
     process that is its own. With `console_token` the console is for browsers of this machine that showed it once.
     `pins` has what is held back. Raises BadSetting for certificates and other settings that cannot be used.
     """
-    check_paths(settings)
+    installation = settings.installation
+    check_paths(installation, settings.search, settings.records.audit, settings.identity.made_keys)
     custom = CustomTools() if custom is None else custom
     models = models or ConfiguredModels(NO_MODELS)
     shared = shared_parts(settings, trust, heap or Heap(owner=False), clock)
-    own = {DOCUMENT: custom.catalog(settings.local_namespace)} if len(custom) else {}
-    outbox = Outbox(settings.environment, clock, own=own.values(), tallying=settings.aggregates)
+    own = {DOCUMENT: custom.catalog(installation.local_namespace)} if len(custom) else {}
+    outbox = Outbox(installation.environment, clock, own=own.values(), tallying=settings.records.aggregates)
     servers = ServerAccess(
         credentials=credentials, resolve=resolve, custom=custom, children=children, shared_children=shared_children
     )
@@ -86,9 +87,9 @@ def compose(
     snapshots = SnapshotStore(
         source,
         activation.swap,
-        cache=SnapshotCache(settings.cache_dir) if settings.cache_dir is not None else None,
+        cache=SnapshotCache(installation.cache_dir) if installation.cache_dir is not None else None,
         own=own,
-        environment=settings.environment,
+        environment=installation.environment,
         rules=CLOSED if closed else Rules(),
         replaced=activation.let_go,
         heap=shared.heap,

@@ -14,15 +14,20 @@ from msgspec import Meta
 
 from fairlead_api.bad_setting import BadSetting
 from fairlead_api.extras import install_command
-from fairlead_app.settings import Settings
+from fairlead_app.settings import InstallationSettings
 from fairlead_formats.registry import UnknownFormat
 from fairlead_formats.tokens.models import ContextWindow, ContextWindows, LiveSource
 from fairlead_formats.tokens.prices import ModelPrice
 from fairlead_formats.tokens.routes import InvalidRoute, ModelRoute, read_routes
-from fairlead_gateway.endpoint.client_limits import ClientLimits
+from fairlead_gateway.audit.settings import AuditSettings
+from fairlead_gateway.context.settings import CompressorSettings
+from fairlead_gateway.endpoint.settings import TlsSettings
 from fairlead_gateway.endpoint.tls import BadCertificate, Certificates
+from fairlead_gateway.identity.settings import MadeKeySettings
 from fairlead_gateway.yaml_files import read_yaml
+from fairlead_mcp.egress_settings import EgressSettings
 from fairlead_models.providers import InvalidProvider, Provider, Providers, read_providers
+from fairlead_rest.settings import RestSettings, ToolSearchSettings
 from fairlead_search.compression import CompressorConfig
 from fairlead_search.embedding import NEEDED_BY_ENDPOINTS, NEEDED_ON_DISK, EmbeddingConfig, missing_modules
 
@@ -109,11 +114,18 @@ def _of_document(document: object, added: AddedModels, where: str) -> Models:
     return Models(routes, ContextWindows(windows), file.live_models, providers, prices)
 
 
-def embedding(settings: Settings) -> EmbeddingConfig | None:
+class ModelApiReach(msgspec.Struct, frozen=True):
+    """Rules of where the APIs of embedders and compressors may be: those of servers of the release's namespace."""
+
+    egress: EgressSettings
+    namespace: str
+
+
+def embedding(settings: ToolSearchSettings, reach: ModelApiReach) -> EmbeddingConfig | None:
     """Who makes vectors for search; None for nobody. Raises BadSetting."""
     chosen = settings.embedder
     if chosen == "auto":
-        chosen = "endpoint" if settings.embedder_url else "none" if missing_modules() else "built-in"
+        chosen = "endpoint" if settings.url else "none" if missing_modules() else "built-in"
     if chosen == "none":
         return None
     missing = missing_modules() if chosen == "built-in" else missing_modules(NEEDED_BY_ENDPOINTS)
@@ -123,24 +135,24 @@ def embedding(settings: Settings) -> EmbeddingConfig | None:
             f"FAIRLEAD_EMBEDDER is {chosen}, and {', '.join(missing)} is not installed: "
             f"{install_command('search')}{wheel}"
         )
-    return EmbeddingConfig() if chosen == "built-in" else _endpoint(settings)
+    return EmbeddingConfig() if chosen == "built-in" else _endpoint(settings, reach)
 
 
-def certificates(settings: Settings) -> Certificates | None:
+def certificates(settings: TlsSettings) -> Certificates | None:
     """TLS certificates of the listener. Raises BadSetting."""
-    if settings.tls_cert is None:
-        if settings.tls_key is not None or settings.tls_client_ca is not None:
+    if settings.cert is None:
+        if settings.key is not None or settings.client_ca is not None:
             raise BadSetting("FAIRLEAD_TLS_KEY and FAIRLEAD_TLS_CLIENT_CA need a certificate: FAIRLEAD_TLS_CERT")
         return None
     try:
-        return Certificates(settings.tls_cert, settings.tls_key, settings.tls_client_ca)
+        return Certificates(settings.cert, settings.key, settings.client_ca)
     except BadCertificate as error:
         raise BadSetting(f"FAIRLEAD_TLS_CERT cannot be used: {error}") from error
 
 
-def vector_folder(settings: Settings) -> Path | None:
+def vector_folder(settings: ToolSearchSettings, rest: RestSettings) -> Path | None:
     """Folder that keeps vectors of tools; None: memory does. Raises BadSetting."""
-    folder = settings.search_directory
+    folder = settings.directory
     if folder is None:
         return None
     missing = missing_modules(NEEDED_ON_DISK)
@@ -149,40 +161,40 @@ def vector_folder(settings: Settings) -> Path | None:
             f"FAIRLEAD_SEARCH_DIRECTORY is {folder}, and {', '.join(missing)} is not installed: "
             f"{install_command('lancedb')}"
         )
-    if not settings.rest_processes:
+    if not rest.processes:
         raise BadSetting("FAIRLEAD_SEARCH_DIRECTORY is for a process of its own: set FAIRLEAD_REST_PROCESSES above 0")
     return folder
 
 
-def _endpoint(settings: Settings) -> EmbeddingConfig:
-    _check_model_api("FAIRLEAD_EMBEDDER", settings.embedder_url, settings.embedder_model)
+def _endpoint(settings: ToolSearchSettings, reach: ModelApiReach) -> EmbeddingConfig:
+    _check_model_api("FAIRLEAD_EMBEDDER", settings.url, settings.model)
     return EmbeddingConfig(
-        settings.embedder_url,
-        settings.embedder_model,
-        settings.embedder_key,
-        settings.embedder_dimensions,
-        settings.embedder_instruction,
-        settings.allowed_urls,
-        settings.denied_networks,
-        settings.egress.confined,
-        settings.release_namespace,
+        settings.url,
+        settings.model,
+        settings.key,
+        settings.dimensions,
+        settings.instruction,
+        reach.egress.allowed_urls,
+        reach.egress.denied_networks,
+        reach.egress.rules.confined,
+        reach.namespace,
     )
 
 
-def compression(settings: Settings) -> CompressorConfig | None:
+def compression(settings: CompressorSettings, reach: ModelApiReach) -> CompressorConfig | None:
     """Who compresses results; None for nobody. Raises BadSetting."""
-    if not settings.compressor_url:
+    if not settings.url:
         return None
-    _check_model_api("FAIRLEAD_COMPRESSOR", settings.compressor_url, settings.compressor_model)
+    _check_model_api("FAIRLEAD_COMPRESSOR", settings.url, settings.model)
     return CompressorConfig(
-        settings.compressor_url,
-        settings.compressor_model,
-        settings.compressor_key,
-        settings.compressor_seconds,
-        settings.allowed_urls,
-        settings.denied_networks,
-        settings.egress.confined,
-        settings.release_namespace,
+        settings.url,
+        settings.model,
+        settings.key,
+        settings.seconds,
+        reach.egress.allowed_urls,
+        reach.egress.denied_networks,
+        reach.egress.rules.confined,
+        reach.namespace,
     )
 
 
@@ -205,18 +217,20 @@ def _window(where: str, name: str, said: int | ModelSetting) -> ContextWindow | 
     return None
 
 
-def check_paths(settings: Settings) -> None:
+def check_paths(
+    installation: InstallationSettings, search: ToolSearchSettings, audit: AuditSettings, keys: MadeKeySettings
+) -> None:
     """Raises BadSetting for a path that cannot be used as its setting says. `cache_dir` is not looked at: a cache that
     cannot be written is no reason not to serve.
     """
-    if settings.credentials is not None and not settings.credentials.is_dir():
-        raise BadSetting(f"FAIRLEAD_CREDENTIALS is {settings.credentials}; it takes a folder that is there")
-    if settings.search_directory is not None:
-        _check_writable("FAIRLEAD_SEARCH_DIRECTORY", settings.search_directory, "folder")
-    if settings.audit_file is not None and settings.audit != "off":
-        _check_writable("FAIRLEAD_AUDIT_FILE", settings.audit_file, "file")
-    if settings.made_keys is not None and settings.key_makers:
-        _check_writable("FAIRLEAD_MADE_KEYS", settings.made_keys, "file")
+    if installation.credentials is not None and not installation.credentials.is_dir():
+        raise BadSetting(f"FAIRLEAD_CREDENTIALS is {installation.credentials}; it takes a folder that is there")
+    if search.directory is not None:
+        _check_writable("FAIRLEAD_SEARCH_DIRECTORY", search.directory, "folder")
+    if audit.file is not None and audit.calls != "off":
+        _check_writable("FAIRLEAD_AUDIT_FILE", audit.file, "file")
+    if keys.file is not None and keys.makers:
+        _check_writable("FAIRLEAD_MADE_KEYS", keys.file, "file")
 
 
 def _check_writable(name: str, path: Path, kind: str) -> None:
@@ -227,17 +241,3 @@ def _check_writable(name: str, path: Path, kind: str) -> None:
     is_kind = path.is_dir() == (kind == "folder") if path.exists() else there.is_dir()
     if not is_kind or not os.access(there, os.W_OK):
         raise BadSetting(f"{name} is {path}; it takes a {kind} that can be written")
-
-
-def client_limits(settings: Settings) -> ClientLimits:
-    """Limits on the requests and connections of clients."""
-    return ClientLimits(
-        head=settings.max_header_bytes,
-        body=settings.max_request_bytes,
-        keep_alive=settings.client_idle,
-        head_seconds=settings.client_header_seconds,
-        body_seconds=settings.client_body_seconds,
-        silent_seconds=settings.client_silence,
-        connections=settings.client_connections,
-        connections_each=settings.client_connections_each,
-    )

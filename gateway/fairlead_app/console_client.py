@@ -5,54 +5,52 @@ from __future__ import annotations
 from urllib.parse import urlsplit
 
 from fairlead_api.bad_setting import BadSetting
-from fairlead_app.settings import Settings
+from fairlead_console.settings import ConsoleSettings
 from fairlead_gateway.identity.configuration import Issuer, Vouchers
 from fairlead_gateway.identity.console_client import ConsoleClient
+from fairlead_gateway.identity.settings import IdentitySettings
 from fairlead_mcp.hosts import is_loopback
 
 
-def console_client(settings: Settings, vouchers: Vouchers) -> ConsoleClient | None:
+def console_client(settings: ConsoleSettings, identity: IdentitySettings, vouchers: Vouchers) -> ConsoleClient | None:
     """The client that the settings describe; None without FAIRLEAD_CONSOLE_CLIENT_ID. Raises BadSetting."""
-    if not settings.console_client_id:
-        given = [
-            name
-            for name in ("console_client_secret", "console_scopes", "console_issuer", "console_url")
-            if getattr(settings, name)
-        ]
+    if not settings.client_id:
+        given = [name for name in ("client_secret", "scopes", "issuer", "url") if getattr(settings, name)]
         if given:
             raise BadSetting(
-                f"FAIRLEAD_{given[0].upper()} is about signing in to the console: set FAIRLEAD_CONSOLE_CLIENT_ID too"
+                f"FAIRLEAD_CONSOLE_{given[0].upper()} is about signing in to the console: set "
+                "FAIRLEAD_CONSOLE_CLIENT_ID too"
             )
         return None
-    issuer = _issuer(settings, vouchers)
-    base = _base(settings)
-    scopes = dict.fromkeys(("openid", *vouchers.scopes, *settings.console_scopes))
+    issuer = _issuer(settings, identity, vouchers)
+    base = _base(settings, identity)
+    scopes = dict.fromkeys(("openid", *vouchers.scopes, *settings.scopes))
     return ConsoleClient(
         issuer=issuer,
-        client_id=settings.console_client_id,
-        client_secret=settings.console_client_secret,
+        client_id=settings.client_id,
+        client_secret=settings.client_secret,
         scopes=tuple(scopes),
         base=base,
-        resource="" if issuer.audiences else settings.public_url.rstrip("/"),
+        resource="" if issuer.audiences else identity.public_url.rstrip("/"),
     )
 
 
-def _issuer(settings: Settings, vouchers: Vouchers) -> Issuer:
+def _issuer(settings: ConsoleSettings, identity: IdentitySettings, vouchers: Vouchers) -> Issuer:
     if not vouchers.issuers:
         raise BadSetting(
             "FAIRLEAD_CONSOLE_CLIENT_ID needs an OpenID provider: name it under `issuers` in the file FAIRLEAD_IDENTITY"
         )
-    wanted = settings.console_issuer
+    wanted = settings.issuer
     found = [issuer for issuer in vouchers.issuers if not wanted or wanted in issuer.names]
     if len(found) == 1:
         return found[0]
     known = ", ".join(issuer.name or issuer.issuer for issuer in vouchers.issuers[:8])
-    raise BadSetting(f"FAIRLEAD_CONSOLE_ISSUER must be one issuer of {settings.identity}: {known}")
+    raise BadSetting(f"FAIRLEAD_CONSOLE_ISSUER must be one issuer of {identity.file}: {known}")
 
 
-def _base(settings: Settings) -> str:
-    name = "FAIRLEAD_CONSOLE_URL" if settings.console_url else "FAIRLEAD_PUBLIC_URL"
-    base = (settings.console_url or settings.public_url).rstrip("/")
+def _base(settings: ConsoleSettings, identity: IdentitySettings) -> str:
+    name = "FAIRLEAD_CONSOLE_URL" if settings.url else "FAIRLEAD_PUBLIC_URL"
+    base = (settings.url or identity.public_url).rstrip("/")
     if not base:
         raise BadSetting(
             "the provider sends browsers back to the console: set FAIRLEAD_CONSOLE_URL to where they reach it, such as "

@@ -94,14 +94,16 @@ class Gateway:
     async def stop(self, grace: float | None = None) -> None:
         """Stop accepting, let calls in flight end for up to `grace` seconds, cancel the rest, close everything.
 
-        Before that, for `settings.drain` seconds: be not ready, and turn new connections away; not a second time.
+        Before that, for `settings.listening.drain` seconds: be not ready, and turn new connections away; not a second
+        time.
         """
-        if self._lifecycle.drain() and self.settings.drain:
+        drain = self.settings.listening.drain
+        if self._lifecycle.drain() and drain:
             self._listener.retire()
-            await asyncio.sleep(self.settings.drain)
+            await asyncio.sleep(drain)
         self.endpoint.streams.close()
         self.rest.records.end_streams()
-        grace = self.settings.grace if grace is None else grace
+        grace = self.settings.listening.grace if grace is None else grace
         if self._speech is not None:
             await self._speech.drain(grace)
         await self._listener.stop(grace)

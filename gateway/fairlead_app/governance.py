@@ -8,7 +8,7 @@ from __future__ import annotations
 import asyncio
 import os
 import time
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -18,20 +18,24 @@ from prometheus_client.registry import Collector
 
 from fairlead_api.bad_setting import BadSetting
 from fairlead_api.extras import install_command
-from fairlead_app.settings import Settings
+from fairlead_app.settings import RecordSettings
 from fairlead_gateway.audit.arguments import BadPath, read_path, teller
 from fairlead_gateway.audit.auditor import Auditor
 from fairlead_gateway.audit.lines import line_of
+from fairlead_gateway.audit.settings import AuditSettings
 from fairlead_gateway.audit.sink import File, LogOutput
 from fairlead_gateway.audit.writer import Writer
 from fairlead_gateway.context.memory import MemoryStore
+from fairlead_gateway.context.settings import ResultSettings
 from fairlead_gateway.context.store import Bounds, ContextStore
 from fairlead_gateway.core.quota import Caps
 from fairlead_gateway.endpoint.trusted_proxies import TrustedProxies
 from fairlead_gateway.limits.daily import TokenLimiter
 from fairlead_gateway.limits.limiter import Limiter
 from fairlead_gateway.limits.rate import Sharing
+from fairlead_gateway.limits.settings import LimitSettings, RedisSettings
 from fairlead_gateway.recent.ring import ArgumentTeller, RecentCalls
+from fairlead_gateway.recent.settings import RecentCallSettings
 from fairlead_gateway.telemetry import MetricsRegistry
 from fairlead_gateway.tracing.configured import spans_of
 from fairlead_tools.otel.opening import opened
@@ -56,25 +60,26 @@ class Governance(Collector):
 
     def __init__(
         self,
-        settings: Settings,
+        limits: LimitSettings,
+        records: RecordSettings,
         book: MetricsRegistry,
         clock: Callable[[], float] = time.monotonic,
         environ: Mapping[str, str] = os.environ,
     ) -> None:
         """`environ` has the variables of OpenTelemetry. Raises BadSetting."""
         self._book = book
-        self.sharing = Sharing() if settings.redis else None
-        self._settler = None if self.sharing is None else _settler(settings, self.sharing, clock)
-        caps = Caps(settings.agent_calls_per_minute, settings.agent_concurrency)
+        self.sharing = Sharing() if limits.redis.url else None
+        self._settler = None if self.sharing is None else _settler(limits.redis, self.sharing, clock)
+        caps = Caps(limits.calls_per_minute, limits.concurrency)
         self.limiter = Limiter(caps, self.sharing, clock)
-        self.tokens = TokenLimiter(settings.agent_tokens_per_day, self.sharing)
-        tells = _teller(settings)
-        tell = None if settings.audit == "off" else tells
-        self.recent = _recent(settings, tell, clock)
+        self.tokens = TokenLimiter(limits.tokens_per_day, self.sharing)
+        tells = _teller(records.audit)
+        tell = None if records.audit.calls == "off" else tells
+        self.recent = _recent(records.recent, None if records.audit.arguments == "none" else tell, clock)
         """The last calls; None where none are kept."""
         self.pipelines = opened(environ, SERVICE)
         """None where nothing is exported by OpenTelemetry."""
-        self.auditor = None if tell is None else _auditor(settings, tell, self.pipelines)
+        self.auditor = None if tell is None else _auditor(records.audit, tell, self.pipelines)
         """None where the audit log is off."""
         self.spans = spans_of(self.pipelines)
         """None where calls are not traced."""
@@ -138,41 +143,41 @@ def _exported(pipelines: Pipelines) -> Iterable[Metric]:
     yield from (sent, lost)
 
 
-def _settler(settings: Settings, sharing: Sharing, clock: Callable[[], float]) -> Settler:
+def _settler(redis: RedisSettings, sharing: Sharing, clock: Callable[[], float]) -> Settler:
     # only where it is asked for: the client takes a tenth of a second to import
     from fairlead_gateway.limits.shared import Settler
     from fairlead_gateway.redis_client import BadUrl
 
     try:
         return Settler(
-            settings.redis,
+            redis.url,
             sharing,
-            interval=settings.redis_settle_seconds,
-            timeout=settings.redis_timeout,
-            closed=settings.redis_down == "closed",
-            prefix=settings.redis_prefix,
+            interval=redis.settle_seconds,
+            timeout=redis.timeout,
+            closed=redis.down == "closed",
+            prefix=redis.prefix,
             clock=clock,
         )
     except BadUrl as error:
         raise BadSetting(f"FAIRLEAD_REDIS cannot be used: {error}") from error
 
 
-def result_store(settings: Settings, clock: Callable[[], float] = time.monotonic) -> ContextStore | None:
+def result_store(
+    settings: ResultSettings, redis: RedisSettings, clock: Callable[[], float] = time.monotonic
+) -> ContextStore | None:
     """Store of results of `execute_tool`; None where none are kept. Raises BadSetting."""
-    if not settings.context_bytes or not settings.context_bytes_each:
+    if not settings.bytes or not settings.bytes_each:
         return None
-    bounds = Bounds(settings.context_seconds, settings.context_bytes_each, settings.context_bytes)
-    if settings.context_directory is not None:
-        return _disk_store(settings.context_directory, bounds)
-    if not settings.redis:
+    bounds = Bounds(settings.seconds, settings.bytes_each, settings.bytes)
+    if settings.directory is not None:
+        return _disk_store(settings.directory, bounds)
+    if not redis.url:
         return MemoryStore(bounds, clock)
     from fairlead_gateway.context.redis_store import RedisStore
     from fairlead_gateway.redis_client import BadUrl
 
     try:
-        return RedisStore(
-            settings.redis, bounds, timeout=settings.redis_timeout, prefix=settings.redis_prefix, clock=clock
-        )
+        return RedisStore(redis.url, bounds, timeout=redis.timeout, prefix=redis.prefix, clock=clock)
     except BadUrl as error:
         raise BadSetting(f"FAIRLEAD_REDIS cannot be used: {error}") from error
 
@@ -189,42 +194,42 @@ def _disk_store(directory: Path, bounds: Bounds) -> ContextStore:
         raise BadSetting(f"FAIRLEAD_CONTEXT_DIRECTORY is {directory}, which cannot be used: {error}") from error
 
 
-def configured_proxies(settings: Settings) -> TrustedProxies:
+def configured_proxies(networks: Sequence[str]) -> TrustedProxies:
     """Proxies that an installation trusts. Raises BadSetting."""
     try:
-        return TrustedProxies(settings.trusted_proxies)
+        return TrustedProxies(networks)
     except ValueError as error:
         raise BadSetting(str(error)) from error
 
 
-def _teller(settings: Settings) -> ArgumentTeller:
+def _teller(settings: AuditSettings) -> ArgumentTeller:
     """Maker of what lines say of arguments. Raises BadSetting."""
-    mode = settings.audit_arguments
-    if mode == "redact" and not settings.audit_redact:
+    mode = settings.arguments
+    if mode == "redact" and not settings.redact:
         raise BadSetting("FAIRLEAD_AUDIT_ARGUMENTS is redact, and FAIRLEAD_AUDIT_REDACT names no paths: say which")
     try:
-        paths = [read_path(path) for path in settings.audit_redact]
+        paths = [read_path(path) for path in settings.redact]
     except BadPath as error:
         raise BadSetting(f"FAIRLEAD_AUDIT_REDACT: {error}") from error
-    return teller(mode, settings.audit_key.encode() or os.urandom(KEY_BYTES), paths)
+    return teller(mode, settings.key.encode() or os.urandom(KEY_BYTES), paths)
 
 
-def _auditor(settings: Settings, tell: ArgumentTeller, pipelines: Pipelines | None) -> Auditor:
+def _auditor(settings: AuditSettings, tell: ArgumentTeller, pipelines: Pipelines | None) -> Auditor:
     """Raises BadSetting."""
     emit = None
-    if settings.audit_otlp:
+    if settings.otlp:
         emit = None if pipelines is None else pipelines.open_audit()
         if emit is None:
             if pipelines is not None:
                 pipelines.close()
             raise BadSetting(_NO_LOGS + install_command("otel"))
-    sink = LogOutput() if settings.audit_file is None else File(settings.audit_file, settings.audit_file_bytes)
+    sink = LogOutput() if settings.file is None else File(settings.file, settings.file_bytes)
     writer = Writer(sink, partial(line_of, tell=tell), time.time, emit=emit)
-    return Auditor(writer, settings.audit, settings.audit_arguments)
+    return Auditor(writer, settings.calls, settings.arguments)
 
 
-def _recent(settings: Settings, tell: ArgumentTeller | None, clock: Callable[[], float]) -> RecentCalls | None:
-    """Arguments are kept where the audit log has them."""
-    kept = None if settings.audit_arguments == "none" else tell
-    most = settings.recent_calls
-    return RecentCalls(most, settings.recent_calls_bytes, kept, clock) if most else None
+def _recent(
+    settings: RecentCallSettings, tell: ArgumentTeller | None, clock: Callable[[], float]
+) -> RecentCalls | None:
+    """`tell` is None where the audit log has no arguments: they are not kept then."""
+    return RecentCalls(settings.most, settings.bytes, tell, clock) if settings.most else None

@@ -24,11 +24,13 @@ def client_listener(parts: GatewayParts, lifecycle: GatewayLifecycle, entry: Con
     settings = shared.settings
     pages = PublicPages(lifecycle.readiness, rest.guard.resource)
     api = served_rest(pages, rest, shared.heap)
-    console = served_console(settings, rest, api, entry, shared.metrics.console, shared.heap)
+    key = settings.installation.session_key.encode()
+    console = served_console(settings.console, key, rest, api, entry, shared.metrics.console, shared.heap)
     models_api = () if models.llm is None else (models.llm.api,)
     served = console.in_front_of(GuardMiddleware(api, rest.guard, console.request, *models_api))
     fallbacks = FallbackServer(served, shared.heap, models.speech)
-    return Listener(parts.path.endpoint, fallbacks, settings.address, settings.port, certificates(settings))
+    listening = settings.listening
+    return Listener(parts.path.endpoint, fallbacks, listening.address, listening.port, certificates(listening.tls))
 
 
 def operations_listener(
@@ -36,6 +38,7 @@ def operations_listener(
 ) -> OperationsServer:
     """Listener for probes, `metrics` and the report that operators fetch."""
     settings = parts.shared.settings
-    pages = operations_pages(metrics, lifecycle.readiness, parts.outbox, settings.pull_token)
-    allow = AllowList.for_operations(settings.address, settings.allowed_hosts, settings.allowed_origins)
-    return OperationsServer(pages, allow, settings.address, settings.metrics_port)
+    listening = settings.listening
+    pages = operations_pages(metrics, lifecycle.readiness, parts.outbox, settings.installation.pull_token)
+    allow = AllowList.for_operations(listening.address, listening.allowed_hosts, listening.allowed_origins)
+    return OperationsServer(pages, allow, listening.address, listening.metrics_port)

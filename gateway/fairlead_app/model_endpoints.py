@@ -62,8 +62,8 @@ def _llm(
     from fairlead_llm.loop import LoopLimits
     from fairlead_llm.routes import LlmEndpoints
 
-    settings = shared.settings
-    limits = LoopLimits(settings.llm_rounds, settings.llm_seconds, settings.llm_tokens, settings.llm_request_bytes)
+    settings = shared.settings.models.llm
+    limits = LoopLimits(settings.rounds, settings.seconds, settings.tokens, settings.request_bytes)
     return LlmEndpoints(
         tools,
         lambda: models.current.providers,
@@ -72,7 +72,7 @@ def _llm(
         requests.breakers,
         _records(shared, models, requests),
         shared.metrics.llm,
-        Shares("model_requests", settings.llm_requests, settings.llm_requests_each, shared.metrics.shares),
+        Shares("model_requests", settings.requests, settings.requests_each, shared.metrics.shares),
         speech.routes,
     )
 
@@ -90,13 +90,13 @@ def _speech(
     from fairlead_speech.front import SpeechFront
     from fairlead_speech.services import SpeechSettings
 
-    settings, client = shared.settings, ProviderClient()
+    settings, client = shared.settings.models.speech, ProviderClient()
     allowed = SpeechSettings(
-        settings.speech_sessions,
-        settings.speech_sessions_each,
-        settings.speech_provider_mcp,
-        settings.speech_client_secrets,
-        settings.session_key.encode(),
+        settings.sessions,
+        settings.sessions_each,
+        settings.provider_mcp,
+        settings.client_secrets,
+        shared.settings.installation.session_key.encode(),
     )
     return SpeechFront(
         tools,

@@ -10,8 +10,8 @@ import msgspec
 from starlette.types import ASGIApp, Receive, Scope, Send
 
 from fairlead_api.bad_setting import BadSetting
-from fairlead_app.settings import Settings
 from fairlead_console.paths import is_for_console
+from fairlead_console.settings import ConsoleSettings
 from fairlead_console.trace_url import checked_trace_url
 from fairlead_gateway.core.page_counts import PageCounts
 from fairlead_gateway.deferred import Deferred
@@ -61,11 +61,20 @@ class ServedConsole:
 
 
 def served_console(
-    settings: Settings, rest: RestContext, api: ASGIApp, entry: ConsoleEntry, counts: PageCounts, heap: Heap
+    settings: ConsoleSettings,
+    key: bytes,
+    rest: RestContext,
+    api: ASGIApp,
+    entry: ConsoleEntry,
+    counts: PageCounts,
+    heap: Heap,
 ) -> ServedConsole:
-    """The console, where the setting `console` is on. `api` is the REST API behind its guard. Raises BadSetting."""
+    """The console, where it is enabled. `key` seals its cookies; `api` is the REST API behind its guard.
+
+    Raises BadSetting.
+    """
     try:
-        trace_url = checked_trace_url(settings.console_trace_url)
+        trace_url = checked_trace_url(settings.trace_url)
     except ValueError as error:
         raise BadSetting(f"FAIRLEAD_CONSOLE_TRACE_URL: {error}") from error
 
@@ -75,11 +84,11 @@ def served_console(
         return Console(
             rest,
             api,
-            key=settings.session_key.encode(),
+            key=key,
             token=entry.token,
             sign_in=entry.sign_in,
             trace_url=trace_url,
             counts=counts,
         )
 
-    return ServedConsole(Deferred(made, heap) if settings.console else None)
+    return ServedConsole(Deferred(made, heap) if settings.enabled else None)

@@ -55,29 +55,31 @@ class SharedParts(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def shared_parts(settings: Settings, trust: Trust, heap: Heap, clock: Callable[[], float]) -> SharedParts:
-    """Make them. With an authenticator, a request without a credential is refused unless `settings.anonymous` allows
-    it. Raises BadSetting.
+    """Make them. With an authenticator, a request without a credential is refused unless the setting `anonymous`
+    allows it. Raises BadSetting.
     """
     metrics = MetricsRegistry()
     served = ServedSelection()
-    anonymous = settings.anonymous == "allow" or (settings.anonymous is None and not trust.authenticators)
+    installation, listening = settings.installation, settings.listening
+    identity, calls = settings.identity, settings.calls
+    anonymous = identity.anonymous == "allow" or (identity.anonymous is None and not trust.authenticators)
     return SharedParts(
         settings=settings,
         clock=clock,
         heap=heap,
         trust=trust,
-        installation=settings.installation or pseudonym(settings.pull_token),
+        installation=installation.name or pseudonym(installation.pull_token),
         served=served,
-        startup_wait=StartupWait(served.get, settings.start_wait, metrics.shares),
+        startup_wait=StartupWait(served.get, calls.start_wait, metrics.shares),
         checks=Checks(),
         events=EventLog(),
         metrics=metrics,
-        governance=Governance(settings, metrics, clock),
+        governance=Governance(settings.limits, settings.records, metrics, clock),
         identities=Identities(trust.authenticators, anonymous=anonymous),
         resource=ProtectedResource(
-            settings.public_url, trust.issuers, trust.scopes, secure=settings.tls_cert is not None
+            identity.public_url, trust.issuers, trust.scopes, secure=listening.tls.cert is not None
         ),
-        allow=AllowList.for_bind(settings.address, settings.allowed_hosts, settings.allowed_origins),
-        proxies=configured_proxies(settings),
-        buffers=AnswerBuffers(settings.answer_bytes, settings.answer_bytes_each),
+        allow=AllowList.for_bind(listening.address, listening.allowed_hosts, listening.allowed_origins),
+        proxies=configured_proxies(listening.trusted_proxies),
+        buffers=AnswerBuffers(calls.answer_bytes, calls.answer_bytes_each),
     )

@@ -5,7 +5,7 @@ from __future__ import annotations
 import msgspec
 
 from fairlead_app.call_path import McpPath
-from fairlead_app.configuration import compression, embedding, vector_folder
+from fairlead_app.configuration import ModelApiReach, compression, embedding, vector_folder
 from fairlead_app.configured_models import ConfiguredModels
 from fairlead_app.shared_parts import SharedParts
 from fairlead_gateway.catalog.pins import NoPins, PinReader
@@ -46,8 +46,8 @@ class Observed(msgspec.Struct, frozen=True, kw_only=True):
 def tool_services(shared: SharedParts, path: McpPath, models: ConfiguredModels) -> ToolServices:
     """Services over what is served. Raises BadSetting."""
     settings, metrics = shared.settings, shared.metrics
-    throttle = Throttle(lambda: metrics.in_flight, settings.rest_share, metrics.shares)
-    work = HeavyWork(throttle, metrics.shares, settings.rest_processes)
+    throttle = Throttle(lambda: metrics.in_flight, settings.rest.share, metrics.shares)
+    work = HeavyWork(throttle, metrics.shares, settings.rest.processes)
     return ToolServices(
         catalogs=SubjectCatalogs(shared.served.get, shared.startup_wait),
         work=work,
@@ -61,20 +61,20 @@ def tool_services(shared: SharedParts, path: McpPath, models: ConfiguredModels) 
         counts=metrics.search,
         results=_results(shared, path, work.worker),
         caller=path.caller,
-        choosers=Choosers(settings.session_key.encode()),
+        choosers=Choosers(settings.installation.session_key.encode()),
         changes=CatalogChanges(shared.events, lambda: shared.served.get().snapshot, work.worker, metrics.search),
     )
 
 
 def _search(shared: SharedParts, worker: WorkerThread) -> ToolSearch:
     settings, metrics = shared.settings, shared.metrics
-    config, process = embedding(settings), settings.rest_processes > 0
+    config, process = embedding(settings.search, _reach(shared)), settings.rest.processes > 0
     indexing = Throttle(lambda: metrics.in_flight, INDEXING_SHARE)
     return ToolSearch(
         worker,
         process=process,
         embedder=None if config is None else embedder(config, worker, indexing, process=process),
-        folder=vector_folder(settings),
+        folder=vector_folder(settings.search, settings.rest),
         shares=metrics.shares,
     )
 
@@ -84,10 +84,14 @@ def _results(shared: SharedParts, path: McpPath, worker: WorkerThread) -> Sessio
     return SessionContext(
         path.recorder,
         worker,
-        process=settings.rest_processes > 0,
-        encodes=embedding(settings) is not None and not missing_modules(),
-        compressor=compressor(compression(settings), shared.metrics.search, worker),
+        process=settings.rest.processes > 0,
+        encodes=embedding(settings.search, _reach(shared)) is not None and not missing_modules(),
+        compressor=compressor(compression(settings.results.compressor, _reach(shared)), shared.metrics.search, worker),
     )
+
+
+def _reach(shared: SharedParts) -> ModelApiReach:
+    return ModelApiReach(shared.settings.upstream.egress, shared.settings.installation.release_namespace)
 
 
 def rest_context(
@@ -106,20 +110,22 @@ def rest_context(
     )
     administration = Administration(
         requests=outbox,
-        groups=frozenset(trust.names.groups("FAIRLEAD_ADMIN_GROUPS", settings.admin_groups)),
+        groups=frozenset(trust.names.groups("FAIRLEAD_ADMIN_GROUPS", settings.identity.admin_groups)),
         issuers=trust.names,
         keys=trust.made,
         pins=observed.pins or NoPins(),
         moves=observed.moves,
-        approvals=settings.gateway_approvals,
+        approvals=settings.identity.gateway_approvals,
     )
     records = Records(
         events=shared.events,
         calls=CallCounts(shared.metrics),
         shares=shared.metrics.shares,
-        tallies=Tallies(settings.environment, outbox.samples.tally) if settings.aggregates else None,
+        tallies=Tallies(settings.installation.environment, outbox.samples.tally)
+        if settings.records.aggregates
+        else None,
         recent=shared.governance.recent,
         outputs=observed.outputs or ProcessOutputs(observed.children),
         children=observed.children,
     )
-    return RestContext(tools, guard, administration, records, settings.max_request_bytes)
+    return RestContext(tools, guard, administration, records, settings.listening.limits.body)

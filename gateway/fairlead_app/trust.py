@@ -19,6 +19,7 @@ from fairlead_gateway.identity.keyfile import KeyFile
 from fairlead_gateway.identity.keys import BadKeys, KeyDocument
 from fairlead_gateway.identity.made_keys import EVERYBODY, FileKeyStore, KeyStore, MadeKeys
 from fairlead_gateway.identity.names import Issuers
+from fairlead_gateway.identity.settings import IdentitySettings, MadeKeySettings
 
 if TYPE_CHECKING:
     from fairlead_gateway.identity.tokens import Tokens
@@ -46,64 +47,67 @@ class Trust(msgspec.Struct, frozen=True):
 
 def trusted(settings: Settings, kube: Kube | None = None) -> Trust:
     """Everybody that the settings name. `kube` is the API server of a cluster, if any. Raises BadSetting."""
-    vouchers = load_vouchers(settings.identity)
+    identity, namespace = settings.identity, settings.installation.release_namespace
+    vouchers = load_vouchers(identity.file)
     names = Issuers(
         tokens=tuple(issuer.names for issuer in vouchers.issuers),
-        api_keys=settings.api_keys is not None or bool(settings.api_key_secrets),
+        api_keys=identity.api_keys is not None or bool(identity.api_key_secrets),
         service_accounts=vouchers.service_accounts is not None,
     )
-    names.groups("FAIRLEAD_ADMIN_GROUPS", settings.admin_groups)
-    keys = _keys(settings, kube, names)
+    names.groups("FAIRLEAD_ADMIN_GROUPS", identity.admin_groups)
+    keys = _keys(identity, namespace, kube, names)
     if keys is not None:
         names = msgspec.structs.replace(names, carried=keys.carries)
-    client = console_client(settings, vouchers)
-    tokens = _tokens(settings, vouchers, names)
-    found = [keys, tokens, _service_accounts(settings, vouchers, kube)]
+    client = console_client(settings.console, identity, vouchers)
+    tokens = _tokens(identity, vouchers, names)
+    found = [keys, tokens, _service_accounts(identity, vouchers, kube)]
     issuers = tuple(issuer.issuer for issuer in vouchers.issuers)
     authenticators = tuple(one for one in found if one is not None)
-    if not authenticators and settings.anonymous == "deny":
+    if not authenticators and identity.anonymous == "deny":
         log.warning(
             "No client can authenticate: set FAIRLEAD_ANONYMOUS=allow to serve everybody, or configure an "
             "authenticator with FAIRLEAD_API_KEYS, FAIRLEAD_API_KEY_SECRETS or FAIRLEAD_IDENTITY"
         )
     sign_in = None if client is None or tokens is None else ConsoleSignIn(client, tokens)
-    return Trust(authenticators, issuers, vouchers.scopes, names, sign_in, _made_keys(settings, kube, names))
+    made = _made_keys(identity.made_keys, namespace, kube, names)
+    return Trust(authenticators, issuers, vouchers.scopes, names, sign_in, made)
 
 
-def _keys(settings: Settings, kube: Kube | None, names: Issuers) -> ApiKeys | None:
+def _keys(identity: IdentitySettings, namespace: str, kube: Kube | None, names: Issuers) -> ApiKeys | None:
     places: list[KeyPlace] = []
+    own = identity.made_keys
     loaded: dict[str, KeyDocument] = {}
-    if settings.api_keys is not None:
-        file = KeyFile(settings.api_keys)
+    if identity.api_keys is not None:
+        file = KeyFile(identity.api_keys)
         try:
             loaded[file.name] = file.load()
         except OSError as error:
             raise BadSetting(
-                f"the API keys of FAIRLEAD_API_KEYS in {settings.api_keys} cannot be read: {error}; `fairlead keys "
+                f"the API keys of FAIRLEAD_API_KEYS in {identity.api_keys} cannot be read: {error}; `fairlead keys "
                 "create` makes them"
             ) from error
         except BadKeys as error:
-            raise BadSetting(f"the API keys of FAIRLEAD_API_KEYS: {settings.api_keys} {error}") from error
+            raise BadSetting(f"the API keys of FAIRLEAD_API_KEYS: {identity.api_keys} {error}") from error
         places.append(file)
-    if settings.api_key_secrets:
+    if identity.api_key_secrets:
         if kube is None:
             raise BadSetting("FAIRLEAD_API_KEY_SECRETS are Secrets of a cluster: off one, name a file of API keys")
         from fairlead_gateway.identity.keysecret import KeySecret
 
-        places += [KeySecret(kube, settings.release_namespace, name) for name in settings.api_key_secrets]
-    if settings.key_makers and settings.made_keys is not None:
-        made = KeyFile(settings.made_keys)
+        places += [KeySecret(kube, namespace, name) for name in identity.api_key_secrets]
+    if own.makers and own.file is not None:
+        made = KeyFile(own.file)
         try:
             loaded[made.name] = made.load()
         except FileNotFoundError:
             pass  # it is made with the first key
         except (OSError, BadKeys) as error:
-            raise BadSetting(f"FAIRLEAD_MADE_KEYS is {settings.made_keys}, which cannot be used: {error}") from error
+            raise BadSetting(f"FAIRLEAD_MADE_KEYS is {own.file}, which cannot be used: {error}") from error
         places.append(made)
-    elif settings.key_makers and settings.made_keys_secret and kube is not None:
+    elif own.makers and own.secret and kube is not None:
         from fairlead_gateway.identity.keysecret import KeySecret
 
-        places.append(KeySecret(kube, settings.release_namespace, settings.made_keys_secret))
+        places.append(KeySecret(kube, namespace, own.secret))
     if not places:
         return None
     keys = ApiKeys(places, time.time, names)
@@ -112,42 +116,42 @@ def _keys(settings: Settings, kube: Kube | None, names: Issuers) -> ApiKeys | No
     return keys
 
 
-def _made_keys(settings: Settings, kube: Kube | None, names: Issuers) -> MadeKeys | None:
+def _made_keys(settings: MadeKeySettings, namespace: str, kube: Kube | None, names: Issuers) -> MadeKeys | None:
     """Raises BadSetting."""
-    if not settings.key_makers:
+    if not settings.makers:
         return None
     store: KeyStore
-    if settings.made_keys is not None:
-        store = FileKeyStore(settings.made_keys)
-    elif settings.made_keys_secret and kube is not None:
+    if settings.file is not None:
+        store = FileKeyStore(settings.file)
+    elif settings.secret and kube is not None:
         from fairlead_gateway.identity.keysecret import SecretKeyStore
 
-        store = SecretKeyStore(kube, settings.release_namespace, settings.made_keys_secret)
+        store = SecretKeyStore(kube, namespace, settings.secret)
     else:
         raise BadSetting(
             "FAIRLEAD_KEY_MAKERS: there is no place for keys: name a file with FAIRLEAD_MADE_KEYS, or on a cluster a "
             "Secret with FAIRLEAD_MADE_KEYS_SECRET"
         )
-    groups = names.groups("FAIRLEAD_KEY_MAKERS", (name for name in settings.key_makers if name != EVERYBODY))
-    everybody = EVERYBODY in settings.key_makers
-    return MadeKeys(store, groups, everybody=everybody, days=settings.made_key_days, each=settings.made_keys_each)
+    groups = names.groups("FAIRLEAD_KEY_MAKERS", (name for name in settings.makers if name != EVERYBODY))
+    everybody = EVERYBODY in settings.makers
+    return MadeKeys(store, groups, everybody=everybody, days=settings.days, each=settings.each)
 
 
-def _tokens(settings: Settings, vouchers: Vouchers, names: Issuers) -> Tokens | None:
+def _tokens(identity: IdentitySettings, vouchers: Vouchers, names: Issuers) -> Tokens | None:
     if not vouchers.issuers:
         return None
     homeless = [issuer.issuer for issuer in vouchers.issuers if not issuer.audiences]
-    if homeless and not settings.public_url:
+    if homeless and not identity.public_url:
         raise BadSetting(
             f"tokens of {homeless[0]} must be made for this gateway: set FAIRLEAD_PUBLIC_URL to how clients reach it, "
-            f"or name audiences in {settings.identity}"
+            f"or name audiences in {identity.file}"
         )
     # only here: the library takes a second to import
     from fairlead_gateway.identity.tokens import Tokens
 
     return Tokens(
         vouchers.issuers,
-        address=settings.public_url,
+        address=identity.public_url,
         scopes=vouchers.scopes,
         known=names,
         now=time.time,
@@ -155,12 +159,12 @@ def _tokens(settings: Settings, vouchers: Vouchers, names: Issuers) -> Tokens | 
     )
 
 
-def _service_accounts(settings: Settings, vouchers: Vouchers, kube: Kube | None) -> Authenticator | None:
+def _service_accounts(identity: IdentitySettings, vouchers: Vouchers, kube: Kube | None) -> Authenticator | None:
     wanted = vouchers.service_accounts
     if wanted is None:
         return None
     if kube is None:
-        raise BadSetting(f"{settings.identity}: serviceAccounts are those of a cluster, and there is none")
+        raise BadSetting(f"{identity.file}: serviceAccounts are those of a cluster, and there is none")
     from fairlead_gateway.identity.serviceaccounts import ServiceAccountTokens
 
     return ServiceAccountTokens(kube, wanted.audiences, wanted.seconds)

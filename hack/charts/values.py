@@ -5,7 +5,7 @@
 Each key of values.yaml has a comment right above it, which describes it. A last line of the comment that begins with
 `schema:` holds what the default cannot say, as a JSON schema in YAML; `type: object` there makes the key a leaf that
 takes anything, `settings: operator|gateway` one that takes the settings of that component, each described by the
-docstring under its field in settings.py, `setting: COMPONENT.NAME` one that becomes that setting and is bound like it,
+docstring under its field, `setting: COMPONENT.NAME` one that becomes that setting and is bound like it,
 `like: TYPE` one that is bound like a type of `fairlead_api.setting_types`, `server: FIELD` like that field of an
 McpServer's spec, `labels: true` and `annotations: true` as such are, `tiers: true` a list of LatencyTiers, and
 `providers: true` one that takes the file of routes and providers. Settings that the chart sets by itself are left out.
@@ -33,11 +33,12 @@ import fairlead_api.v1alpha1.latencytier
 import fairlead_api.v1alpha1.names
 import fairlead_app.settings
 import fairlead_operator.settings
+from fairlead_api.environment import EnvironmentSettings
 from fairlead_models.cascaded import CascadedProvider
 from fairlead_models.providers import Provider
 
 Json = dict[str, Any]
-SETTINGS: Final[dict[str, type[msgspec.Struct]]] = {
+SETTINGS: Final[dict[str, type[EnvironmentSettings]]] = {
     "operator": fairlead_operator.settings.Settings,
     "gateway": fairlead_app.settings.Settings,
 }
@@ -279,13 +280,37 @@ def providers() -> Json:
 
 
 def fields(struct: type[msgspec.Struct]) -> Iterator[tuple[str, Json, str]]:
-    """The fields of a class: name, schema, and the docstring under it in one line."""
+    """The fields of a class, and of the groups of settings in it: name, schema, and the docstring under it in one line.
+    A setting has the name of its variable.
+    """
+    yield from own_fields(struct)
+    for field in msgspec.structs.fields(struct):
+        if _is_group(field.type):
+            yield from fields(field.type)
+
+
+def own_fields(struct: type[msgspec.Struct]) -> Iterator[tuple[str, Json, str]]:
+    """As `fields`, without those of groups of settings."""
     texts: dict[str, str] = {}
     for base in reversed(struct.__mro__):
         if base.__module__.startswith("fairlead"):
             texts |= _docstrings(base)
     for field in msgspec.structs.fields(struct):
-        yield field.name, schema_of(field.type), texts.get(field.name, "")
+        if not _is_group(field.type):
+            name = field.encode_name if _is_group(struct) else field.name
+            yield name, schema_of(field.type), texts.get(field.name, "")
+
+
+def groups(settings: type[EnvironmentSettings]) -> Iterator[type[EnvironmentSettings]]:
+    """A group of settings and those in it, in their order."""
+    yield settings
+    for field in msgspec.structs.fields(settings):
+        if _is_group(field.type):
+            yield from groups(field.type)
+
+
+def _is_group(kind: object) -> bool:
+    return isinstance(kind, type) and issubclass(kind, EnvironmentSettings)
 
 
 def _docstrings(struct: type) -> dict[str, str]:

@@ -27,7 +27,7 @@ from fairlead_operator.kube.account import owners
 from fairlead_operator.kube.installationsecret import InstallationSecret
 from fairlead_operator.kube.preflight import RIGHTS, CannotStart, check_cluster
 from fairlead_operator.probes import served
-from fairlead_operator.settings import Settings
+from fairlead_operator.settings import ReleaseSettings, Settings
 
 logger = logging.getLogger(__name__)
 
@@ -39,7 +39,7 @@ STOP_SECONDS: Final = 15.0
 def run(settings: Settings) -> int:
     """Run until a signal; the exit code."""
     try:
-        set_up(settings.log_format, settings.log_level)
+        set_up(settings.log.format, settings.log.level)
         _allow_many_connections()
         asyncio.run(_run(settings))
     except (CannotStart, NoCluster) as error:
@@ -55,30 +55,31 @@ def run(settings: Settings) -> int:
 
 
 async def _run(settings: Settings) -> None:
-    configuration = await load_configuration(settings.kubeconfig)
+    configuration = await load_configuration(settings.release.kubeconfig)
+    release, metrics = settings.release, settings.metrics
     kube = Kube.connect(configuration)
     try:
-        await check_cluster(kube, settings.release_namespace, settings.watch_namespace, settings.secrets_read_in)
-        if settings.installation_secret:
-            settings = settings.replaced(pull_token=await _pull_token(kube, settings))
+        await check_cluster(kube, release.release_namespace, release.watch_namespace, release.secrets_read_in)
+        if release.installation_secret:
+            settings = settings.replaced(pull_token=await _pull_token(kube, release))
     finally:
         await kube.aclose()
     operator = build(settings, configuration, dependencies=Dependencies(end_process=_end_process))
     async with AsyncExitStack() as stack:
         try:
-            port = await stack.enter_async_context(served(operator, settings.metrics_address, settings.metrics_port))
+            port = await stack.enter_async_context(served(operator, metrics.address, metrics.port))
         except OSError as error:
-            where = f"{authority(settings.metrics_address, settings.metrics_port)} ({error.strerror})"
+            where = f"{authority(metrics.address, metrics.port)} ({error.strerror})"
             raise CannotStart(f"cannot listen on {where}: set FAIRLEAD_METRICS_PORT to a free port") from error
         logger.info("metrics and probes on port %d", port)
         await _until_signal(operator)
 
 
-async def _pull_token(kube: Kube, settings: Settings) -> str:
+async def _pull_token(kube: Kube, release: ReleaseSettings) -> str:
     """The token of the installation's Secret, which is made where it is missing. Raises CannotStart."""
-    namespace, name = settings.release_namespace, settings.installation_secret
+    namespace, name = release.release_namespace, release.installation_secret
     try:
-        return await InstallationSecret(kube, namespace, name, owners(settings.owner_token, namespace)).ensure()
+        return await InstallationSecret(kube, namespace, name, owners(release.owner_token, namespace)).ensure()
     except ApiError as error:
         raise CannotStart(error.sentence(kube.host, f"Grant {RIGHTS}.")) from error
 

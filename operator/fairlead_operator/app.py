@@ -110,8 +110,8 @@ class StartupConfiguration:
     @classmethod
     def by(cls, settings: Settings) -> StartupConfiguration:
         """Raises BadSetting."""
-        own = owners(settings.owner_token, settings.release_namespace)
-        return cls(tiers_in(settings.tiers), own, settings.egress)
+        own = owners(settings.release.owner_token, settings.release.release_namespace)
+        return cls(tiers_in(settings.publish.tiers), own, settings.egress.rules)
 
 
 class Operator:
@@ -124,27 +124,28 @@ class Operator:
         self._dependencies = dependencies
         self._given = StartupConfiguration.by(settings)
         self._kube = Kube.connect(configuration)
-        duration = settings.lease_seconds
+        lease = settings.lease
+        duration = lease.seconds
         timings = Timings(duration=duration, renew=duration * 2 / 15, deadline=duration * 2 / 3, grace=duration / 5)
-        release = settings.release_namespace
+        release = settings.release.release_namespace
         self.lease = Lease(
             dataclasses.replace(self._kube, on_write=self._count),
             release,
-            settings.lease_name,
-            settings.replica,
+            lease.name,
+            lease.replica,
             timings=timings,
             rng=dependencies.rng,
             end_process=dependencies.end_process,
             owners=self._given.owners,
         )
-        watched, family = settings.watch_namespace, family_of(release, settings.lease_name)
+        watched, family = settings.release.watch_namespace, family_of(release, lease.name)
         namespace, name = lease_place(watched)
         self._others = OtherReleases(self._kube, watched, family, duration)
         self.followed = Lease(
             dataclasses.replace(self._kube, allowance=self.lease.allowance, on_write=self._count),
             namespace,
             name,
-            f"{family}{settings.replica}",
+            f"{family}{lease.replica}",
             timings=dataclasses.replace(timings, renew=2 * timings.renew, duration=PATIENCE * duration),
             rng=dependencies.rng,
             end_process=dependencies.end_process,
@@ -204,19 +205,24 @@ class _Leadership:
         given: StartupConfiguration,
         domain_policies: bool,
     ) -> None:
-        release, watched = settings.release_namespace, settings.watch_namespace or None
+        release, watched = settings.release.release_namespace, settings.release.watch_namespace or None
+        controller, publish, pods = settings.controller, settings.publish, settings.pods
+        measurements = settings.measurements
+        credentials = settings.release.credentials_name
         decided = InstallationOptions(
             ReconcilerOptions(
-                settings.prefix_style,
-                settings.prefix_retention_seconds,
-                DiscoveryOptions(settings.discovery_timeout, settings.interval_floor),
-                settings.pod_template_rules,
+                publish.prefix_style,
+                publish.prefix_retention_seconds,
+                DiscoveryOptions(controller.discovery_timeout, controller.interval_floor),
+                pods.template_rules,
             ),
-            ControllerOptions(sweep=settings.sweep_seconds, workers=settings.workers, figures=settings.figures_seconds),
-            default_action=settings.default_action,
-            default_tier=settings.default_tier,
-            gateway_approvals=settings.gateway_approvals,
-            environment=settings.environment,
+            ControllerOptions(
+                sweep=controller.sweep_seconds, workers=controller.workers, figures=controller.figures_seconds
+            ),
+            default_action=publish.default_action,
+            default_tier=publish.default_tier,
+            gateway_approvals=publish.gateway_approvals,
+            environment=measurements.environment,
             now=dependencies.now,
             monotonic=dependencies.monotonic,
             rng=dependencies.rng,
@@ -255,42 +261,44 @@ class _Leadership:
         def disturbed(name: str, labels: Mapping[str, str]) -> None:
             self.controller.document_disturbed(name, labels)
 
-        self.secrets = LabelledSecrets(settings.secrets_read_in, secret_changed)
-        self.store = CredentialStore(kube, release, credential_lost, given.owners, settings.credentials_name, drift)
+        self.secrets = LabelledSecrets(settings.release.secrets_read_in, secret_changed)
+        self.store = CredentialStore(kube, release, credential_lost, given.owners, credentials, drift)
         self.documents = KubeDocuments(kube, release, disturbed, given.owners, drift)
         self.enforcement: DailyProbe | None = None
-        if settings.network_policy_probe == "Daily":
-            probe = ClusterProbe(kube, release, settings.probe_pods, given.owners)
+        if pods.network_policy_probe == "Daily":
+            probe = ClusterProbe(kube, release, pods.probe_pods, given.owners)
             self.enforcement = DailyProbe(
                 kube, release, probe, enforcement_changed, telemetry.enforce, dependencies.now, given.owners
             )
-        name = settings.installation_secret
+        name = settings.release.installation_secret
         self.installation_secret = InstallationSecret(kube, release, name, given.owners, drift) if name else None
-        resolver = Resolver(kube, self.secrets, settings.credentials_name)
+        resolver = Resolver(kube, self.secrets, credentials)
         platform = KubePlatform(
             kube,
             servers,
             self.owned,
             resolver,
             self.store,
-            Events(kube, settings.replica, monotonic=dependencies.monotonic),
+            Events(kube, settings.lease.replica, monotonic=dependencies.monotonic),
             self.pods,
-            dataclasses.replace(settings.manifest_context, domain_policies=domain_policies),
-            settings.pod_template_rules,
+            dataclasses.replace(pods.manifest_context(release), domain_policies=domain_policies),
+            pods.template_rules,
             self.enforcement.verdict if self.enforcement is not None else None,
-            LastWords(kube, self.pods.newest, resolver.environment) if settings.pod_logs else None,
+            LastWords(kube, self.pods.newest, resolver.environment) if pods.logs else None,
             enqueue=queue.add,
             drift=drift,
         )
         connector = NetworkConnector(
             resolve=dependencies.resolve,
             egress=given.egress,
-            installation=settings.installation or pseudonym(settings.pull_token),
+            installation=measurements.installation or pseudonym(measurements.pull_token),
         )
-        self.gateways = HttpGateways(settings.gateway_urls, settings.pull_token, dependencies.resolve or resolve_by_dns)
+        self.gateways = HttpGateways(
+            measurements.gateway_urls, measurements.pull_token, dependencies.resolve or resolve_by_dns
+        )
         world = World(platform, self.documents, connector, self.declarations, self.gateways)
         self.controller = composed(world, decided, wakeups=wakeups, telemetry=telemetry)
-        if watched is None and settings.prefix_style == "name":
+        if watched is None and publish.prefix_style == "name":
             logger.warning(
                 "servers of all namespaces share prefixes (FAIRLEAD_PREFIX_STYLE is name): the first of two servers of "
                 "one name holds it. Where teams share this installation, set namespace-name (servers.prefixStyle of "
@@ -300,7 +308,7 @@ class _Leadership:
         self._configuration = configuration
         self._release = release
         self._watched = watched
-        self._list_seconds = settings.list_seconds
+        self._list_seconds = controller.list_seconds
         self._random = dependencies.rng.random
         self._seeder = TierSeeder(kube, given.tiers, optional=watched is not None)
 

@@ -106,21 +106,26 @@ def test_settings_arrive_as_they_were_meant() -> None:
         for component in ("operator", "gateway")
     }
     gateway = GatewaySettings.from_env(ours["gateway"])
-    assert (gateway.call_timeout, gateway.max_request_bytes, gateway.validate) == (120.0, 16777216, False)
-    assert gateway.allowed_origins == ("https://a.example.com", "https://b.example.com")
-    assert (gateway.drain, gateway.grace, gateway.log_level) == (20.0, 120.0, "DEBUG")
+    assert (gateway.calls.timeout, gateway.listening.limits.body, gateway.calls.validate) == (120.0, 16777216, False)
+    assert gateway.listening.allowed_origins == ("https://a.example.com", "https://b.example.com")
+    listening, log = gateway.listening, gateway.records.log
+    assert (listening.drain, listening.grace, log.level) == (20.0, 120.0, "DEBUG")
     operator = OperatorSettings.from_env(ours["operator"])
-    assert (operator.interval_floor, operator.workers, operator.default_action) == (60.0, 32, "Deny")
-    assert operator.runner_image == "registry.example.com/fairlead-runner:0.1.0"
-    assert operator.gateway_urls == (f"http://tools-gateway-ops.{NAMESPACE}.svc:9464",)
+    assert (operator.controller.interval_floor, operator.controller.workers) == (60.0, 32)
+    assert operator.publish.default_action == "Deny"
+    assert operator.pods.runner_image == "registry.example.com/fairlead-runner:0.1.0"
+    assert operator.measurements.gateway_urls == (f"http://tools-gateway-ops.{NAMESPACE}.svc:9464",)
 
 
 def test_the_default_tier_is_the_one_that_the_values_name_and_there_need_not_be_one(helm: Helm) -> None:
-    plain = environment(helm.template(), "operator")
-    assert OperatorSettings.from_env({k: v for k, v in plain.items() if isinstance(v, str)}).default_tier == ""
+    assert default_tier(helm.template()) == ""
     tiers = ("--set", "tiers[0].name=voice", "--set", "tiers[0].spec.maxLatency=1s")
-    named = environment(helm.template(*tiers, "--set", "defaultTier=voice"), "operator")
-    assert OperatorSettings.from_env({k: v for k, v in named.items() if isinstance(v, str)}).default_tier == "voice"
+    assert default_tier(helm.template(*tiers, "--set", "defaultTier=voice")) == "voice"
+
+
+def default_tier(objects: list[Object]) -> str:
+    variables = {k: v for k, v in environment(objects, "operator").items() if isinstance(v, str)}
+    return OperatorSettings.from_env(variables).publish.default_tier
 
 
 def test_tiers_arrive_at_the_operator_as_it_reads_them(tmp_path: Path) -> None:
@@ -313,7 +318,8 @@ def test_where_the_cluster_assigns_user_ids_no_pod_asks_for_one(
     pods += [item["spec"] for item in of_kind(found, "Pod")]
     variables = {k: v for k, v in environment(found, "operator").items() if isinstance(v, str)}
     server = McpServer.model_validate({"metadata": {"name": "s", "namespace": "n"}, "spec": {"image": {"name": "i"}}})
-    context = OperatorSettings.from_env(variables).manifest_context
+    operator = OperatorSettings.from_env(variables)
+    context = operator.pods.manifest_context(operator.release.release_namespace)
     pods.append(deployment(server, context)["spec"]["template"]["spec"])
     assert len(pods) == 4
     for pod in pods:

@@ -76,7 +76,7 @@ def test_the_value_moves_the_right_from_the_whole_cluster_to_roles_and_reaches_t
     assert [role["metadata"]["namespace"] for role in roles] == ["a", "b"]
     assert all(grants(role) == READ for role in roles)
     variables = {k: v for k, v in environment(found, "operator").items() if isinstance(v, str)}
-    assert Settings.from_env(variables).secret_namespaces == ("a", "b", "a")
+    assert Settings.from_env(variables).release.secret_namespaces == ("a", "b", "a")
     with pytest.raises(Refused, match=r"rbac\.secretNamespaces does nothing with watchNamespace"):
         helm.template("--set", "rbac.secretNamespaces={a},watchNamespace=a")
 

@@ -11,12 +11,13 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+import msgspec
 import pytest
 
 import fairlead_app.__main__
 import fairlead_operator.__main__
 from badsettings import ANY_TEXT, BAD_VALUES, READ_LATER, TEXTS, BadSettingValue
-from charts.values import SETTINGS, Value, camel_case, fields, settings, values
+from charts.values import SETTINGS, Value, camel_case, fields, groups, settings, values
 
 ROOT = Path(__file__).parents[2]
 CHART = ROOT / "charts/fairlead"
@@ -56,6 +57,14 @@ def test_every_setting_is_checked_or_takes_any_text() -> None:
     assert names == checked | ANY_TEXT | READ_LATER
     assert not checked & (ANY_TEXT | READ_LATER)
     assert checked >= TEXTS.keys()
+
+
+@pytest.mark.parametrize("component", ["gateway", "operator"])
+def test_settings_stand_in_groups_of_at_most_twelve_and_each_in_one(component: str) -> None:
+    settings_type = SETTINGS[component]
+    assert all(len(msgspec.structs.fields(group)) <= 12 for group in groups(settings_type))
+    names = [name for name, _, _ in fields(settings_type)]
+    assert len(names) == len(set(names)) == len(settings_type.variables())
 
 
 def test_settings_that_both_processes_read_are_of_one_type() -> None:

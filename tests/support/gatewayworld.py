@@ -138,7 +138,7 @@ async def running(
     directory.mkdir(exist_ok=True)
     publish(directory, *documents)
     gateway = compose(
-        Settings(**{"port": 0, "metrics_port": 0, "grace": 2.0, "embedder": "none", **settings}),
+        Settings.of(**{"port": 0, "metrics_port": 0, "grace": 2.0, "embedder": "none", **settings}),
         source=DirectorySource(directory, nudge=nudge),
         credentials=DirectoryCredentials(folder / "credentials"),
         pins=DirectoryPins(directory),

@@ -85,7 +85,7 @@ def secured(folder: Path, issuer: LocalIssuer, *, scopes: tuple[str, ...] = (), 
     file = folder / "identity.yaml"
     file.write_text(json.dumps({"issuers": [{"issuer": issuer.url, **more}], "scopes": scopes}))
     settings: dict[str, Any] = {"identity": file, "public_url": HERE}
-    return {**settings, "trust": trusted(Settings(**settings))}
+    return {**settings, "trust": trusted(Settings.of(**settings))}
 
 
 async def status(gateway: Gateway, token: str, target: str = "/mcp") -> int:

@@ -181,7 +181,7 @@ def console_of(folder: Path, provider: OidcProvider, **more: Any) -> dict[str, A
         "console_client_secret": provider.secret,
         **more,
     }
-    return {**settings, "trust": trusted(Settings(**settings))}
+    return {**settings, "trust": trusted(Settings.of(**settings))}
 
 
 @contextlib.asynccontextmanager

@@ -39,7 +39,9 @@ T = TypeVar("T")
 GROUP = "/apis/fairlead.dev/v1alpha1"
 STEP = 0.05
 
-QUICK = Settings(interval_floor=0.5, lease_seconds=3.0, sweep_seconds=2.0, discovery_timeout=5.0, figures_seconds=0.5)
+QUICK = Settings.of(
+    interval_floor=0.5, lease_seconds=3.0, sweep_seconds=2.0, discovery_timeout=5.0, figures_seconds=0.5
+)
 """Short enough that a test need not wait for anything that happens by the clock."""
 
 

@@ -39,12 +39,12 @@ async def gateway_on(
 ) -> AsyncIterator[Gateway]:
     """A gateway on free ports and on the documents of one namespace."""
     async with aclosing(Kube.connect(await load_configuration(kubeconfig or plane.kubeconfig))) as kube:
-        set_up = Settings(**{"port": 0, "metrics_port": 0, "namespace": namespace, **settings})
+        set_up = Settings.of(**{"port": 0, "metrics_port": 0, "namespace": namespace, **settings})
         gateway = compose(
             set_up,
             trust=trusted(set_up, kube),
             source=KubeSource(kube, namespace, hold=hold),
-            credentials=KubeCredentials(kube, namespace, set_up.credentials),
+            credentials=KubeCredentials(kube, namespace, set_up.installation.credentials),
             pins=KubePins(kube, namespace),
             resolve=resolve_by_dns if resolve is None else resolve,
             models=models if isinstance(models, ConfiguredModels) else ConfiguredModels(models),

@@ -111,9 +111,9 @@ class Cluster:
             from fairlead_operator.kube.documents import blob_from
             from fairlead_operator.settings import Settings
 
-            settings = Settings.from_env(namespace=self.namespace)
+            namespace = Settings.from_env(namespace=self.namespace).release.release_namespace
             selector = f"{LABEL_DOCUMENT}={PINS}"
-            items, _ = await kube.list(Scope(CONFIG_MAPS, Json, settings.release_namespace, selector))
+            items, _ = await kube.list(Scope(CONFIG_MAPS, Json, namespace, selector))
             reader = DocumentAssembler()
             reader.replace(map(blob_from, items))
             return _pins(reader.documents.values())

@@ -161,13 +161,13 @@ async def _serve(
         problems=board.complain,
         written=nudge.set,
         gateways=OwnGateway(gateway.outbox),
-        egress=gateway.settings.egress,
+        egress=gateway.settings.upstream.egress.rules,
         installation=gateway.endpoint.installation,
         telemetry=telemetry,
         options=ReconcilerOptions(probe="ReadOnly" if options.probe else "Declared"),
         default_tier=options.tier or "",
     )
-    board.own(ServerKey(gateway.settings.local_namespace, SERVER), custom)
+    board.own(ServerKey(gateway.settings.installation.local_namespace, SERVER), custom)
     try:
         station.look()
         _check_tier(options.tier, station.tiers)
@@ -268,14 +268,14 @@ def _gateway(
             **_made_keys(os.environ, where),
             audit=os.environ.get("FAIRLEAD_AUDIT") or "off",  # standard output is for people here
         )
-        custom = load(settings.tools)
+        custom = load(settings.calls.custom.modules)
         made = compose(
             settings,
             source=DirectorySource(where.documents, nudge=nudge),
             credentials=DirectoryCredentials(where.credentials),
             children=children,
             custom=custom.tools,
-            models=ConfiguredModels.of_file(settings.routes, model.added),
+            models=ConfiguredModels.of_file(settings.models.routes, model.added),
             trust=trusted(settings),
             outputs=outputs,
             heap=Heap(),
@@ -349,10 +349,10 @@ def _tools_of(documents: DirectoryDocuments, key: ServerKey) -> tuple[str, ...]:
 
 def _addresses(options: UpOptions, gateway: Gateway, model: str, token: str) -> Addresses:
     host = "127.0.0.1" if options.host in (EVERY_ADDRESS, EVERY_IPV4_ADDRESS) else options.host
-    scheme = "http" if gateway.settings.tls_cert is None else "https"
+    scheme = "http" if gateway.settings.listening.tls.cert is None else "https"
     root = f"{scheme}://{authority(host, gateway.port)}"
     models = f"{root}/v1" if gateway.models.current.providers else ""
-    console = f"{root}/console/?token={token}" if gateway.settings.console else ""
+    console = f"{root}/console/?token={token}" if gateway.settings.console.enabled else ""
     files = "" if options.paths or options.litellm else own_files(Path.home(), Path.cwd())
     metrics = f"http://{authority(host, gateway.metrics_port)}/metrics"
     return Addresses(f"{root}/mcp", metrics, models, model, files=files, console=console)

@@ -14,6 +14,7 @@ from fairlead_gateway.core.client_message import Rejection
 from fairlead_gateway.core.exchange import agent_in, agent_of
 from fairlead_gateway.endpoint import responses
 from fairlead_gateway.endpoint.buffered_transport import BufferedTransport
+from fairlead_gateway.endpoint.client_limits import STALLED_SECONDS
 from fairlead_gateway.endpoint.connection_limiter import CLOSED, Admission
 from fairlead_gateway.endpoint.exchange import HttpExchange
 from fairlead_gateway.endpoint.fallback import FallbackRequest, FallbackServer
@@ -262,7 +263,7 @@ class ClientConnection(RequestSink):
             if waited > LINGER_SECONDS:
                 self.transport.abort()
         elif self.write_paused:
-            if waited > bounds.stalled_seconds:
+            if waited > STALLED_SECONDS:
                 self.transport.abort()
         elif reader.in_message:
             if waited > (bounds.head_seconds if reader.in_head else bounds.body_seconds):

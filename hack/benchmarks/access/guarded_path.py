@@ -60,7 +60,7 @@ class Place:
 
 async def _world(stack: AsyncExitStack, folder: Path, loop: Loop, trust: Trust, credential: str) -> Place:
     gateway = compose(
-        GatewaySettings(port=0, metrics_port=0),
+        GatewaySettings.of(port=0, metrics_port=0),
         trust=trust,
         source=DirectorySource(folder),
         credentials=DirectoryCredentials(folder / "credentials"),
@@ -87,10 +87,10 @@ async def _measured(folder: Path, settings: Settings, loop: Loop) -> Times:
     token, tokens = token_of("RS256", RSAKey.generate_key(2048, {"kid": "k"}))
     cases: dict[str, tuple[Path, Trust, str]] = {
         OPEN: (folders["open"], Trust(), ""),
-        KEYS: (folders["open"], trusted(GatewaySettings(api_keys=file)), key),
-        POLICIES: (folders["closed"], trusted(GatewaySettings(api_keys=file)), key),
+        KEYS: (folders["open"], trusted(GatewaySettings.of(api_keys=file)), key),
+        POLICIES: (folders["closed"], trusted(GatewaySettings.of(api_keys=file)), key),
         TOKENS: (folders["closed"], Trust((tokens,)), token),
-        ARGUMENTS: (folders["bounded"], trusted(GatewaySettings(api_keys=file)), key),
+        ARGUMENTS: (folders["bounded"], trusted(GatewaySettings.of(api_keys=file)), key),
     }
     times: Times = {}
     async with AsyncExitStack() as stack:

@@ -250,7 +250,7 @@ async def running(folder: Path, loop: Loop, tools: int = TOOLS) -> AsyncIterator
     """The gateway with `tools` tools of each server, its clients, and what they ask."""
     write_documents(folder, contents(list(world(PORTS, tools))))
     gateway = compose(
-        GatewaySettings(port=0, metrics_port=0),
+        GatewaySettings.of(port=0, metrics_port=0),
         source=DirectorySource(folder),
         credentials=DirectoryCredentials(folder / "credentials"),
         heap=Heap(),

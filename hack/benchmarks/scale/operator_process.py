@@ -24,11 +24,11 @@ async def main(port: int) -> None:
         return [("127.0.0.1", port)]
 
     settings = Settings.from_env()
-    set_up(settings.log_format, settings.log_level)
+    set_up(settings.log.format, settings.log.level)
     operator = build(
-        settings, await load_configuration(settings.kubeconfig), dependencies=Dependencies(resolve=resolve)
+        settings, await load_configuration(settings.release.kubeconfig), dependencies=Dependencies(resolve=resolve)
     )
-    async with served(operator, "127.0.0.1", settings.metrics_port):
+    async with served(operator, "127.0.0.1", settings.metrics.port):
         task = asyncio.create_task(operator.run(), name="operator")
         asyncio.get_running_loop().add_signal_handler(signal.SIGTERM, task.cancel)
         await asyncio.wait([task])

@@ -148,7 +148,7 @@ async def signing_in_by_dex(folder: Path) -> AsyncIterator[Gateway]:
             "session_key": KEY,
         }
         shop = catalog("shop", "http://127.0.0.1:9/mcp", ["buy"])
-        async with running(folder, shop, STAFF_ALONE, **settings, trust=trusted(Settings(**settings))) as gateway:
+        async with running(folder, shop, STAFF_ALONE, **settings, trust=trusted(Settings.of(**settings))) as gateway:
             yield gateway
 
 

@@ -46,7 +46,7 @@ async def gateway_with(folder: Path, **changes: Any) -> AsyncIterator[Gateway]:
     (folder / "keys.json").write_bytes(written([ANN_RECORD, BEN_RECORD]))
     settings: dict[str, Any] = {"api_keys": folder / "keys.json", "made_keys": folder / "made.json"}
     settings |= {"key_makers": ("staff",), "admin_groups": ("admins",), **changes}
-    async with running(folder, SHOP, trust=trusted(Settings(**settings)), **settings) as gateway:
+    async with running(folder, SHOP, trust=trusted(Settings.of(**settings)), **settings) as gateway:
         yield gateway
 
 

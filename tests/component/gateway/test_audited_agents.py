@@ -32,7 +32,7 @@ async def key_of(agent: str, file: Path) -> str:
 async def known(tmp_path: Path, keys: Path, **settings: Any) -> AsyncIterator[Gateway]:
     async with modern_server([tool("add")]) as server:
         demo = catalog("demo", server.url, ["add"])
-        async with running(tmp_path, demo, trust=trusted(Settings(api_keys=keys)), **settings) as gateway:
+        async with running(tmp_path, demo, trust=trusted(Settings.of(api_keys=keys)), **settings) as gateway:
             yield gateway
 
 

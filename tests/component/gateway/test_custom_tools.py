@@ -172,7 +172,7 @@ async def test_custom_tools_are_served_while_the_source_of_the_documents_is_away
     tmp_path: Path,
 ) -> None:
     gateway = compose(
-        Settings(port=0, metrics_port=0),
+        Settings.of(port=0, metrics_port=0),
         source=DirectorySource(tmp_path / "not" / "there"),
         credentials=DirectoryCredentials(tmp_path),
         custom=lookup_user(),

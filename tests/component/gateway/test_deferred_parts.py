@@ -51,7 +51,7 @@ from fairlead_gateway.catalog.directory import DirectoryCredentials, DirectorySo
 from fairlead_app.settings import Settings
 
 async def main(folder, heavy):
-    settings = Settings(port=0, metrics_port=0, embedder="none")
+    settings = Settings.of(port=0, metrics_port=0, embedder="none")
     credentials = DirectoryCredentials(folder / "credentials")
     gateway = compose(settings, source=DirectorySource(folder), credentials=credentials)
     await gateway.start()

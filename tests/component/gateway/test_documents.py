@@ -46,7 +46,7 @@ async def test_a_nudge_has_the_directory_looked_at_at_once(tmp_path: Path) -> No
     source = DirectorySource(tmp_path / "documents", nudge=nudge, poll=60)
     publish(tmp_path / "documents", catalog("one", "http://127.0.0.1:1/mcp", ["a"]))
     gateway = compose(
-        Settings(port=0, metrics_port=0), source=source, credentials=DirectoryCredentials(tmp_path / "credentials")
+        Settings.of(port=0, metrics_port=0), source=source, credentials=DirectoryCredentials(tmp_path / "credentials")
     )
     await gateway.start()
     try:
@@ -99,7 +99,7 @@ async def test_a_gateway_that_starts_without_its_source_serves_what_it_served_be
         async with running(tmp_path, catalog("one", server.url, ["a"]), cache_dir=cache) as gateway:
             assert not gateway.snapshots.stale
         lost = compose(
-            Settings(port=0, metrics_port=0, cache_dir=cache),
+            Settings.of(port=0, metrics_port=0, cache_dir=cache),
             source=DirectorySource(tmp_path / "nowhere"),
             credentials=DirectoryCredentials(tmp_path / "credentials"),
         )

@@ -97,7 +97,7 @@ async def test_connections_at_every_address_send_each_packet_at_once(tmp_path: P
     ],
 )
 def test_the_address_follows_from_those_of_the_pod(settings: dict[str, Any], address: str) -> None:
-    assert Settings(**settings).address == address
+    assert Settings.of(**settings).listening.address == address
 
 
 async def test_anonymous_clients_of_one_ipv6_network_are_one_agent(tmp_path: Path) -> None:

@@ -44,7 +44,7 @@ def believing(folder: Path, *issuers: LocalIssuer, names: tuple[str, ...] = ("co
     told = [{"issuer": issuer.url, "name": name} for issuer, name in zip(issuers, names, strict=False)]
     file.write_text(json.dumps({"issuers": told}))
     settings: dict[str, Any] = {"identity": file, "public_url": HERE, **more}
-    return {**settings, "trust": trusted(Settings(**settings))}
+    return {**settings, "trust": trusted(Settings.of(**settings))}
 
 
 def key_for(folder: Path, agent: str, *groups: str) -> tuple[str, Path]:

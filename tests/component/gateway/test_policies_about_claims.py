@@ -81,7 +81,7 @@ async def test_a_token_with_the_claim_opens_what_it_is_for(tmp_path: Path) -> No
         file.write_text(json.dumps({"issuers": [{"issuer": issuer.url}]}))
         known: dict[str, Any] = {"identity": file, "public_url": HERE}
         rules = Rules(policies=(EVERYBODY, refunds(name="department", value="sales", issuer=issuer.url)))
-        async with running(tmp_path, SHOP, rules, **known, trust=trusted(Settings(**known))) as gateway:
+        async with running(tmp_path, SHOP, rules, **known, trust=trusted(Settings.of(**known))) as gateway:
             plain = issuer.token(aud=HERE)
             sales = issuer.token(aud=HERE, department=["sales"])
             assert await tools(gateway, plain) == ["shop__get"]
@@ -95,7 +95,7 @@ async def test_what_another_issuer_puts_into_its_tokens_is_not_believed(tmp_path
         file.write_text(json.dumps({"issuers": [{"issuer": ours.url}, {"issuer": theirs.url}]}))
         known: dict[str, Any] = {"identity": file, "public_url": HERE}
         rules = Rules(policies=(EVERYBODY, refunds(name="department", value="sales", issuer=ours.url)))
-        async with running(tmp_path, SHOP, rules, **known, trust=trusted(Settings(**known))) as gateway:
+        async with running(tmp_path, SHOP, rules, **known, trust=trusted(Settings.of(**known))) as gateway:
             assert await tools(gateway, ours.token(aud=HERE, department="sales")) == ["shop__get", "shop__refund"]
             assert await tools(gateway, theirs.token(aud=HERE, department="sales")) == ["shop__get"]
 

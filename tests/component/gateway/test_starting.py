@@ -38,7 +38,7 @@ async def listed(port: int) -> list[str]:
 async def test_connections_are_refused_until_there_is_a_catalog(tmp_path: Path) -> None:
     publish(tmp_path, catalog("demo", "http://127.0.0.1:9/mcp", ["add"]))
     source = Held(tmp_path)
-    settings = Settings(port=0, metrics_port=0, grace=0.5)
+    settings = Settings.of(port=0, metrics_port=0, grace=0.5)
     gateway = compose(settings, source=source, credentials=DirectoryCredentials(tmp_path / "credentials"))
     starting = asyncio.create_task(gateway.start())
     try:

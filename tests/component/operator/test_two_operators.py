@@ -122,7 +122,7 @@ async def called_all_the_time(world: World) -> AsyncIterator[Client]:
     kube = Kube.connect(await load_configuration(world.plane.kubeconfig))
     source = KubeSource(kube, world.release)
     credentials = KubeCredentials(kube, world.release)
-    gateway = compose(Settings(port=0, metrics_port=0), source=source, credentials=credentials)
+    gateway = compose(Settings.of(port=0, metrics_port=0), source=source, credentials=credentials)
     await gateway.start()
     try:
         await asyncio.wait_for(gateway.snapshots.first_snapshot.wait(), 20)

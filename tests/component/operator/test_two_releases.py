@@ -75,7 +75,7 @@ async def readiness(operator: Operator) -> tuple[int, str]:
 
 async def looks_of(operator: Operator) -> None:
     """Let the operator contend a few times more."""
-    await asyncio.sleep(3 * QUICK.lease_seconds * 2 / 15)
+    await asyncio.sleep(3 * QUICK.lease.seconds * 2 / 15)
 
 
 async def test_the_second_of_two_releases_of_all_namespaces_writes_nothing_until_the_first_stops(

@@ -3,14 +3,16 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 from fairlead_api.bad_setting import BadSetting
 from fairlead_app import configuration
-from fairlead_app.configuration import compression, embedding, load_models, vector_folder
+from fairlead_app.configuration import ModelApiReach, compression, embedding, load_models, vector_folder
 from fairlead_app.settings import Settings
 from fairlead_formats.tokens.models import LiveSource
+from fairlead_search.compression import CompressorConfig
 from fairlead_search.embedding import EmbeddingConfig
 from page_reader import blocks
 
@@ -82,15 +84,31 @@ def test_the_example_of_the_page_is_read(tmp_path: Path) -> None:
     assert read.live is not None
 
 
+def embedding_of(**values: Any) -> EmbeddingConfig | None:
+    settings = Settings.of(**values)
+    return embedding(settings.search, ModelApiReach(settings.upstream.egress, settings.installation.release_namespace))
+
+
+def compression_of(**values: Any) -> CompressorConfig | None:
+    settings = Settings.of(**values)
+    reach = ModelApiReach(settings.upstream.egress, settings.installation.release_namespace)
+    return compression(settings.results.compressor, reach)
+
+
+def vector_folder_of(**values: Any) -> Path | None:
+    settings = Settings.of(**values)
+    return vector_folder(settings.search, settings.rest)
+
+
 def test_vectors_are_made_where_what_makes_them_is_installed(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(configuration, "missing_modules", list)
-    assert embedding(Settings()) == embedding(Settings(embedder="built-in")) == EmbeddingConfig()
-    assert embedding(Settings(embedder="none")) is None
+    assert embedding_of() == embedding_of(embedder="built-in") == EmbeddingConfig()
+    assert embedding_of(embedder="none") is None
     monkeypatch.setattr(configuration, "missing_modules", lambda needed=(): ["onnxruntime"])
-    assert embedding(Settings()) is None
-    assert embedding(Settings(embedder="none", embedder_url="http://models:8000/v1")) is None
+    assert embedding_of() is None
+    assert embedding_of(embedder="none", embedder_url="http://models:8000/v1") is None
     with pytest.raises(BadSetting, match=r"onnxruntime is not installed: pip install '.+\[search\]'"):
-        embedding(Settings(embedder="built-in"))
+        embedding_of(embedder="built-in")
 
 
 @pytest.mark.parametrize("url", ["models:8000", "http://user:word@models/v1", "http://models:0/v1", "http://[::1/v1"])
@@ -103,19 +121,19 @@ def test_an_endpoint_needs_a_url_without_credentials(name: str, url: str) -> Non
 def test_an_endpoint_for_vectors_needs_a_model(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(configuration, "missing_modules", lambda needed=(): [])
     with pytest.raises(BadSetting, match="FAIRLEAD_EMBEDDER_URL needs FAIRLEAD_EMBEDDER_MODEL"):
-        embedding(Settings(embedder_url="http://models/v1"))
+        embedding_of(embedder_url="http://models/v1")
     with pytest.raises(BadSetting, match="FAIRLEAD_EMBEDDER_URL is missing"):
-        embedding(Settings(embedder="endpoint", embedder_model="qwen"))
-    found = embedding(Settings(embedder_url="http://models:8000/v1", embedder_model="qwen", namespace="ours"))
+        embedding_of(embedder="endpoint", embedder_model="qwen")
+    found = embedding_of(embedder_url="http://models:8000/v1", embedder_model="qwen", namespace="ours")
     assert found is not None
     assert (found.url, found.model, found.namespace) == ("http://models:8000/v1", "qwen", "ours")
 
 
 def test_an_endpoint_that_compresses_needs_a_model() -> None:
-    assert compression(Settings()) is None
+    assert compression_of() is None
     with pytest.raises(BadSetting, match="FAIRLEAD_COMPRESSOR_URL needs FAIRLEAD_COMPRESSOR_MODEL"):
-        compression(Settings(compressor_url="http://models/v1"))
-    found = compression(Settings(compressor_url="http://m:8000/v1", compressor_model="qwen", compressor_key="k"))
+        compression_of(compressor_url="http://models/v1")
+    found = compression_of(compressor_url="http://m:8000/v1", compressor_model="qwen", compressor_key="k")
     assert found is not None
     assert (found.url, found.model, found.key, found.seconds) == ("http://m:8000/v1", "qwen", "k", 10)
 
@@ -123,13 +141,13 @@ def test_an_endpoint_that_compresses_needs_a_model() -> None:
 def test_a_folder_for_vectors_needs_its_extra_and_a_process(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(configuration, "missing_modules", lambda needed=(): [])
     folder = Path("/vectors")
-    assert vector_folder(Settings()) is None
-    assert vector_folder(Settings(search_directory=folder)) == folder
+    assert vector_folder_of() is None
+    assert vector_folder_of(search_directory=folder) == folder
     with pytest.raises(BadSetting, match="set FAIRLEAD_REST_PROCESSES above 0"):
-        vector_folder(Settings(search_directory=folder, rest_processes=0))
+        vector_folder_of(search_directory=folder, rest_processes=0)
     monkeypatch.setattr(configuration, "missing_modules", lambda needed=(): ["lancedb"])
     with pytest.raises(BadSetting, match=r"lancedb is not installed: pip install '.+\[lancedb\]'"):
-        vector_folder(Settings(search_directory=folder))
+        vector_folder_of(search_directory=folder)
 
 
 def test_a_model_may_have_a_window_a_price_or_both(tmp_path: Path) -> None:

@@ -11,6 +11,7 @@ from fairlead_api.bad_setting import BadSetting
 from fairlead_app.console_client import console_client
 from fairlead_app.settings import Settings
 from fairlead_gateway.identity.configuration import Issuer, Vouchers
+from fairlead_gateway.identity.console_client import ConsoleClient
 
 CORP = Issuer(issuer="https://login.example.com", name="corp")
 PARTNER = Issuer(issuer="https://login.partner.example", name="partner", audiences=("tools",))
@@ -19,13 +20,18 @@ FILE = Path("identity.yaml")
 
 def settings(**more: Any) -> Settings:
     """Settings of a gateway at tools.example.com, which others add to."""
-    return Settings(
+    return Settings.of(
         **{"identity": FILE, "public_url": "https://tools.example.com", "console_client_id": "console", **more}
     )
 
 
+def client_of(vouchers: Vouchers, **more: Any) -> ConsoleClient | None:
+    made = settings(**more)
+    return console_client(made.console, made.identity, vouchers)
+
+
 def test_one_issuer_and_the_public_url_are_enough() -> None:
-    client = console_client(settings(console_scopes=("groups", "openid")), Vouchers(issuers=(CORP,), scopes=("mcp",)))
+    client = client_of(Vouchers(issuers=(CORP,), scopes=("mcp",)), console_scopes=("groups", "openid"))
     assert client is not None
     assert (client.base, client.resource) == ("https://tools.example.com", "https://tools.example.com")
     assert client.scopes == ("openid", "mcp", "groups")
@@ -34,18 +40,18 @@ def test_one_issuer_and_the_public_url_are_enough() -> None:
 
 def test_of_several_issuers_one_is_named() -> None:
     both = Vouchers(issuers=(CORP, PARTNER))
-    client = console_client(settings(console_issuer="partner"), both)
+    client = client_of(both, console_issuer="partner")
     assert client is not None
     assert (client.issuer, client.resource) == (PARTNER, ""), "the provider decides whom its tokens are for"
 
 
 def test_the_secret_is_in_no_text_of_the_client() -> None:
-    client = console_client(settings(console_client_secret="s3cret"), Vouchers(issuers=(CORP,)))
+    client = client_of(Vouchers(issuers=(CORP,)), console_client_secret="s3cret")
     assert "s3cret" not in repr(client)
 
 
 def test_without_a_client_id_nobody_signs_in_so() -> None:
-    assert console_client(settings(console_client_id=""), Vouchers(issuers=(CORP,))) is None
+    assert client_of(Vouchers(issuers=(CORP,)), console_client_id="") is None
 
 
 @pytest.mark.parametrize(
@@ -65,11 +71,11 @@ def test_settings_that_cannot_work_are_refused_at_the_start(
     more: dict[str, Any], issuers: tuple[Issuer, ...], said: str
 ) -> None:
     with pytest.raises(BadSetting, match=said):
-        console_client(settings(**more), Vouchers(issuers=issuers))
+        client_of(Vouchers(issuers=issuers), **more)
 
 
 @pytest.mark.parametrize("url", ["http://127.0.0.1:8080", "http://localhost:8080", "http://[::1]:8080"])
 def test_on_this_machine_http_will_do(url: str) -> None:
-    client = console_client(settings(console_url=f"{url}/"), Vouchers(issuers=(CORP,)))
+    client = client_of(Vouchers(issuers=(CORP,)), console_url=f"{url}/")
     assert client is not None
     assert client.base == url

@@ -141,8 +141,10 @@ def test_settings_come_from_the_environment_and_the_command_line_wins() -> None:
         "FAIRLEAD_LOG_FORMAT": "json",
     }
     settings = Settings.from_env(environ, port=82, host=None)
-    assert (settings.port, settings.address, settings.documents) == (82, "127.0.0.1", Path("/srv/x"))
-    assert (settings.allowed_hosts, settings.call_timeout, settings.log_format) == (("a", "b"), 2.5, "json")
+    listening = settings.listening
+    assert (listening.port, listening.address, listening.allowed_hosts) == (82, "127.0.0.1", ("a", "b"))
+    assert settings.installation.documents == Path("/srv/x")
+    assert (settings.calls.timeout, settings.records.log.format) == (2.5, "json")
 
 
 @pytest.mark.parametrize(("variable", "value"), [("PORT", "http"), ("GRACE", "soon"), ("LOG_FORMAT", "xml")])

@@ -80,12 +80,12 @@ def test_the_networks_of_the_api_server_are_its_service_and_those_of_the_setting
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     monkeypatch.setenv("KUBERNETES_SERVICE_HOST", "10.96.0.1")
-    settings = Settings(namespace="n", api_server_networks=("192.0.2.0/28", "192.0.2.64/32"))
-    assert settings.manifest_context.api_server == ("10.96.0.1/32", "192.0.2.0/28", "192.0.2.64/32")
+    settings = Settings.of(api_server_networks=("192.0.2.0/28", "192.0.2.64/32"))
+    assert settings.pods.manifest_context("n").api_server == ("10.96.0.1/32", "192.0.2.0/28", "192.0.2.64/32")
     monkeypatch.setenv("KUBERNETES_SERVICE_HOST", "api.example.com")
-    assert Settings(namespace="n").manifest_context.api_server == ()
+    assert Settings().pods.manifest_context("n").api_server == ()
     with pytest.raises(BadSetting, match=r"FAIRLEAD_API_SERVER_NETWORKS is '10.0.0.0/33'; it takes networks"):
-        Settings(namespace="n", api_server_networks=("10.0.0.0/33",))
+        Settings.of(api_server_networks=("10.0.0.0/33",))
 
 
 def test_the_runtime_class_is_that_of_the_pods() -> None:

@@ -19,8 +19,8 @@ def test_every_setting_comes_from_its_variable_and_the_command_line_wins() -> No
         "FAIRLEAD_LOG_FORMAT": "",
     }
     settings = Settings.from_env(environ, metrics_port=9000, kubeconfig=None)
-    assert (settings.namespace, settings.metrics_port, settings.lease_seconds) == ("tools", 9000, 7.5)
-    assert (settings.prefix_style, settings.log_format) == ("namespace-name", "text")
+    assert (settings.release.namespace, settings.metrics.port, settings.lease.seconds) == ("tools", 9000, 7.5)
+    assert (settings.publish.prefix_style, settings.log.format) == ("namespace-name", "text")
 
 
 @pytest.mark.parametrize(
@@ -38,10 +38,10 @@ def test_a_bad_value_is_named_with_what_is_expected(name: str, value: str, words
 
 def test_off_a_pod_the_release_has_a_namespace_and_every_process_a_name() -> None:
     settings = Settings.from_env({})
-    assert settings.release_namespace
-    assert settings.replica
-    assert Settings(namespace="a", identity="b").release_namespace == "a"
-    assert Settings(identity="b").replica == "b"
+    assert settings.release.release_namespace
+    assert settings.lease.replica
+    assert Settings.of(namespace="a", identity="b").release.release_namespace == "a"
+    assert Settings.of(identity="b").lease.replica == "b"
 
 
 @pytest.mark.parametrize(
@@ -55,4 +55,4 @@ def test_off_a_pod_the_release_has_a_namespace_and_every_process_a_name() -> Non
     ],
 )
 def test_the_address_of_the_metrics_follows_from_those_of_the_pod(settings: dict[str, Any], address: str) -> None:
-    assert Settings(**settings).metrics_address == address
+    assert Settings.of(**settings).metrics.address == address
