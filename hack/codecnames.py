@@ -14,6 +14,8 @@ import sys
 from collections.abc import Iterator
 from pathlib import Path
 
+from sourcefiles import report, source_files
+
 FOLDERS = ("crds", "operator", "gateway", "examples")
 """Folders of what ships, and of what is copied from."""
 OTHER_DECODERS = ("msgspec.json", "_document", "jsonrpc", "jwt", "webencodings", "json")
@@ -53,22 +55,11 @@ OF_THE_PEER = ("text", "iter_text", "aiter_text", "iter_lines", "aiter_lines")
 
 def main() -> int:
     """Print all findings of the working directory; the exit code of the program."""
-    findings = list(found_in(Path()))
-    for finding in findings:
-        print(finding)
-    return 1 if findings else 0
+    return report(finding for file in source_files(Path(), FOLDERS) for finding in chosen_outside(file.name, file.tree))
 
 
-def found_in(root: Path) -> Iterator[str]:
-    """Findings in all Python files of `FOLDERS` below `root`, in the order of their paths."""
-    for folder in FOLDERS:
-        for path in sorted((root / folder).rglob("*.py")):
-            yield from chosen_outside(path.relative_to(root).as_posix(), path.read_text("utf-8"))
-
-
-def chosen_outside(name: str, source: str) -> Iterator[str]:
+def chosen_outside(name: str, tree: ast.Module) -> Iterator[str]:
     """Findings in one file."""
-    tree = ast.parse(source, name)
     client = any(module in CLIENTS for module in _imports(tree))
     for node in ast.walk(tree):
         if isinstance(node, ast.Call) and (codec := _codec(node)) is not None and not _is_literal(codec):

@@ -4,8 +4,8 @@ Prints `FILE:LINE: what is wrong; what to write instead` per finding and exits w
 
 Rules: the opening of a docstring is a noun or a verb, never a word that leans on a neighbouring line · a docstring
 does not claim who calls its function or makes its object (tests and imports say it, and stay true) · nobody is
-called "whoever" · a class name has one definition in all packages · an entry of the changelog is one line of at most
-25 words.
+called "whoever" · a class name has one definition in all packages · no identifier of a clean package is a retired word
+· an entry of the changelog is one line of at most 25 words.
 """
 
 from __future__ import annotations
@@ -14,11 +14,49 @@ import ast
 import re
 import sys
 from collections.abc import Iterator
+from itertools import chain
 from pathlib import Path
+
+from sourcefiles import report, source_files
 
 FOLDERS = ("crds", "operator", "gateway", "hack", "tests/support")
 PACKAGES = ("crds", "operator", "gateway")
 """Folders of `FOLDERS` whose classes need names of their own: those that ship."""
+CLEAN = (
+    "crds",
+    "operator",
+    "gateway/fairlead_cli",
+    "gateway/fairlead_client",
+    "gateway/fairlead_console",
+    "gateway/fairlead_kube",
+    "gateway/fairlead_search",
+    "gateway/fairlead_servers",
+    "gateway/fairlead_tools",
+    "hack",
+)
+"""Folders that have no identifier in `RETIRED`, and get none; the others come here as they are cleaned."""
+RETIRED = frozenset(
+    (
+        "asked",
+        "book",
+        "ears",
+        "found",
+        "frame",
+        "it",
+        "kept",
+        "known",
+        "news",
+        "one",
+        "pictures",
+        "place",
+        "rhythm",
+        "said",
+        "shelf",
+        "wiring",
+    )
+)
+"""Words that say of a thing only that it was found, said or kept, never what it is. Underscores around one of them do
+not help it; within a longer name, where another word carries the meaning, they may stand."""
 TWICE = {
     "Server": "documented import of fairlead_client, and the word of MCP for what a catalog has",
     "Settings": "operator and gateway are two processes, each with the object that pydantic and Django call this",
@@ -33,29 +71,46 @@ WHOEVER = re.compile(r"\bwhoever\b", re.IGNORECASE)
 
 def main() -> int:
     """Print all findings of the working directory; the exit code of the program."""
-    findings = [*found_in(Path()), *changelog("CHANGELOG.md", Path("CHANGELOG.md").read_text())]
-    for finding in findings:
-        print(finding)
-    return 1 if findings else 0
+    return report(chain(read_tree(Path()), changelog("CHANGELOG.md", Path("CHANGELOG.md").read_text())))
 
 
-def found_in(root: Path) -> list[str]:
+def read_tree(root: Path) -> Iterator[str]:
     """Findings in all Python files below `root`, in the order of their paths."""
-    findings: list[str] = []
     classes: dict[str, list[str]] = {}
-    for folder in FOLDERS:
-        for path in sorted((root / folder).rglob("*.py")):
-            name = path.relative_to(root).as_posix()
-            if "node_modules" in path.parts:
-                continue
-            text = path.read_text("utf-8")
-            tree = ast.parse(text, name)
-            findings += prose(name, text, tree)
-            if folder in PACKAGES:
-                for node in _blocks(tree):
-                    if isinstance(node, ast.ClassDef):
-                        classes.setdefault(node.name, []).append(f"{name}:{node.lineno}")
-    return [*findings, *twice(classes)]
+    for file in source_files(root, FOLDERS):
+        yield from prose(*file)
+        if file.name.startswith(tuple(f"{package}/" for package in CLEAN)):
+            yield from retired(file.name, file.tree)
+        if file.name.partition("/")[0] in PACKAGES:
+            for node in _blocks(file.tree):
+                if isinstance(node, ast.ClassDef):
+                    classes.setdefault(node.name, []).append(f"{file.name}:{node.lineno}")
+    yield from twice(classes)
+
+
+def retired(name: str, tree: ast.Module) -> Iterator[str]:
+    """Findings in the identifiers that one file defines: variables, parameters, attributes, functions and classes."""
+    for line, identifier in sorted(set(identifiers(tree))):
+        if identifier.strip("_") in RETIRED:
+            yield f'{name}:{line}: "{identifier}" is a retired name; say what it holds, or what the function does'
+
+
+def identifiers(tree: ast.Module) -> Iterator[tuple[int, str]]:
+    """Line and text of each name that a file gives to something of its own; imported names are those of others."""
+    for node in ast.walk(tree):
+        match node:
+            case ast.ClassDef() | ast.FunctionDef() | ast.AsyncFunctionDef():
+                yield node.lineno, node.name
+            case ast.Name(id=identifier, ctx=ast.Store()) | ast.Attribute(attr=identifier, ctx=ast.Store()):
+                yield node.lineno, identifier
+            case ast.arg(arg=identifier):
+                yield node.lineno, identifier
+            case (
+                ast.MatchAs(name=str(identifier))
+                | ast.MatchStar(name=str(identifier))
+                | ast.ExceptHandler(name=str(identifier))
+            ):
+                yield node.lineno, identifier
 
 
 def prose(name: str, text: str, tree: ast.Module) -> Iterator[str]:

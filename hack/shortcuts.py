@@ -17,32 +17,22 @@ import tokenize
 from collections.abc import Iterator
 from pathlib import Path
 
+from sourcefiles import report, source_files
+
 FOLDERS = ("crds", "operator", "gateway", "hack")
 UNFORMATTED = re.compile(r"#\s*fmt:\s*(skip|off)\b")
 
 
 def main() -> int:
     """Print all findings of the working directory; the exit code of the program."""
-    findings = list(read_tree(Path()))
-    for finding in findings:
-        print(finding)
-    return 1 if findings else 0
+    return report(finding for file in source_files(Path(), FOLDERS) for finding in read_file(*file))
 
 
-def read_tree(root: Path) -> Iterator[str]:
-    """Findings in all Python files below `root`, in the order of their paths."""
-    for folder in FOLDERS:
-        for path in sorted((root / folder).rglob("*.py")):
-            if "node_modules" not in path.parts:
-                yield from read_file(path.relative_to(root).as_posix(), path.read_text("utf-8"))
-
-
-def read_file(name: str, text: str) -> Iterator[str]:
+def read_file(name: str, text: str, tree: ast.Module) -> Iterator[str]:
     """Findings of one file: comments that stop the formatter, then assignments, each by line."""
     for token in tokenize.generate_tokens(io.StringIO(text).readline):
         if token.type == tokenize.COMMENT and (comment := UNFORMATTED.search(token.string)):
             yield f'{name}:{token.start[0]}: "{comment[0]}"; take it out and let ruff lay the statement out'
-    tree = ast.parse(text, name)
     for node in sorted(ast.walk(tree), key=lambda node: getattr(node, "lineno", 0)):
         if isinstance(node, ast.Assign) and crowded(node):
             yield f"{name}:{node.lineno}: several attributes are assigned in one tuple; write a statement for each"

@@ -98,6 +98,26 @@ def test_a_name_that_may_be_defined_twice_has_to_be(tmp_path: Path) -> None:
     ]
 
 
+def test_retired_names_in_clean_packages_are_findings_wherever_they_are_defined(tmp_path: Path) -> None:
+    text = (
+        '"""Rates."""\n\nfound = 1\n\n\nclass Rates:\n    kept: int = 0\n\n    def said(self, one: int) -> None:\n'
+        "        self._known = [place for place in ()]\n        match one:\n            case [news, *book]: ...\n"
+        "        try: ...\n        except OSError as asked: ...\n"
+    )
+    code, lines = checked(tmp_path, {"crds/rates.py": text})
+    assert code == 1
+    names = ["3: found", "7: kept", "9: one", "9: said", "10: _known", "10: place", "12: book", "12: news", "14: asked"]
+    assert [line.split(" is a retired")[0].replace('"', "") for line in lines] == [
+        f"crds/rates.py:{name}" for name in names
+    ]
+
+
+def test_retired_words_within_a_name_and_in_other_packages_pass(tmp_path: Path) -> None:
+    text = '"""Rates."""\n\nfrom a import known\n\nknown_names = known.place\n'
+    other = '"""Rates."""\n\nfound = 1\n'
+    assert checked(tmp_path, {"crds/rates.py": text, "gateway/fairlead_other/rates.py": other}) == (0, [])
+
+
 def test_an_entry_of_the_changelog_is_one_line_of_25_words(tmp_path: Path) -> None:
     fits = "- " + " ".join(["word"] * 25)
     text = f"# Changelog\n\n{fits}\n{fits} more\n- two\n  lines\n\nA paragraph of any length is no entry.\n"
