@@ -25,13 +25,17 @@ PACKAGES = ("crds", "operator", "gateway")
 CLEAN = (
     "crds",
     "operator",
+    "gateway/fairlead_app",
     "gateway/fairlead_cli",
     "gateway/fairlead_client",
     "gateway/fairlead_console",
     "gateway/fairlead_kube",
+    "gateway/fairlead_offers",
+    "gateway/fairlead_rest",
     "gateway/fairlead_search",
     "gateway/fairlead_servers",
     "gateway/fairlead_tools",
+    "gateway/fairlead_web",
     "hack",
 )
 """Folders that have no identifier in `RETIRED`, and get none; the others come here as they are cleaned."""

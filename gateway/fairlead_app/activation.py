@@ -92,14 +92,14 @@ class Activation:
         return (yield from select_in_slices(snapshot, reaches, self._bind, before, now=now, figures=figures))
 
     def _warn_of(self, policies: Collection[Policy]) -> None:
-        found = self._shared.trust.names.without_issuer(policies)
-        if found:
+        unissued = self._shared.trust.names.without_issuer(policies)
+        if unissued:
             log.warning(
                 "%d policies name an Agent, a Group or a Claim without its issuer, and several may vouch for it: their "
                 "Allow rules count for nobody of that name, their Deny rules for everybody. Add `issuer` to the "
                 "subjects of %s",
-                len(found),
-                ", ".join(found[:MOST_NAMED]) + (", ..." if len(found) > MOST_NAMED else ""),
+                len(unissued),
+                ", ".join(unissued[:MOST_NAMED]) + (", ..." if len(unissued) > MOST_NAMED else ""),
             )
 
     def _reach(self, server: Server) -> ServerBinding:

@@ -105,11 +105,13 @@ def _of_document(document: object, added: AddedModels, where: str) -> Models:
         raise BadSetting(f"{where}: {error}") from error
     if file.live_models is not None and urlsplit(file.live_models.url).scheme not in ("http", "https"):
         raise BadSetting(f"{where}: liveModels.url must be the http or https URL of a list of models")
-    windows = {name: window for name, said in file.models.items() if (window := _window(where, name, said)) is not None}
+    windows = {
+        name: window for name, setting in file.models.items() if (window := _window(where, name, setting)) is not None
+    }
     prices = {
-        name: said.price
-        for name, said in file.models.items()
-        if isinstance(said, ModelSetting) and said.price is not None
+        name: setting.price
+        for name, setting in file.models.items()
+        if isinstance(setting, ModelSetting) and setting.price is not None
     }
     return Models(routes, ContextWindows(windows), file.live_models, providers, prices)
 
@@ -206,13 +208,13 @@ def _check_model_api(name: str, url: str, model: str) -> None:
         raise BadSetting(f"{name}_URL needs {name}_MODEL: the name of the model there")
 
 
-def _window(where: str, name: str, said: int | ModelSetting) -> ContextWindow | None:
+def _window(where: str, name: str, setting: int | ModelSetting) -> ContextWindow | None:
     """None where the packaged one counts. Raises BadSetting."""
-    if isinstance(said, int):
-        return ContextWindow(said)
-    if said.context is not None:
-        return ContextWindow(said.context, said.max_input)
-    if said.max_input is not None or said.price is None:
+    if isinstance(setting, int):
+        return ContextWindow(setting)
+    if setting.context is not None:
+        return ContextWindow(setting.context, setting.max_input)
+    if setting.max_input is not None or setting.price is None:
         raise BadSetting(f"{where}: models: {name}: give its context, in tokens, or its price alone")
     return None
 

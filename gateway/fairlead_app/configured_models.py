@@ -52,7 +52,7 @@ class ConfiguredModels:
 
     def live(self) -> LiveModels | None:
         """Context windows that the configured model server reported last; None without one."""
-        return None if self._refresher is None else self._refresher.known
+        return None if self._refresher is None else self._refresher.models
 
     def start(self) -> None:
         """Begin to watch the file, and to ask the model server."""
@@ -81,20 +81,20 @@ class ConfiguredModels:
     async def _watch(self, changes: FileChanges) -> None:
         async for _ in changes:
             try:
-                found = await asyncio.to_thread(load_models, self._path, self._added)
+                models = await asyncio.to_thread(load_models, self._path, self._added)
             except BadSetting as error:
                 self.reload_failed = True
                 log.error("Routes and providers stay as they were: %s", error)
             else:
-                await self._take(found)
+                await self._take(models)
 
-    async def _take(self, found: Models) -> None:
-        if found.live != self.current.live:
+    async def _take(self, models: Models) -> None:
+        if models.live != self.current.live:
             if self._refresher is not None:
                 await self._refresher.stop()
-            self._ask(found.live)
-        self.current = found
+            self._ask(models.live)
+        self.current = models
         self.reload_failed = False
         self.reloads += 1
-        routes, providers = len(found.routes), len(found.providers.by_name)
+        routes, providers = len(models.routes), len(models.providers.by_name)
         log.info("%s was read again: %d routes, %d providers", self._path, routes, providers)

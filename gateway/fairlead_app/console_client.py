@@ -41,11 +41,11 @@ def _issuer(settings: ConsoleSettings, identity: IdentitySettings, vouchers: Vou
             "FAIRLEAD_CONSOLE_CLIENT_ID needs an OpenID provider: name it under `issuers` in the file FAIRLEAD_IDENTITY"
         )
     wanted = settings.issuer
-    found = [issuer for issuer in vouchers.issuers if not wanted or wanted in issuer.names]
-    if len(found) == 1:
-        return found[0]
-    known = ", ".join(issuer.name or issuer.issuer for issuer in vouchers.issuers[:8])
-    raise BadSetting(f"FAIRLEAD_CONSOLE_ISSUER must be one issuer of {identity.file}: {known}")
+    issuers = [issuer for issuer in vouchers.issuers if not wanted or wanted in issuer.names]
+    if len(issuers) == 1:
+        return issuers[0]
+    names = ", ".join(issuer.name or issuer.issuer for issuer in vouchers.issuers[:8])
+    raise BadSetting(f"FAIRLEAD_CONSOLE_ISSUER must be one issuer of {identity.file}: {names}")
 
 
 def _base(settings: ConsoleSettings, identity: IdentitySettings) -> str:

@@ -35,7 +35,7 @@ class Gateway:
         self.snapshots = parts.snapshots
         self.registry = parts.registry
         self.endpoint = parts.path.endpoint
-        self.book = shared.metrics
+        self.call_metrics = shared.metrics
         self.rest = parts.rest
         self.events = shared.events
         """Events of servers and tools, for subscribers."""

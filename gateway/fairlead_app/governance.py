@@ -62,12 +62,12 @@ class Governance(Collector):
         self,
         limits: LimitSettings,
         records: RecordSettings,
-        book: MetricsRegistry,
+        metrics: MetricsRegistry,
         clock: Callable[[], float] = time.monotonic,
         environ: Mapping[str, str] = os.environ,
     ) -> None:
         """`environ` has the variables of OpenTelemetry. Raises BadSetting."""
-        self._book = book
+        self._metrics = metrics
         self.sharing = Sharing() if limits.redis.url else None
         self._settler = None if self.sharing is None else _settler(limits.redis, self.sharing, clock)
         caps = Caps(limits.calls_per_minute, limits.concurrency)
@@ -103,7 +103,7 @@ class Governance(Collector):
     def collect(self) -> Iterable[Metric]:
         text = "Calls refused because there were too many, by what bounds them: agent, policy, tool, server"
         limited = CounterMetricFamily("fairlead_calls_limited", text, labels=["scope"])
-        for scope, count in list(self._book.limited.items()):
+        for scope, count in list(self._metrics.limited.items()):
             limited.add_metric([scope], count)
         yield limited
         text = "Agents, and agents in namespaces, that limits keep count of"

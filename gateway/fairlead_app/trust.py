@@ -60,9 +60,9 @@ def trusted(settings: Settings, kube: Kube | None = None) -> Trust:
         names = msgspec.structs.replace(names, carried=keys.carries)
     client = console_client(settings.console, identity, vouchers)
     tokens = _tokens(identity, vouchers, names)
-    found = [keys, tokens, _service_accounts(identity, vouchers, kube)]
+    configured = [keys, tokens, _service_accounts(identity, vouchers, kube)]
     issuers = tuple(issuer.issuer for issuer in vouchers.issuers)
-    authenticators = tuple(one for one in found if one is not None)
+    authenticators = tuple(authenticator for authenticator in configured if authenticator is not None)
     if not authenticators and identity.anonymous == "deny":
         log.warning(
             "No client can authenticate: set FAIRLEAD_ANONYMOUS=allow to serve everybody, or configure an "

@@ -100,8 +100,8 @@ def _leave_group() -> None:
         AUTOGROUP.write_text(str(GROUP_NICENESS), encoding="ascii")
 
 
-def _done(frame: bytes) -> bytes:
-    name, _, work = frame.partition(b"\n")
+def _done(job_frame: bytes) -> bytes:
+    name, _, work = job_frame.partition(b"\n")
     try:
         made = JOBS[name.decode()](work)
         if isinstance(made, ConvertedBody):

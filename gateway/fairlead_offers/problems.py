@@ -88,7 +88,7 @@ class ProblemDocument(msgspec.Struct, frozen=True, rename="camel", omit_defaults
     code: Annotated[str, Meta(examples=[UNKNOWN_TOOL])]
     did_you_mean: str | None = None
     """The visible name that was probably meant."""
-    known: tuple[str, ...] = ()
+    existing: tuple[str, ...] = msgspec.field(name="known", default=())
     """Names that exist: of formats, tiers or servers."""
     retry_after_ms: int | None = None
     would_fit: tuple[str, ...] = ()
@@ -119,9 +119,9 @@ def unknown_tool(name: str, near: str | None) -> Problem:
     return problem
 
 
-def unknown_server(name: str, detail: str, known: tuple[str, ...]) -> Problem:
+def unknown_server(name: str, detail: str, existing: tuple[str, ...]) -> Problem:
     """Problem about a server that there is not, with some that there are."""
-    problem = Problem(UNKNOWN_SERVER, detail, known=known)
+    problem = Problem(UNKNOWN_SERVER, detail, existing=existing)
     problem.missing = name
     return problem
 

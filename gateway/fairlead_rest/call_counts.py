@@ -38,19 +38,19 @@ class CallCounts:
     def read(self) -> CallCountReading:
         """All counts as of now."""
         registry = self._registry
-        found: dict[ToolLabels, CallCount] = {}
+        counts: dict[ToolLabels, CallCount] = {}
         for (method, tool, server, error_type), series in registry.histograms():
             if method == CALL and (tool, server) != (OTHER, OTHER):
-                before, count = found.get((tool, server), NEVER_CALLED), series.count
+                before, count = counts.get((tool, server), NEVER_CALLED), series.count
                 errors = before.errors + (count if error_type else 0)
-                found[tool, server] = CallCount(before.calls + count, errors)
-        return CallCountReading(found, whole=registry.overflowed == 0)
+                counts[tool, server] = CallCount(before.calls + count, errors)
+        return CallCountReading(counts, whole=registry.overflowed == 0)
 
     def durations(self, tool: str, server: str) -> Histogram:
         """Durations of all calls of one tool, by whatever end."""
         summed = Histogram()
-        for (method, name, place, _), series in self._registry.histograms():
-            if (method, name, place) == (CALL, tool, server):
+        for (method, name, server_label, _), series in self._registry.histograms():
+            if (method, name, server_label) == (CALL, tool, server):
                 summed.buckets = [mine + more for mine, more in zip(summed.buckets, series.buckets, strict=True)]
                 summed.total += series.total
         return summed

@@ -225,7 +225,7 @@ def values_of(reader: CallReader, calls: Iterable[EndedCall]) -> CallValues:
     tools = {reader.name(call) for call in calls}
     servers = {str(server) for _, server, _ in seen if server is not None}
     agents, outcomes = {agent for agent, _, _ in seen}, {outcome for _, _, outcome in seen}
-    return CallValues(*(sorted(found)[:MAX_VALUES] for found in (agents, servers, tools, outcomes)))
+    return CallValues(*(sorted(values)[:MAX_VALUES] for values in (agents, servers, tools, outcomes)))
 
 
 def newest(

@@ -31,7 +31,7 @@ def existing(seen: SubjectCatalog) -> list[KnownServer]:
     """Servers that a subject may see, by namespace and name."""
     ready = [KnownServer(server.key, server.catalog.prefix) for server in seen.servers()]
     return sorted(
-        [*ready, *(KnownServer(one.key, one.prefix) for one in seen.unready_servers())], key=attrgetter("key")
+        [*ready, *(KnownServer(entry.key, entry.prefix) for entry in seen.unready_servers())], key=attrgetter("key")
     )
 
 
@@ -42,16 +42,16 @@ def server_called(seen: SubjectCatalog, name: str) -> KnownServer:
         if str(server.key) == name:
             return server
     plain = name.removeprefix("mcp.")
-    found = [each for each in servers if plain in (each.key.name, each.prefix)]
-    if len(found) == 1:
-        return found[0]
-    known = tuple(str(each.key) for each in found or servers)[:MOST_KNOWN]
-    if found:
-        detail = f"{name[:128]!r} may be any of {len(found)} servers: say namespace/name"
-        raise Problem(UNKNOWN_SERVER, detail, known=known)
+    matches = [each for each in servers if plain in (each.key.name, each.prefix)]
+    if len(matches) == 1:
+        return matches[0]
+    names = tuple(str(each.key) for each in matches or servers)[:MOST_KNOWN]
+    if matches:
+        detail = f"{name[:128]!r} may be any of {len(matches)} servers: say namespace/name"
+        raise Problem(UNKNOWN_SERVER, detail, existing=names)
     near = did_you_mean(name, [str(each.key) if "/" in name else each.key.name for each in servers])
     hint = "" if near is None else f". Did you mean {near}?"
-    raise Problem(UNKNOWN_SERVER, f"no server {name[:128]!r} is served here{hint}", did_you_mean=near, known=known)
+    raise Problem(UNKNOWN_SERVER, f"no server {name[:128]!r} is served here{hint}", did_you_mean=near, existing=names)
 
 
 def undisputed(server: Server | None, entry: ServerEntry | None) -> ServerEntry | None:

@@ -29,13 +29,13 @@ class ProcessFacts(msgspec.Struct, frozen=True):
 
 def running(children: ChildHost | None, servers: Collection[ServerKey]) -> dict[ServerKey, ProcessFacts]:
     """Facts about each server that is a child process. Called in the loop."""
-    found = {key: children.find(key) for key in servers} if children is not None else {}
-    return {key: _of(child) for key, child in found.items() if child is not None}
+    processes = {key: children.find(key) for key in servers} if children is not None else {}
+    return {key: _of(child) for key, child in processes.items() if child is not None}
 
 
-def resident(known: Mapping[ServerKey, ProcessFacts]) -> dict[ServerKey, int]:
+def resident(facts: Mapping[ServerKey, ProcessFacts]) -> dict[ServerKey, int]:
     """Bytes that the processes of each server take up. Not in the loop: it reads /proc, or asks `ps`."""
-    pids = {key: one.pid for key, one in known.items() if one.pid is not None}
+    pids = {key: process.pid for key, process in facts.items() if process.pid is not None}
     if not pids:
         return {}
     sizes = resident_bytes([*pids.values()], processes())

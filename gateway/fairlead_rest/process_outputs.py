@@ -25,7 +25,7 @@ class ProcessOutputs:
         self._installation = installation
 
     @property
-    def kept(self) -> bool:
+    def runs_processes(self) -> bool:
         """Whether this gateway runs processes at all."""
         return self._children is not None
 

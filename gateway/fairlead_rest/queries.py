@@ -24,18 +24,18 @@ LONGEST: Final = 64
 """Characters of a wrong name that are said."""
 
 
-def wrong(query: bytes, known: dict[str, bool]) -> Problem | None:
-    """Why a query is refused. `known`: the parameters there are, and whether one may come several times."""
+def wrong(query: bytes, parameters: dict[str, bool]) -> Problem | None:
+    """Why a query is refused. `parameters`: the parameters there are, and whether one may come several times."""
     if not query:
         return None
     counted = Counter(name for name, _ in parse_qsl(query.decode("latin-1"), keep_blank_values=True))
     for name, times in counted.items():
-        if name not in known:
-            near = did_you_mean(name, known)
+        if name not in parameters:
+            near = did_you_mean(name, parameters)
             hint = "" if near is None else f". Did you mean {near}?"
             detail = f"the query: unknown parameter {name[:LONGEST]!r}{hint}"
-            return Problem(INVALID_ARGUMENTS, detail, did_you_mean=near, known=tuple(sorted(known)))
-        if times > 1 and not known[name]:
+            return Problem(INVALID_ARGUMENTS, detail, did_you_mean=near, existing=tuple(sorted(parameters)))
+        if times > 1 and not parameters[name]:
             return Problem(INVALID_ARGUMENTS, f"the query: the parameter {name!r} comes more than once")
     return None
 
@@ -64,10 +64,10 @@ def _is_list(annotation: Any) -> bool:
 class _CheckedQuery:
     """The application of one route, behind its query."""
 
-    def __init__(self, app: ASGIApp, known: dict[str, bool]) -> None:
+    def __init__(self, app: ASGIApp, parameters: dict[str, bool]) -> None:
         self._app = app
-        self._known = known
+        self._parameters = parameters
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        problem = wrong(scope["query_string"], self._known)
+        problem = wrong(scope["query_string"], self._parameters)
         await (self._app if problem is None else problem_response(problem))(scope, receive, send)

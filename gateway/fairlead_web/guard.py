@@ -138,8 +138,8 @@ class RequestGuard:
         if api is not None:
             try:
                 credential = api.credential(scope)
-            except Problem as found:
-                return found
+            except Problem as problem:
+                return problem
             headers = by_name(scope["headers"])
         scope["client"] = self.client(scope, headers)
         admitted = await self.admitted(credential, headers, scope["client"][0])
@@ -204,7 +204,7 @@ class GuardMiddleware:
         await asyncio.sleep(0)  # reading its head was a turn's work
         api: ForeignApi | None = None
         try:
-            api = next((found for find in self._foreign if (found := find(scope)) is not None), None)
+            api = next((foreign for find in self._foreign if (foreign := find(scope)) is not None), None)
             problem = await self._guard.checked(scope, api)
             refused = None if problem is None else problem_response(problem) if api is None else api.refusal(problem)
         except Exception:

@@ -68,7 +68,7 @@ class PublicPages:
     async def protected_resource(self, request: Request) -> Response:
         """Metadata of the resource at the rest of the path. Raises Problem where no tokens are issued."""
         path = request.url.path.removeprefix(WELL_KNOWN)
-        found = self._resource.metadata(path, request.headers.get("host", ""))
-        if found is None:
+        metadata = self._resource.metadata(path, request.headers.get("host", ""))
+        if metadata is None:
             raise Problem(NOT_FOUND, "no tokens are issued for this gateway")
-        return answer(found)
+        return answer(metadata)

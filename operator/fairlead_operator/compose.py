@@ -141,7 +141,7 @@ def composed(
         timekeeper.take(report)
         for namespace, name in report.refresh:
             key = ServerKey(namespace, name)
-            if not entries.asked(key, options.now()):
+            if not entries.refuse_refresh(key, options.now()):
                 reconciler.refresh(key)
         for key in approvals.take(report.approvals) if options.gateway_approvals else ():
             queue.add(key)

@@ -48,7 +48,7 @@ class World:
     def counted(self, method: str) -> Counter[str]:
         """Requests of that method so far, by what came of them."""
         found: Counter[str] = Counter()
-        for (of, _, _, error), histogram in self.gateway.book.histograms():
+        for (of, _, _, error), histogram in self.gateway.call_metrics.histograms():
             if of == method:
                 found[error or "ok"] += histogram.count
         return found
@@ -155,7 +155,7 @@ Play = Callable[[Cell], Awaitable[Outcome]]
 async def outcome(world: World, kind: str, server: str, method: str, play: Play) -> Outcome:
     """Outcome of `play` for one kind of client at one kind of server, as far as `method` is counted."""
     counted = world.counted(method)
-    limited = Counter(world.gateway.book.limited)
+    limited = Counter(world.gateway.call_metrics.limited)
     cell = Cell(world, kind, server)
     more = await play(cell)
     await eventually(
@@ -170,6 +170,6 @@ async def outcome(world: World, kind: str, server: str, method: str, play: Play)
         "requests": len(cell.requests),
         "counted": dict(new),
         "audit": [(line["decision"], line["outcome"], line.get("reason", "")) for line in written],
-        "limited": dict(Counter(world.gateway.book.limited) - limited),
+        "limited": dict(Counter(world.gateway.call_metrics.limited) - limited),
         **more,
     }

@@ -243,7 +243,7 @@ async def showcase(folder: Path, **settings: Any) -> AsyncIterator[Gateway]:
 def record_calls(gateway: Gateway, server: str, name: str) -> None:
     """Up to 60 calls of a tool, some of which failed."""
     rng = random.Random(f"calls {server} {name}")
-    recorder = gateway.book.recorder(CALL, name, f"default/{server}")
+    recorder = gateway.call_metrics.recorder(CALL, name, f"default/{server}")
     for _ in range(rng.randrange(5, 60)):
         nanoseconds = round(median_ms(server, name) * rng.lognormvariate(0, 0.3) * 1e6)
         recorder.record(nanoseconds, TOOL_ERROR if rng.random() < 0.02 else "")

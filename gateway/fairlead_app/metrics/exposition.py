@@ -37,7 +37,7 @@ class GatewayCollector(Collector):
 
     def __init__(
         self,
-        book: MetricsRegistry,
+        metrics: MetricsRegistry,
         snapshots: SnapshotStore,
         upstreams: Callable[[], dict[ServerKey, Gauges]],
         connections: Callable[[], int],
@@ -47,7 +47,7 @@ class GatewayCollector(Collector):
         collecting: Callable[[], float] = lambda: 0.0,
         clock: Callable[[], float] = time.time,
     ) -> None:
-        self._book = book
+        self._metrics = metrics
         self._snapshots = snapshots
         self._upstreams = upstreams
         self._connections = connections
@@ -73,15 +73,15 @@ class GatewayCollector(Collector):
             "Duration of MCP requests as the gateway answered them, in seconds",
             labels=["mcp_method_name", "gen_ai_tool_name", "fairlead_server", "error_type"],
         )
-        for labels, series in self._book.histograms():
+        for labels, series in self._metrics.histograms():
             family.add_metric(list(labels), *cumulated(series))
         return family
 
     def _counts(self) -> Iterable[Metric]:
-        book = self._book
+        metrics = self._metrics
         text = "Observations counted under `other` because there were too many label sets"
-        yield _counter("fairlead_metric_label_sets_overflowed", text, book.overflowed)
-        yield _gauge("fairlead_calls_in_flight", "Tool calls being worked on", book.in_flight)
+        yield _counter("fairlead_metric_label_sets_overflowed", text, metrics.overflowed)
+        yield _gauge("fairlead_calls_in_flight", "Tool calls being worked on", metrics.in_flight)
         text = "Conversions that wait until their share of the loop's time lets them begin, as tools are called"
         yield _gauge("fairlead_conversions_waiting", text, self._conversions())
         yield _gauge("fairlead_client_connections", "Open connections of clients", self._connections())
@@ -93,7 +93,7 @@ class GatewayCollector(Collector):
         rejected = CounterMetricFamily(
             "fairlead_requests_rejected", "Requests refused before they became an operation", labels=["code"]
         )
-        for status, count in list(book.rejected.items()):
+        for status, count in list(metrics.rejected.items()):
             rejected.add_metric([str(status)], count)
         yield rejected
         meta = CounterMetricFamily(
@@ -101,31 +101,31 @@ class GatewayCollector(Collector):
             "Calls of the gateway's own tools: search_tools, execute_tool, retrieve_context, read_result",
             labels=["tool"],
         )
-        for name, count in list(book.meta_calls.items()):
+        for name, count in list(metrics.meta_calls.items()):
             meta.add_metric([name], count)
         yield meta
         text = "Results with more tokens than they may have, by whether the whole was kept for read_result"
         shortened = CounterMetricFamily("fairlead_long_results", text, labels=["kept"])
-        for recorded, count in list(book.results_shortened.items()):
+        for recorded, count in list(metrics.results_shortened.items()):
             shortened.add_metric(["true" if recorded else "false"], count)
         yield shortened
         text = "Tokens of results that were not shown, as their result had more than it may have"
-        yield _counter("fairlead_long_result_tokens_withheld", text, book.tokens_withheld)
+        yield _counter("fairlead_long_result_tokens_withheld", text, metrics.tokens_withheld)
         text = "Results of execute_tool, by whether they were kept for retrieve_context"
-        kept = CounterMetricFamily("fairlead_context_results", text, labels=["kept"])
-        for recorded, count in list(book.results_kept.items()):
-            kept.add_metric(["true" if recorded else "false"], count)
-        yield kept
-        yield from _searches(book.search)
+        results = CounterMetricFamily("fairlead_context_results", text, labels=["kept"])
+        for recorded, count in list(metrics.results_kept.items()):
+            results.add_metric(["true" if recorded else "false"], count)
+        yield results
+        yield from _searches(metrics.search)
         text = "Turns of conversations with models that got another tier than the turn before, by their new tier"
         changes = CounterMetricFamily("fairlead_llm_tier_changes", text, labels=["tier"])
-        for tier, count in list(book.llm.tier_changes.items()):
+        for tier, count in list(metrics.llm.tier_changes.items()):
             changes.add_metric([tier], count)
         yield changes
-        yield from _pages(book.console)
+        yield from _pages(metrics.console)
         text = "What agents hold: refused at their share (agent) or at the bound of all (gateway), or dropped: gave_way"
         shares = CounterMetricFamily("fairlead_shares_reached", text, labels=["kind", "outcome"])
-        for (kind, outcome), count in list(book.shares.outcomes.items()):
+        for (kind, outcome), count in list(metrics.shares.outcomes.items()):
             shares.add_metric([kind, outcome], count)
         yield shares
 
@@ -231,9 +231,9 @@ def cumulated(series: Histogram) -> tuple[list[Bucket], float]:
     """Buckets and sum as the text formats have them."""
     buckets: list[Bucket] = []
     total = 0
-    for place, (bound, count) in enumerate(zip((*map(str, BOUNDS), "+Inf"), list(series.buckets), strict=True)):
+    for index, (bound, count) in enumerate(zip((*map(str, BOUNDS), "+Inf"), list(series.buckets), strict=True)):
         total += count
-        example = series.exemplars.get(place)
+        example = series.exemplars.get(index)
         if example is None:
             buckets.append((bound, float(total)))
         else:

@@ -39,12 +39,12 @@ class LatencyCollector(Collector):
     def __init__(
         self,
         selection: Callable[[], Selection],
-        book: MetricsRegistry,
+        metrics: MetricsRegistry,
         asked_at: Callable[[], float | None],
         clock: Callable[[], float],
     ) -> None:
         self._selection = selection
-        self._book = book
+        self._metrics = metrics
         self._asked_at = asked_at
         self._since = clock()
         self._clock = clock
@@ -78,13 +78,13 @@ class LatencyCollector(Collector):
         hidden = GaugeMetricFamily("fairlead_tier_hidden_tools", text, labels=[_TIER, "reason"])
         everything = sum(len(server.tools) for server in snapshot.servers.values())
         for tier in snapshot.rules.tiers:
-            if tier.name not in self._book.waits:
+            if tier.name not in self._metrics.waits:
                 continue  # beyond the number of tiers that have figures
             if tier.max_latency_ms is not None:
                 limits.add_metric([tier.name], tier.max_latency_ms / 1000)
             left_out = selection.hidden[tier.name]
             shown.add_metric([tier.name], everything - len(left_out))
-            for reason, count in Counter(one.reason.partition(" ")[0] for one in left_out.values()).items():
+            for reason, count in Counter(decision.reason.partition(" ")[0] for decision in left_out.values()).items():
                 hidden.add_metric([tier.name, reason], count)
         yield from (limits, shown, hidden)
 
@@ -93,7 +93,7 @@ class LatencyCollector(Collector):
         durations = HistogramMetricFamily("fairlead_tier_call_duration_seconds", text, labels=[_TIER])
         text = "Tool calls for which an agent waited longer than its tier allows"
         breaches = CounterMetricFamily("fairlead_tier_budget_breaches", text, labels=[_TIER])
-        for tier, wait in list(self._book.waits.items()):
+        for tier, wait in list(self._metrics.waits.items()):
             durations.add_metric([tier], *cumulated(wait.series))
             breaches.add_metric([tier], wait.breaches)
         yield from (durations, breaches)

@@ -80,7 +80,7 @@ def _with_reason(refusal: str | None, destination: Destination, tool: str) -> st
     """A refusal because the tool's server is away, with what `fairlead servers` says of that server."""
     if refusal is None or not refusal.startswith(f"{CONNECTION_LOST}: "):
         return refusal
-    return "; ".join([refusal, *lines_about(one for one in servers_of(destination) if has_tool(one, tool))])
+    return "; ".join([refusal, *lines_about(server for server in servers_of(destination) if has_tool(server, tool))])
 
 
 class _Unlisted(Failure):

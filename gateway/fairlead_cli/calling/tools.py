@@ -52,7 +52,7 @@ def run_tool(destination: Destination, name: str, output: Output) -> None:
         why = why_hidden(hidden, name)
         if why is None and is_server(destination, name):
             raise Failure(f"{name} is a server: `fairlead tools --server {name}` lists its tools", code=USED_WRONGLY)
-        for line in lines_about(one for one in servers_of(destination) if has_tool(one, name)):
+        for line in lines_about(server for server in servers_of(destination) if has_tool(server, name)):
             raise Failure(line)
         raise Failure(f"OVER_BUDGET: {why}") if why is not None else unknown(name, definitions)
     if output is Output.json:

@@ -27,7 +27,7 @@ class CatalogChanges:
     """Counts tools that were added, removed or modified since the gateway's first catalog."""
 
     def __init__(
-        self, news: EventLog, snapshot: Callable[[], Snapshot], worker: WorkerThread, counts: SearchCounts
+        self, events: EventLog, snapshot: Callable[[], Snapshot], worker: WorkerThread, counts: SearchCounts
     ) -> None:
         self._snapshot = snapshot
         self._worker = worker
@@ -36,7 +36,7 @@ class CatalogChanges:
         self._over_all = ""
         self._task: asyncio.Task[None] | None = None
         self._again = False
-        self._unsubscribe = news.subscribe(self._happened)
+        self._unsubscribe = events.subscribe(self._happened)
 
     def _happened(self, event: Event) -> None:
         if event.type != SWAPPED:
@@ -50,16 +50,16 @@ class CatalogChanges:
             self._again = False
             snapshot = self._snapshot()
             try:
-                over_all, found = await self._worker.do(partial(hashes, snapshot))
+                over_all, hashes_now = await self._worker.do(partial(hashes, snapshot))
             except Problem:  # too much is waiting there
                 self._again = True
                 await asyncio.sleep(RETRY_SECONDS)
                 continue
             if over_all == self._over_all:
                 continue
-            before, self._hashes, self._over_all = self._hashes, found, over_all
+            before, self._hashes, self._over_all = self._hashes, hashes_now, over_all
             if before is not None:
-                counted = {kind: len(names) for kind, names in differences(before, found).items()}
+                counted = {kind: len(names) for kind, names in differences(before, hashes_now).items()}
                 for kind, tools in counted.items():
                     self._counts.changed(kind, tools)
                 log.debug("what is searched changed: %s", counted)
@@ -74,13 +74,13 @@ class CatalogChanges:
 
 def hashes(snapshot: Snapshot) -> tuple[str, Hashes]:
     """SHA-256 over the sorted tools of a catalog, and the hash of each."""
-    found = {
+    by_tool = {
         f"{key}/{entry.name}": entry.search_hash
         for key, server in snapshot.servers.items()
         for entry in breathing(server.catalog.tools, 64)
     }
-    said = "\n".join(f"{name} {found[name]}" for name in sorted(found))
-    return hashlib.sha256(said.encode("utf-8", "replace")).hexdigest(), found
+    listing = "\n".join(f"{name} {by_tool[name]}" for name in sorted(by_tool))
+    return hashlib.sha256(listing.encode("utf-8", "replace")).hexdigest(), by_tool
 
 
 def differences(before: Hashes, after: Hashes) -> dict[str, list[str]]:

@@ -29,19 +29,19 @@ class KeptByView(Generic[Kept]):
         self._make = make
         self._most = most
         self._snapshot: Snapshot | None = None
-        self._kept: OrderedDict[int, Kept] = OrderedDict()
+        self._items: OrderedDict[int, Kept] = OrderedDict()
 
     def of(self, seen: SubjectCatalog, tier: str | None) -> Kept:
         """That of a tier's view, of the default one with None. Raises Problem."""
         view = seen.view(tier)
         if self._snapshot is not seen.snapshot:
             self._snapshot = seen.snapshot
-            self._kept = OrderedDict()
-        found = self._kept.get(id(view))  # unique: what is kept holds its view
-        if found is None:
-            found = self._kept[id(view)] = self._make(view, seen.snapshot)
-            if len(self._kept) > self._most:
-                self._kept.popitem(last=False)
+            self._items = OrderedDict()
+        item = self._items.get(id(view))  # unique: what is kept holds its view
+        if item is None:
+            item = self._items[id(view)] = self._make(view, seen.snapshot)
+            if len(self._items) > self._most:
+                self._items.popitem(last=False)
         else:
-            self._kept.move_to_end(id(view))
-        return found
+            self._items.move_to_end(id(view))
+        return item

@@ -70,6 +70,6 @@ def measured_at(state: ToolState | None) -> str | None:
 
 def measured_of(state: ToolState | None, round_trip_ms: float | None) -> MeasuredDocument:
     """Measurements of one tool; nulls where there are none."""
-    known = state or _UNKNOWN
-    health = HealthDocument(known.health.score, known.health.state, known.health.reason)
-    return MeasuredDocument(known.quantiles, known.bimodal, health, round_trip_ms)
+    measured = state or _UNKNOWN
+    health = HealthDocument(measured.health.score, measured.health.state, measured.health.reason)
+    return MeasuredDocument(measured.quantiles, measured.bimodal, health, round_trip_ms)

@@ -68,10 +68,10 @@ class SubjectCatalog:
         target = MERGED if tier is None else in_tier(MERGED, tier)
         for _ in self._selection.views_of(self.identity).build_in_slices(target) if not self.whole else ():
             time.sleep(PAUSE)
-        found = self._views.get(target)
-        if found is None:
-            raise Problem(UNKNOWN_TIER, f"there is no tier {str(tier)[:64]!r}", known=self.tiers)
-        return found
+        view = self._views.get(target)
+        if view is None:
+            raise Problem(UNKNOWN_TIER, f"there is no tier {str(tier)[:64]!r}", existing=self.tiers)
+        return view
 
     @property
     def default_tier(self) -> str | None:
@@ -110,8 +110,8 @@ class SubjectCatalog:
         `[namespace/]server/tool`.
         """
         server = name.rpartition("/")[0]
-        found = of_tool(self._selection, self.identity, name)
-        return found or (of_server(self._selection, self.identity, server) if server else None)
+        entry = of_tool(self._selection, self.identity, name)
+        return entry or (of_server(self._selection, self.identity, server) if server else None)
 
     def unready_servers(self) -> list[ServerEntry]:
         """The servers without a catalog that it may know of, in the order of their names."""

@@ -165,8 +165,8 @@ class VisibleTools:
         """A tool by exposed name or id, `read_result` too where it is listed. An id that two servers share names
         neither.
         """
-        found = self.by_name.get(name) or self._by_id.get(name)
-        return self.reader(name) if found is None and self.view.reads else found
+        tool = self.by_name.get(name) or self._by_id.get(name)
+        return self.reader(name) if tool is None and self.view.reads else tool
 
     def reader(self, name: str) -> VisibleTool | None:
         """`read_result` by its name or id, listed or not: a request that bounds its own results may be told of it."""
@@ -195,8 +195,8 @@ class VisibleTools:
         """A tool that the tier does not show, by exposed name, id, or the name that a provider was given: a model may
         have been shown it a moment ago.
         """
-        found = self._hidden.get(self._hidden_names.original(name) or name)
-        return found or next((entry for entry in self._hidden.values() if entry.id == name), None)
+        tool = self._hidden.get(self._hidden_names.original(name) or name)
+        return tool or next((entry for entry in self._hidden.values() if entry.id == name), None)
 
     def knows(self, server: str) -> bool:
         """Whether a tool of that server is visible, or would be without the tier."""
@@ -223,10 +223,10 @@ class VisibleTools:
         """
         for server in sorted(servers):
             if not self.knows(server):
-                known = tuple(sorted({str(entry.server) for entry in self.entries}))
-                raise unknown_server(server, f"no tool of a server {server[:128]!r} is visible", known)
-        found = _filtered(self.entries, tags, servers)
-        return [entry for entry in found if not categories or not set(entry.entry.categories).isdisjoint(categories)]
+                servers_with_tools = tuple(sorted({str(entry.server) for entry in self.entries}))
+                raise unknown_server(server, f"no tool of a server {server[:128]!r} is visible", servers_with_tools)
+        chosen = _filtered(self.entries, tags, servers)
+        return [entry for entry in chosen if not categories or not set(entry.entry.categories).isdisjoint(categories)]
 
 
 def _filtered(entries: Iterable[VisibleTool], tags: Collection[str], servers: Collection[str]) -> list[VisibleTool]:
@@ -240,9 +240,9 @@ def _entries(
 ) -> Iterable[VisibleTool]:
     documents = {key: {tool.name: tool for tool in server.catalog.tools} for key, server in snapshot.servers.items()}
     for name in names:
-        found = snapshot.merged.get(name)
-        if found is not None:
-            server, tool = found
+        merged = snapshot.merged.get(name)
+        if merged is not None:
+            server, tool = merged
             prefix, offline = server.catalog.prefix or "", not server.catalog.online
             state = snapshot.states.get(server.key, {}).get(tool.name)
             entry = documents[server.key][tool.name]

@@ -125,33 +125,33 @@ def convert(
 ) -> ConvertedBody | Declined:
     """`ConvertBody` to the answer of `/v1/convert`."""
     try:
-        asked = msgspec.json.decode(body, type=ConvertBody)
+        request = msgspec.json.decode(body, type=ConvertBody)
         if members.repeats(body):
             return Declined(unreadable=TWICE)
-        source, target = registry.find(asked.source), registry.find(asked.to)
+        source, target = registry.find(request.source), registry.find(request.to)
     except UNREADABLE as error:
         return _unreadable(error)
-    options = Options(strict=asked.strict, model=asked.model, gemini_field=asked.gemini_field)
-    return ConvertedBody([_encode(between(asked.tools, source, target, options, pace=pace))])
+    options = Options(strict=request.strict, model=request.model, gemini_field=request.gemini_field)
+    return ConvertedBody([_encode(between(request.tools, source, target, options, pace=pace))])
 
 
 def convert_messages(body: bytes) -> ConvertedBody | Declined:
     """`MessagesBody` to the answer of `/v1/convert/messages`."""
     try:
-        asked = msgspec.json.decode(body, type=MessagesBody)
+        request = msgspec.json.decode(body, type=MessagesBody)
         if members.repeats(body):
             return Declined(unreadable=TWICE)
-        source, target = registry.canonical(asked.source), registry.canonical(asked.to)
+        source, target = registry.canonical(request.source), registry.canonical(request.to)
     except UNREADABLE as error:
         return _unreadable(error)
-    every = registry.message_format(source).parse_calls(asked.message)
+    every = registry.message_format(source).parse_calls(request.message)
     calls = [call for call in every if call.valid]
-    results = [] if asked.results is None else asked.results
+    results = [] if request.results is None else request.results
     written = translate_results(calls, results, source, target)
-    said = translate_message(asked.message, source, target)
+    message = translate_message(request.message, source, target)
     invalid = {call.id: call.arguments.reason for call in every if isinstance(call.arguments, InvalidCall)}
-    report = said.report + written.report
-    answer = ConvertedMessages(target, list(said.messages), written.messages, written.pending, invalid, report)
+    report = message.report + written.report
+    answer = ConvertedMessages(target, list(message.messages), written.messages, written.pending, invalid, report)
     return ConvertedBody([_encode(answer)])
 
 
@@ -166,11 +166,11 @@ def _unreadable(error: Exception) -> Declined:
 
 def prepare(work: bytes) -> list[PreparedTool]:
     """`Preparation` to one outcome per definition."""
-    asked = msgspec.json.decode(work, type=Preparation)
-    format_ = registry.find(asked.format)
+    preparation = msgspec.json.decode(work, type=Preparation)
+    format_ = registry.find(preparation.format)
     assert isinstance(format_, ToolFormat), "MCP's own form takes no preparing"
-    whole = ((each, each.decoded()) for each in asked.definitions)
-    return [format_.prepare(shortened(tool) if each.short else tool, asked.options) for each, tool in whole]
+    whole = ((each, each.decoded()) for each in preparation.definitions)
+    return [format_.prepare(shortened(tool) if each.short else tool, preparation.options) for each, tool in whole]
 
 
 def count(work: bytes) -> list[Size]:
@@ -184,15 +184,15 @@ def measure(body: bytes) -> Measured:
     returned as it is, and its decoder reports it.
     """
     try:
-        asked = _decode(body)
+        request = _decode(body)
         if members.repeats(body):
             return Measured(ConversationTokens(0, 0), repeats=True)
     except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
         return Measured(ConversationTokens(0, 0))
-    messages, system = asked.pop("messages", None), asked.pop("system", None)
+    messages, system = request.pop("messages", None), request.pop("system", None)
     if messages is None and system is None:
         return Measured(ConversationTokens(0, 0))
-    return Measured(measured(messages, system, best_counter()), Raw(_encode(asked)))
+    return Measured(measured(messages, system, best_counter()), Raw(_encode(request)))
 
 
 def repeats(body: bytes) -> bool:

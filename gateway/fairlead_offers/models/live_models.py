@@ -40,7 +40,7 @@ class Refresher:
         self._source = source
         self._now = now
         self._task: asyncio.Task[None] | None = None
-        self.known = LiveModels()
+        self.models = LiveModels()
 
     def start(self) -> None:
         self._task = asyncio.create_task(self._run(), name="live models")
@@ -62,14 +62,14 @@ class Refresher:
         try:
             models = await fetched(session, self._source)
         except NoModels as error:
-            if self.known.error != str(error):
+            if self.models.error != str(error):
                 log.warning("%s: %s; what was known before stays", self._source.url, error)
-            self.known = msgspec.structs.replace(self.known, error=str(error))
+            self.models = msgspec.structs.replace(self.models, error=str(error))
             return
         at = self._now().isoformat(timespec="seconds").replace("+00:00", "Z")
-        if not self.known.models or self.known.error:
+        if not self.models.models or self.models.error:
             log.info("%s: %d models tell their windows", self._source.url, len(models))
-        self.known = LiveModels(models, at)
+        self.models = LiveModels(models, at)
 
 
 async def fetched(session: aiohttp.ClientSession, source: LiveSource) -> dict[str, ContextWindow]:
@@ -90,12 +90,12 @@ async def fetched(session: aiohttp.ClientSession, source: LiveSource) -> dict[st
     except (aiohttp.ClientError, OSError, ValueError) as error:
         raise NoModels(f"the model server cannot be asked: {type(error).__name__}") from error
     try:
-        found = from_models_answer(await decoded(bytes(body), Any))
+        models = from_models_answer(await decoded(bytes(body), Any))
     except UnreadableAnswer as error:
         raise NoModels(f"the list of models cannot be read: {error}") from error
-    if not found:
+    if not models:
         raise NoModels("the list of models tells no context window")
-    return dict(list(found.items())[:MAX_MODELS])
+    return dict(list(models.items())[:MAX_MODELS])
 
 
 async def _headers(source: LiveSource) -> dict[str, str]:

@@ -100,13 +100,13 @@ class ModelApi:
                 aiohttp.ClientSession(connector=connector, timeout=timeout) as session,
                 session.post(f"{self._url}{path}", data=data, headers=self._headers, allow_redirects=False) as answer,
             ):
-                found = bytearray()
+                received = bytearray()
                 async for piece in answer.content.iter_any():
-                    found += piece
-                    if answer.status != 200 and len(found) > REFUSAL_BYTES:
-                        found.clear()
+                    received += piece
+                    if answer.status != 200 and len(received) > REFUSAL_BYTES:
+                        received.clear()
                         break
-                    if len(found) > self._max_bytes:
+                    if len(received) > self._max_bytes:
                         raise TooLarge(f"the model API answered more than {self._max_bytes} bytes")
         except TimeoutError as error:
             raise Timeout(f"the model API did not answer within {self._seconds:g} s", sent=True) from error
@@ -115,9 +115,9 @@ class ModelApi:
         except (aiohttp.ClientError, OSError, ValueError) as error:
             raise ConnectionLost(f"the model API broke off: {type(error).__name__}", sent=True) from error
         if answer.status != 200:
-            why = await _reason(bytes(found))
+            why = await _reason(bytes(received))
             raise HttpRefused(f"the model API answered {answer.status}: {why}", status=answer.status)
-        return bytes(found)
+        return bytes(received)
 
     async def _look(self) -> None:
         """Judge an address that stands in the URL itself, for which no resolver is asked. Raises ConnectFailed."""

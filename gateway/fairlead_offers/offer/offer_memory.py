@@ -43,57 +43,57 @@ class OfferMemory:
         format_name: str,
         seen: SubjectCatalog,
         wishes: OfferWishes,
-        asked: OfferBounds,
+        bounds: OfferBounds,
         make: Callable[[OfferBounds], Awaitable[ToolOffer | None]],
     ) -> ToolOffer | None:
         """The offer that was made before, else that of `make`. Requests for the same that come meanwhile wait for it:
         a thousand of them are one piece of work.
         """
-        if sum(map(len, asked.client_tool_names)) > MAX_NAME_CHARACTERS:
-            return await make(asked)
-        key = _key(format_name, seen, wishes, asked)
-        found = self._find(key, seen, asked)
-        if found is None and key in self._making:
+        if sum(map(len, bounds.client_tool_names)) > MAX_NAME_CHARACTERS:
+            return await make(bounds)
+        key = _key(format_name, seen, wishes, bounds)
+        offer = self._find(key, seen, bounds)
+        if offer is None and key in self._making:
             await self._making[key].wait()
-            found = self._find(key, seen, asked)
-        if found is not None:
-            return found
+            offer = self._find(key, seen, bounds)
+        if offer is not None:
+            return offer
         over = self._making[key] = asyncio.Event()
         try:
-            offer = await make(asked)
+            offer = await make(bounds)
         finally:
             over.set()
             if self._making.get(key) is over:
                 del self._making[key]
         if offer is not None:
-            self._keep(key, seen, asked, offer)
+            self._keep(key, seen, bounds, offer)
         return offer
 
-    def _find(self, key: tuple[Hashable, ...], seen: SubjectCatalog, asked: OfferBounds) -> ToolOffer | None:
+    def _find(self, key: tuple[Hashable, ...], seen: SubjectCatalog, bounds: OfferBounds) -> ToolOffer | None:
         """The offer that was made for the same wishes and a conversation that is no shorter."""
         if self._snapshot is not seen.snapshot:
             self._snapshot = seen.snapshot
             self._made = OrderedDict()
             return None
         made = self._made.get(key)
-        if made is None or made.views is not seen.views or _tokens(asked.conversation) > made.most:
+        if made is None or made.views is not seen.views or _tokens(bounds.conversation) > made.most:
             return None
         self._made.move_to_end(key)
         return made.offer
 
-    def _keep(self, key: tuple[Hashable, ...], seen: SubjectCatalog, asked: OfferBounds, offer: ToolOffer) -> None:
+    def _keep(self, key: tuple[Hashable, ...], seen: SubjectCatalog, bounds: OfferBounds, offer: ToolOffer) -> None:
         if self._snapshot is not seen.snapshot:
             return
         before = self._made.get(key)
-        most = _tokens(asked.conversation)
+        most = _tokens(bounds.conversation)
         if before is None or before.views is not seen.views or before.most < most:
             self._made[key] = _Made(seen.views, most, offer)
         if len(self._made) > MAX_OFFERS:
             self._made.popitem(last=False)
 
 
-def _key(format_name: str, seen: SubjectCatalog, wishes: OfferWishes, asked: OfferBounds) -> tuple[Hashable, ...]:
-    return id(seen.views), format_name, wishes, tuple(asked.models), asked.limits, asked.client_tool_names
+def _key(format_name: str, seen: SubjectCatalog, wishes: OfferWishes, bounds: OfferBounds) -> tuple[Hashable, ...]:
+    return id(seen.views), format_name, wishes, tuple(bounds.models), bounds.limits, bounds.client_tool_names
 
 
 def _tokens(conversation: ConversationTokens) -> int:

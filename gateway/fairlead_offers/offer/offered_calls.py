@@ -45,35 +45,35 @@ def offered_calls(
     """The calls in their order, and the tools that the tier shows. Those that were not `approved` are refused where
     policies do not let them run by themselves. Raises Problem.
     """
-    shelf, found = planned_calls(
+    visible, calls_found = planned_calls(
         services.catalogs,
         seen,
         wishes.tier,
         format_name,
         [_inner(call) if _executes(offer, call) else call for call in calls],
     )
-    view = None if approved else shelf.view
+    view = None if approved else visible.view
     planned = []
-    for call, plan in zip(calls, found, strict=True):
+    for call, plan in zip(calls, calls_found, strict=True):
         if _executes(offer, call):
             planned.append(_recorded(services, seen, call, _reachable(offer, plan, view)))
         elif call.wire_name in offer.own:
             planned.append(_own_call(offer.own[call.wire_name], wishes, call))
         else:
             planned.append((_reachable if offer.way == SEARCH else _listed)(offer, plan, view))
-    return shelf, planned
+    return visible, planned
 
 
 def held_inside(offer: ToolOffer, calls: Sequence[ModelCall], taken: Collection[str]) -> dict[str, ModelCall]:
     """Calls that calls of `execute_tool` name and that policies do not let run by themselves, by id: the caller gets
     these in their place. `taken` are names of its own tools; those, and names that no API takes, are not told.
     """
-    found = {}
+    inside = {}
     for call in calls:
         inner = _inner(call) if _executes(offer, call) else call
         if inner is not call and inner.name in offer.manual and inner.name not in taken and _FIT.fullmatch(inner.name):
-            found[call.id] = inner
-    return found
+            inside[call.id] = inner
+    return inside
 
 
 def _executes(offer: ToolOffer, call: ModelCall) -> bool:
@@ -109,32 +109,32 @@ def _by_itself(plan: Planned, view: View | None) -> Planned:
 
 def _inner(call: ModelCall) -> ModelCall:
     """The call that a call of `execute_tool` asks for, under the id of that."""
-    asked = _execution(call)
-    if asked is None:
+    execution = _execution(call)
+    if execution is None:
         return call
-    arguments = msgspec.json.decode(asked.arguments)
-    return ModelCall(call.id, asked.name, arguments or {}, made_id=call.made_id, kind=call.kind)
+    arguments = msgspec.json.decode(execution.arguments)
+    return ModelCall(call.id, execution.name, arguments or {}, made_id=call.made_id, kind=call.kind)
 
 
 def _execution(call: ModelCall) -> ExecuteArguments | None:
     if isinstance(call.arguments, InvalidCall):
         return None
     try:
-        asked = msgspec.json.decode(encode(call.arguments), type=ExecuteArguments)
+        execution = msgspec.json.decode(encode(call.arguments), type=ExecuteArguments)
     except msgspec.ValidationError:
         return None
-    return asked if bytes(asked.arguments)[:1] in (b"{", b"n") else None
+    return execution if bytes(execution.arguments)[:1] in (b"{", b"n") else None
 
 
 def _recorded(services: ToolServices, seen: SubjectCatalog, call: ModelCall, plan: Planned) -> Planned:
     """The inner call, with the session that its result is kept in."""
     if not call.valid:
         return Planned(call, None)
-    asked = _execution(call)
-    if asked is None:
+    execution = _execution(call)
+    if execution is None:
         return Planned(call, None, denied=f"{EXECUTE_TOOL} takes name, arguments (an object) and session_id")
     try:
-        session = services.results.recorder.session(seen.identity, asked.session_id)
+        session = services.results.recorder.session(seen.identity, execution.session_id)
     except BadSession as error:
         return Planned(call, None, denied=str(error))
     if plan.entry is None:
@@ -157,8 +157,8 @@ def _own_call(name: str, wishes: OfferWishes, call: ModelCall) -> Planned:
     return Planned(call, _OWN[name], encode(arguments))
 
 
-def _narrowed(asked: Any, wanted: Sequence[str]) -> list[str] | None:
+def _narrowed(given: Any, wanted: Sequence[str]) -> list[str] | None:
     """Names that both want; None where the request wants all."""
     if not wanted:
         return None
-    return [*wanted] if not asked or not isinstance(asked, list) else [each for each in wanted if each in asked]
+    return [*wanted] if not given or not isinstance(given, list) else [each for each in wanted if each in given]

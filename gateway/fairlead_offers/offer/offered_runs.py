@@ -70,12 +70,12 @@ async def run_offered(
     `why`. `approved`: the client said so, and they do not run by themselves. Cancelling cancels all calls. Raises
     Problem.
     """
-    shelf, found = await services.work.do(
+    visible, all_planned = await services.work.do(
         lambda: offered_calls(services, get_catalog(), wishes, offer, format_name, calls, approved=approved)
     )
-    planned = found if room is None else _within(found, room, why)
+    planned = all_planned if room is None else _within(all_planned, room, why)
     with services.caller.holding(origin) as holding:
-        outcomes = await run_calls(services, origin, shelf, planned, holding, at_once=AT_ONCE)
+        outcomes = await run_calls(services, origin, visible, planned, holding, at_once=AT_ONCE)
         results = [result_for(plan, outcome) for plan, outcome in zip(planned, outcomes, strict=True)]
     return [
         OfferedRun(plan, result, outcome.seconds)

@@ -150,8 +150,8 @@ class _ToolSet(msgspec.Struct, frozen=True):
 
     def manual(self, chosen: Iterable[str]) -> dict[str, str]:
         """By the name that the model sees: why policies do not let a tool run by itself."""
-        found = _manual(self.view, chosen)
-        return {**self.found_manual, **{self.definitions[name][0]: why for name, why in found.items()}}
+        reasons = _manual(self.view, chosen)
+        return {**self.found_manual, **{self.definitions[name][0]: why for name, why in reasons.items()}}
 
     def quotas(self, names: Iterable[str]) -> tuple[Quota, ...]:
         """Bounds of the namespaces of these tools on the tokens of a day."""
@@ -165,106 +165,108 @@ class Offers:
 
     def __init__(self, services: ToolServices) -> None:
         self._services = services
-        self._kept: WeakKeyDictionary[VisibleTools, dict[tuple[object, ...], _ToolSet]] = WeakKeyDictionary()
+        self._tool_sets: WeakKeyDictionary[VisibleTools, dict[tuple[object, ...], _ToolSet]] = WeakKeyDictionary()
         self._cheaper: WeakKeyDictionary[VisibleTools, dict[tuple[object, ...], bool]] = WeakKeyDictionary()
 
     async def made(
-        self, format_name: str, seen: SubjectCatalog, wishes: OfferWishes, asked: OfferBounds
+        self, format_name: str, seen: SubjectCatalog, wishes: OfferWishes, bounds: OfferBounds
     ) -> ToolOffer | None:
         """An offer in a format for one of the models, beside the caller's own tools. Where the conversation was not
         counted, the answer is None unless everything fits by its bound. In steps only. Raises Problem.
         """
-        shelf = self._services.catalogs.visible(seen, wishes.tier)
+        visible = self._services.catalogs.visible(seen, wishes.tier)
         format_ = registry.find(format_name)
-        because = await self._because(seen, shelf, wishes, asked.models[0])
+        because = await self._because(seen, visible, wishes, bounds.models[0])
         if because:
-            found = await self._search(format_, shelf, wishes, asked, because)
-            if found is not None or not asked.exact:
-                return found
-        listed = await self._listed(format_, shelf, wishes, asked)
+            offer = await self._search(format_, visible, wishes, bounds, because)
+            if offer is not None or not bounds.exact:
+                return offer
+        listed = await self._listed(format_, visible, wishes, bounds)
         if listed is None or listed.whole or wishes.tools != AUTO or wishes.mcp:
             return listed
         because = listed.cut[0].reason if listed.cut else CONTEXT_WINDOW
-        return await self._search(format_, shelf, wishes, asked, because) or listed
+        return await self._search(format_, visible, wishes, bounds, because) or listed
 
-    async def _because(self, seen: SubjectCatalog, shelf: VisibleTools, wishes: OfferWishes, model: RouteModel) -> str:
+    async def _because(
+        self, seen: SubjectCatalog, visible: VisibleTools, wishes: OfferWishes, model: RouteModel
+    ) -> str:
         """Why search takes the place of the list, whatever fits; empty where it does not."""
         if wishes.mcp:  # search would go around their approvals
             return ""
         if wishes.tools != "cheapest":
             return ASKED if wishes.tools == SEARCH else ""
-        kept = self._cheaper.setdefault(shelf, {})
+        cheaper = self._cheaper.setdefault(visible, {})
         key = (wishes.servers, wishes.tags, model)
-        if key not in kept:
+        if key not in cheaper:
             filters = frozenset(wishes.tags), frozenset(wishes.servers)
-            entries = online(offered(shelf, *filters))
+            entries = online(offered(visible, *filters))
             ways = await exposed(
-                self._services.catalogs, self._services.work, seen, shelf, entries, filters, CallerTools()
+                self._services.catalogs, self._services.work, seen, visible, entries, filters, CallerTools()
             )
             fit, both = (
                 Fit(model, ConversationTokens(0, 0), NO_LIMITS),
                 [way for way in ways if way.way in (LIST, SEARCH)],
             )
             best = compared(_TASK, fit, both, self._services.models.prices).cheapest
-            _keep(kept, key, best is not None and best.way == SEARCH)
-        return CHEAPER if kept[key] else ""
+            _keep(cheaper, key, best is not None and best.way == SEARCH)
+        return CHEAPER if cheaper[key] else ""
 
     async def _listed(
-        self, format_: Format, shelf: VisibleTools, wishes: OfferWishes, asked: OfferBounds
+        self, format_: Format, visible: VisibleTools, wishes: OfferWishes, bounds: OfferBounds
     ) -> ToolOffer | None:
         """All tools in a list, as many as fit. None where that is not known."""
-        found = await self._tools(format_, shelf, wishes, asked.models[0], LIST)
-        shadowed = tuple(name for name, (shown, _) in found.definitions.items() if shown in asked.client_tool_names)
-        counted = [each for each in found.counted if each.name not in shadowed] if shadowed else found.counted
-        outcome = self._planned(counted, asked)
-        tier = shelf.view.tier or ""
-        if not asked.exact and not (isinstance(outcome, Plan) and not outcome.cut and not outcome.skipped):
+        tool_set = await self._tools(format_, visible, wishes, bounds.models[0], LIST)
+        shadowed = tuple(name for name, (shown, _) in tool_set.definitions.items() if shown in bounds.client_tool_names)
+        counted = [each for each in tool_set.counted if each.name not in shadowed] if shadowed else tool_set.counted
+        outcome = self._planned(counted, bounds)
+        tier = visible.view.tier or ""
+        if not bounds.exact and not (isinstance(outcome, Plan) and not outcome.cut and not outcome.skipped):
             return None
         if not isinstance(outcome, Plan):
             return ToolOffer(0, tier=tier, shadowed=shadowed, refused=outcome.reason)
-        return _offer(found, outcome, asked.models, LIST, "", tier, shadowed)
+        return _offer(tool_set, outcome, bounds.models, LIST, "", tier, shadowed)
 
     async def _search(
-        self, format_: Format, shelf: VisibleTools, wishes: OfferWishes, asked: OfferBounds, because: str
+        self, format_: Format, visible: VisibleTools, wishes: OfferWishes, bounds: OfferBounds, because: str
     ) -> ToolOffer | None:
         """The tools of the router endpoint, and pinned ones. None where they do not fit, or where the caller has tools
         of their names.
         """
-        found = await self._tools(format_, shelf, wishes, asked.models[0], SEARCH)
-        if not asked.client_tool_names.isdisjoint(found.own):
+        tool_set = await self._tools(format_, visible, wishes, bounds.models[0], SEARCH)
+        if not bounds.client_tool_names.isdisjoint(tool_set.own):
             return None
-        shadowed = tuple(name for name, (shown, _) in found.definitions.items() if shown in asked.client_tool_names)
-        outcome = self._planned([each for each in found.counted if each.name not in shadowed], asked)
-        if not isinstance(outcome, Plan) or outcome.cut or (outcome.skipped and not asked.exact):
+        shadowed = tuple(name for name, (shown, _) in tool_set.definitions.items() if shown in bounds.client_tool_names)
+        outcome = self._planned([each for each in tool_set.counted if each.name not in shadowed], bounds)
+        if not isinstance(outcome, Plan) or outcome.cut or (outcome.skipped and not bounds.exact):
             return None
-        return _offer(found, outcome, asked.models, SEARCH, because, shelf.view.tier or "", shadowed)
+        return _offer(tool_set, outcome, bounds.models, SEARCH, because, visible.view.tier or "", shadowed)
 
-    def _planned(self, counted: Sequence[Candidate], asked: OfferBounds) -> Plan | PlanRefused:
-        models = [_beside(model, len(asked.client_tool_names)) for model in asked.models]
-        return plan(models, counted, asked.conversation, asked.limits, self._services.work.sizes.counter.name)
+    def _planned(self, counted: Sequence[Candidate], bounds: OfferBounds) -> Plan | PlanRefused:
+        models = [_beside(model, len(bounds.client_tool_names)) for model in bounds.models]
+        return plan(models, counted, bounds.conversation, bounds.limits, self._services.work.sizes.counter.name)
 
     async def _tools(
-        self, format_: Format, shelf: VisibleTools, wishes: OfferWishes, model: RouteModel, way: str
+        self, format_: Format, visible: VisibleTools, wishes: OfferWishes, model: RouteModel, way: str
     ) -> _ToolSet:
         key = (format_.name, wishes.servers, wishes.tags, wishes.mcp, model.name, way)
-        kept = self._kept.setdefault(shelf, {})
-        found = kept.get(key)
-        if found is None:
-            entries = online(offered(shelf, frozenset(wishes.tags), frozenset(wishes.servers)))
+        tool_sets = self._tool_sets.setdefault(visible, {})
+        tool_set = tool_sets.get(key)
+        if tool_set is None:
+            entries = online(offered(visible, frozenset(wishes.tags), frozenset(wishes.servers)))
             wanted = {each.name: wish_for(wishes.mcp, each) for each in entries}
             entries = [each for each in entries if not wishes.mcp or wanted[each.name] is not None]
             asking = {each.name for each in entries if (wish := wanted[each.name]) is not None and wish.approves(each)}
             reachable = frozenset(entry.name for entry in entries)
-            shown = entries if way == LIST else [*_own_tools(shelf), *_pinned(entries)]
-            own = () if way == LIST else frozenset(entry.name for entry in _own_tools(shelf))
-            found = await self._made(format_, shelf, shown, Options(model=model.name), own, reachable, asking)
-            _keep(kept, key, found)
-        return found
+            shown = entries if way == LIST else [*_own_tools(visible), *_pinned(entries)]
+            own = () if way == LIST else frozenset(entry.name for entry in _own_tools(visible))
+            tool_set = await self._made(format_, visible, shown, Options(model=model.name), own, reachable, asking)
+            _keep(tool_sets, key, tool_set)
+        return tool_set
 
     async def _made(
         self,
         format_: Format,
-        shelf: VisibleTools,
+        visible: VisibleTools,
         entries: Sequence[VisibleTool],
         options: Options,
         own: Collection[str],
@@ -272,29 +274,31 @@ class Offers:
         asking: Collection[str],
     ) -> _ToolSet:
         counted = [
-            msgspec.structs.replace(one, pinned=False) if one.name in own else one  # a limit cuts them: then no search
-            for one in await candidates(self._services.work, entries)
+            msgspec.structs.replace(candidate, pinned=False)
+            if candidate.name in own
+            else candidate  # a limit cuts them: then no search
+            for candidate in await candidates(self._services.work, entries)
         ]
-        offer = await converted(self._services.work, shelf, entries, format_, options, more=own)
+        offer = await converted(self._services.work, visible, entries, format_, options, more=own)
         shown = {offer.names[name]: name for name in offer.names}
         single = (each for tool in offer.tools for each in format_.read([tool]).originals)  # some stand in groups
         raws = {each.name: encode(each.definition) for each in single}
         definitions = {name: (safe, raws[safe]) for name, safe in shown.items() if safe in raws}
         names = {definitions[name][0]: name for name in own if name in definitions}
         first = frozenset(definitions[name][0] for name in asking if name in definitions)
-        listed = [one for one in counted if one.name in definitions]
-        searched = _manual(shelf.view, reachable) if own else {}
-        return _ToolSet(listed, definitions, names, reachable, first, shelf.view, searched)
+        listed = [candidate for candidate in counted if candidate.name in definitions]
+        searched = _manual(visible.view, reachable) if own else {}
+        return _ToolSet(listed, definitions, names, reachable, first, visible.view, searched)
 
 
 def _manual(view: View, names: Iterable[str]) -> dict[str, str]:
-    found = {name: view.manual(name) for name in names if name in view.everything}
-    return {name: why for name, why in found.items() if why}
+    reasons = {name: view.manual(name) for name in names if name in view.everything}
+    return {name: why for name, why in reasons.items() if why}
 
 
-def _own_tools(shelf: VisibleTools) -> list[VisibleTool]:
+def _own_tools(visible: VisibleTools) -> list[VisibleTool]:
     """The tools of the router endpoint, in the order of their names."""
-    tools = [*ROUTER_TOOLS, READER] if shelf.view.reads else [*ROUTER_TOOLS]
+    tools = [*ROUTER_TOOLS, READER] if visible.view.reads else [*ROUTER_TOOLS]
     return sorted(tools, key=lambda entry: entry.name)
 
 
@@ -303,7 +307,7 @@ def _pinned(entries: Iterable[VisibleTool]) -> list[VisibleTool]:
 
 
 def _offer(
-    found: _ToolSet,
+    tool_set: _ToolSet,
     outcome: Plan,
     models: Sequence[RouteModel],
     way: str,
@@ -311,30 +315,30 @@ def _offer(
     tier: str,
     shadowed: tuple[str, ...],
 ) -> ToolOffer:
-    chosen = {name: found.definitions[name] for name in outcome.tools if name in found.definitions}
-    sizes = {each.name: each.tokens for each in found.counted}
+    chosen = {name: tool_set.definitions[name] for name in outcome.tools if name in tool_set.definitions}
+    sizes = {each.name: each.tokens for each in tool_set.counted}
     return ToolOffer(
-        next(place for place, model in enumerate(models) if model.name == outcome.model),
+        next(index for index, model in enumerate(models) if model.name == outcome.model),
         way,
         because,
         tier,
         tuple(raw for _, raw in chosen.values()),
         tuple(name for name, _ in chosen.values()),
-        found.own,
-        found.reachable,
+        tool_set.own,
+        tool_set.reachable,
         outcome.cut,
         shadowed,
-        found.approved_first,
-        found.manual(chosen),
-        found.quotas(found.reachable if way == SEARCH else chosen),
+        tool_set.approved_first,
+        tool_set.manual(chosen),
+        tool_set.quotas(tool_set.reachable if way == SEARCH else chosen),
         {name: sizes[name] for name in chosen},
     )
 
 
-def _keep(kept: dict[tuple[object, ...], Kept], key: tuple[object, ...], value: Kept) -> None:
-    if len(kept) >= MAX_KEPT:
-        kept.clear()
-    kept[key] = value
+def _keep(memory: dict[tuple[object, ...], Kept], key: tuple[object, ...], value: Kept) -> None:
+    if len(memory) >= MAX_KEPT:
+        memory.clear()
+    memory[key] = value
 
 
 def _beside(model: RouteModel, own: int) -> RouteModel:

@@ -59,12 +59,12 @@ class CallerTools(msgspec.Struct, frozen=True):
         ]
 
 
-def provided(payload: object, format_name: str, shelf: VisibleTools) -> CallerTools:
+def provided(payload: object, format_name: str, visible: VisibleTools) -> CallerTools:
     """Sort the tools of a list, of one tool or of a request (decoded JSON; None: there are none). Raises Problem for an
     unknown format and for two tools of one name; a definition that cannot be read is refused in the report.
     """
     if payload is None:
-        return CallerTools(names=shelf.names)
+        return CallerTools(names=visible.names)
     format_ = find_format(format_name)
     read = format_.read(payload)
     own: dict[str, JsonObject] = {}
@@ -73,7 +73,7 @@ def provided(payload: object, format_name: str, shelf: VisibleTools) -> CallerTo
     report = [loss for loss in read.report if loss not in lacking]
     for tool in read.tools:
         name = name_of(tool)
-        entry = shelf.find(shelf.names.original(name) or name)
+        entry = visible.find(visible.names.original(name) or name)
         if entry is None:
             if name in own:
                 why = f"two of the tools have the name {name[:128]!r}: a call would not say which; rename one of them"
@@ -83,7 +83,7 @@ def provided(payload: object, format_name: str, shelf: VisibleTools) -> CallerTo
             matched[name] = entry.name
             report += _other(tool, name, entry)
     originals = tuple(each for each in read.originals if each.name not in matched)
-    names = Names.beside(shelf.names, own)
+    names = Names.beside(visible.names, own)
     return CallerTools(tuple(own.values()), matched, tuple(report), lacking, names, format_, originals)
 
 
@@ -95,11 +95,11 @@ def arguments_for(tool: JsonObject, arguments: Any) -> Any:
     return un_null(restored(arguments, other_names(schema)), schema)
 
 
-def offered_names(format_name: str, shelf: VisibleTools, own: CallerTools) -> Names:
+def offered_names(format_name: str, visible: VisibleTools, own: CallerTools) -> Names:
     """Names of all tools that an offer may hold; MCP takes any name."""
     if format_name != registry.MCP:
         return own.names
-    return Names.unchanged([*shelf.names.forward, *(tool["name"] for tool in own.tools)])
+    return Names.unchanged([*visible.names.forward, *(tool["name"] for tool in own.tools)])
 
 
 def _other(tool: JsonObject, name: str, entry: VisibleTool) -> list[Loss]:

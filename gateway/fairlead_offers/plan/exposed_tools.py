@@ -70,29 +70,29 @@ class PlannedTask(msgspec.Struct, frozen=True, rename="camel", forbid_unknown_fi
     def prices(self, fit: Fit, stated: Mapping[str, ModelPrice]) -> TokenPrices:
         """The task's own prices, else those that the installation states of the model, else the published ones."""
         price = stated.get(fit.model.name)
-        known = prices_of(fit.model.name) if price is None else price.factors(fit.model.name)
+        prices = prices_of(fit.model.name) if price is None else price.factors(fit.model.name)
         read, write = self.cache_read_factor, self.cache_write_factor
         return msgspec.structs.replace(
-            known,
-            read=known.read if read is None else round(read * 1000),
-            write=known.write if write is None else round(write * 1000),
+            prices,
+            read=prices.read if read is None else round(read * 1000),
+            write=prices.write if write is None else round(write * 1000),
         )
 
 
 def offered(
-    shelf: VisibleTools, tags: Collection[str], servers: Collection[str], pins: Collection[str] = ()
+    visible: VisibleTools, tags: Collection[str], servers: Collection[str], pins: Collection[str] = ()
 ) -> list[VisibleTool]:
     """The tools that a request with these filters is about, those in `pins` first. Raises Problem."""
-    entries = shelf.chosen(tags, servers)
-    first = [entry for entry in shelf.entries if entry.name in pins]
-    return shelf.with_reader([*first, *(entry for entry in entries if entry.name not in pins)])
+    entries = visible.chosen(tags, servers)
+    first = [entry for entry in visible.entries if entry.name in pins]
+    return visible.with_reader([*first, *(entry for entry in entries if entry.name not in pins)])
 
 
 async def exposed(
     catalogs: SubjectCatalogs,
     work: HeavyWork,
     seen: SubjectCatalog,
-    shelf: VisibleTools,
+    visible: VisibleTools,
     entries: Sequence[VisibleTool],
     filters: tuple[Collection[str], Collection[str]],
     own: CallerTools,
@@ -101,12 +101,14 @@ async def exposed(
     without a tool is none. In steps only. Raises Problem.
     """
     tiers = {
-        tier: online(offered(catalogs.visible(seen, tier), *filters)) for tier in seen.tiers if tier != shelf.view.tier
+        tier: online(offered(catalogs.visible(seen, tier), *filters))
+        for tier in seen.tiers
+        if tier != visible.view.tier
     }
     every = {entry.key: entry for part in (entries, ROUTER_TOOLS, *tiers.values()) for entry in part}
     counted = await candidates(work, [*every.values()], own=own)
-    theirs = tuple(one.tokens for one in counted[: len(own.tools)])
-    sizes = {key: one.tokens for key, one in zip(every, counted[len(own.tools) :], strict=True)}
+    theirs = tuple(candidate.tokens for candidate in counted[: len(own.tools)])
+    sizes = {key: candidate.tokens for key, candidate in zip(every, counted[len(own.tools) :], strict=True)}
 
     def tokens(part: Sequence[VisibleTool]) -> tuple[int, ...]:
         return tuple(sizes[entry.key] for entry in part)
@@ -115,7 +117,7 @@ async def exposed(
     at_router = [*ROUTER_TOOLS, *(entry for entry in entries if entry.pinned)]
     results = found_tokens(tokens(entries))
     return [
-        ExposedTools(LIST, theirs + tokens(entries), many, shelf.view.tier or ""),
+        ExposedTools(LIST, theirs + tokens(entries), many, visible.view.tier or ""),
         *(
             ExposedTools(TIER, theirs + tokens(part), len(theirs) + len(part), tier)
             for tier, part in tiers.items()

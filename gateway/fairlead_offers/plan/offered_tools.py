@@ -99,7 +99,7 @@ def fitting(outcome: Plan | PlanRefused) -> Plan:
 
 async def converted(
     work: HeavyWork,
-    shelf: VisibleTools,
+    visible: VisibleTools,
     entries: Sequence[VisibleTool],
     format_: Format,
     options: Options,
@@ -112,15 +112,15 @@ async def converted(
     names of entries that are not of the view. In steps only.
     """
     definitions, hashes = await _warm(work, format_, entries, short, options)
-    names = offered_names(format_.name, shelf, own) if own.tools or format_.name == MCP else shelf.names
+    names = offered_names(format_.name, visible, own) if own.tools or format_.name == MCP else visible.names
     names = Names.beside(names, more) if more else names
-    found = work.conversions.convert(format_, definitions, options, hashes=hashes, names=names)
-    report, properties = own.report + found.report, found.properties
+    conversion = work.conversions.convert(format_, definitions, options, hashes=hashes, names=names)
+    report, properties = own.report + conversion.report, conversion.properties
     if isinstance(format_, ToolFormat) and format_.like(own.format):
-        member, tools = format_.beside(found.tools, own.untouched(format_, names))
+        member, tools = format_.beside(conversion.tools, own.untouched(format_, names))
     else:
         theirs = format_.convert(own.tools, options, names)
-        member, tools = array_of(format_.request(found.tools + theirs.tools))
+        member, tools = array_of(format_.request(conversion.tools + theirs.tools))
         report += own.lacking + theirs.report
         properties = {**properties, **theirs.properties}
     given = [tool["name"] for tool in own.tools]

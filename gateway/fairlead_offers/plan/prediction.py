@@ -86,10 +86,10 @@ def guess(entry: VisibleTool, timeout: float | None = None) -> Guess:
 def _figures(state: ToolState | None, tool: Tool) -> tuple[float | None, float | None, Basis]:
     if state is not None and state.quantiles is not None:
         return state.quantiles.p50_ms, state.quantiles.p95_ms, MEASURED
-    said = tool.estimated_duration_ms
-    if said is None:
+    declared = tool.estimated_duration_ms
+    if declared is None:
         return None, None, UNKNOWN
-    return float(said), float(max(said, tool.max_duration_ms or 0)), DECLARED
+    return float(declared), float(max(declared, tool.max_duration_ms or 0)), DECLARED
 
 
 def judged_ms(entry: VisibleTool, tier: Tier | None, *, shown: bool, timeout: float | None = None) -> float:
@@ -99,17 +99,17 @@ def judged_ms(entry: VisibleTool, tier: Tier | None, *, shown: bool, timeout: fl
     """
     state, tool = entry.state, entry.tool
     if state is not None and state.quantiles is not None:
-        known: float = getattr(state.quantiles, f"{tier.quantile if tier is not None else 'p95'}_ms")
+        quantile_ms: float = getattr(state.quantiles, f"{tier.quantile if tier is not None else 'p95'}_ms")
     else:
-        known = float(tool.estimated_duration_ms or 0)
-    bounds = [known] if timeout is None else [known, timeout * 1000]
+        quantile_ms = float(tool.estimated_duration_ms or 0)
+    bounds = [quantile_ms] if timeout is None else [quantile_ms, timeout * 1000]
     if shown and tier is not None and tier.max_latency_ms is not None:
         bounds.append(tier.max_latency_ms)
     return min(bounds)
 
 
 def priced(
-    shelf: VisibleTools,
+    visible: VisibleTools,
     strategy: str,
     at_once: int,
     calls: Sequence[tuple[VisibleTool, float | None]],
@@ -117,15 +117,17 @@ def priced(
 ) -> Cost:
     """The cost of the calls that are run here, in their order, each with its time-out in seconds."""
     guesses = [guess(entry, timeout) for entry, timeout in calls]
-    unknown = tuple(dict.fromkeys(e.name for (e, _), one in zip(calls, guesses, strict=True) if one.basis == UNKNOWN))
-    known = any(one.basis != UNKNOWN for one in guesses)
-    usual = makespan([one.usual_ms or 0.0 for one in guesses], at_once) if known else None
-    slow = makespan([one.slow_ms or 0.0 for one in guesses], at_once) if known else None
-    limit = None if shelf.tier is None else shelf.tier.max_latency_ms
+    unknown = tuple(
+        dict.fromkeys(e.name for (e, _), guess in zip(calls, guesses, strict=True) if guess.basis == UNKNOWN)
+    )
+    any_known = any(guess.basis != UNKNOWN for guess in guesses)
+    usual = makespan([guess.usual_ms or 0.0 for guess in guesses], at_once) if any_known else None
+    slow = makespan([guess.slow_ms or 0.0 for guess in guesses], at_once) if any_known else None
+    limit = None if visible.tier is None else visible.tier.max_latency_ms
     fits = None
-    if limit is not None and known:
-        shown = shelf.by_name
-        judged = [judged_ms(e, shelf.tier, shown=e.name in shown, timeout=timeout) for e, timeout in calls]
+    if limit is not None and any_known:
+        shown = visible.by_name
+        judged = [judged_ms(e, visible.tier, shown=e.name in shown, timeout=timeout) for e, timeout in calls]
         late = makespan(judged, at_once) > limit
         fits = None if unknown and not late else not late
     return Cost(
@@ -134,7 +136,7 @@ def priced(
         usual_ms=None if usual is None else round(usual, 1),
         slow_ms=None if slow is None else round(slow, 1),
         unknown=unknown,
-        tier=shelf.view.tier,
+        tier=visible.view.tier,
         tier_ms=limit,
         fits=fits,
         actual_ms=None if actual_ms is None else round(actual_ms, 3),

@@ -59,7 +59,7 @@ class ChatCompressor:
         self.model = config.model
         self._api = guarded_api(config, seconds=config.seconds, max_bytes=MAX_ANSWER_BYTES)
         self._counts = counts
-        self._known: OrderedDict[bytes, dict[str, str]] = OrderedDict()
+        self._compressed: OrderedDict[bytes, dict[str, str]] = OrderedDict()
         self._known_bytes = 0
         self._running = 0
         self._failed_at = float("-inf")
@@ -69,21 +69,21 @@ class ChatCompressor:
     async def compress(self, question: str, sources: Mapping[str, str], budget_tokens: int) -> Mapping[str, str]:
         """Facts of texts that help with a question, by source. Raises CompressionFailed."""
         key = blake2b(_encode((question, [*sources.items()], budget_tokens)), digest_size=32).digest()
-        known = self._known.get(key)
-        if known is not None:
-            self._known.move_to_end(key)
+        compressed = self._compressed.get(key)
+        if compressed is not None:
+            self._compressed.move_to_end(key)
             self._counts.compressions("cache")
-            return known
+            return compressed
         try:
-            found = await self._asked(question, sources, budget_tokens)
+            texts = await self._ask(question, sources, budget_tokens)
         except CompressionFailed:
             self._counts.compressions("failed")
             raise
         self._counts.compressions("model")
-        self._remember(key, found)
-        return found
+        self._remember(key, texts)
+        return texts
 
-    async def _asked(self, question: str, sources: Mapping[str, str], budget_tokens: int) -> dict[str, str]:
+    async def _ask(self, question: str, sources: Mapping[str, str], budget_tokens: int) -> dict[str, str]:
         """Raises CompressionFailed."""
         if time.monotonic() - self._failed_at < COOL_DOWN:
             raise CompressionFailed("failed a moment ago")
@@ -92,21 +92,21 @@ class ChatCompressor:
         nonce = secrets.token_hex(12)
         self._running += 1
         try:
-            said = await self._posted(chat_request(self.model, question, sources, budget_tokens, nonce))
+            completion = await self._posted(chat_request(self.model, question, sources, budget_tokens, nonce))
         except McpError as error:
             self._failed_at = time.monotonic()
             log.warning("%s compressed no result, and passages are shown word for word: %s", self.model, error)
             raise CompressionFailed("did not answer") from error
         finally:
             self._running -= 1
-        message = said.choices[0].message if said.choices else _Message()
+        message = completion.choices[0].message if completion.choices else _Message()
         if message.tool_calls or message.function_call is not None or not message.content:
             raise CompressionFailed("answered something other than text")
         text = message.content
-        found = await self._worker.do(lambda: checked(text, sources, nonce))
-        if not found:
+        texts = await self._worker.do(lambda: checked(text, sources, nonce))
+        if not texts:
             raise CompressionFailed("said nothing that the results bear out")
-        return found
+        return texts
 
     async def _posted(self, body: dict[str, Any]) -> _Completion:
         """Raises McpError."""
@@ -117,23 +117,23 @@ class ChatCompressor:
                 raise
             answer = await self._api.post("/chat/completions", _for_newer_models(body))
             self._newer = True
-        found: _Completion = await decoded(answer, _Completion)
-        return found
+        completion: _Completion = await decoded(answer, _Completion)
+        return completion
 
-    def _remember(self, key: bytes, found: dict[str, str]) -> None:
-        before = self._known.pop(key, None)  # of an equal request at the same time
-        self._known[key] = found
-        self._known_bytes += _size(found) - (_size(before) if before is not None else 0)
+    def _remember(self, key: bytes, texts: dict[str, str]) -> None:
+        before = self._compressed.pop(key, None)  # of an equal request at the same time
+        self._compressed[key] = texts
+        self._known_bytes += _size(texts) - (_size(before) if before is not None else 0)
         while self._known_bytes > self._max_cached_bytes:
-            _, oldest = self._known.popitem(last=False)
+            _, oldest = self._compressed.popitem(last=False)
             self._known_bytes -= _size(oldest)
 
 
 def _for_newer_models(body: dict[str, Any]) -> dict[str, Any]:
     """A request as reasoning models of OpenAI want it, which refuse the members that all others know."""
-    kept = {name: value for name, value in body.items() if name not in ("max_tokens", "temperature")}
-    return {**kept, "max_completion_tokens": body["max_tokens"]}
+    members = {name: value for name, value in body.items() if name not in ("max_tokens", "temperature")}
+    return {**members, "max_completion_tokens": body["max_tokens"]}
 
 
-def _size(found: Mapping[str, str]) -> int:
-    return 200 + sum(len(text.encode("utf-8", "replace")) for text in found.values())
+def _size(texts: Mapping[str, str]) -> int:
+    return 200 + sum(len(text.encode("utf-8", "replace")) for text in texts.values())

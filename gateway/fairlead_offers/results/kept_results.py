@@ -66,14 +66,14 @@ class ReadPassages(msgspec.Struct, frozen=True):
 
 def read(work: bytes) -> ReadPassages:
     """Answer a `Reading`, which comes as MessagePack."""
-    asked = _decode(work)
-    if asked.query is not None:
-        sources = {one.id: document(one.result) for one in asked.results}
-        found, more = passages.best(
-            sources, asked.query, asked.budget - ANSWER_TOKENS, OVERHEAD_TOKENS, _rate(asked.encoding_s)
+    reading = _decode(work)
+    if reading.query is not None:
+        sources = {result.id: document(result.result) for result in reading.results}
+        best, more = passages.best(
+            sources, reading.query, reading.budget - ANSWER_TOKENS, OVERHEAD_TOKENS, _rate(reading.encoding_s)
         )
-        return ReadPassages(found, cut=more)
-    return _one(asked, asked.results[0])
+        return ReadPassages(best, cut=more)
+    return _read_part(reading, reading.results[0])
 
 
 def _rate(encoding_s: float) -> passages.Rate:
@@ -96,29 +96,29 @@ def compressed(wide: ReadPassages, made: Mapping[str, str], budget: int) -> Read
     return ReadPassages(shown, cut=cut or wide.cut)
 
 
-def _one(asked: Reading, held: KeptResult) -> ReadPassages:
+def _read_part(reading: Reading, held: KeptResult) -> ReadPassages:
     held_document = read_document(held.result)
     whole, where = held_document.whole, "$"
-    if asked.path is not None:
-        where = asked.path
+    if reading.path is not None:
+        where = reading.path
         try:
-            whole = _at_path(held_document, asked.path)
+            whole = _at_path(held_document, reading.path)
         except KeyError as step:
             count = len(whole.splitlines()) if isinstance(whole, str) else 0
             return ReadPassages(missing=str(step.args[0]), lines=count)
     text = written(whole)
     count = len(text.splitlines())
-    budget, overhead = asked.budget - ANSWER_TOKENS, OVERHEAD_TOKENS
-    lines = asked.lines
-    if asked.grep is not None:
+    budget, overhead = reading.budget - ANSWER_TOKENS, OVERHEAD_TOKENS
+    lines = reading.lines
+    if reading.grep is not None:
         where = f"{where} grep"
-        text = passages.matching(text, asked.grep, budget - overhead - tokens(where))
+        text = passages.matching(text, reading.grep, budget - overhead - tokens(where))
     elif lines is not None:
         where, text = f"{where} lines {lines.named(count)}", passages.lines(text, lines)
         overhead += END_TOKENS
     (shown,), cut = passages.fitting([passages.Passage(held.id, where, text)], budget, overhead)
     if cut and lines is not None:
-        shown = msgspec.structs.replace(shown, where=f"{asked.path or '$'} lines {lines.until(shown.text)}")
+        shown = msgspec.structs.replace(shown, where=f"{reading.path or '$'} lines {lines.until(shown.text)}")
     return ReadPassages([shown], lines=count, cut=cut)
 
 

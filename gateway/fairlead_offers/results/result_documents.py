@@ -62,12 +62,14 @@ def _document_in(members: object, result: bytes) -> ResultDocument:
         return _unwrapped(structured)
     if _wraps(structured, [text for block in blocks if (text := _text(block)) is not None]):
         return ResultDocument(_document_of(blocks), structured)
-    said = _document_of(blocks)
-    if said == structured or (isinstance(structured, dict) and [*structured.values()] in ([said], [[said]])):
+    document = _document_of(blocks)
+    if document == structured or (
+        isinstance(structured, dict) and [*structured.values()] in ([document], [[document]])
+    ):
         return _unwrapped(structured)
-    if len(written(said)) > len(written(structured)):
-        return ResultDocument(said, structured)
-    return ResultDocument(structured, said)
+    if len(written(document)) > len(written(structured)):
+        return ResultDocument(document, structured)
+    return ResultDocument(structured, document)
 
 
 def contents(result: bytes, uri: str) -> bytes:

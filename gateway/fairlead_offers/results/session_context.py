@@ -128,44 +128,44 @@ class SessionContext:
         """Apart: what a call waits for does not wait for vectors."""
         self._encoding_s = ENCODING_S if process and encodes else 0.0
 
-    async def retrieve(self, seen: SubjectCatalog, asked: RetrieveArguments) -> RetrievedContext:
+    async def retrieve(self, seen: SubjectCatalog, arguments: RetrieveArguments) -> RetrievedContext:
         """The parts that were asked for. Another principal's entry is no entry. Raises Problem."""
-        reading = msgspec.structs.replace(_reading(asked), encoding_s=self._encoding_s)
+        reading = msgspec.structs.replace(_reading(arguments), encoding_s=self._encoding_s)
         try:
-            if asked.entry_id is not None:
-                one = await self.recorder.entry(seen.identity, asked.entry_id)
-                found = [] if one is None else [one]
+            if arguments.entry_id is not None:
+                entry = await self.recorder.entry(seen.identity, arguments.entry_id)
+                entries = [] if entry is None else [entry]
             else:
-                found = await self.recorder.entries(seen.identity, asked.session_id or "")
+                entries = await self.recorder.entries(seen.identity, arguments.session_id or "")
         except ContextUnavailable as error:
             raise Problem(CONNECTION_LOST, str(error)) from error
-        results = await self._worker.do(lambda: _allowed(seen, found))
-        if asked.entry_id is not None and not results:
+        results = await self._worker.do(lambda: _allowed(seen, entries))
+        if arguments.entry_id is not None and not results:
             raise Problem(NOT_FOUND, "entry_id: no result of yours is kept under it, or its tool is not yours any more")
         if not results:
             return RetrievedContext([], "No results are kept under this session_id.", 0)
         answer, note = await self._answer(msgspec.structs.replace(reading, results=results))
         if answer.missing is not None:
             raise Problem(INVALID_ARGUMENTS, _no_such(answer))
-        entries = {entry.id: entry for entry in found}
+        by_id = {entry.id: entry for entry in entries}
         shown = [
-            _shown(entries[part.source], part, compressed=note == COMPRESSED) for part in answer.passages if part.text
+            _shown(by_id[part.source], part, compressed=note == COMPRESSED) for part in answer.passages if part.text
         ]
         return RetrievedContext(shown, note, len(results), answer.lines, answer.cut)
 
-    async def _answer(self, asked: Reading) -> tuple[ReadPassages, str]:
+    async def _answer(self, reading: Reading) -> tuple[ReadPassages, str]:
         """Passages and the note for them. Raises Problem."""
-        if self._compressor is None or asked.query is None:
-            return await self._read(asked), DATA
-        plain = msgspec.structs.replace(asked, budget=asked.budget - NOTE_TOKENS)
+        if self._compressor is None or reading.query is None:
+            return await self._read(reading), DATA
+        plain = msgspec.structs.replace(reading, budget=reading.budget - NOTE_TOKENS)
         answer = await self._read(plain)
-        if not answer.cut or asked.budget >= MAX_MODEL_TOKENS:
+        if not answer.cut or reading.budget >= MAX_MODEL_TOKENS:
             return answer, DATA
-        more = min(asked.budget * WIDER, MAX_MODEL_TOKENS)
-        wide = await self._read(msgspec.structs.replace(asked, budget=more))
+        more = min(reading.budget * WIDER, MAX_MODEL_TOKENS)
+        wide = await self._read(msgspec.structs.replace(reading, budget=more))
         sources = source_texts([(part.source, part.where, part.text) for part in wide.passages])
         try:
-            made = await self._compressor.compress(asked.query, sources, plain.budget - ANSWER_TOKENS)
+            made = await self._compressor.compress(reading.query, sources, plain.budget - ANSWER_TOKENS)
         except CompressionFailed as error:
             return answer, f"{DATA} The model that compresses them {error}: these are word for word."
         return compressed(wide, made, plain.budget), COMPRESSED
@@ -173,11 +173,11 @@ class SessionContext:
     async def contents(self, seen: SubjectCatalog, ident: str, uri: str) -> bytes | None:
         """The whole of a result of the caller's, as `resources/read` answers; None where it has none of that id."""
         try:
-            one = await self.recorder.entry(seen.identity, ident)
+            entry = await self.recorder.entry(seen.identity, ident)
         except ContextUnavailable:
             return None
-        found = await self._worker.do(lambda: _allowed(seen, [one] if one is not None else []))
-        return await self._worker.do(lambda: contents(found[0].result, uri)) if found else None
+        results = await self._worker.do(lambda: _allowed(seen, [entry] if entry is not None else []))
+        return await self._worker.do(lambda: contents(results[0].result, uri)) if results else None
 
     async def shorten(self, long: LongResult) -> ShownResult:
         """The part of a result that is shown. A small one costs less than the way to another process."""
@@ -189,15 +189,15 @@ class SessionContext:
                 log.warning("The process that shortens results failed, and the gateway does it itself: %s", error)
         return await self._worker.do(lambda: shorten(work))
 
-    async def _read(self, asked: Reading) -> ReadPassages:
+    async def _read(self, reading: Reading) -> ReadPassages:
         if self._reading is not None:
             try:
-                return await self._reading.do(READ, _encode(asked))
+                return await self._reading.do(READ, _encode(reading))
             except Overloaded as error:
                 raise Problem(RATE_LIMITED, str(error), retry_after_ms=1000) from error
             except NotDone as error:
                 log.warning("The process that reads results failed, and the gateway reads them itself: %s", error)
-        work = _encode(msgspec.structs.replace(asked, encoding_s=0.0))
+        work = _encode(msgspec.structs.replace(reading, encoding_s=0.0))
         return await self._worker.do(lambda: read(work))
 
     async def aclose(self) -> None:
@@ -207,26 +207,26 @@ class SessionContext:
                 await pool.aclose()
 
 
-def _reading(asked: RetrieveArguments) -> Reading:
+def _reading(arguments: RetrieveArguments) -> Reading:
     """Raises Problem."""
-    ways = [way for way in (asked.path, asked.range, asked.grep) if way is not None]
-    if asked.entry_id is None:
-        if asked.session_id is None or not (asked.query or "").strip() or ways:
+    ways = [way for way in (arguments.path, arguments.range, arguments.grep) if way is not None]
+    if arguments.entry_id is None:
+        if arguments.session_id is None or not (arguments.query or "").strip() or ways:
             raise Problem(INVALID_ARGUMENTS, "give session_id and query, or entry_id with path, range or grep")
-        return Reading([], asked.token_budget, query=asked.query)
-    if asked.range is not None and asked.grep is not None:
+        return Reading([], arguments.token_budget, query=arguments.query)
+    if arguments.range is not None and arguments.grep is not None:
         raise Problem(INVALID_ARGUMENTS, "give range or grep, not both; path goes with either")
     lines = None
-    if asked.range is not None:
-        numbers = _RANGE.fullmatch(asked.range.strip())
+    if arguments.range is not None:
+        numbers = _RANGE.fullmatch(arguments.range.strip())
         if numbers is None:
             raise Problem(INVALID_ARGUMENTS, "range: lines such as 40-80, or characters of lines such as 1:4000-1:6000")
         first, first_column, last, last_column = (
             None if number is None else int(number) for number in numbers.groups()
         )
         lines = Lines(first or 1, last or 1, first_column or 1, last_column)
-    query = asked.query if not ways else None
-    return Reading([], asked.token_budget, query, asked.path, lines, asked.grep)
+    query = arguments.query if not ways else None
+    return Reading([], arguments.token_budget, query, arguments.path, lines, arguments.grep)
 
 
 def _no_such(answer: ReadPassages) -> str:
@@ -236,18 +236,18 @@ def _no_such(answer: ReadPassages) -> str:
     return f"path: there is no {answer.missing!r} in this result"
 
 
-def _allowed(seen: SubjectCatalog, found: Sequence[SessionEntry]) -> list[KeptResult]:
+def _allowed(seen: SubjectCatalog, entries: Sequence[SessionEntry]) -> list[KeptResult]:
     """Those that the caller could be given today: its policies show the tool, and allow the arguments. Not in the
     loop.
     """
-    view, kept = seen.view(None), []
-    for entry in found:
+    view, results = seen.view(None), []
+    for entry in entries:
         route = view.tool_of(server_of(entry), entry.own_name)
         if route is None or (route.constraint is not None and route.constraint.refusal(entry.arguments) is not None):
             continue
         result = bytes(escaped(Raw(entry.result))) if route.escapes else entry.result
-        kept.append(KeptResult(entry.id, result))
-    return kept
+        results.append(KeptResult(entry.id, result))
+    return results
 
 
 def _shown(entry: SessionEntry, part: Passage, *, compressed: bool) -> ContextPassage:

@@ -71,12 +71,12 @@ def shown(long: LongResult) -> ShownResult:
             return ShownResult(whole, unfit=True)
         made["structuredContent"] = cut
         length = max(length, _size(cut))
-    said = members.get("_meta")
-    meta = said if isinstance(said, dict) else {}
+    meta = members.get("_meta")
+    meta = meta if isinstance(meta, dict) else {}
     if _size(meta) > long.tokens:
         meta = {name: value for name, value in meta.items() if name.startswith(_OWN)}
-    kept = {"kept": not long.lost, "tokens": whole, "shownTokens": length, "bytes": len(long.result)}
-    made["_meta"] = {**meta, META_KEPT: {**({"id": long.id} if not long.lost else {"reason": long.lost}), **kept}}
+    facts = {"kept": not long.lost, "tokens": whole, "shownTokens": length, "bytes": len(long.result)}
+    made["_meta"] = {**meta, META_KEPT: {**({"id": long.id} if not long.lost else {"reason": long.lost}), **facts}}
     return ShownResult(whole, msgspec.json.encode(made), length)
 
 

@@ -95,40 +95,40 @@ async def search_answer(services: ToolServices, seen: SubjectCatalog, wish: Sear
         find_format(wish.format)
     if wish.format is None and wish.model is not None:
         raise Problem(INVALID_ARGUMENTS, "model needs a format: `mcp` is one")
-    shelf, hits, searched = await ranked(services, seen, wish)
-    return await services.work.stepwise(lambda: _written(services, shelf, hits, searched, wish))
+    visible, hits, searched = await ranked(services, seen, wish)
+    return await services.work.stepwise(lambda: _written(services, visible, hits, searched, wish))
 
 
 async def ranked(
     services: ToolServices, seen: SubjectCatalog, wish: SearchQuery
 ) -> tuple[VisibleTools, RankedTools, int]:
     """The visible tools, those of them that were found, and how many were looked at. Raises Problem."""
-    shelf, chosen = await services.work.do(lambda: _chosen(services, seen, wish))
+    visible, chosen = await services.work.do(lambda: _chosen(services, seen, wish))
     try:
         hits = NO_HITS
         if wish.queries:
-            hits = await services.search.find(shelf, wish.queries, wish.limit, chosen)
+            hits = await services.search.find(visible, wish.queries, wish.limit, chosen)
     except Overloaded as error:
         raise Problem(RATE_LIMITED, str(error), retry_after_ms=1000) from error
     if chosen and not hits.tools:
         first = sorted(chosen, key=lambda entry: entry.name)[: wish.limit]
         hits = RankedTools([(entry, 0.0) for entry in first], FILTERS, NO_WORD_FITS if wish.queries else "")
     services.counts.searched(seen.identity.principal, hits.ranking, [entry.name for entry, _ in hits.tools])
-    return shelf, hits, len(shelf.entries if chosen is None else chosen)
+    return visible, hits, len(visible.entries if chosen is None else chosen)
 
 
 def _chosen(
     services: ToolServices, seen: SubjectCatalog, wish: SearchQuery
 ) -> tuple[VisibleTools, list[VisibleTool] | None]:
     """The visible tools, and those of them that pass the filters; None for all."""
-    shelf = services.catalogs.visible(seen, wish.tier)
+    visible = services.catalogs.visible(seen, wish.tier)
     filtered = wish.tags or wish.servers or wish.categories
-    return shelf, shelf.chosen(wish.tags, wish.servers, wish.categories) if filtered else None
+    return visible, visible.chosen(wish.tags, wish.servers, wish.categories) if filtered else None
 
 
 async def _written(
     services: ToolServices,
-    shelf: VisibleTools,
+    visible: VisibleTools,
     hits: RankedTools,
     searched: int,
     wish: SearchQuery,
@@ -138,7 +138,7 @@ async def _written(
         services, [entry for entry, _ in hits.tools], find_format(wish.format or registry.MCP), wish
     )
     if wish.format is not None:
-        offer = await converted(services.work, shelf, entries, find_format(wish.format), Options(model=wish.model))
+        offer = await converted(services.work, visible, entries, find_format(wish.format), Options(model=wish.model))
         return encode(msgspec.structs.replace(offer, cut=cut))
     scores = {entry.name: score for entry, score in hits.tools}
     documents = [FoundTool(round(scores[entry.name], 3), document(entry)) for entry in breathing(entries)]
@@ -162,8 +162,8 @@ async def fitting(
             wish.model,
             PlanLimits(tool_tokens=wish.tool_tokens, reserved_output=0),
         )
-        kept = frozenset(plan.tools)
-        return [entry for entry in entries if entry.name in kept], plan.cut
+        names = frozenset(plan.tools)
+        return [entry for entry in entries if entry.name in names], plan.cut
     left, fitting, cut = wish.tool_tokens or 0, [], []
     for entry, candidate in zip(entries, await candidates(services.work, entries), strict=True):
         if candidate.tokens <= left:

@@ -64,16 +64,16 @@ class RouterTools(MetaTools, Shortener):
             if name == SEARCH_TOOLS:
                 return _result(await _search(services, seen, tier, decode(raw, SearchArguments)))
             if name == READ_RESULT:
-                asked = decode(raw, ReadArguments)
+                read = decode(raw, ReadArguments)
                 wanted = RetrieveArguments(
-                    None, asked.query, asked.id, asked.path, asked.range, asked.grep, asked.token_budget
+                    None, read.query, read.id, read.path, read.range, read.grep, read.token_budget
                 )
                 return _result(encode(await services.results.retrieve(seen, wanted)))
             return _result(encode(await services.results.retrieve(seen, decode(raw, RetrieveArguments))))
         except Problem as problem:
-            said = problem.document
-            code = said.code if said.code in _CODES else INVALID_ARGUMENTS
-            return refusals.result(Refusal(code, said.detail, said.retry_after_ms))
+            document = problem.document
+            code = document.code if document.code in _CODES else INVALID_ARGUMENTS
+            return refusals.result(Refusal(code, document.detail, document.retry_after_ms))
 
     async def read(self, identity: Identity, ident: str, uri: str) -> bytes | None:
         services = self._services()
@@ -83,17 +83,17 @@ class RouterTools(MetaTools, Shortener):
         return await self._services().results.shorten(long)
 
 
-def _result(said: bytes) -> bytes:
-    return encode({"content": [{"type": "text", "text": said.decode()}]})
+def _result(content: bytes) -> bytes:
+    return encode({"content": [{"type": "text", "text": content.decode()}]})
 
 
-async def _search(services: ToolServices, seen: SubjectCatalog, tier: str | None, asked: SearchArguments) -> bytes:
+async def _search(services: ToolServices, seen: SubjectCatalog, tier: str | None, search: SearchArguments) -> bytes:
     """Raises Problem."""
-    given = [*([asked.query] if asked.query is not None else []), *asked.queries]
-    filters = asked.tags, asked.servers, asked.categories
+    given = [*([search.query] if search.query is not None else []), *search.queries]
+    filters = search.tags, search.servers, search.categories
     if not given and not any(filters):
         raise Problem(INVALID_ARGUMENTS, "give query or queries: say in a few words what the tool should do")
-    wish = SearchQuery(checked(given, *filters), asked.limit, tier, *filters, None, None, asked.token_budget)
+    wish = SearchQuery(checked(given, *filters), search.limit, tier, *filters, None, None, search.token_budget)
     _, hits, searched = await ranked(services, seen, wish)
     return await services.work.stepwise(lambda: _written(services, hits, searched, wish))
 
@@ -103,21 +103,21 @@ async def _written(services: ToolServices, hits: RankedTools, searched: int, wis
     entries, cut = await fitting(services, [entry for entry, _ in hits.tools], find_format(MCP), wish)
     scores = {entry.name: round(score, 3) for entry, score in hits.tools}
     tools = [_tool(entry, scores[entry.name]) for entry in entries]
-    said: dict[str, object] = {"tools": tools, "searched": searched, "ranking": hits.ranking}
+    answer: dict[str, object] = {"tools": tools, "searched": searched, "ranking": hits.ranking}
     if hits.note:
-        said["note"] = hits.note
+        answer["note"] = hits.note
     if cut:
-        said["left_out_by_tokenBudget"] = [one.name for one in cut]
-    return encode(said)
+        answer["left_out_by_tokenBudget"] = [each.name for each in cut]
+    return encode(answer)
 
 
 def _tool(entry: VisibleTool, score: float) -> dict[str, object]:
     """Members that a model needs to choose and to call a tool."""
     definition = entry.decoded
-    said = {"name": entry.name, "server": str(entry.server), "score": score}
+    shown = {"name": entry.name, "server": str(entry.server), "score": score}
     for member in ("description", "inputSchema"):
         if member in definition:
-            said[member] = definition[member]
+            shown[member] = definition[member]
     if entry.offline:
-        said["offline"] = True
-    return said
+        shown["offline"] = True
+    return shown

@@ -112,68 +112,68 @@ def read_calls(
     catalogs: SubjectCatalogs, seen: SubjectCatalog, body: bytes
 ) -> tuple[ToolCallsBody, VisibleTools, list[Planned]]:
     """Read a body of `/v1/tool-calls`. Raises Problem where it, its message or a format makes no sense."""
-    asked = decode(body, ToolCallsBody)
-    shelf, planned = requested(catalogs, seen, asked)
-    return asked, shelf, planned
+    body_read = decode(body, ToolCallsBody)
+    visible, planned = requested(catalogs, seen, body_read)
+    return body_read, visible, planned
 
 
 def requested(
-    catalogs: SubjectCatalogs, seen: SubjectCatalog, asked: ToolCallsBody
+    catalogs: SubjectCatalogs, seen: SubjectCatalog, request: ToolCallsBody
 ) -> tuple[VisibleTools, list[Planned]]:
     """The calls that a body asks for, as `read_calls`."""
-    format_ = find_format(asked.format)
-    shelf = catalogs.visible(seen, asked.tier)
-    if (asked.message is None) == (asked.stream is None):
+    format_ = find_format(request.format)
+    visible = catalogs.visible(seen, request.tier)
+    if (request.message is None) == (request.stream is None):
         raise Problem(INVALID_ARGUMENTS, "the body: give either message or stream")
-    if asked.stream is None:
-        calls = message_format(format_.name).parse_calls(asked.message)
+    if request.stream is None:
+        calls = message_format(format_.name).parse_calls(request.message)
     else:
-        calls = parse_stream(asked.stream, format_.name)
-    own = None if asked.tools is None else provided(asked.tools, asked.tools_format or asked.format, shelf)
-    return shelf, [_plan(asked, seen, shelf, call, own) for call in calls]
+        calls = parse_stream(request.stream, format_.name)
+    own = None if request.tools is None else provided(request.tools, request.tools_format or request.format, visible)
+    return visible, [_plan(request, seen, visible, call, own) for call in calls]
 
 
 def planned_calls(
     catalogs: SubjectCatalogs, seen: SubjectCatalog, tier: str | None, format_name: str, calls: Sequence[ModelCall]
 ) -> tuple[VisibleTools, list[Planned]]:
     """Calls that were parsed already, each with its tool; the caller has none of its own among them. Raises Problem."""
-    asked = ToolCallsBody(format_name, tier=tier)
-    shelf = catalogs.visible(seen, tier)
-    return shelf, [_plan(asked, seen, shelf, call, provided([], format_name, shelf)) for call in calls]
+    request = ToolCallsBody(format_name, tier=tier)
+    visible = catalogs.visible(seen, tier)
+    return visible, [_plan(request, seen, visible, call, provided([], format_name, visible)) for call in calls]
 
 
 def _plan(
-    asked: ToolCallsBody, seen: SubjectCatalog, shelf: VisibleTools, call: ModelCall, own: CallerTools | None
+    request: ToolCallsBody, seen: SubjectCatalog, visible: VisibleTools, call: ModelCall, own: CallerTools | None
 ) -> Planned:
     if call.kind == CUSTOM:  # freeform: no tool of ours takes text in place of arguments
         return Planned(call, None, theirs=call.valid, own={"name": call.name})
-    name = asked.names.get(call.name) or shelf.names.original(call.name) or call.name
-    entry = shelf.find(name) or shelf.unlisted(name)
+    name = request.names.get(call.name) or visible.names.original(call.name) or call.name
+    entry = visible.find(name) or visible.unlisted(name)
     mine = None if own is None or entry is not None else own.find(name) or own.find(call.name)
     if entry is None and mine is None:
-        entry = shelf.reader(name)
+        entry = visible.reader(name)
     if entry is None:
-        found = None if mine is not None else seen.denial(shelf.view, name)
-        denied = None if mine is not None else shelf.view.denied(name)
+        denial = None if mine is not None else seen.denial(visible.view, name)
+        denied = None if mine is not None else visible.view.denied(name)
         if denied is not None:
-            return Planned(call, None, denied=not_allowed(name, denied), denial=found)
+            return Planned(call, None, denied=not_allowed(name, denied), denial=denial)
         unready = None if mine is not None else seen.unready_of_tool(name)
         if unready is not None:
             return Planned(call, None, unready=unready)
-        near = None if mine is not None else _near(name, shelf, own)
+        near = None if mine is not None else _near(name, visible, own)
         return Planned(
-            call, None, theirs=call.valid and (own is None or mine is not None), own=mine, near=near, denial=found
+            call, None, theirs=call.valid and (own is None or mine is not None), own=mine, near=near, denial=denial
         )
     if isinstance(call.arguments, InvalidCall):
         return Planned(call, entry)
     schema, others = entry.decoded.get("inputSchema"), entry.other_names
     arguments = restored(call.arguments, others) if others else call.arguments
     arguments = un_null(arguments, schema) if isinstance(schema, dict) else arguments
-    limit = asked.timeouts_ms.get(call.name, asked.timeout_ms)
-    retries = asked.retries_of.get(call.name, asked.retries)
+    limit = request.timeouts_ms.get(call.name, request.timeout_ms)
+    retries = request.retries_of.get(call.name, request.retries)
     return Planned(call, entry, encode(arguments), None if limit is None else limit / 1000, retries)
 
 
-def _near(name: str, shelf: VisibleTools, own: CallerTools | None) -> str | None:
+def _near(name: str, visible: VisibleTools, own: CallerTools | None) -> str | None:
     """Nearest name among the tools that the model may call: those visible to it, and the caller's."""
-    return did_you_mean(name, [*shelf.by_name, *(str(tool["name"]) for tool in (own.tools if own else ()))])
+    return did_you_mean(name, [*visible.by_name, *(str(tool["name"]) for tool in (own.tools if own else ()))])

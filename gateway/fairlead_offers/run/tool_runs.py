@@ -38,7 +38,7 @@ class CallOutcome(msgspec.Struct, frozen=True):
 async def run_calls(
     services: ToolServices,
     origin: Origin,
-    shelf: VisibleTools,
+    visible: VisibleTools,
     planned: Sequence[Planned],
     holding: Holding,
     *,
@@ -46,7 +46,7 @@ async def run_calls(
     result_tokens: int | None = None,
 ) -> list[CallOutcome]:
     """Call the tools, at most `at_once` at a time; outcomes in the order of the calls. Cancelling cancels all calls."""
-    works = [_work(services, origin, shelf, one, holding, result_tokens) for one in planned]
+    works = [_work(services, origin, visible, plan, holding, result_tokens) for plan in planned]
     return await run_all(works, at_once=at_once)
 
 
@@ -67,7 +67,7 @@ def result_for(plan: Planned, outcome: CallOutcome) -> JsonObject | None:
 def _work(
     services: ToolServices,
     origin: Origin,
-    shelf: VisibleTools,
+    visible: VisibleTools,
     planned: Planned,
     holding: Holding,
     result_tokens: int | None,
@@ -82,16 +82,16 @@ def _work(
                 services.caller.unknown(origin, planned.call.wire_name, _raw(planned), planned.denial)
             return CallOutcome(None)
         if not planned.call.valid:
-            services.caller.refused(origin, shelf.view, entry.name)
+            services.caller.refused(origin, visible.view, entry.name)
             return CallOutcome(None)
         began = time.monotonic()
         made: Raw | Unknown
         if entry.server == GATEWAY:
-            made = await services.caller.answer(origin, shelf.view, entry.name, planned.arguments, holding=holding)
+            made = await services.caller.answer(origin, visible.view, entry.name, planned.arguments, holding=holding)
         else:
             made = await services.caller.call(
                 origin,
-                shelf.view,
+                visible.view,
                 entry.name,
                 planned.arguments,
                 timeout=planned.timeout,

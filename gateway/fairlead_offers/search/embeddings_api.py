@@ -43,15 +43,15 @@ class EmbeddingsApi:
         """One vector per text, in their order. Raises McpError."""
         wanted = self._config.dimensions
         try:
-            found = await self._asked(texts, 0 if self._cuts else wanted)
+            vectors = await self._ask(texts, 0 if self._cuts else wanted)
         except HttpRefused as error:
             if error.status not in (400, 422) or not wanted or self._cuts:
                 raise
-            found = await self._asked(texts, 0)
+            vectors = await self._ask(texts, 0)
             self._cuts = True
-        return [encoded(vector[:wanted] if wanted else vector) for vector in found]
+        return [encoded(vector[:wanted] if wanted else vector) for vector in vectors]
 
-    async def _asked(self, texts: Sequence[str], dimensions: int) -> list[list[float]]:
+    async def _ask(self, texts: Sequence[str], dimensions: int) -> list[list[float]]:
         body: dict[str, object] = {
             "model": self._config.model,
             "input": [text[:MAX_INPUT] or " " for text in texts],
@@ -61,13 +61,13 @@ class EmbeddingsApi:
             body["dimensions"] = dimensions
         values = max(MAX_VALUES, len(texts) * MAX_DIMENSIONS)
         answer: _Embeddings = await decoded(await self._api.post("/embeddings", body), _Embeddings, values=values)
-        found = {each.index: each.embedding for each in answer.data}
-        if found.keys() != set(range(len(texts))):
-            raise ProtocolError(f"the model API answered {len(found)} vectors for {len(texts)} texts")
-        sizes = {len(vector) for vector in found.values()}
+        by_index = {each.index: each.embedding for each in answer.data}
+        if by_index.keys() != set(range(len(texts))):
+            raise ProtocolError(f"the model API answered {len(by_index)} vectors for {len(texts)} texts")
+        sizes = {len(vector) for vector in by_index.values()}
         if texts and (len(sizes) != 1 or not 0 < min(sizes) <= MAX_DIMENSIONS):
             raise ProtocolError("the model API answered vectors of unusable or unequal lengths")
-        return [found[place] for place in range(len(texts))]
+        return [by_index[index] for index in range(len(texts))]
 
 
 async def embedded(request: EmbedRequest) -> Embedded:

@@ -40,7 +40,7 @@ class EndpointEmbedder:
         self._config = config
         self._pool = ProcessPool(1, bulk=True, seconds=PIECE_SECONDS) if process else None
         self._queries = EmbeddingsApi(config, seconds=QUERY_SECONDS)
-        self._known = QueryVectors()
+        self._query_vectors = QueryVectors()
         self._failed_at = float("-inf")
 
     async def tools(self, texts: Sequence[VectorText]) -> list[bytes]:
@@ -53,18 +53,18 @@ class EndpointEmbedder:
             raise NotDone(str(error)) from error
 
     async def queries(self, queries: Sequence[str]) -> Sequence[bytes]:
-        new = self._known.lacking(queries)
+        new = self._query_vectors.lacking(queries)
         if new and time.monotonic() - self._failed_at < COOL_DOWN:
             return ()
         instruction = self._config.instruction
         try:
-            said = [f"Instruct: {instruction}\nQuery:{query}" if instruction else query for query in new]
-            made = await self._queries.vectors(said) if new else []
+            inputs = [f"Instruct: {instruction}\nQuery:{query}" if instruction else query for query in new]
+            made = await self._queries.vectors(inputs) if new else []
         except McpError as error:
             self._failed_at = time.monotonic()
             log.warning("%s made no vector of a query, and words alone rank: %s", self.name, error)
             return ()
-        return self._known.take(queries, dict(zip(new, made, strict=True)))
+        return self._query_vectors.take(queries, dict(zip(new, made, strict=True)))
 
     async def aclose(self) -> None:
         if self._pool is not None:

@@ -39,12 +39,12 @@ def stored(work: bytes) -> StoredVectors:
 
 def embed(work: bytes) -> Embedded:
     """`EmbedRequest` to vectors."""
-    asked = msgspec.json.decode(work, type=EmbedRequest)
-    if asked.config is None:
-        return embedded(asked.texts)
+    request = msgspec.json.decode(work, type=EmbedRequest)
+    if request.config is None:
+        return embedded(request.texts)
     from fairlead_offers.search import embeddings_api  # with the HTTP client, which takes a third of a second to load
 
-    return asyncio.run(embeddings_api.embedded(asked))
+    return asyncio.run(embeddings_api.embedded(request))
 
 
 _CATALOGS: Final = IndexedCatalogs()

@@ -92,28 +92,28 @@ class ToolSearch:
         request = await self._worker.do(
             lambda: _wished(tools, queries, limit, among, made, self._folder, encodes=encodes)
         )
-        found = await self._asked([_encode(request)])
-        known = found.cached_catalogs
-        if known is not None:
-            found = await self._asked(await self._worker.do(lambda: self._told(request, tools.by_key, known)))
-        note = await self._embed(tools, found) if vectors is not None else ""
-        hits = [(tools.by_key[hit.key], hit.score) for hit in interleaved(found.hits, limit)]
-        return RankedTools(hits, found.ranking, "; ".join(filter(None, (found.note, note))))
+        result = await self._ask([_encode(request)])
+        cached = result.cached_catalogs
+        if cached is not None:
+            result = await self._ask(await self._worker.do(lambda: self._with_tools(request, tools.by_key, cached)))
+        note = await self._embed(tools, result) if vectors is not None else ""
+        hits = [(tools.by_key[hit.key], hit.score) for hit in interleaved(result.hits, limit)]
+        return RankedTools(hits, result.ranking, "; ".join(filter(None, (result.note, note))))
 
-    async def _embed(self, tools: VisibleTools, found: SearchResult) -> str:
+    async def _embed(self, tools: VisibleTools, result: SearchResult) -> str:
         """Have vectors made that the catalog lacks; what that means for this search."""
         vectors, every = self.vectors, tools.by_key
         assert vectors is not None
-        if found.vectors < len(every):
+        if result.vectors < len(every):
             new = await self._worker.do(
                 lambda: {key: vectors.text(_new(key, every[key])) for key in breathing(vectors.lacking(every))}
             )
             vectors.want(new, every.keys())
-        if found.ranking == HYBRID:
+        if result.ranking == HYBRID:
             return ""
-        if found.vectors >= len(every):
+        if result.vectors >= len(every):
             return f"the query has no vector by {vectors.embedder.name}; words alone ranked"
-        return f"{found.vectors} of {len(every)} tools have vectors by {vectors.embedder.name}; words alone ranked"
+        return f"{result.vectors} of {len(every)} tools have vectors by {vectors.embedder.name}; words alone ranked"
 
     async def _push(self, new: Mapping[str, ToolVector]) -> None:
         work = _encode(NewVectors({**new}, self._folder))
@@ -134,7 +134,7 @@ class ToolSearch:
             log.warning("The process that searches told of no stored vectors, and they are made anew: %s", error)
             return {}
 
-    async def _asked(self, work: list[bytes]) -> SearchResult:
+    async def _ask(self, work: list[bytes]) -> SearchResult:
         if self._pool is not None:
             try:
                 return await self._pool.do(SEARCH, work)
@@ -144,13 +144,13 @@ class ToolSearch:
                 log.warning("The process that searches failed, and the search is done in the gateway itself: %s", error)
         return await self._worker.do(lambda: search(b"".join(work), disk=False))
 
-    def _told(self, request: SearchRequest, tools: dict[str, VisibleTool], known: Sequence[str]) -> list[bytes]:
+    def _with_tools(self, request: SearchRequest, tools: dict[str, VisibleTool], cached: Sequence[str]) -> list[bytes]:
         """The search with the tools that the process lacks: by the nearest catalog that it knows, or all of them. In
         the worker only.
         """
         keys = frozenset(tools)
         base, old = "", frozenset[str]()
-        for name in known:
+        for name in cached:
             theirs = self._keys.get(name)
             if theirs is not None and len(keys ^ theirs) < len(keys ^ old):
                 base, old = name, theirs

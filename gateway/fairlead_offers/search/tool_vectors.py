@@ -211,9 +211,9 @@ class ToolVectors:
         """Take what was kept through a restart of the tools that are new."""
         while self._new:
             piece = dict(islice(self._new.items(), STORED))
-            found = await stored([text.key for text in piece.values() if text.key not in self._vectors])
-            self._vectors.update(found)
-            self._bytes += sum(map(len, found.values()))
+            stored_vectors = await stored([text.key for text in piece.values() if text.key not in self._vectors])
+            self._vectors.update(stored_vectors)
+            self._bytes += sum(map(len, stored_vectors.values()))
             for tool in piece:
                 self._new.pop(tool, None)
             here = [(tool, text) for tool, text in piece.items() if text.key in self._vectors]

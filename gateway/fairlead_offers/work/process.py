@@ -42,7 +42,7 @@ class WorkerProcess(asyncio.SubprocessProtocol):
         """Timer of the pool, which ends the process when it is idle for long."""
         self._exited: asyncio.Future[None] = asyncio.get_running_loop().create_future()
         self._answer: asyncio.Future[None] | None = None
-        self._said: list[bytes] = []
+        self._received: list[bytes] = []
         self._size = 0
         self._length = 0
         """Length of the answer that is being read, in bytes; 0: not known yet."""
@@ -63,14 +63,14 @@ class WorkerProcess(asyncio.SubprocessProtocol):
         if self._exited.done():
             raise Ended("the worker process ended")
         self.pieces += 1
-        self._said = []
+        self._received = []
         self._size = 0
         self._length = 0
         self._answer = asyncio.get_running_loop().create_future()
         self._input.write(LENGTH.pack(len(job) + 1 + sum(map(len, work))) + job.encode() + b"\n")
         self._input.writelines(work)
         await self._answer
-        first, *rest = self._said
+        first, *rest = self._received
         parts: list[Part] = [memoryview(first)[HEAD:], *rest]
         if first[LENGTH.size : HEAD] == b"-":
             raise NotDone(b"".join(parts).decode("utf-8", "replace"))
@@ -93,12 +93,12 @@ class WorkerProcess(asyncio.SubprocessProtocol):
         answer = self._answer
         if answer is None or answer.done():  # its request was cancelled
             return
-        self._said.append(data)
+        self._received.append(data)
         self._size += len(data)
         if not self._length and self._size >= HEAD:
-            if len(self._said) > 1:
-                self._said = [b"".join(self._said)]
-            self._length = LENGTH.size + LENGTH.unpack_from(self._said[0])[0]
+            if len(self._received) > 1:
+                self._received = [b"".join(self._received)]
+            self._length = LENGTH.size + LENGTH.unpack_from(self._received[0])[0]
         if self._length and self._size >= self._length:
             answer.set_result(None)
 

@@ -84,7 +84,7 @@ class WorkerThread:
 
 def breathing(items: Iterable[Item], stride: int = STRIDE) -> Iterator[Item]:
     """The items, with a breath after every `stride` of them."""
-    for place, item in enumerate(items, 1):
+    for number, item in enumerate(items, 1):
         yield item
-        if place % stride == 0:
+        if number % stride == 0:
             time.sleep(BREATH)

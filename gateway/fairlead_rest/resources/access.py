@@ -120,75 +120,75 @@ def router(context: RestContext) -> APIRouter:
             if admin:
                 other = _other(agent, groups or [], service_account, claims or [])
                 seen = services.catalogs.seen_by(_with_issuer(other, issuer, context.administration.issuers))
-        asked = _AccessQuery(tool, arguments, admin)
-        return await context.answer(lambda: access(seen, asked))
+        access_query = _AccessQuery(tool, arguments, admin)
+        return await context.answer(lambda: access(seen, access_query))
 
     return routes
 
 
 def _other(agent: str | None, groups: list[str], account: str | None, claims: list[str]) -> Identity:
     """Identity that the query describes. Raises Problem."""
-    found = None
+    other = None
     if account is not None:
         namespace, slash, name = account.partition("/")
         if not (namespace and slash and name):
             raise Problem(INVALID_ARGUMENTS, f"serviceAccount: {account[:128]!r} is not of the form namespace/name")
-        found = ServiceAccount(namespace, name)
+        other = ServiceAccount(namespace, name)
     words = frozenset(word.strip() for group in groups for word in group.split(",") if word.strip())
-    kind: Any = "serviceAccount" if found is not None else "jwt" if claims else "apiKey"
+    kind: Any = "serviceAccount" if other is not None else "jwt" if claims else "apiKey"
     return Identity(
         kind=kind,
         principal=f"asked:{agent or account}",
         agent=agent,
         groups=words,
-        service_account=found,
+        service_account=other,
         claims=_claims(claims),
     )
 
 
-def _with_issuer(other: Identity, issuer: str | None, known: Issuers) -> Identity:
+def _with_issuer(other: Identity, issuer: str | None, issuers: Issuers) -> Identity:
     """The identity with names from one issuer, or from the only one that may give them. Raises Problem."""
     if issuer is None and other.service_account is not None:
         return msgspec.structs.replace(other, issuers=(SERVICE_ACCOUNTS,))
     if issuer is None:
-        names, doubtful = known.unnamed(other.agent, other.groups)
+        names, doubtful = issuers.unnamed(other.agent, other.groups)
         return msgspec.structs.replace(other, issuers=names, doubtful=doubtful)
-    found = known.called(issuer) if known.known else (issuer,)
-    if found is None:
-        raise Problem(INVALID_ARGUMENTS, f"issuer: {issuer[:128]!r} is none of {', '.join(known.known[:-1])}")
+    named = issuers.called(issuer) if issuers.known else (issuer,)
+    if named is None:
+        raise Problem(INVALID_ARGUMENTS, f"issuer: {issuer[:128]!r} is none of {', '.join(issuers.known[:-1])}")
     if issuer in (API_KEYS, SERVICE_ACCOUNTS):
-        return msgspec.structs.replace(other, issuers=found)
-    return msgspec.structs.replace(other, issuers=found, doubtful=known.of_token(other.agent, other.groups))
+        return msgspec.structs.replace(other, issuers=named)
+    return msgspec.structs.replace(other, issuers=named, doubtful=issuers.of_token(other.agent, other.groups))
 
 
 def _claims(given: list[str]) -> dict[str, list[str]]:
-    found: dict[str, list[str]] = {}
-    for one in given:
-        name, equals, value = one.partition("=")
+    claims: dict[str, list[str]] = {}
+    for claim in given:
+        name, equals, value = claim.partition("=")
         if not (name and equals and value):
-            raise Problem(INVALID_ARGUMENTS, f"claims: {one[:128]!r} is not of the form NAME=VALUE")
-        found.setdefault(name, []).append(value)
-    return found
+            raise Problem(INVALID_ARGUMENTS, f"claims: {claim[:128]!r} is not of the form NAME=VALUE")
+        claims.setdefault(name, []).append(value)
+    return claims
 
 
-def access(seen: SubjectCatalog, asked: _AccessQuery) -> AccessDocument:
+def access(seen: SubjectCatalog, query: _AccessQuery) -> AccessDocument:
     """The decision about one tool. Raises Problem for one that there is not, or that may not be spoken of."""
-    view, found = seen.view(None), _tool(seen, asked.tool)
-    if found is None:
-        entry = seen.unready_of_tool(asked.tool)
+    view, tool_found = seen.view(None), _tool(seen, query.tool)
+    if tool_found is None:
+        entry = seen.unready_of_tool(query.tool)
         if entry is not None:
             raise unready_problem(refusal_of(entry, starts=entry.state in ON_THE_WAY))
-        raise unknown_tool(asked.tool, did_you_mean(asked.tool, view.routes))
-    key, own, exposed = found
+        raise unknown_tool(query.tool, did_you_mean(query.tool, view.routes))
+    key, own, exposed = tool_found
     decision = seen.decision(key, own)
-    if not (decision.allowed or asked.admin or decision.told):
-        raise unknown_tool(asked.tool, did_you_mean(asked.tool, view.routes))
+    if not (decision.allowed or query.admin or decision.told):
+        raise unknown_tool(query.tool, did_you_mean(query.tool, view.routes))
     own_view = seen.of_server(key)
     route = own_view.everything.get(own) if own_view is not None else None
     hidden = view.hidden.get(exposed or "") or (own_view.hidden.get(own) if own_view is not None else None)
     allowed, reason, constraint = decision.allowed, decision.reason, route.constraint if route is not None else None
-    if asked.arguments is not None and constraint is not None:
-        refusal = constraint.refusal(asked.arguments.encode())
+    if query.arguments is not None and constraint is not None:
+        refusal = constraint.refusal(query.arguments.encode())
         if refusal is not None:
             allowed, reason = False, refusal.message
     quota = decision.quota
@@ -211,7 +211,7 @@ def access(seen: SubjectCatalog, asked: _AccessQuery) -> AccessDocument:
         tier=seen.default_tier,
         max_tier=decision.max_tier,
         limits={} if quota is None else quota.numbers,
-        policies=decision.policies if asked.admin else (),
+        policies=decision.policies if query.admin else (),
     )
 
 
@@ -223,7 +223,7 @@ def _tool(seen: SubjectCatalog, name: str) -> tuple[ServerKey, str, str | None] 
 
 def _tools(seen: SubjectCatalog) -> dict[str, tuple[ServerKey, str, str | None]]:
     """Every tool there is, by all its names; what two go by names neither."""
-    found: dict[str, tuple[ServerKey, str, str | None]] = {}
+    tools: dict[str, tuple[ServerKey, str, str | None]] = {}
     twice: set[str] = set()
     merged = seen.snapshot.merged
     for key, server in seen.snapshot.servers.items():
@@ -231,10 +231,10 @@ def _tools(seen: SubjectCatalog) -> dict[str, tuple[ServerKey, str, str | None]]
             shown = tool.exposed if tool.exposed is not None and merged[tool.exposed][0] is server else None
             held = key, tool.name, shown
             for name in (tool_id(key, tool.name), f"{key.name}/{tool.name}"):
-                if name in found:
+                if name in tools:
                     twice.add(name)
-                found[name] = held
-            found[f"{key}/{tool.name}"] = held
+                tools[name] = held
+            tools[f"{key}/{tool.name}"] = held
             if shown is not None:
-                found[shown] = held
-    return {name: held for name, held in found.items() if name not in twice}
+                tools[shown] = held
+    return {name: held for name, held in tools.items() if name not in twice}

@@ -48,12 +48,12 @@ def router(context: RestContext) -> APIRouter:
     @routes.get("/aggregates", **described("Show the histograms of calls since the start", Aggregates, EXAMPLE))
     async def aggregates(request: Request) -> Response:
         seen = context.seen(request)
-        return await context.answer(lambda: kept(context.records.tallies, seen))
+        return await context.answer(lambda: visible_aggregates(context.records.tallies, seen))
 
     return routes
 
 
-def kept(tallies: Tallies | None, seen: SubjectCatalog) -> Aggregates:
+def visible_aggregates(tallies: Tallies | None, seen: SubjectCatalog) -> Aggregates:
     """Histograms of the tools that the principal may see. Raises Problem where none are kept."""
     if tallies is None:
         raise Problem(NOT_KEPT, "no histograms are kept: start the gateway with FAIRLEAD_AGGREGATES=true")

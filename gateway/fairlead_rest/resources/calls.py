@@ -47,7 +47,7 @@ class CallList(msgspec.Struct, frozen=True, rename="camel"):
     calls: list[CallSummary]
     next: str | None
     """`before` of a request for older ones; null: there are none."""
-    kept: int
+    visible: int = msgspec.field(name="kept")
     """Calls that the reader may see, whatever the filters say."""
     values: CallValues
 
@@ -91,12 +91,12 @@ def router(context: RestContext) -> APIRouter:
     ) -> Response:
         recent, reader = _recent(context), _reader(context, request)
         wanted = CallFilter(agent, server, tool, outcome, slow)
-        kept, number = recent.kept(), None
+        calls_kept, number = recent.kept(), None
         if before:
             number = recent.number_of(before)
             if number is None:
                 raise Problem(INVALID_ARGUMENTS, "before: no call of this replica; begin with the newest")
-        return await context.answer(lambda: _listed(recent, reader, wanted, kept, number, limit))
+        return await context.answer(lambda: _listed(recent, reader, wanted, calls_kept, number, limit))
 
     @routes.get(
         "/calls/events",
@@ -122,11 +122,11 @@ def router(context: RestContext) -> APIRouter:
     @routes.get("/calls/{id}", **described("Show one call and what its time went to", CallDetails, examples.CALL))
     async def show_call(request: Request, id: str) -> Response:  # noqa: A002  # the name of the parameter in the path
         recent, reader = _recent(context), _reader(context, request)
-        kept, number = recent.kept(), recent.number_of(id)
-        call = kept.call(number) if number is not None and number >= kept.first else None
+        calls_kept, number = recent.kept(), recent.number_of(id)
+        call = calls_kept.call(number) if number is not None and number >= calls_kept.first else None
         if call is None or not reader.visible(call):
             raise Problem(NOT_FOUND, "this replica keeps no call of that id that you may see")
-        return await context.answer(lambda: reader.details(call, id, kept.epoch, recent.tell))
+        return await context.answer(lambda: reader.details(call, id, calls_kept.epoch, recent.tell))
 
     return routes
 
@@ -144,25 +144,25 @@ def _reader(context: RestContext, request: Request) -> CallReader:
 
 
 def _listed(
-    recent: RecentCalls, reader: CallReader, wanted: CallFilter, kept: KeptCalls, before: int | None, limit: int
+    recent: RecentCalls, reader: CallReader, wanted: CallFilter, calls_kept: KeptCalls, before: int | None, limit: int
 ) -> CallList:
-    visible = [(number, call) for number, call in breathing(kept.newest_first(), STRIDE) if reader.visible(call)]
-    older = visible if before is None else [one for one in visible if one[0] < before]
-    found = [*_first(limit + 1, reader, wanted, older)]
-    shown = [reader.summary(call, recent.ident(number), kept.epoch) for number, call in found[:limit]]
+    visible = [(number, call) for number, call in breathing(calls_kept.newest_first(), STRIDE) if reader.visible(call)]
+    older = visible if before is None else [(number, call) for number, call in visible if number < before]
+    listed = [*_first(limit + 1, reader, wanted, older)]
+    shown = [reader.summary(call, recent.ident(number), calls_kept.epoch) for number, call in listed[:limit]]
     values = values_of(reader, [call for _, call in visible])
-    return CallList(shown, shown[-1].id if len(found) > limit else None, len(visible), values)
+    return CallList(shown, shown[-1].id if len(listed) > limit else None, len(visible), values)
 
 
 def _first(
     most: int, reader: CallReader, wanted: CallFilter, calls: Sequence[tuple[int, EndedCall]]
 ) -> list[tuple[int, EndedCall]]:
-    found: list[tuple[int, EndedCall]] = []
-    for one in newest(reader, wanted, breathing(calls, STRIDE)):
-        found.append(one)
-        if len(found) == most:
+    first: list[tuple[int, EndedCall]] = []
+    for call in newest(reader, wanted, breathing(calls, STRIDE)):
+        first.append(call)
+        if len(first) == most:
             break
-    return found
+    return first
 
 
 async def _tail(
@@ -189,10 +189,10 @@ async def _tail(
 
 def _ended(recent: RecentCalls, reader: CallReader, wanted: CallFilter, number: int) -> CallsEnded | None:
     """The event about calls behind a number; None where none passes."""
-    kept = recent.kept().behind(number)
-    found = [*newest(reader, wanted, kept.newest_first())]
-    if not found:
+    calls_kept = recent.kept().behind(number)
+    newest_calls = [*newest(reader, wanted, calls_kept.newest_first())]
+    if not newest_calls:
         return None
-    shown = [reader.summary(call, recent.ident(at), kept.epoch) for at, call in found[:MOST_TOLD]]
-    missed = kept.first > number + 1
-    return CallsEnded(recent.ident(kept.number), ENDED, shown, len(found) - len(shown), missed)
+    shown = [reader.summary(call, recent.ident(at), calls_kept.epoch) for at, call in newest_calls[:MOST_TOLD]]
+    missed = calls_kept.first > number + 1
+    return CallsEnded(recent.ident(calls_kept.number), ENDED, shown, len(newest_calls) - len(shown), missed)

@@ -61,8 +61,8 @@ def router(context: RestContext) -> APIRouter:
         ),
     )
     async def execute(request: Request) -> Response:
-        asked = decode(await context.read(request), ExecutionBody)
-        return answer(await context.when_ready(request, lambda seen: _executed(context, request, seen, asked)))
+        execution = decode(await context.read(request), ExecutionBody)
+        return answer(await context.when_ready(request, lambda seen: _executed(context, request, seen, execution)))
 
     @routes.get("/context", **described("Read kept results", RetrievedContext, examples.RETRIEVED))
     async def retrieve(
@@ -75,8 +75,8 @@ def router(context: RestContext) -> APIRouter:
         grep: Words = None,
         token_budget: Annotated[int, Query(alias="tokenBudget", ge=LEAST_TOKENS, le=100_000)] = DEFAULT_TOKENS,
     ) -> Response:
-        asked = RetrieveArguments(session_id, query, entry_id, path, lines, grep, token_budget)
-        return answer(await services.results.retrieve(context.seen(request), asked))
+        arguments = RetrieveArguments(session_id, query, entry_id, path, lines, grep, token_budget)
+        return answer(await services.results.retrieve(context.seen(request), arguments))
 
     @routes.delete("/context", **described("Forget a session", Forgotten, examples.FORGOTTEN))
     async def forget(request: Request, session_id: Annotated[str, Query(max_length=MAX_QUERY)]) -> Response:
@@ -89,20 +89,25 @@ def router(context: RestContext) -> APIRouter:
 
 
 async def _executed(
-    context: RestContext, request: Request, seen: SubjectCatalog, asked: ExecutionBody
+    context: RestContext, request: Request, seen: SubjectCatalog, execution: ExecutionBody
 ) -> ExecutionAnswer:
     """Raises Problem."""
     services = context.services
-    recorder, arguments = services.results.recorder, msgspec.json.encode(asked.arguments)
+    recorder, arguments = services.results.recorder, msgspec.json.encode(execution.arguments)
     try:
-        session = recorder.session(seen.identity, asked.session_id)
+        session = recorder.session(seen.identity, execution.session_id)
     except BadSession as error:
         raise Problem(INVALID_ARGUMENTS, str(error)) from error
-    shelf = await services.work.do(lambda: services.catalogs.visible(seen, asked.tier))
-    entry = shelf.find(asked.name) or shelf.unlisted(asked.name) or shelf.reader(asked.name) or shelf.tool(asked.name)
+    visible = await services.work.do(lambda: services.catalogs.visible(seen, execution.tier))
+    entry = (
+        visible.find(execution.name)
+        or visible.unlisted(execution.name)
+        or visible.reader(execution.name)
+        or visible.tool(execution.name)
+    )
     origin = Origin(request.client.host if request.client else "", dict(request.headers.raw), seen.identity)
     made = await services.caller.call(
-        origin, shelf.view, entry.name, arguments, result_tokens=asked.result_tokens, recording=session
+        origin, visible.view, entry.name, arguments, result_tokens=execution.result_tokens, recording=session
     )
     if isinstance(made, Unknown):
         raise Problem(INVALID_ARGUMENTS, made.message)

@@ -56,10 +56,10 @@ def router(context: RestContext) -> APIRouter:
     return routes
 
 
-def _counted(context: RestContext, shelf: VisibleTools, name: str) -> DurationsDocument:
+def _counted(context: RestContext, visible: VisibleTools, name: str) -> DurationsDocument:
     """Raises Problem for a tool that the principal does not see."""
-    entry = shelf.find(name) or shelf.unlisted(name) or shelf.tool(name)
-    found = context.records.calls.durations(entry.tool.name, str(entry.server))
-    calls = found.count
-    mean = round(found.total / calls / 1e6, 3) if calls else None
-    return DurationsDocument(entry.name, str(entry.server), BOUNDS_MS, tuple(found.buckets), calls, mean)
+    entry = visible.find(name) or visible.unlisted(name) or visible.tool(name)
+    histogram = context.records.calls.durations(entry.tool.name, str(entry.server))
+    calls = histogram.count
+    mean = round(histogram.total / calls / 1e6, 3) if calls else None
+    return DurationsDocument(entry.name, str(entry.server), BOUNDS_MS, tuple(histogram.buckets), calls, mean)

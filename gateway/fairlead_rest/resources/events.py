@@ -79,16 +79,16 @@ class EventFilter:
         was, view = before.of_server(key), now.of_server(key)
         if was is None and view is None:
             return None
-        known = {**(was.everything if was is not None else {}), **(view.everything if view is not None else {})}
+        routes = {**(was.everything if was is not None else {}), **(view.everything if view is not None else {})}
         lists = (event.added, event.removed, event.changed)
-        added, removed, changed = (tuple(name for name in names if name in known) for names in lists)
+        added, removed, changed = (tuple(name for name in names if name in routes) for names in lists)
         if any(lists) and not (added or removed or changed):
             return None
         return msgspec.structs.replace(event, added=added, removed=removed, changed=changed, more=0)
 
 
 async def pieces(
-    news: EventLog,
+    events: EventLog,
     last: str | None,
     heartbeat: float = HEARTBEAT,
     *,
@@ -99,26 +99,26 @@ async def pieces(
     """
     missed = False
     try:
-        number = news.number if last is None else news.number_of(last)
+        number = events.number if last is None else events.number_of(last)
     except Missed:
-        number, missed = news.number, True
-    yield _opened(news, number, missed=missed)
-    while not news.closed:
+        number, missed = events.number, True
+    yield _opened(events, number, missed=missed)
+    while not events.closed:
         try:
-            events = await news.after(number, heartbeat)
+            happened = await events.after(number, heartbeat)
         except Missed:
-            number = news.number
-            yield _opened(news, number, missed=True)
+            number = events.number
+            yield _opened(events, number, missed=True)
             continue
-        if not events:
+        if not happened:
             yield b": heartbeat\n\n"
             continue
-        number += len(events)
-        yield b"".join(_event(event) for event in told(events))
+        number += len(happened)
+        yield b"".join(_event(event) for event in told(happened))
 
 
-def _opened(news: EventLog, number: int, *, missed: bool) -> bytes:
-    return opened_piece(news.ident(number), missed=missed)
+def _opened(events: EventLog, number: int, *, missed: bool) -> bytes:
+    return opened_piece(events.ident(number), missed=missed)
 
 
 def _event(event: Event) -> bytes:

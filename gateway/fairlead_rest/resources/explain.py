@@ -100,7 +100,7 @@ def router(context: RestContext) -> APIRouter:
 def explained(seen: SubjectCatalog, name: str) -> Explanation:
     """The explanation of a tool that some tier shows or hides. Raises Problem for any other."""
     snapshot = seen.snapshot
-    exposed, server, tool = _found(snapshot, seen.view(None).everything, name)
+    exposed, server, tool = _tool_called(snapshot, seen.view(None).everything, name)
     state, shown = snapshot.states.get(server.key, {}).get(tool.name), seen.tiers
     floor = seen.floor(tool)
     quota = seen.decision(server.key, tool.name).quota
@@ -124,12 +124,12 @@ def _verdict(tier: Tier, tool: Tool, state: ToolState | None, floor: Floor | Non
         return TierVerdict(tier.name, False, hidden)
     if tier.max_latency_ms is None:
         return TierVerdict(tier.name, True, "fits no-limit")
-    known = "unmeasured" if tool.estimated_duration_ms is None else f"estimated={tool.estimated_duration_ms}ms"
-    said = state.fits.get(tier.name) if state is not None else None
-    return TierVerdict(tier.name, True, said or f"fits {known} tier={tier.max_latency_ms}ms")
+    declared = "unmeasured" if tool.estimated_duration_ms is None else f"estimated={tool.estimated_duration_ms}ms"
+    fit = state.fits.get(tier.name) if state is not None else None
+    return TierVerdict(tier.name, True, fit or f"fits {declared} tier={tier.max_latency_ms}ms")
 
 
-def _found(snapshot: Snapshot, visible: Collection[str], name: str) -> tuple[str, Server, Tool]:
+def _tool_called(snapshot: Snapshot, visible: Collection[str], name: str) -> tuple[str, Server, Tool]:
     """A tool by exposed name or id, of those that the principal may see."""
     merged = snapshot.merged
     if name in visible and name in merged:

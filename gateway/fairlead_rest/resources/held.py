@@ -138,13 +138,13 @@ def router(context: RestContext) -> APIRouter:
             command = command_for(key, wanted)
             raise Problem(FORBIDDEN, f"this gateway takes no approvals (FAIRLEAD_GATEWAY_APPROVALS); run {command}")
         identity = context.seen(request).identity
-        names = [f"{one.sort} {fit(one.name)}".strip() for one in held]
+        names = [f"{change.sort} {fit(change.name)}".strip() for change in held]
         context.administration.requests.ask_approval(
             key, wanted, "" if context.guard.identities.open else identity.principal
         )
         context.guard.administered(request.scope, "definitions/approve", wanted, key, ", ".join(names))
-        asked = context.administration.requests.asked_at
-        at = None if asked is None else datetime.fromtimestamp(asked, UTC).isoformat(timespec="milliseconds")
+        asked_at = context.administration.requests.asked_at
+        at = None if asked_at is None else datetime.fromtimestamp(asked_at, UTC).isoformat(timespec="milliseconds")
         everything = "" if pins is None else pins.held_hash
         return answer(ApprovalAsked(str(key), wanted, names, everything, at), 202)
 
@@ -155,7 +155,7 @@ def held_document(key: ServerKey, pins: Pins | None, offset: int, limit: int, *,
     """The document about some of the definitions. Not in the loop."""
     held, past = ((), ()) if pins is None else (pins.held, pins.approvals)
     hash_ = None if pins is None or not held else pins.held_hash
-    shown = [] if pins is None else [held_change(one, pins) for one in breathing(held[offset : offset + limit])]
+    shown = [] if pins is None else [held_change(change, pins) for change in breathing(held[offset : offset + limit])]
     return HeldDocument(
         str(key),
         hash_,
@@ -163,7 +163,7 @@ def held_document(key: ServerKey, pins: Pins | None, offset: int, limit: int, *,
         approvable,
         None if hash_ is None else command_for(key, hash_),
         shown,
-        [_past(one) for one in past],
+        [_past(change) for change in past],
     )
 
 
@@ -173,7 +173,7 @@ def approved_by(approval: str, pins: Pins | None) -> tuple[Pinned, ...]:
         return ()
     if approval == pins.held_hash:
         return pins.held
-    return tuple(one for one in pins.held if one.approval == approval)
+    return tuple(change for change in pins.held if change.approval == approval)
 
 
 def command_for(key: ServerKey, approval: str) -> str:
@@ -181,5 +181,5 @@ def command_for(key: ServerKey, approval: str) -> str:
     return f"fairlead approve {key} --hash {approval}"
 
 
-def _past(one: GivenApproval) -> PastApproval:
-    return PastApproval(one.at, one.by, one.hash, one.definitions)
+def _past(approval: GivenApproval) -> PastApproval:
+    return PastApproval(approval.at, approval.by, approval.hash, approval.definitions)

@@ -89,8 +89,8 @@ def router(context: RestContext) -> APIRouter:
         if everybody and not context.administers(identity):
             raise Problem(FORBIDDEN, "keys of others are shown to administrators: see FAIRLEAD_ADMIN_GROUPS")
         with _told(REFUSED):
-            found = await (keys.all() if everybody else keys.of(identity))
-        return answer(KeyList([facts_of(one) for one in found], keys.days, keys.each))
+            records = await (keys.all() if everybody else keys.of(identity))
+        return answer(KeyList([facts_of(record) for record in records], keys.days, keys.each))
 
     @routes.post(
         "/keys",

@@ -75,8 +75,8 @@ def router(context: RestContext) -> APIRouter:
         admit(context, request, seen.identity)
         key = _called(context, seen, server)
         held = context.records.outputs.of(key)
-        if held is None and (found := seen.snapshot.servers.get(key)) is not None:
-            _elsewhere(found.catalog)
+        if held is None and (served := seen.snapshot.servers.get(key)) is not None:
+            _elsewhere(served.catalog)
         lines, number = (held.after(after), held.number) if held is not None else ((), 0)
         first = number + 1 if not lines else lines[0].number
         shown = lines if tail is None else lines[len(lines) - min(tail, len(lines)) :]
@@ -93,23 +93,23 @@ def _called(context: RestContext, seen: SubjectCatalog, name: str) -> ServerKey:
         **{server.key: server.catalog.prefix for server in seen.servers()},
     }
     plain = name.removeprefix("mcp.")
-    found = [key for key in prefixes if str(key) == name] or [
+    matches = [key for key in prefixes if str(key) == name] or [
         key for key, prefix in prefixes.items() if plain in (key.name, prefix)
     ]
-    if len(found) == 1:
-        return found[0]
-    known = tuple(sorted(map(str, found or prefixes)))[:MOST_KNOWN]
-    if found:
+    if len(matches) == 1:
+        return matches[0]
+    names = tuple(sorted(map(str, matches or prefixes)))[:MOST_KNOWN]
+    if matches:
         raise Problem(
-            UNKNOWN_SERVER, f"{name[:128]!r} may be any of {', '.join(known)}: say namespace/name", known=known
+            UNKNOWN_SERVER, f"{name[:128]!r} may be any of {', '.join(names)}: say namespace/name", existing=names
         )
     near = did_you_mean(name, [each for key in prefixes for each in (str(key), key.name)])
     hint = "" if near is None else f". Did you mean {near}?"
     pods = ""
-    if not context.records.outputs.kept and _LABEL.fullmatch(plain):
+    if not context.records.outputs.runs_processes and _LABEL.fullmatch(plain):
         pods = f"; of a server that has never been ready, see its pods: {_kubectl(plain)}"
     detail = f"no server {name[:128]!r} is served here{pods}{hint}"
-    raise Problem(UNKNOWN_SERVER, detail, did_you_mean=near, known=known)
+    raise Problem(UNKNOWN_SERVER, detail, did_you_mean=near, existing=names)
 
 
 def _elsewhere(catalog: Catalog) -> None:

@@ -17,8 +17,9 @@ from fairlead_rest.openapi import described
 Known = Annotated[
     bool,
     Query(
+        alias="known",
         description="`true` is needed where providers are configured: without it the answer is about models that can "
-        "be asked for, in the form of the client's kind of API."
+        "be asked for, in the form of the client's kind of API.",
     ),
 ]
 
@@ -72,11 +73,11 @@ def router(context: RestContext) -> APIRouter:
     routes = APIRouter(prefix="/v1", tags=["budgets"])
 
     @routes.get("/models", **described("List models and their windows", ModelList, examples.MODELS))
-    async def list_models(known: Known = True) -> Response:
+    async def list_models(only_known: Known = True) -> Response:
         return await context.answer(lambda: listed(context))
 
     @routes.get("/models/{name:path}", **described("Show one model, known or not", ModelDocument, examples.MODEL))
-    async def show_model(name: str, known: Known = True) -> Response:
+    async def show_model(name: str, only_known: Known = True) -> Response:
         return await context.answer(lambda: document(context, name))
 
     return routes
@@ -111,8 +112,8 @@ def document(context: RestContext, name: str) -> ModelDocument:
         window.max_input,
         tuple(
             route
-            for route, found in services.models.routes.items()
-            if any(_model(choice) == name for choice in found.models)
+            for route, model_route in services.models.routes.items()
+            if any(_model(choice) == name for choice in model_route.models)
         ),
     )
 

@@ -91,14 +91,15 @@ def router(context: RestContext) -> APIRouter:
     )
     async def plan_request(request: Request) -> Response:
         body = await context.pieces(request)
-        found = await services.work.measured(body)
-        if found.repeats:
+        conversation = await services.work.measured(body)
+        if conversation.repeats:
             raise Problem(INVALID_ARGUMENTS, TWICE)
-        rest = b"".join(body) if found.rest == AS_IT_CAME else bytes(found.rest)
-        asked = decode(rest, PlanBody)
+        rest = b"".join(body) if conversation.rest == AS_IT_CAME else bytes(conversation.rest)
+        plan_body = decode(rest, PlanBody)
         return answer(
             await context.when_ready(
-                request, lambda seen: services.work.stepwise(lambda: planned(services, seen, asked, found.tokens))
+                request,
+                lambda seen: services.work.stepwise(lambda: planned(services, seen, plan_body, conversation.tokens)),
             )
         )
 
@@ -106,38 +107,38 @@ def router(context: RestContext) -> APIRouter:
 
 
 async def planned(
-    services: ToolServices, seen: SubjectCatalog, asked: PlanBody, conversation: ConversationTokens
+    services: ToolServices, seen: SubjectCatalog, body: PlanBody, conversation: ConversationTokens
 ) -> bytes:
     """The answer for a conversation of that size, encoded. In steps only. Raises Problem."""
-    route = _route(services.models, asked)
-    shelf = services.catalogs.visible(seen, asked.tier)
-    tags, servers = frozenset(asked.tags), frozenset(asked.servers)
-    pins = {shelf.tool(name).name for name in asked.pinned}
-    entries = offered(shelf, tags, servers, pins)
+    route = _route(services.models, body)
+    visible = services.catalogs.visible(seen, body.tier)
+    tags, servers = frozenset(body.tags), frozenset(body.servers)
+    pins = {visible.tool(name).name for name in body.pinned}
+    entries = offered(visible, tags, servers, pins)
     offline = tuple(entry.name for entry in entries if entry.offline)
     entries = online(entries)
-    own = provided(asked.tools, asked.tools_format, shelf)
+    own = provided(body.tools, body.tools_format, visible)
     ways: Sequence[ExposedTools] = ()
-    if asked.task is not None:
-        ways = await exposed(services.catalogs, services.work, seen, shelf, entries, (tags, servers), own)
-    models, limits = _models(services.models, route), _limits(asked).within(route.limits)
+    if body.task is not None:
+        ways = await exposed(services.catalogs, services.work, seen, visible, entries, (tags, servers), own)
+    models, limits = _models(services.models, route), _limits(body).within(route.limits)
     counted = await candidates(services.work, entries, pins, own)
     outcome = fitting(plan(models, counted, conversation, limits, services.work.sizes.counter.name))
-    kept = frozenset(outcome.tools)
+    names = frozenset(outcome.tools)
     offer = await converted(
         services.work,
-        shelf,
-        [entry for entry in entries if entry.name in kept],
+        visible,
+        [entry for entry in entries if entry.name in names],
         find_format(outcome.format),
-        Options(strict=asked.strict, model=outcome.model),
+        Options(strict=body.strict, model=outcome.model),
         short=frozenset(outcome.shortened),
         own=own,
     )
-    offer = msgspec.structs.replace(offer, hidden=shelf.hidden(tags, servers))
+    offer = msgspec.structs.replace(offer, hidden=visible.hidden(tags, servers))
     exposure = None
-    if asked.task is not None:
+    if body.task is not None:
         model = next(each for each in models if (each.name, each.format) == (outcome.model, outcome.format))
-        exposure = compared(asked.task, Fit(model, conversation, limits), ways, services.models.prices)
+        exposure = compared(body.task, Fit(model, conversation, limits), ways, services.models.prices)
     return encode(
         PlanAnswer(
             outcome.model, offer, outcome.shortened, outcome.cut, offline, outcome.skipped, outcome.numbers, exposure
@@ -145,27 +146,27 @@ async def planned(
     )
 
 
-def _route(models: ModelFacts, asked: PlanBody) -> ModelRoute:
-    if (asked.route is None) == (not asked.models):
+def _route(models: ModelFacts, body: PlanBody) -> ModelRoute:
+    if (body.route is None) == (not body.models):
         raise Problem(INVALID_ARGUMENTS, "the body: name either a route or models")
-    if asked.route is None:
-        return ModelRoute(asked.models, reserved_output_tokens=0)
-    route = models.routes.get(asked.route)
+    if body.route is None:
+        return ModelRoute(body.models, reserved_output_tokens=0)
+    route = models.routes.get(body.route)
     if route is None:
-        raise Problem(UNKNOWN_ROUTE, f"there is no route {asked.route[:64]!r}", known=tuple(models.routes))
+        raise Problem(UNKNOWN_ROUTE, f"there is no route {body.route[:64]!r}", existing=tuple(models.routes))
     return route
 
 
 def _models(models: ModelFacts, route: ModelRoute) -> list[RouteModel]:
-    most = {name: known.max_tools for name, known in registry.FORMATS.items()}
+    most = {name: format_.max_tools for name, format_ in registry.FORMATS.items()}
     try:
         return models_for(route.models, models.windows, most)
     except registry.UnknownFormat as error:
-        raise Problem(UNKNOWN_FORMAT, str(error), known=error.known) from error
+        raise Problem(UNKNOWN_FORMAT, str(error), existing=error.known) from error
 
 
-def _limits(asked: PlanBody) -> PlanLimits:
-    reserved = asked.reserved_output_tokens
+def _limits(body: PlanBody) -> PlanLimits:
+    reserved = body.reserved_output_tokens
     if reserved is None:
-        reserved = RESERVED_OUTPUT_TOKENS if asked.route is None else 0
-    return PlanLimits(asked.max_tools, asked.tool_tokens, reserved, asked.shorten_descriptions)
+        reserved = RESERVED_OUTPUT_TOKENS if body.route is None else 0
+    return PlanLimits(body.max_tools, body.tool_tokens, reserved, body.shorten_descriptions)

@@ -169,14 +169,14 @@ def scored(seen: SubjectCatalog, counts: CallCountReading) -> list[Score]:
     snapshot, visible = seen.snapshot, seen.view(None).everything
     tiers = [tier for tier in by_speed(snapshot.rules.tiers) if tier.name in seen.tiers]
     entries = {key: {entry.name: entry for entry in server.catalog.tools} for key, server in snapshot.servers.items()}
-    found = []
+    scores = []
     for name, (server, tool) in breathing(snapshot.merged.items(), STRIDE):
         if name in visible:
             state = snapshot.states.get(server.key, {}).get(tool.name)
             entry, fits = entries[server.key][tool.name], _fits(tool, state, tiers, seen.floor(tool))
             count = counts.of(tool.name, str(server.key))
-            found.append(score(name, server, tool, entry, state, count, _tags(fits, tiers), next(iter(fits), None)))
-    return found
+            scores.append(score(name, server, tool, entry, state, count, _tags(fits, tiers), next(iter(fits), None)))
+    return scores
 
 
 def score(
@@ -231,21 +231,23 @@ def verdict(declared_ms: float, measured_ms: float, samples: int) -> Verdict:
 
 def boards(scores: Iterable[Score], category: str | None) -> list[Leaderboard]:
     """One per category, or the one that is asked for. Raises Problem for one that no visible tool is in."""
-    found: dict[str, list[Score]] = {}
-    for one in scores:
-        for name in one.categories:
-            found.setdefault(name, []).append(one)
-    if category is not None and category not in found:
-        known = tuple(sorted(found))
-        raise Problem(INVALID_ARGUMENTS, f"no visible tool is in a category {category[:64]!r}", known=known)
-    return [_board(name, found[name]) for name in sorted(found) if category in (None, name)]
+    by_category: dict[str, list[Score]] = {}
+    for score in scores:
+        for name in score.categories:
+            by_category.setdefault(name, []).append(score)
+    if category is not None and category not in by_category:
+        categories = tuple(sorted(by_category))
+        raise Problem(INVALID_ARGUMENTS, f"no visible tool is in a category {category[:64]!r}", existing=categories)
+    return [_board(name, by_category[name]) for name in sorted(by_category) if category in (None, name)]
 
 
 def _board(category: str, scores: list[Score]) -> Leaderboard:
-    ranked = sorted((one.median_ms, one.name, one) for one in scores if one.basis == MEASURED and one.median_ms)
+    ranked = sorted(
+        (score.median_ms, score.name, score) for score in scores if score.basis == MEASURED and score.median_ms
+    )
     medians = [median for median, _, _ in ranked]
-    ranks = [Rank(bisect_left(medians, median) + 1, one) for median, _, one in ranked]
-    return Leaderboard(category, ranks, [one for one in scores if one.basis != MEASURED])
+    ranks = [Rank(bisect_left(medians, median) + 1, score) for median, _, score in ranked]
+    return Leaderboard(category, ranks, [score for score in scores if score.basis != MEASURED])
 
 
 def _fits(tool: Tool, state: ToolState | None, tiers: list[Tier], floor: Floor | None) -> list[str]:

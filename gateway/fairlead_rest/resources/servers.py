@@ -137,7 +137,7 @@ def router(context: RestContext) -> APIRouter:
     @routes.get("/servers", **described("List servers", ServerList, examples.SERVERS))
     async def list_servers(request: Request) -> Response:
         seen = context.seen(request)
-        inside = _inside(context, request, seen, [one.key for one in existing(seen)])
+        inside = _inside(context, request, seen, [server.key for server in existing(seen)])
         return await context.answer(lambda: listed(seen, inside))
 
     @routes.get(
@@ -146,9 +146,9 @@ def router(context: RestContext) -> APIRouter:
     )
     async def show_server(request: Request, server: str) -> Response:
         seen = context.seen(request)
-        found = server_called(seen, server)
-        inside = _inside(context, request, seen, [found.key])
-        return await context.answer(lambda: document(seen, found.key, inside))
+        known_server = server_called(seen, server)
+        inside = _inside(context, request, seen, [known_server.key])
+        return await context.answer(lambda: document(seen, known_server.key, inside))
 
     @routes.post(
         "/servers/{server:path}/refresh",
@@ -158,13 +158,13 @@ def router(context: RestContext) -> APIRouter:
     async def refresh(request: Request, server: str) -> Response:
         seen = context.seen(request)
         key = server_called(seen, server).key
-        found = seen.snapshot.servers.get(key)
-        if found is not None and isinstance(found.catalog.endpoint, LocalEndpoint):
+        served = seen.snapshot.servers.get(key)
+        if served is not None and isinstance(served.catalog.endpoint, LocalEndpoint):
             raise Problem(NOT_DISCOVERED, f"the tools of {key} are functions of this gateway")
-        asked = context.administration.requests.asked_at
+        asked_at = context.administration.requests.asked_at
         context.administration.requests.ask_refresh(key)
-        refreshed = _refreshed(found, seen.snapshot.entries.get(key))
-        at = None if asked is None else datetime.fromtimestamp(asked, UTC).isoformat(timespec="milliseconds")
+        refreshed = _refreshed(served, seen.snapshot.entries.get(key))
+        at = None if asked_at is None else datetime.fromtimestamp(asked_at, UTC).isoformat(timespec="milliseconds")
         return answer(RefreshAsked(str(key), refreshed.at if refreshed else None, at), 202)
 
     return routes
@@ -265,4 +265,4 @@ def _slowest(states: Mapping[str, ToolState], tools: Collection[str]) -> float |
 def _refreshed(server: Server | None, entry: ServerEntry | None) -> Refreshed | None:
     """The last answer to a request: of the catalog, or of the entry of a server that brought none."""
     told = (server.catalog.refreshed if server is not None else None, entry.refreshed if entry is not None else None)
-    return max((one for one in told if one is not None), key=attrgetter("at"), default=None)
+    return max((report for report in told if report is not None), key=attrgetter("at"), default=None)

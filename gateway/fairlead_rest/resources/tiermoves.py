@@ -65,11 +65,11 @@ def router(context: RestContext) -> APIRouter:
     return routes
 
 
-def moves_for(seen: SubjectCatalog, known: TierMoves, limit: int) -> TierMoveList:
+def moves_for(seen: SubjectCatalog, moves: TierMoves, limit: int) -> TierMoveList:
     """The moves that a subject may hear of. Not in the loop."""
-    since, until = known.since, datetime.now(UTC).isoformat(timespec="milliseconds")
-    found = [*_visible(seen, known.all)]
-    return TierMoveList(since, until, len(found), [*islice(reversed(found), limit)])
+    since, until = moves.since, datetime.now(UTC).isoformat(timespec="milliseconds")
+    visible = [*_visible(seen, moves.all)]
+    return TierMoveList(since, until, len(visible), [*islice(reversed(visible), limit)])
 
 
 def _visible(seen: SubjectCatalog, moves: Sequence[TierMove]) -> Iterator[TierMoveDocument]:

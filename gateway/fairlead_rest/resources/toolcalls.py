@@ -88,20 +88,20 @@ def router(context: RestContext) -> APIRouter:
     )
     async def tool_calls(request: Request) -> Response:
         body = await context.read(request)
-        asked, shelf, planned = await _patiently_read(context, request, body)
+        request_body, visible, planned = await _patiently_read(context, request, body)
         seen = context.seen(request)
-        at_once = 1 if asked.strategy == "sequential" else asked.limit
+        at_once = 1 if request_body.strategy == "sequential" else request_body.limit
         origin = Origin(request.client.host if request.client else "", dict(request.headers.raw), seen.identity)
         with services.caller.holding(origin) as holding:
             began = time.monotonic()
             runs = run_calls(
-                services, origin, shelf, planned, holding, at_once=at_once, result_tokens=asked.result_tokens
+                services, origin, visible, planned, holding, at_once=at_once, result_tokens=request_body.result_tokens
             )
             outcomes = await while_connected(request, runs)
             if outcomes is None:
                 return Response(status_code=499)  # nobody reads it; an exception would be logged with its traceback
-            cost = _cost(asked, shelf, planned, (time.monotonic() - began) * 1000)
-            return await services.work.do(lambda: _response(_answer(asked, planned, outcomes, cost)))
+            cost = _cost(request_body, visible, planned, (time.monotonic() - began) * 1000)
+            return await services.work.do(lambda: _response(_answer(request_body, planned, outcomes, cost)))
 
     @routes.post(
         "/tool-calls/predict",
@@ -131,38 +131,42 @@ async def _patiently_read(
             return read
 
 
-def _predicted(asked: ToolCallsBody, shelf: VisibleTools, planned: list[Planned]) -> Prediction:
+def _predicted(body: ToolCallsBody, visible: VisibleTools, planned: list[Planned]) -> Prediction:
     """Nothing is called, counted or checked against a schema."""
     calls = []
     for plan in planned:
-        own, known = plan.entry, guess(plan.entry, plan.timeout) if plan.runs and plan.entry else _NOTHING
+        own, prediction = plan.entry, guess(plan.entry, plan.timeout) if plan.runs and plan.entry else _NOTHING
         tool = None if own is None else own.name
-        calls.append(PredictedCall(known.usual_ms, known.slow_ms, known.basis, plan.call.id, plan.call.wire_name, tool))
-    return Prediction(find_format(asked.format).name, calls, _cost(asked, shelf, planned))
+        calls.append(
+            PredictedCall(
+                prediction.usual_ms, prediction.slow_ms, prediction.basis, plan.call.id, plan.call.wire_name, tool
+            )
+        )
+    return Prediction(find_format(body.format).name, calls, _cost(body, visible, planned))
 
 
-def _cost(asked: ToolCallsBody, shelf: VisibleTools, planned: list[Planned], actual_ms: float | None = None) -> Cost:
-    at_once = 1 if asked.strategy == "sequential" else asked.limit
+def _cost(body: ToolCallsBody, visible: VisibleTools, planned: list[Planned], actual_ms: float | None = None) -> Cost:
+    at_once = 1 if body.strategy == "sequential" else body.limit
     calls = [(plan.entry, plan.timeout) for plan in planned if plan.runs and plan.entry]
-    return priced(shelf, asked.strategy, at_once, calls, actual_ms)
+    return priced(visible, body.strategy, at_once, calls, actual_ms)
 
 
-def _answer(asked: ToolCallsBody, planned: list[Planned], outcomes: list[CallOutcome], cost: Cost) -> ToolCallsAnswer:
+def _answer(body: ToolCallsBody, planned: list[Planned], outcomes: list[CallOutcome], cost: Cost) -> ToolCallsAnswer:
     results: list[JsonObject | None] = []
     documents = []
     for plan, outcome in zip(planned, outcomes, strict=True):
         result = result_for(plan, outcome)
         results.append(result)
         documents.append(_document(plan, outcome, result))
-    carry = asked.carry
-    write = message_format(asked.format).write_results
+    carry = body.carry
+    write = message_format(body.format).write_results
     written = write(
         [plan.call for plan in planned],
         results,
         Carry(carry.images, carry.audio, carry.documents, carry.nested_media, carry.status),
     )
     return ToolCallsAnswer(
-        find_format(asked.format).name, written.messages, documents, written.pending, written.report, cost
+        find_format(body.format).name, written.messages, documents, written.pending, written.report, cost
     )
 
 
@@ -170,10 +174,10 @@ def _response(made: ToolCallsAnswer) -> Response:
     """The answer; where some calls were too many or came before their server, with `Retry-After`. Raises Problem where
     all did: nothing was done, and the same request can be made again.
     """
-    limited = [one for one in made.calls if one.code in (RATE_LIMITED, STARTING)]
-    after = max((one.retry_after_ms or 0 for one in limited), default=0)
+    limited = [call for call in made.calls if call.code in (RATE_LIMITED, STARTING)]
+    after = max((call.retry_after_ms or 0 for call in limited), default=0)
     if limited and len(limited) == len(made.calls):
-        code = RATE_LIMITED if any(one.code == RATE_LIMITED for one in limited) else STARTING
+        code = RATE_LIMITED if any(call.code == RATE_LIMITED for call in limited) else STARTING
         raise Problem(code, limited[0].message or "too many calls", retry_after_ms=after or 1000)
     response = answer(encode(made))
     if limited:

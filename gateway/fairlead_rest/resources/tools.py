@@ -125,27 +125,27 @@ def router(context: RestContext) -> APIRouter:
     return routes
 
 
-def wished(asked: ToolsBody) -> ToolsQuery:
+def wished(body: ToolsBody) -> ToolsQuery:
     """The body as a query with tools."""
     return ToolsQuery(
-        asked.format,
-        asked.tier,
-        asked.model,
-        PlanLimits(asked.max_tools, asked.tool_tokens, reserved_output=0),
-        asked.strict,
-        asked.gemini_field,
-        frozenset(asked.tags),
-        frozenset(asked.servers),
-        asked.tools,
-        asked.tools_format or asked.format,
+        body.format,
+        body.tier,
+        body.model,
+        PlanLimits(body.max_tools, body.tool_tokens, reserved_output=0),
+        body.strict,
+        body.gemini_field,
+        frozenset(body.tags),
+        frozenset(body.servers),
+        body.tools,
+        body.tools_format or body.format,
     )
 
 
 async def listed(services: ToolServices, seen: SubjectCatalog, wish: ToolsQuery) -> bytes:
     """The answer to a query, encoded. In steps only. Raises Problem."""
-    shelf = services.catalogs.visible(seen, wish.tier)
-    entries = shelf.with_reader(shelf.chosen(wish.tags, wish.servers))
-    hidden = shelf.hidden(wish.tags, wish.servers)
+    visible = services.catalogs.visible(seen, wish.tier)
+    entries = visible.with_reader(visible.chosen(wish.tags, wish.servers))
+    hidden = visible.hidden(wish.tags, wish.servers)
     budgeted = wish.model is not None or wish.limits.max_tools is not None or wish.limits.tool_tokens is not None
     if wish.format is None:
         if budgeted:
@@ -155,13 +155,13 @@ async def listed(services: ToolServices, seen: SubjectCatalog, wish: ToolsQuery)
     offline = tuple(entry.name for entry in entries if entry.offline)
     entries = [entry for entry in entries if not entry.offline]
     options = Options(strict=wish.strict, model=wish.model, gemini_field=wish.gemini_field)
-    own = provided(wish.own, wish.own_format, shelf)
+    own = provided(wish.own, wish.own_format, visible)
     if not budgeted or not (entries or own.tools):
-        offer = await converted(services.work, shelf, entries, format_, options, own=own)
+        offer = await converted(services.work, visible, entries, format_, options, own=own)
         return encode(msgspec.structs.replace(offer, offline=offline, hidden=hidden))
     plan = await within(services.work, services.models, entries, format_, wish.model, wish.limits, own)
-    kept = frozenset(plan.tools)
+    names = frozenset(plan.tools)
     offer = await converted(
-        services.work, shelf, [entry for entry in entries if entry.name in kept], format_, options, own=own
+        services.work, visible, [entry for entry in entries if entry.name in names], format_, options, own=own
     )
     return encode(msgspec.structs.replace(offer, offline=offline, cut=plan.cut, numbers=plan.numbers, hidden=hidden))

@@ -182,8 +182,8 @@ class _ConfigurationReader:
             own = entry.content.get(OWN) if isinstance(entry.content, Mapping) else None
             prefix = own.get("prefix") if isinstance(own, Mapping) else None
             key = ServerKey(NAMESPACE, entry.resource or resource_name(entry.name))
-            asked = prefix if isinstance(prefix, str) else None
-            self._result.refused.append(RefusedServer(key, problem, asked, error.cause, "client-configuration"))
+            wanted_prefix = prefix if isinstance(prefix, str) else None
+            self._result.refused.append(RefusedServer(key, problem, wanted_prefix, error.cause, "client-configuration"))
 
     def _declared(self, entry: ConfiguredServer) -> DeclaredServer | None:
         """The server of an entry; None for this gateway itself. Adds remarks. Raises EntryProblem."""

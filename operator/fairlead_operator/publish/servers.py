@@ -67,7 +67,7 @@ class ServerEntries:
         self._refused = dict(entries)
         self.wanted.set()
 
-    def asked(self, key: ServerKey, at: datetime) -> bool:
+    def refuse_refresh(self, key: ServerKey, at: datetime) -> bool:
         """Answer a request to ask a server that is refused; False for any other one."""
         entry = self._refused.get(key)
         if entry is not None:

@@ -39,7 +39,7 @@ def figure(page: str, title: str) -> str:
 async def test_calls_of_tools_that_one_may_not_see_are_in_no_sum(tmp_path: Path) -> None:
     async with running(tmp_path, SHOP, NO_STEALING) as gateway:
         for tool, error in (("buy", ""), ("buy", "tool_error"), ("steal", "")):
-            gateway.book.recorder(CALL, tool, "default/shop").record(1_000_000, error)
+            gateway.call_metrics.recorder(CALL, tool, "default/shop").record(1_000_000, error)
         pages = [(await visited(gateway, path)).body.decode() for path in (SERVERS, f"{SERVERS}/default/shop")]
 
     assert [figure(page, "Calls so far") for page in pages] == ["2", "2"]

@@ -72,7 +72,7 @@ async def test_an_agent_that_calls_too_often_is_told_when_to_come_again(
         assert error["code"] == "RATE_LIMITED"
         assert error["message"] == "Each agent may make 2 calls a minute"
         assert 0 < error["retryAfterMs"] <= 30_000
-        assert gateway.book.limited == {"agent": 1}
+        assert gateway.call_metrics.limited == {"agent": 1}
     assert [(line["decision"], line["outcome"], line.get("reason")) for line in lines(log)] == [
         ("allowed", "ok", None),
         ("allowed", "ok", None),
@@ -138,7 +138,7 @@ async def test_a_tool_takes_so_many_calls_from_everybody_together_and_another_it
         assert not first.message["result"]["isError"]
         assert refused(second)["message"] == "The tool takes 1 calls a minute"
         assert not (await ask(gateway, calling("demo__sub", {}, **more))).message["result"]["isError"]
-        assert gateway.book.limited == {"tool": 1}
+        assert gateway.call_metrics.limited == {"tool": 1}
 
 
 async def test_what_a_server_may_get_in_a_second_is_a_limit_too(tmp_path: Path, server: RawServer) -> None:
@@ -147,7 +147,7 @@ async def test_what_a_server_may_get_in_a_second_is_a_limit_too(tmp_path: Path, 
     async with running(tmp_path, demo, audit_file=log) as gateway:
         answers = [await ask(gateway, calling("demo__add")) for _ in range(2)]
         assert refused(answers[1])["code"] == "RATE_LIMITED"
-        assert gateway.book.limited == {"server": 1}
+        assert gateway.call_metrics.limited == {"server": 1}
     assert [line["reason"] for line in lines(log)] == ["server"]
 
 

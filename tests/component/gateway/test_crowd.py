@@ -52,7 +52,7 @@ async def test_a_connection_too_many_is_told_why_and_those_inside_go_on(
         second.close()
         await gone(gateway, 1)
         assert (await ask(gateway, LIST)).status == 200
-        assert gateway.book.rejected[status] == 2
+        assert gateway.call_metrics.rejected[status] == 2
         first.close()
 
 

@@ -31,7 +31,7 @@ async def test_a_call_that_comes_back_is_refused_at_its_first_return(tmp_path: P
         answer = await ask(gateway, calling("self__self__x"))
         assert answer.refusal == "UPSTREAM_ERROR"
         assert "leads back to the gateway" in refused(answer)
-        assert gateway.book.rejected[508] >= 1
+        assert gateway.call_metrics.rejected[508] >= 1
 
 
 async def test_a_loop_over_another_gateway_is_found_as_well(tmp_path: Path) -> None:
@@ -44,7 +44,7 @@ async def test_a_loop_over_another_gateway_is_found_as_well(tmp_path: Path) -> N
         await served(two, 2)
         answer = await ask(one, calling("b__a__x"))
         assert "leads back to the gateway" in refused(answer)
-        assert (one.book.rejected.get(508), two.book.rejected.get(508)) == (1, None)
+        assert (one.call_metrics.rejected.get(508), two.call_metrics.rejected.get(508)) == (1, None)
 
 
 async def test_a_request_through_too_many_gateways_is_refused_and_others_are_not(tmp_path: Path) -> None:

@@ -383,7 +383,7 @@ async def test_a_client_that_never_reads_is_not_served_without_end(tmp_path: Pat
         wire.transport.pause_reading()
         wire.send(*(legacy("tools/list", number=n) for n in range(2000)))
         await eventually(lambda: any(c.write_paused for c in gateway._listener.connections))
-        assert sum(series.count for _, series in gateway.book.histograms()) < 500
+        assert sum(series.count for _, series in gateway.call_metrics.histograms()) < 500
         (connection,) = gateway._listener.connections
         assert connection.transport.get_write_buffer_size() < 2_000_000
         wire.transport.resume_reading()

@@ -92,7 +92,7 @@ async def test_a_stock_client_finds_calls_and_later_retrieves_among_a_thousand_t
             assert json.loads(again["passages"][0]["text"]) == {"result": 5}
             one = said(await client.call_tool("retrieve_context", {"entry_id": kept["entryId"], "path": "result"}))
             assert one["passages"][0]["text"] == "5"
-            assert gateway.book.search.executed["1"] == 1
+            assert gateway.call_metrics.search.executed["1"] == 1
 
 
 def answering(*tools: dict[str, Any]) -> Any:

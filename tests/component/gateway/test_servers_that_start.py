@@ -409,6 +409,6 @@ async def test_one_agent_takes_its_share_of_the_requests_that_wait_and_others_ge
             assert (await ask(gateway, by("npc", calling("demo__add")))).refusal == "STARTING"
         others.send(by("qa", calling("demo__add")))
         await held(gateway, 3)
-        assert gateway.book.shares.outcomes["start_waits", "agent"] == 1
+        assert gateway.call_metrics.shares.outcomes["start_waits", "agent"] == 1
         come(tmp_path, server)
         assert [(await wire.answer()).status for wire in (first, second, others)] == [200] * 3

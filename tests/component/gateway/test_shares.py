@@ -35,7 +35,7 @@ def listen(who: str, **wanted: Any) -> Ask:
 
 def outcomes(gateway: Gateway, kind: Any) -> dict[str, int]:
     """What the metric says of a kind."""
-    counted = gateway.book.shares.outcomes
+    counted = gateway.call_metrics.shares.outcomes
     return {outcome: number for (of_kind, outcome), number in counted.items() if of_kind == kind and number}
 
 

@@ -119,12 +119,12 @@ def held(gateway: Gateway) -> int:
 def refused_or_answered(gateway: Gateway, calls: int) -> bool:
     """Whether an agent's request was refused, or the answers of so many calls are complete and on their way."""
     buffers = gateway.endpoint.buffers
-    counted = sum(series.count for _, series in gateway.book.histograms())
+    counted = sum(series.count for _, series in gateway.call_metrics.histograms())
     return buffers.refused["agent"] > 0 or (counted == calls and not buffers.whole.arriving)
 
 
 def outcomes(gateway: Gateway) -> set[str]:
-    return {error for (_, _, _, error), series in gateway.book.histograms() if series.count}
+    return {error for (_, _, _, error), series in gateway.call_metrics.histograms() if series.count}
 
 
 async def settled(gateway: Gateway) -> None:

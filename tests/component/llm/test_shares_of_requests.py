@@ -64,7 +64,7 @@ async def test_one_agent_takes_its_share_of_the_requests_to_models_and_others_ge
             await asked.acquire()
         go_on.set()
         assert [answer.status for answer in await asyncio.gather(*crowd, alice)] == [200] * (share + 1)
-        await eventually(lambda: world.gateway.book.shares.outcomes["model_requests", "agent"] == 2)
+        await eventually(lambda: world.gateway.call_metrics.shares.outcomes["model_requests", "agent"] == 2)
         assert (await request("mallory")).status == 200, "it is given back"
     lines = [line for line in map(json.loads, log.read_text().splitlines()) if line["decision"] == "limited"]
     assert [(line["principal"], line["outcome"], line["method"]) for line in lines] == [

@@ -134,7 +134,7 @@ async def test_a_tool_that_is_added_or_removed_is_searched_from_then_on(tmp_path
         await served(gateway, 2)
         assert await names(gateway, "query=mail") == ["mail__read_mail", "mail__send_mail"]
         assert set(await names(gateway, "query=directory")) == {"files__delete_directory", "files__list_directory"}
-        await eventually(lambda: gateway.book.search.changes["added"] == 2)
+        await eventually(lambda: gateway.call_metrics.search.changes["added"] == 2)
         page = await scraped(gateway)
         assert 'fairlead_search_changes_total{change="added"} 2.0' in page
         assert 'fairlead_searches_total{ranking="bm25"} 3.0' in page

@@ -48,7 +48,7 @@ async def test_one_agent_that_fills_the_queue_of_work_is_refused_and_others_are_
         assert [answer.status for answer in await asyncio.gather(*alice)] == [200] * 3
         statuses = sorted(answer.status for answer in await asyncio.gather(*crowd))
         assert statuses == [200] * (MAX_WAITING - 3) + [429] * 11
-        outcomes = gateway.book.shares.outcomes
+        outcomes = gateway.call_metrics.shares.outcomes
         assert (outcomes["work", "agent"], outcomes["work", "gave_way"]) == (8, 3)
         await asyncio.gather(*holding)
 
@@ -68,4 +68,4 @@ async def test_one_agent_takes_its_share_of_the_streams_of_events_and_others_get
 
         assert [await opened("mallory") for _ in range(4)] == [200, 200, 429, 429]
         assert [await opened("alice") for _ in range(2)] == [200, 200]
-        assert gateway.book.shares.outcomes["event_streams", "agent"] == 2
+        assert gateway.call_metrics.shares.outcomes["event_streams", "agent"] == 2
