@@ -182,7 +182,7 @@ class _ConfigurationReader:
             prefix = own.get("prefix") if isinstance(own, Mapping) else None
             key = ServerKey(NAMESPACE, entry.resource or resource_name(entry.name))
             asked = prefix if isinstance(prefix, str) else None
-            self._result.refused.append(RefusedServer(key, problem, asked, error.cause, "client-configuration"))
+            self._result.refused.append(RefusedServer(key, (problem,), asked, error.cause, "client-configuration"))
 
     def _declared(self, entry: ConfiguredServer) -> DeclaredServer | None:
         """The server of an entry; None for this gateway itself. Adds remarks. Raises EntryProblem."""
