@@ -73,15 +73,21 @@ class ManifestProblem:
 
 @dataclass(frozen=True)
 class RefusedServer:
-    """A declared server that is not run, because its declaration cannot be used."""
+    """A server whose declaration cannot be used."""
 
     key: ServerKey
-    problem: ManifestProblem
+    problems: tuple[ManifestProblem, ...]
+    """At least one."""
     prefix: str | None = None
     """Prefix that the declaration asks for; None where it leaves that to the default."""
     cause: Cause = Cause.INVALID
     form: Form = "local"
     """Form of the declaration, whose words the advice takes."""
+
+    @property
+    def problem(self) -> ManifestProblem:
+        """The first one."""
+        return self.problems[0]
 
 
 @dataclass(frozen=True)
@@ -104,7 +110,7 @@ class LoadedManifests:
     """Documents that are not ours, as they are: other kinds (a Secret, say), and `mcpServers` configurations."""
     problems: list[ManifestProblem] = field(default_factory=list)
     refused: list[RefusedServer] = field(default_factory=list)
-    """McpServers that have a name, but break a rule: each with the first of its problems."""
+    """McpServers that have a name, but break a rule."""
 
     def of_kind(self, kind: type[ResourceT]) -> list[ResourceT]:
         """The resources of one kind."""
@@ -158,7 +164,7 @@ def _load(text: str, file: str, loaded: LoadedManifests) -> None:
         ]
         loaded.problems += problems
         if problems and (key := _server_key(document.content)) is not None:
-            loaded.refused.append(RefusedServer(key, problems[0], _prefix_of(document.content)))
+            loaded.refused.append(RefusedServer(key, tuple(problems), _prefix_of(document.content)))
 
 
 def _server_key(content: object) -> ServerKey | None:

@@ -13,7 +13,9 @@ _PERMANENT: Final = re.compile(
             # a module or package that is missing
             r"No module named ",
             r"Cannot find (?:module|package) ",
+            r"cannot import name '",
             r"is not in this registry",
+            r"could not be found or you do not have permission to access it",
             r"No matching version found for ",
             r"was not found in the package registry",
             r"could not determine executable to run",
@@ -62,7 +64,7 @@ def is_permanent(words: str) -> bool:
 
     Network, quotas, locks and services that are not up yet pass by themselves and are none of it.
     """
-    return _PERMANENT.search(words) is not None
+    return _PERMANENT.search(words) is not None or _OLDER_MCP.search(words) is not None
 
 
 def advised(words: str) -> str:

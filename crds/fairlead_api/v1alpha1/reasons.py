@@ -113,7 +113,7 @@ _RESOLVED_REFS: Final = {
         "False",
         "An entry of an `mcp.json` names a variable that is not set in the environment of `fairlead up`, so the "
         "server is not run.",
-        "Set it where fairlead up starts, and start that again.",
+        "Once it is set where fairlead up starts, start that again.",
     ),
     Cause.HOST_NOT_ALLOWED: CauseExplanation(
         "False",

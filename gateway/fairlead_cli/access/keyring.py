@@ -77,7 +77,7 @@ def key_location(options: KeyOptions) -> KeyLocation | GatewayKeys:
         url = options.url
     if url and file is None:
         return GatewayKeys(Destination.parse(url, options.headers, None, options.timeout, options.token))
-    return FilePlace(file or Path(KEY_FILE))
+    return FilePlace(file or Path(KEY_FILE), unnamed=file is None)
 
 
 def run_create(
@@ -97,7 +97,9 @@ def run_create(
         to.check()
     location.change(lambda document: KeyDocument((*document.keys, record)))
     show_key(key, _shown(record), f"{record.id} of {agent}", to, output)
-    remark("keys create", f"its hash is written to {location}")
+    unread = isinstance(location, FilePlace) and location.unnamed
+    taken = f"; a gateway with FAIRLEAD_API_KEYS={location} in its environment takes the key" if unread else ""
+    remark("keys create", f"its hash is written to {location}{taken}")
 
 
 def run_list(location: KeyLocation, output: Output) -> None:
@@ -139,8 +141,10 @@ def run_revoke(location: KeyLocation, ident: str, output: Output) -> None:
 class FilePlace:
     """A file, written as a whole and readable by its owner alone."""
 
-    def __init__(self, path: Path) -> None:
+    def __init__(self, path: Path, *, unnamed: bool = False) -> None:
         self._path = path
+        self.unnamed = unnamed
+        """Whether neither an option nor the environment named it, so that no gateway need read it."""
 
     def __str__(self) -> str:
         return str(self._path.absolute())

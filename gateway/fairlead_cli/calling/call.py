@@ -77,10 +77,11 @@ def run_call(destination: Destination, tool: str, words: Sequence[str], argument
 
 
 def _with_reason(refusal: str | None, destination: Destination, tool: str) -> str | None:
-    """A refusal because the tool's server is away, with what `fairlead servers` says of that server."""
+    """A refusal because the tool's server is away, in the words that `fairlead servers` has for that server."""
     if refusal is None or not refusal.startswith(f"{CONNECTION_LOST}: "):
         return refusal
-    return "; ".join([refusal, *lines_about(server for server in servers_of(destination) if has_tool(server, tool))])
+    own = lines_about(server for server in servers_of(destination) if has_tool(server, tool))
+    return f"{CONNECTION_LOST}: {'; '.join(own)}" if own else refusal
 
 
 class _Unlisted(Failure):

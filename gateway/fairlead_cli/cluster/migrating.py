@@ -56,7 +56,8 @@ def _rewritten(file: Path) -> tuple[str, list[str]]:
         raise Failure(f"{file} cannot be read: {error.strerror or error}", code=USED_WRONGLY) from error
     except (ValueError, RecursionError) as error:  # also of text that is no UTF-8, no JSON, no YAML
         what = " ".join(str(error).split())
-        message = f"{file} cannot be read: {what}; templates have to be rendered first"
+        hint = "an mcp.json has nothing to migrate" if file.suffix == ".json" else "templates have to be rendered first"
+        message = f"{file} cannot be read: {what}; {hint}"
         raise Failure(message, code=USED_WRONGLY) from error
 
 

@@ -13,6 +13,7 @@ from fairlead_cli.connecting import Destination
 from fairlead_cli.failure import USED_WRONGLY, Failure
 from fairlead_cli.output import Output, printable, remark
 from fairlead_cli.rest import Plane
+from fairlead_cli.servers.showing import sentence
 
 LOOK_SECONDS: Final = 0.5
 LONGEST_PAUSE: Final = 5.0
@@ -28,7 +29,9 @@ def run_logs(
     _show(shown["lines"], output, timestamps)
     if not follow:
         if not shown["lines"] and tail != 0:
-            remark("logs", f"{shown['server']} has printed nothing: no process of it was started here.")
+            why = sentence(plane.get(f"/v1/servers/{quote(server, safe='/')}"))
+            text = f"{shown['server']} has printed nothing: no process of it was started here. {why}"
+            remark("logs", text.rstrip())
         return
     sys.stdout.flush()
     failures, after = 0, shown["next"]

@@ -104,7 +104,9 @@ def explanation(answer: dict[str, Any]) -> list[str]:
     """Lines about a tool by the answer of `/v1/tools/{name}/explain`: declared, measured, health; without its tiers."""
     latency, measured = answer["latency"], answer["measured"]
     figures, health, floor = measured["quantiles"], measured["health"], answer.get("minTier")
-    declared = f"median {duration(latency['estimated_duration_ms'])}, at most {duration(latency['max_duration_ms'])}"
+    median, most, round_trip = latency["estimated_duration_ms"], latency["max_duration_ms"], measured["roundTripMs"]
+    declared = "nothing" if median is most is None else f"median {duration(median)}, at most {duration(most)}"
+    network = "not measured" if round_trip is None else f"{duration(round_trip)} for a request that calls no tool"
     measurement = "nothing yet"
     if figures:
         parts = [f"{name} {duration(figures[f'{name}Ms'])}" for name in ("p50", "p90", "p95", "p99")]
@@ -117,7 +119,7 @@ def explanation(answer: dict[str, Any]) -> list[str]:
         f"{printable(answer['name'])} of {printable(answer['server'])}",
         f"  declared  {declared}" + (f", in no tier faster than {printable(floor)}" if floor else ""),
         f"  measured  {measurement}",
-        f"  network   {duration(measured['roundTripMs'])} for a request that calls no tool",
+        f"  network   {network}",
         f"  health    {health['state']}, {health['score']} of 100",
         *([f"  calls     none: the ToolPolicy {printable(policy)} has limits.callsPerMinute: 0"] if policy else ()),
     ]

@@ -183,7 +183,9 @@ class _ConfigurationReader:
             prefix = own.get("prefix") if isinstance(own, Mapping) else None
             key = ServerKey(NAMESPACE, entry.resource or resource_name(entry.name))
             wanted_prefix = prefix if isinstance(prefix, str) else None
-            self._result.refused.append(RefusedServer(key, problem, wanted_prefix, error.cause, "client-configuration"))
+            self._result.refused.append(
+                RefusedServer(key, (problem,), wanted_prefix, error.cause, "client-configuration")
+            )
 
     def _declared(self, entry: ConfiguredServer) -> DeclaredServer | None:
         """The server of an entry; None for this gateway itself. Adds remarks. Raises EntryProblem."""

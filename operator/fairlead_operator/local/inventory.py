@@ -59,7 +59,7 @@ class Contents:
     secrets: Mapping[tuple[str, str], DeclaredSecret] = field(default_factory=dict)
     config_maps: Mapping[tuple[str, str], DeclaredSecret] = field(default_factory=dict)
     refused: Mapping[ServerKey, RefusedServer] = field(default_factory=dict)
-    """Servers whose declaration cannot be used; none of them is among `servers`."""
+    """Servers whose declaration cannot be used; one that is among `servers` runs on as it was declared before."""
 
 
 @dataclass(frozen=True)

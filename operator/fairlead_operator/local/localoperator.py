@@ -29,7 +29,7 @@ from fairlead_operator.local.sources import Scan
 from fairlead_operator.ports import Gateways
 from fairlead_operator.publish.defaults import DEFAULT_TIERS
 from fairlead_operator.reconciler import ReconcilerOptions
-from fairlead_operator.server.entries import entry_of_refused
+from fairlead_operator.server.entries import entry_of_outdated, entry_of_refused
 from fairlead_operator.server.prefixes import default_prefix, wanted_prefix
 from fairlead_operator.telemetry import Telemetry
 
@@ -129,8 +129,8 @@ class LocalOperator:
 
     @property
     def refused(self) -> Collection[ServerKey]:
-        """Servers whose declaration cannot be used now."""
-        return self.inventory.contents.refused.keys()
+        """Servers that are not run, as their declaration cannot be used."""
+        return self.inventory.contents.refused.keys() - self.inventory.contents.servers.keys()
 
     def installation(self, key: ServerKey) -> PrintedLines | None:
         """Lines that the installers of a server's package printed; None where none ran."""
@@ -161,7 +161,10 @@ class LocalOperator:
         taken = {wanted_prefix(each.server, self._prefix_style) for each in contents.servers.values()}
         for refused in contents.refused.values():
             prefix = default_prefix(refused.key, self._prefix_style) if refused.prefix is None else refused.prefix
-            yield entry_of_refused(refused, None if prefix in taken else prefix)
+            if refused.key in contents.servers:
+                yield entry_of_outdated(refused)
+            else:
+                yield entry_of_refused(refused, None if prefix in taken else prefix)
 
     def _look_for_approvals(self) -> None:
         if self._approvals is None:

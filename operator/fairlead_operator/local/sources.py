@@ -11,7 +11,7 @@ import binascii
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import Any, Final
+from typing import Any, Final, TypeVar
 
 from fairlead_api.interpolation import UnsetVariable, interpolate
 from fairlead_api.load import (
@@ -39,6 +39,7 @@ _OURS: Final = ("mcpServers", "fairlead.dev/")
 """A file in a folder that holds none of these words is somebody else's, and no concern of ours if it is broken."""
 
 Signature = tuple[int, int, int]
+KeyedT = TypeVar("KeyedT", bound=DeclaredServer | LatencyTier | ToolPolicy)
 
 
 @dataclass
@@ -235,22 +236,33 @@ def _signature(file: Path) -> Signature | None:
 
 
 def _keeping(fresh: FileContents, last: FileContents) -> FileContents:
-    """`fresh`, and while it has problems also what it declared before: a slip of the pen stops no server."""
-    if not fresh.problems:
-        return fresh
-    servers = {declared.key: declared for declared in [*last.servers, *fresh.servers]}
-    tiers = {tier.key: tier for tier in [*last.tiers, *fresh.tiers]}
-    policies = {policy.key: policy for policy in [*last.policies, *fresh.policies]}
+    """`fresh`, with what was declared before of that which cannot be read now: a slip of the pen stops no server. What
+    is removed beside a server that is refused is gone; where more cannot be read, it may be there.
+    """
+    refused = {each.key for each in fresh.refused}
+    of_servers = {problem for each in fresh.refused for problem in each.problems}
+    if of_servers.issuperset(fresh.problems):
+        kept = [declared for declared in last.servers if declared.key in refused]
+        return replace(fresh, servers=_by_key(kept, fresh.servers))
+    declared = {server.key for server in fresh.servers} | refused
+    still_refused = [each for each in last.refused if each.key not in declared]
     secrets = {(secret.namespace, secret.name): secret for secret in [*last.secrets, *fresh.secrets]}
     maps = {(secret.namespace, secret.name): secret for secret in [*last.config_maps, *fresh.config_maps]}
     return replace(
         fresh,
-        servers=list(servers.values()),
-        tiers=list(tiers.values()),
-        policies=list(policies.values()),
+        servers=_by_key(last.servers, fresh.servers),
+        tiers=_by_key(last.tiers, fresh.tiers),
+        policies=_by_key(last.policies, fresh.policies),
         secrets=list(secrets.values()),
         config_maps=list(maps.values()),
+        refused=[*fresh.refused, *still_refused],
+        problems=[*fresh.problems, *(problem for each in still_refused for problem in each.problems)],
     )
+
+
+def _by_key(last: Iterable[KeyedT], fresh: Iterable[KeyedT]) -> list[KeyedT]:
+    """The `last` ones, replaced and joined by the `fresh` ones."""
+    return list({each.key: each for each in [*last, *fresh]}.values())
 
 
 def _merged(files: Iterable[FileContents]) -> Scan:
@@ -283,6 +295,6 @@ def _merged(files: Iterable[FileContents]) -> Scan:
         tuple(policies.values()),
         secrets,
         config_maps,
-        {key: each for key, each in refused.items() if key not in servers},
+        refused,
     )
     return Scan(everything, tuple(problems))

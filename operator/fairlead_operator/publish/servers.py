@@ -11,7 +11,7 @@ import msgspec
 
 from fairlead_api.documents.catalog import Refreshed
 from fairlead_api.documents.codec import SERVERS_NAME, UnreadableDocument, decode, encode
-from fairlead_api.documents.servers import SERVERS, ServerEntry, Servers
+from fairlead_api.documents.servers import FAILED, SERVERS, ServerEntry, Servers
 from fairlead_api.documents.store import pack
 from fairlead_api.meta import ServerKey
 from fairlead_operator.ports import Documents
@@ -29,7 +29,7 @@ class ServerEntries:
         self._writing = asyncio.Lock()
         self._entries: dict[ServerKey, ServerEntry] = {}
         self._refused: dict[ServerKey, ServerEntry] = {}
-        """Entries of servers that no reconciler looks at, since their declarations cannot be used."""
+        """Entries of servers whose declarations cannot be used: failed, or ready as they were declared before."""
         self.wanted = asyncio.Event()
 
     async def restore(self) -> None:
@@ -63,18 +63,21 @@ class ServerEntries:
             self.put(entry.key, entry)
 
     def refuse(self, entries: Mapping[ServerKey, ServerEntry]) -> None:
-        """Replace the entries of all servers whose declarations cannot be used."""
+        """Replace the entries of all servers whose declarations cannot be used; an entry of one that is not run is
+        FAILED, that of one that runs as it was declared before READY, and says so while there is no other to tell.
+        """
         self._refused = dict(entries)
         self.wanted.set()
 
     def refuse_refresh(self, key: ServerKey, at: datetime) -> bool:
-        """Answer a request to ask a server that is refused; False for any other one."""
+        """Answer a request to ask a server that is not run for its declaration; False for any other one."""
         entry = self._refused.get(key)
-        if entry is not None:
+        is_answered = entry is not None and entry.state == FAILED
+        if entry is not None and is_answered:
             refreshed = Refreshed(at=at.isoformat(timespec="milliseconds"), failure=entry.message)
             self._refused[key] = msgspec.structs.replace(entry, refreshed=refreshed)
             self.wanted.set()
-        return entry is not None
+        return is_answered
 
     def retain(self, alive: Collection[ServerKey]) -> None:
         """Drop the entries of servers that are not `alive`."""
@@ -84,7 +87,10 @@ class ServerEntries:
     async def publish(self) -> bool:
         """Store the document where it differs from what is stored; whether it did. Raises PLATFORM_ERRORS."""
         async with self._writing:
-            entries = {**self._entries, **self._refused}
+            entries = {**self._entries}
+            for key, refused in self._refused.items():
+                if refused.state == FAILED or key not in entries:
+                    entries[key] = refused
             document = Servers(servers=tuple(entries[key] for key in sorted(entries)), prefixes=self._prefixes.owners())
             data = encode(document)
             blobs = pack(SERVERS_NAME, SERVERS, data)

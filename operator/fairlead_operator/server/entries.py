@@ -76,9 +76,7 @@ def entry_for(
 
 
 def entry_of_refused(refused: RefusedServer, prefix: str | None) -> ServerEntry:
-    """Entry of a server whose declaration in a file cannot be used, with the problem and what to do about it."""
-    stop = "" if refused.problem.message.endswith((".", "?", "!")) else "."
-    message = f"{refused.problem}{stop} {remedy(refused.cause, refused.form)}"
+    """Entry of a server that is not run for its declaration in a file, with the problem and what to do about it."""
     return ServerEntry(
         namespace=refused.key.namespace,
         name=refused.key.name,
@@ -86,8 +84,19 @@ def entry_of_refused(refused: RefusedServer, prefix: str | None) -> ServerEntry:
         state=FAILED,
         reason=REASON_OF[refused.cause],
         cause=refused.cause,
-        message=message[:MESSAGE_CHARS],
+        message=_why_refused(refused)[:MESSAGE_CHARS],
     )
+
+
+def entry_of_outdated(refused: RefusedServer) -> ServerEntry:
+    """Entry of a server that is ready and runs as it was declared before, since its new declaration cannot be used."""
+    message = f"{refused.key} runs as it was declared before: {_why_refused(refused)}"
+    return msgspec.structs.replace(entry_of_refused(refused, None), state=READY, message=message[:MESSAGE_CHARS])
+
+
+def _why_refused(refused: RefusedServer) -> str:
+    stop = "" if refused.problem.message.endswith((".", "?", "!")) else "."
+    return f"{refused.problem}{stop} {remedy(refused.cause, refused.form)}"
 
 
 def entry_of_new(key: ServerKey, prefix: str | None) -> ServerEntry:

@@ -55,6 +55,15 @@ async def test_a_gateway_shows_and_approves_what_is_held_back(tmp_path: Path) ->
             assert (code, f"{state}/approvals/default.sums is written" in out, "In force." in out) == (0, True, True)
 
 
+async def test_keys_in_a_file_that_nobody_named_are_told_with_the_setting_that_reads_them(tmp_path: Path) -> None:
+    code, out, err = await fairlead("keys", "create", "me", code=f"import os; os.chdir({str(tmp_path)!r})")
+    file = tmp_path / "keys.json"
+    assert (code, out.startswith("flk_"), file.is_file()) == (0, True, True)
+    assert f"a gateway with FAIRLEAD_API_KEYS={file} in its environment takes the key" in err
+    _, _, named = await fairlead("keys", "create", "you", "--file", str(file))
+    assert "FAIRLEAD_API_KEYS" not in named
+
+
 async def test_keys_of_a_folder_guard_the_gateway_that_keeps_its_documents_there(tmp_path: Path) -> None:
     state = tmp_path / "state"
     code, out, err = await fairlead("keys", "create", "me", "--state-dir", str(state))

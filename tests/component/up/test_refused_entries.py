@@ -10,10 +10,11 @@ import httpx
 
 from commands import fairlead
 from upprocess import PLAIN, fairlead_up, manifest
+from waiting import until_async
 
 UNSET = "FAIRLEAD_TEST_UNSET"
 WHY = f"mcpServers.mail.env.MAIL_TOKEN: environment variable {UNSET} is not set"
-TODO = "Set it where fairlead up starts, and start that again"
+TODO = "Once it is set where fairlead up starts, start that again."
 
 
 def mail_beside_a_good_server(folder: Path, **more: Any) -> Path:
@@ -61,6 +62,24 @@ async def test_a_call_of_a_refused_server_names_the_variable_and_guesses_no_othe
     assert UNSET in refreshed
     assert logged == 0
     assert "no process of it was started here" in printed
+    assert UNSET in printed
+
+
+async def test_a_server_that_runs_as_it_was_declared_before_says_what_keeps_its_new_entry(tmp_path: Path) -> None:
+    good = {"command": PLAIN[0], "args": PLAIN[1:]}
+    file = mail_beside_a_good_server(tmp_path, mail=good, other=good)
+    async with fairlead_up(file, cwd=tmp_path) as up:
+        assert {*(await up.states(3)).values()} == {"ready:"}
+        mail_beside_a_good_server(tmp_path)
+        await up.event(lambda event: event["event"] == "gone" and event["server"] == "default/other")
+
+        async def told() -> bool:
+            _, out, _ = await fairlead("servers", "mail", "--url", up.url)
+            return "default/mail runs as it was declared before" in out and UNSET in out and "ready" in out
+
+        await until_async("the problem of the new entry", told)
+        called, _, err = await fairlead("call", "mail__seen", "--url", up.url)
+    assert called == 0, err
 
 
 async def test_a_refused_manifest_and_a_misspelt_key_are_shown_failed_until_they_are_mended(tmp_path: Path) -> None:

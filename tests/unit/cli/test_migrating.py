@@ -131,6 +131,13 @@ def test_one_unreadable_file_leaves_all_as_they_are(tmp_path: Path) -> None:
     assert good.read_text() == OLD
 
 
+def test_a_client_configuration_with_comments_is_said_to_have_nothing_to_migrate(tmp_path: Path) -> None:
+    file = tmp_path / "mcp.json"
+    file.write_text('{// mine\n"mcpServers": {}}')
+    with pytest.raises(Failure, match=r"mcp.json cannot be read: .*; an mcp.json has nothing to migrate"):
+        migrate_files([file], in_place=False)
+
+
 def test_values_of_another_type_are_moved_as_they_are() -> None:
     document = {"apiVersion": "fairlead.dev/v1alpha1", "kind": "LatencyTier", "spec": {"hysteresis": "x", "a": 1}}
 

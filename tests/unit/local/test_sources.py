@@ -135,6 +135,61 @@ def test_a_slip_of_the_pen_stops_no_server(tmp_path: Path) -> None:
     assert mended.problems == ()
 
 
+UNUSABLE = '"bad": {"command": "x", "env": {"A": "${NOT_SET_HERE}"}}'
+
+
+def mcp_json(*entries: str) -> str:
+    return f'{{"mcpServers": {{{", ".join(entries)}}}}}'
+
+
+def test_a_server_that_is_removed_beside_one_that_is_refused_is_gone(tmp_path: Path) -> None:
+    file = tmp_path / "mcp.json"
+    file.write_text(mcp_json('"a": {"command": "x"}', '"b": {"command": "x"}', UNUSABLE))
+    sources = over([file])
+    first = scanned(sources)
+    assert (names(first), [key.name for key in first.contents.refused]) == (["a", "b"], ["bad"])
+
+    rewrite(file, mcp_json('"a": {"command": "x"}', UNUSABLE))
+    assert names(scanned(sources)) == ["a"]
+
+
+def test_a_manifest_that_is_removed_beside_one_with_two_problems_is_gone(tmp_path: Path) -> None:
+    file = tmp_path / "a.yaml"
+    wrong = server("bad").replace("spec:", "spec: {sesion: Shared, prefxi: x}  #")
+    file.write_text(server("a") + "---\n" + server("b") + "---\n" + wrong)
+    sources = over([file])
+    first = scanned(sources)
+    assert len(first.problems) >= 2
+    assert (names(first), [key.name for key in first.contents.refused]) == (["a", "b"], ["bad"])
+
+    rewrite(file, server("a") + "---\n" + wrong)
+    assert names(scanned(sources)) == ["a"]
+
+
+def test_a_server_whose_new_entry_is_refused_runs_as_it_was_declared_before(tmp_path: Path) -> None:
+    file = tmp_path / "mcp.json"
+    file.write_text(mcp_json('"bad": {"command": "before"}'))
+    sources = over([file])
+    scanned(sources)
+    rewrite(file, mcp_json(UNUSABLE))
+    scan = scanned(sources)
+    assert [each.server.spec.command for each in scan.contents.servers.values()] == [["before"]]
+    assert [key.name for key in scan.contents.refused] == ["bad"]
+
+
+def test_a_problem_with_an_entry_is_not_solved_by_json_that_is_broken(tmp_path: Path) -> None:
+    file = tmp_path / "mcp.json"
+    file.write_text(mcp_json('"a": {"command": "x"}', UNUSABLE))
+    sources = over([file])
+    before = scanned(sources)
+    rewrite(file, mcp_json('"a": {,"command": "x"}', UNUSABLE))
+    broken = scanned(sources)
+    assert names(broken) == ["a"]
+    assert "not valid JSON" in broken.problems[0].message
+    assert {*before.problems} < {*broken.problems}
+    assert [key.name for key in broken.contents.refused] == ["bad"]
+
+
 def test_a_server_that_is_declared_twice_stays_the_first_one(tmp_path: Path) -> None:
     (tmp_path / "a.yaml").write_text(server("a", command="first"))
     (tmp_path / "b.yaml").write_text(server("a", command="second"))

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from fairlead_mcp.refusals import advised
+from fairlead_mcp.refusals import advised, is_permanent
 
 
 @pytest.mark.parametrize(
@@ -18,6 +18,7 @@ from fairlead_mcp.refusals import advised
 def test_a_server_that_was_written_for_an_older_mcp_is_told_with_the_way_to_run_it(words: str) -> None:
     assert advised(words).startswith(f"{words}; it was written for version 1 of the Python package mcp")
     assert "--with 'mcp<2'" in advised(words)
+    assert is_permanent(words)
 
 
 @pytest.mark.parametrize(
@@ -25,3 +26,20 @@ def test_a_server_that_was_written_for_an_older_mcp_is_told_with_the_way_to_run_
 )
 def test_other_words_of_a_program_stay_as_they_are(words: str) -> None:
     assert advised(words) == words
+
+
+@pytest.mark.parametrize(
+    "words",
+    [
+        "npm error 404  'x@*' is not in this registry.",
+        "The requested resource '@scope/x@*' could not be found or you do not have permission to access it.",
+        "ImportError: cannot import name 'tool' from 'shop' (/x/shop.py)",
+    ],
+)
+def test_a_package_or_name_that_does_not_exist_is_not_tried_again_soon(words: str) -> None:
+    assert is_permanent(words)
+
+
+@pytest.mark.parametrize("words", ["connect ECONNREFUSED 127.0.0.1:5432", "Error: PETS_KEY is required"])
+def test_what_may_pass_by_itself_is_tried_again_soon(words: str) -> None:
+    assert not is_permanent(words)
