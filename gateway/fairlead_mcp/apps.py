@@ -91,10 +91,10 @@ def read_without_domain(result: bytes | Raw) -> bytes | Raw:
         return result
     try:
         whole = jsonrpc.decode_object(result)
-        contents = [without_domain(one) for one in _decode_list(whole["contents"])]
+        contents = [without_domain(content) for content in _decode_list(whole["contents"])]
     except (KeyError, *jsonrpc.UNREADABLE):
         return result
-    whole["contents"] = Raw(jsonrpc.encode([Raw(bytes(one)) for one in contents]))
+    whole["contents"] = Raw(jsonrpc.encode([Raw(bytes(content)) for content in contents]))
     return jsonrpc.encode(whole)
 
 

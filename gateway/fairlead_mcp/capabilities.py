@@ -71,36 +71,36 @@ def required(names: Iterable[str]) -> bytes:
     return jsonrpc.encode({"requiredCapabilities": wanted})
 
 
-def extensions(said: bytes | Raw) -> frozenset[str]:
+def extensions(capabilities: bytes | Raw) -> frozenset[str]:
     """Identifiers of the extensions in the capabilities of a client or a server, raw JSON (SEP-2133)."""
-    return frozenset(extension_settings(said))
+    return frozenset(extension_settings(capabilities))
 
 
-def extension_settings(said: bytes | Raw) -> jsonrpc.RawObject:
+def extension_settings(capabilities: bytes | Raw) -> jsonrpc.RawObject:
     """Extensions in the capabilities of a client or a server, raw JSON: identifier to raw settings, an object each.
     Tolerant: what has another shape declares nothing.
     """
-    if b'"extensions"' not in bytes(said) and b"\\" not in bytes(said):
+    if b'"extensions"' not in bytes(capabilities) and b"\\" not in bytes(capabilities):
         return {}  # a name can be written with escapes too
     try:
-        found = jsonrpc.decode_object(jsonrpc.decode_object(said).get("extensions", Raw(b"{}")))
+        by_name = jsonrpc.decode_object(jsonrpc.decode_object(capabilities).get("extensions", Raw(b"{}")))
     except jsonrpc.UNREADABLE:
         return {}
-    return {name: settings for name, settings in found.items() if bytes(settings)[:1] == b"{"}
+    return {name: settings for name, settings in by_name.items() if bytes(settings)[:1] == b"{"}
 
 
-def declaring(said: bytes | None, name: str) -> bytes:
+def declaring(capabilities: bytes | None, name: str) -> bytes:
     """Client capabilities, raw JSON, with an extension among them."""
-    members = {} if said is None else jsonrpc.decode_object(said)
-    return jsonrpc.encode({**members, "extensions": {**extension_settings(said or b""), name: Raw(b"{}")}})
+    members = {} if capabilities is None else jsonrpc.decode_object(capabilities)
+    return jsonrpc.encode({**members, "extensions": {**extension_settings(capabilities or b""), name: Raw(b"{}")}})
 
 
-def for_method(said: bytes, method: str, declares: str = "") -> bytes:
+def for_method(capabilities: bytes, method: str, declares: str = "") -> bytes:
     """Client capabilities, raw JSON, with the extension that a method belongs to, for servers may insist on it, or the
     one that a request declares.
     """
     name = declares or methods.extension_of(method)
-    return declaring(said, name) if name else said
+    return declaring(capabilities, name) if name else capabilities
 
 
 def unanswerable(method: str, message: str) -> RpcError:

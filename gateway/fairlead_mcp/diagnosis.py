@@ -218,9 +218,9 @@ def _statements(lines: Sequence[str]) -> Iterator[_Statement]:
 def _ranked(line: str) -> _Statement:
     if not line:
         return _Statement(LineRank.NOISE, "")
-    row, found = next((row, found) for row in _ROWS if (found := row.pattern.search(line)))
-    said = found.groupdict().get("said")
-    return _Statement(row.rank, line if said is None else said)
+    row, match = next((row, match) for row in _ROWS if (match := row.pattern.search(line)))
+    words = match.groupdict().get("said")
+    return _Statement(row.rank, line if words is None else words)
 
 
 def _while(lines: Sequence[str], at: int, pattern: re.Pattern[str]) -> int:
@@ -234,12 +234,12 @@ def _npm(block: Sequence[str]) -> str:
     """Reason in npm's block of errors, without its prefixes; empty where it only repeats that a script failed."""
     for pattern in _NPM:
         for line in block:
-            if found := pattern.match(line):
-                return found["said"]
+            if match := pattern.match(line):
+                return match["said"]
     for line in block:
         if not _NPM_NOISE.match(line) and not _NPM_FIELD.match(line):
             return line
-    fields = {found[1]: found[2] for line in block if (found := _NPM_FIELD.match(line))}
+    fields = {match[1]: match[2] for line in block if (match := _NPM_FIELD.match(line))}
     code = fields.get("code", "")
     if not code.startswith("E"):
         return ""

@@ -67,10 +67,10 @@ class DirectLauncher:
         environment = spec.environment(os.environ)
         if wrapped is None or wrapped in self._unlike or not await self._usable(wrapped, environment):
             return await self._inner.launch(spec, events)
-        found = await self._in_turn(wrapped, environment, spec, events)
-        if isinstance(found, Start):
-            return await self._inner.start(found.argv, found.env, found.cwd, events)
-        return found or await self._inner.launch(spec, events)
+        start = await self._in_turn(wrapped, environment, spec, events)
+        if isinstance(start, Start):
+            return await self._inner.start(start.argv, start.env, start.cwd, events)
+        return start or await self._inner.launch(spec, events)
 
     async def aclose(self) -> None:
         """Implements Launcher."""
@@ -123,19 +123,19 @@ class DirectLauncher:
         """
         package = (wrapped.kind, wrapped.package)
         if package in self._fetched:
-            return await self._found(wrapped, environment, spec, events)
+            return await self._look_up(wrapped, environment, spec, events)
         # no limit of time: each of those in front has one
         async with self._locks[package]:
             if package in self._fetched:  # meanwhile
-                return await self._found(wrapped, environment, spec, events)
+                return await self._look_up(wrapped, environment, spec, events)
             if await asyncio.to_thread(is_cached, wrapped, environment, spec.cwd):
-                found = await self._found(wrapped, environment, spec, events)
+                start = await self._look_up(wrapped, environment, spec, events)
             else:
-                found = await self._fetched_first(wrapped, environment, spec, events)
-        if isinstance(found, Start):
+                start = await self._fetched_first(wrapped, environment, spec, events)
+        if isinstance(start, Start):
             self._fetched.add(package)
             self._locks.pop(package, None)
-        return found
+        return start
 
     async def _fetched_first(
         self, wrapped: Wrapper, environment: Mapping[str, str], spec: ChildSpec, events: ProcessObserver
@@ -146,18 +146,20 @@ class DirectLauncher:
         try:
             async with self._fetches:
                 events.on_step(f"fetching {wrapped.package} with {wrapped.kind}")
-                return await self._found(wrapped, environment, spec, events)
+                return await self._look_up(wrapped, environment, spec, events)
         finally:
             events.on_step("")
 
-    async def _found(
+    async def _look_up(
         self, wrapped: Wrapper, environment: Mapping[str, str], spec: ChildSpec, events: ProcessObserver
     ) -> Start | Process | None:
         with _script(wrapped, environment) as (path, mark):
             told = _Told(events, mark, holding=wrapped.kind == "uvx")
-            asked = {**environment, SHELL: path} if wrapped.kind == "npx" else environment
+            npx_environment = {**environment, SHELL: path} if wrapped.kind == "npx" else environment
             began = time.time()
-            process = await self._run(wrapped.probe(path), asked, spec.cwd, told, self._seconds, FETCH_SECONDS)
+            process = await self._run(
+                wrapped.probe(path), npx_environment, spec.cwd, told, self._seconds, FETCH_SECONDS
+            )
         if told.answer is None:
             if wrapped.kind == "uvx" or told.end == "exited with code 0":
                 return None  # other words than the user's were run, or more than expected: the wrapper itself decides
@@ -166,9 +168,9 @@ class DirectLauncher:
             events.on_exit(told.end)
             return process
         told.release()
-        found = start(wrapped, told.answer)
-        if found is not None and _same(wrapped, found):
-            return found
+        begun = start(wrapped, told.answer)
+        if begun is not None and _same(wrapped, begun):
+            return begun
         self._unlike.add(wrapped)
         return None
 
@@ -291,13 +293,13 @@ def _belongs_to_npm(path: str) -> bool:
         return False
 
 
-def _same(wrapped: Wrapper, found: Start) -> bool:
+def _same(wrapped: Wrapper, start: Start) -> bool:
     """Whether the program, started alone, is the one that the wrapper would start."""
     if wrapped.kind == "uvx":  # one of another package, or of this machine, is for the wrapper to tell of
-        first = found.env.get("PATH", "").split(os.pathsep)[0]
+        first = start.env.get("PATH", "").split(os.pathsep)[0]
         return os.access(Path(first) / wrapped.program, os.X_OK)
-    env = found.env
-    project = Path(env.get("npm_config_local_prefix", found.cwd), ".npmrc")
+    env = start.env
+    project = Path(env.get("npm_config_local_prefix", start.cwd), ".npmrc")
     named = [Path(env[name]) for name in ("npm_config_userconfig", "npm_config_globalconfig") if env.get(name)]
     return not any("script-shell" in _text(file) for file in [project, *named])
 

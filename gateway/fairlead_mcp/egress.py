@@ -118,15 +118,17 @@ class Egress:
                 raise BadEgress(
                     f"FAIRLEAD_ALLOWED_URLS: {host!r} is neither a host name, such as *.tools.svc, nor a network"
                 ) from error
-        said = environ.get("KUBERNETES_SERVICE_HOST", "")
-        api = _numeric(said)
+        kubernetes = environ.get("KUBERNETES_SERVICE_HOST", "")
+        api = _numeric(kubernetes)
         return cls(
             confined=inside,
             hosts=hosts,
             networks=tuple(network for entry in allowed if (network := _network(entry)) is not None),
             denied=tuple(_required(entry) for entry in denied),
             api_server=(api,) if inside and api is not None else (),
-            api_names=tuple(name for name in (_API_SERVER, said) if name and _numeric(name) is None) if inside else (),
+            api_names=tuple(name for name in (_API_SERVER, kubernetes) if name and _numeric(name) is None)
+            if inside
+            else (),
         )
 
     def guarded(self, resolve: Resolve, namespace: str, name_of: NameOf = name_by_dns) -> Resolve:
@@ -137,18 +139,18 @@ class Egress:
         async def look(host: str, port: int) -> list[Address]:
             listed = self._listed(host)
             trusted = listed or self._trusts(host, namespace)
-            found, *known = await gather(
+            resolved, *others = await gather(
                 resolve(self._absolute(host), port), *(_if_known(resolve, name) for name in self.api_names)
             )
-            if not listed and isinstance(found, Resolved) and found.canonical:
-                trusted = self._trusts(found.canonical, namespace)  # a Service can be an alias, too (ExternalName)
-            api = {_numeric(address) for each in known for address, _ in each}.union(self.api_server)
-            names = [""] * len(found)
+            if not listed and isinstance(resolved, Resolved) and resolved.canonical:
+                trusted = self._trusts(resolved.canonical, namespace)  # a Service can be an alias, too (ExternalName)
+            api = {_numeric(address) for each in others for address, _ in each}.union(self.api_server)
+            names = [""] * len(resolved)
             if self.confined and not trusted:
-                names = await gather(*(name_of(address) for address, _ in found))
+                names = await gather(*(name_of(address) for address, _ in resolved))
             refused = ""
             good = []
-            for address, name in zip(found, names, strict=True):
+            for address, name in zip(resolved, names, strict=True):
                 why = self._why_not(address[0], trusted=trusted, api=api, another=_of_another(name, namespace))
                 if not why and self.confined and not self._lifted(address[0]) and not listed:
                     why = _NODE_PORTS.get(port, "")
@@ -176,7 +178,7 @@ class Egress:
             return False
         owner = service_namespace(name)
         if owner is not None and owner != namespace:
-            raise self._refused(host, _place(owner))
+            raise self._refused(host, _whereabouts(owner))
         return owner is not None
 
     def _absolute(self, host: str) -> str:
@@ -232,10 +234,10 @@ def _of_another(name: str, namespace: str) -> str:
     owner = service_namespace(name.lower()) if "." in name else None
     if owner is None or owner == namespace:
         return ""
-    return _place(owner)
+    return _whereabouts(owner)
 
 
-def _place(owner: str) -> str:
+def _whereabouts(owner: str) -> str:
     return f"a Service of namespace {owner}" if owner else "a name inside of the cluster"
 
 
@@ -254,13 +256,13 @@ def service_namespace(name: str) -> str | None:
     labels = name.removesuffix(".").split(".")
     if len(labels) == 1:
         return ""
-    found = {
+    match = {
         labels[at - 1] if at > 1 else ""
         for at, label in enumerate(labels)
         if at > 0 and (label == "svc" or (label == "pod" and labels[at + 1 :] == ["cluster", "local"]))
     }
-    if found:
-        return found.pop() if len(found) == 1 else ""
+    if match:
+        return match.pop() if len(match) == 1 else ""
     return "" if labels[-2:] == ["cluster", "local"] else None
 
 
@@ -276,8 +278,8 @@ def _within(address: _Ip) -> tuple[IPv4Address, ...]:
     if address in _LOCAL_NAT64:
         # RFC 6052, section 2.2: behind a prefix of 48, 56, 64 or 96 bits, without the bits 64 to 71.
         joined = (bits >> 64 & 0xFFFF) << 56 | (bits & 0xFFFFFFFFFFFFFF)
-        found = [joined >> 40 & 0xFFFFFFFF, joined >> 32 & 0xFFFFFFFF, joined >> 24 & 0xFFFFFFFF, bits & 0xFFFFFFFF]
-        return tuple(IPv4Address(each) for each in dict.fromkeys(found) if each)
+        words = [joined >> 40 & 0xFFFFFFFF, joined >> 32 & 0xFFFFFFFF, joined >> 24 & 0xFFFFFFFF, bits & 0xFFFFFFFF]
+        return tuple(IPv4Address(each) for each in dict.fromkeys(words) if each)
     last = IPv4Address(bits & 0xFFFFFFFF)
     if any(address in network for network in _LAST_32_BITS):
         return (last,) if bits > 1 else ()

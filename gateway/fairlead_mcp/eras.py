@@ -150,15 +150,15 @@ class Negotiated(msgspec.Struct, frozen=True):
 
 def announced(capabilities: bytes | Raw) -> tuple[str, ...]:
     """See `Negotiated.announced`. Tolerant: a capability of another shape announces nothing."""
-    found = []
+    features = []
     for feature in ANNOUNCED:
         try:
-            said = jsonrpc.decode_object(jsonrpc.decode_object(capabilities).get(feature, Raw(b"{}")))
+            settings = jsonrpc.decode_object(jsonrpc.decode_object(capabilities).get(feature, Raw(b"{}")))
         except jsonrpc.UNREADABLE:
             continue
-        if bytes(said.get("listChanged", b"")) == b"true":
-            found.append(feature)
-    return tuple(found)
+        if bytes(settings.get("listChanged", b"")) == b"true":
+            features.append(feature)
+    return tuple(features)
 
 
 def listen_params(features: Iterable[str]) -> bytes:

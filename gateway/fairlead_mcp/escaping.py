@@ -37,12 +37,12 @@ def escaped(raw: bytes | Raw) -> bytes | Raw:
         made = _WRITTEN.sub(rb"\\\\", made).replace(b"\\b", rb"\\u0008").replace(b"\\f", rb"\\u000c")
         made = made.replace(_PAIR, b"\\\\")
     if b"\x7f" in made or not made.isascii():
-        found = set(_RAW.findall(made))
-        if len(found) > _FEW:
-            made = _RAW.sub(lambda one: _written(one[0]), made)
+        raw_characters = set(_RAW.findall(made))
+        if len(raw_characters) > _FEW:
+            made = _RAW.sub(lambda match: _written(match[0]), made)
         else:
-            for one in found:
-                made = made.replace(one, _written(one))
+            for match in raw_characters:
+                made = made.replace(match, _written(match))
     return raw if made == data else made
 
 

@@ -33,20 +33,20 @@ class Gated(NamedTuple):
     """Names of the client capabilities without which it is not listed."""
 
 
-async def behind_capabilities(declaring: Declaring, known: Collection[str], timeout: float) -> tuple[Gated, ...]:
-    """The tools that a server lists beyond `known`, the names that it lists to clients without capabilities.
+async def behind_capabilities(declaring: Declaring, listed: Collection[str], timeout: float) -> tuple[Gated, ...]:
+    """The tools that a server lists beyond `listed`, the names that it lists to clients without capabilities.
 
     `timeout` is in seconds, for each listing. Raises McpError.
     """
-    found = {name: raw for name, raw in (await _listed(declaring, ALL, timeout)).items() if name not in known}
+    gated = {name: raw for name, raw in (await _listed(declaring, ALL, timeout)).items() if name not in listed}
     requires: dict[str, tuple[str, ...]] = {}
     for capability, declared in SINGLE:
-        if len(requires) == len(found):
+        if len(requires) == len(gated):
             break
         for name in await _listed(declaring, declared, timeout):
-            if name in found:
+            if name in gated:
                 requires.setdefault(name, (capability,))
-    return tuple(Gated(raw, requires.get(name, TOGETHER)) for name, raw in found.items())
+    return tuple(Gated(raw, requires.get(name, TOGETHER)) for name, raw in gated.items())
 
 
 def name_of(definition: Raw) -> str | None:

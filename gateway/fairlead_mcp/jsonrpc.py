@@ -178,9 +178,9 @@ def result(ident: bytes | Raw, value: bytes | Raw) -> bytes:
 
 def error(ident: bytes | Raw, code: int, message: str, data: bytes | Raw | None = None) -> bytes:
     """An encoded error; `ident` (b"null" when unknown) and `data` are raw JSON."""
-    said = b'{"code":%d,"message":%b' % (code, encode(message))
+    members = b'{"code":%d,"message":%b' % (code, encode(message))
     more = () if data is None else (b',"data":', data)
-    return b"".join((BEFORE_ID, ident, b',"error":', said, *more, b"}}"))
+    return b"".join((BEFORE_ID, ident, b',"error":', members, *more, b"}}"))
 
 
 def _params(params: bytes | Raw | None) -> tuple[bytes | Raw, ...]:

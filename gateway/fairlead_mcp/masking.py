@@ -52,7 +52,7 @@ class Mask:
         options = [pair for pair in itertools.pairwise(args) if pair[0].startswith("-") and "=" not in pair[0]]
         named = [*env.items(), *options, *(_ASSIGNED.split(word, maxsplit=1) for word in args)]
         secrets = [pair[1].strip() for pair in named if len(pair) == 2 and _SECRET.search(pair[0])]
-        passwords = [found[1] for word in (*args, *env.values()) if (found := _PASSWORD.match(word))]
+        passwords = [match[1] for word in (*args, *env.values()) if (match := _PASSWORD.match(word))]
         values = (*secrets, *(value.rpartition(" ")[2] for value in secrets), *passwords)
         return cls(Credential(env={str(number): value for number, value in enumerate(values)}))
 

@@ -39,7 +39,7 @@ def resident_bytes(roots: Collection[int], living: Collection[ProcessMemory]) ->
     children: dict[int, list[ProcessMemory]] = {}
     for process in living:
         children.setdefault(process.parent, []).append(process)
-    found = {}
+    sizes = {}
     for root in roots:
         tree = {process.pid: process for process in living if root in (process.pid, process.session)}
         pending = [*tree]
@@ -49,8 +49,8 @@ def resident_bytes(roots: Collection[int], living: Collection[ProcessMemory]) ->
                     tree[child.pid] = child
                     pending.append(child.pid)
         if root in tree:
-            found[root] = sum(process.resident for process in tree.values())
-    return found
+            sizes[root] = sum(process.resident for process in tree.values())
+    return sizes
 
 
 def _from_proc() -> Iterator[ProcessMemory]:

@@ -41,15 +41,15 @@ def parameters(definition: bytes) -> tuple[Parameter, ...]:
         schema = msgspec.json.decode(definition).get("inputSchema")
     except (msgspec.DecodeError, UnicodeDecodeError, AttributeError, RecursionError):
         return ()
-    found: dict[str, Parameter] = {}
+    by_name: dict[str, Parameter] = {}
     for path, below in _schemas(schema) if isinstance(schema, dict) else ():
         if KEY not in below:
             continue
         parameter = _parameter(path, below)
-        other = found.setdefault(parameter.header.lower(), parameter)
+        other = by_name.setdefault(parameter.header.lower(), parameter)
         if other is not parameter:
             raise InvalidAnnotation(f"{_at(parameter.path)} and {_at(other.path)} have the same {KEY}")
-    return tuple(found.values())
+    return tuple(by_name.values())
 
 
 def _parameter(path: Path | None, schema: Schema) -> Parameter:

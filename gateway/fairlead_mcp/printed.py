@@ -87,8 +87,8 @@ class PrintedLines:
         """
         since = self._now() - RECENT_SECONDS if recent else float("-inf")
         lines = [line for line in self._lines if line.run == self.run - back and line.when >= since]
-        said = diagnosis(line.text for line in lines if line.stream == "stderr")
-        return said or diagnosis(
+        cause = diagnosis(line.text for line in lines if line.stream == "stderr")
+        return cause or diagnosis(
             line.text for line in lines if line.stream == "stdout" and not line.text.startswith(("{", "["))
         )
 

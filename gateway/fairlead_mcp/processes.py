@@ -74,13 +74,13 @@ class Stray(NamedTuple):
 
 def descendants(pid: int) -> list[Stray]:
     """All living processes below `pid`, by /proc; a moment's picture, empty where there is no /proc."""
-    found: list[Stray] = []
+    strays: list[Stray] = []
     pending = [pid]
     while pending:
         for children in _children(pending.pop()):
-            found += [Stray(child, started_at(child)) for child in children]
+            strays += [Stray(child, started_at(child)) for child in children]
             pending += children
-    return found
+    return strays
 
 
 def _children(pid: int) -> Iterator[list[int]]:

@@ -20,8 +20,8 @@ def find_program(program: str, environ: Mapping[str, str], cwd: str | None = Non
     """
     if os.sep in program:
         program = str(Path(cwd or "", program).absolute())
-    found = shutil.which(program, path=search_path(environ))
-    return None if found is None else str(Path(found).absolute())
+    path = shutil.which(program, path=search_path(environ))
+    return None if path is None else str(Path(path).absolute())
 
 
 def folder_problem(cwd: str | None) -> str | None:

@@ -70,15 +70,15 @@ def parts(schema: Schema, keywords: Collection[str] = KEYWORDS) -> Iterator[tupl
         if keyword not in keywords:
             continue
         if isinstance(value, dict) and keyword in _NAMED:
-            for name, one in value.items():
-                if isinstance(one, dict):
-                    yield (keyword, name), one
+            for name, part in value.items():
+                if isinstance(part, dict):
+                    yield (keyword, name), part
         elif isinstance(value, dict) and keyword not in LISTS:
             yield (keyword,), value
         elif isinstance(value, list) and (keyword in LISTS or keyword == "items"):  # a list was a tuple until 2019-09
-            for index, one in enumerate(value):
-                if isinstance(one, dict):
-                    yield (keyword, str(index)), one
+            for index, part in enumerate(value):
+                if isinstance(part, dict):
+                    yield (keyword, str(index)), part
 
 
 def pointer(*way: str) -> str:
@@ -97,16 +97,16 @@ def every(root: Schema) -> Iterator[Schema]:
     while todo:
         schema = todo.pop()
         yield schema
-        found = [one for _, one in parts(schema)]
+        schemas = [part for _, part in parts(schema)]
         for keyword in REFERENCES:
             target = schema.get(keyword)
             if isinstance(target, str) and target.startswith("#/"):
                 with contextlib.suppress(UnresolvedReference):
-                    found.append(_schema_at(root, target[1:]))
-        for one in found:
-            if id(one) not in seen:
-                seen.add(id(one))
-                todo.append(one)
+                    schemas.append(_schema_at(root, target[1:]))
+        for part in schemas:
+            if id(part) not in seen:
+                seen.add(id(part))
+                todo.append(part)
 
 
 def anchors(schema: Schema) -> Iterator[str]:
@@ -147,12 +147,12 @@ class References:
 
     def of(self, schema: Schema) -> list[Schema]:
         """The schemas that the references of a schema mean; a dynamic one may mean any of several."""
-        found: list[Schema] = []
+        targets: list[Schema] = []
         for keyword in REFERENCES:
             target = schema.get(keyword)
             if isinstance(target, str):
-                found.extend(self._target(target))
-        return found
+                targets.extend(self._target(target))
+        return targets
 
     def _target(self, target: str) -> list[Schema]:
         if target.startswith(_META_SCHEMAS):
@@ -161,11 +161,11 @@ class References:
         if self._embedded and not base:
             raise UnresolvedReference(target)  # relative to an identifier within; rare, and not worth being followed
         if fragment and not fragment.startswith("/"):
-            return self._known("#" + fragment)
-        starts = self._known(base) if base else [self._root]
+            return self._resolved("#" + fragment)
+        starts = self._resolved(base) if base else [self._root]
         return [_schema_at(start, fragment) for start in starts]
 
-    def _known(self, name: str) -> list[Schema]:
+    def _resolved(self, name: str) -> list[Schema]:
         try:
             return self._named[name]
         except KeyError:

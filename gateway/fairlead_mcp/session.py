@@ -362,13 +362,13 @@ class Listing:
             cursor = None
         return cursor
 
-    def _note_ttl(self, said: Raw | None) -> None:
+    def _note_ttl(self, raw: Raw | None) -> None:
         """A hint, so that one of another shape is none."""
-        if said is None:
+        if raw is None:
             return
         with contextlib.suppress(msgspec.DecodeError):
-            found = _decode_ttl(said)
-            self.ttl = found if self.ttl is None else min(self.ttl, found)
+            ttl = _decode_ttl(raw)
+            self.ttl = ttl if self.ttl is None else min(self.ttl, ttl)
 
 
 _NULL: Final = Raw(b"null")

@@ -131,10 +131,10 @@ class ApprovedSkills:
         """Why the result of `skills/get` may not be passed on; None: it may."""
         entry = self._entries.get(uri)
         try:
-            said = _decode(jsonrpc.decode_object(result)["skill"])
+            skill = _decode(jsonrpc.decode_object(result)["skill"])
         except (KeyError, *jsonrpc.UNREADABLE):
             return f"the server sent no skill for {uri}"
-        if entry is None or said != _decode(entry):
+        if entry is None or skill != _decode(entry):
             return f"{uri} is not the skill that was approved (pin: true): `fairlead diff` shows what changed"
         return None
 

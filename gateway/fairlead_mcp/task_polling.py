@@ -29,7 +29,7 @@ class TaskClient(Protocol):
         """Make a request about the task; `params` lack its id. Raises McpError."""
         ...
 
-    async def answer(self, asked: dict[str, Raw]) -> jsonrpc.RawObject:
+    async def answer(self, questions: dict[str, Raw]) -> jsonrpc.RawObject:
         """The params of `tasks/update` that answer questions of the task, by their keys. Raises McpError."""
         ...
 
@@ -78,12 +78,12 @@ async def _ended(created: Raw, client: TaskClient) -> Raw:
             raise _Ended(NotMcp(f"the task of the tool ended without a result ({state.status or 'no status'})"))
         client.tell(state.status_message or state.status)
         open_questions = {} if state.asked is UNSET else state.asked
-        asked = {key: asked for key, asked in open_questions.items() if key not in answered}
-        if asked:
-            answered.update(asked)
+        question = {key: question for key, question in open_questions.items() if key not in answered}
+        if question:
+            answered.update(question)
             if len(answered) > MAX_QUESTIONS:
                 raise NotMcp(f"the task asks more than {MAX_QUESTIONS} questions")
-            await client.ask(UPDATE, await client.answer(asked))
+            await client.ask(UPDATE, await client.answer(question))
             wait = FIRST_POLL
         if client.left() <= wait:
             raise Timeout("the task of the tool did not end in time", sent=True)
@@ -102,8 +102,8 @@ async def _ended(created: Raw, client: TaskClient) -> Raw:
 
 def _failure(error: Raw | object) -> McpError:
     try:
-        said = _decode_error(error if isinstance(error, Raw) else b"")
+        failure = _decode_error(error if isinstance(error, Raw) else b"")
     except jsonrpc.UNREADABLE:
         return NotMcp("the task of the tool failed without an error")
-    data = said.data
-    return RpcError(said.code, said.message, bytes(data) if isinstance(data, Raw) else None)
+    data = failure.data
+    return RpcError(failure.code, failure.message, bytes(data) if isinstance(data, Raw) else None)

@@ -56,16 +56,16 @@ class TcpOpener:
         self._dialer = Dialer(host, port, None, None, spread, timeout)
         self._greeting = token.encode() + b"\n"
 
-    async def open(self, ears: StreamListener) -> LineProtocol:
+    async def open(self, listener: StreamListener) -> LineProtocol:
         """Connect and show the token. Raises ConnectFailed."""
-        return await self._dialer.connect(lambda: LineProtocol(ears, self._greeting))
+        return await self._dialer.connect(lambda: LineProtocol(listener, self._greeting))
 
 
 class LineProtocol(asyncio.Protocol):
     """One connection. A `Pipe`."""
 
-    def __init__(self, ears: StreamListener, greeting: bytes) -> None:
-        self._ears = ears
+    def __init__(self, listener: StreamListener, greeting: bytes) -> None:
+        self._listener = listener
         self._greeting = greeting
         self._buffer = LineBuffer()
         self._transport: asyncio.Transport | None = None
@@ -107,7 +107,7 @@ class LineProtocol(asyncio.Protocol):
                 if not self._started and line.startswith(_REFUSALS):
                     raise _refusal(line)
                 self._started = True
-                self._ears.on_line(line)
+                self._listener.on_line(line)
         except (TooLarge, ConnectFailed) as error:
             self._tell(error)
             assert self._transport is not None
@@ -126,7 +126,7 @@ class LineProtocol(asyncio.Protocol):
     def _tell(self, error: McpError) -> None:
         if not self._over:
             self._over = True
-            self._ears.on_end(error)
+            self._listener.on_end(error)
 
 
 def _refusal(line: bytes) -> ConnectFailed:

@@ -55,10 +55,10 @@ def scheme_of(uri: str) -> str:
 
 def split(uri: str) -> tuple[str, str] | None:
     """The server's part of a URI and the server's own URI; None for one of another scheme, or without such a part."""
-    found = _NAMED.fullmatch(uri)
-    if found is None or not found[2] or not found[3].startswith("/"):
+    match = _NAMED.fullmatch(uri)
+    if match is None or not match[2] or not match[3].startswith("/"):
         return None
-    return found[2], found[1] + found[3][1:]
+    return match[2], match[1] + match[3][1:]
 
 
 class UriNames:
@@ -73,8 +73,8 @@ class UriNames:
 
     def shown(self, uri: str) -> str:
         """The URI, or URI template, as clients see it."""
-        found = _NAMED.fullmatch(uri) if self.part else None
-        return uri if found is None else f"{found[1]}{self.part}/{found[2]}{found[3]}"
+        match = _NAMED.fullmatch(uri) if self.part else None
+        return uri if match is None else f"{match[1]}{self.part}/{match[2]}{match[3]}"
 
     def shown_in(self, document: bytes | Raw, places: Places) -> bytes | Raw:
         """A JSON document with the URIs in these places as clients see them, all else byte for byte; the same object

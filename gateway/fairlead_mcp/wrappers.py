@@ -103,10 +103,10 @@ def _npx(command: str, package: str | None, lead: list[str], args: list[str]) ->
 
 def _uvx(command: str, package: str | None, lead: list[str], args: list[str]) -> Wrapper | None:
     wanted = package or args[0]
-    found = _PYPI.fullmatch(wanted)
-    if found is None or _INTERPRETER.fullmatch(found["name"]):
+    match = _PYPI.fullmatch(wanted)
+    if match is None or _INTERPRETER.fullmatch(match["name"]):
         return None
-    program = args[0] if package else found["name"]
+    program = args[0] if package else match["name"]
     if package is None:
         lead = [*lead, "--from", wanted]
         if _NORMAL.fullmatch(program) is None:
@@ -127,8 +127,8 @@ def is_npm(manifest: bytes) -> bool:
 
 def is_uv(version: str) -> bool:
     """Whether a program that prints this as its version is a `uv` or `uvx` that does what is expected here."""
-    found = re.match(r"(?:uvx?|uv-tool-uvx) (\d+)\.(\d+)", version)
-    return found is not None and (int(found[1]), int(found[2])) >= UV
+    match = re.match(r"(?:uvx?|uv-tool-uvx) (\d+)\.(\d+)", version)
+    return match is not None and (int(match[1]), int(match[2])) >= UV
 
 
 def script(interpreter: str, mark: str, wrapped: Wrapper, given: Mapping[str, str]) -> str:

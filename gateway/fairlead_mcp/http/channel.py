@@ -272,7 +272,7 @@ class HttpChannel:
         except jsonrpc.UNREADABLE:
             return True  # its reader says what is wrong with it
         if message.is_request:
-            self._asked(message)
+            self._ask(message)
         elif not message.is_response:
             if self._on_notification is not None:
                 self._on_notification(message)
@@ -280,7 +280,7 @@ class HttpChannel:
             return isinstance(message.id, Raw) and bytes(message.id) in (ident, b"null")
         return False
 
-    def _asked(self, message: Message) -> None:
+    def _ask(self, message: Message) -> None:
         if self._offering is None:
             self._spawn(self._send_aside(jsonrpc.reply_to_server(message), ""))
         else:

@@ -86,7 +86,7 @@ class Connection(asyncio.Protocol):
         "_head_done",
         "_header_count",
         "_holds",
-        "_known",
+        "_known_head",
         "_owner",
         "_parser",
         "_received",
@@ -130,7 +130,7 @@ class Connection(asyncio.Protocol):
         self._received = False
         self._slack = 0
         self._drained = 0
-        self._known: KnownHead | None = None
+        self._known_head: KnownHead | None = None
         self._holds = 0
         self._arrival: Arrival | None = None
 
@@ -207,15 +207,15 @@ class Connection(asyncio.Protocol):
             self.close()
             return
         whole = not self._received
-        if whole and self._known is not None and call is not None:
-            start = self._known.body_start(data)
+        if whole and self._known_head is not None and call is not None:
+            start = self._known_head.body_start(data)
             if start and len(data) - start <= call.max_bytes:
                 answer, start = (data, start) if self._events is None else (only_answer(data[start:]), 0)
                 if answer is not None:
-                    self._hand_over(call, answer, start, known=True)
+                    self._hand_over(call, answer, start, is_known=True)
                     return
         self._received = True
-        self._known = None
+        self._known_head = None
         self._slack += len(data)
         try:
             self._parser.feed_data(data)
@@ -225,7 +225,7 @@ class Connection(asyncio.Protocol):
         if self._complete:
             if whole and self._reusable and self._status == 200:
                 head = KnownHead.of(data, _HEADS)
-                self._known = None if head is None else _HEADS.shared(head)
+                self._known_head = None if head is None else _HEADS.shared(head)
             self._finish()
         elif self._slack < 0:
             self._slack = 0
@@ -372,7 +372,7 @@ class Connection(asyncio.Protocol):
         else:
             self._hand_back(self._owner.clock())
 
-    def _hand_over(self, call: Call, data: bytes, start: int = 0, *, known: bool = False) -> None:
+    def _hand_over(self, call: Call, data: bytes, start: int = 0, *, is_known: bool = False) -> None:
         """Pass the connection on, then the answer, whose body begins at `start`. Of one with a known head nothing but
         the body is new.
         """
@@ -380,7 +380,7 @@ class Connection(asyncio.Protocol):
         sent_at, reused, now = self.sent_at, self.served > 0, self._owner.clock()
         arrival, self._arrival = self._arrival, None
         self._hand_back(now)
-        if not (known and call.accept(data, start)):
+        if not (is_known and call.accept(data, start)):
             call.answered(self._answer(data[start:], sent_at, now, reused=reused))
         if arrival is not None:
             arrival.close()  # after the answer was taken, so that there is no moment in which nobody counts it

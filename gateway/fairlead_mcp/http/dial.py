@@ -45,10 +45,10 @@ _P = TypeVar("_P", bound=asyncio.Protocol)
 
 async def resolve_by_dns(host: str, port: int) -> list[Address]:
     """Addresses of `host` by the system's resolver. Raises socket.gaierror."""
-    asked = asyncio.get_running_loop().getaddrinfo(host, port, type=socket.SOCK_STREAM, flags=socket.AI_CANONNAME)
-    found = await asked
-    canonical = next((name for *_, name, _ in found if name), "")
-    return Resolved([(str(address[0]), int(address[1])) for *_, address in found], canonical)
+    lookup = asyncio.get_running_loop().getaddrinfo(host, port, type=socket.SOCK_STREAM, flags=socket.AI_CANONNAME)
+    answers = await lookup
+    canonical = next((name for *_, name, _ in answers if name), "")
+    return Resolved([(str(address[0]), int(address[1])) for *_, address in answers], canonical)
 
 
 async def name_by_dns(address: str) -> str:
@@ -73,7 +73,7 @@ class RememberedNames:
     def __init__(self, resolve: Resolve, clock: Callable[[], float] = time.monotonic) -> None:
         self._resolve = resolve
         self._clock = clock
-        self._known: dict[Address, tuple[float, list[Address]]] = {}
+        self._remembered: dict[Address, tuple[float, list[Address]]] = {}
         self._denied: dict[Address, float] = {}
         """When each was first denied."""
 
@@ -83,33 +83,33 @@ class RememberedNames:
         while True:
             self._forget()
             try:
-                found = await self._answer(host, port)
+                addresses = await self._answer(host, port)
             except socket.gaierror:
                 now = self._clock()
                 if now + pause - self._denied.setdefault((host, port), now) > GRACE:
                     raise
             else:
                 self._denied.pop((host, port), None)
-                return found
+                return addresses
             await asyncio.sleep(pause)
             pause = min(2 * pause, _LONGEST_PAUSE)
 
     async def _answer(self, host: str, port: int) -> list[Address]:
-        known = self._known.get((host, port))
+        remembered = self._remembered.get((host, port))
         try:
-            async with asyncio.timeout(None if known is None else PATIENCE):
-                found = await self._resolve(host, port)
+            async with asyncio.timeout(None if remembered is None else PATIENCE):
+                addresses = await self._resolve(host, port)
         except (socket.gaierror, TimeoutError) as error:
-            if known is None or (isinstance(error, socket.gaierror) and error.errno != socket.EAI_AGAIN):
+            if remembered is None or (isinstance(error, socket.gaierror) and error.errno != socket.EAI_AGAIN):
                 raise
-            return known[1]
-        self._known[host, port] = (self._clock(), found)
-        return found
+            return remembered[1]
+        self._remembered[host, port] = (self._clock(), addresses)
+        return addresses
 
     def _forget(self) -> None:
         now = self._clock()
-        for key in [key for key, (at, _) in self._known.items() if now - at > REMEMBERED]:
-            del self._known[key]
+        for key in [key for key, (at, _) in self._remembered.items() if now - at > REMEMBERED]:
+            del self._remembered[key]
         for key in [key for key, at in self._denied.items() if now - at > REMEMBERED]:
             del self._denied[key]
 

@@ -87,9 +87,9 @@ class EventsOpener:
             url, host_header=self.host_header, headers=self.headers, ssl=self._ssl, resolve=self._resolve
         )
 
-    async def open(self, ears: StreamListener) -> EventStream:
+    async def open(self, listener: StreamListener) -> EventStream:
         """Raises McpError; what a refusal says is kept."""
-        stream = EventStream(self, ears)
+        stream = EventStream(self, listener)
         try:
             await stream.begin()
         except BaseException:
@@ -101,9 +101,9 @@ class EventsOpener:
 class EventStream:
     """One stream with the posts that belong to it. A `Pipe`."""
 
-    def __init__(self, opener: EventsOpener, ears: StreamListener) -> None:
+    def __init__(self, opener: EventsOpener, listener: StreamListener) -> None:
         self._opener = opener
-        self._ears = ears
+        self._listener = listener
         self._pool = opener.pool()
         self._endpoint: asyncio.Future[Target] = asyncio.get_running_loop().create_future()
         self._post_head = b""
@@ -164,7 +164,7 @@ class EventStream:
     def _on_event(self, name: bytes, data: bytes) -> bool:
         if self._endpoint.done():
             if name == b"message" or (name != b"endpoint" and data.startswith(b"{")):
-                self._ears.on_line(data)
+                self._listener.on_line(data)
             return False
         # some servers leave the name out, which is a message then
         if name == b"endpoint" or (name == b"message" and data.startswith(ADDRESSES)):
@@ -201,7 +201,7 @@ class EventStream:
             self._endpoint.set_exception(error)
         elif not self._over:
             self._over = True
-            self._ears.on_end(error)
+            self._listener.on_end(error)
 
     # Posts
 
@@ -235,7 +235,7 @@ class EventStream:
     def _refused(self, line: bytes, error: McpError) -> None:
         if not self._over:
             try:
-                self._ears.on_refused(line, error)
+                self._listener.on_refused(line, error)
             except jsonrpc.UNREADABLE:
                 return
 

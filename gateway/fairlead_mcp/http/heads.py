@@ -132,10 +132,10 @@ class NamedHead:
         length, name = _LENGTH.search(head), _NAMED.search(head)
         if length is None or name is None or len(_NAMED_NAME.findall(head)) != 1:
             return None
-        one, other = sorted((length.span(1), name.span(1)))
+        first, other = sorted((length.span(1), name.span(1)))
         return cls(
-            head[: one[0]],
-            head[one[1] : other[0]],
+            head[: first[0]],
+            head[first[1] : other[0]],
             head[other[1] :],
             head[name.start() : name.start(1)],
             memory,

@@ -53,9 +53,9 @@ def refusal(answer: Answer) -> McpError:
     """The error for a status of 300 and more: the server's own JSON-RPC error where it sent one."""
     status = answer.status
     if status not in _ALWAYS_REFUSALS and status >= 400:
-        found = error_in(answer.body)
-        if found is not None:
-            return jsonrpc.rpc_error(found, status)
+        error = error_in(answer.body)
+        if error is not None:
+            return jsonrpc.rpc_error(error, status)
     retry_after = answer.headers.get(b"retry-after")
     return HttpRefused(
         _refusal_sentence(answer),

@@ -89,8 +89,8 @@ async def rest(
 
 
 async def _pause(pool: Pool, cursor: Cursor, futile: int, deadline: float) -> None:
-    asked = DEFAULT_RETRY if cursor.retry is None else cursor.retry
-    delay = min(max(asked, MIN_RETRY) * 2**futile, MAX_RETRY)
+    retry = DEFAULT_RETRY if cursor.retry is None else cursor.retry
+    delay = min(max(retry, MIN_RETRY) * 2**futile, MAX_RETRY)
     if pool.clock() + delay >= deadline:
         await asyncio.sleep(max(deadline - pool.clock(), 0))
         raise Timeout("the server ended its stream and did not continue it in time", sent=True)

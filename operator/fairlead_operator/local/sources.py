@@ -242,8 +242,8 @@ def _keeping(fresh: FileContents, last: FileContents) -> FileContents:
     refused = {each.key for each in fresh.refused}
     of_servers = {problem for each in fresh.refused for problem in each.problems}
     if of_servers.issuperset(fresh.problems):
-        kept = [declared for declared in last.servers if declared.key in refused]
-        return replace(fresh, servers=_by_key(kept, fresh.servers))
+        refused_before = [declared for declared in last.servers if declared.key in refused]
+        return replace(fresh, servers=_by_key(refused_before, fresh.servers))
     declared = {server.key for server in fresh.servers} | refused
     still_refused = [each for each in last.refused if each.key not in declared]
     secrets = {(secret.namespace, secret.name): secret for secret in [*last.secrets, *fresh.secrets]}
