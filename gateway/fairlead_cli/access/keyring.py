@@ -7,12 +7,12 @@ import os
 import re
 import tempfile
 from collections.abc import Callable
-from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Final, Protocol
 
 from fairlead_cli.access.asking import GatewayKeys
+from fairlead_cli.access.keyoptions import KeyOptions
 from fairlead_cli.access.keyoutput import KeyOutput, key_id, life, show_key
 from fairlead_cli.access.keysecret import SecretPlace
 from fairlead_cli.connecting import Destination
@@ -38,21 +38,6 @@ class KeyLocation(Protocol):
         ...
 
 
-@dataclass(frozen=True)
-class KeyOptions:
-    """Options that say where keys are kept."""
-
-    file: Path | None
-    secret: str | None
-    namespace: str
-    kubeconfig: Path | None
-    state_dir: Path | None
-    url: str | None
-    headers: list[str]
-    token: str | None
-    timeout: float
-
-
 def key_location(options: KeyOptions) -> KeyLocation | GatewayKeys:
     """The file, the Secret where one is named, or the gateway of a URL. An option beats the environment, and a file a
     URL. Raises Failure, also for a name that the API server does not take.
@@ -76,7 +61,7 @@ def key_location(options: KeyOptions) -> KeyLocation | GatewayKeys:
         file = options.file
         url = options.url
     if url and file is None:
-        return GatewayKeys(Destination.parse(url, options.headers, None, options.timeout, options.token))
+        return GatewayKeys(Destination.parse(url, options.header or [], None, options.timeout, options.token))
     return FilePlace(file or Path(KEY_FILE))
 
 

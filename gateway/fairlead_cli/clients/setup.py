@@ -7,13 +7,13 @@ import os
 import re
 import socket
 import sys
-from dataclasses import dataclass
 from difflib import get_close_matches
 from pathlib import Path
 from typing import Any, Final
 from urllib.parse import urlsplit
 
 from fairlead_cli.clients.earlier import Earlier, replace_file
+from fairlead_cli.clients.wishes import SetupWishes
 from fairlead_cli.connecting import check_url, no_path
 from fairlead_cli.failure import USED_WRONGLY, Failure
 from fairlead_cli.output import Output, remark
@@ -29,25 +29,11 @@ _SECRET: Final = re.compile(
 _VARIABLE: Final = re.compile(r"[A-Za-z_][A-Za-z0-9_]{0,127}")
 
 
-@dataclass(frozen=True)
-class SetupWishes:
-    """Options of the command."""
-
-    url: str
-    name: str
-    key_env: str | None
-    scope: Scope
-    undo: bool = False
-    yes: bool = False
-    dry_run: bool = False
-    key_file: Path | None = None
-
-
 def run_setup(client: str, wishes: SetupWishes, output: Output) -> None:
     """Change one client's file. Raises Failure."""
     known_client = _client(client)
     _check(known_client, wishes)
-    file = place_of(known_client, wishes.scope)
+    file = place_of(known_client, wishes.scope.value)
     before, existed = _text(file), file.exists()
     earlier = Earlier.of(file, wishes.name)
     entry = None if wishes.undo else _entry(known_client, wishes)

@@ -11,7 +11,8 @@ from pathlib import Path
 import pytest
 import yaml
 
-from fairlead_cli.clients.setup import SetupWishes, found_clients, own_program, run_setup
+from fairlead_cli.clients.setup import found_clients, own_program, run_setup
+from fairlead_cli.clients.wishes import ConfigScope, SetupWishes
 from fairlead_cli.failure import USED_WRONGLY, Failure
 from fairlead_cli.output import Output
 from fairlead_tools.client_files import UnreadableFile, entry_of, with_entry
@@ -29,7 +30,7 @@ def home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 
 def wishes(**more: object) -> SetupWishes:
-    return SetupWishes(**{"url": URL, "name": "fairlead", "key_env": None, "scope": "user", "yes": True} | more)  # type: ignore[arg-type] # of several types
+    return SetupWishes(**{"url": URL, "name": "fairlead", "yes": True} | more)  # type: ignore[arg-type] # of several types
 
 
 @pytest.mark.parametrize("client", CLIENTS)
@@ -149,10 +150,10 @@ def test_a_key_itself_is_refused() -> None:
 
 
 def test_a_file_of_the_project_is_that_of_the_folder(home: Path) -> None:
-    run_setup("vscode", wishes(scope="project"), Output.table)
+    run_setup("vscode", wishes(scope=ConfigScope.project), Output.table)
     assert json.loads((home / "project/.vscode/mcp.json").read_text())["servers"]["fairlead"]["type"] == "http"
     with pytest.raises(Failure, match="no file of a project"):
-        run_setup("windsurf", wishes(scope="project"), Output.table)
+        run_setup("windsurf", wishes(scope=ConfigScope.project), Output.table)
 
 
 def test_the_list_says_which_clients_are_set_up(capsys: pytest.CaptureFixture[str]) -> None:
