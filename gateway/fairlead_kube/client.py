@@ -217,7 +217,7 @@ class Kube:
         return _decode(await self._call(what, ApiRequest("POST", kind.path(), body=body)), model, what)
 
     async def get_path(self, path: str) -> Json:
-        """GET of a path that is no object, such as `/version`."""
+        """GET of a path that is not an object, such as `/version`."""
         what = f"get {path}"
         return _decode(await self._call(what, ApiRequest("GET", path), READ_TIMEOUT), Json, what)
 
@@ -368,7 +368,7 @@ class Kube:
                 if len(data) > self.answer_bytes:
                     raise AnswerTooLarge(f"cannot {what}: the answer exceeds {self.answer_bytes} bytes")
         except BaseException:
-            response.close()  # what is not read to its end is no connection for others
+            response.close()  # what is not read to its end is not a connection for others
             raise
         return bytes(data)
 

@@ -100,7 +100,7 @@ def logs(
     gateway: GatewayOptions = GatewayOptions(),
     output: OutputOption = Output.table,
 ) -> None:
-    """Print what the processes of a server printed: standard error, and on standard output what is no MCP message.
+    """Print what the processes of a server printed: standard error, and on standard output what is not an MCP message.
 
     Lines such as `--- run 2 started again` say where a restart is. Secrets of the server's environment are taken out.
     In a cluster, Kubernetes keeps what servers print, and the answer is the kubectl command that shows it.

@@ -64,7 +64,7 @@ def predict(
 
 
 def _unknown(plane: Plane, names: Sequence[str]) -> Failure:
-    """The failure of names that are no tools, with what was probably meant where it is one."""
+    """The failure of names that are not tools, with what was probably meant where it is one."""
     if len(names) > 1:
         return Failure(look_at_tools(f"Unknown tools: {named(map(printable, names))}"), code=USED_WRONGLY)
     try:
