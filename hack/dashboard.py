@@ -2,7 +2,7 @@
 
     python hack/dashboard.py OUT.svg [--prometheus http://127.0.0.1:9090] [--minutes 15] [--row NAME]…
 
-It is no Grafana: queries, titles, legends, units and places are those of the dashboard's JSON, the drawing is its own.
+It is not Grafana: queries, titles, legends, units and places are those of the dashboard's JSON, the drawing is its own.
 Panels without data are drawn empty, and named on standard error; the exit code is 1 then.
 """
 

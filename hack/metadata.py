@@ -24,7 +24,7 @@ def read_place(text: str) -> dict[str, str]:
     for word in shlex.split(text, comments=True):
         name, equals, value = word.partition("=")
         if not equals:
-            raise ValueError(f"{PLACE}: {word!r} is no NAME=value")
+            raise ValueError(f"{PLACE}: {word!r} is not a NAME=value")
         values[name] = value
     return values
 

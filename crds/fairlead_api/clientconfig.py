@@ -222,28 +222,36 @@ def _environment(read: EntryReader, read_env_file: ReadEnvFile | None) -> dict[s
 
 def in_words_of(entry: ConfiguredServer, complaint: Complaint) -> EntryProblem:
     """Translate a validation error of an entry's McpServer into the keys of the entry."""
-    field = complaint.field.removeprefix("spec.")
-    field = field.removeprefix("remote.")
-    if field == "remote":  # the rule about it is one of caBundle, as remote stands beside url alone
-        field = "caBundle"
-    if field == "command[0]":
-        field = "command"
-    elif field == "command" and complaint.message.startswith("should have at most"):
-        field = "args"
-    elif match := _ARGUMENT.fullmatch(field):
-        field = f"args[{int(match[1]) - 1}]"
-    own = entry.content.get(OWN) if isinstance(entry.content, Mapping) else None
-    member = field.partition(".")[0].partition("[")[0]
-    if member == "tools" and not (isinstance(own, Mapping) and "tools" in own):
-        field = next((key for key in (*INCLUDED, *EXCLUDED) if key in entry.content), field)
-    elif member in OWN_FIELDS:
-        field = f"{OWN}.{field}"
-    for kind in (URLS, TRANSPORTS):
-        if field == kind[0] and isinstance(entry.content, Mapping):
-            field = next((name for name in kind if name in entry.content), field)
+    content = entry.content if isinstance(entry.content, Mapping) else {}
+    field = _key_of(_argument_of(complaint), content)
+    for names in (URLS, TRANSPORTS):
+        if field == names[0]:
+            field = next((name for name in names if name in content), field)
     return EntryProblem(
         field, complaint.message.replace("a credential goes into auth", "a credential goes into headers")
     )
+
+
+def _argument_of(complaint: Complaint) -> str:
+    """Field of a spec as entries have it: a command with its arguments beside it, and the URL by itself."""
+    field = complaint.field.removeprefix("spec.").removeprefix("remote.")
+    if field == "remote":  # the rule about it is one of caBundle, as remote stands beside url alone
+        return "caBundle"
+    if field == "command[0]":
+        return "command"
+    if field == "command" and complaint.message.startswith("should have at most"):
+        return "args"
+    match = _ARGUMENT.fullmatch(field)
+    return field if match is None else f"args[{int(match[1]) - 1}]"
+
+
+def _key_of(field: str, content: Mapping[str, Any]) -> str:
+    """Key of an entry that gave the field: its own list of tools, or the member for what only Fairlead has."""
+    own = content.get(OWN)
+    member = field.partition(".")[0].partition("[")[0]
+    if member == "tools" and not (isinstance(own, Mapping) and "tools" in own):
+        return next((key for key in (*INCLUDED, *EXCLUDED) if key in content), field)
+    return f"{OWN}.{field}" if member in OWN_FIELDS else field
 
 
 def _add_own(spec: dict[str, Any], own: Mapping[str, Any]) -> None:

@@ -63,17 +63,15 @@ def _member_lists(content: Entry) -> Iterator[ConfiguredList]:
         yield ConfiguredList(("mcp", "servers"), mcp["servers"], common)
     elif isinstance(mcp, Mapping) and _are_servers(mcp):  # opencode, Crush
         yield ConfiguredList(("mcp",), mcp, _opencode, dialect="opencode")
-    if isinstance(listed := content.get("mcp.servers"), Mapping):
-        yield ConfiguredList(("mcp.servers",), listed, common)
-    if isinstance(listed := content.get("mcp_servers"), Mapping) and _are_servers(listed):
-        yield ConfiguredList(("mcp_servers",), listed, _codex)
-    if isinstance(listed := content.get("context_servers"), Mapping):
-        yield ConfiguredList(("context_servers",), listed, _zed)
-    if isinstance(listed := content.get("extensions"), Mapping) and _are_goose(listed):
-        yield ConfiguredList(("extensions",), listed, _goose)
-    experimental = content.get("experimental")
-    if isinstance(experimental, Mapping) and isinstance(experimental.get(_CONTINUE_BEFORE), list):
-        listed = experimental[_CONTINUE_BEFORE]
+    for member, are_servers, normalize in _MEMBERS:
+        if isinstance(listed := content.get(member), Mapping) and are_servers(listed):
+            yield ConfiguredList((member,), listed, normalize)
+    yield from _continue_experiments(content.get("experimental"))
+
+
+def _continue_experiments(experimental: Any) -> Iterator[ConfiguredList]:
+    listed = experimental.get(_CONTINUE_BEFORE) if isinstance(experimental, Mapping) else None
+    if isinstance(listed, list):
         yield ConfiguredList(("experimental", _CONTINUE_BEFORE), listed, _continue_before, dialect="continue")
 
 
@@ -259,3 +257,12 @@ def bundle_variables(content: Entry, folder: str, environ: Mapping[str, str]) ->
             text = default if isinstance(default, str) else json.dumps(default)
         variables[f"${{user_config.{key}}}"] = text
     return variables
+
+
+_MEMBERS: Final[tuple[tuple[str, Callable[[Entry], bool], Callable[[Any], NormalizedEntry]], ...]] = (
+    ("mcp.servers", bool, common),
+    ("mcp_servers", _are_servers, _codex),
+    ("context_servers", bool, _zed),
+    ("extensions", _are_goose, _goose),
+)
+"""Members that hold servers by name, with what tells them from those of something else, and how an entry is read."""

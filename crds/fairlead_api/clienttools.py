@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from typing import Any, Final
 
 from fairlead_api.clientkeys import EXCLUDED, INCLUDED, Remark
@@ -19,46 +19,61 @@ def add_tools(spec: dict[str, Any], content: Mapping[str, Any]) -> Iterator[Rema
 
     What `fairlead.tools` says of a tool is kept, but for `enabled`, where a list of the client excludes it.
     """
-    overrides = [dict(tool) if isinstance(tool, Mapping) else tool for tool in spec.get("tools") or ()]
-    by_name = {str(tool.get("name")): tool for tool in overrides if isinstance(tool, dict)}
-    changed = False
+    overrides = _Overrides(spec.get("tools") or ())
     for key in INCLUDED:
         names, remark = _names(key, content.get(key), whole=True)
         if remark is not None:
             yield remark
+        for name in names:
+            overrides.of(name)
         if names:
             spec["discovery"] = {**(spec.get("discovery") or {}), "tools": "Named"}
-            for name in names:
-                if name not in by_name:
-                    overrides.append(by_name.setdefault(name, {"name": name}))
-            changed = True
     for key in EXCLUDED:
         names, remark = _names(key, content.get(key), whole=False)
         if remark is not None:
             yield remark
         for name in names:
-            if name not in by_name:
-                overrides.append(by_name.setdefault(name, {"name": name}))
-            by_name[name]["enabled"] = False
-            changed = True
-    if changed:
-        spec["tools"] = overrides
+            overrides.of(name)["enabled"] = False
+    if overrides.named:
+        spec["tools"] = overrides.tools
+
+
+class _Overrides:
+    """Overrides of a spec, one for each tool that is named."""
+
+    def __init__(self, tools: Iterable[Any]) -> None:
+        self.tools = [dict(tool) if isinstance(tool, Mapping) else tool for tool in tools]
+        self._by_name = {str(tool.get("name")): tool for tool in self.tools if isinstance(tool, dict)}
+        self.named = False
+        """Whether a list names any tool."""
+
+    def of(self, name: str) -> dict[str, Any]:
+        """Override of a tool, made where there is none."""
+        self.named = True
+        if name not in self._by_name:
+            self._by_name[name] = {"name": name}
+            self.tools.append(self._by_name[name])
+        return self._by_name[name]
 
 
 def _names(key: str, value: Any, *, whole: bool) -> tuple[list[str], Remark | None]:
     """Names of a list. A pattern cannot be heeded: of a list of the only tools, neither can the rest (`whole`)."""
-    if value is None or value == [] or value == {} or value in _ALL:
+    if value in (None, [], {}, *_ALL):
         return [], None
-    if isinstance(value, str):
-        value = [value]
-    if not isinstance(value, list) or not all(isinstance(name, str) for name in value):
+    listed = [value] if isinstance(value, str) else value
+    if not isinstance(listed, list) or not all(isinstance(name, str) for name in listed):
         return [], Remark(key, "is not heeded: it is not a list of names of tools", stops=False)
-    if any(name in _ALL for name in value):
+    if not set(listed).isdisjoint(_ALL):
         return [], None
-    names = [match[1].strip() if (match := _WITH_ARGUMENTS.fullmatch(name)) else name for name in value]
+    names = [_without_arguments(name) for name in listed]
     patterns = [name for name in names if _PATTERN.search(name)]
     if not patterns:
         return list(dict.fromkeys(names)), None
     consequence = "all tools are offered" if whole else "what it matches is offered"
     remark = Remark(key, f"holds the pattern {patterns[0]}, which is not heeded: {consequence}", stops=False)
     return ([] if whole else [name for name in names if name not in patterns]), remark
+
+
+def _without_arguments(name: str) -> str:
+    match = _WITH_ARGUMENTS.fullmatch(name)
+    return name if match is None else match[1].strip()

@@ -25,7 +25,7 @@ Place = tuple[str | int, ...]
 
 
 class UnreadableJson(ValueError):
-    """Text that is no JSON; the message says what is wrong there."""
+    """Text that is not JSON; the message says what is wrong there."""
 
     def __init__(self, message: str, line: int, column: int) -> None:
         super().__init__(message)

@@ -35,7 +35,7 @@ _members = msgspec.json.Decoder(dict[str, Raw]).decode
 _value = msgspec.json.Decoder().decode
 Place = tuple[str, Mapping[str, Raw]]
 _UNREADABLE: Final = (msgspec.MsgspecError, UnicodeDecodeError, RecursionError)
-"""Raised for what a decoder skips unread in raw JSON: numbers out of range, bytes that are no UTF-8, depth."""
+"""Raised for what a decoder skips unread in raw JSON: numbers out of range, bytes that are not UTF-8, depth."""
 
 
 @dataclass(frozen=True)
@@ -52,7 +52,7 @@ class Authored:
 
 
 def authored_latency(definition: bytes | Raw) -> Authored:
-    """The author's declarations in a tool's definition; anything that is no JSON object declares nothing."""
+    """The author's declarations in a tool's definition; anything that is not a JSON object declares nothing."""
     places = list(_places(definition))
     if not places:
         return Authored(DeclaredLatency())

@@ -236,7 +236,7 @@ def _validate(content: dict[str, Any], kind: type[Resource]) -> Resource | list[
         if kind.namespaced and not metadata.get("namespace"):
             wanted["metadata"]["namespace"] = DEFAULT_NAMESPACE
     try:
-        # As JSON and strictly, as an API server takes it: "5" is no number, and members have their wire names only.
+        # As JSON and strictly, as an API server takes it: "5" is not a number, and members have their wire names only.
         text = json.dumps(wanted, allow_nan=False)
         return kind.model_validate_json(text, strict=True, extra="forbid", by_alias=True, by_name=False)
     except ValidationError as error:

@@ -76,7 +76,7 @@ def _run(words: Sequence[str]) -> int:
 
 
 def _ended(command: Command, words: Sequence[str]) -> int:
-    """Exit code of the verb. Raises Failure, also for words that are no command line."""
+    """Exit code of the verb. Raises Failure, also for words that are not a command line."""
     import typer
     from typer.exceptions import TyperException
 

@@ -5,9 +5,10 @@ work is done here.
 from __future__ import annotations
 
 import os
+from dataclasses import dataclass
 from enum import StrEnum
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
@@ -19,18 +20,15 @@ from fairlead_cli.clients.commands import client
 from fairlead_cli.cluster.processes import gateway, operator
 from fairlead_cli.completing import tool_names
 from fairlead_cli.models.commands import convert, plan
+from fairlead_cli.optiongroups import grouped
 from fairlead_cli.options import (
-    DEFAULT_URL,
-    HeaderOption,
+    EndpointOptions,
     KubeconfigOption,
     OutputOption,
     RoutesOption,
-    ServerOption,
     TimeoutOption,
-    TokenOption,
     ToolArgument,
     ToolsOption,
-    UrlOption,
     helped,
 )
 from fairlead_cli.output import Output
@@ -42,6 +40,9 @@ from fairlead_cli.speed.scores import leaderboard, scores
 from fairlead_cli.speed.telemetry import telemetry
 from fairlead_cli.speed.tiers import explain, tiers
 from fairlead_cli.top.commands import top
+
+if TYPE_CHECKING:
+    from fairlead_cli.connecting import Destination
 
 
 class Shell(StrEnum):
@@ -62,6 +63,25 @@ app = typer.Typer(
     rich_markup_mode=None,  # rich takes longer to load than all else that help needs
     context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 100},
 )
+
+
+@dataclass(frozen=True)
+class ListingOptions(EndpointOptions):
+    """Options that name a gateway, one of its servers or one of its tiers."""
+
+    tier: Annotated[str | None, typer.Option(help="Only what this latency tier shows: fast, standard, deep, …")] = None
+
+    def destination(self) -> Destination:
+        """The endpoint of the server and the tier where they are named. Raises Failure."""
+        return super().destination().in_tier(self.tier)
+
+
+@dataclass(frozen=True)
+class CallingOptions(ListingOptions):
+    """Options that name where a tool is called. A call may take longer than a list."""
+
+    timeout: TimeoutOption = 60.0
+    tier: Annotated[str | None, typer.Option(help="Call it as clients of this latency tier do.")] = None
 
 
 @app.callback()
@@ -183,6 +203,7 @@ def up(
 
 
 @app.command()
+@grouped
 def tools(
     tool: Annotated[
         str | None,
@@ -190,12 +211,7 @@ def tools(
             metavar="TOOL", help="Show this one, with its arguments.", show_default=False, autocompletion=tool_names
         ),
     ] = None,
-    url: UrlOption = DEFAULT_URL,
-    header: HeaderOption = None,
-    token: TokenOption = None,
-    server: ServerOption = None,
-    tier: Annotated[str | None, typer.Option(help="Only what this latency tier shows: fast, standard, deep, …")] = None,
-    timeout: TimeoutOption = 30.0,
+    gateway: ListingOptions = ListingOptions(),
     output: OutputOption = Output.table,
     format: Annotated[  # noqa: A002 - its word on the command line
         str | None,
@@ -227,12 +243,11 @@ def tools(
         fairlead tools --url https://tools.example.com/mcp -H "Authorization: Bearer $TOKEN"
     """
     from fairlead_cli.calling.tools import run_offer, run_tool, run_tools
-    from fairlead_cli.connecting import Destination
     from fairlead_cli.failure import USED_WRONGLY, Failure
 
     if tool is not None and format is not None:
         raise Failure("give either a tool or --format, not both", code=USED_WRONGLY)
-    destination = Destination.parse(url, header or [], server, timeout, token).in_tier(tier)
+    destination = gateway.destination()
     if tool is not None:
         run_tool(destination, tool, output)
     elif format is None:
@@ -263,6 +278,7 @@ app.add_typer(telemetry, name="telemetry")
 
 
 @app.command()
+@grouped
 def call(
     tool: ToolArgument,
     words: Annotated[
@@ -276,12 +292,7 @@ def call(
     arguments: Annotated[
         str | None, typer.Option("--arguments", "-a", metavar="JSON", help="All arguments as one JSON object.")
     ] = None,
-    url: UrlOption = DEFAULT_URL,
-    header: HeaderOption = None,
-    token: TokenOption = None,
-    server: ServerOption = None,
-    tier: Annotated[str | None, typer.Option(help="Call it as clients of this latency tier do.")] = None,
-    timeout: TimeoutOption = 60.0,
+    gateway: CallingOptions = CallingOptions(),
     output: OutputOption = Output.table,
 ) -> None:
     """Call a tool and print its result. Exit code 1 when the tool reports an error.
@@ -298,10 +309,8 @@ def call(
         fairlead call time__get_current_time --arguments '{"timezone": "UTC"}'
     """
     from fairlead_cli.calling.call import run_call
-    from fairlead_cli.connecting import Destination
 
-    destination = Destination.parse(url, header or [], server, timeout, token).in_tier(tier)
-    run_call(destination, tool, words or [], arguments, output)
+    run_call(gateway.destination(), tool, words or [], arguments, output)
 
 
 @app.command()

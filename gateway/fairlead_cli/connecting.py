@@ -164,7 +164,7 @@ def _token(given: str) -> str:
             raise Failure(f"--token: {given[1:]} cannot be read: {error}", code=USED_WRONGLY) from error
     token = token.strip()
     if not token or not token.isascii() or not token.isprintable() or " " in token:
-        raise Failure("--token: that is no API key and no token", code=USED_WRONGLY)
+        raise Failure("--token: that is neither an API key nor a token", code=USED_WRONGLY)
     return token
 
 

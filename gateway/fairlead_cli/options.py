@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
@@ -11,6 +12,9 @@ from fairlead_cli.completing import server_names, tool_names
 from fairlead_cli.failure import USED_WRONGLY, readable_in_part
 from fairlead_cli.output import Output
 from fairlead_tools.commands import DEFAULT_URL
+
+if TYPE_CHECKING:
+    from fairlead_cli.connecting import Destination
 
 __all__ = ["DEFAULT_URL"]
 
@@ -82,6 +86,34 @@ RoutesOption = Annotated[
 KubeconfigOption = Annotated[
     Path | None, typer.Option(help="Path of a kubeconfig. By default KUBECONFIG, ~/.kube/config, or the pod's account.")
 ]
+
+
+@dataclass(frozen=True)
+class GatewayOptions:
+    """Options that name a running gateway, and the credential that it is shown."""
+
+    url: UrlOption = DEFAULT_URL
+    header: HeaderOption = None
+    token: TokenOption = None
+    timeout: TimeoutOption = 30.0
+
+    def destination(self) -> Destination:
+        """The endpoint that they name. Raises Failure for options that make no sense."""
+        from fairlead_cli.connecting import Destination
+
+        return Destination.parse(self.url, self.header or [], None, self.timeout, self.token)
+
+
+@dataclass(frozen=True)
+class EndpointOptions(GatewayOptions):
+    """Options that name a running gateway, or one of its servers."""
+
+    server: ServerOption = None
+
+    def destination(self) -> Destination:
+        """The endpoint of the server where one is named. Raises Failure."""
+        endpoint = super().destination()
+        return endpoint if self.server is None else endpoint.at_server(self.server)
 
 
 def helped(context: typer.Context) -> None:

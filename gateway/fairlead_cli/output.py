@@ -43,7 +43,7 @@ def print_table(headings: Sequence[str], rows: Iterable[Sequence[str]]) -> None:
 
 
 def remark(verb: str, text: str) -> None:
-    """A line on standard error about something that is no failure."""
+    """A line on standard error about something that is not a failure."""
     from fairlead_cli.wording import ready_to_paste
 
     sys.stdout.flush()

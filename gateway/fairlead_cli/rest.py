@@ -88,7 +88,7 @@ class Plane:
         more = {"Accept": "text/event-stream", **({} if last is None else {"Last-Event-ID": last})}
         with self._opened("GET", path, more, None, quiet) as answer:
             if not answer.headers.get("content-type", "").startswith("text/event-stream"):
-                raise Failure(f"{self._base} gave an answer that is no stream of events; {_IS_IT}")
+                raise Failure(f"{self._base} gave an answer that is not a stream of events; {_IS_IT}")
             held = b""
             for piece in answer.iter_bytes():
                 *whole, held = (held + piece).split(b"\n")
@@ -155,7 +155,7 @@ class Plane:
             if "CERTIFICATE" in reason:
                 advice = "Name the file of the authority that signed its certificate in SSL_CERT_FILE."
             raise Failure(after(f"cannot reach {self._base}: {reason}", advice)) from error
-        except (httpx2.InvalidURL, ValueError) as error:  # a proxy of the environment that is no URL
+        except (httpx2.InvalidURL, ValueError) as error:  # a proxy of the environment that is not a URL
             raise Failure(f"cannot reach {self._base}: {error}; check HTTP_PROXY and HTTPS_PROXY") from error
 
     def _late(self, timeout: float) -> Failure:

@@ -52,7 +52,7 @@ class Command:
 
 
 def tree() -> Command:
-    """The command line. It is put together anew each time."""
+    """The command line. It is put together again each time."""
     from fairlead_cli.app import app
 
     group = get_command(app)

@@ -194,7 +194,7 @@ class ToolRegistry:
         self._finalizer()
 
     def close_mcp_clients(self) -> None:
-        """Close all connections. Local tools stay; the next lookup connects anew and lists the tools again."""
+        """Close all connections. Local tools stay; the next lookup connects and lists the tools again."""
         self._wait(self._registry.close_mcp_clients())
 
     def refresh_cache(self) -> None:
@@ -284,7 +284,7 @@ class ToolRegistry:
         timeout: float | None = None,
         retry: Retry | None = None,
     ) -> list[Outcome]:
-        """See `AsyncToolRegistry.execute_all`. Raises ValueError for what is no strategy."""
+        """See `AsyncToolRegistry.execute_all`. Raises ValueError for what is not a strategy."""
         return self._wait(self._registry.execute_all(requests, strategy, timeout=timeout, retry=retry))
 
     def execute_message(

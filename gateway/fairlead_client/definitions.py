@@ -86,7 +86,7 @@ def openai_format(request: Mapping[str, Any]) -> str:
 def added(request: Mapping[str, Any], offered: Definitions, format_: Format) -> JsonObject:
     """A copy of the request with the tools behind those that it has. Of two tools of one name, the request's stays.
 
-    Raises ValueError where the member that holds them is no list.
+    Raises ValueError where the member that holds them is not a list.
     """
     member = offered.member.removeprefix("/")
     there = request.get(member)

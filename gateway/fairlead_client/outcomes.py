@@ -5,7 +5,7 @@ the JSON-RPC error -32602.
 
     ToolCallError
       UnknownFunction     no tool has this name
-      InvalidArguments    the arguments do not fit the tool's schema, or are no JSON object; nothing was called
+      InvalidArguments    the arguments do not fit the tool's schema, or are not a JSON object; nothing was called
       ExecutionError      the tool did not answer: the cause, and whether trying again makes sense
       ToolFailed          the tool answered, and says that it failed: its own result, unchanged
 """
@@ -155,8 +155,8 @@ def no_call(given: object) -> Outcome:
     """Outcome of a call that names no tool: of None, or of an object of a provider's SDK."""
     what = "None" if given is None else f"an object of type {type(given).__name__}"
     message = (
-        f"{what} is no call: give a tool's name, a Request or a ModelCall. A model's message goes to execute_message "
-        "as a whole, also one without calls"
+        f"{what} is not a call: give a tool's name, a Request or a ModelCall. A model's message goes to "
+        "execute_message as a whole, also one without calls"
     )
     return Outcome("", error=InvalidArguments("", message, (message,)))
 

@@ -90,7 +90,7 @@ def parallel_with_limit(limit: int) -> ParallelWithLimit:
 
 
 def at_once(strategy: Strategy, calls: int) -> int:
-    """How many of `calls` run at a time. Raises ValueError for what is no strategy."""
+    """How many of `calls` run at a time. Raises ValueError for what is not a strategy."""
     if isinstance(strategy, ParallelWithLimit):
         return strategy.limit
     if strategy == "sequential":

@@ -130,7 +130,7 @@ class AsyncToolRegistry:
         await self._callbacks.aclose()
 
     async def close_mcp_clients(self) -> None:
-        """Close all connections. Local tools stay; the next lookup connects anew and lists the tools again."""
+        """Close all connections. Local tools stay; the next lookup connects and lists the tools again."""
         self._check_open()
         await asyncio.gather(*(remote.disconnect() for remote in self._remotes.values()))
 
@@ -226,7 +226,7 @@ class AsyncToolRegistry:
 
     async def add_to_openai_request(self, request: Mapping[str, Any], *, strict: bool = True) -> JsonObject:
         """A copy of a request of Chat Completions (also one with `functions`) or of Responses, with all tools behind
-        those that it has. Raises ValueError for a request whose `tools` are no list.
+        those that it has. Raises ValueError for a request whose `tools` are not a list.
         """
         return await self._added(request, openai_format(request), strict=strict)
 

@@ -135,7 +135,7 @@ def _each(servers: Servers, environ: Mapping[str, str]) -> Iterator[ServerDeclar
         elif isinstance(item, Mapping):
             yield from _of_mapping(item, environ)
         else:
-            raise BadServer(f"{type(item).__name__} is no server: give a Server, an McpServer or a mapping")
+            raise BadServer(f"{type(item).__name__} is not a server: give a Server, an McpServer or a mapping")
 
 
 def _of_mapping(content: Mapping[str, Any], environ: Mapping[str, str]) -> Iterator[ServerDeclaration]:

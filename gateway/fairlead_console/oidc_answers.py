@@ -24,7 +24,7 @@ _ADVICE: Final[Mapping[str, str]] = {
     "unsupported_response_type": "The provider must allow the authorization code flow for FAIRLEAD_CONSOLE_CLIENT_ID.",
     "invalid_grant": "The code was used already, or it took too long. Sign in again.",
     "invalid_client": "FAIRLEAD_CONSOLE_CLIENT_ID or FAIRLEAD_CONSOLE_CLIENT_SECRET is not what the provider has.",
-    "invalid_target": "FAIRLEAD_PUBLIC_URL is no resource that the provider knows: name `audiences` of the issuer "
+    "invalid_target": "FAIRLEAD_PUBLIC_URL is not a resource that the provider knows: name `audiences` of the issuer "
     "instead.",
     "server_error": "The provider failed. Try again in a moment.",
     "temporarily_unavailable": "The provider is busy. Try again in a moment.",

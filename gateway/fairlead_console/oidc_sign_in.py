@@ -162,7 +162,7 @@ class OidcSignIn:
                 raise SignInFault(f"Not signed in: {admitted.document.detail}.", admitted.document.status)
             if verdict is not None and verdict.status == 503:
                 raise self._fault(verdict)
-            why.append(f"{name}: {'it is no JWT' if verdict is None else verdict.message}")
+            why.append(f"{name}: {'it is not a JWT' if verdict is None else verdict.message}")
         told = (
             f"{self._client.provider} signed you in, but this gateway takes neither of its tokens ({'; '.join(why)})."
         )

@@ -1,7 +1,7 @@
 """Sessions of the console: a cookie that holds the person's credential, sealed, and nothing kept on the server.
 
 Sealed with AES-256-GCM under a key derived from the setting `session_key`, so that every replica which shares that
-Secret opens the cookies of the others. The credential is checked anew with each request: a revoked key ends its
+Secret opens the cookies of the others. The credential is checked again with each request: a revoked key ends its
 sessions.
 """
 

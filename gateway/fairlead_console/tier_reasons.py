@@ -6,7 +6,7 @@ programs and people; the pages say it in full. One that is not understood stands
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import Final
 
 from fairlead_console.formats import milliseconds
@@ -22,29 +22,55 @@ _BY: Final[Mapping[str, str]] = {
 def reason_in_words(reason: str) -> str:
     """The sentence."""
     word, _, rest = reason.partition(" ")
+    if reason == "fits no-limit":
+        return "The tier has no limit."
     pairs = [part.partition("=") for part in rest.split()]
     figures = {key: value for key, equals, value in pairs if equals}
-    limit = _duration(figures.get("tier", ""))
-    if word == "below_min_tier" and "min_tier" in figures:
-        source = _source(figures.get("by", ""))
-        return f"However fast it is, no tier faster than {figures['min_tier']} may show it ({source})."
-    if word == "degraded" and "failures" in figures:
-        return _joined(
-            f"Moved to a slower tier: {figures['failures'].replace('/', ' of its last ')} calls failed.", _back(figures)
-        )
-    if word == "unmeasured" and limit:
-        return _joined("Nothing was measured of it yet.", _back(figures))
-    if word == "over_budget" and limit:
-        return _joined(
-            f"Too slow: {_measured(figures)}, and the tier allows {limit}{_basis(figures)}.",
-            _late(figures),
-            _back(figures),
-        )
-    if word == "fits" and rest == "no-limit":
-        return "The tier has no limit."
-    if word == "fits" and limit:
-        return _joined(f"In time: {_measured(figures)}, and the tier allows {limit}.", _late(figures), _hides(figures))
-    return reason
+    return _SENTENCES[word](figures) or reason if word in _SENTENCES else reason
+
+
+def _below_min_tier(figures: Mapping[str, str]) -> str:
+    if "min_tier" not in figures:
+        return ""
+    source = _source(figures.get("by", ""))
+    return f"However fast it is, no tier faster than {figures['min_tier']} may show it ({source})."
+
+
+def _degraded(figures: Mapping[str, str]) -> str:
+    if "failures" not in figures:
+        return ""
+    failures = figures["failures"].replace("/", " of its last ")
+    return _joined(f"Moved to a slower tier: {failures} calls failed.", _back(figures))
+
+
+def _unmeasured(figures: Mapping[str, str]) -> str:
+    return _joined("Nothing was measured of it yet.", _back(figures)) if _limit(figures) else ""
+
+
+def _over_budget(figures: Mapping[str, str]) -> str:
+    limit = _limit(figures)
+    slow = f"Too slow: {_measured(figures)}, and the tier allows {limit}{_basis(figures)}."
+    return _joined(slow, _late(figures), _back(figures)) if limit else ""
+
+
+def _fits(figures: Mapping[str, str]) -> str:
+    limit = _limit(figures)
+    in_time = f"In time: {_measured(figures)}, and the tier allows {limit}."
+    return _joined(in_time, _late(figures), _hides(figures)) if limit else ""
+
+
+_SENTENCES: Final[Mapping[str, Callable[[Mapping[str, str]], str]]] = {
+    "below_min_tier": _below_min_tier,
+    "degraded": _degraded,
+    "unmeasured": _unmeasured,
+    "over_budget": _over_budget,
+    "fits": _fits,
+}
+"""Sentence by word of a reason; empty where figures lack that it needs."""
+
+
+def _limit(figures: Mapping[str, str]) -> str:
+    return _duration(figures.get("tier", ""))
 
 
 def _joined(*sentences: str) -> str:

@@ -15,7 +15,7 @@ def checked_trace_url(template: str) -> str:
     good = template.isascii() and template.isprintable() and " " not in template
     parts = urlsplit(template.replace(PLACEHOLDER, "0")) if good else None
     if parts is None or parts.scheme not in ("http", "https") or not parts.hostname:
-        raise ValueError(f"{template[:200]!r} is no address that begins with http:// or https://")
+        raise ValueError(f"{template[:200]!r} is not an address that begins with http:// or https://")
     if PLACEHOLDER not in template:
         raise ValueError(f"write {PLACEHOLDER} where the id of the trace belongs in {template[:200]!r}")
     if "{" in parts.netloc:

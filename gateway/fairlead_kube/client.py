@@ -11,7 +11,7 @@ import asyncio
 from collections.abc import AsyncGenerator, Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
-from typing import Final, Generic, TypeVar, overload
+from typing import Final, Generic, NamedTuple, TypeVar, overload
 from urllib.parse import urlsplit
 from urllib.request import getproxies, proxy_bypass
 
@@ -58,6 +58,17 @@ EXCESS: Final = "fairlead.dev/excess"
 tells which object it is."""
 
 Query = Sequence[tuple[str, str]]
+
+
+class ApiRequest(NamedTuple):
+    """One request to the API server."""
+
+    method: str
+    path: str
+    query: Query = ()
+    body: Json | None = None
+    content_type: str = JSON
+    accept: str = JSON
 
 
 @dataclass(frozen=True)
@@ -181,12 +192,12 @@ class Kube:
     async def get_as(self, model: type[T], kind: Kind, namespace: str | None, name: str) -> T:
         """An object, decoded as `model`. Raises NotFound."""
         what = f"get {kind.named(namespace, name)}"
-        return _decode(await self._call(what, "GET", kind.path(namespace, name), timeout=READ_TIMEOUT), model, what)
+        return _decode(await self._call(what, ApiRequest("GET", kind.path(namespace, name)), READ_TIMEOUT), model, what)
 
     async def exists(self, kind: Kind, namespace: str | None, name: str) -> None:
         """Raises NotFound. Only the object's metadata cross the network."""
         what, path = f"get {kind.named(namespace, name)}", kind.path(namespace, name)
-        await self._call(what, "GET", path, types=(JSON, METADATA_ONLY), timeout=READ_TIMEOUT)
+        await self._call(what, ApiRequest("GET", path, accept=METADATA_ONLY), READ_TIMEOUT)
 
     async def allowed(
         self, verb: str, kind: Kind, namespace: str = "", subresource: str = "", *, name: str = ""
@@ -203,19 +214,19 @@ class Kube:
         """Have the API server review an access or a token, which stores nothing. No error quotes `spec`."""
         body = {"apiVersion": kind.api_version, "kind": kind.kind, "spec": spec}
         what = f"create {kind.plural}"
-        return _decode(await self._call(what, "POST", kind.path(), body=body), model, what)
+        return _decode(await self._call(what, ApiRequest("POST", kind.path(), body=body)), model, what)
 
     async def get_path(self, path: str) -> Json:
-        """GET of a path that is no object, such as `/version`."""
+        """GET of a path that is not an object, such as `/version`."""
         what = f"get {path}"
-        return _decode(await self._call(what, "GET", path, timeout=READ_TIMEOUT), Json, what)
+        return _decode(await self._call(what, ApiRequest("GET", path), READ_TIMEOUT), Json, what)
 
     async def log(self, namespace: str, pod: str, container: str, *, lines: int, size: int, seconds: int) -> bytes:
         """The end of a container's log: so many `lines` and bytes (`size`) at most, of the last `seconds`."""
         limits = {"container": container, "tailLines": lines, "limitBytes": size, "sinceSeconds": seconds}
         query = [(name, str(value)) for name, value in limits.items()]
         what, path = f"get {PODS.named(namespace, pod, 'log')}", PODS.path(namespace, pod, "log")
-        return await self._call(what, "GET", path, query=query, types=(JSON, "*/*"), timeout=LOG_TIMEOUT)
+        return await self._call(what, ApiRequest("GET", path, query, accept="*/*"), LOG_TIMEOUT)
 
     async def list(self, scope: Scope[T], *, cached: bool = False) -> tuple[Sequence[T], str]:
         """Every object, all pages followed, and the resourceVersion to watch from.
@@ -250,16 +261,18 @@ class Kube:
         elif cached:
             query.append(("resourceVersion", "0"))
         what, path = f"list {scope}", scope.kind.path(scope.namespace)
-        data = await self._call(what, "GET", path, query=query, timeout=READ_TIMEOUT)
+        data = await self._call(what, ApiRequest("GET", path, query), READ_TIMEOUT)
         return _decode(data, _Page, what)
 
     async def create(self, kind: Kind, namespace: str | None, body: Json, *, manager: str = MANAGER) -> Json:
         """Raises Conflict where it exists."""
-        return await self._write("create", kind, "POST", (namespace,), body, [("fieldManager", manager)])
+        request = ApiRequest("POST", kind.path(namespace), [("fieldManager", manager)], body)
+        return await self._write("create", kind, (namespace,), request)
 
     async def replace(self, kind: Kind, namespace: str | None, name: str, body: Json) -> Json:
         """Raises Conflict when `metadata.resourceVersion` in `body` is not the current one."""
-        return await self._write("update", kind, "PUT", (namespace, name), body, [("fieldManager", MANAGER)])
+        request = ApiRequest("PUT", kind.path(namespace, name), [("fieldManager", MANAGER)], body)
+        return await self._write("update", kind, (namespace, name), request)
 
     async def apply(
         self, kind: Kind, namespace: str | None, body: Json, *, subresource: str | None = None, manager: str = MANAGER
@@ -271,18 +284,21 @@ class Kube:
         target = (namespace, body["metadata"]["name"], subresource)
         query = [("fieldManager", manager), ("force", "true")]
         head = {"apiVersion": kind.api_version, "kind": kind.kind}
-        return await self._write("patch", kind, "PATCH", target, {**head, **body}, query, APPLY)
+        request = ApiRequest("PATCH", kind.path(*target), query, {**head, **body}, APPLY)
+        return await self._write("patch", kind, target, request)
 
     async def merge(self, kind: Kind, namespace: str | None, name: str, patch: Json, *, manager: str = MANAGER) -> Json:
         """JSON merge patch: null deletes a member."""
-        return await self._write("patch", kind, "PATCH", (namespace, name), patch, [("fieldManager", manager)], MERGE)
+        request = ApiRequest("PATCH", kind.path(namespace, name), [("fieldManager", manager)], patch, MERGE)
+        return await self._write("patch", kind, (namespace, name), request)
 
     async def delete(self, kind: Kind, namespace: str | None, name: str, *, uid: str | None = None) -> None:
         """Delete in the background. With `uid`, only the object of that uid: Conflict where it is another."""
         body: Json = {"kind": "DeleteOptions", "apiVersion": "v1", "propagationPolicy": "Background"}
         if uid is not None:
             body["preconditions"] = {"uid": uid}
-        await self._write("delete", kind, "DELETE", (namespace, name), body)
+        request = ApiRequest("DELETE", kind.path(namespace, name), body=body)
+        await self._write("delete", kind, (namespace, name), request)
 
     async def watch(
         self, scope: Scope[T], version: str, opened: Callable[[], None] = lambda: None
@@ -297,7 +313,7 @@ class Kube:
         limits = aiohttp.ClientTimeout(total=None, sock_connect=5, sock_read=SILENCE_SECONDS)
         what = f"watch {scope}"
         with _connected(what):
-            response = await self._send("GET", scope.kind.path(scope.namespace), query, None, (JSON, JSON), limits)
+            response = await self._send(ApiRequest("GET", scope.kind.path(scope.namespace), query), limits)
             try:
                 if response.status >= 400:
                     raise error_for(response.status, await self._whole(response, what), what)
@@ -312,27 +328,15 @@ class Kube:
                     connection.transport.abort()  # nobody listens any more: no goodbye, and nothing left open
                 response.close()
 
-    async def _write(
-        self,
-        verb: str,
-        kind: Kind,
-        method: str,
-        target: tuple[str | None, ...],
-        body: Json,
-        query: Query = (),
-        content_type: str = JSON,
-    ) -> Json:
+    async def _write(self, verb: str, kind: Kind, target: tuple[str | None, ...], request: ApiRequest) -> Json:
         """Raises NotLeading for a write that may not, or no longer, be sent."""
         what = f"{verb} {kind.named(*target)}"
         left = self._left(what)
         self.on_write(verb, kind)
-        query = [*query, ("timeout", f"{left:.3f}s")]
-        types = (content_type, JSON)
+        request = request._replace(query=[*request.query, ("timeout", f"{left:.3f}s")])
         with fenced(self.allowance):
             try:
-                data = await self._call(
-                    what, method, kind.path(*target), query=query, body=body, types=types, timeout=left
-                )
+                data = await self._call(what, request, left)
             except Unavailable:
                 self._left(what)
                 raise
@@ -344,23 +348,13 @@ class Kube:
             raise NotLeading(f"cannot {what}: held back, because this operator does not lead")
         return left
 
-    async def _call(
-        self,
-        what: str,
-        method: str,
-        path: str,
-        *,
-        query: Query = (),
-        body: Json | None = None,
-        types: tuple[str, str] = (JSON, JSON),
-        timeout: float = WRITE_TIMEOUT,
-    ) -> bytes:
-        """A whole answer; `types` are those of the body and of the answer."""
+    async def _call(self, what: str, request: ApiRequest, timeout: float = WRITE_TIMEOUT) -> bytes:
+        """A whole answer."""
         # aiohttp's own `total` loses a cancellation that comes in the turn of the loop in which the time is up
         limits = aiohttp.ClientTimeout(total=None, sock_connect=min(5.0, timeout))
         with _connected(what):
             async with asyncio.timeout(timeout):
-                response = await self._send(method, path, query, body, types, limits)
+                response = await self._send(request, limits)
                 data = await self._whole(response, what)
         if response.status >= 400:
             raise error_for(response.status, data, what)
@@ -374,25 +368,20 @@ class Kube:
                 if len(data) > self.answer_bytes:
                     raise AnswerTooLarge(f"cannot {what}: the answer exceeds {self.answer_bytes} bytes")
         except BaseException:
-            response.close()  # what is not read to its end is no connection for others
+            response.close()  # what is not read to its end is not a connection for others
             raise
         return bytes(data)
 
-    async def _send(
-        self,
-        method: str,
-        path: str,
-        query: Query,
-        body: Json | None,
-        types: tuple[str, str],
-        limits: aiohttp.ClientTimeout,
-    ) -> aiohttp.ClientResponse:
-        content_type, accept = types
-        headers = {"Accept": accept, "Content-Type": content_type}
+    async def _send(self, request: ApiRequest, limits: aiohttp.ClientTimeout) -> aiohttp.ClientResponse:
+        headers = {"Accept": request.accept, "Content-Type": request.content_type}
         method, url, headers, _, _ = await self.api.param_serialize(
-            method, path, query_params=list(query), header_params=headers, auth_settings=["BearerToken"]
+            request.method,
+            request.path,
+            query_params=list(request.query),
+            header_params=headers,
+            auth_settings=["BearerToken"],
         )
-        content = msgspec.json.encode(body) if content_type == APPLY else body
+        content = msgspec.json.encode(request.body) if request.content_type == APPLY else request.body
         answer = await self.api.call_api(method, url, headers, content, _request_timeout=limits)
         response: aiohttp.ClientResponse = answer.response
         return response

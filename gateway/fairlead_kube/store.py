@@ -35,7 +35,7 @@ class ObjectStore(Generic[V]):
     """Values of objects by namespace and name (namespace "" for kinds without). Implements `informer.Store`.
 
     `decode` makes the value that is kept of an object; what it does not keep takes no memory. `changed(key, before,
-    after)` is called once the store holds `after`, where the two differ; None where there was or is no object.
+    after)` is called once the store holds `after`, where the two differ; None where no object was, or is.
     """
 
     def __init__(

@@ -146,7 +146,7 @@ class IndexedCatalogs:
 
     def _done(self, folder: str, work: Callable[[], Result]) -> Result:
         """Do `work` with the backend of a folder, and once more in memory where that fails. Indices of another backend
-        go, and are made anew by what the next search brings.
+        go, and are made again by what the next search brings.
         """
         if self._backends.choose(folder):
             self._indices.clear()
@@ -165,7 +165,7 @@ class IndexedCatalogs:
             backend.sweep(self._used)
 
     def _used(self) -> set[str]:
-        return {key for index in self._indices.values() for key in index.keys()}  # noqa: SIM118 - an index is no mapping
+        return {key for index in self._indices.values() for key in index.keys()}  # noqa: SIM118 - an index is not a mapping
 
     def _searched(self, request: SearchRequest) -> SearchResult:
         index = self._indices.get(request.catalog)

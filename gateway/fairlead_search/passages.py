@@ -135,8 +135,8 @@ def lines(text: str, wanted: Lines) -> str:
 
 
 def matching(text: str, wanted: str, budget_tokens: int) -> str:
-    """The lines in which a regular expression is found, in any case, each behind its number; what is no expression of
-    RE2, which no pattern and no text can make slow, is looked for as it stands. Of a line that takes more than half of
+    """The lines in which a regular expression of RE2 is found, in any case, each behind its number; any other text is
+    looked for literally. No pattern and no text makes RE2 slow. Of a line that takes more than half of
     the budget come the surroundings of each match, behind the numbers of the line and of their first character. What
     is more than the budget may be left out.
     """

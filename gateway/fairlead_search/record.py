@@ -13,7 +13,7 @@ import msgspec
 from fairlead_search.text import terms, words
 
 TEXT_VERSION: Final = 1
-"""Changes with the text of a tool, so that what was derived from an older one is made anew."""
+"""Changes with the text of a tool, so that what was derived from an older one is made again."""
 VECTOR_TEXT_VERSION: Final = 1
 """Changes with the texts that vectors are made of."""
 NAME_WEIGHT: Final = 3

@@ -126,7 +126,7 @@ def _of_text(text: str) -> str:
 
 
 def _columns(lines: Sequence[str]) -> list[str]:
-    """Names in the first line of a table with a delimiter; none where the lines are no table."""
+    """Names in the first line of a table with a delimiter; none where the lines are not a table."""
     if len(lines) < TABLE_ROWS:
         return []
     bare = [_QUOTED.sub("", line) for line in lines]

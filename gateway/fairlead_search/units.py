@@ -9,7 +9,8 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
 from typing import Final
 
 import msgspec
@@ -51,43 +52,113 @@ def units(source: str, document: object, size: int, least: int = 0) -> Iterator[
     """Units of a text, or of a decoded JSON document, in their order: of about `size` characters at most, and of
     text of at least `least`, where lines are taken together for it.
     """
+    cutter = _Cutter(source, size, least)
     if isinstance(document, str):
-        yield from _of_text(source, "", document, (), size, least)
+        yield from cutter.text("", document, ())
     else:
-        yield from _of_json(source, document, "$", (), size, least, 0)
+        yield from cutter.document("$", document, ())
 
 
-def _of_text(source: str, path: str, text: str, about: tuple[str, ...], size: int, least: int) -> Iterator[Unit]:
-    above: list[tuple[int, str]] = []
-    headings: dict[int, str] = {}
-    held: list[str] = []
-    first, around = 0, ""
-    for number, line in enumerate(text.splitlines(), 1):
-        if not line.strip():
-            if held:
-                held.append(line)
-            continue
-        indent = len(line) - len(line.lstrip(" \t-*"))
+@dataclass(frozen=True)
+class _Cutter:
+    """Cuts the texts and JSON documents of one source."""
+
+    source: str
+    size: int
+    least: int
+
+    def text(self, path: str, text: str, about: tuple[str, ...]) -> Iterator[Unit]:
+        """Units of a text at a path; `about` says what it belongs to."""
+        outline = _Outline()
+        held: list[str] = []
+        first, around = 0, ""
+        for number, line in enumerate(text.splitlines(), 1):
+            if not line.strip():
+                if held:
+                    held.append(line)
+                continue
+            outline.leave(line)
+            if held and len(line) > self.size * 2:
+                yield Unit(self.source, path, first, "\n".join(held).rstrip(), around)
+                held = []
+            if not held:
+                first = number
+                around = " ".join([*about, *outline.words()])
+            held.append(line)
+            if sum(map(len, held)) >= self.least:
+                parts = _pieces("\n".join(held), self.size)
+                yield from (Unit(self.source, path, first, part, around) for part in parts)
+                held = []
+            outline.enter(line)
+        if held:
+            yield Unit(self.source, path, first, "\n".join(held).rstrip(), around)
+
+    def document(self, path: str, value: object, about: tuple[str, ...], depth: int = 0) -> Iterator[Unit]:
+        """Units of a JSON value at a path: small members of an object together, large ones by themselves."""
+        if isinstance(value, str):
+            yield from self.text(path, value, about)
+            return
+        text = json.dumps(value, ensure_ascii=False)
+        if len(text) <= self.size or depth == MAX_DEPTH or not isinstance(value, dict | list):
+            around = " ".join(about)
+            yield from (Unit(self.source, path, 0, part, around) for part in _pieces(text, self.size))
+            return
+        inner = (*about, *_names(value)) if isinstance(value, dict) else about
+        scalars: dict[str, object] = {}
+        room = self.size
+        for name, item in _members(value):
+            if isinstance(item, dict | list) or _is_long(item, self.size):
+                own = f"{path}.{name}" if isinstance(value, dict) else f"{path}{name}"
+                inside = (*inner, name) if isinstance(value, dict) else inner
+                yield from self.document(own, item, inside, depth + 1)
+                continue
+            written = len(json.dumps({name: item}, ensure_ascii=False))
+            if scalars and written > room:
+                yield self._together(path, scalars, inner)
+                scalars, room = {}, self.size
+            scalars[name] = item
+            room -= written
+        if scalars:
+            yield self._together(path, scalars, inner)
+
+    def _together(self, path: str, scalars: dict[str, object], about: tuple[str, ...]) -> Unit:
+        return Unit(self.source, path, 0, json.dumps(scalars, ensure_ascii=False), " ".join(about))
+
+
+class _Outline:
+    """Lines that a line of a text is below: by indentation, and by headings of Markdown."""
+
+    def __init__(self) -> None:
+        self._above: list[tuple[int, str]] = []
+        self._headings: dict[int, str] = {}
+
+    def words(self) -> list[str]:
+        """The nearest lines above, and the headings, outermost first."""
+        return [*(words for _, words in self._above[-MAX_ABOVE:]), *self._headings.values()]
+
+    def leave(self, line: str) -> None:
+        """Forget the lines that `line` is not below."""
         heading = _HEADING.match(line)
-        while above and (heading is not None or above[-1][0] >= indent):
-            above.pop()
+        while self._above and (heading is not None or self._above[-1][0] >= _indent(line)):
+            self._above.pop()
         if heading is not None:
-            headings = {level: words for level, words in headings.items() if level < len(heading[1])}
-        if held and len(line) > size * 2:
-            yield Unit(source, path, first, "\n".join(held).rstrip(), around)
-            held = []
-        if not held:
-            first = number
-            around = " ".join([*about, *(words for _, words in above[-MAX_ABOVE:]), *headings.values()])
-        held.append(line)
-        if sum(map(len, held)) >= least:
-            yield from (Unit(source, path, first, part, around) for part in _pieces("\n".join(held), size))
-            held = []
-        above.append((indent, line[:MAX_ABOVE_CHARACTERS]))
-        if heading is not None:
-            headings[len(heading[1])] = line[:MAX_ABOVE_CHARACTERS]
-    if held:
-        yield Unit(source, path, first, "\n".join(held).rstrip(), around)
+            level = len(heading[1])
+            self._headings = {other: words for other, words in self._headings.items() if other < level}
+
+    def enter(self, line: str) -> None:
+        """Count `line` among those that the next ones may be below."""
+        self._above.append((_indent(line), line[:MAX_ABOVE_CHARACTERS]))
+        if (heading := _HEADING.match(line)) is not None:
+            self._headings[len(heading[1])] = line[:MAX_ABOVE_CHARACTERS]
+
+
+def _indent(line: str) -> int:
+    return len(line) - len(line.lstrip(" \t-*"))
+
+
+def _members(value: dict[str, object] | list[object]) -> Iterable[tuple[str, object]]:
+    """Members of an object by name, items of a list by their index in brackets."""
+    return value.items() if isinstance(value, dict) else ((f"[{index}]", item) for index, item in enumerate(value))
 
 
 def _pieces(line: str, size: int) -> Iterator[str]:
@@ -103,37 +174,6 @@ def _pieces(line: str, size: int) -> Iterator[str]:
             end = end if behind < 0 else behind + 1
         yield line[start:end]
         start = end
-
-
-def _of_json(
-    source: str, value: object, path: str, about: tuple[str, ...], size: int, least: int, depth: int
-) -> Iterator[Unit]:
-    if isinstance(value, str):
-        yield from _of_text(source, path, value, about, size, least)
-        return
-    text = json.dumps(value, ensure_ascii=False)
-    if len(text) <= size or depth == MAX_DEPTH or not isinstance(value, dict | list):
-        around = " ".join(about)
-        yield from (Unit(source, path, 0, part, around) for part in _pieces(text, size))
-        return
-    inner = (*about, *_names(value)) if isinstance(value, dict) else about
-    scalars: dict[str, object] = {}
-    room = size
-    named = value.items() if isinstance(value, dict) else ((f"[{index}]", item) for index, item in enumerate(value))
-    for name, item in named:
-        if isinstance(item, dict | list) or _is_long(item, size):
-            own = f"{path}.{name}" if isinstance(value, dict) else f"{path}{name}"
-            inside = (*inner, name) if isinstance(value, dict) else inner
-            yield from _of_json(source, item, own, inside, size, least, depth + 1)
-            continue
-        written = len(json.dumps({name: item}, ensure_ascii=False))
-        if scalars and written > room:
-            yield Unit(source, path, 0, json.dumps(scalars, ensure_ascii=False), " ".join(inner))
-            scalars, room = {}, size
-        scalars[name] = item
-        room -= written
-    if scalars:
-        yield Unit(source, path, 0, json.dumps(scalars, ensure_ascii=False), " ".join(inner))
 
 
 def _is_long(value: object, size: int) -> bool:

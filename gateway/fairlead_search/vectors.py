@@ -87,7 +87,7 @@ def encoded(vector: Sequence[float] | Matrix) -> bytes:
 
 
 def normalized(vector: Matrix) -> Matrix:
-    """A vector of the same direction and length 1; one of zeros, or with what is no number, as zeros."""
+    """A vector of the same direction and length 1; one of zeros, or with what is not a number, as zeros."""
     length = float(np.linalg.norm(vector))
     usable: Matrix = vector / length if 0 < length < float("inf") else np.zeros_like(vector)
     return usable

@@ -1,7 +1,7 @@
 """Fetches pages of the public web, and nothing of the networks around this machine.
 
 Addresses are judged by the rules that the gateway has for servers (`fairlead_mcp.egress`), at each connection and by
-the very address that is connected to, so that neither a redirect nor a name that resolves anew leads inside.
+the very address that is connected to, so that neither a redirect nor a name that resolves again leads inside.
 """
 
 from __future__ import annotations
@@ -168,7 +168,7 @@ def _redirected(url: str, location: bytes) -> str:
     try:
         return urljoin(url, named)
     except ValueError as error:
-        raise FetchFailed(f"{_shown(url)} is redirected to {_shown(named)!r}, which is no URL") from error
+        raise FetchFailed(f"{_shown(url)} is redirected to {_shown(named)!r}, which is not a URL") from error
 
 
 def _target(url: str) -> httpx2.URL:

@@ -97,4 +97,4 @@ class LegacySubscriptions:
 
 
 def _connection(context: ServerRequestContext[Any, Any]) -> Connection:
-    return context.session._connection  # noqa: SLF001  # sessions are made anew for each request, and have no other name
+    return context.session._connection  # noqa: SLF001  # sessions are made again for each request, and have no other name

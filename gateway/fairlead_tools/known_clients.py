@@ -137,7 +137,7 @@ CLIENTS: Final[Mapping[str, KnownClient]] = {
         ".mcp.json",
         ".claude.json",
         _typed("${NAME}"),
-        "start it anew; /mcp shows the server",
+        "restart it; /mcp shows the server",
         program=_typed_program,
     ),
     "cursor": KnownClient(
@@ -172,7 +172,7 @@ CLIENTS: Final[Mapping[str, KnownClient]] = {
         ".gemini/settings.json",
         ".gemini/settings.json",
         _plain("httpUrl", "$NAME"),
-        "start it anew; /mcp shows the server",
+        "restart it; /mcp shows the server",
     ),
     "codex": KnownClient(
         "Codex",
@@ -180,7 +180,7 @@ CLIENTS: Final[Mapping[str, KnownClient]] = {
         ".codex/config.toml",
         ".codex/config.toml",
         _codex,
-        "start it anew; /mcp shows the server",
+        "restart it; /mcp shows the server",
     ),
     "claude-desktop": KnownClient(
         "Claude Desktop",
@@ -188,7 +188,7 @@ CLIENTS: Final[Mapping[str, KnownClient]] = {
         None,
         ".config/Claude/claude_desktop_config.json",
         None,
-        "quit it and start it anew; Settings, Developer shows the server",
+        "quit and restart it; Settings, Developer shows the server",
         user_macos="Library/Application Support/Claude/claude_desktop_config.json",
         reads_variables=False,
     ),
@@ -227,7 +227,7 @@ CLIENTS: Final[Mapping[str, KnownClient]] = {
         "opencode.json",
         ".config/opencode/opencode.json",
         _opencode,
-        "start it anew; `opencode mcp list` shows the server",
+        "restart it; `opencode mcp list` shows the server",
         program=lambda words: {"type": "local", "command": [*words], "enabled": True},
     ),
     "goose": KnownClient(
@@ -236,7 +236,7 @@ CLIENTS: Final[Mapping[str, KnownClient]] = {
         None,
         ".config/goose/config.yaml",
         _goose,
-        "start it anew; Extensions shows it",
+        "restart it; Extensions shows it",
         program=_goose_program,
     ),
     "jetbrains": KnownClient(

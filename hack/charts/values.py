@@ -85,7 +85,7 @@ class Value:
 
 
 def values(text: str) -> Iterator[Value]:
-    """Every key that has a description, in order. Raises Unclear for one that has none and is no mapping of others."""
+    """Every key that has a description, in order. Raises Unclear for a scalar without one."""
     defaults = yaml.load(text, yaml.CSafeLoader)
     stack: list[tuple[int, str]] = []
     comment: list[str] = []

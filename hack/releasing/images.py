@@ -76,7 +76,7 @@ def _manifest(tar: tarfile.TarFile) -> dict[str, Any]:
 def _member(tar: tarfile.TarFile, name: str) -> bytes:
     file = tar.extractfile(name)
     if file is None:
-        raise Fault(f"the archive has no file {name}: it is no docker-archive")
+        raise Fault(f"the archive has no file {name}: it is not a docker-archive")
     return file.read()
 
 

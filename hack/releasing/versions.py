@@ -33,7 +33,7 @@ def version_of_tag(tag: str) -> Version:
     """Version that a tag such as `v1.2.0` or `v1.2.0-rc.1` names. Raises Fault."""
     match = _TAG.fullmatch(tag)
     if match is None:
-        raise Fault(f"{tag} is no tag of a release: it has to be like v1.2.0 or v1.2.0-rc.1")
+        raise Fault(f"{tag} is not a tag of a release: it has to be like v1.2.0 or v1.2.0-rc.1")
     number, candidate = match.groups()
     if candidate is None:
         return Version(number, number)

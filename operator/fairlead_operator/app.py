@@ -193,7 +193,7 @@ class Operator:
 
 
 class _Leadership:
-    """Everything that exists while this replica leads; made anew each time, so that nothing stale is left over."""
+    """Everything that exists while this replica leads; made again each time, so that nothing stale is left over."""
 
     def __init__(
         self,

@@ -7,6 +7,7 @@ so that an unchanged resource has an unchanged status and costs no write.
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import dataclass
 from datetime import datetime
 from typing import Final
 
@@ -19,23 +20,31 @@ from fairlead_operator.ports import ConditionVerdict
 MESSAGE_LIMIT: Final = 2000
 
 
+@dataclass(frozen=True)
+class AdviceWords:
+    """What chooses the words of advice, and the commands in it."""
+
+    form: Form = "cluster"
+    transport: str = ""
+    server: str = ""
+    """As `namespace/name`."""
+
+
 def conditions(
     given: Mapping[ConditionType, ConditionVerdict | None],
     shown: list[Condition],
     generation: int,
     now: datetime,
-    form: Form = "cluster",
-    transport: str = "",
-    server: str = "",
+    words: AdviceWords | None = None,
 ) -> list[Condition]:
     """The conditions of a resource with `Ready` behind them; those without a verdict are absent. `shown` are those that
-    it has now; `form` and `transport` choose the words of advice, whose commands name `server` (`namespace/name`).
+    it has now.
     """
     judged = {kind: verdict for kind, verdict in given.items() if verdict is not None}
     judged[ConditionType.READY] = ready(judged)
     before = {condition.type: condition for condition in shown}
     return [
-        _condition(kind, verdict, before.get(kind), generation, now, _advised(verdict, form, transport, server))
+        _condition(kind, verdict, before.get(kind), generation, now, _with_advice(verdict, words or AdviceWords()))
         for kind, verdict in judged.items()
     ]
 
@@ -79,11 +88,11 @@ def _condition(
     )
 
 
-def _advised(verdict: ConditionVerdict, form: Form, transport: str, server: str) -> str:
+def _with_advice(verdict: ConditionVerdict, words: AdviceWords) -> str:
     """The message with what to do about it, which survives where a long one is cut; what is still open needs none."""
-    names = {"SERVER": server or "SERVER", **verdict.names}
-    advice = remedy(verdict.cause, form, transport, names) if verdict.ok is not None else ""
-    message = worded(verdict.cause, in_words_of(verdict.message, form))
+    names = {"SERVER": words.server or "SERVER", **verdict.names}
+    advice = remedy(verdict.cause, words.form, words.transport, names) if verdict.ok is not None else ""
+    message = worded(verdict.cause, in_words_of(verdict.message, words.form))
     if not advice or message.endswith(advice):
         return message[:MESSAGE_LIMIT]
     beginning = message[: MESSAGE_LIMIT - len(advice) - 2].rstrip()

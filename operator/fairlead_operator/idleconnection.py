@@ -22,7 +22,7 @@ class IdleConnection(asyncio.Protocol):
         self._transport: asyncio.Transport | None = None
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
-        self._transport = cast("asyncio.Transport", transport)  # uvloop's are no instances of it
+        self._transport = cast("asyncio.Transport", transport)  # uvloop's are not instances of it
         _probe(transport.get_extra_info("socket"))
         name = transport.get_extra_info("peername")
         self.peer = None if name is None else (str(name[0]), int(name[1]))

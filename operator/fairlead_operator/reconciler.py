@@ -438,14 +438,15 @@ class Reconciler:
         if look.round is None or look.workload.down is not None or trouble.ok is None:
             times = [seconds for seconds in (absent, look.workload.again) if seconds is not None]
             return Done(min(times, default=None))  # or an event brings the next look
-        if look.round.task is None:
-            due = self._rounds.until_due(look.round)
-        elif (
-            look.round.listing is None
-            and look.round.failure is None
-            and (left := until_silent(look.round, self._monotonic())) > 0
-        ):
-            due = left
-        else:
+        due = self._until_round(look.round)
+        if due is None:
             return Done(absent)  # the end of the discovery brings the next look
         return Done(min(due, absent) if absent is not None else due)
+
+    def _until_round(self, state: DiscoveryState) -> float | None:
+        """Seconds until a server is to be looked at for its discovery; None where the end of the discovery says it."""
+        if state.task is None:
+            return self._rounds.until_due(state)
+        if state.listing is None and state.failure is None and (left := until_silent(state, self._monotonic())) > 0:
+            return left
+        return None

@@ -50,13 +50,14 @@ import json, sys
 import fairlead_formats.providers
 fairlead_formats.providers.__path__.append(sys.argv[1])
 from fairlead_cli.models.converting import run_convert
+from fairlead_formats.tool_format import Options
 from fairlead_cli.output import Output
 from fairlead_formats.registry import find, message_format
 from fairlead_formats.tokens.fit import RouteModel
 from fairlead_formats.tokens.models import ContextWindows
 from fairlead_formats.tokens.routes import format_for, models_for
 
-run_convert(sys.argv[2], "mcp", "Acme", strict=False, model=None, output=Output.json)
+run_convert(sys.argv[2], "mcp", "Acme", Options(), Output.json)
 (model,) = models_for(["llama-4"], ContextWindows({}), {"acme-turbo": find("acme").max_tools})
 call = {"content": [{"type": "tool_use", "id": "1", "name": "a", "input": {}}]}
 print(json.dumps({

@@ -177,8 +177,8 @@ IDENTITY = (
         "fairlead_api.policies.subjects",
         (
             (
-                'known = "", *claim_values(claims, "iss"), *issuers, ANY_ISSUER',
-                'known = [""] + [key[3] for key in self._by_key if key[0] == CLAIM]',
+                'issuer_values = "", *claim_values(claims, "iss"), *issuers, ANY_ISSUER',
+                'issuer_values = [""] + [key[3] for key in self._by_key if key[0] == CLAIM]',
             ),
         ),
         f"{AT}/test_policies_about_claims.py::test_what_another_issuer_puts_into_its_tokens_is_not_believed",

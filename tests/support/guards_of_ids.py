@@ -119,7 +119,7 @@ IDS = (
         "a made key of somebody else, revoked by its id",
         f"{GATEWAY}.identity.made_keys",
         (("one.id == ident and (anybodys or _is_of(one, identity))", "one.id == ident"),),
-        "tests/component/console/test_made_keys.py::test_others_keys_are_for_administrators_alone",
+        "tests/component/console/test_made_keys.py::test_keys_of_other_principals_are_for_administrators_alone",
         "[200, 200] == [404, 200]",
     ),
     Guard(

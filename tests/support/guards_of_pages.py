@@ -25,7 +25,7 @@ PAGES = (
         "pages of one host that leave no process for those of others",
         _PROCESSES,
         (("asyncio.Semaphore(MAX_PROCESSES - 1)", "asyncio.Semaphore(MAX_PROCESSES)"),),
-        f"{_AT}::test_one_owner_leaves_a_slot_to_others",
+        f"{_AT}::test_an_owner_of_processes_leaves_a_slot_to_others",
         "SlotsTaken: no process was free",
     ),
     Guard(

@@ -171,7 +171,7 @@ TENANCY = (
     Guard(
         "a definition that changed after it was approved",
         "fairlead_operator.pinning.decide",
-        (("return other is not None and bytes(one.definition) == bytes(other.definition)", "return True"),),
+        (("return other is not None and bytes(definition.definition) == bytes(other.definition)", "return True"),),
         "tests/unit/operator/pinning/test_pinning.py::test_the_first_listing_is_trusted_and_a_changed_one_is_held_back_while_the_first_is_served",
         "assert",
     ),

@@ -23,7 +23,7 @@ _document: msgspec.json.Decoder[Document] = msgspec.json.Decoder(Document)
 
 
 class UnreadableDocument(ValueError):
-    """Bytes that are no document, or one of a kind or version that this release does not read."""
+    """Bytes that are not a document, or one of a kind or version that this release does not read."""
 
 
 def encode(document: Document) -> bytes:

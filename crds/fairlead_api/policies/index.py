@@ -121,15 +121,14 @@ class ToolIndex:
     def preparing(self, policies: Iterable[Policy]) -> Generator[None, None, None]:
         """Read what policies will look at, tags or annotations, now and not with the first question."""
         policies = tuple(policies)
-        rules = [rule for policy in policies for rule in policy.rules]
-        globs = {glob for policy in policies for glob in policy.pinned}
-        globs.update(glob for rule in rules for glob in rule.tools)
+        rules = tuple(chain.from_iterable(policy.rules for policy in policies))
+        globs = {*chain.from_iterable(rule.tools for rule in rules)}
+        globs.update(chain.from_iterable(policy.pinned for policy in policies))
         yield from self._names.preparing(globs)
         self._globs = {glob: bits for glob, bits in self._globs.items() if glob in globs}
-        if any(rule.tags for rule in rules):
-            yield from self._reading_words("tags")
-        if any(rule.categories for rule in rules):
-            yield from self._reading_words("categories")
+        for member in ("tags", "categories"):
+            if any(getattr(rule, member) for rule in rules):
+                yield from self._reading_words(member)
         if any(rule.annotations for rule in rules) or any(policy.auto_run == READ_ONLY for policy in policies):
             yield from self._reading_hints()
 

@@ -73,7 +73,7 @@ VERIFIED: Final = {
     ),
     Cause.NOT_DISCOVERED: CauseExplanation("Unknown", "It is being asked for the first time.", "Wait."),
     Cause.UNREACHABLE: CauseExplanation(
-        "False", "There is no way to its address.", "Check the address, the network and its policies."
+        "False", "Its address cannot be reached.", "Check the address, the network and its policies."
     ),
     Cause.ADDRESS_NOT_ALLOWED: CauseExplanation(
         "False",

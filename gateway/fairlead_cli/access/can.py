@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import sys
+from dataclasses import dataclass
 from typing import Annotated, Any, Final
 
 import typer
 
 from fairlead_cli.completing import tool_names
-from fairlead_cli.options import DEFAULT_URL, HeaderOption, OutputOption, TimeoutOption, TokenOption, UrlOption
+from fairlead_cli.optiongroups import grouped
+from fairlead_cli.options import GatewayOptions, OutputOption
 from fairlead_cli.output import Output, print_json, printable
 
 MYSELF: Final = "me"
@@ -16,6 +18,29 @@ NO: Final = 1
 """Exit code of an answer that is no."""
 
 
+@dataclass(frozen=True)
+class CallDetails:
+    """Options that describe the agent and its call, beyond the names of agent and tool."""
+
+    group: Annotated[list[str] | None, typer.Option(help="A group that the agent is in; may be repeated.")] = None
+    service_account: Annotated[str | None, typer.Option(help="The agent's ServiceAccount: namespace/name.")] = None
+    claim: Annotated[list[str] | None, typer.Option(help="Of the agent's token: NAME=VALUE; may be repeated.")] = None
+    issuer: Annotated[str | None, typer.Option(help="Who vouches for the agent, where several may.")] = None
+    arguments: Annotated[str | None, typer.Option(help="Of the call, as JSON: a policy may bound them.")] = None
+
+    def parameters(self) -> dict[str, Any]:
+        """Query parameters of `/v1/access`; options that were not given have none."""
+        given = {
+            "groups": ",".join(self.group or ()) or None,
+            "serviceAccount": self.service_account,
+            "claims": self.claim or None,
+            "issuer": self.issuer,
+            "arguments": self.arguments,
+        }
+        return {name: value for name, value in given.items() if value is not None}
+
+
+@grouped
 def can(
     agent: Annotated[str, typer.Argument(metavar="AGENT", help="Name of an agent, or `me`.")],
     call: Annotated[str, typer.Argument(metavar="call", help="The word `call`.")],
@@ -25,15 +50,8 @@ def can(
             metavar="TOOL", help="As listed, as [NAMESPACE/]SERVER/TOOL, or by its id.", autocompletion=tool_names
         ),
     ],
-    group: Annotated[list[str] | None, typer.Option(help="A group that the agent is in; may be repeated.")] = None,
-    service_account: Annotated[str | None, typer.Option(help="The agent's ServiceAccount: namespace/name.")] = None,
-    claim: Annotated[list[str] | None, typer.Option(help="Of the agent's token: NAME=VALUE; may be repeated.")] = None,
-    issuer: Annotated[str | None, typer.Option(help="Who vouches for the agent, where several may.")] = None,
-    arguments: Annotated[str | None, typer.Option(help="Of the call, as JSON: a policy may bound them.")] = None,
-    url: UrlOption = DEFAULT_URL,
-    header: HeaderOption = None,
-    token: TokenOption = None,
-    timeout: TimeoutOption = 30.0,
+    details: CallDetails = CallDetails(),
+    gateway: GatewayOptions = GatewayOptions(),
     output: OutputOption = Output.table,
 ) -> None:
     """Say whether an agent may call a tool, and which policy decides. Ends with 0 for yes, 1 for no.
@@ -51,26 +69,13 @@ def can(
 
         fairlead can me call files__read --arguments '{"path": "/data/public/a"}'
     """
-    from fairlead_cli.connecting import Destination
     from fairlead_cli.failure import USED_WRONGLY, Failure
     from fairlead_cli.rest import Plane
 
     if call != "call":
         raise Failure(f"fairlead can AGENT call TOOL: {call!r} is not `call`", code=USED_WRONGLY)
-    question: dict[str, Any] = {"tool": tool}
-    if agent != MYSELF:
-        question["agent"] = agent
-    if group:
-        question["groups"] = ",".join(group)
-    if service_account is not None:
-        question["serviceAccount"] = service_account
-    if claim:
-        question["claims"] = claim
-    if issuer is not None:
-        question["issuer"] = issuer
-    if arguments is not None:
-        question["arguments"] = arguments
-    plane = Plane.of(Destination.parse(url, header or [], None, timeout, token))
+    question = {"tool": tool} | ({} if agent == MYSELF else {"agent": agent}) | details.parameters()
+    plane = Plane.of(gateway.destination())
     answer = plane.get("/v1/access", **question)
     if output is Output.json:
         print_json(answer)

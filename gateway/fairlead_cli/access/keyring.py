@@ -7,12 +7,12 @@ import os
 import re
 import tempfile
 from collections.abc import Callable
-from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Final, Protocol
 
 from fairlead_cli.access.asking import GatewayKeys
+from fairlead_cli.access.keyoptions import KeyOptions
 from fairlead_cli.access.keyoutput import KeyOutput, key_id, life, show_key
 from fairlead_cli.access.keysecret import SecretPlace
 from fairlead_cli.connecting import Destination
@@ -38,46 +38,39 @@ class KeyLocation(Protocol):
         ...
 
 
-@dataclass(frozen=True)
-class KeyOptions:
-    """Options that say where keys are kept."""
-
-    file: Path | None
-    secret: str | None
-    namespace: str
-    kubeconfig: Path | None
-    state_dir: Path | None
-    url: str | None
-    headers: list[str]
-    token: str | None
-    timeout: float
-
-
 def key_location(options: KeyOptions) -> KeyLocation | GatewayKeys:
     """The file, the Secret where one is named, or the gateway of a URL. An option beats the environment, and a file a
     URL. Raises Failure, also for a name that the API server does not take.
     """
-    environment_file, environment_url = os.environ.get("FAIRLEAD_API_KEYS"), os.environ.get("FAIRLEAD_URL")
-    file = None if options.file is None or str(options.file) == environment_file else options.file
-    url = None if options.url == environment_url else options.url
+    file = None if _is_of_environment(options.file, "FAIRLEAD_API_KEYS") else options.file
+    url = None if _is_of_environment(options.url, "FAIRLEAD_URL") else options.url
     given = {"--secret": options.secret, "--state-dir": options.state_dir, "--file": file, "--url": url}
     named = [option for option, value in given.items() if value is not None]
     if len(named) > 1:
         raise Failure(f"{' and '.join(named)} name two places for keys: give one", code=USED_WRONGLY)
     if options.secret is not None:
-        for option, name in (("--secret", options.secret), ("--namespace", options.namespace)):
-            if not _NAME.fullmatch(name):
-                message = f"{option}: {name!r} is not a valid name in Kubernetes, such as fairlead-api-keys"
-                raise Failure(message, code=USED_WRONGLY)
-        return SecretPlace(options.secret, options.namespace, options.kubeconfig)
+        return _secret(options.secret, options)
     if options.state_dir is not None:
         return FilePlace(private_folder(options.state_dir) / KEY_FILE)
     if not (file or url):  # then the environment says it
         file = options.file
         url = options.url
     if url and file is None:
-        return GatewayKeys(Destination.parse(url, options.headers, None, options.timeout, options.token))
+        return GatewayKeys(Destination.parse(url, options.header or [], None, options.timeout, options.token))
     return FilePlace(file or Path(KEY_FILE), unnamed=file is None)
+
+
+def _is_of_environment(value: object, variable: str) -> bool:
+    """Whether an option has its value from the environment, not from the command line."""
+    return value is not None and str(value) == os.environ.get(variable)
+
+
+def _secret(name: str, options: KeyOptions) -> SecretPlace:
+    for option, value in (("--secret", name), ("--namespace", options.namespace)):
+        if not _NAME.fullmatch(value):
+            message = f"{option}: {value!r} is not a valid name in Kubernetes, such as fairlead-api-keys"
+            raise Failure(message, code=USED_WRONGLY)
+    return SecretPlace(name, options.namespace, options.kubeconfig)
 
 
 def run_create(

@@ -23,8 +23,8 @@ def bridge(
 ) -> None:
     """Speak MCP over standard input and output, for clients that start a program, and pass it on to an endpoint.
 
-    A gateway that starts again is reached again: the session is opened anew, and the client asked to list anew. Nothing
-    that may have been carried out is sent twice. What goes wrong is told to the client, and on standard error.
+    When a gateway restarts, a new session is opened, and the client is asked to list again. Nothing that may have been
+    carried out is sent twice. What goes wrong is told to the client, and on standard error.
 
     Examples:
 

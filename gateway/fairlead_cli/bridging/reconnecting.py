@@ -23,7 +23,7 @@ LARGEST_ANSWER: Final = 64 << 20
 """Bytes of one answer as JSON, and of one event of a stream, which has no bound in all."""
 LARGEST_REFUSAL: Final = 64 << 10
 STREAM_SECONDS: Final = 300.0
-"""Silence after which the stream of notifications is opened anew: nobody tells of a connection that was cut off."""
+"""Silence after which the stream of notifications is opened again: nobody tells of a connection that was cut off."""
 CONNECT_SECONDS: Final = 10.0
 PAUSES: Final = (0.1, 0.2, 0.5, 1.0, 2.0)
 """Seconds between tries to connect; the last one again and again."""
@@ -125,7 +125,7 @@ class ReconnectingTransport(httpx2.AsyncBaseTransport):
             headers[SESSION_ID] = session.now
         for name in ("host", "content-length"):
             headers.pop(name, None)
-        headers["accept-encoding"] = "identity"  # a session that is opened anew is read here
+        headers["accept-encoding"] = "identity"  # a session that is opened again is read here
         wait = httpx2.Timeout(CONNECT_SECONDS, read=STREAM_SECONDS if request.method == "GET" else None, pool=None)
         return self._client.build_request(
             request.method, request.url, headers=headers, content=body or None, timeout=wait

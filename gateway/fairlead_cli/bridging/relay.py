@@ -169,7 +169,7 @@ class Relay:
         return headers
 
     def _list_anew(self) -> None:
-        """Have the client list anew."""
+        """Have the client list again."""
         assert self._group is not None
         for name in self._lists:
             notice = JSONRPCNotification(jsonrpc="2.0", method=f"notifications/{name}/list_changed")

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from typing import Any, Final
 
 from fairlead_cli.wording import after
@@ -71,20 +71,21 @@ def check_known(arguments: Mapping[str, Json], schema: Schema, *, strictly: bool
     """
     places = [*_places(schema, schema)]
     named = {key for subschema in places for key in _mapping(subschema.get("properties"))}
-    closed = any(subschema.get(word) is False for subschema in places for word in _OTHERS)
-    opened = any(subschema.get(word, False) is not False for subschema in places for word in _OTHERS)
+    others = [subschema[word] for subschema in places for word in _OTHERS if word in subschema]
+    closed = any(allowed is False for allowed in others)
+    opened = any(allowed is not False for allowed in others)
     if not closed and (opened or not strictly or not named):
         return
     patterns = [pattern for subschema in places for pattern in _mapping(subschema.get("patternProperties"))]
     wrong = [key for key in arguments if key not in named and not any(_fits(pattern, key) for pattern in patterns)]
-    if not wrong:
-        return
-    parts = []
-    for key in wrong:
-        near = did_you_mean(key, named)
-        parts.append(f"it has no argument {key!r}" + ("" if near is None else f" (did you mean {near}?)"))
-    takes = f"It takes {', '.join(sorted(named))}" if named else "It takes none"
-    raise BadArgument(after("; ".join(parts), takes))
+    if wrong:
+        takes = f"It takes {', '.join(sorted(named))}" if named else "It takes none"
+        raise BadArgument(after("; ".join(_unknown(key, named) for key in wrong), takes))
+
+
+def _unknown(key: str, named: Collection[str]) -> str:
+    near = did_you_mean(key, named)
+    return f"it has no argument {key!r}" + ("" if near is None else f" (did you mean {near}?)")
 
 
 def check_required(arguments: Mapping[str, Json], schema: Schema) -> None:

@@ -7,8 +7,8 @@ import json
 import re
 import sys
 import time
-from collections.abc import Callable, Sequence
-from typing import Any, Final
+from collections.abc import Sequence
+from typing import Any, Final, NamedTuple, NoReturn
 from urllib.parse import quote
 
 import msgspec
@@ -21,7 +21,7 @@ from fairlead_cli.failure import FAILED, USED_WRONGLY, Failure
 from fairlead_cli.hidden_tools import why_hidden
 from fairlead_cli.output import Output, printable
 from fairlead_cli.rest import Plane
-from fairlead_cli.servers.starting import has_tool, lines_about, servers_of, wait_for
+from fairlead_cli.servers.starting import Server, has_tool, lines_about, servers_of, wait_for
 from fairlead_cli.wording import after
 from fairlead_mcp.errors import RpcError
 from fairlead_mcp.jsonrpc import INVALID_PARAMS
@@ -38,32 +38,8 @@ def run_call(destination: Destination, tool: str, words: Sequence[str], argument
     """Call `tool` and print its result. Ends the process with 1 when the result is an error. Raises Failure."""
     if arguments is not None and words:
         raise Failure("give either KEY=VALUE words or --arguments, not both", code=USED_WRONGLY)
-    given = None if arguments is None else _object(arguments)
-
-    async def work(session: McpSession) -> bytes:
-        definitions, hidden = await listed(session, destination.timeout)
-        definition = definition_of(definitions, tool)
-        why = why_hidden(hidden, tool) if definition is None else None
-        if why is not None:
-            raise Failure(f"OVER_BUDGET: {why}")
-        if definition is None and await asyncio.to_thread(_may_come, destination, tool):
-            raise _Unlisted(str(unknown(tool, definitions)), code=USED_WRONGLY)  # its arguments are not known yet
-        schema = schema_of(definition or await asyncio.to_thread(_of_id, destination, tool))
-        try:
-            prepared = parse_arguments(words, schema) if given is None else given
-            check_known(prepared, schema, strictly=given is None)
-            if given is None:
-                check_required(prepared, schema)
-        except BadArgument as error:
-            raise Failure(after(f"{tool}: {error}", "Nothing was called."), code=USED_WRONGLY) from error
-        try:
-            return bytes(await session.call_tool(tool, prepared, timeout=destination.timeout))
-        except RpcError as error:
-            if definition is not None or error.code != INVALID_PARAMS or not UNKNOWN.search(error.message):
-                raise
-            raise _Unlisted(str(unknown(tool, definitions)), code=USED_WRONGLY) from error
-
-    result = _patiently(destination, tool, lambda: destination.run(work))
+    given = words if arguments is None else _object(arguments)
+    result = _CallAttempts(_ToolOfGateway(destination, tool), given).result()
     if output is Output.json:
         sys.stdout.write(result.decode() + "\n")
     decoded = msgspec.json.decode(result)
@@ -88,39 +64,106 @@ class _Unlisted(Failure):
     """No tool of that name is listed."""
 
 
-def _may_come(destination: Destination, tool: str) -> bool:
-    """Whether a server that still starts may have the tool."""
-    return any(has_tool(server, tool) for server in servers_of(destination) if server.get("state") in ON_THE_WAY)
+class _ToolOfGateway(NamedTuple):
+    """A tool by the name that somebody gave, which may not be listed yet."""
 
+    destination: Destination
+    name: str
 
-def _patiently(destination: Destination, tool: str, call: Callable[[], bytes]) -> bytes:
-    """Make the call; where the tool's server still starts, say so, wait, and make it again. Raises Failure."""
-    end, again = time.monotonic() + destination.timeout, True
-    while True:
+    def servers(self) -> list[Server]:
+        """Servers that may have it, by their names. Raises Failure."""
+        return [server for server in servers_of(self.destination) if has_tool(server, self.name)]
+
+    def may_come(self) -> bool:
+        """Whether a server that still starts may have it. Raises Failure."""
+        return any(server.get("state") in ON_THE_WAY for server in self.servers())
+
+    def wait(self, seconds: float) -> bool:
+        """Say that a server of it starts, and wait; False where none does, or not in time. Raises Failure."""
+        return wait_for(self.destination, seconds, lambda server: has_tool(server, self.name))
+
+    async def call(self, session: McpSession, given: Sequence[str] | dict[str, Any]) -> bytes:
+        """Result of a call with the words KEY=VALUE, or with the arguments. Raises Failure, McpError."""
+        definitions, hidden = await listed(session, self.destination.timeout)
+        definition = definition_of(definitions, self.name)
+        if definition is None:
+            await self._check_unlisted(definitions, hidden)
+        schema = schema_of(definition or await asyncio.to_thread(_of_id, self.destination, self.name))
+        arguments = self._arguments(given, schema)
         try:
-            result = call()
-        except _Unlisted:
-            waited = wait_for(destination, end - time.monotonic(), lambda server: has_tool(server, tool))
-            own = [server for server in servers_of(destination) if has_tool(server, tool)]
-            for line in lines_about(own):
-                raise Failure(line) from None
-            if not (waited or (own and again)):
+            return bytes(await session.call_tool(self.name, arguments, timeout=self.destination.timeout))
+        except RpcError as error:
+            if definition is not None or error.code != INVALID_PARAMS or not UNKNOWN.search(error.message):
                 raise
-            again = False  # it was listed between the two looks, or it is not its tool
-            continue
-        except Failure as error:
-            if error.code == USED_WRONGLY:
-                raise
-            own = [server for server in servers_of(destination) if has_tool(server, tool)]
-            if not any(server.get("state") in ON_THE_WAY for server in own):
-                raise
+            raise _Unlisted(str(unknown(self.name, definitions)), code=USED_WRONGLY) from error
+
+    async def _check_unlisted(self, definitions: list[dict[str, Any]], hidden: Any) -> None:
+        """Raises Failure where the tool is hidden, or may come with a server: its arguments are not known yet."""
+        if (why := why_hidden(hidden, self.name)) is not None:
+            raise Failure(f"OVER_BUDGET: {why}")
+        if await asyncio.to_thread(self.may_come):
+            raise _Unlisted(str(unknown(self.name, definitions)), code=USED_WRONGLY)
+
+    def _arguments(self, given: Sequence[str] | dict[str, Any], schema: dict[str, Any]) -> dict[str, Any]:
+        try:
+            if isinstance(given, dict):
+                check_known(given, schema, strictly=False)
+                return given
+            arguments = parse_arguments(given, schema)
+            check_known(arguments, schema, strictly=True)
+            check_required(arguments, schema)
+        except BadArgument as error:
+            raise Failure(after(f"{self.name}: {error}", "Nothing was called."), code=USED_WRONGLY) from error
+        return arguments
+
+
+class _CallAttempts:
+    """Makes a call; where the tool's server still starts, says so, waits, and makes it again."""
+
+    def __init__(self, tool: _ToolOfGateway, given: Sequence[str] | dict[str, Any]) -> None:
+        self._tool = tool
+        self._given = given
+        self._end = time.monotonic() + tool.destination.timeout
+        self._again = True
+        """Whether it may be made once more without a server to wait for, which came between two looks."""
+
+    def result(self) -> bytes:
+        """Result of the last attempt. Raises Failure."""
+        while True:
+            try:
+                result = self._tool.destination.run(lambda session: self._tool.call(session, self._given))
+            except _Unlisted as error:
+                self._wait_for_list(error)
+            except Failure as error:
+                self._check_failed(error)
+            else:
+                if not _starts(result) or time.monotonic() >= self._end or not self._goes_on(self._wait()):
+                    return result
+
+    def _wait(self) -> bool:
+        return self._tool.wait(self._end - time.monotonic())
+
+    def _goes_on(self, waited: bool) -> bool:
+        """Whether another attempt is worth it; without a server to wait for, one is."""
+        once_more, self._again = self._again, self._again and waited
+        return waited or once_more
+
+    def _wait_for_list(self, unlisted: _Unlisted) -> None:
+        """Wait until the tool is listed. Raises the failure where it will not be, another where its server failed."""
+        waited = self._wait()
+        own = self._tool.servers()
+        for line in lines_about(own):
+            raise Failure(line) from None
+        if not (waited or (own and self._again)):
+            raise unlisted
+        self._again = False  # it was listed between the two looks, or it is not its tool
+
+    def _check_failed(self, error: Failure) -> NoReturn:
+        """Raises the failure, or what the tool's server says where it is still on its way."""
+        own = self._tool.servers() if error.code != USED_WRONGLY else []
+        if any(server.get("state") in ON_THE_WAY for server in own):
             raise Failure("; ".join(lines_about(own))) from None
-        if not _starts(result) or time.monotonic() >= end:
-            return result
-        if not wait_for(destination, end - time.monotonic(), lambda server: has_tool(server, tool)):
-            if not again:
-                return result
-            again = False  # it came between the two looks, or something keeps it
+        raise error
 
 
 def _starts(result: bytes) -> bool:
@@ -144,7 +187,7 @@ def refused(result: Any) -> str | None:
 
 
 def shown(result: Any) -> str:
-    """A result of `tools/call` for people: its texts, and a word for what is no text."""
+    """A result of `tools/call` for people: its texts, and a word for what is not text."""
     if not isinstance(result, dict):
         return json.dumps(result, ensure_ascii=False)
     content = result.get("content")

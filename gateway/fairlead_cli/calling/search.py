@@ -6,18 +6,15 @@ from typing import Annotated
 
 import typer
 
+from fairlead_cli.optiongroups import grouped
 from fairlead_cli.options import (
-    DEFAULT_URL,
-    HeaderOption,
+    EndpointOptions,
     OutputOption,
-    ServerOption,
-    TimeoutOption,
-    TokenOption,
-    UrlOption,
 )
 from fairlead_cli.output import Output, first_line, print_json, print_table, printable, remark
 
 
+@grouped
 def search(
     words: Annotated[list[str], typer.Argument(metavar="WORDS…", help="What the tool should do, in a few words.")],
     limit: Annotated[int, typer.Option("--limit", "-n", min=1, max=100, help="Tools at most.")] = 8,
@@ -25,11 +22,7 @@ def search(
     categories: Annotated[
         list[str] | None, typer.Option("--category", help="Only tools of this category; repeatable.")
     ] = None,
-    url: UrlOption = DEFAULT_URL,
-    header: HeaderOption = None,
-    token: TokenOption = None,
-    server: ServerOption = None,
-    timeout: TimeoutOption = 30.0,
+    gateway: EndpointOptions = EndpointOptions(),
     output: OutputOption = Output.table,
 ) -> None:
     """Find tools by what they do, the best first; only those that you may call.
@@ -43,10 +36,9 @@ def search(
 
         fairlead search send a message --tag chat --limit 3
     """
-    from fairlead_cli.connecting import Destination
     from fairlead_cli.rest import Plane
 
-    plane = Plane.of(Destination.parse(url, header or [], server, timeout, token))
+    plane = Plane.of(gateway.destination())
     filters = {name: given for name, given in (("tags", tags), ("categories", categories)) if given}
     answer = plane.get("/v1/search", query=" ".join(words), limit=str(limit), **plane.scope, **filters)
     if output is Output.json:

@@ -105,7 +105,7 @@ def run_offer(destination: Destination, format_: str, output: Output, *, strict:
 
 async def listed(session: McpSession, timeout: float) -> tuple[list[dict[str, Any]], Any]:
     """The definitions of all tools, and what the gateway says of those that it hides, None where nothing. Raises
-    McpError, and Failure where a definition is no JSON object.
+    McpError, and Failure where a definition is not a JSON object.
     """
     hidden: list[Any] = []
     try:
@@ -115,7 +115,7 @@ async def listed(session: McpSession, timeout: float) -> tuple[list[dict[str, An
         definitions = [msgspec.json.decode(raw, type=dict[str, Any]) for raw in raws]
         return definitions, next((entry for entry in hidden if entry is not None), None)
     except msgspec.DecodeError as error:
-        raise Failure(f"the server lists a tool whose definition is no JSON object: {error}") from error
+        raise Failure(f"the server lists a tool whose definition is not a JSON object: {error}") from error
 
 
 def hints(tool: dict[str, Any]) -> str:

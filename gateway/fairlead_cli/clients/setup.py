@@ -7,13 +7,13 @@ import os
 import re
 import socket
 import sys
-from dataclasses import dataclass
 from difflib import get_close_matches
 from pathlib import Path
-from typing import Any, Final
+from typing import Any, Final, NamedTuple
 from urllib.parse import urlsplit
 
 from fairlead_cli.clients.earlier import Earlier, replace_file
+from fairlead_cli.clients.wishes import SetupWishes
 from fairlead_cli.connecting import check_url, no_path
 from fairlead_cli.failure import USED_WRONGLY, Failure
 from fairlead_cli.output import Output, remark
@@ -29,59 +29,83 @@ _SECRET: Final = re.compile(
 _VARIABLE: Final = re.compile(r"[A-Za-z_][A-Za-z0-9_]{0,127}")
 
 
-@dataclass(frozen=True)
-class SetupWishes:
-    """Options of the command."""
-
-    url: str
-    name: str
-    key_env: str | None
-    scope: Scope
-    undo: bool = False
-    yes: bool = False
-    dry_run: bool = False
-    key_file: Path | None = None
-
-
 def run_setup(client: str, wishes: SetupWishes, output: Output) -> None:
     """Change one client's file. Raises Failure."""
     known_client = _client(client)
     _check(known_client, wishes)
-    file = place_of(known_client, wishes.scope)
-    before, existed = _text(file), file.exists()
-    earlier = Earlier.of(file, wishes.name)
-    entry = None if wishes.undo else _entry(known_client, wishes)
-    wanted = earlier.entry if wishes.undo and earlier is not None else entry
-    try:
-        there = entry_of(before, known_client.member, wishes.name, known_client.form)
-        if there == entry or (wishes.undo and there is None):
-            _report(known_client, file, "unchanged", wishes, output)
-            return
-        edit = edit_of(before, known_client.member, wishes.name, wanted, known_client.form)
-        replaced = raw_entry(before, known_client.member, wishes.name, known_client.form)
-    except UnreadableFile as error:
-        advice = "take out by hand" if entry is None else "put in by hand"
-        shown = f"{known_client.member}.{wishes.name}" if entry is None else _shown(known_client, wishes.name, entry)
-        raise Failure(f"{file} is left as it is: {error}; {advice}: {shown}", code=USED_WRONGLY) from error
-    after: str | None = edit.applied(before)
-    change = "added" if there is None else "replaced"
-    if wishes.undo:
-        change = "removed" if wanted is None else "restored"
-        if earlier is not None and wanted is None and not _has_content(after or "", known_client.form):
-            after = earlier.blank
-    _show(file, before, edit, secret=wishes.undo)
+    setup = _Setup(known_client, wishes)
+    change = setup.change()
+    if change is None:
+        _report(known_client, setup.file, "unchanged", wishes, output)
+        return
+    _show(setup.file, setup.before, change.edit, secret=wishes.undo)
     if not wishes.dry_run:
-        _confirm(file, yes=wishes.yes)
-        if not wishes.undo and earlier is None:
-            blank = before if existed and not _has_content(before, known_client.form) else None
-            Earlier(replaced, blank).keep(file, wishes.name)
-        _write(file, after)
-        if wishes.undo:
-            Earlier.forget(file, wishes.name)
-    _report(known_client, file, change, wishes, output)
+        _confirm(setup.file, yes=wishes.yes)
+        setup.make(change)
+    _report(known_client, setup.file, change.word, wishes, output)
     if not wishes.undo and _is_silent_here(wishes.url):
         text = f"nothing answers at {wishes.url} now: start a gateway with `fairlead up`, or correct --url"
         remark("client setup", text)
+
+
+class _Change(NamedTuple):
+    """What becomes of a client's file."""
+
+    word: str
+    """added, replaced, removed or restored."""
+    edit: Edit
+    after: str | None
+    """The whole file; None: there is none any more."""
+    replaced: str | None
+    """The entry that was there before, as it is written."""
+
+
+class _Setup:
+    """The file of a client, and what is wished for the entry of the gateway in it."""
+
+    def __init__(self, client: KnownClient, wishes: SetupWishes) -> None:
+        self.file = place_of(client, wishes.scope.value)
+        self.before = _text(self.file)
+        self._client = client
+        self._wishes = wishes
+        self._existed = self.file.exists()
+        self._earlier = Earlier.of(self.file, wishes.name)
+        self._entry = None if wishes.undo else _entry(client, wishes)
+
+    def change(self) -> _Change | None:
+        """The change that is needed; None: the file says so already. Raises Failure for a file that is left alone."""
+        client, name = self._client, self._wishes.name
+        earlier = self._earlier if self._wishes.undo else None
+        wanted = self._entry if earlier is None else earlier.entry
+        try:
+            there = entry_of(self.before, client.member, name, client.form)
+            if there == self._entry or (self._wishes.undo and there is None):
+                return None
+            edit = edit_of(self.before, client.member, name, wanted, client.form)
+            replaced = raw_entry(self.before, client.member, name, client.form)
+        except UnreadableFile as error:
+            raise self._left_alone(error) from error
+        after: str | None = edit.applied(self.before)
+        if self._wishes.undo:
+            if earlier is not None and wanted is None and not _has_content(after or "", client.form):
+                after = earlier.blank
+            return _Change("removed" if wanted is None else "restored", edit, after, replaced)
+        return _Change("added" if there is None else "replaced", edit, after, replaced)
+
+    def make(self, change: _Change) -> None:
+        """Write the file, and keep what undoes it. Raises Failure."""
+        if not self._wishes.undo and self._earlier is None:
+            blank = self.before if self._existed and not _has_content(self.before, self._client.form) else None
+            Earlier(change.replaced, blank).keep(self.file, self._wishes.name)
+        _write(self.file, change.after)
+        if self._wishes.undo:
+            Earlier.forget(self.file, self._wishes.name)
+
+    def _left_alone(self, error: UnreadableFile) -> Failure:
+        name = self._wishes.name
+        advice = "take out by hand" if self._entry is None else "put in by hand"
+        shown = f"{self._client.member}.{name}" if self._entry is None else _shown(self._client, name, self._entry)
+        return Failure(f"{self.file} is left as it is: {error}; {advice}: {shown}", code=USED_WRONGLY)
 
 
 def _is_silent_here(url: str) -> bool:
@@ -242,7 +266,7 @@ def _report(client: KnownClient, file: Path, change: str, wishes: SetupWishes, o
     elif wishes.dry_run:
         print("Nothing is written (--dry-run).")
     else:
-        now = f"If {client.title} runs, start it anew" if wishes.undo else f"Now {client.restart}"
+        now = f"If {client.title} runs, restart it" if wishes.undo else f"Now {client.restart}"
         print(f"{client.title}: {wishes.name} {change} in {file}. {now}.")
         if wishes.key_env is not None and not wishes.undo and wishes.key_env not in os.environ:
             print(f"{wishes.key_env} is not set here: set it to the key where {client.title} starts.")

@@ -18,7 +18,7 @@ _ITEM: Final = re.compile(r"^( *)(?:- )?[^\s#-][^\n]*:[ \t]*(?:#[^\n]*)?\n(?:[ \
 
 
 def migrate_files(files: Sequence[Path], *, in_place: bool) -> None:
-    """Write each file anew, or all of them to standard output; what changed goes to standard error. Raises Failure.
+    """Rewrite each file, or write all of them to standard output; what changed goes to standard error. Raises Failure.
 
     Every file is read and rewritten before the first is written.
     """
@@ -54,7 +54,7 @@ def _rewritten(file: Path) -> tuple[str, list[str]]:
         return _yaml(text)
     except OSError as error:
         raise Failure(f"{file} cannot be read: {error.strerror or error}", code=USED_WRONGLY) from error
-    except (ValueError, RecursionError) as error:  # also of text that is no UTF-8, no JSON, no YAML
+    except (ValueError, RecursionError) as error:  # also of text that is not UTF-8, JSON or YAML
         what = " ".join(str(error).split())
         hint = "an mcp.json has nothing to migrate" if file.suffix == ".json" else "templates have to be rendered first"
         message = f"{file} cannot be read: {what}; {hint}"

@@ -6,14 +6,11 @@ from typing import Annotated
 
 import typer
 
+from fairlead_cli.models.wishes import PlanWish, TaskWish
+from fairlead_cli.optiongroups import grouped
 from fairlead_cli.options import (
-    DEFAULT_URL,
-    HeaderOption,
+    EndpointOptions,
     OutputOption,
-    ServerOption,
-    TimeoutOption,
-    TokenOption,
-    UrlOption,
 )
 from fairlead_cli.output import Output
 
@@ -36,44 +33,16 @@ def convert(
     Example: fairlead convert --from openai --to anthropic tools.json
     """
     from fairlead_cli.models.converting import run_convert
+    from fairlead_formats.tool_format import Options
 
-    run_convert(file, source, target, strict=strict, model=model, losses=losses, output=output)
+    run_convert(file, source, target, Options(strict=strict, model=model), output, losses=losses)
 
 
+@grouped
 def plan(
-    models: Annotated[
-        list[str] | None, typer.Option("--model", help="A model to try, as NAME or NAME=FORMAT; in order.")
-    ] = None,
-    route: Annotated[
-        str | None, typer.Option(help="A route of the gateway's configuration, in place of models.")
-    ] = None,
-    messages: Annotated[
-        str | None, typer.Option(metavar="FILE", help="The conversation as a JSON list of messages; - reads it.")
-    ] = None,
-    system: Annotated[str | None, typer.Option(help="The system prompt.")] = None,
-    pinned: Annotated[list[str] | None, typer.Option("--pin", help="A tool that is never cut.")] = None,
-    max_tools: Annotated[int | None, typer.Option(min=1, help="Tools at most.")] = None,
-    tool_tokens: Annotated[
-        int | None, typer.Option(min=1, help="Tokens for tools at most, in the model's own.")
-    ] = None,
-    reserved: Annotated[int | None, typer.Option(min=0, help="Tokens kept free for the answer.")] = None,
-    shorten: Annotated[bool, typer.Option("--shorten", help="Shorten descriptions before a tool is cut.")] = False,
-    turns: Annotated[
-        int | None, typer.Option(min=1, help="A task's requests to the model; one more than its calls.")
-    ] = None,
-    calls: Annotated[int, typer.Option(min=0, help="Its calls of tools.")] = 1,
-    searches: Annotated[
-        int | None, typer.Option(min=0, help="Its searches where tools are searched for; one per call.")
-    ] = None,
-    caching: Annotated[bool, typer.Option("--caching", help="Its prompts are cached by the provider.")] = False,
-    warm: Annotated[
-        bool, typer.Option("--warm", help="With --caching: the cache has definitions and conversation already.")
-    ] = False,
-    url: UrlOption = DEFAULT_URL,
-    header: HeaderOption = None,
-    token: TokenOption = None,
-    server: ServerOption = None,
-    timeout: TimeoutOption = 30.0,
+    wish: PlanWish = PlanWish(),
+    task: TaskWish = TaskWish(),
+    gateway: EndpointOptions = EndpointOptions(),
     output: OutputOption = Output.table,
 ) -> None:
     """Say which model holds a conversation together with the tools of a gateway, what has to go where none does, and
@@ -81,19 +50,6 @@ def plan(
 
     Example: fairlead plan --model gpt-5-mini --model claude-sonnet-5 --messages chat.json --max-tools 20
     """
-    from fairlead_cli.connecting import Destination
-    from fairlead_cli.models.planning import TaskWish, Wish, run_plan
+    from fairlead_cli.models.planning import run_plan
 
-    wish = Wish(
-        tuple(models or ()),
-        route,
-        messages,
-        system,
-        tuple(pinned or ()),
-        max_tools,
-        tool_tokens,
-        reserved,
-        shorten,
-        TaskWish(turns, calls, searches, caching, warm),
-    )
-    run_plan(Destination.parse(url, header or [], server, timeout, token), wish, output)
+    run_plan(gateway.destination(), wish, task, output)

@@ -16,12 +16,10 @@ from fairlead_formats.tool_format import Options
 from fairlead_formats.tools.between import between
 
 
-def run_convert(
-    file: str, source: str, target: str, *, strict: bool, model: str | None, output: Output, losses: bool = False
-) -> None:
+def run_convert(file: str, source: str, target: str, options: Options, output: Output, *, losses: bool = False) -> None:
     """Convert a file and print the outcome. Ends the process with 1 when a tool was refused."""
     try:
-        conversion = between(read_json(file), find(source), find(target), Options(strict=strict, model=model))
+        conversion = between(read_json(file), find(source), find(target), options)
     except UnknownFormat as error:
         raise Failure(str(error), code=USED_WRONGLY) from error
     print_offer("convert", msgspec.to_builtins(conversion), output, losses=losses)

@@ -3,61 +3,28 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
 from typing import Any
 
 from fairlead_cli.connecting import Destination
 from fairlead_cli.failure import USED_WRONGLY, Failure
 from fairlead_cli.models.converting import read_json
+from fairlead_cli.models.wishes import PlanWish, TaskWish
 from fairlead_cli.output import Output, named, print_json, print_table, printable
 from fairlead_cli.rest import Plane
 
 
-@dataclass(frozen=True)
-class TaskWish:
-    """The options of the task by which list, tiers and search are compared."""
-
-    turns: int | None = None
-    calls: int = 1
-    searches: int | None = None
-    caching: bool = False
-    warm: bool = False
-
-    def body(self) -> dict[str, Any]:
-        """The member `task` of the request; what was not given is left out."""
-        given = {"turns": self.turns, "calls": self.calls, "searches": self.searches}
-        switches = {"caching": self.caching, "warm": self.warm}
-        return {name: value for name, value in {**given, **switches}.items() if value is not None}
-
-
-@dataclass(frozen=True)
-class Wish:
-    """The options of the command."""
-
-    models: tuple[str, ...]
-    route: str | None
-    messages: str | None
-    system: str | None
-    pinned: tuple[str, ...]
-    max_tools: int | None
-    tool_tokens: int | None
-    reserved: int | None
-    shorten: bool
-    task: TaskWish = TaskWish()
-
-
-def run_plan(destination: Destination, wish: Wish, output: Output) -> None:
+def run_plan(destination: Destination, wish: PlanWish, task: TaskWish, output: Output) -> None:
     """Ask the gateway and print its plan: a table, or the whole answer."""
     if bool(wish.models) == (wish.route is not None):
         raise Failure("give either --model, once or several times, or --route", code=USED_WRONGLY)
     plane = Plane.of(destination)
-    answer = plane.post("/v1/plan", body(wish, plane.scope))
+    answer = plane.post("/v1/plan", body(wish, task, plane.scope))
     if output is Output.json:
         print_json(answer)
         return
     for line in window_lines(answer):
         print(printable(line))
-    for line in tool_lines(answer, wish.pinned):
+    for line in tool_lines(answer, wish.pinned or []):
         print(printable(line))
     _print_exposure(answer["exposure"])
 
@@ -116,19 +83,19 @@ def _print_exposure(exposure: dict[str, Any]) -> None:
     print(printable(exposure["advice"]))
 
 
-def body(wish: Wish, scope: dict[str, str]) -> dict[str, Any]:
+def body(wish: PlanWish, task: TaskWish, scope: dict[str, str]) -> dict[str, Any]:
     """The request; what was not given is left out."""
     members: dict[str, Any] = {
         "route": wish.route,
-        "models": [model(text) for text in wish.models],
+        "models": [model(text) for text in wish.models or ()],
         "messages": None if wish.messages is None else read_json(wish.messages),
         "system": wish.system,
-        "pinned": list(wish.pinned),
+        "pinned": wish.pinned or [],
         "maxTools": wish.max_tools,
         "toolTokens": wish.tool_tokens,
         "reservedOutputTokens": wish.reserved,
         "shortenDescriptions": wish.shorten,
-        "task": wish.task.body(),
+        "task": task.body(),
         "tier": scope.get("tier"),
         "servers": [scope["servers"]] if "servers" in scope else [],
     }

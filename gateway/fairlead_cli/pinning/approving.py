@@ -11,7 +11,14 @@ from fairlead_api.documents.pins import Pinned, Pins
 from fairlead_cli.failure import USED_WRONGLY, Failure
 from fairlead_cli.output import Output, named, print_json, printable
 from fairlead_cli.pinning.holding import PinLocation
-from fairlead_cli.pinning.showing import IN_FORCE, NOT_SEEN, check_answerable, confirm, print_change, print_nothing_held
+from fairlead_cli.pinning.showing import (
+    IN_FORCE,
+    NOT_SEEN,
+    HeldDefinition,
+    check_answerable,
+    confirm,
+    print_nothing_held,
+)
 from fairlead_cli.waiting import looks
 from fairlead_tools.definitions.difference import decoded, unified
 from fairlead_tools.definitions.scan import scan
@@ -125,15 +132,9 @@ def _show(pins: Pins) -> None:
     for definition in pins.held:
         old = approved.get((definition.sort, definition.name))
         lines = unified(old.definition if old else None, definition.definition)
-        print_change(
-            str(pins.key),
-            definition.sort,
-            definition.name,
-            lines,
-            _findings(definition),
-            changed=old is not None,
-            cut=False,
-        )
+        changed = old is not None
+        held = HeldDefinition(definition.sort, definition.name, lines, _findings(definition), changed=changed)
+        held.print(str(pins.key))
 
 
 def _show_history(pins: Pins) -> None:

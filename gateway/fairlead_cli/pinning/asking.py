@@ -8,7 +8,14 @@ from urllib.parse import quote
 from fairlead_cli.connecting import Destination
 from fairlead_cli.failure import Failure
 from fairlead_cli.output import Output, print_json
-from fairlead_cli.pinning.showing import IN_FORCE, NOT_SEEN, check_answerable, confirm, print_change, print_nothing_held
+from fairlead_cli.pinning.showing import (
+    IN_FORCE,
+    NOT_SEEN,
+    HeldDefinition,
+    check_answerable,
+    confirm,
+    print_nothing_held,
+)
 from fairlead_cli.rest import Plane
 from fairlead_cli.waiting import looks
 from fairlead_cli.wording import ready_to_paste
@@ -69,8 +76,7 @@ def _show(document: dict[str, Any]) -> None:
     if not document["total"]:
         print(f"{key}: nothing is held back.")
     for change in document["definitions"]:
-        print_change(
-            key,
+        definition = HeldDefinition(
             change["kind"],
             change["name"],
             change["lines"],
@@ -78,6 +84,7 @@ def _show(document: dict[str, Any]) -> None:
             changed=change["change"] == "changed",
             cut=change["cut"],
         )
+        definition.print(key)
 
 
 def _outcome(plane: Plane, server: str, before: str | None, seconds: float) -> str:

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from fairlead_cli.optiongroups import grouped
 from fairlead_cli.options import (
     GatewayOption,
     HeaderOption,
@@ -18,19 +20,40 @@ from fairlead_cli.options import (
 )
 from fairlead_cli.output import Output
 
-_Kubeconfig = Annotated[Path | None, typer.Option(help="Path of a kubeconfig, for a server on a cluster.")]
-_Namespace = Annotated[str | None, typer.Option(help="Namespace of the release on the cluster.")]
+if TYPE_CHECKING:
+    from fairlead_cli.connecting import Destination
+    from fairlead_cli.pinning.holding import PinLocation
 
 
+@dataclass(frozen=True)
+class PinOptions:
+    """Options that say where the pins of a server are: a folder of `fairlead up`, a cluster, or a gateway."""
+
+    state_dir: StateDirOption = None
+    kubeconfig: Annotated[Path | None, typer.Option(help="Path of a kubeconfig, for a server on a cluster.")] = None
+    namespace: Annotated[str | None, typer.Option(help="Namespace of the release on the cluster.")] = None
+    url: GatewayOption = None
+    header: HeaderOption = None
+    token: TokenOption = None
+    timeout: TimeoutOption = 30.0
+
+    def location(self) -> PinLocation | str:
+        """Where the pins are written; the URL of the gateway that is asked instead. Raises Failure."""
+        from fairlead_cli.pinning.holding import place_for
+
+        return place_for(self.state_dir, str(self.kubeconfig or ""), self.namespace, self.url)
+
+    def destination(self, url: str) -> Destination:
+        """The gateway of a URL. Raises Failure."""
+        from fairlead_cli.connecting import Destination
+
+        return Destination.parse(url, self.header or [], None, self.timeout, self.token)
+
+
+@grouped
 def diff(
     server: ServerArgument,
-    state_dir: StateDirOption = None,
-    kubeconfig: _Kubeconfig = None,
-    namespace: _Namespace = None,
-    url: GatewayOption = None,
-    header: HeaderOption = None,
-    token: TokenOption = None,
-    timeout: TimeoutOption = 30.0,
+    where: PinOptions = PinOptions(),
     output: OutputOption = Output.table,
 ) -> None:
     """Show which definitions of a server with `pin: true` are held back, against those in force.
@@ -46,18 +69,17 @@ def diff(
         fairlead diff tools/search --namespace fairlead-system --json
     """
     from fairlead_cli.pinning.approving import run_diff
-    from fairlead_cli.pinning.holding import place_for
 
-    location = place_for(state_dir, str(kubeconfig or ""), namespace, url)
+    location = where.location()
     if isinstance(location, str):
-        from fairlead_cli.connecting import Destination
         from fairlead_cli.pinning.asking import show_held
 
-        show_held(Destination.parse(location, header or [], None, timeout, token), server, output)
+        show_held(where.destination(location), server, output)
     else:
         run_diff(location, server, output)
 
 
+@grouped
 def approve(
     server: ServerArgument,
     yes: Annotated[bool, typer.Option("--yes", "-y", help="Do not ask.")] = False,
@@ -66,13 +88,7 @@ def approve(
         typer.Option("--hash", metavar="HASH", help="Approve what has this hash, as the console or --json shows it."),
     ] = None,
     wait: Annotated[float, typer.Option(min=0, help="Seconds to wait until it is in force.")] = 15.0,
-    state_dir: StateDirOption = None,
-    kubeconfig: _Kubeconfig = None,
-    namespace: _Namespace = None,
-    url: GatewayOption = None,
-    header: HeaderOption = None,
-    token: TokenOption = None,
-    timeout: TimeoutOption = 30.0,
+    where: PinOptions = PinOptions(),
     output: OutputOption = Output.table,
 ) -> None:
     """Put the definitions in force that are held back now, and nothing that the server lists later.
@@ -89,14 +105,12 @@ def approve(
         fairlead approve tools/search --namespace fairlead-system --yes
     """
     from fairlead_cli.pinning.approving import run_approve
-    from fairlead_cli.pinning.holding import place_for
 
-    location = place_for(state_dir, str(kubeconfig or ""), namespace, url)
+    location = where.location()
     if isinstance(location, str):
-        from fairlead_cli.connecting import Destination
         from fairlead_cli.pinning.asking import approve_held
 
-        destination = Destination.parse(location, header or [], None, timeout, token)
+        destination = where.destination(location)
         approve_held(destination, server, yes, wait, output, exactly)
     else:
         run_approve(location, server, yes, wait, output, exactly)

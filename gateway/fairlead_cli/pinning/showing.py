@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Iterable
+from dataclasses import dataclass
 from typing import Final
 
 from fairlead_cli.failure import USED_WRONGLY, Failure
@@ -13,18 +14,30 @@ NOT_SEEN: Final = "The operator has not seen it yet; it takes effect with the se
 IN_FORCE: Final = "In force."
 
 
-def print_change(
-    server: str, sort: str, name: str, lines: Iterable[str], suspicious: Iterable[str], *, changed: bool, cut: bool
-) -> None:
-    """Print one definition: what it is, its difference to the one in force, and what is suspicious of it."""
-    what = f"{sort} {printable(name)}".strip()
-    print(f"{server}: {what} {'has changed' if changed else 'is new'}")
-    for line in lines:
-        print(f"  {printable(line)}")
-    if cut:
-        print("  … and more, which is not shown")
-    for finding in suspicious:
-        print(f"  ! {printable(finding)}")
+@dataclass(frozen=True)
+class HeldDefinition:
+    """One definition that is held back."""
+
+    sort: str
+    name: str
+    lines: Iterable[str]
+    """Difference to the definition in force."""
+    suspicious: Iterable[str]
+    changed: bool
+    """False: it is new."""
+    cut: bool = False
+    """Whether there are more lines."""
+
+    def print(self, server: str) -> None:
+        """Print what it is of which server, its difference and what is suspicious of it."""
+        what = f"{self.sort} {printable(self.name)}".strip()
+        print(f"{server}: {what} {'has changed' if self.changed else 'is new'}")
+        for line in self.lines:
+            print(f"  {printable(line)}")
+        if self.cut:
+            print("  … and more, which is not shown")
+        for finding in self.suspicious:
+            print(f"  ! {printable(finding)}")
 
 
 def print_nothing_held(server: str, output: Output) -> None:

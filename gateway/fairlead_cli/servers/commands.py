@@ -7,18 +7,16 @@ from typing import Annotated
 import typer
 
 from fairlead_cli.completing import server_names
+from fairlead_cli.optiongroups import grouped
 from fairlead_cli.options import (
-    DEFAULT_URL,
-    HeaderOption,
+    GatewayOptions,
     OutputOption,
     ServerArgument,
-    TimeoutOption,
-    TokenOption,
-    UrlOption,
 )
 from fairlead_cli.output import Output
 
 
+@grouped
 def servers(
     server: Annotated[
         str | None,
@@ -28,10 +26,7 @@ def servers(
             autocompletion=server_names,
         ),
     ] = None,
-    url: UrlOption = DEFAULT_URL,
-    header: HeaderOption = None,
-    token: TokenOption = None,
-    timeout: TimeoutOption = 30.0,
+    gateway: GatewayOptions = GatewayOptions(),
     output: OutputOption = Output.table,
 ) -> None:
     """Show the servers: their state and why, restarts, memory, tools, and the p95 of the slowest tool.
@@ -47,19 +42,16 @@ def servers(
 
         fairlead servers --json
     """
-    from fairlead_cli.connecting import Destination
     from fairlead_cli.servers.showing import run_servers
 
-    run_servers(Destination.parse(url, header or [], None, timeout, token), server, output)
+    run_servers(gateway.destination(), server, output)
 
 
+@grouped
 def refresh(
     server: ServerArgument,
     wait: Annotated[bool, typer.Option("--wait/--no-wait", help="Whether to wait for what it answers.")] = True,
-    url: UrlOption = DEFAULT_URL,
-    header: HeaderOption = None,
-    token: TokenOption = None,
-    timeout: TimeoutOption = 30.0,
+    gateway: GatewayOptions = GatewayOptions(),
     output: OutputOption = Output.table,
 ) -> None:
     """Have a server asked for its tools now, without waiting for its interval. One that failed is started again.
@@ -73,17 +65,14 @@ def refresh(
 
         fairlead refresh default/time --no-wait
     """
-    from fairlead_cli.connecting import Destination
     from fairlead_cli.servers.refresh import run_refresh
 
-    run_refresh(Destination.parse(url, header or [], None, timeout, token), server, wait, output)
+    run_refresh(gateway.destination(), server, wait, output)
 
 
+@grouped
 def events(
-    url: UrlOption = DEFAULT_URL,
-    header: HeaderOption = None,
-    token: TokenOption = None,
-    timeout: TimeoutOption = 30.0,
+    gateway: GatewayOptions = GatewayOptions(),
     output: OutputOption = Output.table,
 ) -> None:
     """Follow what becomes of servers and their tools: connected, disconnected, tools changed. Ctrl-C ends it.
@@ -94,12 +83,12 @@ def events(
 
         fairlead events --json
     """
-    from fairlead_cli.connecting import Destination
     from fairlead_cli.servers.events import run_events
 
-    run_events(Destination.parse(url, header or [], None, timeout, token), output)
+    run_events(gateway.destination(), output)
 
 
+@grouped
 def logs(
     server: ServerArgument,
     follow: Annotated[bool, typer.Option("--follow", "-f", help="Go on with what it prints. Ctrl-C ends it.")] = False,
@@ -108,13 +97,10 @@ def logs(
         typer.Option("--tail", "-n", min=0, help="So many of the last lines; without it all that are kept, 128 KiB."),
     ] = None,
     timestamps: Annotated[bool, typer.Option("--timestamps", help="Print when each line was printed.")] = False,
-    url: UrlOption = DEFAULT_URL,
-    header: HeaderOption = None,
-    token: TokenOption = None,
-    timeout: TimeoutOption = 30.0,
+    gateway: GatewayOptions = GatewayOptions(),
     output: OutputOption = Output.table,
 ) -> None:
-    """Print what the processes of a server printed: standard error, and on standard output what is no MCP message.
+    """Print what the processes of a server printed: standard error, and on standard output what is not an MCP message.
 
     Lines such as `--- run 2 started again` say where a restart is. Secrets of the server's environment are taken out.
     In a cluster, Kubernetes keeps what servers print, and the answer is the kubectl command that shows it.
@@ -125,8 +111,7 @@ def logs(
 
         fairlead logs default/time --follow --tail 20
     """
-    from fairlead_cli.connecting import Destination
     from fairlead_cli.servers.logs import run_logs
 
-    destination = Destination.parse(url, header or [], None, timeout, token)
+    destination = gateway.destination()
     run_logs(destination, server, output, tail=tail, follow=follow, timestamps=timestamps)

@@ -39,7 +39,7 @@ def run_logs(
         time.sleep(min(LOOK_SECONDS * 2.0**failures, LONGEST_PAUSE))
         try:
             shown = plane.get(path, after=str(after))
-            if shown["next"] < after:  # the gateway has started anew, and so has its count
+            if shown["next"] < after:  # the gateway has started again, and so has its count
                 shown = plane.get(path)
         except Failure as error:
             if error.code == USED_WRONGLY:  # it is not declared any more

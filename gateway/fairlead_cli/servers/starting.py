@@ -23,7 +23,7 @@ Server = dict[str, Any]
 
 
 def servers_of(destination: Destination) -> list[Server]:
-    """Servers as the gateway lists them; none where the endpoint is no gateway, or does not list them."""
+    """Servers as the gateway lists them; none where the endpoint is not a gateway, or does not list them."""
     try:
         plane = Plane.of(destination)
         documents = plane.get("/v1/servers")["servers"]

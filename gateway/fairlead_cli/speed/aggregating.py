@@ -16,13 +16,13 @@ from fairlead_gateway.aggregates.file import Aggregates, BadFile, decode, encode
 from fairlead_rest.resources.scores import badge
 
 
-def ask(url: str, headers: list[str], timeout: float, token: str | None) -> Aggregates:
+def ask(gateway: Destination) -> Aggregates:
     """Aggregates of a gateway. Raises Failure, also where it counts nothing."""
-    plane = Plane.of(Destination.parse(url, headers, None, timeout, token))
+    plane = Plane.of(gateway)
     try:
         return decode(json.dumps(plane.get("/v1/aggregates")).encode())
     except BadFile as error:
-        raise Failure(f"{url} answered with {error}", code=FAILED) from error
+        raise Failure(f"{gateway.url} answered with {error}", code=FAILED) from error
 
 
 def read(files: Sequence[Path]) -> Aggregates:

@@ -10,7 +10,8 @@ from urllib.parse import quote
 import typer
 
 from fairlead_cli.failure import USED_WRONGLY, Failure
-from fairlead_cli.options import DEFAULT_URL, HeaderOption, OutputOption, TimeoutOption, TokenOption, UrlOption
+from fairlead_cli.optiongroups import grouped
+from fairlead_cli.options import GatewayOptions, OutputOption
 from fairlead_cli.output import Output, duration, named, print_json, print_table, printable
 from fairlead_cli.wording import look_at_tools, unknown_tool
 
@@ -25,15 +26,13 @@ class Strategy(StrEnum):
     sequential = "sequential"
 
 
+@grouped
 def predict(
     tools: Annotated[list[str], typer.Argument(metavar="TOOL...", help="Tools in the order of their calls.")],
     strategy: Annotated[Strategy, typer.Option(help="How they would be called.")] = Strategy.parallel,
     limit: Annotated[int | None, typer.Option(min=1, max=128, help="Calls at once, of parallel ones.")] = None,
     tier: Annotated[str | None, typer.Option(help="Tier whose limit has to hold; the default one without it.")] = None,
-    url: UrlOption = DEFAULT_URL,
-    header: HeaderOption = None,
-    token: TokenOption = None,
-    timeout: TimeoutOption = 30.0,
+    gateway: GatewayOptions = GatewayOptions(),
     output: OutputOption = Output.table,
 ) -> None:
     """Say how long some calls should take together, by what was measured of the tools, else declared. Calls nothing.
@@ -44,7 +43,6 @@ def predict(
 
         fairlead predict demo__get_stock demo__get_stock --strategy sequential --tier fast
     """
-    from fairlead_cli.connecting import Destination
     from fairlead_cli.rest import Plane
 
     calls = [
@@ -53,7 +51,7 @@ def predict(
     ]
     message = {"role": "assistant", "content": None, "tool_calls": calls}
     body: dict[str, Any] = {"format": "openai-chat", "message": message, "tools": [], "strategy": strategy.value}
-    plane = Plane.of(Destination.parse(url, header or [], None, timeout, token).in_tier(tier))
+    plane = Plane.of(gateway.destination().in_tier(tier))
     body |= {"limit": limit} if limit is not None else {}
     body |= {"tier": plane.scope["tier"]} if "tier" in plane.scope else {}
     prediction = plane.post("/v1/tool-calls/predict", body)
@@ -66,7 +64,7 @@ def predict(
 
 
 def _unknown(plane: Plane, names: Sequence[str]) -> Failure:
-    """The failure of names that are no tools, with what was probably meant where it is one."""
+    """The failure of names that are not tools, with what was probably meant where it is one."""
     if len(names) > 1:
         return Failure(look_at_tools(f"Unknown tools: {named(map(printable, names))}"), code=USED_WRONGLY)
     try:

@@ -6,18 +6,17 @@ from typing import Annotated, Any, Final
 
 import typer
 
-from fairlead_cli.options import DEFAULT_URL, HeaderOption, OutputOption, TimeoutOption, TokenOption, UrlOption
+from fairlead_cli.optiongroups import grouped
+from fairlead_cli.options import GatewayOptions, OutputOption
 from fairlead_cli.output import Output, duration, named, print_json, print_table, printable
 
 MEASURED: Final = "measured"
 """Basis of a score that calls or probes gave."""
 
 
+@grouped
 def scores(
-    url: UrlOption = DEFAULT_URL,
-    header: HeaderOption = None,
-    token: TokenOption = None,
-    timeout: TimeoutOption = 30.0,
+    gateway: GatewayOptions = GatewayOptions(),
     output: OutputOption = Output.table,
 ) -> None:
     """Show how fast each tool that was measured is, in which tiers it fits, and whether it is as fast as it says.
@@ -30,22 +29,19 @@ def scores(
 
         fairlead scores --json
     """
-    from fairlead_cli.connecting import Destination
     from fairlead_cli.rest import Plane
 
-    answer = Plane.of(Destination.parse(url, header or [], None, timeout, token)).get("/v1/scores")
+    answer = Plane.of(gateway.destination()).get("/v1/scores")
     if output is Output.json:
         print_json(answer)
     else:
         _print(answer["tools"])
 
 
+@grouped
 def leaderboard(
     category: Annotated[str | None, typer.Option(help="One category; all without it.")] = None,
-    url: UrlOption = DEFAULT_URL,
-    header: HeaderOption = None,
-    token: TokenOption = None,
-    timeout: TimeoutOption = 30.0,
+    gateway: GatewayOptions = GatewayOptions(),
     output: OutputOption = Output.table,
 ) -> None:
     """Rank the tools of a category by their measured medians.
@@ -58,11 +54,10 @@ def leaderboard(
 
         fairlead leaderboard --category images
     """
-    from fairlead_cli.connecting import Destination
     from fairlead_cli.rest import Plane
 
     query = {} if category is None else {"category": category}
-    answer = Plane.of(Destination.parse(url, header or [], None, timeout, token)).get("/v1/leaderboard", **query)
+    answer = Plane.of(gateway.destination()).get("/v1/leaderboard", **query)
     if output is Output.json:
         print_json(answer)
         return

@@ -11,7 +11,8 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from fairlead_cli.failure import Failure
-from fairlead_cli.options import DEFAULT_URL, HeaderOption, OutputOption, TimeoutOption, TokenOption, UrlOption, helped
+from fairlead_cli.optiongroups import grouped
+from fairlead_cli.options import GatewayOptions, OutputOption, helped
 from fairlead_cli.output import Output, print_json, print_table, printable
 
 if TYPE_CHECKING:
@@ -35,15 +36,13 @@ ServersOption = Annotated[
 
 
 @telemetry.command()
+@grouped
 def show(
     files: Annotated[
         list[Path] | None, typer.Argument(metavar="FILE...", help="Aggregate files, in place of a gateway's own.")
     ] = None,
     server: ServersOption = None,
-    url: UrlOption = DEFAULT_URL,
-    header: HeaderOption = None,
-    token: TokenOption = None,
-    timeout: TimeoutOption = 30.0,
+    gateway: GatewayOptions = GatewayOptions(),
     output: OutputOption = Output.table,
 ) -> None:
     """Show what an export would contain, or what files contain, and what never is in one.
@@ -57,7 +56,7 @@ def show(
     from fairlead_cli.speed import aggregating
 
     try:
-        aggregates = aggregating.read(files) if files else aggregating.ask(url, header or [], timeout, token)
+        aggregates = aggregating.read(files) if files else aggregating.ask(gateway.destination())
     except Failure as failure:
         if failure.problem == "NOT_KEPT" and output is not Output.json:
             print(_CONTENT + "\n")  # what it would be
@@ -74,13 +73,11 @@ def show(
 
 
 @telemetry.command()
+@grouped
 def export(
     file: Annotated[Path, typer.Argument(metavar="FILE", help="To be written; it must not exist.")],
     server: ServersOption = None,
-    url: UrlOption = DEFAULT_URL,
-    header: HeaderOption = None,
-    token: TokenOption = None,
-    timeout: TimeoutOption = 30.0,
+    gateway: GatewayOptions = GatewayOptions(),
     output: OutputOption = Output.table,
 ) -> None:
     """Write what a gateway has counted since its start into a file. It has to keep it: FAIRLEAD_AGGREGATES=true.
@@ -91,7 +88,7 @@ def export(
     """
     from fairlead_cli.speed import aggregating
 
-    aggregates = aggregating.only(aggregating.ask(url, header or [], timeout, token), server or [])
+    aggregates = aggregating.only(aggregating.ask(gateway.destination()), server or [])
     aggregating.write(file, aggregates)
     _written(file, aggregates, output, ". Nothing was sent.")
 

@@ -5,23 +5,18 @@ from __future__ import annotations
 from typing import Any
 from urllib.parse import quote
 
+from fairlead_cli.optiongroups import grouped
 from fairlead_cli.options import (
-    DEFAULT_URL,
-    HeaderOption,
+    GatewayOptions,
     OutputOption,
-    TimeoutOption,
-    TokenOption,
     ToolArgument,
-    UrlOption,
 )
 from fairlead_cli.output import Output, duration, print_json, print_table, printable
 
 
+@grouped
 def tiers(
-    url: UrlOption = DEFAULT_URL,
-    header: HeaderOption = None,
-    token: TokenOption = None,
-    timeout: TimeoutOption = 30.0,
+    gateway: GatewayOptions = GatewayOptions(),
     output: OutputOption = Output.table,
 ) -> None:
     """Show the latency tiers: their limits, how many tools fit, and why the others do not.
@@ -32,22 +27,19 @@ def tiers(
 
         fairlead tiers --json
     """
-    from fairlead_cli.connecting import Destination
     from fairlead_cli.rest import Plane
 
-    answer = Plane.of(Destination.parse(url, header or [], None, timeout, token)).get("/v1/tiers")
+    answer = Plane.of(gateway.destination()).get("/v1/tiers")
     if output is Output.json:
         print_json(answer)
     else:
         _print_tiers(answer)
 
 
+@grouped
 def explain(
     tool: ToolArgument,
-    url: UrlOption = DEFAULT_URL,
-    header: HeaderOption = None,
-    token: TokenOption = None,
-    timeout: TimeoutOption = 30.0,
+    gateway: GatewayOptions = GatewayOptions(),
     output: OutputOption = Output.table,
 ) -> None:
     """Explain why a tool is, or is not, in each latency tier: what is declared, what was measured, what decided.
@@ -58,10 +50,9 @@ def explain(
 
         fairlead explain mcp.demo.forecast_demand --json
     """
-    from fairlead_cli.connecting import Destination
     from fairlead_cli.rest import Plane
 
-    plane = Plane.of(Destination.parse(url, header or [], None, timeout, token))
+    plane = Plane.of(gateway.destination())
     answer = plane.get(f"/v1/tools/{quote(tool, safe='')}/explain")
     if output is Output.json:
         print_json(answer)

@@ -6,19 +6,18 @@ from typing import Annotated
 
 import typer
 
-from fairlead_cli.options import DEFAULT_URL, HeaderOption, OutputOption, TimeoutOption, TokenOption, UrlOption
+from fairlead_cli.optiongroups import grouped
+from fairlead_cli.options import GatewayOptions, OutputOption
 from fairlead_cli.output import Output
 from fairlead_cli.top.sort_key import SortKey
 
 
+@grouped
 def top(
     sort: Annotated[SortKey, typer.Option(help="Order of the rows; keys of the screen change it.")] = SortKey.calls,
     interval: Annotated[float, typer.Option(min=0.5, max=3600, help="Seconds between two readings.")] = 2.0,
     once: Annotated[bool, typer.Option("--once", help="Print one reading, with counts since the start.")] = False,
-    url: UrlOption = DEFAULT_URL,
-    header: HeaderOption = None,
-    token: TokenOption = None,
-    timeout: TimeoutOption = 30.0,
+    gateway: GatewayOptions = GatewayOptions(),
     output: OutputOption = Output.table,
 ) -> None:
     """Watch servers and tools by calls, errors and latency, live.
@@ -37,10 +36,9 @@ def top(
 
         fairlead top --url https://tools.example.com/mcp --token @key
     """
-    from fairlead_cli.connecting import Destination
     from fairlead_cli.top.printing import run_lines, run_once, run_screen
 
-    destination = Destination.parse(url, header or [], None, timeout, token)
+    destination = gateway.destination()
     if once:
         run_once(destination, sort, output)
     elif output is Output.json:

@@ -50,7 +50,7 @@ class WatchedTable(DataTable[Text], Generic[Row]):
         self.scroll_to(y=scroll, animate=False)
 
     def on_resize(self) -> None:
-        """Choose columns anew."""
+        """Choose columns again."""
         self.show(self._rows) if self._total <= MOST_ROWS else self._draw()
 
     def _draw(self) -> None:

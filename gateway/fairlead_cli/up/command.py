@@ -17,7 +17,7 @@ from collections.abc import Callable, Mapping
 from contextlib import ExitStack
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Final
+from typing import Final, NamedTuple
 from urllib.parse import urlsplit
 
 import uv
@@ -146,7 +146,7 @@ async def _serve(
         lambda key: station.installation(key),  # noqa: PLW0108 - the station is made below, and needs the gateway
     )
     token = secrets.token_urlsafe(TOKEN_BYTES)
-    gateway, custom = _gateway(options, where, children, nudge, outputs, model, token)
+    gateway, custom = _gateway(options, where, _LocalServers(children, outputs, nudge), model, token)
     board = Board(lambda key: _tools_of(station.documents, key), changed.set, lambda key: _starts_of(children, key))
     telemetry = Telemetry()
     telemetry.leader.set(1)
@@ -243,14 +243,17 @@ def _check_tier(named: str | None, tiers: tuple[str, ...]) -> None:
         raise Failure(f"--tier: there is no latency tier {named!r}; tiers: {', '.join(tiers)}", code=USED_WRONGLY)
 
 
+class _LocalServers(NamedTuple):
+    """What the gateway shares with the operator of this process."""
+
+    children: ChildHost
+    outputs: ProcessOutputs
+    nudge: asyncio.Event
+    """Set where documents have changed."""
+
+
 def _gateway(
-    options: UpOptions,
-    where: Folders,
-    children: ChildHost,
-    nudge: asyncio.Event,
-    outputs: ProcessOutputs,
-    model: ChosenModel,
-    console_token: str,
+    options: UpOptions, where: Folders, servers: _LocalServers, model: ChosenModel, console_token: str
 ) -> tuple[Gateway, LoadedTools]:
     try:
         settings = Settings.from_env(
@@ -271,13 +274,13 @@ def _gateway(
         custom = load(settings.calls.custom.modules)
         made = compose(
             settings,
-            source=DirectorySource(where.documents, nudge=nudge),
+            source=DirectorySource(where.documents, nudge=servers.nudge),
             credentials=DirectoryCredentials(where.credentials),
-            children=children,
+            children=servers.children,
             custom=custom.tools,
             models=ConfiguredModels.of_file(settings.models.routes, model.added),
             trust=trusted(settings),
-            outputs=outputs,
+            outputs=servers.outputs,
             heap=Heap(),
             console_token=console_token,
             pins=DirectoryPins(where.documents),

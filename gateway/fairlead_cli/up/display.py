@@ -73,7 +73,7 @@ class Display(Protocol):
 
 
 class LiveTable:
-    """For a terminal: drawn anew after news, when a time moves on, and when the window changes its size."""
+    """For a terminal: drawn again after news, when a time moves on, and when the window changes its size."""
 
     def __init__(self, console: Console, keys: TerminalKeys | None = None) -> None:
         """`keys`: those of its terminal, where they can be read."""
@@ -111,7 +111,7 @@ class LiveTable:
         if (size, view) == self._drawn:
             return
         if self._drawn is not None and size != self._drawn[0]:
-            self.console.clear()  # a terminal wraps the old lines anew, and nobody knows how many they are now
+            self.console.clear()  # a terminal wraps the old lines again, and nobody knows how many they are now
         self._drawn = size, view
         lines = screen(view, size[0], size[1] - 1)  # the last line is the cursor's
         text = Text("\n").join(Text(line.text, style=line.style) for line in lines)
@@ -236,7 +236,7 @@ class PlainLines(_Changes):
 
     def _row(self, row: Row, before: Row | None) -> None:
         if before is not None and ((before.text, before.tools) == (row.text, row.tools) or _comes(row)):
-            return  # where it is started anew, what comes of that is told
+            return  # where it is started again, what comes of that is told
         text = "starting" if _comes(row) else row.text
         if not _comes(row):
             last, self._shown[row.key] = self._shown.get(row.key), row

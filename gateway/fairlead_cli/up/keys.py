@@ -63,7 +63,7 @@ class TerminalKeys:
     def _in_front(self) -> bool:
         try:
             return os.tcgetpgrp(self._number) == os.getpgrp()
-        except OSError:  # it is no controlling terminal, so nobody else's jobs are in front
+        except OSError:  # it is not a controlling terminal, so nobody else's jobs are in front
             return True
 
 

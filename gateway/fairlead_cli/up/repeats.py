@@ -1,6 +1,6 @@
 """Thinning of repeated messages: the first, second, fourth, eighth … one is printed, with their number. Pure.
 
-For a server that is started anew for ever, and whose every start would be another line.
+For a server that is started again for ever, and whose every start would be another line.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from fairlead_cli.up.cells import harmless
 from fairlead_mcp.refusals import without_numbers
 
 MOST_KINDS: Final = 1_000
-"""Remembered; beyond that all begin anew."""
+"""Remembered; beyond that all begin again."""
 MOST_CHARACTERS: Final = 400
 """Compared of a kind and of a wording; they may hold what a server printed."""
 MOST_WORDINGS: Final = 8
@@ -43,7 +43,7 @@ class Repeats:
         return count if fresh or count & (count - 1) == 0 else 0
 
     def forget(self, start: str) -> None:
-        """All kinds that begin so begin anew."""
+        """All kinds that begin so begin again."""
         for kind in [kind for kind in self._counts if kind.startswith(start)]:
             del self._counts[kind]
             self._wordings.pop(kind, None)

@@ -20,7 +20,7 @@ Text = Annotated[str, Field(min_length=1, max_length=100_000)]
 
 
 class BadRecord(ValueError):
-    """A line that is no record; the message names the line and says what is wrong."""
+    """A line that is not a record; the message names the line and says what is wrong."""
 
 
 class Record(BaseModel):

@@ -33,7 +33,7 @@ Comparison = Literal[">=", ">", "<=", "<", "="]
 
 
 class BadExpression(ValueError):
-    """A text that is no dice expression; the message says where, and what is expected there."""
+    """A text that is not a dice expression; the message says where, and what is expected there."""
 
 
 @dataclass(frozen=True)
@@ -332,4 +332,4 @@ class _Parser:
     def _expected(self, what: str) -> BadExpression:
         rest = self._rest()
         where = f"at {rest[:12]!r} (character {self._at + 1})" if rest else "at the end"
-        return BadExpression(f"{self._text[:60]!r} is no dice expression: {where} it needs {what}")
+        return BadExpression(f"{self._text[:60]!r} is not a dice expression: {where} it needs {what}")

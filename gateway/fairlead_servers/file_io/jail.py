@@ -165,7 +165,7 @@ def parts(path: str) -> list[str]:
 
 
 def _kind(status: os.stat_result) -> str:
-    """Description of what is no file of this folder alone."""
+    """Description of what is not a file of this folder alone."""
     if stat.S_ISDIR(status.st_mode):
         return "a folder"
     return "a file of two names (a hard link)" if stat.S_ISREG(status.st_mode) else "no regular file"

@@ -74,7 +74,7 @@ class Files:
         try:
             return FileRead(path=path, bytes=len(content), content=content.decode())
         except UnicodeDecodeError as error:
-            raise ToolError(f"{path} is no text in UTF-8 (byte {error.start}).") from error
+            raise ToolError(f"{path} is not text in UTF-8 (byte {error.start}).") from error
 
 
 def open_server(folder: Path, settings: FileSettings) -> MCPServer[Any]:

@@ -1,4 +1,4 @@
-"""Index of rules in memory, built anew when a file changes."""
+"""Index of rules in memory, built again when a file changes."""
 
 from __future__ import annotations
 

@@ -40,7 +40,7 @@ class IndexedPage:
 
 
 class FileIndex:
-    """The files of a folder, read anew when one of them changed. Calls may come from several threads."""
+    """The files of a folder, read again when one of them changed. Calls may come from several threads."""
 
     def __init__(self, root: Path) -> None:
         self._root = root

@@ -103,7 +103,7 @@ def _refused(why: str) -> Forms:
 
 
 class _Draft:
-    """A decoded definition that is mended in place; only members that changed are encoded anew."""
+    """A decoded definition that is mended in place; only members that changed are encoded again."""
 
     def __init__(self, raw: bytes, value: Any) -> None:
         self._raw = raw

@@ -2,7 +2,7 @@
 
 Each pattern is bounded in every gap, so that a search is linear in the text; each comes with words of which one must be
 there before it is tried. The table names what known attacks have in common (tool poisoning, shadowed tools, chat
-templates, prompt injection); it is no proof that a description is harmless.
+templates, prompt injection); it is not proof that a description is harmless.
 """
 
 from __future__ import annotations

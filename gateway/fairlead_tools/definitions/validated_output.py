@@ -77,19 +77,33 @@ def unusable_in_old_clients(schema: Schema) -> str:
 
 
 def _odd_part(part: Schema) -> str:
+    return next(filter(None, (check(part) for check in _CHECKS)), "")
+
+
+def _odd_references(part: Schema) -> str:
     pointing = [part[keyword] for keyword in REFERENCES if keyword in part]
-    if any(not isinstance(target, str) or not target.startswith("#") for target in pointing):
-        return f"it refers to {str(pointing)[:60]}, which is not in it"
+    within = all(isinstance(target, str) and target.startswith("#") for target in pointing)
+    return "" if within else f"it refers to {str(pointing)[:60]}, which is not in it"
+
+
+def _odd_keywords(part: Schema) -> str:
     refused = next((keyword for keyword in _REFUSED if keyword in part), "")
     if refused:
         return f"it has {refused}"
     if part.get("enum") == [] or not isinstance(part.get("additionalItems", True), bool | dict):
-        return "it has an empty enum, or additionalItems that are no schema"
+        return "it has an empty enum, or additionalItems that are not a schema"
     if "nullable" in part and ("type" not in part or not isinstance(part["nullable"], bool)):
         return "it has nullable without a type"
-    patterns = [part["pattern"]] if "pattern" in part else []
-    odd = next((pattern for pattern in patterns if not is_portable(pattern)), None)
-    return "" if odd is None else f"its pattern {str(odd)[:60]!r} may not be ECMAScript"
+    return ""
+
+
+def _odd_pattern(part: Schema) -> str:
+    if "pattern" not in part or is_portable(part["pattern"]):
+        return ""
+    return f"its pattern {str(part['pattern'])[:60]!r} may not be ECMAScript"
+
+
+_CHECKS: Final = (_odd_references, _odd_keywords, _odd_pattern)
 
 
 def _odd_name(schema: Schema) -> str:

@@ -150,7 +150,7 @@ def _model(fields: dict[str, Any], extra: bool) -> type[pydantic.BaseModel]:
 
 def _schema(make: Callable[[], dict[str, Any]]) -> dict[str, Any]:
     with warnings.catch_warnings():
-        # a default that is no JSON is left out of the schema, which is what one wants
+        # a default that is not JSON is left out of the schema, which is what one wants
         warnings.simplefilter("ignore", pydantic.json_schema.PydanticJsonSchemaWarning)
         try:
             schema = make()

@@ -61,7 +61,7 @@ def _encoded(definition: dict[str, Any]) -> bytes:
     try:
         return jsonrpc.encode(definition)
     except (TypeError, ValueError, RecursionError) as error:
-        raise BadTool(f"what it says of itself is no JSON: {error}") from error
+        raise BadTool(f"what it says of itself is not JSON: {error}") from error
 
 
 def _is_async(handler: Callable[..., Any]) -> bool:

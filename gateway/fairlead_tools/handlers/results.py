@@ -68,7 +68,7 @@ def _plain(value: Any) -> Any:
     try:
         return msgspec.to_builtins(value, enc_hook=_foreign, str_keys=True)
     except (TypeError, ValueError, OverflowError, RecursionError) as error:
-        raise Unusable(f"it returned {type(value).__name__}, which is no JSON: {error}") from error
+        raise Unusable(f"it returned {type(value).__name__}, which is not JSON: {error}") from error
 
 
 def _foreign(value: Any) -> Any:
@@ -78,14 +78,14 @@ def _foreign(value: Any) -> Any:
     dump = getattr(value, "model_dump", None)
     if callable(dump) and not isinstance(value, type):
         return dump(mode="json", by_alias=True)
-    raise TypeError(f"{type(value).__name__} is no JSON value")
+    raise TypeError(f"{type(value).__name__} is not a JSON value")
 
 
 def _encoded(value: Any) -> bytes:
     try:
         return jsonrpc.encode(value)
     except (TypeError, ValueError, OverflowError, RecursionError) as error:
-        raise Unusable(f"it returned what is no JSON: {error}") from error
+        raise Unusable(f"it returned what is not JSON: {error}") from error
 
 
 def _is_result(value: Any) -> bool:

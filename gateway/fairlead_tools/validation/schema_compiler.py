@@ -65,9 +65,9 @@ def compile_schema(schema: bytes | Raw | Mapping[str, Any], *, of_objects: bool 
     try:
         decoded = _decode(raw)
     except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
-        return _unusable(NOT_A_SCHEMA, f"it is no JSON: {error}")
+        return _unusable(NOT_A_SCHEMA, f"it is not JSON: {error}")
     if not isinstance(decoded, dict):
-        return _unusable(NOT_A_SCHEMA, "it is no object")
+        return _unusable(NOT_A_SCHEMA, "it is not an object")
     if of_objects and _takes_every_object(decoded):
         return Compiled(None)
     try:
@@ -190,8 +190,8 @@ def _refused(error: ValidationError | ValueError) -> tuple[str, str]:
     if isinstance(error, ValidationError):
         if isinstance(error.kind, ValidationErrorKind.Referencing):
             return REMOTE_REFERENCE, f"it refers to something outside it: {_first_line(error.message)}"
-        return NOT_A_SCHEMA, f"it is no valid JSON Schema: {sentence(error)}"
-    return NOT_A_SCHEMA, f"it is no valid JSON Schema: {_first_line(str(error))}"
+        return NOT_A_SCHEMA, f"it is not a valid JSON Schema: {sentence(error)}"
+    return NOT_A_SCHEMA, f"it is not a valid JSON Schema: {_first_line(str(error))}"
 
 
 def _first_line(text: str) -> str:

@@ -83,7 +83,7 @@ class ToolCheck:
         return None if self.of_arguments is None else self.of_arguments.wrong_arguments(arguments)
 
     def result(self, result: bytes | Raw) -> str | None:
-        """Errors in the `structuredContent` of a raw result that is no error, in either era: one a line; None for
+        """Errors in the `structuredContent` of a raw result that is not an error, in either era: one a line; None for
         none.
         """
         if not self._compiled:

@@ -1,6 +1,6 @@
 """Clients of the official SDK in `bench_faults`: what a program sees that was written with it and nothing else.
 
-They run in a thread with a loop of its own. A client that failed is opened anew, as such a program would do.
+They run in a thread with a loop of its own. A client that failed is opened again, as such a program would do.
 """
 
 from __future__ import annotations

@@ -116,7 +116,7 @@ class Disagreement:
         try:
             judge, other = Validator(original), Validator(converted)
         except (ValueError, jsonschema_rs.ValidationError):
-            return  # the original is no schema that a validator compiles
+            return  # the original is not a schema that a validator compiles
         for source, mine in ((Instances(original, chance), True), (Instances(converted, chance), False)):
             for number in range(VALUES // 2):
                 value = source.near() if number % 2 else source.value()

@@ -46,23 +46,29 @@ class Instances:
     def _of(self, schema: Any, depth: int) -> Any:
         if schema is True or schema == {} or not isinstance(schema, dict):
             return self._any(depth)
-        if "$ref" in schema:
-            rest = {key: value for key, value in schema.items() if key != "$ref"}
-            return self._of({**self._target(schema["$ref"]), **rest}, depth + 1) if depth < MAX_DEPTH else {}
-        for keyword in ("anyOf", "oneOf"):
+        for keyword, merge in (("$ref", self._resolved), ("anyOf", self._chosen), ("oneOf", self._chosen)):
             if schema.get(keyword):
-                rest = {key: value for key, value in schema.items() if key != keyword}
-                return self._of(_with(rest, self._chance.choice(schema[keyword])), depth + 1)
+                if keyword == "$ref" and depth >= MAX_DEPTH:
+                    return {}
+                return self._of(merge(_without(schema, keyword), schema[keyword]), depth + 1)
         if schema.get("allOf"):
-            rest = {key: value for key, value in schema.items() if key != "allOf"}
-            for part in schema["allOf"]:
-                rest = _with(rest, self._target(part["$ref"]) if isinstance(part, dict) and "$ref" in part else part)
-            return self._of(rest, depth + 1)
+            return self._of(self._combined(_without(schema, "allOf"), schema["allOf"]), depth + 1)
         if "const" in schema:
             return schema["const"]
         if schema.get("enum"):
             return self._chance.choice(schema["enum"])
         return self._typed(schema, depth)
+
+    def _resolved(self, rest: Schema, reference: str) -> Schema:
+        return {**self._target(reference), **rest}
+
+    def _chosen(self, rest: Schema, branches: list[Any]) -> Schema:
+        return _with(rest, self._chance.choice(branches))
+
+    def _combined(self, rest: Schema, parts: list[Any]) -> Schema:
+        for part in parts:
+            rest = _with(rest, self._target(part["$ref"]) if isinstance(part, dict) and "$ref" in part else part)
+        return rest
 
     def _typed(self, schema: Schema, depth: int) -> Any:
         kind = schema.get("type")
@@ -131,14 +137,7 @@ class Instances:
     def _changed(self, value: Any) -> Any:
         chance = self._chance
         if isinstance(value, dict) and value and chance.random() < 0.85:
-            name = chance.choice(sorted(value))
-            rest = {key: part for key, part in value.items() if key != name}
-            step = chance.random()
-            if step < 0.2:
-                return rest
-            if step < 0.3:
-                return {**value, "extra": 1}
-            return {**rest, name: self._changed(value[name])}
+            return self._changed_object(value)
         if isinstance(value, list) and value and chance.random() < 0.7:
             return [*value, value[0]] if chance.random() < 0.3 else [self._changed(value[0]), *value[1:]]
         if isinstance(value, int | float) and not isinstance(value, bool) and chance.random() < 0.6:
@@ -146,6 +145,20 @@ class Instances:
         if isinstance(value, str) and chance.random() < 0.6:
             return chance.choice(_WORDS)
         return chance.choice((None, "a", 7, True, {}, []))
+
+    def _changed_object(self, value: dict[str, Any]) -> dict[str, Any]:
+        name = self._chance.choice(sorted(value))
+        rest = _without(value, name)
+        step = self._chance.random()
+        if step < 0.2:
+            return rest
+        if step < 0.3:
+            return {**value, "extra": 1}
+        return {**rest, name: self._changed(value[name])}
+
+
+def _without(members: dict[str, Any], name: str) -> dict[str, Any]:
+    return {key: value for key, value in members.items() if key != name}
 
 
 def _with(rest: Schema, branch: Any) -> Schema:

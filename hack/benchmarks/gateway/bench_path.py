@@ -21,7 +21,7 @@ import time
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
 from pathlib import Path
-from typing import Any
+from typing import Any, Final, NamedTuple
 
 import uvloop
 
@@ -199,13 +199,23 @@ def answer_to(data: bytes) -> bytes:
     return _STREAM_HEAD % b"Transfer-Encoding: chunked\r\n" + b"%x\r\n%b\r\n0\r\n\r\n" % (len(event), event)
 
 
-def requests_of(
-    era: str, tool: str, members: str, sessions: list[bytes], *, server: str = "", token: bool = False, accept: str = ""
-) -> list[bytes]:
-    """A call for each connection in a session of its own, as the load generator writes them; with `token` it has a
-    progress token.
-    """
-    server, accept = f"{era}-{server}" if server else era, accept or "application/json, text/event-stream"
+class CallForm(NamedTuple):
+    """What calls of one case have that others have not."""
+
+    server: str = ""
+    """End of the server's name, behind the era."""
+    token: bool = False
+    """Whether a call has a progress token."""
+    accept: str = "application/json, text/event-stream"
+
+
+PLAIN_CALL: Final = CallForm()
+
+
+def requests_of(era: str, tool: str, members: str, sessions: list[bytes], form: CallForm = PLAIN_CALL) -> list[bytes]:
+    """A call for each connection in a session of its own, as the load generator writes them."""
+    token, accept = form.token, form.accept
+    server = f"{era}-{form.server}" if form.server else era
     requests = []
     for number, session in enumerate(sessions):
         progress = f'"progressToken":{1000 + number}' if token else ""
@@ -235,11 +245,11 @@ def cases(sessions: list[bytes], capable: list[bytes]) -> Cases:
     for era in VERSIONS:
         cases_by_name["small JSON", era] = requests_of(era, "echo", "", sessions)
         cases_by_name["2 kB arguments", era] = requests_of(era, STRICT, f",{STRICT_ARGUMENTS}", sessions)
-        cases_by_name[TOKEN.name, era] = requests_of(era, "echo", "", sessions, token=True)
-        cases_by_name["small SSE", era] = requests_of(era, "echo", "", sessions, server="sse")
-        cases_by_name["small SSE in chunks", era] = requests_of(era, "echo", "", sessions, server="chunked")
+        cases_by_name[TOKEN.name, era] = requests_of(era, "echo", "", sessions, CallForm(token=True))
+        cases_by_name["small SSE", era] = requests_of(era, "echo", "", sessions, CallForm("sse"))
+        cases_by_name["small SSE in chunks", era] = requests_of(era, "echo", "", sessions, CallForm("chunked"))
     cases_by_name[STREAMED.name, "legacy"] = requests_of(
-        "legacy", "echo", "", sessions, server="sse", accept=STREAMS_FIRST
+        "legacy", "echo", "", sessions, CallForm("sse", accept=STREAMS_FIRST)
     )
     cases_by_name[CAPABLE.name, "legacy"] = requests_of("legacy", "echo", "", capable)
     return cases_by_name

@@ -85,7 +85,7 @@ def decode(text: str) -> list[Line]:
         try:
             lines.append(Line(**json.loads(line)))
         except (TypeError, ValueError) as error:
-            raise ValueError(f"line {at} is no line of a history: {error}") from error
+            raise ValueError(f"line {at} is not a line of a history: {error}") from error
     return lines
 
 

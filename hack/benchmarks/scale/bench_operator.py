@@ -209,7 +209,7 @@ async def settled(installation: Installation, quiet: float = 2.0) -> None:
 
 
 async def counted(installation: Installation, servers: int) -> None:
-    """Until LatencyTiers show the number of tools: they do at most once a minute, which is no write without a cause."""
+    """Until LatencyTiers show the number of tools: they do at most once a minute."""
     path = f"{LATENCY_TIERS.path()}/{SLOWEST}"
     async with asyncio.timeout(PATIENCE):
         while True:
@@ -236,7 +236,7 @@ async def idle(installation: Installation, result: Found, seconds: float) -> Non
 
 
 async def swap(installation: Installation, kube: Kube, result: Found) -> None:
-    """A tool of one server described anew, again and again: until the gateway lists it, and what its swap took."""
+    """A tool of one server described again and again: until the gateway lists it, and what its swap took."""
     path = f"/servers/{namespace_of('url')}/url-0/mcp"
     names = [("fairlead_catalog_swaps_total", 1.0), ("fairlead_catalog_swap_seconds_total", 1.0)]
     before = [await asyncio.to_thread(installation.figure, installation.metrics_port, name) for name, _ in names]

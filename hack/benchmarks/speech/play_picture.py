@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from html import escape
-from typing import Final
+from typing import Final, NamedTuple
 
 from spokenplay import CANCELLED, REFUSED, PlayedCall, PlayTrace
 
@@ -50,8 +50,8 @@ def draw(traces: Sequence[PlayTrace]) -> str:
 
 def _panel(trace: PlayTrace, top: float, scale: float) -> Iterator[str]:
     bottom = top + HEAD + ROW * len(SERVERS)
-    yield _text(12, top + 17, trace.engine, size=14, weight="bold")
-    yield _text(LEFT - 8, top + 53, "tier", anchor="end", fill=FAINT)
+    yield _text(12, top + 17, trace.engine, _TextStyle(size=14, weight="bold"))
+    yield _text(LEFT - 8, top + 53, "tier", _TextStyle(FAINT, anchor="end"))
     ends = [*(at for at, _, _ in trace.shown[1:]), trace.ended]
     for (began, tier, _), end in zip(trace.shown, ends, strict=True):
         yield _rect(LEFT + began * scale, top + 41, (end - began) * scale, 16, TIERS.get(tier, "#eeeeee"))
@@ -62,14 +62,14 @@ def _panel(trace: PlayTrace, top: float, scale: float) -> Iterator[str]:
     for number, (at, _) in enumerate(trace.steps, 1):
         x = LEFT + at * scale
         yield f'<path d="M{x:.1f} {top + 36:.1f}V{bottom:.1f}" stroke="{FAINT}" stroke-dasharray="2 3"/>'
-        yield _text(x, top + 32, str(number), anchor="middle", fill=FAINT)
+        yield _text(x, top + 32, str(number), _TextStyle(FAINT, anchor="middle"))
     for second in range(int(trace.ended) + 1):
-        yield _text(LEFT + second * scale, bottom + 13, f"{second} s", anchor="middle", fill=FAINT, size=10)
+        yield _text(LEFT + second * scale, bottom + 13, f"{second} s", _TextStyle(FAINT, 10, "middle"))
 
 
 def _row(trace: PlayTrace, server: str, top: float, scale: float) -> Iterator[str]:
     """One server: where it is coloured, the model has some of its tools, or all."""
-    yield _text(LEFT - 8, top + 14, server, anchor="end")
+    yield _text(LEFT - 8, top + 14, server, _TextStyle(anchor="end"))
     yield _rect(LEFT, top + 2, trace.ended * scale, ROW - 4, "#f3f4f6")
     most = max(_count(tools, server) for _, _, tools in trace.shown)
     ends = [*(at for at, _, _ in trace.shown[1:]), trace.ended]
@@ -107,9 +107,9 @@ def _calls(calls: Sequence[PlayedCall], top: float, scale: float) -> Iterator[st
     end = LEFT + max(last.ended * scale, last.began * scale + 5)
     title = " + ".join(_call_label(call) for call in calls)
     if end + 7 * len(title) > WIDTH:
-        yield _text(LEFT + calls[0].began * scale - 4, top + 15, title, fill=fill, size=11, anchor="end")
+        yield _text(LEFT + calls[0].began * scale - 4, top + 15, title, _TextStyle(fill, 11, "end"))
     else:
-        yield _text(end + 4, top + 15, title, fill=fill, size=11)
+        yield _text(end + 4, top + 15, title, _TextStyle(fill, 11))
 
 
 def _call_label(call: PlayedCall) -> str:
@@ -122,11 +122,11 @@ def _call_label(call: PlayedCall) -> str:
 
 def _legend(trace: PlayTrace, top: float) -> Iterator[str]:
     names = "   ".join(f"{number} {name}" for number, (_, name) in enumerate(trace.steps, 1))
-    yield _text(LEFT, top + 16, names, fill=FAINT)
+    yield _text(LEFT, top + 16, names, _TextStyle(FAINT))
     caption = (
         "grey: hidden · pale: some tools of the server are shown · full: all · bars: calls, with the time they took"
     )
-    yield _text(LEFT, top + 34, caption, fill=FAINT)
+    yield _text(LEFT, top + 34, caption, _TextStyle(FAINT))
 
 
 def _count(tools: frozenset[str], server: str) -> int:
@@ -138,12 +138,19 @@ def _rect(x: float, y: float, width: float, height: float, fill: str, opacity: f
     return f'<rect x="{x:.1f}" y="{y:.1f}" width="{max(width, 0):.1f}" height="{height}" fill="{fill}"{more}/>'
 
 
-def _text(
-    x: float, y: float, text: str, *, anchor: str = "", fill: str = TEXT, size: int = 12, weight: str = ""
-) -> str:
+class _TextStyle(NamedTuple):
+    """How a text is drawn; attributes that are empty are left out."""
+
+    fill: str = TEXT
+    size: int = 12
+    anchor: str = ""
+    weight: str = ""
+
+
+def _text(x: float, y: float, text: str, style: _TextStyle = _TextStyle()) -> str:  # noqa: B008 - it is immutable
     more = "".join(
         f' {name}="{value}"'
-        for name, value in (("text-anchor", anchor), ("font-weight", weight), ("xml:space", "preserve"))
+        for name, value in (("text-anchor", style.anchor), ("font-weight", style.weight), ("xml:space", "preserve"))
         if value
     )
-    return f'<text x="{x:.1f}" y="{y:.1f}" fill="{fill}" font-size="{size}"{more}>{escape(text)}</text>'
+    return f'<text x="{x:.1f}" y="{y:.1f}" fill="{style.fill}" font-size="{style.size}"{more}>{escape(text)}</text>'

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import math
 import statistics
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Final
 
@@ -131,17 +131,9 @@ def figures(outcomes: Sequence[Outcomes]) -> dict[str, Cell]:
 def goals(outcomes_by_policy: dict[str, list[Outcomes]]) -> Iterable[Goal]:
     """Goals of the product, each over the worst of its traces."""
     late = {name: [each.late_per_shift for each in outcomes_by_policy[name]] for name in SHIFTS}
-    in_time = {
-        name: 100 * statistics.mean(each.in_time for each in outcomes) for name, outcomes in outcomes_by_policy.items()
-    }
-    wrong = {
-        name: 100 * statistics.mean(each.wrong_hides > 0 for each in outcomes)
-        for name, outcomes in outcomes_by_policy.items()
-    }
-    moves = {
-        name: statistics.mean(each.moves / each.subjects for each in outcomes)
-        for name, outcomes in outcomes_by_policy.items()
-    }
+    in_time = _means(outcomes_by_policy, lambda each: 100 * each.in_time)
+    wrong = _means(outcomes_by_policy, lambda each: 100.0 * (each.wrong_hides > 0))
+    moves = _means(outcomes_by_policy, lambda each: each.moves / each.subjects)
     yield Goal("late calls per shift, 95th percentile", max(rank(each, 0.95) for each in late.values()), "", at_most=20)
     yield Goal("late calls per shift, mean", max(map(statistics.mean, late.values())), "", at_most=12)
     yield Goal("late calls per shift, median", max(map(statistics.median, late.values())), "", at_most=10)
@@ -158,6 +150,11 @@ def goals(outcomes_by_policy: dict[str, list[Outcomes]]) -> Iterable[Goal]:
     yield Goal("recovery, slowest", max(back, default=None), "s", at_most=60)
     missed = sum(len(each.demote) - len(each.recover) for name in BACK for each in outcomes_by_policy[name])
     yield Goal("outages without recovery", missed, "", at_most=0)
+
+
+def _means(outcomes_by_policy: dict[str, list[Outcomes]], figure: Callable[[Outcomes], float]) -> dict[str, float]:
+    """Mean of a figure over the outcomes of each policy."""
+    return {name: statistics.mean(map(figure, outcomes)) for name, outcomes in outcomes_by_policy.items()}
 
 
 def rank(values: Sequence[float], share: float) -> float:

@@ -276,9 +276,9 @@ class Discoverer:
     async def _compared_with(
         self, key: ServerKey, round_: DiscoveryState, credential: Credential | None, listing: RawListing
     ) -> RawListing:
-        anew = bool(round_.answering)
+        again = bool(round_.answering)
         await self._looks.compare(
-            key, round_.subject.endpoint, credential, listing, anew=anew, whole=anew or round_.whole
+            key, round_.subject.endpoint, credential, listing, again=again, whole=again or round_.whole
         )
         return self._looks.completed(key, listing)
 

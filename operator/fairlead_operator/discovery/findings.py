@@ -60,22 +60,23 @@ class ListingFindings:
         out = [fault for fault in self.faults if fault.left_out]
         if out:
             yield f"{len(out)} of {self.listed} definitions are left out: {_enumerated(out)}"
-        offered = [fault for fault in self.faults if not fault.left_out]
-        unusual = [fault for fault in offered if fault.cause == Cause.UNUSUAL_NAMES]
-        if unusual:
-            sentence = f"{len(unusual)} names are outside of MCP's naming rule and offered as they are"
-            yield f"{sentence}: {_enumerated(unusual)}"
-        mended = [fault for fault in offered if fault.cause == Cause.MENDED_DEFINITIONS]
-        if mended:
-            yield f"{len(mended)} of {self.listed} definitions are mended for clients: {_enumerated(mended)}"
-        modern = [fault for fault in offered if fault.cause == Cause.INVALID_SCHEMAS]
-        if modern:
-            yield f"{len(modern)} of {self.listed} definitions are left out for older clients: {_enumerated(modern)}"
+        for cause, words in _OFFERED.items():
+            alike = [fault for fault in self.faults if fault.cause == cause and not fault.left_out]
+            if alike:
+                yield f"{words.format(count=len(alike), listed=self.listed)}: {_enumerated(alike)}"
         yield from self.failed
         yield from self.taken
         if self.disregarded:
             tools = "1 tool says" if self.disregarded == 1 else f"{self.disregarded} tools say"
             yield f"{tools} that calls may be repeated: to believe it, set spec.trustAnnotations: true"
+
+
+_OFFERED: Final = {
+    Cause.UNUSUAL_NAMES: "{count} names are outside of MCP's naming rule and offered as they are",
+    Cause.MENDED_DEFINITIONS: "{count} of {listed} definitions are mended for clients",
+    Cause.INVALID_SCHEMAS: "{count} of {listed} definitions are left out for older clients",
+}
+"""Words for faults of definitions that are offered all the same."""
 
 
 def _enumerated(faults: list[Fault]) -> str:

@@ -95,11 +95,11 @@ class CapabilityComparisons:
         credential: Credential | None,
         listing: RawListing,
         *,
-        anew: bool,
+        again: bool,
         whole: bool,
     ) -> None:
         """Begin a comparison where one is due, and wait a while for its first attempt; as long as it takes where the
-        answer is wanted as a `whole`. `anew`: somebody wants the server asked again, which starts no second process as
+        answer is wanted as a `whole`. `again`: somebody wants the server asked again, which starts no second process as
         long as the server is the same. Raises nothing of the server's.
         """
         of, look, running = _compared_by(endpoint, listing), self._looks.get(key), self._running.get(key)
@@ -111,8 +111,8 @@ class CapabilityComparisons:
             self._looks[key] = _Comparison(endpoint, of, (), self._monotonic())
             return
         if running is None or running.task.done() or running.of != of:
-            anew = anew and not (starts and look is not None and look.gated is not None)
-            if look is not None and look.of == of and not anew and not self._old(look):
+            again = again and not (starts and look is not None and look.gated is not None)
+            if look is not None and look.of == of and not again and not self._old(look):
                 return
             if running is not None:
                 running.task.cancel()
@@ -193,7 +193,7 @@ class CapabilityComparisons:
 
 
 def _compared_by(endpoint: Endpoint, listing: RawListing) -> str:
-    """Digest of what a comparison was made of: one made of something else is made anew."""
+    """Digest of what a comparison was made of: one made of something else is made again."""
     names = sorted({name_of(tool) or "" for tool in listing.tools})
     return sha256(
         repr(endpoint).encode(), listing.protocol_version.encode(), bytes(listing.server_info), repr(names).encode()

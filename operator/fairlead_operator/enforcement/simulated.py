@@ -43,7 +43,7 @@ class SimulatedNetwork:
             await asyncio.sleep(self.poll)
 
     async def _step(self) -> None:
-        # Jobs last: what belongs to one that was made meanwhile is no orphan.
+        # Jobs last: what belongs to one that was made meanwhile is not an orphan.
         pods, policies, jobs = [await self._all(kind) for kind in (PODS, NETWORK_POLICIES, JOBS)]
         alive = {job["metadata"]["uid"] for job in jobs}
         for kind, items in ((JOBS, jobs), (PODS, pods), (NETWORK_POLICIES, policies)):

@@ -1,6 +1,6 @@
 """ServiceAccount of the operator, as the owner of all objects that it writes into the release's namespace.
 
-Documents, copied credentials and the Lease are no part of a Helm release, and nothing would remove them when it is
+Documents, copied credentials and the Lease are not part of a Helm release, and nothing would remove them when it is
 uninstalled; owned by an account that is part of it, they go with it, by the garbage collector. The account and no
 Deployment: deleting the operator's Deployment stops decisions, and the served documents must stay; without its account
 the operator could not write anyway.

@@ -132,7 +132,7 @@ def closing(item: Json) -> ToolPolicy:
         selector = ServerSelector.model_validate(item.get("spec", {}).get("servers") or {})
     except (ValidationError, AttributeError):
         selector = ServerSelector()
-    try:  # what is shown of it, or it would be written anew each time
+    try:  # what is shown of it, or it would be written again each time
         status = ToolPolicyStatus.model_validate(item.get("status") or {})
     except ValidationError:
         status = ToolPolicyStatus()

@@ -34,7 +34,7 @@ logger = logging.getLogger(__name__)
 
 
 def blob_from(config_map: Json) -> Blob:
-    """Content of a ConfigMap; `binaryData` that is no base64 counts as empty, which no hash will match."""
+    """Content of a ConfigMap; `binaryData` that is not base64 counts as empty, which no hash will match."""
     metadata = config_map["metadata"]
     return Blob(
         name=metadata["name"],

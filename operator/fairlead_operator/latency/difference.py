@@ -1,4 +1,4 @@
-"""Whether published figures are worth writing anew: what moved by more than a tenth is. Pure."""
+"""Whether published figures are worth writing again: what moved by more than a tenth is. Pure."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from fairlead_api.documents.state import Quantiles, ToolState
 MOVED: Final = 0.1
 """Share by which a figure has to move to be worth a document."""
 GROWN: Final = 4
-"""Times the calls behind figures that make them worth a document although they stayed: an operator that is started anew
+"""Times the calls behind figures that make them worth a document although they stayed: an operator that restarts
 goes on from what was published.
 """
 HOUR: Final = len("2026-01-31T09")

@@ -48,7 +48,7 @@ class Gate:
         self.trial = 0
 
     def refute(self, now: float) -> None:
-        """Something speaks against it: if it is hidden, its trial has to wait anew."""
+        """Something speaks against it: if it is hidden, its trial has to wait again."""
         self.refuted_at = now
 
     def show(self, now: float, *, trial: int = 0) -> None:

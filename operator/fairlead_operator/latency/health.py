@@ -5,7 +5,7 @@
 
 So four bad calls in a row degrade a tool and five good ones in a row heal it, however long it was down. Bad are
 transport errors, time-outs, calls past `maxDurationMs` and internal errors of the server; a result that says
-`isError`, refused arguments and cancelled calls are no failures of the tool.
+`isError`, refused arguments and cancelled calls are not failures of the tool.
 """
 
 from __future__ import annotations

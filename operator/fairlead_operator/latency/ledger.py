@@ -144,7 +144,7 @@ class Ledger:
         self._early = {tool: samples for tool, samples in self._early.items() if tool.server in alive}
 
     def decide_by(self, tiers: Sequence[Tier], now: float) -> None:
-        """Judge by other tiers from now on: windows stay, scores of tiers that changed begin anew."""
+        """Judge by other tiers from now on: windows stay, scores of tiers that changed begin again."""
         before, self._tiers = self._tiers, tuple(tiers)
         self._floors = Floors(self._tiers)
         if before == self._tiers:

@@ -9,6 +9,7 @@ Programs read the line of `wording`, which state documents publish.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 
 from fairlead_api.floors import Floor
 from fairlead_operator.latency.health import HealthScore
@@ -16,35 +17,64 @@ from fairlead_operator.latency.score import TierScore
 from fairlead_operator.latency.window import Window
 
 
-def sentence(
-    name: str,
-    before: Sequence[str],
-    after: Sequence[str],
-    scores: Mapping[str, TierScore],
-    window: Window,
-    health: HealthScore,
-    *,
-    declared_ms: int | None,
-    floor: Floor | None = None,
-) -> str:
-    """Tell that `name` is in the tiers `after`, no longer in those `before`, and by which calls.
+@dataclass(frozen=True)
+class MoveReasons:
+    """What the last decision about a tool went by."""
 
-    `scores` by name of the tier; a tier without a limit has none.
-    """
+    scores: Mapping[str, TierScore]
+    """By name of the tier; a tier without a limit has none."""
+    window: Window
+    health: HealthScore
+    declared_ms: int | None
+    floor: Floor | None = None
+
+    def lost(self, tier: str) -> str:
+        """Why the tool is not in a tier any more; empty where that is not known."""
+        score = self.scores.get(tier)
+        if score is None:
+            return ""
+        if self.floor is not None and self.floor.hides(score.rule):
+            return f"its lowest tier is {self.floor.tier}" + (
+                "" if self.floor.tier_exists else ", which does not exist"
+            )
+        if score.gate.shown:
+            return f"{self.health.bad} of its last {_calls(self.health.seen)} failed" if self.health.degraded else ""
+        if score.cause == "declared" and self.declared_ms is not None:
+            return f"it declares {self.declared_ms:,} ms, and the tier allows {score.limit_ms:,.0f} ms"
+        if score.cause == "unmeasured" or not len(self.window):
+            return "it is not measured yet"
+        return _measured(score, self.window)
+
+    def gained(self, tier: str) -> str:
+        """Why the tool is in a tier again, as the end of a sentence; empty where that is not known."""
+        score = self.scores.get(tier)
+        if score is None:
+            return ""
+        if score.gate.trial:
+            return f" for a trial of {_calls(score.gate.trial)}: one over {_over(score)} takes it out again"
+        if self.health.gate.trial:
+            return f" for a trial of {_calls(self.health.gate.trial)}: one that fails takes it out again"
+        if len(self.window):
+            return f": {_measured(score, self.window)}"
+        if self.declared_ms is not None:
+            return f": it declares {self.declared_ms:,} ms, and the tier allows {score.limit_ms:,.0f} ms"
+        return ": it is not measured yet, and the tier shows such tools"
+
+
+def sentence(name: str, before: Sequence[str], after: Sequence[str], reasons: MoveReasons) -> str:
+    """Tell that `name` is in the tiers `after`, no longer in those `before`, and by which calls."""
     lost = [tier for tier in before if tier not in after]
     gained = [tier for tier in after if tier not in before]
     clauses = []
     if lost:
-        whys = [_why_lost(scores.get(tier), window, health, declared_ms, floor) for tier in lost]
-        clauses.append(f"{name} left {_told(lost, whys)}")
+        clauses.append(f"{name} left {_with_reasons(lost, [reasons.lost(tier) for tier in lost])}")
     if gained:
         # A slower tier shows what a faster one does, so the fastest one says why.
-        why = _why_gained(scores.get(gained[0]), window, health, declared_ms)
-        clauses.append(f"{name} returned to {_tiers(gained)}{why}")
+        clauses.append(f"{name} returned to {_tiers(gained)}{reasons.gained(gained[0])}")
     return "; ".join(clauses) or f"{name} is in {_tiers(after)}"
 
 
-def _told(tiers: Sequence[str], whys: Sequence[str]) -> str:
+def _with_reasons(tiers: Sequence[str], whys: Sequence[str]) -> str:
     """Tiers with why; one reason of all of them is told once."""
     if len(set(whys)) == 1:
         return _tiers(tiers) + (f": {whys[0]}" if whys[0] else "")
@@ -55,36 +85,6 @@ def _tiers(names: Sequence[str]) -> str:
     if len(names) < 2:
         return f"the {names[0]} tier" if names else "no tier"
     return f"the {', '.join(names[:-1])} and {names[-1]} tiers"
-
-
-def _why_lost(
-    score: TierScore | None, window: Window, health: HealthScore, declared_ms: int | None, floor: Floor | None
-) -> str:
-    if score is None:
-        return ""
-    if floor is not None and floor.hides(score.rule):
-        return f"its lowest tier is {floor.tier}" + ("" if floor.tier_exists else ", which does not exist")
-    if score.gate.shown:
-        return f"{health.bad} of its last {_calls(health.seen)} failed" if health.degraded else ""
-    if score.cause == "declared" and declared_ms is not None:
-        return f"it declares {declared_ms:,} ms, and the tier allows {score.limit_ms:,.0f} ms"
-    if score.cause == "unmeasured" or not len(window):
-        return "it is not measured yet"
-    return _measured(score, window)
-
-
-def _why_gained(score: TierScore | None, window: Window, health: HealthScore, declared_ms: int | None) -> str:
-    if score is None:
-        return ""
-    if score.gate.trial:
-        return f" for a trial of {_calls(score.gate.trial)}: one over {_over(score)} takes it out again"
-    if health.gate.trial:
-        return f" for a trial of {_calls(health.gate.trial)}: one that fails takes it out again"
-    if len(window):
-        return f": {_measured(score, window)}"
-    if declared_ms is not None:
-        return f": it declares {declared_ms:,} ms, and the tier allows {score.limit_ms:,.0f} ms"
-    return ": it is not measured yet, and the tier shows such tools"
 
 
 def _measured(score: TierScore, window: Window) -> str:

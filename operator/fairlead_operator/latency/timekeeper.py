@@ -91,7 +91,7 @@ class Timekeeper:
         try:
             return decode(data) if data is not None else None
         except UnreadableDocument as error:
-            logger.warning("%s is made anew: %s", name, error)
+            logger.warning("%s is made again: %s", name, error)
             return None
 
     def know(self, catalog: Catalog) -> None:

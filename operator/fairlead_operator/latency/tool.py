@@ -18,7 +18,7 @@ from fairlead_api.floors import Floor, Floors
 from fairlead_operator.latency.bimodal import is_bimodal
 from fairlead_operator.latency.difference import quantiles_differ
 from fairlead_operator.latency.health import HealthScore
-from fairlead_operator.latency.moves import sentence
+from fairlead_operator.latency.moves import MoveReasons, sentence
 from fairlead_operator.latency.samples import AttemptOutcome, Sample, rfc3339
 from fairlead_operator.latency.score import MEASURED, TierScore, definition
 from fairlead_operator.latency.window import Window
@@ -197,10 +197,8 @@ class ToolRecord:
     def told(self, name: str, before: Sequence[str]) -> str:
         """The last decision as a sentence for people: how its tiers differ from those `before`, and why."""
         scores = {score.tier: score for score in self._scores}
-        declared = self.declaration.estimated_ms
-        return sentence(
-            name, before, self.tiers, scores, self.window, self.health, declared_ms=declared, floor=self.floor
-        )
+        reasons = MoveReasons(scores, self.window, self.health, self.declaration.estimated_ms, self.floor)
+        return sentence(name, before, self.tiers, reasons)
 
     def awaiting(self) -> float | None:
         """Milliseconds within which a probe speaks for bringing it back; None where nothing hides it. 0 for a tool with

@@ -107,7 +107,7 @@ def _only_document(text: str) -> Document | None:
 
 
 def _are_manifests(text: str) -> bool:
-    """Whether what is no JSON is YAML for `kubectl` all the same."""
+    """Whether what is not JSON is YAML for `kubectl` all the same."""
     parsed = list(documents(text))
     return bool(parsed) and all(
         isinstance(document, Document) and isinstance(document.content, Mapping) and "kind" in document.content
@@ -120,7 +120,7 @@ def _is_blank(text: str, file: Path) -> bool:
 
 
 def _no_list(content: object, *, json: bool) -> tuple[str, str] | None:
-    """Key and message for a file that is no server list but should be one; None for what is something else."""
+    """Key and message for a file that is not a server list but should be one; None for what is something else."""
     if not isinstance(content, Mapping):
         return ("", NO_LIST) if json else None
     if "kind" in content or "apiVersion" in content:

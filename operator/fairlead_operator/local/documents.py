@@ -125,7 +125,7 @@ class DirectoryDocuments:
 
 
 def _stored_labels(directory: Path) -> Iterator[tuple[str, dict[str, str]]]:
-    """Labels of the documents in a directory from an earlier run; files that are no documents are left alone."""
+    """Labels of the documents in a directory from an earlier run; files that are not documents are left alone."""
     for file in sorted(directory.glob(f"*{SUFFIX}")):
         try:
             document = decode(file.read_bytes())

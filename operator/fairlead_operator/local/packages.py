@@ -131,7 +131,7 @@ class PackageStore:
         return entry.printed if entry is not None and entry.printed.run else None
 
     def retry(self, package: PackageVersion) -> None:
-        """Try an installation that failed again now; the pauses between attempts begin anew."""
+        """Try an installation that failed again now; the pauses between attempts begin again."""
         entry = self._entries.get(package)
         if entry is None or not isinstance(entry.state, Failed):
             return

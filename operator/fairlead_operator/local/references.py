@@ -7,6 +7,7 @@ labelled as one, and goes only to the hosts that it names.
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
+from itertools import chain
 from typing import Final
 
 from fairlead_api.documents.catalog import Credential
@@ -55,20 +56,26 @@ def pointers_kept_back(contents: Contents, environ: Mapping[str, str]) -> Iterat
     """A remark for each file whose servers do not get a variable of ours that says where their tools work; never its
     value.
     """
-    pointers = [name for name in POINTERS if environ.get(name)]
     lacking: dict[str, dict[str, list[str]]] = {}
-    for declared in contents.servers.values() if pointers else ():
-        verdict, credential = resolve(declared, contents)
-        given = {**surroundings(declared, environ), **credential.env}
-        lacks = [name for name in pointers if name not in given]
-        if declared.server.spec.url is None and verdict.ok and lacks:
+    for declared in contents.servers.values():
+        if lacks := _pointers_lacking(declared, contents, environ):
             lacking.setdefault(declared.origin.rpartition(":")[0], {})[declared.key.name] = lacks
     for file, servers in lacking.items():
-        names = [name for name in pointers if any(name in lacks for lacks in servers.values())]
+        names = [name for name in POINTERS if name in chain.from_iterable(servers.values())]
         what = f"{', '.join(names)} of this environment {'is' if len(names) == 1 else 'are'} not passed to"
         whom = ", ".join([*servers][:MOST_NAMED]) + (", …" if len(servers) > MOST_NAMED else "")
         how = f"a server whose tools need it takes it in its env: {names[0]} as ${{{names[0]}}}"
         yield ManifestProblem(file, 0, "", f"{what} {whom}; {how}")
+
+
+def _pointers_lacking(declared: DeclaredServer, contents: Contents, environ: Mapping[str, str]) -> list[str]:
+    """Variables of ours that the process of a server does not get; none for one that does not start."""
+    pointers = [name for name in POINTERS if environ.get(name)]
+    if not pointers or declared.server.spec.url is not None:
+        return []
+    verdict, credential = resolve(declared, contents)
+    given = surroundings(declared, environ).keys() | credential.env.keys()
+    return [name for name in pointers if name not in given] if verdict.ok else []
 
 
 def _environment(declared: DeclaredServer, contents: Contents) -> dict[str, str]:

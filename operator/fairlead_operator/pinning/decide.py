@@ -43,25 +43,25 @@ def decide(now: tuple[Pinned, ...], approved: tuple[Pinned, ...], approvals: Col
     An approval lets through what was held back when its hash was shown, to the byte, or nothing at all: everything, or
     one definition alone.
     """
-    in_force_by_identity = {definition.identity: definition for definition in approved}
-    held = tuple(
-        definition for definition in now if not _same(definition, in_force_by_identity.get(definition.identity))
-    )
-    given = {approval for approval in approvals if approval}
+    in_force = {definition.identity: definition for definition in approved}
+    held = tuple(definition for definition in now if not _same(definition, in_force.get(definition.identity)))
+    given = set(approvals) - {""}
     if held and given and (hash_ := held_hash(held)) in given:
         return PinDecision(now, (), now, len(held), hash_, (hash_,))
+    return _approve_alone(now, in_force, held, given)
+
+
+def _approve_alone(
+    now: tuple[Pinned, ...], in_force: dict[tuple[Sort, str], Pinned], held: tuple[Pinned, ...], given: Collection[str]
+) -> PinDecision:
+    """Put those of the definitions that are held back in force whose own hash is among those given."""
     named = tuple(definition for definition in held if definition.approval in given) if given else ()
-    if named:
-        in_force_by_identity.update((definition.identity, definition) for definition in named)
-        held = tuple(definition for definition in held if definition not in named)
-    in_force = tuple(
-        in_force_by_identity[definition.identity] for definition in now if definition.identity in in_force_by_identity
-    )
+    in_force = in_force | {definition.identity: definition for definition in named}
     used = tuple(definition.approval for definition in named)
     return PinDecision(
-        tuple(in_force_by_identity.values()),
-        held,
-        in_force,
+        tuple(in_force.values()),
+        tuple(definition for definition in held if definition not in named),
+        tuple(in_force[definition.identity] for definition in now if definition.identity in in_force),
         len(named),
         used[0] if len(used) == 1 else held_hash(named),
         used,

@@ -189,7 +189,7 @@ class PinnedDefinitions:
         try:
             document = decode(data)
         except UnreadableDocument as error:
-            logger.warning("what is pinned of %s is made anew from its catalog: %s", key, error)
+            logger.warning("what is pinned of %s is made again from its catalog: %s", key, error)
             return None
         return document if isinstance(document, Pins) and document.key == key else None
 

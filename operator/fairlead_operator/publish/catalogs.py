@@ -71,7 +71,7 @@ class Catalogs:
         try:
             catalog = decode(data)
         except UnreadableDocument as error:
-            logger.warning("the catalog of %s is made anew: %s", key, error)
+            logger.warning("the catalog of %s is made again: %s", key, error)
             return None
         if not isinstance(catalog, Catalog) or catalog.uid != uid or catalog.key != key:
             return None

@@ -40,7 +40,7 @@ class ServerEntries:
         try:
             stored = None if data is None else decode(data)
         except UnreadableDocument as error:
-            logger.warning("the servers document is made anew: %s", error)
+            logger.warning("the servers document is made again: %s", error)
             stored = None
         if isinstance(stored, Servers):
             self._entries = {entry.key: entry for entry in stored.servers} | self._entries

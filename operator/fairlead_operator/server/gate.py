@@ -45,7 +45,7 @@ exec "$@"
 because Kubernetes has a use of its own for the other form. A subshell, because an environment may have a variable of
 any name, and the server is to have it as it was.
 
-Servers are the children of the listener that are no gates any more: who does not know the token cannot use up the
+Servers are the children of the listener that are not gates any more: who does not know the token cannot use up the
 room. Those that come within the same milliseconds do not see each other, so the limit may be passed by so many. One
 that is refused is read on for a moment: what is left unread would have the kernel reset the connection, and the other
 side might lose the reason (`fairlead_mcp.tcp` reads it).

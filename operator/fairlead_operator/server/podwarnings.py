@@ -62,21 +62,28 @@ class PodWarning:
 
 def pod_warning(event: Mapping[str, Any]) -> PodWarning | None:
     """Warning that an event holds; None for one that is not passed on, or that is not an event about a pod."""
-    about, metadata = event.get("regarding") or {}, event.get("metadata") or {}
+    about = event.get("regarding") or {}
     reason = str(event.get("reason") or "Warning")
     if about.get("kind") != "Pod" or event.get("type") != "Warning" or reason in _ELSEWHERE:
         return None
-    first = event.get("deprecatedFirstTimestamp") or event.get("eventTime") or metadata.get("creationTimestamp")
+    times = _times(event)
+    if times is None:
+        return None
+    pod = ServerKey(_text(about, "namespace"), _text(about, "name"))
+    note = cut(event.get("note") or "it says no more")
+    return PodWarning(pod, _text(about, "uid"), reason[:128], note, *times)
+
+
+def _times(event: Mapping[str, Any]) -> tuple[datetime, datetime] | None:
+    """When an event was seen first and last, of either form of the API; None for one without a valid time."""
+    created = (event.get("metadata") or {}).get("creationTimestamp")
+    first = event.get("deprecatedFirstTimestamp") or event.get("eventTime") or created
     last = (event.get("series") or {}).get("lastObservedTime") or event.get("deprecatedLastTimestamp") or first
     try:
-        began, ended = datetime.fromisoformat(str(first)), datetime.fromisoformat(str(last))
+        return datetime.fromisoformat(str(first)), datetime.fromisoformat(str(last))
     except ValueError:
         return None
-    return PodWarning(
-        ServerKey(str(about.get("namespace") or ""), str(about.get("name") or "")),
-        str(about.get("uid") or ""),
-        reason[:128],
-        cut(event.get("note") or "it says no more"),
-        began,
-        ended,
-    )
+
+
+def _text(members: Mapping[str, Any], name: str) -> str:
+    return str(members.get(name) or "")

@@ -26,7 +26,7 @@ from fairlead_api.v1alpha1.mcpserver import (
 from fairlead_api.v1alpha1.remedies import Form
 from fairlead_mcp.addresses import authority
 from fairlead_mcp.capabilities import extensions
-from fairlead_operator.conditions import as_shown, conditions
+from fairlead_operator.conditions import AdviceWords, as_shown, conditions
 from fairlead_operator.ports import ConditionVerdict, Environment, PodCount
 
 TEXT_LIMIT: Final = 1024
@@ -101,10 +101,9 @@ def build_status(
     if environment == "local" and server.metadata.annotations.get(ANNOTATION_FORM) == CLIENT_CONFIGURATION:
         form = CLIENT_CONFIGURATION
     catalog = facts.catalog
+    words = AdviceWords(form, server.spec.effective_transport, str(server.key))
     return McpServerStatus(
-        conditions=conditions(
-            given, shown.conditions, generation, now, form, server.spec.effective_transport, str(server.key)
-        ),
+        conditions=conditions(given, shown.conditions, generation, now, words),
         observed_generation=generation,
         replicas=None if facts.pods is None else facts.pods.replicas,
         selector=None if facts.pods is None else facts.pods.selector,

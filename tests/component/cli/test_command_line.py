@@ -174,16 +174,16 @@ async def test_ctrl_c_ends_a_verb_in_silence(verb: str) -> None:
 @pytest.mark.parametrize(
     "words", [["version"], ["--version"], ["--help"], ["tools", "--help"], ["top", "--help"], ["crds"]]
 )
-async def test_what_speaks_no_http_loads_no_http_client(words: list[str]) -> None:
+async def test_verbs_without_http_load_no_http_client(words: list[str]) -> None:
     assert (await fairlead(*words, code=_LOADED))[2] == "[]\n"
 
 
-async def test_what_asks_a_gateway_loads_it() -> None:
+async def test_verbs_that_ask_a_gateway_load_an_http_client() -> None:
     url = f"http://127.0.0.1:{free_port()}/mcp"
     assert "httpx2" in (await fairlead("tiers", "--url", url, code=_LOADED))[2], "the tests look for the right name"
 
 
-async def test_what_draws_no_screen_loads_no_library_for_screens() -> None:
+async def test_verbs_without_a_screen_load_no_library_for_screens() -> None:
     words = ["top", "--once", "--url", f"http://127.0.0.1:{free_port()}/mcp"]
     assert "textual" not in (await fairlead(*words, code=_LOADED))[2]
     assert "textual" in (await fairlead(*words, code=f"{_LOADED}; import fairlead_cli.top.application"))[2]

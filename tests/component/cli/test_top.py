@@ -198,7 +198,7 @@ async def test_narrow_windows_keep_names_states_and_calls(tmp_path: Path) -> Non
     assert app.return_code == 0
 
 
-async def test_of_a_thousand_tools_some_are_drawn_and_a_filter_finds_the_others(tmp_path: Path) -> None:
+async def test_top_draws_some_of_a_thousand_tools_and_a_filter_finds_the_others(tmp_path: Path) -> None:
     many = tuple(f"tool{number}" for number in range(1000))
     async with world(tmp_path, many) as gateway, screen(gateway, interval=3600) as (app, pilot):
         tools = app.query_one("#tools", WatchedTable)
@@ -207,7 +207,7 @@ async def test_of_a_thousand_tools_some_are_drawn_and_a_filter_finds_the_others(
         assert [row[0] for row in table(app, "tools")[1:]] == ["demo__tool999"]
 
 
-async def test_once_prints_counts_since_the_start_for_people_and_programs(tmp_path: Path) -> None:
+async def test_top_once_prints_counts_since_the_start_for_people_and_programs(tmp_path: Path) -> None:
     async with world(tmp_path) as gateway:
         await call(gateway, "add", "bad", "bad")
         code, out, err = await fairlead("top", "--once", "--sort", "errors", "--url", url_of(gateway))

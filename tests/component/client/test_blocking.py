@@ -79,7 +79,7 @@ def test_every_method_works_without_a_loop() -> None:
     assert not threads()
 
 
-async def test_it_can_be_used_inside_a_running_loop() -> None:
+async def test_a_blocking_registry_can_be_used_inside_a_running_loop() -> None:
     with ToolRegistry([CHILD]) as registry:
         assert registry.execute("s__echo", {"x": 1}).text == '{"x": 1}'
 
@@ -171,7 +171,7 @@ def test_waiting_on_its_own_thread_is_refused_instead_of_never_ending() -> None:
     assert "use AsyncToolRegistry" in said[0]
 
 
-def test_what_is_not_installed_is_named_with_what_to_install() -> None:
+def test_a_missing_package_is_named_with_what_to_install() -> None:
     program = """
 import sys
 sys.modules["jsonschema_rs"] = None

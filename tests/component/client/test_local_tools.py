@@ -100,7 +100,7 @@ async def test_a_local_tool_is_called_without_any_connection() -> None:
         assert server.opened == 0
 
 
-async def test_what_a_handler_raises_is_the_cause_of_the_error() -> None:
+async def test_an_exception_of_a_handler_is_the_cause_of_the_error() -> None:
     raised = KeyError("k")
 
     def broken() -> None:
@@ -149,7 +149,7 @@ async def test_an_error_that_the_tool_itself_makes_comes_unchanged() -> None:
         assert reported.result == {"content": [{"type": "text", "text": "no"}], "isError": True}
 
 
-async def test_a_result_that_is_no_json_is_an_execution_error() -> None:
+async def test_a_result_that_is_not_json_is_an_execution_error() -> None:
     def odd() -> object:
         return threading.Lock()
 

@@ -227,7 +227,7 @@ async def test_tools_stay_until_their_server_is_closed_and_come_back_with_a_new_
     assert heard == [("connected", "s", None), ("gone", "s", None)] * 2
 
 
-async def test_the_death_of_a_process_is_told_at_once_and_the_next_lookup_starts_it_anew() -> None:
+async def test_the_death_of_a_process_is_told_at_once_and_the_next_lookup_restarts_it() -> None:
     connected: list[str] = []
     lost: asyncio.Queue[tuple[str, McpError | None]] = asyncio.Queue()
 
@@ -303,7 +303,7 @@ async def test_a_tool_is_found_by_name_by_id_and_by_its_own_name_where_one_serve
             }
 
 
-async def test_of_two_tools_of_one_name_that_of_the_first_server_is_shown() -> None:
+async def test_the_first_server_wins_where_two_have_a_tool_of_one_name() -> None:
     async with modern_server([tool("a", description="1")]) as one, modern_server([tool("a", description="2")]) as two:
         servers = [Server(name="one", url=one.url, prefix=""), Server(name="two", url=two.url, prefix="")]
         async with AsyncToolRegistry(servers) as registry:

@@ -13,7 +13,7 @@ NO_CALLS: list[Any] = [None, [], {}, 5, b"x", {"name": "x"}, {"function": {"name
 
 
 @pytest.mark.parametrize("given", NO_CALLS)
-async def test_what_is_no_call_is_an_error_that_says_what_is_one(given: Any) -> None:
+async def test_a_value_that_is_not_a_call_is_an_error_that_says_what_a_call_is(given: Any) -> None:
     async with AsyncToolRegistry() as registry:
         outcome = await registry.execute(given)
         assert isinstance(outcome.error, InvalidArguments)

@@ -60,7 +60,7 @@ async def test_a_server_that_is_killed_while_nobody_calls_is_offline_at_once() -
         assert len(await registry.get_all_tools()) == 6
 
 
-async def test_a_process_that_dies_is_not_started_anew_by_each_look_at_the_tools(tmp_path: Path) -> None:
+async def test_a_process_that_dies_is_not_restarted_by_each_look_at_the_tools(tmp_path: Path) -> None:
     starts = tmp_path / "starts"
     program = f"open({str(starts)!r}, 'a').write('x'); raise SystemExit('no key was given')"
     now = 1000.0

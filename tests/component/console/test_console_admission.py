@@ -105,7 +105,7 @@ async def test_a_key_becomes_a_session_that_no_script_can_read(tmp_path: Path) -
     assert ">npc<" in page.body.decode()
 
 
-async def test_where_anonymous_callers_are_served_one_may_go_on_without_a_key(tmp_path: Path) -> None:
+async def test_the_console_opens_without_a_key_where_anonymous_callers_are_served(tmp_path: Path) -> None:
     async with running(tmp_path, SHOP, trust=KEYS, anonymous="allow") as gateway:
         form = await visited(gateway, "/console/sign-in?next=/console/tools")
         entered = await posted(gateway, "/console/sign-in", next="/console/tools", anonymous="yes")
@@ -117,7 +117,7 @@ async def test_where_anonymous_callers_are_served_one_may_go_on_without_a_key(tm
     assert 'href="/console/sign-in?next=/console/tools"' in page.body.decode()
 
 
-async def test_where_they_are_not_nobody_goes_on_without_one(tmp_path: Path) -> None:
+async def test_the_console_needs_a_key_where_anonymous_callers_are_refused(tmp_path: Path) -> None:
     async with running(tmp_path, SHOP, trust=KEYS, anonymous="deny") as gateway:
         form = await visited(gateway, "/console/sign-in")
         entered = await posted(gateway, "/console/sign-in", anonymous="yes")
@@ -222,7 +222,7 @@ def test_replicas_with_one_key_open_each_others_sessions_and_no_others() -> None
         lambda _: "",
     ],
 )
-def test_a_changed_cookie_is_no_session(change: object) -> None:
+def test_a_changed_cookie_opens_no_session(change: object) -> None:
     sealer = CookieSealer(b"key")
     value = sealer.seal(sealer.begin(), sealer.name)
 

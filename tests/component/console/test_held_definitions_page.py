@@ -65,7 +65,7 @@ def asked(gateway: Gateway) -> tuple[AskedApproval, ...]:
 
 
 @beside_the_browser
-async def test_what_has_changed_is_shown_with_signs_and_one_of_it_is_approved(
+async def test_changed_definitions_are_shown_with_signs_and_one_of_them_is_approved(
     tmp_path: Path, chromium: Browser
 ) -> None:
     async with gateway_with(tmp_path, HELD) as gateway, emptied(chromium):
@@ -102,7 +102,7 @@ async def test_the_page_fits_a_phone_and_the_dark(tmp_path: Path, chromium: Brow
         assert await violations(page) == []
 
 
-async def test_what_changed_since_it_was_shown_is_not_approved(tmp_path: Path) -> None:
+async def test_a_definition_that_changed_since_it_was_shown_is_not_approved(tmp_path: Path) -> None:
     async with gateway_with(tmp_path, pins(NEW)) as gateway:
         page = await visited(gateway, PAGE)
         cookie = page.headers["set-cookie"].partition(";")[0]
@@ -138,7 +138,7 @@ async def test_texts_of_definitions_are_text(tmp_path: Path, chromium: Browser) 
         assert said == []
 
 
-async def test_what_is_not_shown_whole_cannot_be_approved(tmp_path: Path) -> None:
+async def test_a_definition_that_is_not_shown_whole_cannot_be_approved(tmp_path: Path) -> None:
     long = pinned("long", "\n".join(f"<line {number}>" for number in range(5_000)))
     wide = pinned("wide", "<" * 200_000)
     many = tuple(pinned(f"tool{number:03}", "<" * 4_000) for number in range(60))

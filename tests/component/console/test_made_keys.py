@@ -127,7 +127,7 @@ async def test_a_made_key_ends_with_the_key_that_made_it(tmp_path: Path) -> None
         await until_async("the end", lambda: refused(gateway, key))
 
 
-async def test_who_may_not_make_keys_makes_none(tmp_path: Path) -> None:
+async def test_principals_without_the_right_make_no_keys(tmp_path: Path) -> None:
     async with gateway_with(tmp_path) as gateway:
         answer = await post(gateway, "/v1/keys", {"name": "mine"}, **bearer(BEN))
         page = await visited(gateway, PAGE, cookie=await signed_in(gateway, BEN))
@@ -165,7 +165,7 @@ async def test_keys_have_bounds(tmp_path: Path) -> None:
     assert {problem(answer) for answer in [*wrong, third]} == {(409, "REFUSED")}
 
 
-async def test_others_keys_are_for_administrators_alone(tmp_path: Path) -> None:
+async def test_keys_of_other_principals_are_for_administrators_alone(tmp_path: Path) -> None:
     audit = tmp_path / "audit.jsonl"
     settings = {"key_makers": ("*",), "audit": "denials", "audit_file": audit}
     async with gateway_with(tmp_path, **settings) as gateway:

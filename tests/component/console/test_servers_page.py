@@ -233,7 +233,7 @@ async def test_administrators_alone_read_which_server_holds_a_prefix(tmp_path: P
     assert "another server holds its prefix" in page.body.decode()
 
 
-async def test_what_a_server_wrote_is_for_administrators(tmp_path: Path) -> None:
+async def test_messages_of_servers_are_for_administrators(tmp_path: Path) -> None:
     async with running(tmp_path, BROKEN, trust=Trust((Names("npc"),)), admin_groups=("admins",)) as gateway:
         cookie = await signed_in(gateway, "npc")
         pages = [await visited(gateway, target, cookie=cookie) for target in (LIST, f"{LIST}/default/mail")]

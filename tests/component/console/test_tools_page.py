@@ -190,7 +190,7 @@ async def test_pages_of_ten_thousand_tools_stay_small_and_a_large_one_is_cut(tmp
     assert one.status == 200
 
 
-async def test_what_policies_hide_is_not_found_and_a_form_of_another_session_calls_nothing(tmp_path: Path) -> None:
+async def test_hidden_tools_are_not_found_and_a_form_of_another_session_calls_nothing(tmp_path: Path) -> None:
     called: list[Any] = []
     async with modern_server(call=selling(called)) as server:
         shop = catalog("shop", server.url, ["buy"])

@@ -54,7 +54,7 @@ def test_a_quick_run_covers_every_kind_of_client() -> None:
 @pytest.mark.parametrize(
     "workload", [workload for workload in WORKLOADS if not workload.tools], ids=lambda one: one.name
 )
-def test_what_a_row_calls_is_in_the_catalog(workload: Workload) -> None:
+def test_tools_that_rows_of_the_benchmark_call_are_in_the_catalog(workload: Workload) -> None:
     catalogs = list(world(dict.fromkeys(KINDS, 1)))
     tools = {f"{catalog.prefix}__{one.name}" for catalog in catalogs for one in catalog.tools}
     prompts = {f"{catalog.prefix}__{one.name}" for catalog in catalogs for one in catalog.prompts}

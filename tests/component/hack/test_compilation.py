@@ -27,7 +27,7 @@ class Compiler:
         (folder / "path.so").write_bytes(b"")
 
 
-def test_who_comes_while_it_is_compiled_waits_and_takes_that(tmp_path: Path) -> None:
+def test_a_second_process_waits_for_a_running_compilation_and_takes_its_outcome(tmp_path: Path) -> None:
     folder = tmp_path / "compiled"
     compiler = Compiler()
     waits = threading.Event()
@@ -46,7 +46,7 @@ def test_who_comes_while_it_is_compiled_waits_and_takes_that(tmp_path: Path) -> 
     assert compiler.times == 1
 
 
-def test_what_fails_leaves_the_folder_as_it_was_and_the_next_one_compiles(tmp_path: Path) -> None:
+def test_a_failed_compilation_leaves_the_folder_as_it_was_and_the_next_one_compiles(tmp_path: Path) -> None:
     def broken(folder: Path) -> None:
         raise OSError("no compiler")
 

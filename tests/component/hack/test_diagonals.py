@@ -44,7 +44,7 @@ def test_a_diagonal_of_a_full_matrix_is_small(strength: int, most: int) -> None:
     assert len(diagonal(list(product(range(8), range(4), range(2))), strength)) <= most
 
 
-def test_what_is_off_the_diagonal_runs_by_night(tmp_path: Path) -> None:
+def test_cases_off_the_diagonal_run_by_night(tmp_path: Path) -> None:
     (tmp_path / "conftest.py").write_text(
         "import pytest\nfrom diagonals import leave_to_the_night\n"
         "@pytest.hookimpl(tryfirst=True)\ndef pytest_collection_modifyitems(items): leave_to_the_night(items)\n"

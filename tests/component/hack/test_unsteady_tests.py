@@ -55,7 +55,7 @@ def test_a_few_that_fail_once_are_tried_alone_and_named(tmp_path: Path) -> None:
     assert "test_by_chance[2]" not in told
 
 
-def test_what_fails_alone_too_fails_the_run(tmp_path: Path) -> None:
+def test_a_test_that_fails_alone_too_fails_the_run(tmp_path: Path) -> None:
     file = file_of_tests(tmp_path, fail=1, until=2)
     ended = run(file)
     assert ended.returncode == 1

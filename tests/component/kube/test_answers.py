@@ -99,7 +99,7 @@ async def test_a_sentence_names_the_api_server_and_says_what_to_do(status: int, 
         assert caught.value.sentence(kube.host, "Grant it.") == f"the API server at {kube.host} {says}"
 
 
-async def test_one_that_is_not_there_is_to_be_checked() -> None:
+async def test_a_missing_object_is_named_to_be_checked() -> None:
     async with answering(refusing(403)) as kube:
         host = kube.host
     kube = Kube.connect(Configuration(host=host))

@@ -152,7 +152,7 @@ async def test_a_call_that_still_runs_counts_as_soon_as_it_is_late(tmp_path: Pat
             wire.close()
 
 
-async def test_what_legacy_clients_call_is_measured_like_everything_else(tmp_path: Path) -> None:
+async def test_calls_of_legacy_clients_are_measured_like_all_others(tmp_path: Path) -> None:
     async with world(tmp_path, Slow(seconds=0.06)) as here:
         await call(here, 6, era=LEGACY)
         await here.until()
@@ -206,7 +206,7 @@ async def test_calls_past_their_declared_maximum_are_cut_off_and_degrade_the_too
         await here.until("shop__knot")
 
 
-async def test_what_gateways_tell_before_the_tiers_are_read_again_is_judged_by_those_that_were_published(
+async def test_early_reports_of_gateways_are_judged_by_the_published_tiers(
     tmp_path: Path,
 ) -> None:
     server = Slow(seconds=0.06)

@@ -46,7 +46,7 @@ async def gateways_behind(connector: LocalConnector, endpoint: Endpoint) -> tupl
 
 
 @pytest.mark.parametrize("named", [None, {}, "x", [1], ["someone"], ["fairlead-xyz"], [["fairlead-0123456789abcdef"]]])
-async def test_what_is_not_a_list_of_gateways_names_none(named: object) -> None:
+async def test_text_that_is_not_a_list_of_gateways_names_none(named: object) -> None:
     results = handshake(ERAS[0], _meta={"fairlead.dev/gateways": named})
     async with raw_server(over_http(responder(results))) as server:
         connector = LocalConnector(ChildHost(), installation=pseudonym())

@@ -147,7 +147,7 @@ async def test_read_only_tools_are_called_where_the_server_says_so_and_is_truste
     assert untrusted.called == []
 
 
-async def test_errors_are_no_measure_of_speed_and_the_condition_says_so(world: World) -> None:
+async def test_errors_do_not_measure_speed_and_the_condition_says_so(world: World) -> None:
     tools = Tools(refusing=True)
     async with raw_server(tools) as server, running(world):
         world.create("weather", {"url": server.url, **PROBED})

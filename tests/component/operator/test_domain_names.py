@@ -25,9 +25,7 @@ def cilium(control_plane: ControlPlane) -> Iterator[None]:
     control_plane.kubectl("delete", f"crd/{POLICIES}")
 
 
-async def test_where_cilium_is_names_stand_in_a_policy_of_its_kind_that_goes_with_them(
-    world: World, cilium: None
-) -> None:
+async def test_cilium_gets_a_policy_of_host_names_that_goes_with_them(world: World, cilium: None) -> None:
     path = f"/apis/cilium.io/v2/namespaces/{world.namespace}/ciliumnetworkpolicies/demo"
     async with running(world):
         world.create("demo", SPEC)
@@ -44,7 +42,7 @@ async def test_where_cilium_is_names_stand_in_a_policy_of_its_kind_that_goes_wit
         await world.until("gone", lambda: world.get(path) is None)
 
 
-async def test_where_it_is_not_nothing_is_started_and_the_condition_says_what_to_do(world: World) -> None:
+async def test_without_cilium_nothing_is_started_and_the_condition_says_what_to_do(world: World) -> None:
     async with running(world):
         world.create("demo", SPEC)
         await world.until("refused", lambda: world.is_("demo", "Programmed", "False"))

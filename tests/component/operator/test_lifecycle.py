@@ -70,7 +70,7 @@ async def converged(world: World, url: str) -> None:
     await world.until("servers that are ready have no entry", lambda: world.documents().get(SERVERS_NAME) == NO_ENTRIES)
 
 
-async def test_a_restarted_operator_loses_nothing_and_writes_nothing_anew(world: World) -> None:
+async def test_a_restarted_operator_loses_nothing_and_writes_nothing_again(world: World) -> None:
     async with sdk_server() as url:
         async with running(world):
             await converged(world, url)
@@ -148,7 +148,7 @@ async def test_a_deletion_during_an_api_outage_is_noticed(own_world: World) -> N
         await world.until("no catalog", lambda: world.catalog("remote") is None)
 
 
-async def test_of_two_operators_one_leads_and_the_other_takes_over_at_once_when_it_stops(world: World) -> None:
+async def test_the_second_operator_takes_over_at_once_when_the_leader_stops(world: World) -> None:
     async with sdk_server() as url, AsyncExitStack() as later:
         async with running(world, identity="first", lease_seconds=30.0) as first:
             await world.until("leading", lambda: first.controller is not None)
@@ -166,7 +166,7 @@ async def test_of_two_operators_one_leads_and_the_other_takes_over_at_once_when_
 
 
 @pytest.mark.timeout(150)
-async def test_nothing_hangs_when_the_operator_is_gone_and_then_the_server_and_then_the_namespace(
+async def test_deletion_of_a_namespace_does_not_hang_without_the_operator(
     private_plane: PlaneFactory,
 ) -> None:
     plane: ControlPlane = private_plane(controllers=True)

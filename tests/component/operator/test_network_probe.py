@@ -60,7 +60,7 @@ async def test_a_probe_without_an_answer_says_why_and_leaves_nothing(world: Worl
     assert words in answer.unanswered
 
 
-async def test_a_policy_of_the_namespace_that_lets_everything_in_is_no_proof_of_an_open_network(world: World) -> None:
+async def test_a_policy_that_lets_everything_in_does_not_prove_an_open_network(world: World) -> None:
     everything = {"metadata": {"name": "all"}, "spec": {"podSelector": {}, "ingress": [{}]}}
     path = f"/apis/networking.k8s.io/v1/namespaces/{world.release}/networkpolicies"
     assert world.request("POST", path, everything)[0] == 201
@@ -70,7 +70,7 @@ async def test_a_policy_of_the_namespace_that_lets_everything_in_is_no_proof_of_
     assert "may allow what the probe tried (all)" in answer.unanswered
 
 
-async def test_what_an_operator_left_that_was_killed_is_replaced(world: World) -> None:
+async def test_probe_objects_of_a_killed_operator_are_replaced(world: World) -> None:
     async with simulated_network(world) as kube:
         path = f"/apis/batch/v1/namespaces/{world.release}/jobs"
         assert world.request("POST", path, target_job(PODS, []))[0] == 201

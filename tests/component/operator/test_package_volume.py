@@ -70,7 +70,7 @@ def test_another_pod_has_a_volume_of_its_own_and_installs_for_itself(tmp_path: P
 
 
 @needs_uv
-def test_an_installation_that_was_cut_off_is_made_anew(tmp_path: Path, shelf: Path) -> None:
+def test_an_installation_that_was_cut_off_is_made_again(tmp_path: Path, shelf: Path) -> None:
     volume = tmp_path / "cache"
     assert prepared(volume) == 0
     (half,) = [path.parent for path in (volume / "pypi").glob("*/pyvenv.cfg")]

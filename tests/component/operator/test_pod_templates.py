@@ -43,7 +43,7 @@ async def test_an_installation_may_let_servers_set_any_field(world: World, switc
     assert made["spec"]["template"]["spec"]["hostPID"] is True
 
 
-async def test_what_ran_before_templates_were_restricted_is_left_running_and_said_so(world: World) -> None:
+async def test_pods_from_before_templates_were_restricted_are_left_running_and_named(world: World) -> None:
     async with running(world, pod_templates="Any"):
         world.create("demo", {"image": {"name": IMAGE}, "unrestrictedPodTemplate": OF_THE_NODE})
         before = await world.until("a Deployment", lambda: deployment(world, "demo"))

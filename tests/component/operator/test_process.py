@@ -109,7 +109,7 @@ def test_a_setting_that_makes_no_sense_is_a_wrong_use() -> None:
     assert "FAIRLEAD_DENIED_NETWORKS is 'banana'; it takes networks, such as 10.96.0.0/12" in said
 
 
-def test_it_leads_shows_metrics_and_releases_the_lease_on_sigterm(world: World) -> None:
+def test_the_operator_leads_shows_metrics_and_releases_the_lease_on_sigterm(world: World) -> None:
     path = f"/apis/coordination.k8s.io/v1/namespaces/{world.release}/leases/fairlead-operator"
     with started(world, FAIRLEAD_LOG_FORMAT="json") as (process, url):
         until("leading", lambda: fetch(f"{url}/readyz") == "leading\n", seconds=STARTING)

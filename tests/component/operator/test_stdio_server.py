@@ -50,7 +50,7 @@ async def test_a_stdio_server_is_discovered_through_its_gate_and_survives_a_new_
             assert world.tokens() == [token]
 
 
-async def test_a_token_that_is_lost_is_made_anew_and_the_pods_are_told(world: World) -> None:
+async def test_a_lost_token_is_made_again_and_the_pods_get_it(world: World) -> None:
     async with running(world):
         world.create("demo", SPEC)
         await world.until("a Deployment", lambda: world.get(world.path("deployments", "demo")))

@@ -107,7 +107,7 @@ async def test_the_second_of_two_releases_of_all_namespaces_writes_nothing_until
             await green.until("its gateways let in", lambda: "green" in str((green.get(policy) or {}).get("spec")))
 
 
-async def test_who_follows_all_namespaces_goes_on_when_somebody_comes_who_follows_one(
+async def test_an_operator_of_all_namespaces_goes_on_when_one_of_a_single_namespace_starts(
     blue: World, green: World
 ) -> None:
     async with contextlib.AsyncExitStack() as whole:
@@ -120,7 +120,7 @@ async def test_who_follows_all_namespaces_goes_on_when_somebody_comes_who_follow
             await leads(green, single)
 
 
-async def test_who_follows_one_namespace_stops_for_who_follows_all(blue: World, green: World) -> None:
+async def test_an_operator_of_a_single_namespace_stops_for_one_of_all(blue: World, green: World) -> None:
     """Else whoever may write Leases in a namespace could keep the other from leading."""
     async with operator_of(green, green.namespace) as single:
         await leads(green, single)
@@ -141,9 +141,7 @@ async def the_first_alone_writes(blue: World, first: Operator, green: World, sec
     assert not {"deployments", "mcpservers"} & written_by(green)
 
 
-async def test_of_two_releases_of_one_namespace_one_leads_and_those_of_two_namespaces_both_do(
-    blue: World, green: World
-) -> None:
+async def test_releases_of_one_namespace_share_a_leader_and_those_of_two_do_not(blue: World, green: World) -> None:
     other = blue.plane.create_namespace("other")
     async with operator_of(blue, blue.namespace) as first:
         await leads(blue, first)

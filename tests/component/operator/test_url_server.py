@@ -154,7 +154,7 @@ async def test_a_deleted_server_loses_its_catalog(world: World) -> None:
         await world.until("no catalog", lambda: world.catalog("demo") is None)
 
 
-async def test_of_two_servers_with_one_prefix_the_younger_is_told_and_keeps_its_own_endpoint(world: World) -> None:
+async def test_the_younger_of_two_servers_with_one_prefix_is_told_and_keeps_its_endpoint(world: World) -> None:
     async with sdk_server() as url, running(world, prefix_retention_seconds=0.0):
         world.create("older", {"url": url, "prefix": "same"})
         await world.until("Ready", lambda: world.is_("older", "Ready", "True"))

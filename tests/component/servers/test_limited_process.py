@@ -70,7 +70,7 @@ async def test_a_process_ends_with_the_call_that_is_cancelled_and_its_slot_is_fr
     assert await waiting
 
 
-async def test_one_owner_leaves_a_slot_to_others(tmp_path: Path) -> None:
+async def test_an_owner_of_processes_leaves_a_slot_to_others(tmp_path: Path) -> None:
     slots = ProcessSlots(wait_s=5)
     calls = [asyncio.create_task(done(slots, tmp_path, "hold", owner="evil.example")) for _ in range(6)]
     await eventually(lambda: len(pids(tmp_path)) >= 2)
@@ -106,7 +106,7 @@ async def test_a_process_has_512_mib_and_little_more_processor_time_than_its_dea
         ("grow", "answers more than 32 MiB"),
     ],
 )
-async def test_what_a_process_cannot_do_is_told_and_the_process_is_gone(do: str, why: str, tmp_path: Path) -> None:
+async def test_a_limited_process_that_fails_is_told_and_gone(do: str, why: str, tmp_path: Path) -> None:
     folder = tmp_path if do != "fail" else tmp_path / "missing"
     with pytest.raises(WorkFailed, match=why):
         await done(ProcessSlots(wait_s=60), folder, do, seconds=0.5 if do == "spin" else 60)

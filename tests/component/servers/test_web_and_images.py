@@ -162,7 +162,7 @@ async def test_a_picture_that_an_endpoint_names_is_fetched_from_there_and_from_n
             assert image(result).size == (64, 64)
 
 
-async def test_what_takes_longer_than_two_seconds_reports_progress(tmp_path: Path) -> None:
+async def test_a_tool_that_takes_longer_than_two_seconds_reports_progress(tmp_path: Path) -> None:
     slow = asyncio.Event()
     async with (
         services([], slow) as url,

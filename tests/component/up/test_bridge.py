@@ -181,7 +181,7 @@ async def test_a_gateway_that_starts_again_is_reached_again(mode: Mode, tmp_path
         await stack.aclose()
 
 
-async def test_a_session_that_a_server_forgot_is_opened_anew_with_what_the_client_is(tmp_path: Path) -> None:
+async def test_a_session_that_a_server_forgot_is_opened_again_with_what_the_client_is(tmp_path: Path) -> None:
     asker = LegacyAsker()
     forgotten: list[Request] = []
 
@@ -205,7 +205,7 @@ async def test_a_session_that_a_server_forgot_is_opened_anew_with_what_the_clien
     assert "elicitation" in asker.declared[1]
 
 
-async def test_a_session_is_opened_anew_by_an_answer_that_is_one_event_of_a_stream_that_stays_open() -> None:
+async def test_a_session_is_opened_again_by_an_answer_that_is_one_event_of_a_stream_that_stays_open() -> None:
     opened: list[Request] = []
     session = {"protocolVersion": LEGACY, "capabilities": {}, "serverInfo": {"name": "s", "version": "1"}}
 

@@ -66,7 +66,7 @@ async def test_a_metrics_port_alone_that_is_taken_leaves_the_other_as_it_is(tmp_
 @pytest.mark.parametrize(
     "words", [("nope.json",), ("--tools", "nope.py"), ("--tools", "nope"), ("--routes", "nope.yaml")]
 )
-async def test_what_is_not_there_ends_it_with_one_sentence_and_the_same_code(
+async def test_a_missing_path_ends_up_with_one_sentence_and_the_same_code(
     words: tuple[str, ...], tmp_path: Path
 ) -> None:
     async with started_up(*words, "--port", "0", "--metrics-port", "0", cwd=tmp_path) as up:

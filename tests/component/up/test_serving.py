@@ -165,7 +165,7 @@ async def test_an_unset_variable_is_named_and_costs_no_other_server(tmp_path: Pa
         await up.ready("default/demo")
 
 
-async def test_what_cannot_run_here_says_why(tmp_path: Path) -> None:
+async def test_a_server_that_cannot_run_here_says_why(tmp_path: Path) -> None:
     crash = [sys.executable, "-c", "import sys; sys.exit('boom')"]
     (tmp_path / "a.yaml").write_text(
         manifest("absent", "no-such-program")
@@ -270,7 +270,7 @@ async def test_the_calls_of_a_client_are_counted_in_the_metrics(tmp_path: Path) 
         assert 'fairlead_operator_servers_ready{cause="Verified",ready="True",reason="AsExpected"}' in told
 
 
-async def test_what_calls_take_is_measured_and_kept_as_that_of_this_machine(tmp_path: Path) -> None:
+async def test_durations_of_calls_are_measured_and_kept_as_those_of_this_machine(tmp_path: Path) -> None:
     (tmp_path / "a.yaml").write_text(STEADY)
     state = tmp_path / "state"
 

@@ -48,7 +48,7 @@ def path_to(span: CollectedSpan, spans: list[CollectedSpan]) -> list[str]:
 
 
 @pytest.mark.parametrize("protocol", ["http/protobuf", "grpc"])
-async def test_one_trace_leads_from_an_agent_through_the_gateway_to_the_tool_servers(
+async def test_a_trace_leads_from_an_agent_through_the_gateway_to_the_tool_servers(
     tmp_path: Path, protocol: str
 ) -> None:
     async with collector(tmp_path) as running:

@@ -9,9 +9,7 @@ import pytest
 from fairlead_api import crd
 
 
-def test_it_writes_all_files_once_and_then_finds_them_current(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_crd_files_are_written_once_and_then_current(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert crd.main([str(tmp_path)]) == 0
     assert {Path(line).name for line in capsys.readouterr().out.split()} == set(crd.crd_files())
 
@@ -45,7 +43,7 @@ def test_used_wrongly_it_ends_with_2() -> None:
     assert caught.value.code == 2
 
 
-def test_manifests_are_made_anew_for_each_caller() -> None:
+def test_each_caller_gets_manifests_of_its_own() -> None:
     first = crd.crd_manifests()
     first[0]["metadata"]["name"] = "changed"
 

@@ -17,7 +17,7 @@ def test_a_duration_is_the_sum_of_its_parts(text: str, milliseconds: int) -> Non
 
 
 @pytest.mark.parametrize("text", ["", "5", "5x", "-5s", "1.5s", "5 s", "5s ", "5s\n", "100000s", "1h1h1h1h1h"])
-def test_any_other_text_is_no_duration(text: str) -> None:
+def test_other_text_is_not_a_duration(text: str) -> None:
     with pytest.raises(ValueError, match="is not a duration such as 500ms"):
         Duration(text)
 

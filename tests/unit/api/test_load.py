@@ -124,7 +124,7 @@ def test_everything_that_is_wrong_is_told_at_once_in_the_order_of_the_rules() ->
     ]
 
 
-def test_one_broken_document_costs_no_other_one() -> None:
+def test_a_broken_document_costs_no_other_one() -> None:
     loaded = load_text(GOOD + "---\n{a: [}\n--- # a remark\n" + TIER + "---\n\n---\n# nothing here\n", "m.yaml")
 
     assert [type(resource) for resource in loaded.resources] == [McpServer, LatencyTier]

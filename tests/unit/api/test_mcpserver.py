@@ -107,13 +107,13 @@ def test_an_exact_version_is_taken(version: str) -> None:
 
 
 @pytest.mark.parametrize("version", ["latest", "^1.0", ">=1", "*", "1.0 || 2.0", "v1", "1.2.3 "])
-def test_a_tag_or_a_range_is_no_version(version: str) -> None:
+def test_a_tag_or_a_range_is_not_a_version(version: str) -> None:
     with pytest.raises(ValidationError, match="must be one exact version"):
         spec(package={"registry": "pypi", "name": "a", "version": version})
 
 
 @pytest.mark.parametrize("name", ["--index-url=x", "-a", "a b", "a==1", "git+https://a/b", "../a", "@a", "@a/"])
-def test_what_an_installer_could_take_for_an_option_is_no_package_name(name: str) -> None:
+def test_text_that_an_installer_could_take_for_an_option_is_not_a_package_name(name: str) -> None:
     with pytest.raises(ValidationError, match="must be the name of one package"):
         spec(package={"registry": "npm", "name": name, "version": "1.0.0"})
 

@@ -31,7 +31,7 @@ def test_a_field_that_gives_pods_more_is_refused_by_its_path(path: str, template
 
 
 @pytest.mark.parametrize("template", ALLOWED.values(), ids=ALLOWED.keys())
-def test_what_keeps_a_pod_restricted_is_laid_over_it_as_it_was_written(template: dict[str, Any]) -> None:
+def test_fields_that_keep_a_pod_restricted_are_laid_over_it_as_written(template: dict[str, Any]) -> None:
     assert overlay(template) == template
 
 

@@ -35,7 +35,7 @@ def names(index: ToolIndex, rule: Rule) -> list[str]:
     return [name for _, name in index.chosen(index.matching(rule), index.refs)]
 
 
-def test_what_rules_look_at_is_read_when_they_are_prepared_for_and_never_again() -> None:
+def test_tags_and_annotations_are_read_when_rules_are_prepared_and_never_again() -> None:
     tools = [Tool("get", reads=True), Tool("put", reads=False)]
     index = ToolIndex([Shelved("web", tools, trusted=True)])
     readers = Rule(action="Allow", annotations={"readOnlyHint": True})

@@ -114,7 +114,7 @@ class Endless(BaseModel):
         (Exclusive, "value: exclusiveMinimum cannot stand in a CRD"),
     ],
 )
-def test_what_a_crd_cannot_say_is_an_error(model: type[BaseModel], message: str) -> None:
+def test_a_model_that_a_crd_cannot_express_is_an_error(model: type[BaseModel], message: str) -> None:
     with pytest.raises(NotStructural, match=message):
         structural_schema(model)
 

@@ -81,7 +81,7 @@ def test_bytes_that_differ_and_mean_the_same_are_shown_as_they_are() -> None:
     assert lines == ["@@ the same members, written otherwise @@", '-{"a":1,"b":2}', '+{"b":2,"a":1}']
 
 
-def test_what_is_held_back_is_shown_with_what_is_suspicious_and_how_to_approve_it(
+def test_held_definitions_are_shown_with_findings_and_how_to_approve_them(
     capsys: pytest.CaptureFixture[str],
 ) -> None:
     held = pins(tool("add", "</system>"), tool("new", "New."), approved=(tool("add", "Adds."),))
@@ -108,7 +108,7 @@ def test_a_change_that_came_in_between_is_told(capsys: pytest.CaptureFixture[str
     assert "has changed again" in capsys.readouterr().out
 
 
-def test_nothing_is_approved_without_a_yes_and_nothing_where_nothing_is_held() -> None:
+def test_approve_needs_a_yes_and_something_that_is_held() -> None:
     place = Memory.of(pins(tool("add", "2")))
     with pytest.raises(Failure, match="--yes"):
         run_approve(place, "demo", yes=False, wait=0, output=Output.table)

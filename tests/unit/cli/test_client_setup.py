@@ -11,7 +11,8 @@ from pathlib import Path
 import pytest
 import yaml
 
-from fairlead_cli.clients.setup import SetupWishes, found_clients, own_program, run_setup
+from fairlead_cli.clients.setup import found_clients, own_program, run_setup
+from fairlead_cli.clients.wishes import ConfigScope, SetupWishes
 from fairlead_cli.failure import USED_WRONGLY, Failure
 from fairlead_cli.output import Output
 from fairlead_tools.client_files import UnreadableFile, entry_of, with_entry
@@ -29,7 +30,7 @@ def home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 
 def wishes(**more: object) -> SetupWishes:
-    return SetupWishes(**{"url": URL, "name": "fairlead", "key_env": None, "scope": "user", "yes": True} | more)  # type: ignore[arg-type] # of several types
+    return SetupWishes(**{"url": URL, "name": "fairlead", "yes": True} | more)  # type: ignore[arg-type] # of several types
 
 
 @pytest.mark.parametrize("client", CLIENTS)
@@ -54,7 +55,7 @@ def test_a_gateway_of_this_machine_that_does_not_run_is_remarked_on(capsys: pyte
 
 
 @pytest.mark.parametrize("client", [name for name, known in CLIENTS.items() if known.form == "json"])
-def test_what_stands_in_a_json_file_stays(client: str, home: Path) -> None:
+def test_other_content_of_a_json_file_stays(client: str, home: Path) -> None:
     known = CLIENTS[client]
     file = home / known.user
     file.parent.mkdir(parents=True, exist_ok=True)
@@ -112,7 +113,7 @@ def test_a_dry_run_shows_the_change_and_writes_nothing(home: Path, capsys: pytes
     assert not (home / ".cursor").exists()
 
 
-def test_nothing_is_written_where_nobody_can_be_asked(home: Path) -> None:
+def test_client_setup_writes_nothing_where_nobody_can_be_asked(home: Path) -> None:
     with pytest.raises(Failure, match="--yes writes it"):
         run_setup("cursor", wishes(yes=False), Output.table)
     assert not (home / ".cursor").exists()
@@ -149,10 +150,10 @@ def test_a_key_itself_is_refused() -> None:
 
 
 def test_a_file_of_the_project_is_that_of_the_folder(home: Path) -> None:
-    run_setup("vscode", wishes(scope="project"), Output.table)
+    run_setup("vscode", wishes(scope=ConfigScope.project), Output.table)
     assert json.loads((home / "project/.vscode/mcp.json").read_text())["servers"]["fairlead"]["type"] == "http"
     with pytest.raises(Failure, match="no file of a project"):
-        run_setup("windsurf", wishes(scope="project"), Output.table)
+        run_setup("windsurf", wishes(scope=ConfigScope.project), Output.table)
 
 
 def test_the_list_says_which_clients_are_set_up(capsys: pytest.CaptureFixture[str]) -> None:
@@ -318,7 +319,7 @@ def test_opencode_is_set_up_in_the_file_with_comments_where_there_is_that_alone(
     ("name", "meant"),
     [("curser", "Did you mean cursor?"), ("claude", "Did you mean claude-code or claude-desktop?"), ("", "known are")],
 )
-def test_of_a_wrong_name_of_a_client_the_near_ones_are_said(name: str, meant: str) -> None:
+def test_near_names_are_suggested_for_a_wrong_client(name: str, meant: str) -> None:
     with pytest.raises(Failure, match=re.escape(meant)) as caught:
         run_setup(name, wishes(), Output.table)
     assert caught.value.code == USED_WRONGLY
@@ -341,7 +342,7 @@ def test_an_undone_setup_shows_no_secret_and_does_not_promise_the_server(
     assert "hush" not in printed.out + printed.err
     assert "hush" in file.read_text()
     last = printed.out.splitlines()[-1]
-    assert last == f"Cursor: fairlead restored in {file}. If Cursor runs, start it anew."
+    assert last == f"Cursor: fairlead restored in {file}. If Cursor runs, restart it."
 
 
 def test_a_file_that_cannot_be_used_is_wrong_use(home: Path) -> None:

@@ -54,7 +54,7 @@ def test_each_change_is_one_line_with_its_time(capsys: pytest.CaptureFixture[str
     assert printed.refreshed() == ["12:00:05  demo  gone"]
 
 
-def test_of_many_tools_some_are_named_and_the_others_counted(capsys: pytest.CaptureFixture[str]) -> None:
+def test_some_of_many_tools_are_named_and_the_others_counted(capsys: pytest.CaptureFixture[str]) -> None:
     (line,) = Printed(capsys, tools=9).shown("True", "Verified")
     assert line.endswith("ready, 9 tools (demo__0, demo__1, demo__2, demo__3, demo__4, demo__5 and 3 more)")
 
@@ -163,7 +163,7 @@ def test_a_log_of_restarts_thins_out_and_other_warnings_do_not_hide_behind_it() 
     assert passes("other", "info", level=logging.INFO) == "info"
 
 
-def test_what_is_remembered_of_repeats_is_bounded() -> None:
+def test_memory_of_repeats_is_bounded() -> None:
     repeats = Repeats()
     for number in range(5_000):
         repeats.told(f"kind {number} " + "x" * 10_000, "y" * 10_000)
@@ -183,7 +183,7 @@ def test_the_screen_counts_seconds_of_a_start_and_restarts() -> None:
     assert (server.state, server.seconds, server.restarts, server.is_slow) == ("starting", 12.0, 4, True)
 
 
-def test_a_window_that_changes_its_size_is_drawn_anew() -> None:
+def test_a_window_that_changes_its_size_is_drawn_again() -> None:
     import io
 
     from rich.console import Console

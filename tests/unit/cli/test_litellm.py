@@ -54,7 +54,9 @@ def test_a_proxy_without_a_key_is_asked_without_one_and_twice_a_minute() -> None
         ("http://[::1", {}, "--litellm: not a URL"),
     ],
 )
-def test_what_cannot_be_used_is_named_and_the_key_is_not_shown(url: str, environ: dict[str, str], message: str) -> None:
+def test_an_unusable_litellm_url_is_named_and_the_key_is_not_shown(
+    url: str, environ: dict[str, str], message: str
+) -> None:
     with pytest.raises(Failure) as refused:
         litellm_server(url, environ)
     assert str(refused.value).startswith(message)

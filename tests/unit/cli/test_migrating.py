@@ -97,7 +97,7 @@ def test_a_file_is_rewritten_with_its_comments_order_and_other_kinds(
     assert "spec.limits.callsPerSecond → spec.limits.callsPerMinute" in capsys.readouterr().err
 
 
-def test_what_is_current_is_left_byte_for_byte(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_current_manifest_is_left_byte_for_byte(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     file = tmp_path / "new.yaml"
     odd = NEW.replace("metadata: {name: desk}", "metadata:   { name:  desk }")
     file.write_text(odd)
@@ -120,7 +120,7 @@ def test_the_fields_of_ours_in_a_client_configuration_are_rewritten(
     capsys.readouterr()
 
 
-def test_one_unreadable_file_leaves_all_as_they_are(tmp_path: Path) -> None:
+def test_an_unreadable_file_leaves_all_as_they_are(tmp_path: Path) -> None:
     good = tmp_path / "good.yaml"
     bad = tmp_path / "bad.yaml"
     good.write_text(OLD)

@@ -21,7 +21,7 @@ def test_many_tools_are_counted_and_a_few_of_them_named() -> None:
     assert lines[1:] == ["3 tools cut (maxTools, 45 tokens): c0, c1, c2", "1 tool offline: away__x"]
 
 
-def test_what_the_window_holds_is_said_with_a_guess_called_so() -> None:
+def test_a_plan_says_what_the_window_holds_and_calls_a_guess_so() -> None:
     numbers: dict[str, Any] = {
         "available": 837873,
         "contextWindow": 1000000,

@@ -61,7 +61,7 @@ def test_hints_and_description_of_a_tool_are_what_it_says_and_no_more() -> None:
     assert first_line("x" * 200, 10) == "x" * 9 + "…"
 
 
-def test_one_server_is_reached_at_its_own_path() -> None:
+def test_a_named_server_is_reached_at_its_own_path() -> None:
     destination = Destination.parse("https://gw:1/mcp?x=1", ["A: b", "C:d:e"], "ns/time", 5)
     assert destination.url == "https://gw:1/servers/ns/time/mcp"
     assert destination.headers == {"A": "b", "C": "d:e"}

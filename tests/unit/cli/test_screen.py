@@ -105,7 +105,7 @@ def test_every_server_is_shown_or_counted(width: int, height: int) -> None:
         assert "14 servers: 2 failed, 1 offline, 1 starting, 10 ready; 100 tools" in " ".join(picture.split())
 
 
-def test_what_needs_a_person_stands_on_top() -> None:
+def test_servers_that_need_a_person_stand_on_top() -> None:
     lines = drawn(FOURTEEN, 80, 23).splitlines()
     words = ("problem", "postgres", "slack", "docs", "slow", "time", "ready: everything", "demo: ask_supplier")
     at = [next(number for number, line in enumerate(lines) if line.startswith(word)) for word in words]
@@ -119,7 +119,7 @@ def test_names_of_tools_are_shown_where_there_is_room_and_counted_elsewhere() ->
     assert "ready: everything 10 tools, fetch 10, filesystem 10" in small
 
 
-def test_what_is_cut_says_how_much_more_there_is() -> None:
+def test_a_cut_screen_says_how_much_more_there_is() -> None:
     long = ServerRow("chatty", "failed", "word " * 400)
     assert "more lines" in drawn(replace(FOURTEEN, servers=(*FOURTEEN.servers, long)), 80, 23)
     problems = tuple(f"mcp.json:{line}: mcpServers.a: wrong" for line in range(40))

@@ -44,7 +44,7 @@ STARTS: dict[str, Any] = {
 SILENT: dict[str, Any] = {**STARTS, "cause": "Silent", "message": "it has said nothing for 10 s"}
 
 
-def test_what_is_known_is_shown_in_units_of_people_and_what_is_not_is_a_dash() -> None:
+def test_known_figures_of_servers_have_units_and_unknown_ones_are_a_dash() -> None:
     assert row(READY) == ("default/time", "ready", "2", "1,234 ms", "1", "111 MB", "")
     assert row(FAILED) == ("default/mail", "failed", "-", "-", "4", "-", "StartFailed")
     assert row({"server": "a/b", "state": "starting"}) == ("a/b", "starting", "-", "-", "-", "-", "")
@@ -56,7 +56,7 @@ def test_the_reason_is_told_below_the_table_and_last_words_only_where_they_say_m
     assert details([other]) == ["", "default/mail: it does not answer", "  last words: no key"]
 
 
-def test_who_may_not_read_the_words_of_a_server_is_told_what_its_cause_means() -> None:
+def test_principals_without_the_message_of_a_server_get_the_meaning_of_its_cause() -> None:
     told = {name: value for name, value in FAILED.items() if name not in ("message", "lastWords")}
     meant = "The process could not be started, or ended at once."
     assert details([told]) == ["", f"default/mail: {meant} An administrator of the gateway sees its own words."]

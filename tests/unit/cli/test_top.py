@@ -26,7 +26,7 @@ def reading(at: float, counts: Counts, origin: str = "one") -> GatewayReading:
     return GatewayReading(at, origin, (), tuple(tool(name, counted) for name, counted in counts.items()), {})
 
 
-def test_one_reading_has_no_rates() -> None:
+def test_a_single_reading_has_no_rates() -> None:
     assert CallRates().take(reading(10, {"a": (7, 1)})) == {}
 
 

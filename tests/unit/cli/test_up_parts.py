@@ -261,7 +261,7 @@ def test_a_run_keeps_its_things_to_itself_and_takes_them_along(tmp_path: Path) -
     assert list(tmp_path.iterdir()) == []
 
 
-def test_what_a_killed_run_left_is_removed_by_the_next_and_what_a_living_one_has_is_not(tmp_path: Path) -> None:
+def test_folders_of_a_killed_run_are_removed_by_the_next_and_those_of_a_living_one_stay(tmp_path: Path) -> None:
     dead = tmp_path / "fairlead-up-dead"
     living = tmp_path / "fairlead-up-living"
     for folder in (dead, living):

@@ -61,7 +61,7 @@ def test_agents_find_what_their_own_tools_need_beside_the_registry(name: str) ->
 
 
 @pytest.mark.parametrize("module", [fairlead_gateway, toolregistry])
-def test_a_name_that_never_was_is_no_attribute(module: object) -> None:
+def test_an_unknown_name_is_not_an_attribute(module: object) -> None:
     with pytest.raises(AttributeError, match="no attribute 'Nothing'"):
         getattr(module, "Nothing")  # noqa: B009  # mypy knows that there is none
 

@@ -34,7 +34,7 @@ def test_the_delay_doubles_with_each_start_that_fails_up_to_a_minute() -> None:
     assert [life.fails() for _ in range(8)] == [1, 2, 4, 8, 16, 32, 60, 60]
 
 
-def test_one_error_that_is_told_twice_counts_once() -> None:
+def test_an_error_that_is_told_twice_counts_once() -> None:
     life = Life()
     error = ConnectFailed("it exited with code 1")
     life.restarts.failed(error)
@@ -42,13 +42,13 @@ def test_one_error_that_is_told_twice_counts_once() -> None:
     assert life.left() == 1
 
 
-def test_what_came_up_is_replaced_at_once_and_then_less_and_less_often() -> None:
+def test_a_process_that_came_up_is_restarted_at_once_and_then_less_and_less_often() -> None:
     life = Life()
     assert [life.lives(1) for _ in range(4)] == [0, 2, 4, 8]
     assert [life.lives(10), life.lives(3600), life.lives(1)] == [0, 0, 2]
 
 
-def test_who_asks_before_is_told_why_how_often_and_when() -> None:
+def test_a_caller_during_a_restart_pause_is_told_why_how_often_and_when() -> None:
     life = Life()
     life.fails()
     life.now += 0.5

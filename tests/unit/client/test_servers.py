@@ -135,11 +135,11 @@ def manifest(**spec: Any) -> dict[str, Any]:
             "m: refers to a Secret or ConfigMap, which the operator alone reads",
         ),
         ([manifest(url="http://x/mcp", nonsense=1)], "m: spec.nonsense: unknown field"),
-        ([7], "int is no server"),
+        ([7], "int is not a server"),
         ("mcp.json", "not the name of one"),
     ],
 )
-def test_what_cannot_be_used_is_refused_with_what_to_change(servers: Any, sentence: str) -> None:
+def test_an_unusable_server_is_refused_with_what_to_change(servers: Any, sentence: str) -> None:
     with pytest.raises(BadServer) as caught:
         declared(servers, ENVIRON)
     assert sentence in str(caught.value)

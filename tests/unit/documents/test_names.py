@@ -32,6 +32,6 @@ def test_a_key_reads_back_what_it_prints() -> None:
 
 
 @pytest.mark.parametrize("text", ["", "time", "/time", "team/", "a/b/c"])
-def test_what_is_no_key_is_refused(text: str) -> None:
+def test_text_that_is_not_a_key_is_refused(text: str) -> None:
     with pytest.raises(ValueError, match="namespace/name"):
         ServerKey.parse(text)

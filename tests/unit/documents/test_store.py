@@ -47,7 +47,7 @@ def test_a_large_document_that_compresses_is_gzipped_in_its_head() -> None:
     assert assembled([head]) == document
 
 
-def test_what_still_does_not_fit_is_cut_into_parts_that_each_fit() -> None:
+def test_a_document_that_does_not_fit_is_cut_into_parts_that_each_fit() -> None:
     document = noise(1)
     *parts, head = pack("doc", "catalog", document)
     assert len(parts) > 1

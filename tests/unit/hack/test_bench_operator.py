@@ -30,7 +30,7 @@ def test_a_write_belongs_to_the_server_for_which_it_was_made() -> None:
     }
 
 
-def test_who_writes_without_the_lease_is_named_and_others_are_not() -> None:
+def test_writers_without_the_lease_are_named_and_others_are_not() -> None:
     log = [
         write("leases", "r", "lease", "a"),
         write("services", "t", "one", "a"),

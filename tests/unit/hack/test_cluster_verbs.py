@@ -46,7 +46,7 @@ def hack(machine: dict[str, str], *words: str) -> tuple[str, list[str]]:
     return done.stdout, [line for line in notes.read_text().splitlines() if line != "docker info"]
 
 
-def test_where_docker_answers_the_cluster_is_one_of_kind(machine: dict[str, str]) -> None:
+def test_the_cluster_is_one_of_kind_where_docker_answers(machine: dict[str, str]) -> None:
     told, done = hack(machine, "cluster", "up")
     kubeconfig = f"{machine['KUBE_RUN']}/kind.kubeconfig"
     assert told == f"{kubeconfig}\n"

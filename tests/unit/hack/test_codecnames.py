@@ -42,7 +42,7 @@ def checked(folder: Path, source: str) -> tuple[int, str]:
         "text.encode(charset)",
     ],
 )
-def test_a_codec_that_is_no_literal_is_named(line: str, tmp_path: Path) -> None:
+def test_a_codec_that_is_not_a_literal_is_named(line: str, tmp_path: Path) -> None:
     code, told = checked(tmp_path, f"\n{line}\n")
     assert (code, told.count("\n"), told.partition(": ")[0]) == (1, 1, "gateway/reader.py:2")
     assert "names the codec; write a literal" in told

@@ -26,7 +26,7 @@ def test_a_check_that_is_not_looked_at_is_lost() -> None:
     assert one.wrong(set()) == ["s:b passes bare and is not looked at through"]
 
 
-def test_what_does_not_pass_bare_is_not_asked_for() -> None:
+def test_conformance_tests_that_fail_bare_are_not_asked_for() -> None:
     one = compared({"s:a": "INFO", "s:b": "WARNING"}, {"s:a": "FAILURE"})
     assert one.wrong(set()) == []
 

@@ -134,7 +134,7 @@ def test_a_part_that_does_not_exist_is_refused_with_those_that_do(word: str, par
         Settings(1, only=(word,)).check_parts(parts)
 
 
-def test_what_could_not_be_measured_is_told() -> None:
+def test_parts_that_could_not_be_measured_are_told() -> None:
     report = Report("calls", failures=["lists: nobody answered"])
     assert "- **not measured:** lists: nobody answered" in report.to_markdown({}, "c")
     assert report.to_json({}, "c")["failures"] == ["lists: nobody answered"]

@@ -46,7 +46,7 @@ def test_a_list_has_what_the_project_asks_for(lock: Any) -> None:
     assert asked <= held
 
 
-def test_what_builds_wheels_is_locked_too() -> None:
+def test_build_requirements_are_locked_too() -> None:
     assert named(build_requirements(PROJECT)) <= named([head for head, _ in blocks(text("build"))])
 
 

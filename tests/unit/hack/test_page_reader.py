@@ -12,7 +12,7 @@ from page_reader import Reader
 from waiting import until
 
 
-def test_what_a_command_has_started_ends_with_its_time(tmp_path: Path) -> None:
+def test_processes_of_a_command_of_a_page_end_with_its_time(tmp_path: Path) -> None:
     os.mkfifo(tmp_path / "held")
 
     def unread() -> bool:

@@ -67,14 +67,14 @@ def test_a_claim_about_makers_begins_a_sentence(tmp_path: Path) -> None:
     ]
 
 
-def test_whoever_is_found_in_comments_and_messages_too(tmp_path: Path) -> None:
+def test_vague_parties_are_findings_in_comments_and_messages_too(tmp_path: Path) -> None:
     text = 'raise SystemExit("whoever asks")  # Whoever it was\nwho = "ever"\n'
     assert [line.split(";")[0] for line in checked(tmp_path, {"tests/support/a.py": text})[1]] == [
         'tests/support/a.py:1: "whoever"'
     ]
 
 
-def test_a_literal_is_no_docstring(tmp_path: Path) -> None:
+def test_a_literal_is_not_a_docstring(tmp_path: Path) -> None:
     assert checked(tmp_path, {"operator/a.py": 'TEXT = "What is used by nobody"\nprint("Of all")\n'}) == (0, [])
 
 

@@ -37,7 +37,7 @@ def test_a_ratio_that_is_worse_than_its_range_by_a_tenth_on_two_nights_in_a_row_
     assert judged(*[1.0, 0.95, 1.05] * 3, 1.2, 1.2, better="lower").verdict == "failed"
 
 
-def test_one_worse_night_does_not_fail_and_a_good_one_between_two_begins_anew() -> None:
+def test_a_single_worse_night_does_not_fail_and_a_good_one_between_two_begins_again() -> None:
     assert judged(*[1.0] * 5, 0.8).verdict == "worse once"
     assert judged(*[1.0] * 5, 0.8, 1.0, 0.8).verdict == "worse once"
 
@@ -48,7 +48,7 @@ def test_within_a_tenth_of_the_range_nothing_is_said(value: float, verdict: str)
     assert judged(*[1.0] * 5, value).verdict == (verdict if verdict != "failed" else "worse once")
 
 
-def test_what_stays_worse_fails_every_night_and_never_becomes_the_baseline() -> None:
+def test_a_ratio_that_stays_worse_fails_every_night_and_never_becomes_the_baseline() -> None:
     trend = judged(*[1.0] * 10, *[0.8] * 20)
     assert trend.verdict == "failed"
     assert trend.worse == 20
@@ -114,7 +114,7 @@ def test_ratios_of_a_report_are_its_measured_goals_that_compare() -> None:
 
 
 def test_a_damaged_line_is_named() -> None:
-    with pytest.raises(ValueError, match="line 2 is no line of a history"):
+    with pytest.raises(ValueError, match="line 2 is not a line of a history"):
         decode(encode(nights(1.0)) + '{"date": 1}\n')
 
 

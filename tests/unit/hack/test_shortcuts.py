@@ -29,7 +29,7 @@ def test_comments_that_stop_the_formatter_are_findings_at_their_lines(tmp_path: 
     assert checked(tmp_path, "hack/sizes.py", text) == (1, [f'hack/sizes.py:3: "# {comment}"; {LAYOUT}'])
 
 
-def test_a_text_about_such_a_comment_is_no_finding(tmp_path: Path) -> None:
+def test_a_text_about_a_formatter_comment_is_not_a_finding(tmp_path: Path) -> None:
     assert checked(tmp_path, "crds/words.py", 'WORDS = "# fmt: skip"\n') == (0, [])
 
 

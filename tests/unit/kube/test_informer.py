@@ -160,7 +160,7 @@ async def test_an_api_server_that_ends_each_watch_at_once_is_asked_every_other_s
     assert 25 <= len(watches) <= 40
 
 
-async def test_events_begin_the_pauses_anew() -> None:
+async def test_events_begin_the_pauses_again() -> None:
     script: Script = [Unavailable("away")] * 8
     kube = Scripted([*script, event("BOOKMARK", 7), Unavailable("away")])
     failures: list[float] = []

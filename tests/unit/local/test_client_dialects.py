@@ -181,7 +181,7 @@ def test_a_list_of_the_only_tools_and_one_of_others_are_heeded_beside_fields_of_
     assert not spec.offers(None)
 
 
-def test_what_only_zed_or_goose_can_serve_is_remarked_on_and_costs_no_other() -> None:
+def test_entries_that_only_zed_or_goose_can_serve_are_remarked_on_and_cost_no_other() -> None:
     servers = {"ext": {"source": "extension", "settings": {}}, "b": {"command": "y"}}
     configuration = read({"context_servers": servers})
     assert [declared.server.metadata.name for declared in configuration.servers] == ["b"]
@@ -249,7 +249,7 @@ def test_variables_that_codex_passes_on_are_passed_where_they_are_set() -> None:
     assert declared.credential.env == {"TOKEN": "t0p", "MODE": "quiet", "REGION": "eu"}
 
 
-def test_settings_that_zed_writes_into_entries_of_ones_own_are_no_remark() -> None:
+def test_settings_that_zed_writes_into_custom_entries_give_no_remark() -> None:
     servers = {
         "a": {"source": "custom", "command": {"path": "x", "args": ["-y"], "env": {}}, "settings": {}},
         "b": {"command": "y", "args": [], "settings": {}},

@@ -115,7 +115,7 @@ def test_a_tilde_is_the_home_folder_where_a_path_is_expected() -> None:
     assert declared.cwd == "/home/ada"
 
 
-def test_of_two_names_that_come_to_one_the_first_keeps_it_and_the_second_gets_a_hash() -> None:
+def test_the_second_of_two_entries_with_one_name_gets_a_hash() -> None:
     configuration = read('{"mcpServers": {"GitHub": {"command": "x"},\n"github": {"command": "y"}}}')
     first, second = (declared.server.metadata.name for declared in configuration.servers)
     assert first == "github"
@@ -161,7 +161,7 @@ def test_manifests_in_a_file_called_json_are_none_of_its_business() -> None:
         ('{\n"mcp_servers": {"a": {"cmd": "x"}}}', ":2: mcp_servers: unknown key: did you mean mcpServers?"),
     ],
 )
-def test_json_that_is_no_server_list_says_what_is_missing(text: str, said: str) -> None:
+def test_json_that_is_not_a_server_list_says_what_is_missing(text: str, said: str) -> None:
     found = read(text)
     assert found.servers == []
     assert str(found.problems[0]).startswith(f"/etc/mcp.json{said}")
@@ -182,7 +182,7 @@ def test_json_that_is_no_server_list_says_what_is_missing(text: str, said: str) 
         ),
     ],
 )
-def test_what_is_empty_says_so_and_what_to_do(text: str, said: str) -> None:
+def test_an_empty_configuration_says_so_and_what_to_do(text: str, said: str) -> None:
     found = read(text)
     assert (found.servers, found.problems) == ([], [])
     assert str(found.remarks[0]).startswith(f"/etc/mcp.json{said}")
@@ -300,7 +300,7 @@ def test_a_name_that_stands_twice_is_told_of_with_both_lines_and_costs_no_other(
         ('{"command": "x", "args": ["y"' + ', "y"' * 200 + "]}", "args", "at most 129 items"),
     ],
 )
-def test_what_is_wrong_is_told_by_the_keys_of_the_file(entry: str, field: str, message: str) -> None:
+def test_faults_of_an_entry_are_told_by_the_keys_of_the_file(entry: str, field: str, message: str) -> None:
     (problem,) = read(f'{{"mcpServers": {{"a": {entry}}}}}').problems
     assert problem.field == f"mcpServers.a.{field}"
     assert message in problem.message

@@ -133,7 +133,7 @@ async def test_a_package_that_nobody_needs_any_more_is_not_installed(tmp_path: P
     await world.store.close()
 
 
-async def test_an_installation_that_broke_off_is_made_anew(tmp_path: Path) -> None:
+async def test_an_installation_that_broke_off_is_made_again(tmp_path: Path) -> None:
     left = tmp_path / "npm" / "a@1.0" / "node_modules" / "half"
     left.mkdir(parents=True)
     installer = Installer()

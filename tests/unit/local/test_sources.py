@@ -84,14 +84,14 @@ def test_a_bad_manifest_is_named_with_file_line_and_field_and_the_rest_is_served
     assert f"{file}:9: spec.comand: unknown field; did you mean command?" in [str(p) for p in scan.problems]
 
 
-def test_nothing_is_read_again_while_nothing_changes(tmp_path: Path) -> None:
+def test_sources_are_not_read_again_while_nothing_changes(tmp_path: Path) -> None:
     (tmp_path / "a.yaml").write_text(server("a"))
     sources = over([tmp_path])
     assert names(scanned(sources)) == ["a"]
     assert sources.scan() is None
 
 
-def test_what_is_added_changed_and_removed_is_seen(tmp_path: Path) -> None:
+def test_sources_see_added_changed_and_removed_files(tmp_path: Path) -> None:
     first = tmp_path / "a.yaml"
     second = tmp_path / "b.yaml"
     first.write_text(server("a"))
@@ -219,14 +219,14 @@ def test_a_secret_that_names_an_unset_variable_is_a_problem_with_its_name(tmp_pa
     assert "NOPE is not set" in str(scan.problems[0])
 
 
-def test_a_file_that_is_no_utf8_is_a_problem_that_says_what_to_do(tmp_path: Path) -> None:
+def test_a_file_that_is_not_utf8_is_a_problem_that_says_what_to_do(tmp_path: Path) -> None:
     file = tmp_path / "bad.yaml"
     file.write_bytes(b"\xff\xfe fairlead.dev/")
     scan = scanned(over([file]))
     assert [str(problem) for problem in scan.problems] == [f"{file}: is not UTF-8 text: save it as UTF-8"]
 
 
-def test_a_byte_order_mark_is_no_matter(tmp_path: Path) -> None:
+def test_a_byte_order_mark_is_skipped(tmp_path: Path) -> None:
     file = tmp_path / "mcp.json"
     file.write_bytes(b'\xef\xbb\xbf{"mcpServers": {"a": {"command": "x"}}}')
     scan = scanned(over([file]))

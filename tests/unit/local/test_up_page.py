@@ -109,7 +109,7 @@ def test_each_example_is_taken_by_up_and_by_a_tool_registry(block: dict[str, Any
     assert [server.name for server in declared(block, ENVIRON)] == named
 
 
-def test_what_a_server_inherits_is_what_the_page_says() -> None:
+def test_a_server_inherits_the_variables_that_the_page_names() -> None:
     inherited, proxies, certificates, *settings = rows("What a server inherits")
     assert tuple(code(inherited[0])) == INHERITED
     assert {name.lower() for name in code(proxies[0] + certificates[0])} == NETWORK

@@ -301,7 +301,7 @@ def test_a_tag_from_the_name_stands_behind_those_of_the_spec_and_once() -> None:
     assert [tool.tags for tool in catalog.tools] == [("own", "a"), ("b",)]
 
 
-def test_of_named_tools_alone_the_others_are_not_offered() -> None:
+def test_unnamed_tools_are_not_offered_where_tools_are_named() -> None:
     named = [{"name": "a"}, {"name": "b", "enabled": False}]
     catalog, _ = built({"name": "a"}, {"name": "b"}, {"name": "c"}, tools=named, discovery={"tools": "Named"})
     assert [tool.name for tool in catalog.tools if tool.enabled] == ["a"]
@@ -316,7 +316,7 @@ def test_the_burst_of_a_server_is_published_and_by_default_the_calls_of_a_minute
     assert (burst(), burst(callsPerMinute=60), burst(callsPerMinute=60, burst=1)) == (None, 60, 1)
 
 
-def test_what_the_gateway_needs_of_the_manifest_is_in_the_catalog() -> None:
+def test_manifest_fields_that_the_gateway_needs_are_in_the_catalog() -> None:
     catalog, _ = built(
         {"name": "a"},
         image={"name": "demo:1"},

@@ -191,7 +191,7 @@ async def test_a_change_that_is_wanted_waits_for_no_pause() -> None:
     assert len(world.cluster.times) == before + 1
 
 
-async def test_what_an_autoscaler_sets_is_no_dispute() -> None:
+async def test_replicas_that_an_autoscaler_sets_are_not_a_dispute() -> None:
     world = World()
     world.cluster.merged = lambda body: world.cluster.item or body  # an apply that changes nothing
     manifest = {"metadata": METADATA, "spec": {}}
@@ -325,7 +325,7 @@ async def test_a_status_that_is_changed_each_time_is_shown_ever_more_seldom_what
     assert "stripper" in verdict.message
 
 
-async def test_a_write_that_the_api_server_refuses_is_no_repair() -> None:
+async def test_a_write_that_the_api_server_refuses_is_not_a_repair() -> None:
     drift = DriftRepairs()
     target = WriteTarget(MCP_SERVERS, "team", "demo", "status")
 
@@ -355,9 +355,7 @@ def managed(*entries: tuple[str, str, str]) -> Writers:
         (managed(), ""),
     ],
 )
-async def test_who_changed_an_object_after_our_write_is_read_from_its_managed_fields(
-    writers: Writers, who: str
-) -> None:
+async def test_the_writer_of_a_later_change_is_read_from_managed_fields(writers: Writers, who: str) -> None:
     assert writers.since("T2") == who
 
 

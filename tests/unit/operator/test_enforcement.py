@@ -35,7 +35,7 @@ def test_a_direction_that_is_open_is_told_with_what_that_means(said: str, ok: bo
 
 
 @pytest.mark.parametrize("said", ["", "allowed=held", "incoming=held", "incoming=maybe outgoing=held", "Error"])
-def test_other_last_words_are_no_answer(said: str) -> None:
+def test_other_last_words_of_a_probe_are_not_an_answer(said: str) -> None:
     assert measured(said) is None
 
 

@@ -59,7 +59,7 @@ def test_a_file_that_holds_no_tiers_is_named_with_its_fault(tmp_path: Path, text
         tiers_in(written(tmp_path, text))
 
 
-def test_what_is_written_belongs_to_the_account_of_the_pod(tmp_path: Path) -> None:
+def test_written_objects_belong_to_the_account_of_the_pod(tmp_path: Path) -> None:
     (owner,) = owners(written(tmp_path, token(claims("release"))), "release")
     assert owner == {"apiVersion": "v1", "kind": "ServiceAccount", "name": "fairlead-operator", "uid": "11aa"}
 

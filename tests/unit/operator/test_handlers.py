@@ -80,7 +80,7 @@ async def feeding(api: kmock_.KubernetesEmulator, listener: Listener) -> AsyncIt
         await asyncio.gather(task, return_exceptions=True)
 
 
-async def test_what_exists_and_what_changes_is_told_and_nothing_is_written(api: kmock_.KubernetesEmulator) -> None:
+async def test_handlers_tell_of_objects_and_changes_and_write_nothing(api: kmock_.KubernetesEmulator) -> None:
     api.objects[f"{GROUP}/mcpservers", "team", "old"] = server("old")
     listener = Listener()
     path = f"/apis/{GROUP}/namespaces/team/mcpservers"
@@ -133,7 +133,7 @@ async def test_a_feed_that_asks_an_absent_api_server_ends_soon_when_cancelled() 
     assert not _kopf_runs()
 
 
-def test_what_still_closes_when_kopf_is_cancelled_is_waited_for_and_cancelled_once() -> None:
+def test_closing_tasks_of_a_cancelled_kopf_are_awaited_and_cancelled_once() -> None:
     closed: list[bool] = []
 
     async def closing() -> None:

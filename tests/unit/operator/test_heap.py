@@ -23,7 +23,7 @@ def resident() -> int:
 
 @pytest.mark.looptime
 @pytest.mark.skipif(sys.platform != "linux" or not hasattr(ctypes.CDLL(None), "malloc_trim"), reason="not on glibc")
-async def test_what_lies_free_between_what_lives_is_given_back() -> None:
+async def test_free_heap_between_living_objects_is_given_back() -> None:
     task = asyncio.create_task(keep_trimmed())
     await asyncio.sleep(1)
     blocks = [bytes(BLOCK) for _ in range(20_000)]

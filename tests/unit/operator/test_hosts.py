@@ -63,11 +63,11 @@ def test_an_entry_allows_its_host_with_its_scheme_and_port(annotation: str | Non
         (PLAIN, ""),
     ],
 )
-def test_it_allows_no_other_place_and_nothing_in_clear_that_it_does_not_say(annotation: str, url: str) -> None:
+def test_a_host_entry_allows_no_other_address_and_no_clear_text_by_itself(annotation: str, url: str) -> None:
     assert not hosts_allow(annotation, url)
 
 
-def test_what_a_refusal_names_is_an_entry_that_would_allow_it() -> None:
+def test_a_refusal_names_a_host_entry_that_would_allow_it() -> None:
     for url in ("http://tools.example.com/mcp", "https://Tools.example.com:8443/mcp", "http://[2001:db8::1]:81/mcp"):
         assert hosts_allow(origin(url), url)
     assert origin("http://tools.example.com/mcp") == "http://tools.example.com:80"

@@ -149,7 +149,7 @@ def test_a_definition_that_only_newer_clients_take_is_offered_to_them_and_told()
     assert "1 of 2 definitions are left out for older clients: tool 'odd' (" in remarks.verdict().message
 
 
-def test_of_two_definitions_of_one_name_the_first_is_offered() -> None:
+def test_the_first_of_two_definitions_of_one_name_is_offered() -> None:
     first, second = ({**tool_named("twice"), "description": text} for text in ("one", "two"))
     raws = tuple(Raw(msgspec.json.encode(tool)) for tool in (first, second))
     assert RUNS.endpoint is not None
@@ -204,13 +204,13 @@ def test_a_listing_beside_the_tools_that_failed_is_told() -> None:
     assert remarks.verdict().message == "it answered tools/list; prompts/list failed: nope"
 
 
-def test_what_an_annotation_of_headers_says_is_no_matter_to_a_server_that_knows_none() -> None:
+def test_header_annotations_do_not_concern_a_server_without_headers() -> None:
     odd = tool_with({"tag": {"type": "array", "x-mcp-header": "Tag"}})
     assert judged(odd)[0] == ["good"]
     assert judged(odd, version="2025-11-25")[0] == ["bad", "good"]
 
 
-def test_what_was_taken_in_another_form_than_that_of_mcp_is_told_and_costs_no_tool() -> None:
+def test_answers_in_another_form_than_that_of_mcp_are_told_and_cost_no_tool() -> None:
     sentence = "its capabilities are [], not an object: they count as none"
     offered, remarks = judged(remarks=(sentence,))
     assert (offered, remarks.tools_left_out) == (["good"], 0)

@@ -10,7 +10,7 @@ from fairlead_kube.client import Kube
 from fairlead_operator.kube.declared import KubeDeclarations
 
 
-def test_a_status_is_no_reason_to_compile_the_rules_again_and_other_labels_are() -> None:
+def test_rules_are_compiled_again_for_labels_and_not_for_a_status() -> None:
     rules: list[None] = []
     unused = cast("Kube", None)
     declarations = KubeDeclarations(unused, server_changed=lambda key: None, rules_changed=lambda: rules.append(None))

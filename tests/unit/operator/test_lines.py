@@ -89,7 +89,7 @@ async def test_only_a_fault_of_the_server_is_a_lost_connection(failure: ConnectF
     await watch.aclose()
 
 
-async def test_one_refusal_before_the_next_connection_is_not_a_loss() -> None:
+async def test_a_single_refusal_before_the_next_connection_is_not_a_loss() -> None:
     told: list[str] = []
     dialled = Dialled([failed(errno.ECONNREFUSED, "ConnectionRefused"), IdleConnection()])
     observer = ConnectionObserver(lambda key, error: told.append("lost"), lambda key: told.append("back"))

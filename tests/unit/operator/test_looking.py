@@ -38,10 +38,10 @@ class Bench:
         self.told: list[ServerKey] = []
         self.looks = CapabilityComparisons(self.connector, self.told.append, lambda: self.now)
 
-    async def found(self, *, anew: bool = False) -> RawListing:
+    async def found(self, *, again: bool = False) -> RawListing:
         async with self.connector.session(KEY, self.endpoint, None) as session:
             found = structs.replace(await read_everything(session), protocol_version=self.version)
-        await self.looks.compare(KEY, self.endpoint, None, found, anew=anew, whole=True)
+        await self.looks.compare(KEY, self.endpoint, None, found, again=again, whole=True)
         return self.looks.completed(KEY, found)
 
     def compared(self) -> int:
@@ -78,7 +78,7 @@ async def test_a_server_is_compared_again_when_it_changes_or_is_asked_to_or_afte
     bench.script.tools.append(tool_named("more"))
     await bench.found()
     assert bench.compared() == 1, "it lists other tools"
-    await bench.found(anew=True)
+    await bench.found(again=True)
     assert bench.compared() == 1, "somebody asked for it"
     bench.now += KEPT_SECONDS + 1
     await bench.found()
@@ -97,10 +97,10 @@ async def test_a_legacy_process_that_is_unchanged_is_not_started_again_though_so
     bench = Bench(Script([tool_named("plain")], gated=GATED), CHILD, version="2025-11-25")
     before = await bench.found()
     assert bench.compared() > 0
-    assert (await bench.found(anew=True)).requires == before.requires
+    assert (await bench.found(again=True)).requires == before.requires
     assert bench.compared() == 0
     bench.script.tools.append(tool_named("more"))
-    await bench.found(anew=True)
+    await bench.found(again=True)
     assert bench.compared() > 0
 
 
@@ -111,14 +111,14 @@ async def test_a_legacy_process_whose_comparison_failed_is_compared_when_somebod
     assert not (await bench.found()).compared
     await asyncio.sleep(sum(PAUSES) + 1)
     bench.script.incomparable = None
-    assert (await bench.found(anew=True)).requires
+    assert (await bench.found(again=True)).requires
 
 
 @pytest.mark.parametrize(("version", "sessions"), [("2025-11-25", 0), ("2026-07-28", 1)])
 async def test_no_second_container_is_started_to_compare(version: str, sessions: int) -> None:
     endpoint = ChildEndpoint(command="/usr/bin/docker", args=("run", "-i", "--rm", "image"))
     bench = Bench(Script([tool_named("plain")]), endpoint, version=version)
-    found = await bench.found(anew=True)
+    found = await bench.found(again=True)
     assert (bench.compared(), found.compared, len(found.tools)) == (sessions, True, 1)
 
 
@@ -171,7 +171,7 @@ async def test_a_comparison_that_fails_is_tried_again() -> None:
     assert len((await bench.found()).tools) == 3
 
 
-async def test_what_is_published_counts_while_a_new_operator_cannot_compare() -> None:
+async def test_published_requirements_count_while_a_new_operator_cannot_compare() -> None:
     bench = Bench(Script([tool_named("plain")], gated=GATED))
     raw = (await bench.found()).tools[1]
     entry = ToolEntry(name="ask_model", definition=raw, hash="h", search_hash="s", requires=("sampling",))
@@ -192,7 +192,7 @@ async def test_what_is_published_counts_while_a_new_operator_cannot_compare() ->
     assert remembered(await bench.found(), published).requires == (await bench.found()).requires
 
 
-def test_what_was_announced_to_an_operator_before_stays_announced() -> None:
+def test_announcements_to_an_earlier_operator_stay_announced() -> None:
     published = Catalog(
         namespace="team",
         name="demo",

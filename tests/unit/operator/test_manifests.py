@@ -57,7 +57,7 @@ def test_a_server_that_runs_elsewhere_has_no_objects_and_gives_up_those_it_had()
     }
 
 
-def test_one_replica_has_no_disruption_budget_and_leaves_its_number_to_an_autoscaler() -> None:
+def test_a_single_replica_has_no_disruption_budget_and_leaves_its_number_to_an_autoscaler() -> None:
     wanted = plan(mcp_server(image={"name": "demo:1"}), ManifestContext("fairlead-system"))
     kinds = [kind.kind for kind, _ in wanted.apply]
     assert "PodDisruptionBudget" not in kinds

@@ -53,7 +53,7 @@ def test_tools_that_are_not_enabled_count_nowhere() -> None:
     assert look(policy("p", allow("off"))).unmatched == ("0",)
 
 
-def test_nothing_is_said_of_matches_while_a_server_was_not_asked_yet() -> None:
+def test_matches_of_a_policy_are_not_judged_while_a_server_was_not_asked_yet() -> None:
     found = look(policy("p", allow("none")), catalogs=CATALOGS[:1])
     assert (found.tools, found.unmatched, found.amiss) == (None, None, ())
 
@@ -83,7 +83,7 @@ FAULTS: dict[str, tuple[Policy, str, str]] = {
 
 
 @pytest.mark.parametrize("what", FAULTS)
-def test_what_is_amiss_is_named(what: str) -> None:
+def test_faults_of_a_policy_are_named(what: str) -> None:
     given, cause, said = FAULTS[what]
     found = look(given)
     assert found.accepted.ok, "the rest of the policy is in force"
@@ -92,7 +92,7 @@ def test_what_is_amiss_is_named(what: str) -> None:
     assert said in found.partially_invalid.message
 
 
-def test_all_that_has_no_effect_is_named_at_once() -> None:
+def test_all_policy_rules_without_effect_are_named_at_once() -> None:
     found = look(policy("p", allow("x"), default_tier="y"))
     assert found.partially_invalid is not None
     assert (found.partially_invalid.cause, found.partially_invalid.reason) == ("UnknownTier", "InvalidRef")
@@ -127,13 +127,13 @@ CONFLICTS: dict[str, tuple[Policy, Policy, str | None]] = {
 
 
 @pytest.mark.parametrize("what", CONFLICTS)
-def test_who_says_otherwise_is_named(what: str) -> None:
+def test_policies_that_contradict_are_named(what: str) -> None:
     mine, other, said = CONFLICTS[what]
     conflicts = look(mine, other).conflicts
     assert [conflict.policy for conflict in conflicts] == ([] if said is None else ["q"])
     assert said is None or said in conflicts[0].message
 
 
-def test_policies_of_other_namespaces_are_no_conflict() -> None:
+def test_policies_of_other_namespaces_do_not_conflict() -> None:
     other = Policy(namespace="m", name="q", every=True, rules=(deny("*"),))
     assert look(policy("p"), other).conflicts == ()

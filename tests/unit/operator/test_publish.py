@@ -65,7 +65,7 @@ def test_words_that_ship_stand_in_no_default_tier_and_in_no_rules_document() -> 
     assert len(encode(rules)) < 1000
 
 
-def test_of_several_default_tiers_the_oldest_is_it() -> None:
+def test_the_oldest_of_several_default_tiers_is_the_default() -> None:
     tiers = [
         tier("a", default=True, created="2026-02-01T00:00:00Z"),
         tier("b", default=True, created="2026-01-01T00:00:00Z"),

@@ -106,7 +106,7 @@ async def test_a_server_that_answers_is_published_and_ready() -> None:
     ]
 
 
-async def test_nothing_is_written_while_nothing_changes() -> None:
+async def test_the_reconciler_writes_nothing_while_nothing_changes() -> None:
     bench = Bench()
     bench.declare("demo", "a")
     async with bench.running():
@@ -208,7 +208,7 @@ async def test_a_server_that_is_gone_loses_everything_that_was_kept_of_it() -> N
     assert bench.platform.forgotten == [KEY]
 
 
-async def test_what_is_left_of_a_server_that_went_before_this_operator_led_is_swept() -> None:
+async def test_remains_of_a_server_deleted_before_this_operator_led_are_swept() -> None:
     bench = Bench()
     bench.declare("demo", "a")
     async with bench.running():
@@ -219,7 +219,7 @@ async def test_what_is_left_of_a_server_that_went_before_this_operator_led_is_sw
     assert bench.platform.swept[-1] == set()
 
 
-async def test_a_server_that_was_made_anew_under_its_old_name_does_not_inherit_the_catalog() -> None:
+async def test_a_server_recreated_under_its_old_name_does_not_inherit_the_catalog() -> None:
     bench = Bench()
     bench.declare("demo", "a")
     async with bench.running():
@@ -230,7 +230,7 @@ async def test_a_server_that_was_made_anew_under_its_old_name_does_not_inherit_t
         assert await bench.catalog() is None
 
 
-async def test_what_does_not_run_yet_is_not_asked() -> None:
+async def test_a_server_that_does_not_run_yet_is_not_asked() -> None:
     bench = Bench()
     script = bench.declare("demo", "a", image={"name": "demo:1"})
     bench.platform.workload = replace(RUNS, verdict=ConditionVerdict(None, Cause.DEPLOYING, "no pod yet"))
@@ -393,7 +393,7 @@ async def test_the_rules_are_published_once_and_restored_when_disturbed() -> Non
         assert RULES_NAME in bench.documents.blobs
 
 
-async def test_a_tool_whose_floor_is_no_tier_is_told_of_and_served_until_the_tier_exists() -> None:
+async def test_a_tool_whose_floor_is_an_unknown_tier_is_told_and_served_until_the_tier_exists() -> None:
     bench = Bench()
     bench.declare("demo", "a", tools=[{"name": "a", "minTier": "slow"}])
     async with bench.running() as controller:

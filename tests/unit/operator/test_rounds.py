@@ -140,7 +140,7 @@ async def test_a_stream_that_ends_is_a_reason_to_ask() -> None:
     await bench.rounds.aclose()
 
 
-async def test_nothing_is_held_for_servers_that_announce_nothing() -> None:
+async def test_discovery_holds_no_line_for_servers_that_announce_nothing() -> None:
     bench = Bench(Script())
     await bench.asked()
     for _ in range(20):

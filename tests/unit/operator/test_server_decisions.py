@@ -84,7 +84,7 @@ def test_the_oldest_holds_a_prefix_in_whatever_order_the_servers_are_seen() -> N
         assert prefixes.holder("p") == old.key
 
 
-def test_of_two_of_one_age_namespace_and_name_decide() -> None:
+def test_namespace_and_name_decide_between_servers_of_one_age() -> None:
     prefixes = Prefixes("name")
     prefixes.claim(mcp_server("b", prefix="p"))
     prefixes.claim(mcp_server("a", prefix="p"))
@@ -98,7 +98,7 @@ def test_a_default_prefix_is_taken_by_an_older_explicit_one() -> None:
     assert prefixes.holder("demo") == ServerKey("team", "other")
 
 
-def test_whoever_waits_for_a_prefix_is_named_when_it_becomes_free() -> None:
+def test_a_server_that_waits_for_a_prefix_is_named_when_it_becomes_free() -> None:
     prefixes = Prefixes("name")
     holder = mcp_server("old", age=60, prefix="p")
     waiting = mcp_server("young", prefix="p")

@@ -121,7 +121,7 @@ def test_a_name_that_leads_to_a_metadata_service_or_the_api_server_opens_nothing
     assert API not in denied["toCIDR"]
 
 
-def test_without_names_there_is_no_policy_about_them_and_an_earlier_one_goes() -> None:
+def test_host_name_policies_go_when_a_server_names_no_hosts() -> None:
     frame = ManifestContext("fairlead-system", domain_policies=True)
     specs: list[dict[str, Any]] = [{}, {"network": {"egress": {"rules": [{"cidrs": ["203.0.113.0/24"]}]}}}]
     for spec in specs:

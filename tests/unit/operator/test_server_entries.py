@@ -125,7 +125,7 @@ def test_a_server_that_is_simply_ready_needs_no_entry_and_one_with_something_to_
     )
 
 
-def test_what_a_server_wrote_is_bounded_in_the_document() -> None:
+def test_messages_of_a_server_are_bounded_in_the_document() -> None:
     found = entry_for(KEY, None, status("False", "StartFailed", "x" * 2000))
     assert found is not None
     assert len(found.message) == MESSAGE_CHARS

@@ -91,7 +91,7 @@ def test_the_transition_time_moves_when_the_status_does_and_not_with_the_reason(
     assert times == [NOW, NOW, later]
 
 
-def test_what_is_not_known_anew_stays_as_it_is_shown() -> None:
+def test_status_fields_without_news_stay_as_shown() -> None:
     server = mcp_server()
     first = build_status(server, WELL, Facts(HTTP, catalog("a")), NOW)
     again = build_status(shown(server, first), Verdicts(GOOD, GOOD, GOOD, None), Facts(HTTP, catalog("a")), NOW)
@@ -102,7 +102,7 @@ def test_what_is_not_known_anew_stays_as_it_is_shown() -> None:
     assert (verified.status, verified.reason) == ("Unknown", "Pending")
 
 
-def test_what_has_no_effect_stands_beside_a_server_that_is_ready_and_goes_when_it_is_mended() -> None:
+def test_settings_without_effect_stand_beside_a_ready_server_until_they_are_mended() -> None:
     server = mcp_server()
     taken = ConditionVerdict(True, Cause.PREFIX_TAKEN, "prefix demo is held by team/older")
     amiss = build_status(server, replace(WELL, conflicted=taken), Facts(HTTP), NOW)
@@ -190,7 +190,7 @@ def test_tools_are_absent_then_counted_then_offline_then_none() -> None:
         (b'{"name":"' + b"n" * 5000 + b'"}', "n" * 1024),
     ],
 )
-def test_whatever_a_server_says_of_itself_fits_the_schema(raw: bytes, name: str | None) -> None:
+def test_any_server_info_fits_the_schema_of_the_status(raw: bytes, name: str | None) -> None:
     info = build_status(mcp_server(), WELL, Facts(HTTP, catalog(server_info=raw)), NOW).server_info
     assert (info.name if info else None) == name
 

@@ -220,7 +220,7 @@ def test_a_warning_about_a_pod_that_is_not_ready_becomes_a_symptom_after_seconds
     ],
     ids=["ready", "started since", "no node", "name servers", "normal", "a node", "another pod of its name"],
 )
-def test_a_warning_that_does_not_keep_a_pod_from_being_ready_is_no_symptom(seen: Json, told: Json) -> None:
+def test_a_warning_that_does_not_keep_a_pod_from_being_ready_is_not_a_symptom(seen: Json, told: Json) -> None:
     assert pods_with(seen, told).symptom(DEMO) is None
 
 
@@ -319,7 +319,7 @@ def test_a_pod_on_its_way_is_not_blamed(seen: Json) -> None:
     assert symptom(seen) is None
 
 
-def test_what_a_pod_tells_becomes_the_verdict_unless_another_pod_serves() -> None:
+def test_the_symptom_of_a_pod_becomes_the_verdict_unless_another_pod_serves() -> None:
     found = symptom(pod(waiting("ImagePullBackOff", "not found")))
     deploying = ConditionVerdict(None, Cause.DEPLOYING, "no pod yet")
     up = ConditionVerdict(True, Cause.PROGRAMMED, "its pods are up")

@@ -26,7 +26,7 @@ def declared(spec: dict[str, Any], status: Any = None) -> KubeDeclarations:
     ("servers", "every"),
     [(None, True), ({"matchLabels": {"a": "b"}}, False), ({"matchLabels": "odd"}, True), ("odd", True)],
 )
-async def test_it_denies_what_it_selects_to_everybody(servers: Any, every: bool) -> None:
+async def test_an_unreadable_policy_denies_what_it_selects_to_everybody(servers: Any, every: bool) -> None:
     found = declared({"servers": servers, "subjects": [{"kind": "Robot"}], "rules": [{"action": "Perhaps"}]})
     (policy,) = compile_rules([], await found.policies(), {}).policies
     assert (policy.every, policy.subjects) == (every, ())
@@ -41,7 +41,7 @@ async def test_its_status_is_what_was_written_so_that_it_is_written_once(status:
     assert policy.status.servers == servers
 
 
-async def test_one_that_can_be_read_is_what_it_says() -> None:
+async def test_a_readable_policy_is_what_it_says() -> None:
     found = declared({"rules": [{"action": "Allow", "tools": ["get"]}]})
     (policy,) = await found.policies()
     assert (policy.spec.rules[0].action, dict(found.policy_faults())) == ("Allow", {})

@@ -50,7 +50,7 @@ def test_an_empty_index_and_an_empty_query_find_nothing() -> None:
 
 @settings(max_examples=examples(60))
 @given(st.lists(WORDS, min_size=1, max_size=8), st.lists(WORDS, max_size=5), st.sets(st.integers(0, 7)), WORDS)
-def test_a_changed_index_answers_as_one_made_anew_and_the_old_one_as_before(
+def test_a_changed_index_answers_as_a_new_one_and_the_old_one_as_before(
     first: list[list[str]], more: list[list[str]], gone: set[int], query: list[str]
 ) -> None:
     old = {str(place): IndexedTool(str(place), " ".join(words), "s") for place, words in enumerate(first)}

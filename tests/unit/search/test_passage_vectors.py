@@ -75,7 +75,7 @@ def test_no_text_is_encoded_twice_and_none_of_another_result_is_a_neighbour() ->
     assert encode.texts == ["The cook", "Oak", "victuals", "victuals"]
 
 
-def test_what_does_not_fit_the_time_is_ranked_by_words_and_encoded_by_the_next_search() -> None:
+def test_passages_beyond_the_time_are_ranked_by_words_and_encoded_by_the_next_search() -> None:
     encode = Axes(("cook", "victuals"))
     vectors = made_of.PassageVectors(encode, Clock())
     long = of("\n".join([*(f"rope {number}" for number in range(100)), "The cook is Ysolde"]))
@@ -97,7 +97,7 @@ def test_vectors_are_bounded_in_bytes_and_those_not_used_go_first() -> None:
 
 
 @pytest.mark.parametrize("sources", [[], of("")])
-def test_nothing_is_found_in_nothing(sources: list[Unit]) -> None:
+def test_an_empty_text_has_no_passages(sources: list[Unit]) -> None:
     assert made_of.PassageVectors(Axes()).scores(sources, "victuals", 9) == []
 
 

@@ -78,7 +78,7 @@ def test_a_place_that_costs_much_has_a_text_that_is_worth_it() -> None:
     assert len(found.text) > 300
 
 
-def test_where_there_are_too_many_lines_they_are_searched_together() -> None:
+def test_too_many_lines_are_searched_together() -> None:
     many = "mast\n" * MAX_UNITS + "keel"
     (found, *_), _ = best({"": many}, "keel", 300)
     assert found.text.endswith("keel")
@@ -94,7 +94,7 @@ def test_parts_that_share_only_words_that_stand_everywhere_fill_no_budget() -> N
     assert not more
 
 
-def test_nothing_is_picked_where_nothing_is_found_or_kept() -> None:
+def test_no_passage_is_picked_where_nothing_is_found_or_kept() -> None:
     assert best({"": "a mast"}, "keel", 100) == ([], False)
     assert best({"": ""}, "keel", 100) == ([], False)
     assert best({}, "keel", 100) == ([], False)

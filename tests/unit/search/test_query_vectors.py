@@ -23,7 +23,7 @@ def test_vectors_are_bounded_in_bytes_with_the_texts_of_their_queries() -> None:
     assert len(known) == 0
 
 
-def test_one_request_gets_all_of_its_vectors_although_there_is_no_room_for_them() -> None:
+def test_a_request_gets_all_of_its_vectors_although_there_is_no_room_for_them() -> None:
     known = QueryVectors(limit=1)
     assert known.take(["a", "b"], {"a": b"1", "b": b"2"}) == [b"1", b"2"]
     assert len(known) == 1

@@ -30,7 +30,7 @@ def test_words_of_a_request_are_left_out_unless_nothing_else_is_said() -> None:
     assert query_terms("what is it") == ("what", "is", "it")
 
 
-def test_a_text_is_read_up_to_a_bound_and_data_is_no_term() -> None:
+def test_a_text_is_read_up_to_a_bound_and_data_gives_no_term() -> None:
     assert len(list(terms("ab " * MAX_CHARACTERS))) == MAX_CHARACTERS // 3 + 1
     assert list(terms(f"{'x' * (MAX_TERM + 1)} y")) == ["y"]
 

@@ -108,7 +108,7 @@ def test_each_die_says_what_became_of_it() -> None:
         ("abs(1, 2)", "abs takes one"),
     ],
 )
-def test_what_is_no_expression_or_too_much_is_refused(text: str, why: str) -> None:
+def test_text_that_is_not_a_dice_expression_or_too_much_is_refused(text: str, why: str) -> None:
     with pytest.raises(BadExpression, match=re.escape(why)):
         Roller(Random(1)).total(parse(text))
 

@@ -45,7 +45,7 @@ LAUGHS: Final = ["l0: &l0 [lol]", *(f"l{n}: &l{n} [{', '.join([f'*l{n - 1}'] * 1
     [
         ("a.txt", "", "at least 1 item"),
         ("a.txt", "[[@a]]", "more than 4 other tables"),
-        ("a.txt", "[[six]]", "no dice expression"),
+        ("a.txt", "[[six]]", "not a dice expression"),
         ("a.txt", "[[1]]" * 51, "more than 50 times"),
         ("a.yaml", "entries: [{text: x, heavy: 1}]", "heavy"),
         ("a.yaml", "entries: [", "cannot be read"),

@@ -137,7 +137,7 @@ def test_a_folder_that_becomes_a_link_while_it_is_written_to_leads_nowhere_else(
     assert written
 
 
-def test_what_is_no_file_is_neither_read_nor_replaced(tmp_path: Path) -> None:
+def test_paths_that_are_not_files_are_neither_read_nor_replaced(tmp_path: Path) -> None:
     jail = Jail(tmp_path / "files", LARGE)
     (tmp_path / "files" / "folder").mkdir()
     os.mkfifo(tmp_path / "files" / "pipe")
@@ -176,7 +176,7 @@ def test_a_full_disk_leaves_the_old_text_and_nothing_beside_it(tmp_path: Path, m
     assert names(tmp_path / "files") == ["a"]
 
 
-def test_what_a_killed_process_had_begun_is_removed_at_the_next_start(tmp_path: Path) -> None:
+def test_unfinished_files_of_a_killed_process_are_removed_at_the_next_start(tmp_path: Path) -> None:
     root = tmp_path / "files"
     Jail(root, LARGE).write("a/b", b"x")
     (root / "a" / ".fairlead-0123").write_bytes(b"half")

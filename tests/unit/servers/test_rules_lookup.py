@@ -27,7 +27,7 @@ def test_rules_are_found_in_all_systems_or_in_one() -> None:
     ("query", "system", "why"),
     [("fall", "chess", "there are no rules of 'chess'; the systems are: lantern, saltwater"), ("...", "", "no words")],
 )
-def test_what_cannot_be_searched_for_is_said(query: str, system: str, why: str) -> None:
+def test_a_query_without_searchable_words_is_named(query: str, system: str, why: str) -> None:
     with pytest.raises(ToolError, match=why):
         LOOKUP.search_rules(query, system)
 

@@ -95,7 +95,7 @@ async def test_a_page_is_fetched_also_after_a_redirect() -> None:
 @pytest.mark.parametrize(
     ("path", "why"),
     [
-        ("/nowhere", "redirected to 'http://[bad', which is no URL"),
+        ("/nowhere", "redirected to 'http://[bad', which is not a URL"),
         ("http://127。0。0。1/", "this machine itself"),
         ("http://ü" + "x" * 70 + ".example/", "not an http or https URL"),
         ("/inside", "inside.example leads to an address inside of the cluster"),
@@ -122,7 +122,7 @@ async def test_a_page_is_fetched_also_after_a_redirect() -> None:
         ("http://web.example:99999/", "not an http or https URL"),
     ],
 )
-async def test_what_is_not_of_the_public_web_is_refused_by_a_sentence(path: str, why: str) -> None:
+async def test_addresses_outside_of_the_public_web_are_refused_by_a_sentence(path: str, why: str) -> None:
     async with Web() as web:
         with pytest.raises(FetchFailed) as caught:
             await web.fetch(path)
@@ -160,7 +160,7 @@ def test_a_page_is_read_without_its_menus_and_scripts() -> None:
     assert "Home" not in text
 
 
-def test_what_holds_no_text_is_refused_and_plain_text_is_as_it_is() -> None:
+def test_pages_without_text_are_refused_and_plain_text_is_as_it_is() -> None:
     assert readable(page("a  b\n<c>", "text/plain")) == ("", "a  b\n<c>")
     with pytest.raises(Unreadable, match="image/png, which has no text"):
         readable(page("x", "image/png"))

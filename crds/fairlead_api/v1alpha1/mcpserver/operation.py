@@ -78,7 +78,7 @@ class ServerLimits(Model):
     """
     timeout: Annotated[Duration, duration_rule("1ms", "60s")] = Duration("60s")
     """The longest that one call may take; a tool's `latency.max` and a tier's `callTimeout` may shorten it. Progress
-    that the server reports begins it anew, up to `maxTimeout`. At most `24h`.
+    that the server reports begins it again, up to `maxTimeout`. At most `24h`.
     """
     max_timeout: Annotated[Duration, duration_rule("1ms", "1h")] = Duration("10m")
     """The longest that a call may take whose server goes on reporting progress to a client that asked for it. No longer

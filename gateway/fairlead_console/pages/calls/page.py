@@ -54,7 +54,7 @@ class CallWishes(msgspec.Struct, frozen=True):
 
     @property
     def query(self) -> dict[str, str]:
-        """Parameters for the API; a duration that is no number does not filter."""
+        """Parameters for the API; a duration that is not a number does not filter."""
         given = {name: getattr(self, name) for name in _FILTERS}
         if not _is_duration(self.slow):
             del given["slow"]

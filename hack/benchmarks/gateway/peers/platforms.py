@@ -1,6 +1,6 @@
 """LiteLLM and ContextForge: proxies that know users, and ask for a key where the others ask for nothing.
 
-Keys are made anew for each run; all that they store is in the run's scratch folder.
+Keys are made again for each run; all that they store is in the run's scratch folder.
 """
 
 from __future__ import annotations

@@ -80,7 +80,7 @@ def test_arguments_have_the_required_members_only(schema: Schema, expected: Sche
         None,
     ],
 )
-def test_what_cannot_be_satisfied_is_refused(schema: Any) -> None:
+def test_schemas_that_cannot_be_satisfied_are_refused(schema: Any) -> None:
     with pytest.raises(Unsatisfied):
         minimal_arguments(schema)
 
@@ -177,7 +177,7 @@ ANYTHING = st.recursive(
 
 @UNHURRIED
 @given(st.dictionaries(WORDS, ANYTHING, max_size=6))
-def test_whatever_a_server_sends_as_a_schema_it_is_satisfied_or_refused(schema: Schema) -> None:
+def test_any_schema_of_a_server_is_satisfied_or_refused(schema: Schema) -> None:
     try:
         made = minimal_arguments(schema)
     except Unsatisfied:

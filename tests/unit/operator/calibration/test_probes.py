@@ -202,7 +202,7 @@ async def test_a_round_trip_without_a_tool_is_measured_beside_each_probe(era: Er
         HttpRefused("too many", status=429),
     ],
 )
-async def test_what_may_be_the_fault_of_the_arguments_says_nothing_about_a_tool(answer: Raw | McpError) -> None:
+async def test_failures_that_may_be_of_the_arguments_say_nothing_about_a_tool(answer: Raw | McpError) -> None:
     async with world() as here:
         if isinstance(answer, McpError):
             here.server.failing["a"] = answer
@@ -349,7 +349,7 @@ async def test_a_server_that_comes_and_goes_is_given_no_new_share_of_its_tools_t
     assert in_share(here)
 
 
-async def test_what_takes_its_server_down_is_left_alone_although_the_server_starts_again() -> None:
+async def test_a_tool_that_takes_its_server_down_is_not_probed_again() -> None:
     async with world(failing={"a": ConnectionLost("gone", sent=True)}) as here:
         here.hold("a", "b")
         await asyncio.sleep(30)

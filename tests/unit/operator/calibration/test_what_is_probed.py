@@ -69,7 +69,7 @@ def test_a_read_only_tool_of_a_trusted_server_is_probed_with_arguments_from_its_
         "disabled with arguments",
     ],
 )
-def test_what_might_have_effects_is_never_probed(tool: ToolEntry, trusted: bool) -> None:
+def test_tools_that_might_have_effects_are_never_probed(tool: ToolEntry, trusted: bool) -> None:
     assert planned(tool, trusted=trusted).probes == ()
 
 

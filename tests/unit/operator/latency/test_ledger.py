@@ -215,7 +215,7 @@ def test_a_new_declaration_counts_until_a_tool_is_measured() -> None:
     assert "left the fast tier: it declares 900 ms, and the tier allows 500 ms" in move.sentence
 
 
-def test_the_same_catalog_again_is_no_change() -> None:
+def test_an_equal_catalog_changes_nothing() -> None:
     book = ledger()
     before = book.changes
     book.know(catalog(), 1.0)
@@ -241,7 +241,7 @@ def test_a_hidden_tool_that_nobody_calls_is_tried_again_after_a_restart() -> Non
     assert (move.tool, move.after) == (ROPE, ("fast", "deep"))
 
 
-def test_a_tier_that_changed_while_the_operator_was_away_decides_anew() -> None:
+def test_a_tier_that_changed_while_the_operator_was_away_decides_again() -> None:
     book = ledger()
     book.take(ROPE, calls(20, 900.0), 0.0)
     book.decide(0.0)
@@ -254,7 +254,7 @@ def test_a_tier_that_changed_while_the_operator_was_away_decides_anew() -> None:
     assert "tier=1000ms" in state.servers[0].tools[0].fits["fast"]
 
 
-def test_what_other_tiers_decide_is_a_move_and_is_published_at_once() -> None:
+def test_decisions_of_other_tiers_are_moves_and_published_at_once() -> None:
     book = ledger()
     book.take(ROPE, calls(20, 300.0), 0.0)
     book.decide(0.0)
@@ -267,7 +267,7 @@ def test_what_other_tiers_decide_is_a_move_and_is_published_at_once() -> None:
     assert state.servers[0].tools[0].tiers == ("new", "deep")
 
 
-def test_who_gets_a_tier_is_no_matter_of_what_it_shows() -> None:
+def test_principals_of_a_tier_do_not_change_what_it_shows() -> None:
     book = ledger()
     book.take(ROPE, calls(20, 100.0) + calls(2, 900.0, at=1.0), 0.0)
     book.decide(0.0)
@@ -296,7 +296,7 @@ def test_a_hundred_servers_share_a_document_and_the_next_begins_another() -> Non
     assert [len(state.servers) for state in publish(book, 0.0)] == [100, 1]
 
 
-def test_other_tiers_judge_what_was_measured_anew() -> None:
+def test_other_tiers_judge_earlier_measurements_again() -> None:
     book = ledger()
     book.take(ROPE, calls(20, 300.0), 0.0)
     book.decide_by((Tier(name="fast", max_latency_ms=200), Tier(name="deep", max_latency_ms=4000)), 1.0)
@@ -304,7 +304,7 @@ def test_other_tiers_judge_what_was_measured_anew() -> None:
     assert book.states(ROPE.server, 1.0)[0].tiers == ("deep",)
 
 
-def test_what_was_measured_before_the_tiers_were_known_counts_once_they_are() -> None:
+def test_measurements_from_before_the_tiers_count_when_the_tiers_are_known() -> None:
     early = Ledger(())
     always = ledger()
     early.know(catalog(), 0.0)
@@ -321,7 +321,7 @@ def test_what_was_measured_before_the_tiers_were_known_counts_once_they_are() ->
     assert publish(early, 1.0)
 
 
-def test_of_servers_that_are_gone_before_the_tiers_are_known_nothing_is_kept() -> None:
+def test_servers_that_are_gone_before_the_tiers_are_known_leave_nothing() -> None:
     book = Ledger(())
     book.know(catalog(), 0.0)
     book.take(ROPE, calls(5, 700.0), 0.0)

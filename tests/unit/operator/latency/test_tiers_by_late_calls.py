@@ -196,7 +196,7 @@ def test_neutral_answers_speak_of_nothing() -> None:
     assert (record._scores[0].points, len(record.window), record.health.score) == (0, 0, 100)
 
 
-def test_what_a_fast_tier_shows_every_slower_one_shows() -> None:
+def test_tools_of_a_fast_tier_are_in_every_slower_one() -> None:
     record = ToolRecord([DEEP, ANY, FAST, STANDARD], Declaration(probed=True), now=0.0)
     before = record.tiers
     after(record, "SSS")
@@ -316,7 +316,7 @@ def test_a_new_tier_judges_a_measured_tool_by_its_window_and_not_by_what_it_decl
     assert again._scores[0].points == 0
 
 
-def test_tiers_that_decide_as_before_keep_their_scores_and_others_begin_anew() -> None:
+def test_tiers_that_decide_as_before_keep_their_scores_and_others_begin_again() -> None:
     record = measured()
     after(record, "T" * 20 + "LL" + "S")
     assert [score.points for score in record._scores] == [18, 0]

@@ -8,7 +8,7 @@ from fairlead_operator.pinning.asked import MOST_EACH, MOST_SERVERS, AskedApprov
 from pinworld import KEY, World, tool
 
 
-async def test_one_definition_is_approved_at_a_gateway_and_the_rest_stays_held_back() -> None:
+async def test_a_definition_is_approved_alone_at_a_gateway_and_the_rest_stays_held_back() -> None:
     world = World()
     world.declare()
     async with world.operator():

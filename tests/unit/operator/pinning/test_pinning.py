@@ -92,7 +92,7 @@ async def test_an_approval_never_lets_through_what_came_after_it_was_given() -> 
         assert world.served() == {"add": "adds faster"}
 
 
-async def test_what_is_approved_holds_over_restarts_and_while_the_server_is_gone_from_every_list() -> None:
+async def test_approvals_hold_over_restarts_and_while_the_server_is_away() -> None:
     world = World()
     world.declare(discovery={"onDisconnect": "Remove", "interval": "30s"})
     async with world.operator():
@@ -133,7 +133,7 @@ async def test_without_pin_changes_are_served_and_nothing_is_kept() -> None:
         assert world.platform.servers[KEY].status.condition("Approved") is None
 
 
-async def test_a_server_that_is_deleted_takes_its_pins_along_and_its_successor_starts_anew() -> None:
+async def test_a_deleted_server_takes_its_pins_along_and_its_successor_starts_without() -> None:
     world = World()
     world.declare()
     async with world.operator():
@@ -239,7 +239,7 @@ async def test_a_tool_behind_a_client_capability_is_pinned_and_stays_listed_when
         assert world.served() == {"add": "adds", "ask_model": "asks"}, "after a restart of the operator too"
 
 
-async def test_what_is_suspicious_is_told_and_served_as_it_is() -> None:
+async def test_suspicious_definitions_are_told_and_served_as_they_are() -> None:
     world = World()
     world.declare(pin=False)
     async with world.operator():
@@ -278,7 +278,7 @@ async def test_a_store_that_refuses_keeps_the_old_definitions_in_force() -> None
         assert world.held == {KEY: 1}
 
 
-def test_what_is_held_back_is_counted_per_server_and_forgotten_with_it() -> None:
+def test_held_definitions_are_counted_per_server_and_forgotten_with_it() -> None:
     telemetry = Telemetry()
     telemetry.hold_back(KEY, 2)
     line = 'fairlead_held_definitions{namespace="team",server="demo"}'

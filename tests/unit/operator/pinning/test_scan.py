@@ -91,21 +91,21 @@ HARMLESS = [
 
 
 @pytest.mark.parametrize("text", HIDDEN.values(), ids=HIDDEN)
-def test_what_people_do_not_see_is_found(text: str) -> None:
+def test_the_scan_finds_characters_that_people_do_not_see(text: str) -> None:
     (found,) = scan([definition(description=text)])
     assert (found.cause, found.name, found.member) == (Cause.HIDDEN_CHARACTERS, "add", "description")
     assert verdict((found,)).message.isprintable()
 
 
 @pytest.mark.parametrize("text", SPEAKING.values(), ids=SPEAKING)
-def test_what_speaks_to_the_model_is_found(text: str) -> None:
+def test_the_scan_finds_words_that_speak_to_the_model(text: str) -> None:
     found = scan([definition(description=text)])
     assert [one.cause for one in found] == [Cause.SPEAKS_TO_THE_MODEL]
     assert verdict(found).ok is False
 
 
 @pytest.mark.parametrize("text", HARMLESS)
-def test_what_languages_emoji_and_ordinary_descriptions_need_is_left_alone(text: str) -> None:
+def test_the_scan_leaves_languages_emoji_and_ordinary_descriptions_alone(text: str) -> None:
     assert (hidden(text), markup(text)) == ("", "")
     assert verdict(scan([definition(description=text)])) == CLEAN
 
@@ -153,7 +153,7 @@ def test_both_kinds_have_a_reason_of_their_own_and_long_lists_end() -> None:
     assert len(judged.message) < 1000
 
 
-def test_a_definition_that_cannot_be_read_is_no_trouble() -> None:
+def test_the_scan_passes_over_a_definition_that_cannot_be_read() -> None:
     deep = b"[" * 5000 + b"]" * 5000
     assert scan([Pinned(sort="tool", name="deep", definition=Raw(deep))]) == ()
 

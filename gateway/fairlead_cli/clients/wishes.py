@@ -1,0 +1,47 @@
+"""Options of `fairlead client setup`."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from enum import StrEnum
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from fairlead_cli.options import DEFAULT_URL, UrlOption
+
+NameOption = Annotated[str, typer.Option("--name", help="Name of the gateway in the client.")]
+
+
+class ConfigScope(StrEnum):
+    """Files that a change goes to."""
+
+    user = "user"
+    project = "project"
+
+
+@dataclass(frozen=True)
+class SetupWishes:
+    """The gateway, the credential that the client shows to it, and how the client's file is changed."""
+
+    url: UrlOption = DEFAULT_URL
+    key_env: Annotated[
+        str | None,
+        typer.Option(
+            "--key-env", metavar="NAME", help="Environment variable that holds the API key where the client runs."
+        ),
+    ] = None
+    key_file: Annotated[
+        Path | None,
+        typer.Option(
+            "--key-file", metavar="FILE", help="File with the API key: `fairlead bridge` reads it at each start."
+        ),
+    ] = None
+    scope: Annotated[ConfigScope, typer.Option(help="The file of the user, or of this folder.")] = ConfigScope.user
+    name: NameOption = "fairlead"
+    undo: Annotated[bool, typer.Option("--undo", help="Take the entry out again, and put back what it replaced.")] = (
+        False
+    )
+    yes: Annotated[bool, typer.Option("--yes", "-y", help="Write without asking.")] = False
+    dry_run: Annotated[bool, typer.Option("--dry-run", help="Show the change, and write nothing.")] = False

@@ -1,0 +1,48 @@
+"""Groups of options: dataclasses whose fields are options, taken by a verb as one parameter."""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Callable
+from dataclasses import fields, is_dataclass
+from functools import wraps
+from typing import Any, get_type_hints
+
+
+def grouped(verb: Callable[..., None]) -> Callable[..., None]:
+    """The verb with each field of its groups as an option of its own, in the order of the fields, as typer reads them.
+
+    A group is a parameter whose annotation is a dataclass; each of its fields needs a default and an annotation that
+    typer understands.
+    """
+    hints = get_type_hints(verb, include_extras=True)
+    groups: dict[str, type] = {}
+    options: list[inspect.Parameter] = []
+    for parameter in inspect.signature(verb).parameters.values():
+        kind = hints[parameter.name]
+        if is_dataclass(kind) and isinstance(kind, type):
+            groups[parameter.name] = kind
+            options += _options(kind)
+        else:
+            options.append(parameter.replace(annotation=kind, kind=inspect.Parameter.KEYWORD_ONLY))
+
+    @wraps(verb)
+    def run(**given: Any) -> None:
+        for name, kind in groups.items():
+            given[name] = kind(**{field.name: given.pop(field.name) for field in fields(kind)})
+        verb(**given)
+
+    run.__annotations__ = {option.name: option.annotation for option in options} | {"return": None}
+    run.__signature__ = inspect.Signature(options)  # type: ignore[attr-defined] # which `inspect` reads first
+    return run
+
+
+def _options(group: type) -> list[inspect.Parameter]:
+    """Parameters for the fields of a group. A list that nothing was given for is empty, and made for each call."""
+    hints = get_type_hints(group, include_extras=True)
+    return [
+        inspect.Parameter(
+            field.name, inspect.Parameter.KEYWORD_ONLY, default=field.default, annotation=hints[field.name]
+        )
+        for field in fields(group)
+    ]
