@@ -104,7 +104,9 @@ def compose(
         models=model_endpoints(shared, models, rest, path.recorder),
     )
     lifecycle = GatewayLifecycle(snapshots)
-    listener = client_listener(parts, lifecycle, ConsoleEntry(console_token, trust.sign_in))
+    listener = client_listener(
+        parts, lifecycle, ConsoleEntry(installation.session_key.encode(), console_token, trust.sign_in)
+    )
     metrics = gateway_metrics(parts, lifecycle, listener)
     operations = operations_listener(parts, lifecycle, metrics)
     return Gateway(parts, lifecycle, listener, operations, metrics)
