@@ -31,8 +31,9 @@ from fairlead_gateway.policy.gateways_behind import gateways_behind
 from fairlead_gateway.reports.outbox import Outbox
 from fairlead_gateway.upstream.registry import Registry, UpstreamAccess
 from fairlead_mcp.host import ChildHost
-from fairlead_mcp.http.dial import RememberedNames, Resolve
+from fairlead_mcp.http.dial import RememberedNames, Resolve, resolve_by_dns
 from fairlead_mcp.via import together
+from fairlead_rest.process_outputs import ProcessOutputs
 from fairlead_rest.router_tools import RouterTools
 from fairlead_tools.handlers.tools import CustomTools
 
@@ -43,10 +44,12 @@ class ServerAccess(msgspec.Struct, frozen=True, kw_only=True):
     """
 
     credentials: Credentials
-    resolve: Resolve
-    custom: CustomTools
+    resolve: Resolve = resolve_by_dns
+    custom: CustomTools = msgspec.field(default_factory=CustomTools)
     children: ChildHost | None = None
     shared_children: bool = True
+    outputs: ProcessOutputs | None = None
+    """Printed lines of servers, also of those that never answered; None for those of `children`."""
 
 
 class McpPath(msgspec.Struct, frozen=True, kw_only=True):
