@@ -29,7 +29,7 @@ from fairlead_app.shared_parts import shared_parts
 from fairlead_app.trust import Trust
 from fairlead_gateway.catalog.cache import SnapshotCache
 from fairlead_gateway.catalog.pins import PinReader
-from fairlead_gateway.catalog.source import SnapshotStore, Source
+from fairlead_gateway.catalog.source import InitialCatalog, SnapshotStore, Source
 from fairlead_gateway.heap import Heap
 from fairlead_gateway.reports.outbox import Outbox
 from fairlead_rest.router_tools import RouterTools
@@ -87,10 +87,12 @@ def compose(
     snapshots = SnapshotStore(
         catalog.source,
         activation.swap,
-        cache=SnapshotCache(installation.cache_dir) if installation.cache_dir is not None else None,
-        own=own,
+        initial=InitialCatalog(
+            own=own,
+            rules=CLOSED if catalog.closed else Rules(),
+            cache=SnapshotCache(installation.cache_dir) if installation.cache_dir is not None else None,
+        ),
         environment=installation.environment,
-        rules=CLOSED if catalog.closed else Rules(),
         replaced=activation.let_go,
         heap=shared.heap,
     )
