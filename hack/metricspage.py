@@ -14,7 +14,8 @@ from prometheus_client import CollectorRegistry
 from prometheus_client.core import Metric
 
 from fairlead_api.documents.catalog import Credential, CredentialRef
-from fairlead_app.compose import compose
+from fairlead_app.call_path import ServerAccess
+from fairlead_app.compose import CatalogFeed, compose
 from fairlead_app.settings import Settings
 from fairlead_gateway.catalog.source import Inbox
 from fairlead_operator.telemetry import Telemetry
@@ -64,7 +65,7 @@ def page() -> str:
     nowhere: Any = _Nowhere()
     everything = Settings.of(host="127.0.0.1", redis="redis://127.0.0.1", audit="all")
     os.environ["OTEL_TRACES_EXPORTER"] = "otlp"  # figures of exports are there where there are any
-    gateway = compose(everything, source=nowhere, credentials=nowhere)
+    gateway = compose(everything, CatalogFeed(source=nowhere), ServerAccess(credentials=nowhere))
     parts = [
         _INTRODUCTION.format(
             histograms=f"{MAX_LABEL_SETS:,}",

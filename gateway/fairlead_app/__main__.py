@@ -15,20 +15,20 @@ from collections.abc import AsyncIterator, Sequence
 from contextlib import asynccontextmanager
 from typing import TYPE_CHECKING, Final
 
+import msgspec
 import uvloop
 
 from fairlead_api.bad_setting import BadSetting
 from fairlead_api.extras import install_command
 from fairlead_api.logs import set_up
-from fairlead_app.compose import compose
+from fairlead_app.call_path import ServerAccess
+from fairlead_app.compose import CatalogFeed, Runtime, compose
 from fairlead_app.configured_models import ConfiguredModels
 from fairlead_app.gateway import Gateway
 from fairlead_app.settings import InstallationSettings, Settings
 from fairlead_app.trust import trusted
 from fairlead_gateway.catalog.directory import DirectoryCredentials, DirectorySource
-from fairlead_gateway.catalog.pins import DirectoryPins, PinReader
-from fairlead_gateway.catalog.source import Source
-from fairlead_gateway.core.credentials import Credentials
+from fairlead_gateway.catalog.pins import DirectoryPins
 from fairlead_gateway.custom.load import load
 from fairlead_gateway.endpoint.free_ports import instead
 from fairlead_gateway.endpoint.listener import PortTaken
@@ -76,22 +76,17 @@ async def _run(settings: Settings) -> None:
         models = ConfiguredModels.of_file(settings.models.routes)
     except BadSetting as error:
         raise StartFailed(str(error)) from error
-    async with _feeds(settings.installation) as (source, credentials, children, kube, pins):
+    async with _feeds(settings.installation) as (catalog, servers, kube):
         if kube is not None and settings.identity.anonymous is None:
             settings = settings.replaced(anonymous="deny")
         try:
             gateway = compose(
                 settings,
-                source=source,
-                credentials=credentials,
-                children=children,
-                shared_children=False,
+                catalog,
+                msgspec.structs.replace(servers, custom=_custom_tools(settings.calls.custom.modules)),
                 models=models,
-                custom=_custom_tools(settings.calls.custom.modules),
                 trust=trusted(settings, kube),
-                closed=kube is not None,
-                heap=Heap(),
-                pins=pins,
+                runtime=Runtime(heap=Heap()),
             )
         except BadSetting as error:
             raise StartFailed(str(error)) from error
@@ -127,11 +122,9 @@ def _custom_tools(modules: Sequence[str]) -> CustomTools:
 
 
 @asynccontextmanager
-async def _feeds(
-    settings: InstallationSettings,
-) -> AsyncIterator[tuple[Source, Credentials, ChildHost | None, Kube | None, PinReader]]:
-    """Where the gateway gets its documents and credentials, what runs its child processes, the API server of a
-    cluster, and what is held back. Raises StartFailed.
+async def _feeds(settings: InstallationSettings) -> AsyncIterator[tuple[CatalogFeed, ServerAccess, Kube | None]]:
+    """Where the gateway gets its documents and credentials, what runs its child processes, and the API server of a
+    cluster. Raises StartFailed.
     """
     if settings.documents is not None:
         directory = settings.documents
@@ -141,7 +134,8 @@ async def _feeds(
         children = ChildHost()
         try:
             credentials = DirectoryCredentials(settings.credentials or directory / "credentials")
-            yield DirectorySource(directory), credentials, children, None, DirectoryPins(directory)
+            servers = ServerAccess(credentials=credentials, children=children, shared_children=False)
+            yield CatalogFeed(source=DirectorySource(directory), pins=DirectoryPins(directory)), servers, None
         finally:
             await children.aclose()
         return
@@ -168,7 +162,8 @@ async def _feeds(
     try:
         await _probe(kube, namespace)
         secrets = KubeCredentials(kube, namespace, settings.credentials)
-        yield KubeSource(kube, namespace), secrets, None, kube, KubePins(kube, namespace)
+        catalog = CatalogFeed(source=KubeSource(kube, namespace), pins=KubePins(kube, namespace), closed=True)
+        yield catalog, ServerAccess(credentials=secrets, shared_children=False), kube
     finally:
         await kube.aclose()
 

@@ -27,14 +27,14 @@ from fairlead_gateway.endpoint.builtin_methods import BuiltinMethods
 from fairlead_gateway.endpoint.event_store import EventStore
 from fairlead_gateway.endpoint.mcp_endpoint import McpEndpoint
 from fairlead_gateway.endpoint.notification_streams import NotificationStreams
-from fairlead_gateway.endpoint.view_builds import ViewBuilds
 from fairlead_gateway.policy.gateways_behind import gateways_behind
 from fairlead_gateway.reports.outbox import Outbox
-from fairlead_gateway.upstream.registry import Registry
+from fairlead_gateway.upstream.registry import Registry, UpstreamAccess
 from fairlead_mcp.host import ChildHost
-from fairlead_mcp.http.dial import RememberedNames, Resolve
+from fairlead_mcp.http.dial import RememberedNames, Resolve, resolve_by_dns
 from fairlead_mcp.via import together
 from fairlead_offers.router.router_tools import RouterTools
+from fairlead_rest.process_outputs import ProcessOutputs
 from fairlead_tools.handlers.tools import CustomTools
 
 
@@ -44,10 +44,12 @@ class ServerAccess(msgspec.Struct, frozen=True, kw_only=True):
     """
 
     credentials: Credentials
-    resolve: Resolve
-    custom: CustomTools
+    resolve: Resolve = resolve_by_dns
+    custom: CustomTools = msgspec.field(default_factory=CustomTools)
     children: ChildHost | None = None
     shared_children: bool = True
+    outputs: ProcessOutputs | None = None
+    """Printed lines of servers, also of those that never answered; None for those of `children`."""
 
 
 class McpPath(msgspec.Struct, frozen=True, kw_only=True):
@@ -64,25 +66,23 @@ def server_registry(shared: SharedParts, servers: ServerAccess, outbox: Outbox) 
     upstream, calls = shared.settings.upstream, shared.settings.calls
     egress = upstream.egress.rules
     remembered = RememberedNames(servers.resolve, shared.clock)
-    return Registry(
-        servers.credentials,
+    access = UpstreamAccess(
+        client=CLIENT,
+        installation=shared.installation,
+        credentials=servers.credentials,
+        resolve=lambda key: egress.guarded(remembered, key.namespace),
         children=servers.children,
         shared_children=servers.shared_children,
-        client=CLIENT,
-        connections=upstream.connections,
-        waiting=upstream.waiting,
-        queue_seconds=upstream.queue_seconds,
-        sessions=upstream.sessions,
-        sessions_each=upstream.sessions_each,
-        shares=shared.metrics.shares,
-        session_seconds=upstream.session_seconds,
-        resolve=lambda key: egress.guarded(remembered, key.namespace),
-        lost=outbox.server_lost,
-        sharing=shared.governance.sharing,
-        installation=shared.installation,
         local=lambda limit: LocalUpstream(
             servers.custom, limit=limit, threads=calls.custom.threads, clock=shared.clock
         ),
+    )
+    return Registry(
+        access,
+        upstream,
+        shares=shared.metrics.shares,
+        sharing=shared.governance.sharing,
+        lost=outbox.server_lost,
     )
 
 
@@ -103,7 +103,6 @@ def call_path(shared: SharedParts, registry: Registry, router_tools: RouterTools
         subscriptions,
         task_subscriptions,
         shared.identities,
-        ViewBuilds(),
         shared.served.get,
         settings.listening.limits.streams_each,
         counts,

@@ -9,6 +9,8 @@ import time
 from collections.abc import Callable
 from typing import Final
 
+import msgspec
+
 from fairlead_api.documents.rules import Rules
 from fairlead_app.activation import Activation
 from fairlead_app.call_path import ServerAccess, call_path, server_registry
@@ -27,70 +29,71 @@ from fairlead_app.tool_services import Observed, rest_context, tool_services
 from fairlead_app.trust import Trust
 from fairlead_gateway.catalog.cache import SnapshotCache
 from fairlead_gateway.catalog.pins import PinReader
-from fairlead_gateway.catalog.source import SnapshotStore, Source
-from fairlead_gateway.core.credentials import Credentials
+from fairlead_gateway.catalog.source import InitialCatalog, SnapshotStore, Source
 from fairlead_gateway.heap import Heap
 from fairlead_gateway.reports.outbox import Outbox
-from fairlead_mcp.host import ChildHost
-from fairlead_mcp.http.dial import Resolve, resolve_by_dns
 from fairlead_offers.router.router_tools import RouterTools
-from fairlead_rest.process_outputs import ProcessOutputs
-from fairlead_tools.handlers.tools import DOCUMENT, CustomTools
+from fairlead_tools.handlers.tools import DOCUMENT
 
 CLOSED: Final = Rules(default_action="Deny")
 NOBODY: Final = Trust()
 
 
+class CatalogFeed(msgspec.Struct, frozen=True, kw_only=True):
+    """Where the catalog comes from."""
+
+    source: Source
+    pins: PinReader | None = None
+    """Definitions that are held back."""
+    closed: bool = False
+    """Whether nobody sees a tool before the operator's rules were read."""
+
+
+class Runtime(msgspec.Struct, frozen=True, kw_only=True):
+    """Garbage collector and clock of the process that a gateway runs in."""
+
+    heap: Heap = msgspec.field(default_factory=lambda: Heap(owner=False))
+    clock: Callable[[], float] = time.monotonic
+    """Times calls, in seconds."""
+
+
 def compose(
     settings: Settings,
+    catalog: CatalogFeed,
+    servers: ServerAccess,
     *,
-    source: Source,
-    credentials: Credentials,
-    children: ChildHost | None = None,
-    shared_children: bool = True,
     models: ConfiguredModels | None = None,
-    custom: CustomTools | None = None,
     trust: Trust = NOBODY,
-    resolve: Resolve = resolve_by_dns,
-    clock: Callable[[], float] = time.monotonic,
-    closed: bool = False,
-    outputs: ProcessOutputs | None = None,
-    heap: Heap | None = None,
-    console_token: str = "",
-    pins: PinReader | None = None,
+    runtime: Runtime | None = None,
 ) -> Gateway:
     """Wire a gateway; nothing runs before its `start`.
 
-    `children` and `shared_children` are those of `ServerAccess`; `models` are the routes and windows that plans reckon
-    with, `custom` the tools of the server `local`; without any there is no such server. `trust` authenticates clients.
-    `clock` times calls, in seconds. With `closed` nobody sees a tool before the operator's rules were read. `outputs`
-    has the printed lines of servers, also of those that never answered. `heap` takes over the garbage collector of a
-    process that is its own. With `console_token` the console is for browsers of this machine that showed it once.
-    `pins` has what is held back. Raises BadSetting for certificates and other settings that cannot be used.
+    `models` are the routes and windows that plans reckon with; `trust` authenticates clients. Raises BadSetting for
+    certificates and other settings that cannot be used.
     """
     installation = settings.installation
     check_paths(installation, settings.search, settings.records.audit, settings.identity.made_keys)
-    custom = CustomTools() if custom is None else custom
     models = models or ConfiguredModels(NO_MODELS)
-    shared = shared_parts(settings, trust, heap or Heap(owner=False), clock)
+    runtime = runtime or Runtime()
+    shared = shared_parts(settings, trust, runtime.heap, runtime.clock)
+    custom = servers.custom
     own = {DOCUMENT: custom.catalog(installation.local_namespace)} if len(custom) else {}
-    outbox = Outbox(installation.environment, clock, own=own.values(), tallying=settings.records.aggregates)
-    servers = ServerAccess(
-        credentials=credentials, resolve=resolve, custom=custom, children=children, shared_children=shared_children
-    )
+    outbox = Outbox(installation.environment, shared.clock, own=own.values(), tallying=settings.records.aggregates)
     registry = server_registry(shared, servers, outbox)
     path = call_path(shared, registry, RouterTools(lambda: tools))
     activation = Activation(shared, path.endpoint, registry, outbox)
-    observed = Observed(moves=activation.moves, children=children, outputs=outputs, pins=pins)
+    observed = Observed(moves=activation.moves, children=servers.children, outputs=servers.outputs, pins=catalog.pins)
     tools = tool_services(shared, path, models)
     rest = rest_context(shared, path, tools, outbox, observed)
     snapshots = SnapshotStore(
-        source,
+        catalog.source,
         activation.swap,
-        cache=SnapshotCache(installation.cache_dir) if installation.cache_dir is not None else None,
-        own=own,
+        initial=InitialCatalog(
+            own=own,
+            rules=CLOSED if catalog.closed else Rules(),
+            cache=SnapshotCache(installation.cache_dir) if installation.cache_dir is not None else None,
+        ),
         environment=installation.environment,
-        rules=CLOSED if closed else Rules(),
         replaced=activation.let_go,
         heap=shared.heap,
     )
@@ -106,7 +109,9 @@ def compose(
         models=model_endpoints(shared, models, tools, rest.guard, path.recorder),
     )
     lifecycle = GatewayLifecycle(snapshots)
-    listener = client_listener(parts, lifecycle, ConsoleEntry(console_token, trust.sign_in))
+    listener = client_listener(
+        parts, lifecycle, ConsoleEntry(installation.session_key.encode(), trust.console_token, trust.sign_in)
+    )
     metrics = gateway_metrics(parts, lifecycle, listener)
     operations = operations_listener(parts, lifecycle, metrics)
     return Gateway(parts, lifecycle, listener, operations, metrics)

@@ -7,6 +7,7 @@ import time
 from prometheus_client import CollectorRegistry
 
 from fairlead_app.lifecycle import GatewayLifecycle
+from fairlead_app.metrics.event_loop import EventLoopCollector
 from fairlead_app.metrics.exposition import GatewayCollector, registry_of
 from fairlead_app.metrics.guards import GuardCollector
 from fairlead_app.metrics.latencies import LatencyCollector
@@ -21,27 +22,23 @@ def gateway_metrics(parts: GatewayParts, lifecycle: GatewayLifecycle, listener: 
     """Collectors of all parts in one registry."""
     shared, rest, models = parts.shared, parts.rest, parts.models
     served, configured = shared.served, models.configured
+    endpoint = parts.path.endpoint
     gateway = GatewayCollector(
         shared.metrics,
         parts.snapshots,
         parts.registry.gauges,
         lambda: len(listener.connections),
-        parts.path.endpoint.connection_limiter,
-        lifecycle.tasks,
-        lambda: parts.tools.work.throttle.waiting,
-        lambda: shared.heap.full_seconds,
+        endpoint.connection_limiter,
     )
     guards = GuardCollector(
         shared.checks,
         lambda: parts.registry.guards,
-        parts.path.endpoint.context.cache,
-        shared.identities,
-        shared.proxies,
-        shared.buffers,
+        endpoint,
         lambda: len(rest.administration.issuers.without_issuer(served.get().snapshot.rules.policies)),
     )
     return registry_of(
         gateway,
+        EventLoopCollector(lifecycle.tasks, lambda: parts.tools.work.throttle.waiting, shared.heap),
         guards,
         LatencyCollector(served.get, shared.metrics, lambda: parts.outbox.asked_at, time.time),
         ServerCollector(served.get, rest.records.children),

@@ -29,11 +29,12 @@ from fairlead_gateway.context.memory import MemoryStore
 from fairlead_gateway.context.settings import ResultSettings
 from fairlead_gateway.context.store import Bounds, ContextStore
 from fairlead_gateway.core.quota import Caps
+from fairlead_gateway.core.redis_settings import RedisSettings
 from fairlead_gateway.endpoint.trusted_proxies import TrustedProxies
 from fairlead_gateway.limits.daily import TokenLimiter
 from fairlead_gateway.limits.limiter import Limiter
 from fairlead_gateway.limits.rate import Sharing
-from fairlead_gateway.limits.settings import LimitSettings, RedisSettings
+from fairlead_gateway.limits.settings import LimitSettings
 from fairlead_gateway.recent.ring import ArgumentTeller, RecentCalls
 from fairlead_gateway.recent.settings import RecentCallSettings
 from fairlead_gateway.telemetry import MetricsRegistry
@@ -149,15 +150,7 @@ def _settler(redis: RedisSettings, sharing: Sharing, clock: Callable[[], float])
     from fairlead_gateway.redis_client import BadUrl
 
     try:
-        return Settler(
-            redis.url,
-            sharing,
-            interval=redis.settle_seconds,
-            timeout=redis.timeout,
-            closed=redis.down == "closed",
-            prefix=redis.prefix,
-            clock=clock,
-        )
+        return Settler(redis, sharing, clock)
     except BadUrl as error:
         raise BadSetting(f"FAIRLEAD_REDIS cannot be used: {error}") from error
 
@@ -177,7 +170,7 @@ def result_store(
     from fairlead_gateway.redis_client import BadUrl
 
     try:
-        return RedisStore(redis.url, bounds, timeout=redis.timeout, prefix=redis.prefix, clock=clock)
+        return RedisStore(redis, bounds, clock)
     except BadUrl as error:
         raise BadSetting(f"FAIRLEAD_REDIS cannot be used: {error}") from error
 

@@ -24,8 +24,7 @@ def client_listener(parts: GatewayParts, lifecycle: GatewayLifecycle, entry: Con
     settings = shared.settings
     pages = PublicPages(lifecycle.readiness, rest.guard.resource)
     api = served_rest(pages, rest, shared.heap)
-    key = settings.installation.session_key.encode()
-    console = served_console(settings.console, key, rest, api, entry, shared.metrics.console, shared.heap)
+    console = served_console(settings.console, rest, api, entry, shared.metrics.console, shared.heap)
     models_api = () if models.llm is None else (models.llm.api,)
     served = console.in_front_of(GuardMiddleware(api, rest.guard, console.request, *models_api))
     fallbacks = FallbackServer(served, shared.heap, models.speech)

@@ -27,6 +27,8 @@ if TYPE_CHECKING:
 class ConsoleEntry(msgspec.Struct, frozen=True):
     """How people get into the console, beside an API key."""
 
+    key: bytes
+    """Seals the cookies; replicas share it. Empty: one of this process."""
     token: str = ""
     """Token of the address that `fairlead up` prints; empty elsewhere."""
     sign_in: ConsoleSignIn | None = None
@@ -62,14 +64,13 @@ class ServedConsole:
 
 def served_console(
     settings: ConsoleSettings,
-    key: bytes,
     rest: RestContext,
     api: ASGIApp,
     entry: ConsoleEntry,
     counts: PageCounts,
     heap: Heap,
 ) -> ServedConsole:
-    """The console, where it is enabled. `key` seals its cookies; `api` is the REST API behind its guard.
+    """The console, where it is enabled. `api` is the REST API behind its guard.
 
     Raises BadSetting.
     """
@@ -84,7 +85,7 @@ def served_console(
         return Console(
             rest,
             api,
-            key=key,
+            key=entry.key,
             token=entry.token,
             sign_in=entry.sign_in,
             trace_url=trace_url,

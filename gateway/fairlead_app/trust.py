@@ -43,6 +43,8 @@ class Trust(msgspec.Struct, frozen=True):
     """How people sign in to the console by OpenID Connect."""
     made: MadeKeys | None = None
     """Keys that people make for themselves; None where nobody may."""
+    console_token: str = ""
+    """Token that a browser of this machine shows once to get into the console; empty where there is none."""
 
 
 def trusted(settings: Settings, kube: Kube | None = None) -> Trust:

@@ -24,7 +24,7 @@ from fairlead_mcp.gated import Declaring
 from fairlead_mcp.host import ChildHost
 from fairlead_mcp.http.dial import Resolve
 from fairlead_mcp.multiplex import Offering
-from fairlead_mcp.opening import Heard, network_session
+from fairlead_mcp.opening import Heard, NetworkAccess, network_session
 from fairlead_mcp.programs import find_program
 from fairlead_mcp.session import McpSession
 from fairlead_mcp.stdio import ChildSpec, SubprocessLauncher
@@ -136,9 +136,8 @@ class ServerConnector:
                 network_session(
                     server.name,
                     endpoint,
-                    credential,
+                    NetworkAccess(credential, self._resolve),
                     heard=heard,
-                    resolve=self._resolve,
                     connections=CONNECTIONS,
                     offering=offering,
                 ),

@@ -11,7 +11,7 @@ from typing import Final
 
 from fairlead_mcp.addresses import EVERY_ADDRESS, EVERY_IPV4_ADDRESS
 
-BACKLOG: Final = 100
+BACKLOG: Final = 2048
 
 
 def every_address_socket(port: int) -> socket.socket:
@@ -39,7 +39,6 @@ async def listen(
     host: str,
     port: int,
     *,
-    backlog: int = BACKLOG,
     start_serving: bool = True,
     ssl: SSLContext | None = None,
     ssl_handshake_timeout: float | None = None,
@@ -48,7 +47,7 @@ async def listen(
     serve = partial(
         asyncio.get_running_loop().create_server,
         protocol,
-        backlog=backlog,
+        backlog=BACKLOG,
         start_serving=start_serving,
         ssl=ssl,
         ssl_handshake_timeout=ssl_handshake_timeout,

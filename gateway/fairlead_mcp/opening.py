@@ -31,19 +31,32 @@ CONNECTIONS: Final = 4
 """Connections of a session over Streamable HTTP, unless the caller asks for more: enough for listings."""
 
 
+class NetworkAccess(msgspec.Struct, frozen=True):
+    """How a server is reached over the network, and as whom."""
+
+    credential: Credential
+    resolve: Resolve | None = None
+    """Maps host names to addresses; None: DNS."""
+    installation: str = ""
+    """Value of `Via` in requests (RFC 9110, 7.6.3)."""
+
+    @property
+    def headers(self) -> dict[str, str]:
+        """Fields of every request."""
+        return {**self.credential.headers, **via.header(self.installation)}
+
+
 def network_session(
     name: str,
     endpoint: Endpoint,
-    credential: Credential,
+    access: NetworkAccess,
     *,
     heard: Heard | None = None,
-    resolve: Resolve | None = None,
     connections: int = CONNECTIONS,
-    installation: str = "",
     offering: Offering | None = None,
 ) -> McpSession:
-    """A session that is not connected yet. `name` is for people, `resolve` maps host names to addresses (default: DNS),
-    `installation` is what requests carry in `Via`; without an `offering` no client capability is declared.
+    """A session that is not connected yet. `name` is for people; without an `offering` no client capability is
+    declared.
 
     Raises McpError for an address, a header or a certificate that cannot be used.
     """
@@ -51,15 +64,15 @@ def network_session(
         events = EventsEndpoint(url=endpoint.url, host_header=endpoint.host_header, ca_bundle=endpoint.ca_bundle)
         return McpSession.over_http(
             Target.from_url(endpoint.url, endpoint.host_header),
-            headers={**credential.headers, **via.header(installation)},
+            headers=access.headers,
             ssl=trust(endpoint.ca_bundle),
-            resolve=resolve,
+            resolve=access.resolve,
             on_notification=_of_message(heard),
             connections=connections,
             offering=offering,
-            events=lambda: line_channel(_link(name, events, credential, heard, resolve, installation, offering)),
+            events=lambda: line_channel(_link(name, events, access, heard, offering)),
         )
-    return McpSession.over_link(_link(name, endpoint, credential, heard, resolve, installation, offering))
+    return McpSession.over_link(_link(name, endpoint, access, heard, offering))
 
 
 def reached_endpoint(session: McpSession, endpoint: Endpoint) -> Endpoint:
@@ -76,25 +89,17 @@ def reached_endpoint(session: McpSession, endpoint: Endpoint) -> Endpoint:
     return msgspec.structs.replace(endpoint, url=parts._replace(path=path).geturl())
 
 
-def _link(
-    name: str,
-    endpoint: Endpoint,
-    credential: Credential,
-    heard: Heard | None,
-    resolve: Resolve | None,
-    installation: str,
-    offering: Offering | None,
-) -> Link:
+def _link(name: str, endpoint: Endpoint, access: NetworkAccess, heard: Heard | None, offering: Offering | None) -> Link:
     opener: Opener
     if isinstance(endpoint, TcpEndpoint):
-        opener = TcpOpener(endpoint.host, endpoint.port, credential.token, resolve=resolve)
+        opener = TcpOpener(endpoint.host, endpoint.port, access.credential.token, resolve=access.resolve)
     elif isinstance(endpoint, EventsEndpoint):
         opener = EventsOpener(
             endpoint.url,
             host_header=endpoint.host_header,
-            headers={**credential.headers, **via.header(installation)},
+            headers=access.headers,
             ssl=trust(endpoint.ca_bundle),
-            resolve=resolve,
+            resolve=access.resolve,
         )
     else:
         raise McpError(f"{name} is not reached over a network")

@@ -24,6 +24,7 @@ from fairlead_gateway.catalog.model import Snapshot
 from fairlead_gateway.catalog.source import SnapshotStore
 from fairlead_gateway.context.redis_store import RedisStore
 from fairlead_gateway.context.store import Bounds, ContextUnavailable
+from fairlead_gateway.core.redis_settings import RedisSettings
 from fairlead_gateway.core.search_counts import SearchCounts
 from fairlead_gateway.limits.rate import Rate, Sharing
 from fairlead_gateway.limits.shared import Settler
@@ -93,7 +94,7 @@ async def _models(address: str) -> AsyncIterator[Ask]:
 @contextlib.asynccontextmanager
 async def _results(address: str) -> AsyncIterator[Ask]:
     """Kept results of a session in Redis."""
-    store = RedisStore(address, Bounds(60, 4 << 20, 64 << 20), timeout=SECONDS)
+    store = RedisStore(RedisSettings(url=address, timeout=SECONDS), Bounds(60, 4 << 20, 64 << 20))
 
     async def ask() -> str:
         try:
@@ -112,7 +113,7 @@ async def _rates(address: str) -> AsyncIterator[Ask]:
     async def ask() -> str:
         sharing = Sharing()
         sharing.dirty = [Rate(1, 1, f"rate {number}", sharing) for number in range(2_000)]
-        settler = Settler(address, sharing, interval=1, timeout=SECONDS, closed=False)
+        settler = Settler(RedisSettings(url=address, settle_seconds=1, timeout=SECONDS), sharing)
         await settler.settle()
         await settler.stop()
         return f"{settler.settlements} settlements, {settler.failures} failures"

@@ -16,6 +16,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Protocol, Self, cast
 
+import msgspec
 from msgspec import Raw
 
 from fairlead_api.documents.catalog import Catalog, Endpoint, HttpEndpoint, Limits, ToolEntry
@@ -23,7 +24,8 @@ from fairlead_api.documents.codec import RULES_NAME, SERVERS_NAME, Document, cat
 from fairlead_api.documents.pins import Pins
 from fairlead_api.documents.servers import Servers
 from fairlead_api.documents.state import State
-from fairlead_app.compose import compose
+from fairlead_app.call_path import ServerAccess
+from fairlead_app.compose import NOBODY, CatalogFeed, Runtime, compose
 from fairlead_app.configuration import Models
 from fairlead_app.configured_models import ConfiguredModels
 from fairlead_app.gateway import Gateway
@@ -119,30 +121,29 @@ async def running(
     """A gateway on free ports that serves `documents` from `folder`/documents. More keywords are settings; without one
     words alone rank searches, whatever is installed.
     """
-    parts = (
-        "children",
-        "shared_children",
-        "resolve",
-        "models",
-        "custom",
-        "clock",
-        "trust",
-        "closed",
-        "heap",
-        "console_token",
-    )
-    wiring = {name: settings.pop(name) for name in parts if name in settings}
-    if isinstance(wiring.get("models"), Models):
-        wiring["models"] = ConfiguredModels(wiring["models"])
+
+    def taken(*names: str) -> dict[str, Any]:
+        return {name: settings.pop(name) for name in names if name in settings}
+
     directory = folder / "documents"
     directory.mkdir(exist_ok=True)
     publish(directory, *documents)
+    source = DirectorySource(directory, nudge=nudge)
+    catalog = CatalogFeed(source=source, pins=DirectoryPins(directory), **taken("closed"))
+    servers = ServerAccess(
+        credentials=DirectoryCredentials(folder / "credentials"),
+        **taken("children", "shared_children", "resolve", "custom"),
+    )
+    runtime = Runtime(**taken("clock", "heap"))
+    trust = msgspec.structs.replace(settings.pop("trust", NOBODY), **taken("console_token"))
+    models = settings.pop("models", None)
     gateway = compose(
         Settings.of(**{"port": 0, "metrics_port": 0, "grace": 2.0, "embedder": "none", **settings}),
-        source=DirectorySource(directory, nudge=nudge),
-        credentials=DirectoryCredentials(folder / "credentials"),
-        pins=DirectoryPins(directory),
-        **wiring,
+        catalog,
+        servers,
+        models=ConfiguredModels(models) if isinstance(models, Models) else models,
+        trust=trust,
+        runtime=runtime,
     )
     await gateway.start()
     try:

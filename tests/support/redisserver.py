@@ -1,7 +1,7 @@
 """A Redis of a test's own: Debian's redis-server, on a free port, without persistence.
 
 async with redis_server() as redis:
-    Settler(redis.url, …)
+    Settler(RedisSettings(url=redis.url), …)
 """
 
 from __future__ import annotations

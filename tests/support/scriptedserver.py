@@ -15,7 +15,7 @@ from typing import Any, Final, TypeAlias
 
 from fairlead_api.documents.catalog import Credential, EventsEndpoint, HttpEndpoint, TcpEndpoint
 from fairlead_mcp.host import ChildHost
-from fairlead_mcp.opening import network_session
+from fairlead_mcp.opening import NetworkAccess, network_session
 from fairlead_mcp.session import McpSession
 from fairlead_mcp.stdio import ChildSpec
 from linkservers import Respond, events_server, tcp_server
@@ -85,11 +85,11 @@ async def scripted_session(transport: str, results: Results) -> AsyncIterator[Mc
             session = McpSession.over_child(host.get("scripted", spec))
         elif transport == "streamable-http":
             server = await stack.enter_async_context(raw_server(over_http(responder(results))))
-            session = network_session("scripted", HttpEndpoint(url=server.url), Credential())
+            session = network_session("scripted", HttpEndpoint(url=server.url), NetworkAccess(Credential()))
         else:
             respond = responder(results)
             opened = tcp_server(respond) if transport == "stdio-tcp" else events_server(respond)
             endpoint: TcpEndpoint | EventsEndpoint = await stack.enter_async_context(opened)
-            session = network_session("scripted", endpoint, Credential())
+            session = network_session("scripted", endpoint, NetworkAccess(Credential()))
         stack.push_async_callback(session.aclose)
         yield session

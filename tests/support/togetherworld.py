@@ -12,7 +12,8 @@ from pathlib import Path
 from typing import Any
 
 from controlplane import ControlPlane
-from fairlead_app.compose import compose
+from fairlead_app.call_path import ServerAccess
+from fairlead_app.compose import CatalogFeed, compose
 from fairlead_app.configuration import Models
 from fairlead_app.configured_models import NO_MODELS, ConfiguredModels
 from fairlead_app.gateway import Gateway
@@ -42,11 +43,12 @@ async def gateway_on(
         set_up = Settings.of(**{"port": 0, "metrics_port": 0, "namespace": namespace, **settings})
         gateway = compose(
             set_up,
+            CatalogFeed(source=KubeSource(kube, namespace, hold=hold), pins=KubePins(kube, namespace)),
+            ServerAccess(
+                credentials=KubeCredentials(kube, namespace, set_up.installation.credentials),
+                resolve=resolve_by_dns if resolve is None else resolve,
+            ),
             trust=trusted(set_up, kube),
-            source=KubeSource(kube, namespace, hold=hold),
-            credentials=KubeCredentials(kube, namespace, set_up.installation.credentials),
-            pins=KubePins(kube, namespace),
-            resolve=resolve_by_dns if resolve is None else resolve,
             models=models if isinstance(models, ConfiguredModels) else ConfiguredModels(models),
         )
         await gateway.start()

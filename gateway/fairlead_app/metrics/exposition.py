@@ -42,20 +42,12 @@ class GatewayCollector(Collector):
         upstreams: Callable[[], dict[ServerKey, Gauges]],
         connections: Callable[[], int],
         connection_limiter: ConnectionLimiter,
-        tasks: Callable[[], int],
-        conversions: Callable[[], int],
-        collecting: Callable[[], float] = lambda: 0.0,
-        clock: Callable[[], float] = time.time,
     ) -> None:
         self._metrics = metrics
         self._snapshots = snapshots
         self._upstreams = upstreams
         self._connections = connections
         self._connection_limiter = connection_limiter
-        self._tasks = tasks
-        self._conversions = conversions
-        self._collecting = collecting
-        self._clock = clock
 
     def collect(self) -> Iterable[Metric]:
         yield self._durations()
@@ -82,14 +74,9 @@ class GatewayCollector(Collector):
         text = "Observations counted under `other` because there were too many label sets"
         yield _counter("fairlead_metric_label_sets_overflowed", text, metrics.overflowed)
         yield _gauge("fairlead_calls_in_flight", "Tool calls being worked on", metrics.in_flight)
-        text = "Conversions that wait until their share of the loop's time lets them begin, as tools are called"
-        yield _gauge("fairlead_conversions_waiting", text, self._conversions())
         yield _gauge("fairlead_client_connections", "Open connections of clients", self._connections())
         text = "Connections of clients that were one too many"
         yield _counter("fairlead_client_connections_refused", text, self._connection_limiter.turned_away)
-        yield _gauge("fairlead_tasks", "Tasks of the event loop; more of them every day are a leak", self._tasks())
-        text = "Time that calls stood still for full garbage collections; python_gc_collections_total counts them"
-        yield _counter("fairlead_gc_full_collection_seconds", text, self._collecting())
         rejected = CounterMetricFamily(
             "fairlead_requests_rejected", "Requests refused before they became an operation", labels=["code"]
         )
@@ -135,7 +122,7 @@ class GatewayCollector(Collector):
         text = "Seconds since the source of the catalog was in touch"
         age = GaugeMetricFamily("fairlead_catalog_age_seconds", text, labels=[])
         if snapshots.seen_at is not None:
-            age.add_metric([], self._clock() - snapshots.seen_at)
+            age.add_metric([], time.time() - snapshots.seen_at)
         yield age
         yield _gauge("fairlead_catalog_stale", "1 while the catalog is served without its source", snapshots.stale)
         yield _gauge("fairlead_catalog_servers", "Servers in the catalog", len(snapshot.servers))

@@ -9,11 +9,8 @@ from prometheus_client.registry import Collector
 
 from fairlead_api.meta import ServerKey
 from fairlead_app.metrics.exposition import MAX_SERVERS
-from fairlead_gateway.calls.cache import ResultCache
 from fairlead_gateway.core.ports import BREAKER_STATES
-from fairlead_gateway.endpoint.trusted_proxies import TrustedProxies
-from fairlead_gateway.identity.identities import Identities
-from fairlead_gateway.limits.buffers import AnswerBuffers
+from fairlead_gateway.endpoint.mcp_endpoint import McpEndpoint
 from fairlead_gateway.upstream.guard import Guard
 from fairlead_tools.validation.shelf import Checks
 
@@ -25,20 +22,17 @@ class GuardCollector(Collector):
         self,
         checks: Checks,
         guards: Callable[[], Mapping[ServerKey, Guard]],
-        cache: ResultCache,
-        identities: Identities,
-        proxies: TrustedProxies,
-        buffers: AnswerBuffers,
+        endpoint: McpEndpoint,
         without_issuer: Callable[[], int],
     ) -> None:
         """`without_issuer`: policies with a subject that needs an issuer and has none."""
         self._without_issuer = without_issuer
         self._checks = checks
-        self._identities = identities
-        self._proxies = proxies
-        self._buffers = buffers
+        self._identities = endpoint.identities
+        self._proxies = endpoint.proxies
+        self._buffers = endpoint.buffers
         self._guards = guards
-        self._cache = cache
+        self._cache = endpoint.context.cache
 
     def collect(self) -> Iterable[Metric]:
         checks = self._checks

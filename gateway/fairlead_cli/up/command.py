@@ -20,13 +20,15 @@ from pathlib import Path
 from typing import Final, NamedTuple
 from urllib.parse import urlsplit
 
+import msgspec
 import uv
 import uvloop
 from rich.console import Console
 
 from fairlead_api.bad_setting import BadSetting
 from fairlead_api.meta import ServerKey
-from fairlead_app.compose import compose
+from fairlead_app.call_path import ServerAccess
+from fairlead_app.compose import CatalogFeed, Runtime, compose
 from fairlead_app.configured_models import ConfiguredModels
 from fairlead_app.gateway import Gateway
 from fairlead_app.settings import Settings
@@ -274,16 +276,18 @@ def _gateway(
         custom = load(settings.calls.custom.modules)
         made = compose(
             settings,
-            source=DirectorySource(where.documents, nudge=servers.nudge),
-            credentials=DirectoryCredentials(where.credentials),
-            children=servers.children,
-            custom=custom.tools,
+            CatalogFeed(
+                source=DirectorySource(where.documents, nudge=servers.nudge), pins=DirectoryPins(where.documents)
+            ),
+            ServerAccess(
+                credentials=DirectoryCredentials(where.credentials),
+                children=servers.children,
+                custom=custom.tools,
+                outputs=servers.outputs,
+            ),
             models=ConfiguredModels.of_file(settings.models.routes, model.added),
-            trust=trusted(settings),
-            outputs=servers.outputs,
-            heap=Heap(),
-            console_token=console_token,
-            pins=DirectoryPins(where.documents),
+            trust=msgspec.structs.replace(trusted(settings), console_token=console_token),
+            runtime=Runtime(heap=Heap()),
         )
     except BadSetting as error:
         raise Failure(str(error), code=USED_WRONGLY) from error

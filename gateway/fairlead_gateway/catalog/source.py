@@ -13,6 +13,8 @@ from collections.abc import Awaitable, Callable, Collection, Iterable, Mapping
 from types import MappingProxyType
 from typing import Final, Protocol
 
+import msgspec
+
 from fairlead_api.documents.catalog import Catalog
 from fairlead_api.documents.codec import Document, UnreadableDocument, decode
 from fairlead_api.documents.pins import Pins
@@ -72,36 +74,44 @@ Swap = Callable[[Snapshot], Awaitable[bool]]
 """Makes a snapshot the one that is served; False: try again later with the same one."""
 
 
+class InitialCatalog(msgspec.Struct, frozen=True, kw_only=True):
+    """Catalog that is served without the source."""
+
+    own: Mapping[str, Document] = MappingProxyType({})
+    """Documents of the gateway itself, by name: in every snapshot, whatever the source says, and never in the cache."""
+    rules: Rules = EMPTY.rules
+    """In force until a document of rules was read."""
+    cache: SnapshotCache | None = None
+    """The last documents of the source."""
+
+
+NOTHING: Final = InitialCatalog()
+
+
 class SnapshotStore:
-    """Store of the documents, and of the snapshot built from them. It is its source's inbox. `own` are documents of the
-    gateway itself, by name: they are in every snapshot, whatever the source says, and never in the cache.
-    """
+    """Store of the documents, and of the snapshot built from them. It is its source's inbox."""
 
     def __init__(
         self,
         source: Source,
         swap: Swap,
         *,
-        cache: SnapshotCache | None = None,
-        own: Mapping[str, Document] = MappingProxyType({}),
+        initial: InitialCatalog = NOTHING,
         environment: str = "cluster",
-        rules: Rules = EMPTY.rules,
-        clock: Callable[[], float] = time.time,
         replaced: Callable[[], Awaitable[None]] = _nothing,
         heap: Heap | None = None,
     ) -> None:
-        """`rules` are those in force until a document of rules was read. `replaced` is waited for after each swap, when
-        nothing here holds the snapshot before any more. `heap` freezes what a swap made.
+        """`environment`: whose latencies count. `replaced` is waited for after each swap, when nothing here holds the
+        snapshot before any more. `heap` freezes what a swap made.
         """
         self._source = source
         self._swap = swap
-        self._cache = cache
-        self._own = dict(own)
-        self._own_servers = {document.key for document in own.values() if isinstance(document, Catalog)}
+        self._cache = initial.cache
+        self._own = dict(initial.own)
+        self._own_servers = {document.key for document in initial.own.values() if isinstance(document, Catalog)}
         self._environment = environment
         self._replaced = replaced
         self._heap = heap or Heap(owner=False)
-        self._clock = clock
         self._raw: dict[str, bytes] = {}
         self._documents: dict[str, Document] = {}
         self._dirty = asyncio.Event()
@@ -111,7 +121,7 @@ class SnapshotStore:
         self.broken: dict[str, str] = {}
         """Documents that cannot be read, with the reason; their last good version is served."""
         self.broken_total = 0
-        self.snapshot = Snapshot(rules=rules)
+        self.snapshot = Snapshot(rules=initial.rules)
         self.swaps = 0
         self.swap_seconds = 0.0
         """Spent on all swaps, from the documents to the snapshot in service."""
@@ -165,7 +175,7 @@ class SnapshotStore:
         if self.stale and self.first_snapshot.is_set():
             log.info("The catalog is kept up to date")
         self.stale = False
-        self.seen_at = self._clock()
+        self.seen_at = time.time()
 
     def away(self, why: str) -> None:
         if not self.stale:

@@ -24,6 +24,7 @@ from fairlead_gateway.context.store import (
     size_of,
     too_large,
 )
+from fairlead_gateway.core.redis_settings import RedisSettings
 from fairlead_gateway.redis_client import UNREACHABLE, connect, host_of
 
 CONNECTIONS: Final = 8
@@ -113,21 +114,13 @@ else has written more.
 class RedisStore(ContextStore):
     """Store of all replicas. `timeout` in seconds bounds every request to Redis."""
 
-    def __init__(
-        self,
-        url: str,
-        bounds: Bounds,
-        *,
-        timeout: float,
-        prefix: str = "fairlead",
-        clock: Callable[[], float] = time.monotonic,
-    ) -> None:
+    def __init__(self, settings: RedisSettings, bounds: Bounds, clock: Callable[[], float] = time.monotonic) -> None:
         """Raises BadUrl."""
-        self._redis: Redis = connect(url, timeout=timeout, connections=CONNECTIONS)
-        self._where = host_of(url)
+        self._redis: Redis = connect(settings.url, timeout=settings.timeout, connections=CONNECTIONS)
+        self._where = host_of(settings.url)
         self._bounds = bounds
-        self._timeout = timeout
-        self._tag = f"{{{prefix}}}:context"
+        self._timeout = settings.timeout
+        self._tag = f"{{{settings.prefix}}}:context"
         self._clock = clock
         self._append = self._redis.register_script(APPEND)
         self._entries = self._redis.register_script(ENTRIES)

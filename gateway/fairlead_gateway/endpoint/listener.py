@@ -18,7 +18,6 @@ from fairlead_mcp.listening import listen
 
 log = logging.getLogger(__name__)
 
-BACKLOG: Final = 2048
 SWEEP_SECONDS: Final = 1.0
 CLOSING_SECONDS: Final = 2.0
 """Bound on what is left after the grace: cancelled calls ending, last bytes going out."""
@@ -64,7 +63,6 @@ class Listener:
                 lambda: ClientConnection(self._endpoint, self._fallbacks, self.connections, loop),  # type: ignore[arg-type,return-value]  # it takes what has a protocol's methods
                 self.host,
                 self.port,
-                backlog=BACKLOG,
                 start_serving=False,
                 ssl=None if tls is None else tls.context,
                 ssl_handshake_timeout=None if tls is None else HANDSHAKE_SECONDS,

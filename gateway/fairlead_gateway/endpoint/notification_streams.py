@@ -147,7 +147,6 @@ class NotificationStreams:
         watches: ResourceSubscriptions,
         tasks: TaskSubscriptions,
         identities: Identities,
-        view_builds: ViewBuilds,
         selection: Callable[[], Selection],
         each: int = 0,
         counts: ShareCounts | None = None,
@@ -156,7 +155,7 @@ class NotificationStreams:
         those that were refused.
         """
         self._selection = selection
-        self.view_builds = view_builds
+        self.view_builds = ViewBuilds()
         self._watches = watches
         self._tasks = tasks
         self._identities = identities

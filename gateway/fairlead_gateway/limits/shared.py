@@ -17,6 +17,7 @@ from collections.abc import Awaitable, Callable, Sequence
 from functools import partial
 from typing import Final
 
+from fairlead_gateway.core.redis_settings import RedisSettings
 from fairlead_gateway.limits.daily import DAY, DayAccount
 from fairlead_gateway.limits.rate import Rate, Sharing
 from fairlead_gateway.redis_client import UNREACHABLE, connect, host_of
@@ -64,29 +65,24 @@ KEPT_MS: Final = int(DAY * 2000)
 
 
 class Settler:
-    """Settles rates with other replicas through Redis. Times in seconds; `timeout` bounds every request to Redis. With
-    `closed`, nothing is admitted from the start until Redis has answered, and while it does not.
+    """Settles rates with other replicas through Redis. Where limits are closed while Redis is down, nothing is
+    admitted from the start until it has answered.
     """
 
     def __init__(
         self,
-        url: str,
+        settings: RedisSettings,
         sharing: Sharing,
-        *,
-        interval: float,
-        timeout: float,
-        closed: bool,
-        prefix: str = "fairlead",
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
         """Raises BadUrl."""
-        self._redis = connect(url, timeout=timeout)
-        self._where = host_of(url)
+        self._redis = connect(settings.url, timeout=settings.timeout)
+        self._where = host_of(settings.url)
         self._sharing = sharing
-        self._interval = interval
-        self._timeout = timeout
-        self._closed = closed
-        self._prefix = prefix
+        self._interval = settings.settle_seconds
+        self._timeout = settings.timeout
+        self._closed = settings.down == "closed"
+        self._prefix = settings.prefix
         self._clock = clock
         self._script = self._redis.register_script(SCRIPT)
         self._day_script = self._redis.register_script(DAY_SCRIPT)

@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Collection, Iterable, Mapping
 from functools import cached_property
 from types import MappingProxyType
-from typing import Final
+from typing import Final, TypeAlias
 
 import msgspec
 from msgspec import Raw
@@ -27,11 +27,31 @@ from fairlead_mcp.methods import SKILLS, TASKS
 from fairlead_mcp.skills import reads_directories, uris_of
 from fairlead_mcp.uris import UriNames
 
-_NOTHING: Final[Mapping[str, tuple[Server, Item]]] = MappingProxyType({})
-
-
+Items: TypeAlias = Mapping[str, tuple[Server, Item]]
+"""Items of servers by the name or URI that an endpoint has them under."""
 Resolved = tuple[ServerBinding, str]
 """A server, and how it calls what is meant."""
+_NONE: Final[Items] = MappingProxyType({})
+
+
+class ResourceItems(msgspec.Struct, frozen=True):
+    """Items of an endpoint that are not tools."""
+
+    prompts: Items = _NONE
+    resources: Items = _NONE
+    templates: Items = _NONE
+    skills: Items = _NONE
+
+    def without(self, servers: Collection[ServerKey]) -> ResourceItems:
+        """Those of all other servers."""
+
+        def rest(items: Items) -> Items:
+            return {name: held for name, held in items.items() if held[0].key not in servers}
+
+        return ResourceItems(rest(self.prompts), rest(self.resources), rest(self.templates), rest(self.skills))
+
+
+_NO_ITEMS: Final = ResourceItems()
 
 
 class ResourceIndex:
@@ -41,36 +61,33 @@ class ResourceIndex:
 
     def __init__(
         self,
-        prompts: Mapping[str, tuple[Server, Item]],
-        resources: Mapping[str, tuple[Server, Item]],
-        templates: Mapping[str, tuple[Server, Item]],
+        items: ResourceItems,
         reaches: Mapping[ServerKey, ServerBinding],
         *,
         servers: Iterable[Server],
-        skills: Mapping[str, tuple[Server, Item]] = _NOTHING,
         alone: ServerBinding | None = None,
         escaping: Collection[ServerKey] = frozenset(),
         unseen: Collection[ToolRef] = frozenset(),
-        tasks: Raw | None = None,
     ) -> None:
         """`escaping`: servers whose control characters are made visible; `unseen`: tools that policies do not allow,
-        and with them the user interfaces that no other tool names. `tasks`: settings of that extension, for an index
-        that declares it beside those of `servers`.
+        and with them the user interfaces that no other tool names.
         """
         self.routes: dict[tuple[str, str | ServerKey], Route] = {}
         """Routes of listed targets, made with the first request for each; of completions, by server."""
-        self._tasks = tasks
+        self._tasks: Raw | None = None
+        """Settings of the extension for tasks, of an index that declares it beside those of its servers."""
         self._escaping = escaping
-        self._prompts = prompts
-        self._templates = templates
-        self._skills = skills
+        self._prompts = items.prompts
+        self._templates = items.templates
+        self._skills = items.skills
         self._reaches = reaches
         self._servers = tuple(servers)
         self._alone = alone
         self._interfaces = {server.key: Interfaces(server, unseen) for server in self._servers if server.interfaces}
         self._resources = {
-            uri: held for uri, held in resources.items() if not self._withheld(held[0].key, held[1].name)
+            uri: held for uri, held in items.resources.items() if not self._withheld(held[0].key, held[1].name)
         }
+        self._items = msgspec.structs.replace(items, resources=self._resources)
 
     def without(
         self,
@@ -81,25 +98,20 @@ class ResourceIndex:
         """The index without those of some servers and of some tools, and with the control characters of others made
         visible.
         """
-
-        def rest(items: Mapping[str, tuple[Server, Item]]) -> dict[str, tuple[Server, Item]]:
-            return {name: held for name, held in items.items() if held[0].key not in servers}
-
         return ResourceIndex(
-            rest(self._prompts),
-            rest(self._resources),
-            rest(self._templates),
+            self._items.without(servers),
             self._reaches,
             servers=[server for server in self._servers if server.key not in servers],
             alone=self._alone,
-            skills=rest(self._skills),
             escaping=escaping,
             unseen=unseen,
         )
 
     def tasks_alone(self) -> ResourceIndex:
         """An index of nothing, which declares tasks where this one does."""
-        return ResourceIndex({}, {}, {}, {}, servers=(), tasks=self.extensions.get(TASKS))
+        index = ResourceIndex(_NO_ITEMS, {}, servers=())
+        index._tasks = self.extensions.get(TASKS)
+        return index
 
     def withheld(self, unseen: Collection[ToolRef]) -> list[str]:
         """Marks of the user interfaces that go with tools that are not allowed: views with equal ones share theirs."""
@@ -269,23 +281,20 @@ class ResourceIndex:
 def merged_resources(snapshot: Snapshot, reaches: Mapping[ServerKey, ServerBinding]) -> ResourceIndex:
     """Index of the merged endpoints."""
     shown = [server for server in snapshot.servers.values() if server.catalog.prefix is not None]
-    return ResourceIndex(
-        snapshot.prompts, snapshot.resources, snapshot.templates, reaches, servers=shown, skills=snapshot.skills
-    )
+    items = ResourceItems(snapshot.prompts, snapshot.resources, snapshot.templates, snapshot.skills)
+    return ResourceIndex(items, reaches, servers=shown)
 
 
 def server_resources(server: Server, reach: ServerBinding | None) -> ResourceIndex:
     """Index of the endpoint of one server."""
     offered = server.offered
-    return ResourceIndex(
+    items = ResourceItems(
         {item.name: (server, item) for item in offered.prompts},
         {item.name: (server, item) for item in offered.resources},
         {item.name: (server, item) for item in offered.templates},
-        {},
-        servers=[server],
-        skills={item.name: (server, item) for item in offered.skills},
-        alone=reach,
+        {item.name: (server, item) for item in offered.skills},
     )
+    return ResourceIndex(items, {}, servers=[server], alone=reach)
 
 
 class Interfaces:
@@ -356,4 +365,4 @@ def _says_subscribe(capability: Raw | None) -> bool:
         return False
 
 
-NOTHING: Final = ResourceIndex({}, {}, {}, {}, servers=())
+NOTHING: Final = ResourceIndex(_NO_ITEMS, {}, servers=())

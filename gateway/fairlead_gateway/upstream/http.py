@@ -77,7 +77,7 @@ class HttpUpstream(Upstream):
             return Pool(target.host, target.port, ssl=tls, limit=most, resolve=addresses)
 
         self._health = health or PodHealthTable(random.random)
-        self._pools = PodPools(pool, resolve, target.host, target.port, limit=limit, listener=self, health=self._health)
+        self._pools = PodPools(pool, resolve, target, limit=limit, listener=self, health=self._health)
         self.pool = self._pools.any.calls
         self.background = Background(target.host, self.pool.clock)
         self.sessions = ServerSessions(

@@ -246,21 +246,12 @@ class HttpCall(Call):
         assert cursor is not None
         assert self.session is not None
         assert self.pool is not None
+        reader = resuming.AnswerReader(
+            request.deadline, request.max_bytes, self.on_event, self.on_open, request.counter
+        )
+        get = get_head(self.session.head)
         try:
-            self.answered(
-                await resuming.rest(
-                    self.pool,
-                    get_head(self.session.head),
-                    cursor,
-                    before,
-                    request.deadline,
-                    request.max_bytes,
-                    self.on_event,
-                    self.sink.paused,
-                    self.on_open,
-                    request.counter,
-                )
-            )
+            self.answered(await resuming.rest(self.pool, get, cursor, before, reader, self.sink.paused))
         except ConnectFailed as error:  # of the request for the rest: the call itself was sent
             lost = ConnectionLost(f"the rest of the answer cannot be had: {error}", sent=True, received=True)
             lost.__cause__ = error

@@ -25,6 +25,7 @@ from fairlead_gateway.sending import ANSWERED
 from fairlead_gateway.upstream import affinity
 from fairlead_gateway.upstream.process_tasks import ProcessTasks
 from fairlead_gateway.upstream.session import SUBSCRIBE, UNSUBSCRIBE
+from fairlead_gateway.upstream.settings import PerClientSettings
 from fairlead_gateway.upstream.shared_stream import OTHER_PROCESS, is_about_task
 from fairlead_mcp import jsonrpc, server_tasks, states
 from fairlead_mcp.asyncio_tasks import TaskSet
@@ -32,8 +33,7 @@ from fairlead_mcp.errors import ConnectFailed, McpError, NotMcp, PoolFull, RpcEr
 from fairlead_mcp.idle import IdleTimes
 from fairlead_mcp.messages import ResultMembers
 
-MAX_SESSIONS: Final = 100
-IDLE_SECONDS: Final = 300.0
+DEFAULT_SETTINGS: Final = PerClientSettings()
 TOLD_SECONDS: Final = 10.0
 """How long a process without a client's session is there after the end of its tasks was told: the answer may have been
 lost, and is asked for again."""
@@ -89,9 +89,7 @@ class _Session:
 
 
 class PerClientUpstream(Upstream):
-    """`make` makes an upstream of its own for one client, by its normalized capabilities; `most` bounds them, `idle` is
-    in seconds.
-    """
+    """`make` makes an upstream of its own for one client, by its normalized capabilities."""
 
     def __init__(
         self,
@@ -99,19 +97,16 @@ class PerClientUpstream(Upstream):
         make: Callable[[bytes], Upstream],
         *,
         modern: bool,
-        most: int = MAX_SESSIONS,
-        each: int = 0,
-        idle: float = IDLE_SECONDS,
+        settings: PerClientSettings = DEFAULT_SETTINGS,
         counts: ShareCounts | None = None,
     ) -> None:
-        """`each`: sessions of one agent that are in use; 0: three quarters of all, as tasks may have half. `counts` has
-        those that were refused.
-        """
+        """`counts` has the sessions that were refused."""
         self.name = name
         self._modern = modern
         self._make = make
+        most, idle = settings.most, settings.idle
         self._most = most
-        self._in_use = Shares("server_sessions", most, each or -(-most * 3 // 4), counts)
+        self._in_use = Shares("server_sessions", most, settings.each or -(-most * 3 // 4), counts)
         self._idle: IdleTimes[_Session] = IdleTimes(idle, self._retire)
         self._told: IdleTimes[_Session] = IdleTimes(min(idle, TOLD_SECONDS), self._retire)
         """Sessions of no client that nothing is expected of any more."""

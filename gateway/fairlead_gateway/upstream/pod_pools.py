@@ -25,6 +25,7 @@ from fairlead_mcp.errors import ConnectFailed, ConnectionLost, McpError, Timeout
 from fairlead_mcp.http.dial import Address, Resolve
 from fairlead_mcp.http.exchange import Call
 from fairlead_mcp.http.pool import NEVER, Pool
+from fairlead_mcp.http.target import Target
 
 log = logging.getLogger(__name__)
 
@@ -92,8 +93,7 @@ class PodPools:
         self,
         pool: Callable[[Resolve, int], Pool],
         resolve: Resolve,
-        host: str,
-        port: int,
+        target: Target,
         *,
         limit: int,
         listener: PodListener,
@@ -101,9 +101,9 @@ class PodPools:
     ) -> None:
         self._pool = pool
         self._resolve = resolve
-        self.host = host
-        self._port = port
-        self._named = not _is_address(host)
+        self.host = target.host
+        self._port = target.port
+        self._named = not _is_address(target.host)
         self._limit = limit
         self._listener = listener
         self.health = health

@@ -36,22 +36,23 @@ from fairlead_gateway.core.share_counts import ShareCounts
 from fairlead_gateway.core.upstream_request import ResponseSink, UpstreamRequest
 from fairlead_gateway.limits.rate import Sharing
 from fairlead_gateway.sending import ANSWERED
-from fairlead_gateway.upstream.bounds import MAX_WAITING, QUEUE_SECONDS, AdmissionLimits
+from fairlead_gateway.upstream.bounds import AdmissionLimits
 from fairlead_gateway.upstream.child import ChildUpstream
 from fairlead_gateway.upstream.gated import GatedUpstream
 from fairlead_gateway.upstream.guard import Guard
 from fairlead_gateway.upstream.http import HttpUpstream
 from fairlead_gateway.upstream.link import LinkUpstream
-from fairlead_gateway.upstream.per_client import MAX_SESSIONS, PerClientUpstream
+from fairlead_gateway.upstream.per_client import PerClientUpstream
 from fairlead_gateway.upstream.ping import PING_SECONDS, Pinger
 from fairlead_gateway.upstream.pod_health import PodHealthTable
 from fairlead_gateway.upstream.sessions import IDLE_SECONDS as IDLE_SESSION_SECONDS
+from fairlead_gateway.upstream.settings import UpstreamSettings
 from fairlead_gateway.upstream.shared_stream import ClientStream
 from fairlead_gateway.yielding import in_turns
 from fairlead_mcp import eras, via
 from fairlead_mcp.errors import ConnectFailed, McpError
 from fairlead_mcp.host import ChildHost
-from fairlead_mcp.http.dial import Resolve, resolve_by_dns
+from fairlead_mcp.http.dial import Resolve
 from fairlead_mcp.http.events import EventsOpener
 from fairlead_mcp.http.pool import NEVER
 from fairlead_mcp.http.target import Target
@@ -114,52 +115,50 @@ class _Held(msgspec.Struct):
     """False for a substitute of one that could not be made; tried again at the next sync."""
 
 
+class UpstreamAccess(msgspec.Struct, frozen=True, kw_only=True):
+    """How a gateway reaches servers, and as whom. `children` None refuses child processes; with `shared_children` the
+    operator runs them.
+    """
+
+    client: eras.Client
+    installation: str
+    """Value of `Via` in requests (RFC 9110, 7.6.3)."""
+    credentials: Credentials
+    resolve: Callable[[ServerKey], Resolve]
+    """Gives the addresses of a server's host."""
+    children: ChildHost | None
+    shared_children: bool
+    local: Callable[[int], Upstream]
+    """Makes the upstream of the gateway's own tools, for so many calls at once."""
+
+
 class Registry:
-    """Owner of all upstreams. `children` None refuses child processes; with `shared_children` the operator runs them.
-    `local` makes the upstream of the gateway's own tools, for so many calls at once.
+    """Owner of all upstreams. `lost` gets the reason each time that a server could not be reached; with `sharing` rates
+    are those of all replicas.
     """
 
     def __init__(
         self,
-        credentials: Credentials,
+        access: UpstreamAccess,
+        settings: UpstreamSettings,
         *,
-        children: ChildHost | None,
-        shared_children: bool,
-        client: eras.Client,
-        connections: int,
-        sessions: int = MAX_SESSIONS,
-        sessions_each: int = 0,
-        shares: ShareCounts | None = None,
-        session_seconds: float = IDLE_SECONDS,
-        waiting: int = MAX_WAITING,
-        queue_seconds: float = QUEUE_SECONDS,
-        local: Callable[[int], Upstream] | None = None,
-        sharing: Sharing | None = None,
-        resolve: Callable[[ServerKey], Resolve] = lambda key: resolve_by_dns,
-        lost: Callable[[ServerKey, str], None] = lambda key, reason: None,
-        installation: str = "",
-        ping_seconds: float = PING_SECONDS,
-        link_seconds: float = IDLE_SECONDS,
+        shares: ShareCounts | None,
+        sharing: Sharing | None,
+        lost: Callable[[ServerKey, str], None],
     ) -> None:
-        self.link_seconds = link_seconds
+        self.link_seconds = IDLE_SECONDS
         """How long a stream that all clients share stays open without a call."""
-        self._via = via.header(installation)
-        self._ping_seconds = ping_seconds
-        self._credentials = credentials
-        self._children = children
-        self._shared = shared_children
-        self._client = client
-        self._connections = connections
-        self._waiting = waiting
-        self._sessions = sessions
-        self._sessions_each = sessions_each
+        self._via = via.header(access.installation)
+        self._credentials = access.credentials
+        self._children = access.children
+        self._shared = access.shared_children
+        self._client = access.client
+        self._settings = settings
         self._shares = shares
         self._numbers = itertools.count(1)
-        self._session_seconds = session_seconds
-        self._queue_seconds = queue_seconds
-        self._local = local
+        self._local = access.local
         self._sharing = sharing
-        self._resolve = resolve
+        self._resolve = access.resolve
         self._lost = lost
         self._held: dict[ServerKey, _Held] = {}
         self._retiring: dict[asyncio.Task[None], Upstream] = {}
@@ -216,7 +215,7 @@ class Registry:
 
     def _identity(self, catalog: Catalog) -> _Identity:
         modern = eras.era_of(catalog.protocol_version) is eras.Era.MODERN
-        limit = min(catalog.limits.concurrency or self._connections, self._connections)
+        limit = min(catalog.limits.concurrency or self._settings.connections, self._settings.connections)
         return _Identity(
             catalog.endpoint,
             catalog.credential,
@@ -232,8 +231,8 @@ class Registry:
         bounds = AdmissionLimits(
             identity.limit,
             identity.rate,
-            self._waiting,
-            self._queue_seconds,
+            self._settings.waiting,
+            self._settings.queue_seconds,
             breaks=not local,
             burst=identity.burst,
         )
@@ -244,7 +243,7 @@ class Registry:
             loop.call_later,
             sharing=self._sharing,
             lost=lambda reason: self._lost(key, reason),
-            ping=Pinger(lambda: self._held[key].upstream, self._client, time.monotonic, self._ping_seconds),
+            ping=Pinger(lambda: self._held[key].upstream, self._client, time.monotonic, PING_SECONDS),
         )
 
     async def _make(self, key: ServerKey, identity: _Identity) -> tuple[Upstream, bool]:
@@ -265,7 +264,7 @@ class Registry:
     async def _reached(self, key: ServerKey, identity: _Identity, credential: Credential) -> Upstream:
         endpoint = identity.endpoint
         if isinstance(endpoint, LocalEndpoint):
-            return self._own(key, identity)
+            return self._local(identity.limit)
         stateless = isinstance(endpoint, HttpEndpoint) and identity.modern
         per_client = identity.per_client and not stateless
         if isinstance(endpoint, ChildEndpoint):
@@ -289,9 +288,7 @@ class Registry:
             str(key),
             make,
             modern=identity.modern,
-            most=self._sessions,
-            each=self._sessions_each,
-            idle=self._session_seconds,
+            settings=self._settings.per_client,
             counts=self._shares,
         )
 
@@ -320,11 +317,6 @@ class Registry:
             shared=self._shared and own is None,
             own=own,
         )
-
-    def _own(self, key: ServerKey, identity: _Identity) -> Upstream:
-        if self._local is None:
-            return Unreachable(f"{key} stands for tools of a gateway's own, and this one has none")
-        return self._local(identity.limit)
 
     async def _http(
         self, key: ServerKey, identity: _Identity, endpoint: HttpEndpoint, credential: Credential

@@ -248,14 +248,8 @@ class HttpChannel:
         async def once() -> Answer:
             if self.negotiated is None or self.negotiated.era is Era.MODERN:
                 return await self._pool.exchange(data, deadline=deadline, max_bytes=self._max_bytes, on_event=on_event)
-            return await resuming.ask(
-                self._pool,
-                data,
-                self._get_head + lines,
-                deadline=deadline,
-                max_bytes=self._max_bytes,
-                on_event=on_event,
-            )
+            reader = resuming.AnswerReader(deadline, self._max_bytes, on_event)
+            return await resuming.ask(self._pool, data, self._get_head + lines, reader)
 
         data = with_body(self._head + lines, body)
         for _ in range(_RACES if repeatable else 0):

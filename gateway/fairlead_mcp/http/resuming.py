@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable
-from typing import Final
+from typing import Final, NamedTuple
 
 from fairlead_mcp.errors import ConnectionLost, McpError, Timeout
 from fairlead_mcp.http.answer import Answer, Carrier, Cursor
@@ -24,31 +24,31 @@ MAX_FUTILE: Final = 5
 """Requests in a row that brought nothing new, each after twice the time."""
 
 
-async def ask(
-    pool: Pool,
-    data: bytes,
-    get_head: bytes,
-    *,
-    deadline: float,
-    max_bytes: int,
-    on_event: Callable[[bytes], bool] | None = None,
-    on_pause: Callable[[], None] | None = None,
-    on_open: Callable[[Carrier], None] | None = None,
-    counter: Counter | None = None,
-) -> Answer:
+class AnswerReader(NamedTuple):
+    """How the parts of one answer are read, as a `Call` has it."""
+
+    deadline: float
+    """In the pool's clock."""
+    max_bytes: int
+    on_event: Callable[[bytes], bool] | None = None
+    on_open: Callable[[Carrier], None] | None = None
+    counter: Counter | None = None
+
+
+async def ask(pool: Pool, data: bytes, get_head: bytes, reader: AnswerReader) -> Answer:
     """As `Pool.exchange`, with the rest of a stream that ended early. `get_head` is the head of a GET in the same
-    session, Accept included, up to an empty line; `on_pause` is told each time before the server is asked again.
+    session, Accept included, up to an empty line.
     """
-    call = Awaited(data, deadline, max_bytes, on_event, on_open, counter)
+    call = Awaited(data, *reader)
     try:
         answer = await pool.run(call)
     except ConnectionLost as error:
         if call.cursor is None:
             raise
-        return await rest(pool, get_head, call.cursor, error, deadline, max_bytes, on_event, on_pause, on_open, counter)
+        return await rest(pool, get_head, call.cursor, error, reader)
     if call.cursor is None or answer.body:
         return answer
-    return await rest(pool, get_head, call.cursor, answer, deadline, max_bytes, on_event, on_pause, on_open, counter)
+    return await rest(pool, get_head, call.cursor, answer, reader)
 
 
 async def rest(
@@ -56,21 +56,19 @@ async def rest(
     get_head: bytes,
     cursor: Cursor,
     before: Answer | McpError,
-    deadline: float,
-    max_bytes: int,
-    on_event: Callable[[bytes], bool] | None,
+    reader: AnswerReader,
     on_pause: Callable[[], None] | None = None,
-    on_open: Callable[[Carrier], None] | None = None,
-    counter: Counter | None = None,
 ) -> Answer:
-    """Answer that continues after `cursor`. A server that does not continue leaves it at `before`."""
+    """Answer that continues after `cursor`. A server that does not continue leaves it at `before`. `on_pause` is called
+    each time before the server is asked again.
+    """
     futile = 0
     while futile < MAX_FUTILE:
         if on_pause is not None:
             on_pause()
-        await _pause(pool, cursor, futile, deadline)
+        await _pause(pool, cursor, futile, reader.deadline)
         lines = b"%bLast-Event-ID: %b\r\n\r\n" % (get_head, cursor.last_id)
-        call = Awaited(lines, deadline, max_bytes, on_event, on_open, counter)
+        call = Awaited(lines, *reader)
         try:
             answer = await pool.run(call)
         except ConnectionLost:

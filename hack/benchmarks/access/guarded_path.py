@@ -17,7 +17,8 @@ from joserfc import jwt
 from joserfc.jwk import Key, RSAKey
 
 from access.guarded import AGENT, ARGUMENTS, AUDIENCE, GROUP, KEYS, OPEN, POLICIES, TOKENS, key_file, write_worlds
-from fairlead_app.compose import compose
+from fairlead_app.call_path import ServerAccess
+from fairlead_app.compose import CatalogFeed, compose
 from fairlead_app.settings import Settings as GatewaySettings
 from fairlead_app.trust import Trust, trusted
 from fairlead_gateway.catalog.directory import DirectoryCredentials, DirectorySource
@@ -61,9 +62,9 @@ class Place:
 async def _world(stack: AsyncExitStack, folder: Path, loop: Loop, trust: Trust, credential: str) -> Place:
     gateway = compose(
         GatewaySettings.of(port=0, metrics_port=0),
+        CatalogFeed(source=DirectorySource(folder)),
+        ServerAccess(credentials=DirectoryCredentials(folder / "credentials")),
         trust=trust,
-        source=DirectorySource(folder),
-        credentials=DirectoryCredentials(folder / "credentials"),
     )
     await gateway.start()
     stack.push_async_callback(gateway.stop, 0)

@@ -25,7 +25,8 @@ from typing import Any, Final, NamedTuple
 
 import uvloop
 
-from fairlead_app.compose import compose
+from fairlead_app.call_path import ServerAccess
+from fairlead_app.compose import CatalogFeed, Runtime, compose
 from fairlead_app.gateway import Gateway
 from fairlead_app.settings import Settings as GatewaySettings
 from fairlead_gateway.catalog.directory import DirectoryCredentials, DirectorySource
@@ -261,9 +262,9 @@ async def running(folder: Path, loop: Loop, tools: int = TOOLS) -> AsyncIterator
     write_documents(folder, contents(list(world(PORTS, tools))))
     gateway = compose(
         GatewaySettings.of(port=0, metrics_port=0),
-        source=DirectorySource(folder),
-        credentials=DirectoryCredentials(folder / "credentials"),
-        heap=Heap(),
+        CatalogFeed(source=DirectorySource(folder)),
+        ServerAccess(credentials=DirectoryCredentials(folder / "credentials")),
+        runtime=Runtime(heap=Heap()),
     )
     await gateway.start()
     try:

@@ -20,7 +20,7 @@ from fairlead_mcp.http.dial import Address, Dialer, Resolve, resolve_by_dns
 from fairlead_mcp.http.target import Target
 from fairlead_mcp.masking import Mask
 from fairlead_mcp.multiplex import Offering
-from fairlead_mcp.opening import network_session
+from fairlead_mcp.opening import NetworkAccess, network_session
 from fairlead_mcp.session import McpSession
 from fairlead_operator.idleconnection import IdleConnection
 from fairlead_operator.ports import Heard
@@ -54,10 +54,8 @@ class NetworkConnector:
         opened = network_session(
             str(key),
             endpoint,
-            credential or Credential(),
+            NetworkAccess(credential or Credential(), resolve, self._installation),
             heard=heard,
-            resolve=resolve,
-            installation=self._installation,
             offering=None if capabilities is None else Offering(capabilities, decline),
         )
         try:

@@ -9,7 +9,8 @@ import pytest
 
 from custom_tools import lookup_user, of, text
 from fairlead_api.documents.rules import Rules, Tier
-from fairlead_app.compose import compose
+from fairlead_app.call_path import ServerAccess
+from fairlead_app.compose import CatalogFeed, compose
 from fairlead_app.settings import Settings
 from fairlead_gateway import tool
 from fairlead_gateway.catalog.directory import DirectoryCredentials, DirectorySource
@@ -173,9 +174,8 @@ async def test_custom_tools_are_served_while_the_source_of_the_documents_is_away
 ) -> None:
     gateway = compose(
         Settings.of(port=0, metrics_port=0),
-        source=DirectorySource(tmp_path / "not" / "there"),
-        credentials=DirectoryCredentials(tmp_path),
-        custom=lookup_user(),
+        CatalogFeed(source=DirectorySource(tmp_path / "not" / "there")),
+        ServerAccess(credentials=DirectoryCredentials(tmp_path), custom=lookup_user()),
     )
     await gateway.start()
     try:

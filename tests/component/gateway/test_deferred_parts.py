@@ -46,14 +46,16 @@ GATEWAY = """
 import asyncio, json, sys
 from pathlib import Path
 import fairlead_app.__main__
-from fairlead_app.compose import compose
+from fairlead_app.call_path import ServerAccess
+from fairlead_app.compose import CatalogFeed, compose
 from fairlead_gateway.catalog.directory import DirectoryCredentials, DirectorySource
 from fairlead_app.settings import Settings
 
 async def main(folder, heavy):
     settings = Settings.of(port=0, metrics_port=0, embedder="none")
     credentials = DirectoryCredentials(folder / "credentials")
-    gateway = compose(settings, source=DirectorySource(folder), credentials=credentials)
+    source = CatalogFeed(source=DirectorySource(folder))
+    gateway = compose(settings, source, ServerAccess(credentials=credentials))
     await gateway.start()
     print(json.dumps([gateway.port, gateway.metrics_port]), flush=True)
     while await asyncio.to_thread(sys.stdin.readline):

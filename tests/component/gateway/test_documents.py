@@ -10,7 +10,8 @@ from pathlib import Path
 import pytest
 
 from fairlead_api.documents.rules import Rules, Tier
-from fairlead_app.compose import compose
+from fairlead_app.call_path import ServerAccess
+from fairlead_app.compose import CatalogFeed, compose
 from fairlead_app.gateway import Gateway
 from fairlead_app.settings import Settings
 from fairlead_gateway.catalog.cache import SnapshotCache
@@ -45,9 +46,8 @@ async def test_a_nudge_has_the_directory_looked_at_at_once(tmp_path: Path) -> No
     nudge = asyncio.Event()
     source = DirectorySource(tmp_path / "documents", nudge=nudge, poll=60)
     publish(tmp_path / "documents", catalog("one", "http://127.0.0.1:1/mcp", ["a"]))
-    gateway = compose(
-        Settings.of(port=0, metrics_port=0), source=source, credentials=DirectoryCredentials(tmp_path / "credentials")
-    )
+    servers = ServerAccess(credentials=DirectoryCredentials(tmp_path / "credentials"))
+    gateway = compose(Settings.of(port=0, metrics_port=0), CatalogFeed(source=source), servers)
     await gateway.start()
     try:
         await served(gateway, 1)
@@ -100,8 +100,8 @@ async def test_a_gateway_that_starts_without_its_source_serves_what_it_served_be
             assert not gateway.snapshots.stale
         lost = compose(
             Settings.of(port=0, metrics_port=0, cache_dir=cache),
-            source=DirectorySource(tmp_path / "nowhere"),
-            credentials=DirectoryCredentials(tmp_path / "credentials"),
+            CatalogFeed(source=DirectorySource(tmp_path / "nowhere")),
+            ServerAccess(credentials=DirectoryCredentials(tmp_path / "credentials")),
         )
         await lost.start()
         try:

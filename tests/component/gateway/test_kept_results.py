@@ -14,6 +14,7 @@ from fairlead_gateway.context.disk import DiskStore
 from fairlead_gateway.context.memory import MemoryStore
 from fairlead_gateway.context.redis_store import RedisStore
 from fairlead_gateway.context.store import MAX_ENTRIES, OVERHEAD, Bounds, ContextStore, ContextUnavailable
+from fairlead_gateway.core.redis_settings import RedisSettings
 from gatewayworld import Clock, ask, calling, catalog, running
 from redisserver import RedisServer, redis_server
 from routercalls import KIB, blob, execute, kept_of
@@ -32,7 +33,7 @@ async def store(
 ) -> AsyncIterator[ContextStore]:
     made: ContextStore = MemoryStore(bounds)
     if kind == "redis":
-        made = RedisStore(redis.url, bounds, timeout=10, prefix=prefix)
+        made = RedisStore(RedisSettings(url=redis.url, timeout=10, prefix=prefix), bounds)
     elif kind == "disk":
         made = DiskStore(folder, bounds)
     try:

@@ -9,17 +9,18 @@ import time
 from collections.abc import AsyncIterator
 from functools import partial
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
 import pytest
 
 from fairlead_app.gateway import Gateway
 from fairlead_gateway.core.quota import Caps
+from fairlead_gateway.core.redis_settings import RedisSettings
 from fairlead_gateway.limits.daily import TokenLimiter
 from fairlead_gateway.limits.limiter import Limited, Limiter
 from fairlead_gateway.limits.rate import Sharing
 from fairlead_gateway.limits.shared import Settler
-from fairlead_gateway.redis_client import BadUrl
+from fairlead_gateway.redis_client import BadUrl, connect
 from gatewayworld import ask, calling, catalog, limits, running, scraped
 from redisserver import RedisServer, redis_server
 from toolservers import modern_server, tool
@@ -39,7 +40,9 @@ class Replica:
         self, url: str, per_minute: int, *, interval: float = 60, timeout: float = 5, closed: bool = False
     ) -> None:
         self.sharing = Sharing()
-        self.settler = Settler(url, self.sharing, interval=interval, timeout=timeout, closed=closed)
+        down: Literal["open", "closed"] = "closed" if closed else "open"
+        settings = RedisSettings(url=url, settle_seconds=interval, timeout=timeout, down=down)
+        self.settler = Settler(settings, self.sharing)
         self.limiter = Limiter(Caps(calls_per_minute=per_minute), self.sharing)
 
     def call(self, times: int = 1, agent: str = "ada") -> int:
@@ -229,7 +232,7 @@ async def test_keys_are_of_one_size_name_nobody_and_end_by_themselves(redis: Red
 @pytest.mark.parametrize("url", ["http://x", "redis://:pw@host:port/0", ""])
 def test_a_url_that_cannot_be_used_is_refused_without_repeating_it(url: str) -> None:
     with pytest.raises(BadUrl) as caught:
-        Settler(url, Sharing(), interval=1, timeout=1, closed=False)
+        connect(url, timeout=1)
     assert "pw" not in str(caught.value)
 
 
@@ -295,7 +298,7 @@ class Spender:
 
     def __init__(self, url: str) -> None:
         self.sharing = Sharing()
-        self.settler = Settler(url, self.sharing, interval=60, timeout=5, closed=False)
+        self.settler = Settler(RedisSettings(url=url, settle_seconds=60, timeout=5), self.sharing)
         self.tokens = TokenLimiter(1000, self.sharing)
 
     def spent(self, agent: str = "ada") -> bool:

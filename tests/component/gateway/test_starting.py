@@ -8,7 +8,8 @@ from pathlib import Path
 import aiohttp
 import pytest
 
-from fairlead_app.compose import compose
+from fairlead_app.call_path import ServerAccess
+from fairlead_app.compose import CatalogFeed, compose
 from fairlead_app.settings import Settings
 from fairlead_gateway.catalog.directory import DirectoryCredentials, DirectorySource
 from fairlead_gateway.catalog.source import Inbox
@@ -39,7 +40,9 @@ async def test_connections_are_refused_until_there_is_a_catalog(tmp_path: Path) 
     publish(tmp_path, catalog("demo", "http://127.0.0.1:9/mcp", ["add"]))
     source = Held(tmp_path)
     settings = Settings.of(port=0, metrics_port=0, grace=0.5)
-    gateway = compose(settings, source=source, credentials=DirectoryCredentials(tmp_path / "credentials"))
+    gateway = compose(
+        settings, CatalogFeed(source=source), ServerAccess(credentials=DirectoryCredentials(tmp_path / "credentials"))
+    )
     starting = asyncio.create_task(gateway.start())
     try:
         await asyncio.wait_for(source.asked.wait(), 10)

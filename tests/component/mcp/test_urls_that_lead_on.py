@@ -9,7 +9,7 @@ import pytest
 
 from fairlead_api.documents.catalog import Credential, EventsEndpoint, HttpEndpoint
 from fairlead_mcp.errors import HttpRefused, McpError, NotMcp, RpcError
-from fairlead_mcp.opening import network_session, reached_endpoint
+from fairlead_mcp.opening import NetworkAccess, network_session, reached_endpoint
 from fairlead_mcp.session import McpSession
 from linkservers import Respond, events_handler
 from rawserver import Handler, Reply, Request, raw_server
@@ -21,7 +21,7 @@ OLD = handshake("2024-11-05")
 
 def session_at(url: str, *, older: bool = False, host_header: str | None = None) -> McpSession:
     kind = EventsEndpoint if older else HttpEndpoint
-    return network_session("demo", kind(url=url, host_header=host_header), SECRET)
+    return network_session("demo", kind(url=url, host_header=host_header), NetworkAccess(SECRET))
 
 
 async def names_of(session: McpSession) -> list[str]:

@@ -22,7 +22,8 @@ import pytest
 
 from audit import intruders
 from controlplane import PlaneFactory
-from fairlead_app.compose import compose
+from fairlead_app.call_path import ServerAccess
+from fairlead_app.compose import CatalogFeed, compose
 from fairlead_app.gateway import Gateway
 from fairlead_app.settings import Settings
 from fairlead_gateway.catalog.kube import KubeCredentials, KubeSource
@@ -122,7 +123,9 @@ async def called_all_the_time(world: World) -> AsyncIterator[Client]:
     kube = Kube.connect(await load_configuration(world.plane.kubeconfig))
     source = KubeSource(kube, world.release)
     credentials = KubeCredentials(kube, world.release)
-    gateway = compose(Settings.of(port=0, metrics_port=0), source=source, credentials=credentials)
+    gateway = compose(
+        Settings.of(port=0, metrics_port=0), CatalogFeed(source=source), ServerAccess(credentials=credentials)
+    )
     await gateway.start()
     try:
         await asyncio.wait_for(gateway.snapshots.first_snapshot.wait(), 20)

@@ -14,6 +14,7 @@ from fairlead_gateway.core.upstream_request import ResponseSink, UpstreamRequest
 from fairlead_gateway.sending import ANSWERED, result_of
 from fairlead_gateway.upstream import affinity
 from fairlead_gateway.upstream.per_client import TOLD_SECONDS, PerClientUpstream
+from fairlead_gateway.upstream.settings import PerClientSettings
 from fairlead_mcp import jsonrpc
 from fairlead_mcp.errors import McpError, PoolFull, RpcError
 from virtualtime import in_virtual_time
@@ -63,7 +64,9 @@ class Processes:
     def __init__(self, most: int = 4, ttl_ms: int | None = None) -> None:
         self.all: list[Process] = []
         self.ttl_ms = ttl_ms
-        self.server = PerClientUpstream("demo", self._make, modern=True, most=most, idle=IDLE)
+        self.server = PerClientUpstream(
+            "demo", self._make, modern=True, settings=PerClientSettings(most=most, idle=IDLE)
+        )
         self._began = asyncio.get_running_loop().time()
 
     def _make(self, features: bytes) -> Process:

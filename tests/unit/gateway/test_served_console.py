@@ -91,7 +91,7 @@ def test_a_gateway_does_not_load_pages_that_nobody_asked_for() -> None:
         "import sys, fairlead_app.compose; print([name for name in sys.modules if name.startswith('fairlead_console')])"
     )
     told = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True)
-    light = ("paths", "trace_url")  # which requests are for the console, and whether the setting is good
+    light = ("settings", "paths", "trace_url")  # its settings, which requests are for it, and whether a setting is good
     assert told.stdout.strip() == str(["fairlead_console", *(f"fairlead_console.{name}" for name in light)])
 
 
