@@ -157,6 +157,7 @@ def view_of(board: Board, addresses: Addresses | None, hint: str = "") -> Screen
         clients=_client_lines(addresses) if addresses else (),
         servers=servers,
         problems=tuple(map(str, board.problems)),
+        refused=board.refused,
         news=tuple(f"{plain_name(one.key)}: {one.text}" for one in board.news),
         earlier=board.earlier,
         hint=hint,
