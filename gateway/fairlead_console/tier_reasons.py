@@ -39,6 +39,8 @@ def reason_in_words(reason: str) -> str:
         )
     if word == "fits" and rest == "no-limit":
         return "The tier has no limit."
+    if word == "fits" and limit and not _known(said):
+        return f"Nothing is known of it yet: the tier, which allows {limit}, shows such tools."
     if word == "fits" and limit:
         return _joined(f"In time: {_measured(said)}, and the tier allows {limit}.", _late(said), _hides(said))
     return reason
@@ -53,12 +55,17 @@ def _duration(text: str) -> str:
     return milliseconds(float(number)) if number.isdecimal() else ""
 
 
-def _measured(said: Mapping[str, str]) -> str:
+def _known(said: Mapping[str, str]) -> str:
+    """Its duration as it was measured or declared; empty where it is not known."""
     for key in ("p50", "p90", "p95", "p99"):
         if found := _duration(said.get(key, "")):
             return f"its {key} is {found}"
     found = _duration(said.get("estimated", ""))
-    return f"it is declared with {found}" if found else "nothing is known of it yet"
+    return f"it is declared with {found}" if found else ""
+
+
+def _measured(said: Mapping[str, str]) -> str:
+    return _known(said) or "nothing is known of it yet"
 
 
 def _basis(said: Mapping[str, str]) -> str:
