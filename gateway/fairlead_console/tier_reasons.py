@@ -55,6 +55,8 @@ def _over_budget(figures: Mapping[str, str]) -> str:
 
 def _fits(figures: Mapping[str, str]) -> str:
     limit = _limit(figures)
+    if limit and not _duration_in_words(figures):
+        return f"Nothing is known of it yet: the tier, which allows {limit}, shows such tools."
     in_time = f"In time: {_measured(figures)}, and the tier allows {limit}."
     return _joined(in_time, _late(figures), _hides(figures)) if limit else ""
 
@@ -82,12 +84,17 @@ def _duration(text: str) -> str:
     return milliseconds(float(number)) if number.isdecimal() else ""
 
 
-def _measured(figures: Mapping[str, str]) -> str:
+def _duration_in_words(figures: Mapping[str, str]) -> str:
+    """Its duration as it was measured or declared; empty where it is not known."""
     for key in ("p50", "p90", "p95", "p99"):
-        if measured := _duration(figures.get(key, "")):
-            return f"its {key} is {measured}"
-    measured = _duration(figures.get("estimated", ""))
-    return f"it is declared with {measured}" if measured else "nothing is known of it yet"
+        if duration := _duration(figures.get(key, "")):
+            return f"its {key} is {duration}"
+    duration = _duration(figures.get("estimated", ""))
+    return f"it is declared with {duration}" if duration else ""
+
+
+def _measured(figures: Mapping[str, str]) -> str:
+    return _duration_in_words(figures) or "nothing is known of it yet"
 
 
 def _basis(figures: Mapping[str, str]) -> str:

@@ -2,12 +2,17 @@
 
 from __future__ import annotations
 
+from typing import Final
+
 from fastapi import FastAPI, Request, Response
 from fastapi.exceptions import RequestValidationError
 from starlette.exceptions import HTTPException
 
 from fairlead_offers.problems import INVALID_ARGUMENTS, METHOD_NOT_ALLOWED, NOT_FOUND, Problem
 from fairlead_web.problem_responses import failure, problem_response
+
+_PATHS: Final = "MCP is spoken at /mcp, REST below /v1; the console, where there is one, is at /console/"
+"""Answer to a browser at the address of the gateway alone."""
 
 
 def handle_problems(app: FastAPI) -> None:
@@ -25,7 +30,8 @@ def handle_problems(app: FastAPI) -> None:
     @app.exception_handler(HTTPException)
     async def framework(request: Request, error: HTTPException) -> Response:
         code = METHOD_NOT_ALLOWED if error.status_code == 405 else NOT_FOUND
-        answer = problem_response(Problem(code, f"{request.method} {request.url.path}: {error.detail}"))
+        what = f"{request.method} {request.url.path}: {error.detail}"
+        answer = problem_response(Problem(code, f"{what}; {_PATHS}" if code == NOT_FOUND else what))
         answer.headers.update(error.headers or {})
         return answer
 

@@ -81,7 +81,8 @@ COMING: Final[tuple[State, ...]] = ("waiting", "starting")
 class Board:
     """The rows, renewed as the operator reports. `changed` is called after each news.
 
-    `starts_of` says how often the process of a server was started; `clock` counts seconds.
+    `starts_of` says how often the process of a server was started, `refused` how many servers are not run for problems
+    of their files; `clock` counts seconds.
     """
 
     def __init__(
@@ -89,11 +90,13 @@ class Board:
         tools_of: ToolsOf,
         changed: Callable[[], None],
         starts_of: Callable[[ServerKey], int] = lambda key: 0,
+        refused: Callable[[], int] = lambda: 0,
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
         self._tools_of = tools_of
         self._changed = changed
         self._starts_of = starts_of
+        self._refused = refused
         self._clock = clock
         self._rows: dict[ServerKey, Row] = {}
         self._since: dict[ServerKey, float] = {}
@@ -117,6 +120,11 @@ class Board:
     def tier_changes(self) -> tuple[TierChange, ...]:
         """The last ones, the newest at the end."""
         return tuple(self._tier_changes)
+
+    @property
+    def refused(self) -> int:
+        """How many servers are not run, and have a problem in place of a row."""
+        return self._refused()
 
     def seconds(self, key: ServerKey) -> float:
         """Since the server is in its state."""

@@ -149,7 +149,12 @@ async def _serve(
     )
     token = secrets.token_urlsafe(TOKEN_BYTES)
     gateway, custom = _gateway(options, where, _LocalServers(children, outputs, nudge), model, token)
-    board = Board(lambda key: _tools_of(station.documents, key), changed.set, lambda key: _starts_of(children, key))
+    board = Board(
+        lambda key: _tools_of(station.documents, key),
+        changed.set,
+        lambda key: _starts_of(children, key),
+        lambda: len(station.refused),
+    )
     telemetry = Telemetry()
     telemetry.leader.set(1)
     gateway.metrics.register(telemetry.registry)

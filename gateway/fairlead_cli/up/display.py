@@ -157,6 +157,7 @@ def view_of(board: Board, addresses: Addresses | None, hint: str = "") -> Screen
         clients=_client_lines(addresses) if addresses else (),
         servers=servers,
         problems=tuple(map(str, board.problems)),
+        refused=board.refused,
         tier_changes=tuple(f"{plain_name(change.key)}: {change.text}" for change in board.tier_changes),
         earlier=board.earlier,
         hint=hint,

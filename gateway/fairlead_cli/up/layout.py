@@ -78,6 +78,8 @@ class ScreenView:
     servers: tuple[ServerRow, ...] = ()
     problems: tuple[str, ...] = ()
     """Lines about problems of the files."""
+    refused: int = 0
+    """Servers that are not run for such a problem, and have no row."""
     tier_changes: tuple[str, ...] = ()
     """Moves of tools between tiers, the newest last."""
     earlier: int = 0
@@ -169,16 +171,17 @@ def _problems(view: ScreenView, width: int, detail: _Detail) -> list[ScreenLine]
 
 
 def _summary(view: ScreenView, width: int) -> list[ScreenLine]:
-    if not view.servers:
+    many = len(view.servers) + view.refused
+    if not many:
         return [ScreenLine(text, "yellow") for text in fold("No server is declared.", width)]
     tools = sum(len(server.tools) for server in view.servers if server.state == "ready")
-    servers = f"{len(view.servers)} server{'' if len(view.servers) == 1 else 's'}"
-    summary = f"{servers}: {_states(view.servers)}; {_tools(tools)}"
+    summary = f"{many} server{'' if many == 1 else 's'}: {_states(view.servers, view.refused)}; {_tools(tools)}"
     return [ScreenLine(text) for text in fold(summary, width)]
 
 
-def _states(servers: Iterable[ServerRow]) -> str:
-    counts = Counter(server.state for server in servers)
+def _states(servers: Iterable[ServerRow], refused: int = 0) -> str:
+    counts: Counter[State] = Counter(server.state for server in servers)
+    counts["failed"] += refused
     return ", ".join(f"{counts[state]} {state}" for state in _RANKS if counts[state])
 
 

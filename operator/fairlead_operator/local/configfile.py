@@ -166,7 +166,8 @@ class _ConfigurationReader:
                 declared = self._declared(entry)
             except EntryProblem as problem:
                 if entry.unserved:
-                    self._result.remarks.append(self._problem(entry, problem.field, str(problem)))
+                    left_out = f"{entry.unserved}; it is left out here, and nothing has to be done"
+                    self._result.remarks.append(self._problem(entry, problem.field, left_out))
                 else:
                     self._refuse(entry, problem)
             else:

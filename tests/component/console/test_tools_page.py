@@ -255,6 +255,7 @@ def test_schemas_without_plain_fields_get_one_for_the_whole(schema: Any) -> None
         ("degraded score=0 failures=4/4 tier=standard back=5-good", "It comes back after 5 calls without a failure."),
         ("fits p95=540ms tier=500ms late=8/100 hides-at=15 points=6/30", "It is hidden from 15 late ones on."),
         ("fits no-limit", "The tier has no limit."),
+        ("fits unmeasured tier=500ms", "Nothing is known of it yet: the tier, which allows 500 ms, shows such tools."),
         ("below_min_tier min_tier=standard tier=500ms by=mcpserver", "no tier faster than standard may show it"),
         ("a reason of a later release", "a reason of a later release"),
     ],

@@ -104,3 +104,13 @@ def test_lists_are_told_from_single_values() -> None:
     async def endpoint(one: str | None = None) -> None: ...
 
     assert parameters(APIRoute("/v1/x", endpoint)) == {"one": False}
+
+
+async def test_a_path_where_nothing_is_names_those_where_mcp_rest_and_the_console_are(tmp_path: Path) -> None:
+    async with running(tmp_path, DEMO) as gateway:
+        for target in ("/", "/v1/nothing"):
+            refused = await get(gateway, target)
+            assert problem(refused) == (404, "NOT_FOUND")
+            assert refused.message["detail"].endswith(
+                "MCP is spoken at /mcp, REST below /v1; the console, where there is one, is at /console/"
+            )

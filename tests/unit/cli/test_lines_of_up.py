@@ -173,7 +173,7 @@ def test_memory_of_repeats_is_bounded() -> None:
 
 def test_the_screen_counts_seconds_of_a_start_and_restarts() -> None:
     now = [100.0]
-    board = Board(lambda key: (), lambda: None, lambda key: 5, lambda: now[0])
+    board = Board(lambda key: (), lambda: None, lambda key: 5, clock=lambda: now[0])
     board.declare(KEY)
     now[0] = 112.0
     condition = Condition(type="Ready", status="Unknown", reason="Deploying", last_transition_time=NOON.astimezone())

@@ -105,6 +105,13 @@ def test_every_server_is_shown_or_counted(width: int, height: int) -> None:
         assert "14 servers: 2 failed, 1 offline, 1 starting, 10 ready; 100 tools" in " ".join(picture.split())
 
 
+def test_servers_that_files_keep_from_running_are_counted_as_failed_ones() -> None:
+    view = replace(FOURTEEN, refused=2)
+    assert "16 servers: 4 failed, 1 offline, 1 starting, 10 ready" in " ".join(drawn(view, 200, 49).split())
+    alone = ScreenView(mcp="http://127.0.0.1:8080/mcp", problems=("mcp.json:3: mail: no key",), refused=1)
+    assert "1 server: 1 failed; 0 tools" in drawn(alone, 80, 23)
+
+
 def test_servers_that_need_a_person_stand_on_top() -> None:
     lines = drawn(FOURTEEN, 80, 23).splitlines()
     words = ("problem", "postgres", "slack", "docs", "slow", "time", "ready: everything", "demo: ask_supplier")
