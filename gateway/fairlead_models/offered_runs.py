@@ -8,7 +8,7 @@ from typing import Any, Final
 import msgspec
 
 from fairlead_formats.messages.call import ModelCall
-from fairlead_gateway.calls.direct import Origin
+from fairlead_gateway.calls.path.direct import Origin
 from fairlead_models.offered_calls import offered_calls
 from fairlead_models.offers import OfferWishes, ToolOffer
 from fairlead_rest.context import RestContext

@@ -23,9 +23,9 @@ from fairlead_formats.tokens.sizes import Sizes
 from fairlead_formats.tool_format import Format
 from fairlead_formats.tools.cache import Conversions
 from fairlead_gateway.aggregates.tally import Tally
-from fairlead_gateway.calls.context_recorder import ContextRecorder
-from fairlead_gateway.calls.direct import Caller
-from fairlead_gateway.calls.startup import StartupWait, refusal_of
+from fairlead_gateway.calls.path.direct import Caller
+from fairlead_gateway.calls.path.startup import StartupWait, refusal_of
+from fairlead_gateway.calls.results.context_recorder import ContextRecorder
 from fairlead_gateway.catalog.pins import NoPins, PinReader
 from fairlead_gateway.conversation.choosers import Choosers
 from fairlead_gateway.core.exchange import agent_in

@@ -13,7 +13,7 @@ from fairlead_formats.messages.call import ModelCall
 from fairlead_formats.tokens.conversation import ConversationTokens
 from fairlead_formats.tokens.fit import PlanLimits, RouteModel
 from fairlead_formats.tokens.routes import ModelRoute
-from fairlead_gateway.calls.direct import Origin
+from fairlead_gateway.calls.path.direct import Origin
 from fairlead_models.offer_memory import OfferMemory
 from fairlead_models.offered_runs import run_offered
 from fairlead_models.offers import OfferBounds, Offers, OfferWishes, ToolOffer

@@ -9,7 +9,7 @@ from prometheus_client.registry import Collector
 
 from fairlead_api.meta import ServerKey
 from fairlead_app.metrics.exposition import MAX_SERVERS
-from fairlead_gateway.calls.cache import ResultCache
+from fairlead_gateway.calls.results.cache import ResultCache
 from fairlead_gateway.core.ports import BREAKER_STATES
 from fairlead_gateway.endpoint.trusted_proxies import TrustedProxies
 from fairlead_gateway.identity.identities import Identities
