@@ -14,8 +14,8 @@ from typing import Final
 from fairlead_api.documents.rules import Policy, Tier
 from fairlead_api.slices import tabled
 from fairlead_app.shared_parts import SERVER_INFO, SharedParts
-from fairlead_gateway.calls.dispatch import CALL
-from fairlead_gateway.calls.routing import tool_route
+from fairlead_gateway.calls.path.dispatch import CALL
+from fairlead_gateway.calls.routes.routing import tool_route
 from fairlead_gateway.catalog.model import Snapshot
 from fairlead_gateway.core.ports import Upstream
 from fairlead_gateway.core.route import Route

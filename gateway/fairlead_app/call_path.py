@@ -6,21 +6,21 @@ import msgspec
 
 from fairlead_app.governance import result_store
 from fairlead_app.shared_parts import CLIENT, SERVER_INFO, SharedParts
-from fairlead_gateway.calls.cache import ResultCache
-from fairlead_gateway.calls.context import CallContext
-from fairlead_gateway.calls.context_recorder import ContextRecorder
-from fairlead_gateway.calls.direct import Caller
-from fairlead_gateway.calls.dispatch import Dispatcher
-from fairlead_gateway.calls.input_required import Bridge
-from fairlead_gateway.calls.open_tasks import OpenTasks
-from fairlead_gateway.calls.own_tools import OwnToolCalls
-from fairlead_gateway.calls.request_state import RequestStateSigner
-from fairlead_gateway.calls.resource_subscriptions import ResourceSubscriptions
-from fairlead_gateway.calls.result_keeper import ResultKeeper
-from fairlead_gateway.calls.server_requests import ServerRequests
-from fairlead_gateway.calls.sessions import SessionIds
-from fairlead_gateway.calls.task_ids import TaskIds
-from fairlead_gateway.calls.task_subscriptions import TaskSubscriptions
+from fairlead_gateway.calls.path.context import CallContext
+from fairlead_gateway.calls.path.direct import Caller
+from fairlead_gateway.calls.path.dispatch import Dispatcher
+from fairlead_gateway.calls.path.own_tools import OwnToolCalls
+from fairlead_gateway.calls.questions.input_required import Bridge
+from fairlead_gateway.calls.questions.server_requests import ServerRequests
+from fairlead_gateway.calls.results.cache import ResultCache
+from fairlead_gateway.calls.results.context_recorder import ContextRecorder
+from fairlead_gateway.calls.results.result_keeper import ResultKeeper
+from fairlead_gateway.calls.sealed.request_state import RequestStateSigner
+from fairlead_gateway.calls.sealed.sessions import SessionIds
+from fairlead_gateway.calls.sealed.task_ids import TaskIds
+from fairlead_gateway.calls.subscriptions.resource_subscriptions import ResourceSubscriptions
+from fairlead_gateway.calls.subscriptions.task_subscriptions import TaskSubscriptions
+from fairlead_gateway.calls.tasks.open_tasks import OpenTasks
 from fairlead_gateway.core.credentials import Credentials
 from fairlead_gateway.custom.upstream import LocalUpstream
 from fairlead_gateway.endpoint.builtin_methods import BuiltinMethods

@@ -12,7 +12,7 @@ from fairlead_app.configured_models import ConfiguredModels
 from fairlead_app.metrics.models import ModelCollector
 from fairlead_app.metrics.speech import SpeechCollector
 from fairlead_app.shared_parts import SharedParts
-from fairlead_gateway.calls.context_recorder import ContextRecorder
+from fairlead_gateway.calls.results.context_recorder import ContextRecorder
 from fairlead_gateway.limits.shares import Shares
 from fairlead_offers.services import ToolServices
 from fairlead_web.guard import RequestGuard

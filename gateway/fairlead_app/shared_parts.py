@@ -10,7 +10,7 @@ import msgspec
 from fairlead_app.governance import Governance, configured_proxies
 from fairlead_app.settings import Settings
 from fairlead_app.trust import Trust
-from fairlead_gateway.calls.startup import StartupWait
+from fairlead_gateway.calls.path.startup import StartupWait
 from fairlead_gateway.endpoint.trusted_proxies import TrustedProxies
 from fairlead_gateway.events import EventLog
 from fairlead_gateway.heap import Heap

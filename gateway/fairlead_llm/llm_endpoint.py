@@ -13,7 +13,7 @@ import msgspec
 from starlette.requests import Request
 from starlette.responses import Response
 
-from fairlead_gateway.calls.direct import Origin
+from fairlead_gateway.calls.path.direct import Origin
 from fairlead_gateway.core.identity import IDENTITY
 from fairlead_gateway.core.llm_counts import LlmCounts
 from fairlead_llm.call_ids import ProviderCallIds

@@ -16,7 +16,7 @@ import msgspec
 
 from fairlead_formats.messages.call import MAX_CALLS, ModelCall
 from fairlead_formats.registry import message_format
-from fairlead_gateway.calls.direct import Origin
+from fairlead_gateway.calls.path.direct import Origin
 from fairlead_llm.between.pair import losses_of
 from fairlead_llm.call_ids import with_provider_ids
 from fairlead_llm.preparation import PreparedRequest

@@ -16,7 +16,7 @@ from starlette.routing import Match, Route
 from starlette.types import Receive, Scope, Send
 
 from fairlead_formats.tokens.models import ContextWindows
-from fairlead_gateway.calls.context_recorder import ContextRecorder
+from fairlead_gateway.calls.results.context_recorder import ContextRecorder
 from fairlead_gateway.core.exchange import agent_in
 from fairlead_gateway.core.llm_counts import LlmCounts
 from fairlead_gateway.limits.shares import Shares, ShareTaken

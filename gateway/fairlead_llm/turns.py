@@ -22,7 +22,7 @@ from typing import Final
 import msgspec
 from msgspec import Raw
 
-from fairlead_gateway.calls.context_recorder import ContextRecorder
+from fairlead_gateway.calls.results.context_recorder import ContextRecorder
 from fairlead_gateway.context.store import ContextUnavailable
 from fairlead_gateway.core.identity import Identity
 from fairlead_llm.between.kept_turns import translated_turn

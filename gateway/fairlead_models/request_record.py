@@ -13,7 +13,7 @@ import msgspec
 from fairlead_formats.tokens.prices import ModelPrice
 from fairlead_gateway.audit.auditor import Auditor
 from fairlead_gateway.audit.entry import ModelUse
-from fairlead_gateway.calls.direct import Origin
+from fairlead_gateway.calls.path.direct import Origin
 from fairlead_gateway.core.exchange import agent_name
 from fairlead_gateway.core.quota import Quota
 from fairlead_gateway.limits.daily import NO_BUDGET, TokenLimiter

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import msgspec
 
-from fairlead_gateway.calls.direct import Caller
+from fairlead_gateway.calls.path.direct import Caller
 from fairlead_gateway.conversation.choosers import Choosers
 from fairlead_gateway.core.search_counts import SearchCounts
 from fairlead_offers.catalogs.catalog_changes import CatalogChanges

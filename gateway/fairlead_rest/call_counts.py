@@ -8,7 +8,7 @@ from typing import Final
 
 import msgspec
 
-from fairlead_gateway.calls.dispatch import CALL
+from fairlead_gateway.calls.path.dispatch import CALL
 from fairlead_gateway.telemetry import OTHER, Histogram, MetricsRegistry
 
 ToolLabels = tuple[str, str]

@@ -14,7 +14,7 @@ import msgspec
 from msgspec import Raw
 
 from fairlead_api.meta import ServerKey
-from fairlead_gateway.calls.dispatch import CALL
+from fairlead_gateway.calls.path.dispatch import CALL
 from fairlead_gateway.catalog.model import Snapshot
 from fairlead_gateway.core.identity import Identity
 from fairlead_gateway.recent.ended_call import CallRefusal, EndedCall

@@ -8,7 +8,7 @@ from urllib.parse import parse_qsl
 
 import msgspec
 
-from fairlead_gateway.calls.direct import Origin
+from fairlead_gateway.calls.path.direct import Origin
 from fairlead_gateway.core.identity import IDENTITY
 from fairlead_gateway.endpoint.upgrades import UpgradeRequest
 from fairlead_models.credentials import PROVIDER_KEY, take_credential

@@ -13,7 +13,7 @@ from fairlead_formats.messages.call import ModelCall
 from fairlead_formats.tokens.conversation import ConversationTokens
 from fairlead_formats.tokens.fit import PlanLimits, RouteModel
 from fairlead_formats.tokens.routes import ModelRoute
-from fairlead_gateway.calls.direct import Origin
+from fairlead_gateway.calls.path.direct import Origin
 from fairlead_models.providers import ModelTarget
 from fairlead_models.request_record import RequestRecord
 from fairlead_offers.catalogs.subject_catalog import SubjectCatalog

@@ -18,7 +18,7 @@ from starlette.types import ASGIApp, Receive, Scope, Send
 
 from fairlead_api.meta import ServerKey
 from fairlead_gateway.audit.auditor import Auditor
-from fairlead_gateway.calls.direct import Origin
+from fairlead_gateway.calls.path.direct import Origin
 from fairlead_gateway.core.client_message import by_name
 from fairlead_gateway.core.exchange import agent_in, agent_name
 from fairlead_gateway.core.identity import IDENTITY, Identity

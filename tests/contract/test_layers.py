@@ -131,7 +131,7 @@ def test_none_import_each_other_in_a_circle(depth: int) -> None:
 def test_a_cycle_of_two_packages_is_found_also_where_type_checkers_alone_see_it() -> None:
     sources = {
         "fairlead_gateway.core.route": "if TYPE_CHECKING:\n    from fairlead_gateway.calls import dispatch",
-        "fairlead_gateway.calls.dispatch": "def f():\n    import fairlead_gateway.core.route",
+        "fairlead_gateway.calls.path.dispatch": "def f():\n    import fairlead_gateway.core.route",
     }
     with pytest.raises(graphlib.CycleError):
         graphlib.TopologicalSorter(packages(sources)).prepare()

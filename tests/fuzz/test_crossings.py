@@ -25,7 +25,7 @@ from fairlead_api.meta import ServerKey
 from fairlead_app.trust import Trust
 from fairlead_console.session_cookie import CookieSealer
 from fairlead_console.sign_in_form import own_place
-from fairlead_gateway.calls.task_ids import TaskIds
+from fairlead_gateway.calls.sealed.task_ids import TaskIds
 from fairlead_gateway.core.identity import Identity
 from fairlead_mcp.egress import Egress
 from fairlead_mcp.errors import ConnectFailed

@@ -28,7 +28,7 @@ from fairlead_api.documents.rules import Policy, Rule, Rules, Subject, Tier
 from fairlead_api.documents.state import Quantiles, ServerState, State, ToolState
 from fairlead_api.meta import ServerKey
 from fairlead_app.gateway import Gateway
-from fairlead_gateway.calls.dispatch import CALL
+from fairlead_gateway.calls.path.dispatch import CALL
 from fairlead_gateway.recent.ended_call import KeptCaller, PackedCall
 from fairlead_gateway.recent.phases import ATTEMPT, BACKOFF, QUEUE, CallPhase
 from fairlead_gateway.telemetry import TOOL_ERROR

@@ -72,21 +72,21 @@ IDENTITY = (
     ),
     Guard(
         "a call of somebody else that waits for its client",
-        f"{GATEWAY}.calls.input_required",
+        f"{GATEWAY}.calls.questions.input_required",
         (("if call is None or call.of != of:", "if call is None:"),),
         f"{AT}/test_who_asks.py::test_a_call_that_waits_for_its_client_goes_on_for_nobody_else",
         "assert",
     ),
     Guard(
         "a server's state that somebody else got",
-        f"{GATEWAY}.calls.request_state",
+        f"{GATEWAY}.calls.sealed.request_state",
         (('mark is None or not self._seal.verifies(mark[1], identity.owner, f"{server} {state}")', "mark is None"),),
         f"{AT}/test_who_asks.py::test_a_servers_state_is_of_use_to_nobody_but_who_got_it",
         "assert",
     ),
     Guard(
         "a task of somebody else, or by an id that was altered",
-        f"{GATEWAY}.calls.task_ids",
+        f"{GATEWAY}.calls.sealed.task_ids",
         (("found is None or not self._seal.verifies(found[1], identity.owner, found[2])", "found is None"),),
         f"{AT}/test_tasks.py::test_nobody_reaches_a_task_of_somebody_else",
         "KeyError: 'error'",
@@ -100,7 +100,7 @@ IDENTITY = (
     ),
     Guard(
         "a task sealed by a gateway with another key",
-        f"{GATEWAY}.calls.task_ids",
+        f"{GATEWAY}.calls.sealed.task_ids",
         (('self._seal = Seal(key, "tasks")', 'self._seal = Seal(b"any", "tasks")'),),
         f"{AT}/test_tasks.py::test_a_task_outlives_the_gateway_and_is_known_to_each_replica_with_its_key",
         "KeyError: 'error'",
@@ -121,7 +121,7 @@ IDENTITY = (
     ),
     Guard(
         "what another client said to a question, in a result that was kept",
-        f"{GATEWAY}.calls.call",
+        f"{GATEWAY}.calls.path.call",
         (
             (
                 "            key, self._key = self._key, None\n            self.context.cache.failed(key)",
@@ -133,14 +133,14 @@ IDENTITY = (
     ),
     Guard(
         "a task of somebody else, listened to",
-        f"{GATEWAY}.calls.task_ids",
+        f"{GATEWAY}.calls.sealed.task_ids",
         (("found is None or not self._seal.verifies(found[1], identity.owner, found[2])", "found is None"),),
         f"{AT}/test_task_notifications.py::test_nobody_is_notified_of_a_task_of_somebody_else",
         "taskIds",
     ),
     Guard(
         "a task listened to whose tool is denied meanwhile",
-        f"{GATEWAY}.calls.task_subscriptions",
+        f"{GATEWAY}.calls.subscriptions.task_subscriptions",
         (
             (
                 "route = listener.find(task)\n        if",

@@ -34,14 +34,14 @@ CROSSINGS = (
     ),
     Guard(
         "an altered or swapped id of a task",
-        f"{GATEWAY}.calls.task_ids",
+        f"{GATEWAY}.calls.sealed.task_ids",
         (("found is None or not self._seal.verifies(found[1], identity.owner, found[2])", "found is None"),),
         f"{_TEST}::test_no_altered_replayed_or_swapped_id_of_a_task_opens_it",
         "fairlead-task.",
     ),
     Guard(
         "a kept result of another principal, by its session and its id",
-        f"{GATEWAY}.calls.context_recorder",
+        f"{GATEWAY}.calls.results.context_recorder",
         (
             (
                 'return f"{identity.kind} {identity.principal}" if identity.owner else f"anonymous {session}"',

@@ -11,14 +11,14 @@ _PROVIDERS = "tests/component/llm/test_ids_of_providers.py"
 IDS = (
     Guard(
         "an account that the gateway keeps for itself, named as a session",
-        f"{GATEWAY}.calls.context_recorder",
+        f"{GATEWAY}.calls.results.context_recorder",
         (OWN_SESSIONS,),
         f"{_IDS}::test_what_the_gateway_keeps_for_itself_is_no_session_of_anybody",
         "KeyError: 'entries'",
     ),
     Guard(
         "a model's answer to another principal, by its id",
-        f"{GATEWAY}.calls.context_recorder",
+        f"{GATEWAY}.calls.results.context_recorder",
         (ACCOUNT,),
         "tests/component/llm/test_stored_responses.py::test_an_answer_is_nobody_elses",
         "[404, 404, 404]",
@@ -65,14 +65,14 @@ IDS = (
     ),
     Guard(
         "a server's state that an anonymous caller guessed",
-        f"{GATEWAY}.calls.request_state",
+        f"{GATEWAY}.calls.sealed.request_state",
         (('mark is None or not self._seal.verifies(mark[1], identity.owner, f"{server} {state}")', "False"),),
         f"{_IDS}::test_an_anonymous_caller_goes_on_with_no_state_that_it_did_not_get",
         "KeyError: 'error'",
     ),
     Guard(
         "a state of one server, taken to another that has the same",
-        f"{GATEWAY}.calls.request_state",
+        f"{GATEWAY}.calls.sealed.request_state",
         (("f'{server} {state}'", "state"), ('f"{server} {state}"', "state")),
         f"{_IDS}::test_a_state_of_one_server_leads_on_at_no_other",
         "KeyError: 'error'",
@@ -89,21 +89,21 @@ IDS = (
     ),
     Guard(
         "a question of another session, answered by its id",
-        f"{GATEWAY}.calls.server_requests",
+        f"{GATEWAY}.calls.questions.server_requests",
         ((" or asked.session != session", ""),),
         f"{_IDS}::test_a_question_is_answered_in_the_session_that_it_went_to_alone",
         "forged",
     ),
     Guard(
         "a cached result that a server made for another user",
-        f"{GATEWAY}.calls.cache",
+        f"{GATEWAY}.calls.results.cache",
         (("about = _canonical(meta, _is_of_caller)", "about: bytes | None = _EMPTY"),),
         f"{_IDS}::test_a_cached_result_is_of_those_that_a_server_takes_for_the_same",
         "secret of ann",
     ),
     Guard(
         "progress of another call, by the token of one's own",
-        f"{GATEWAY}.calls.translate",
+        f"{GATEWAY}.calls.translation.translate",
         (("if bytes(_decode_progress(message_params).token) != ours:", "if False:"),),
         f"{AT}/test_progress.py::test_calls_with_one_token_hear_at_once_of_their_own_progress_and_of_no_other",
         "KeyError: 'result'",

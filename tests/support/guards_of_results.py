@@ -15,7 +15,7 @@ OWN_SESSIONS = ('return issued is not None and self._seal.verifies(issued[2], ""
 RESULTS = (
     Guard(
         "a result that was kept for another principal, by its id",
-        f"{GATEWAY}.calls.context_recorder",
+        f"{GATEWAY}.calls.results.context_recorder",
         (ACCOUNT,),
         f"{AT}/test_long_results.py::test_policies_bound_results_of_their_subjects_who_alone_read_on",
         "KeyError: 'isError'",
@@ -43,14 +43,14 @@ RESULTS = (
     ),
     Guard(
         "results that were kept in another principal's session",
-        f"{GATEWAY}.calls.context_recorder",
+        f"{GATEWAY}.calls.results.context_recorder",
         (ACCOUNT,),
         f"{AT}/test_router.py::test_another_principal_gets_nothing_and_policies_of_today_judge_what_was_kept",
         "assert [{",
     ),
     Guard(
         "a session that an anonymous caller chose, or whose id was altered",
-        f"{GATEWAY}.calls.context_recorder",
+        f"{GATEWAY}.calls.results.context_recorder",
         (OWN_SESSIONS,),
         f"{AT}/test_router.py::test_an_anonymous_caller_goes_on_with_an_issued_session_and_chooses_none",
         "KeyError: 'isError'",

@@ -40,7 +40,7 @@ POLICIES = (
     ),
     Guard(
         "a result that was kept for another credential of the gateway's",
-        f"{GATEWAY}.calls.routing",
+        f"{GATEWAY}.calls.routes.routing",
         (
             (
                 "catalog.endpoint, catalog.credential, catalog.protocol_version",
@@ -52,7 +52,7 @@ POLICIES = (
     ),
     Guard(
         "a result that was kept for another client of a server that tells clients apart",
-        f"{GATEWAY}.calls.stages",
+        f"{GATEWAY}.calls.path.stages",
         (("    if route.per_client:\n", "    if False:\n"),),
         f"{AT}/test_per_client.py::test_kept_results_are_of_one_client",
         "assert",
@@ -288,14 +288,14 @@ READERS = (
     ),
     Guard(
         "a completion of a prompt that is not shown, by a reference in another case",
-        f"{GATEWAY}.calls.targets",
+        f"{GATEWAY}.calls.routes.targets",
         (('misread = _REF.misread(ref, "params.ref")', "misread = None"),),
         f"{AT}/test_parser_differences.py::test_prompts_resources_and_completions_are_what_was_decided_about",
         "KeyError: 'error'",
     ),
     Guard(
         "a result that was kept for other arguments, of which one comes twice",
-        f"{GATEWAY}.calls.cache",
+        f"{GATEWAY}.calls.results.cache",
         (("return None if members.repeats(raw) else _encode(found)", "return _encode(found)"),),
         f"{AT}/test_parser_differences.py::test_a_result_is_not_kept_for_arguments_that_servers_read_otherwise",
         "[2] == [2, 2]",

@@ -7,7 +7,7 @@ from typing import Any
 
 from fairlead_api.meta import ServerKey
 from fairlead_api.slices import finish
-from fairlead_gateway.calls.routing import tool_route
+from fairlead_gateway.calls.routes.routing import tool_route
 from fairlead_gateway.catalog.model import Snapshot
 from fairlead_gateway.core.route import Route
 from fairlead_gateway.core.server import Server, Tool

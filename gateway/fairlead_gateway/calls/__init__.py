@@ -1,4 +1,4 @@
-"""The path of a tool call: `dispatch` runs it, `translate` crosses the eras, `refusals` names what can go wrong.
+"""The path of a tool call, from its route to the recorded answer; `path` runs it.
 
 docs/reference/calls.md lists the checks, limits and codes of a call.
 """

@@ -1,7 +1,7 @@
 """One request of a client and the way to answer it (an HTTP exchange, RFC 9110 section 3.4).
 
-Implemented by `endpoint.exchange`, and by `calls.direct` for the gateway's own calls. A class and no Protocol: what is
-compiled reads the attributes of its own classes at a tenth of the price.
+Implemented by `endpoint.exchange`, and by `calls.path.direct` for the gateway's own calls. A class and no Protocol:
+what is compiled reads the attributes of its own classes at a tenth of the price.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Session of a legacy client, as `calls.sessions` reads it from its signed id. Compiled."""
+"""Session of a legacy client, as `calls.sealed.sessions` reads it from its signed id. Compiled."""
 
 from __future__ import annotations
 

@@ -11,7 +11,7 @@ from typing import Final
 import msgspec
 from msgspec import Raw
 
-from fairlead_gateway.calls.sessions import SessionIds
+from fairlead_gateway.calls.sealed.sessions import SessionIds
 from fairlead_gateway.core.client_message import Rejection
 from fairlead_gateway.core.exchange import Exchange, agent_of
 from fairlead_gateway.core.request import McpRequest

@@ -7,9 +7,9 @@ from collections.abc import Callable
 from typing import Final
 
 from fairlead_api.documents.servers import ServerEntry
-from fairlead_gateway.calls import translate
-from fairlead_gateway.calls.startup import AGAIN_MS, StartupWait, refusal_of
-from fairlead_gateway.calls.targets import name_in
+from fairlead_gateway.calls.path.startup import AGAIN_MS, StartupWait, refusal_of
+from fairlead_gateway.calls.routes.targets import name_in
+from fairlead_gateway.calls.translation import translate
 from fairlead_gateway.core.client_message import Rejection
 from fairlead_gateway.core.exchange import agent_of
 from fairlead_gateway.core.identity import Identity

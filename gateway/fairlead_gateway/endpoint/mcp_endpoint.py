@@ -12,11 +12,11 @@ from collections.abc import Awaitable, Callable
 from functools import partial
 from typing import Final
 
-from fairlead_gateway.calls.context_recorder import ContextRecorder
-from fairlead_gateway.calls.dispatch import CALL, Dispatcher
-from fairlead_gateway.calls.own_tools import OwnToolCalls
-from fairlead_gateway.calls.startup import StartupWait
-from fairlead_gateway.calls.targets import name_in, param_lines
+from fairlead_gateway.calls.path.dispatch import CALL, Dispatcher
+from fairlead_gateway.calls.path.own_tools import OwnToolCalls
+from fairlead_gateway.calls.path.startup import StartupWait
+from fairlead_gateway.calls.results.context_recorder import ContextRecorder
+from fairlead_gateway.calls.routes.targets import name_in, param_lines
 from fairlead_gateway.core import client_message
 from fairlead_gateway.core.client_message import ClientResponse, Notification, Rejection, crowded
 from fairlead_gateway.core.exchange import agent_of

@@ -7,13 +7,13 @@ from functools import partial
 from typing import Protocol
 from urllib.parse import unquote
 
-from fairlead_gateway.calls import translate
-from fairlead_gateway.calls.context_recorder import ContextRecorder
-from fairlead_gateway.calls.dispatch import Dispatcher
-from fairlead_gateway.calls.execution import BadExecution, inner_call
-from fairlead_gateway.calls.outputs import with_cache_hints
-from fairlead_gateway.calls.own_tools import OwnToolCalls
-from fairlead_gateway.calls.targets import invalid, name_in, not_found
+from fairlead_gateway.calls.path.dispatch import Dispatcher
+from fairlead_gateway.calls.path.execution import BadExecution, inner_call
+from fairlead_gateway.calls.path.own_tools import OwnToolCalls
+from fairlead_gateway.calls.results.context_recorder import ContextRecorder
+from fairlead_gateway.calls.results.outputs import with_cache_hints
+from fairlead_gateway.calls.routes.targets import invalid, name_in, not_found
+from fairlead_gateway.calls.translation import translate
 from fairlead_gateway.core.client_message import Rejection
 from fairlead_gateway.core.long_results import URI
 from fairlead_gateway.core.meta_tools import EXECUTE_TOOL, NAMES, READ_RESULT

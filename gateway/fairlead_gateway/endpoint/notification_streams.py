@@ -15,9 +15,14 @@ import msgspec
 from msgspec import Raw
 
 from fairlead_api.meta import ServerKey
-from fairlead_gateway.calls.resource_subscriptions import UPDATED, ResourceSubscriptions, subscribable
-from fairlead_gateway.calls.task_subscriptions import ACKNOWLEDGED, NOTIFIED, TaskListener, TaskSubscriptions
-from fairlead_gateway.calls.tasks import declaring
+from fairlead_gateway.calls.subscriptions.resource_subscriptions import UPDATED, ResourceSubscriptions, subscribable
+from fairlead_gateway.calls.subscriptions.task_subscriptions import (
+    ACKNOWLEDGED,
+    NOTIFIED,
+    TaskListener,
+    TaskSubscriptions,
+)
+from fairlead_gateway.calls.tasks.tasks import declaring
 from fairlead_gateway.core.client_message import Rejection, crowded
 from fairlead_gateway.core.exchange import agent_of
 from fairlead_gateway.core.request import McpRequest

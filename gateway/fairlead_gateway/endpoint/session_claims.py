@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import msgspec
 
-from fairlead_gateway.calls.sessions import SessionIds
+from fairlead_gateway.calls.sealed.sessions import SessionIds
 from fairlead_gateway.core.client_message import (
     NOT_YOURS,
     SESSION_ENDED,

@@ -1,7 +1,7 @@
 """Levels of log messages that a server is to send in one legacy session with it (MCP 2025-11-25, "Logging").
 
 Pure module. In a session that many clients share it is the lowest level that one of them asked for of late, and never
-above the default, which clients that asked for none expect. `calls.server_requests` filters for each client.
+above the default, which clients that asked for none expect. `calls.questions.server_requests` filters for each client.
 """
 
 from __future__ import annotations

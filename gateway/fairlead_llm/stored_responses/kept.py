@@ -17,7 +17,7 @@ import msgspec
 from msgspec import Raw
 
 from fairlead_formats.registry import OPENAI_RESPONSES, message_format
-from fairlead_gateway.calls.context_recorder import ContextRecorder
+from fairlead_gateway.calls.results.context_recorder import ContextRecorder
 from fairlead_gateway.context.store import ContextUnavailable
 from fairlead_gateway.core.identity import Identity
 from fairlead_llm.continuation import ContinuedRequest, FinishedResponse

@@ -7,7 +7,7 @@ from collections.abc import Awaitable, Callable
 from typing import TypeVar
 
 from fairlead_api.documents.servers import ServerEntry
-from fairlead_gateway.calls.startup import StartupWait, refusal_of
+from fairlead_gateway.calls.path.startup import StartupWait, refusal_of
 from fairlead_gateway.core.identity import Identity
 from fairlead_gateway.policy.selection import Selection
 from fairlead_gateway.policy.unready import on_the_way

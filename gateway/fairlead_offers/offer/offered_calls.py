@@ -15,8 +15,8 @@ import msgspec
 from fairlead_formats.messages.call import InvalidCall, ModelCall
 from fairlead_formats.names import did_you_mean
 from fairlead_formats.tokens.exposure import SEARCH
-from fairlead_gateway.calls.context_recorder import BadSession
-from fairlead_gateway.calls.execution import ExecuteArguments
+from fairlead_gateway.calls.path.execution import ExecuteArguments
+from fairlead_gateway.calls.results.context_recorder import BadSession
 from fairlead_gateway.core.meta_tools import EXECUTE_TOOL, SEARCH_TOOLS
 from fairlead_gateway.policy.view import View
 from fairlead_offers.catalogs.subject_catalog import SubjectCatalog

@@ -8,7 +8,7 @@ from typing import Any, Final
 import msgspec
 
 from fairlead_formats.messages.call import ModelCall
-from fairlead_gateway.calls.direct import Origin
+from fairlead_gateway.calls.path.direct import Origin
 from fairlead_offers.catalogs.subject_catalog import SubjectCatalog
 from fairlead_offers.catalogs.visible_tools import GATEWAY
 from fairlead_offers.offer.offered_calls import offered_calls

@@ -12,7 +12,7 @@ from typing import Annotated, Final
 import msgspec
 from msgspec import Meta, Raw
 
-from fairlead_gateway.calls.context_recorder import ContextRecorder, server_of
+from fairlead_gateway.calls.results.context_recorder import ContextRecorder, server_of
 from fairlead_gateway.context.store import ContextUnavailable, SessionEntry
 from fairlead_gateway.core.long_results import LEAST_TOKENS, LongResult, ShownResult
 from fairlead_mcp.escaping import escaped

@@ -1,7 +1,7 @@
 """Runs the calls that a model made, together, and says what each gave.
 
-`requested_calls` reads the message and finds the tools; calls go the way of every call (`calls.direct`). Nothing here
-knows in which form the results are written.
+`requested_calls` reads the message and finds the tools; calls go the way of every call (`calls.path.direct`). Nothing
+here knows in which form the results are written.
 """
 
 from __future__ import annotations
@@ -15,8 +15,8 @@ from msgspec import Raw
 
 from fairlead_formats.messages.call import InvalidCall, invalid_result
 from fairlead_formats.tool_format import JsonObject
-from fairlead_gateway.calls.direct import Origin, Unknown
-from fairlead_gateway.calls.startup import refusal_of
+from fairlead_gateway.calls.path.direct import Origin, Unknown
+from fairlead_gateway.calls.path.startup import refusal_of
 from fairlead_gateway.limits.buffers import Holding
 from fairlead_offers.catalogs.visible_tools import GATEWAY, VisibleTools
 from fairlead_offers.run.requested_calls import Planned

@@ -16,7 +16,7 @@ from fairlead_api.documents.servers import ON_THE_WAY
 from fairlead_api.meta import ServerKey
 from fairlead_api.policies.subjects import API_KEYS, SERVICE_ACCOUNTS
 from fairlead_formats.names import did_you_mean
-from fairlead_gateway.calls.startup import refusal_of
+from fairlead_gateway.calls.path.startup import refusal_of
 from fairlead_gateway.core.identity import Identity, ServiceAccount
 from fairlead_gateway.identity.names import Issuers
 from fairlead_offers.catalogs.subject_catalog import SubjectCatalog

@@ -8,8 +8,8 @@ import msgspec
 from fastapi import APIRouter, Query, Request, Response
 from msgspec import Raw
 
-from fairlead_gateway.calls.context_recorder import BadSession
-from fairlead_gateway.calls.direct import Origin, Unknown
+from fairlead_gateway.calls.path.direct import Origin, Unknown
+from fairlead_gateway.calls.results.context_recorder import BadSession
 from fairlead_gateway.context.store import ContextUnavailable
 from fairlead_gateway.core.long_results import LEAST_TOKENS
 from fairlead_offers.catalogs.subject_catalog import SubjectCatalog

@@ -16,7 +16,7 @@ from fastapi import APIRouter, Request, Response
 from fairlead_formats.messages.call import META_ERROR, Carry, InvalidCall, ResultLoss
 from fairlead_formats.registry import message_format
 from fairlead_formats.tool_format import JsonObject
-from fairlead_gateway.calls.direct import Origin
+from fairlead_gateway.calls.path.direct import Origin
 from fairlead_gateway.core.exchange import agent_in
 from fairlead_offers.catalogs.visible_tools import VisibleTools
 from fairlead_offers.conversion.formats import find_format

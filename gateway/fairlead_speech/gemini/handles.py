@@ -11,7 +11,7 @@ import re
 from collections.abc import Iterable
 from typing import Final
 
-from fairlead_gateway.calls.seals import Seal
+from fairlead_gateway.calls.sealed.seals import Seal
 from fairlead_gateway.core.identity import Identity
 
 _MARK: Final = re.compile(r"fairlead-of\.([0-9a-f]{32})\.")

@@ -1,6 +1,6 @@
 """Converts a handler's return value to the raw result of a `tools/call`.
 
-Results are written in the form of 2025-11-25; `calls.translate` makes them fit the client's revision.
+Results are written in the form of 2025-11-25; `calls.translation.translate` makes them fit the client's revision.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from fairlead_tools.handlers.problems import Unusable
 
 _RESULT: Final = frozenset({"content", "structuredContent", "isError", "_meta"})
 _ENVELOPE: Final = frozenset({"resultType"})
-"""Members that newer revisions add; `calls.translate` puts them there."""
+"""Members that newer revisions add; `calls.translation.translate` puts them there."""
 _CONTENT: Final = MappingProxyType(
     {
         "text": ("text",),

@@ -13,13 +13,18 @@ from msgspec import UNSET, Raw
 from fairlead_gateway.audit.auditor import MAX_NAME, Auditor
 from fairlead_gateway.audit.entry import AuditEntry
 from fairlead_gateway.audit.writer import CAPACITY_BYTES, Writer
-from fairlead_gateway.calls.context import CallContext
-from fairlead_gateway.calls.input_required import MAX_PARKED, MAX_PARKED_BYTES, Bridge, BridgedCall
-from fairlead_gateway.calls.message_relay import MAX_ID, offers
-from fairlead_gateway.calls.resource_subscriptions import MAX_EVENT, MAX_URI, ResourceSubscriptions, subscribable
-from fairlead_gateway.calls.routing import request_route
-from fairlead_gateway.calls.server_requests import MAX_SESSION, ServerRequests
-from fairlead_gateway.calls.sessions import SessionIds
+from fairlead_gateway.calls.path.context import CallContext
+from fairlead_gateway.calls.questions.input_required import MAX_PARKED, MAX_PARKED_BYTES, Bridge, BridgedCall
+from fairlead_gateway.calls.questions.message_relay import MAX_ID, offers
+from fairlead_gateway.calls.questions.server_requests import MAX_SESSION, ServerRequests
+from fairlead_gateway.calls.routes.routing import request_route
+from fairlead_gateway.calls.sealed.sessions import SessionIds
+from fairlead_gateway.calls.subscriptions.resource_subscriptions import (
+    MAX_EVENT,
+    MAX_URI,
+    ResourceSubscriptions,
+    subscribable,
+)
 from fairlead_gateway.core.client_peer import ClientPeer
 from fairlead_gateway.core.identity import ANONYMOUS
 from fairlead_gateway.core.ports import Pending, Upstream

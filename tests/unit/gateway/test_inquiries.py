@@ -8,9 +8,9 @@ from collections.abc import Callable
 import pytest
 from msgspec import Raw
 
-from fairlead_gateway.calls import param_headers
-from fairlead_gateway.calls.client_capabilities import normalized
-from fairlead_gateway.calls.sessions import SessionIds
+from fairlead_gateway.calls.routes import param_headers
+from fairlead_gateway.calls.sealed.client_capabilities import normalized
+from fairlead_gateway.calls.sealed.sessions import SessionIds
 from fairlead_gateway.core.client_peer import ClientPeer
 from fairlead_gateway.policy.uri_templates import MAX_URI, UriTemplate, uri_template
 from fairlead_gateway.upstream import affinity

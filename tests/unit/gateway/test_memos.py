@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterator
 
 import pytest
 
-from fairlead_gateway.calls.sessions import SessionIds
+from fairlead_gateway.calls.sealed.sessions import SessionIds
 from fairlead_gateway.core.client_message import Rejection
 from fairlead_gateway.core.identity import Identity, Kind
 from fairlead_gateway.endpoint import inbound

@@ -6,8 +6,8 @@ import random
 
 import pytest
 
-from fairlead_gateway.calls.server_requests import MAX_LEVELS, ServerRequests
-from fairlead_gateway.calls.sessions import SessionIds
+from fairlead_gateway.calls.questions.server_requests import MAX_LEVELS, ServerRequests
+from fairlead_gateway.calls.sealed.sessions import SessionIds
 from fairlead_gateway.core.share_counts import ShareCounts
 from fairlead_gateway.endpoint.event_store import KEPT_BYTES, STREAM_BYTES, EventStore
 from fairlead_gateway.limits.shares import Shares, ShareTaken, oldest_of_largest

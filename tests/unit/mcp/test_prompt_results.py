@@ -7,8 +7,8 @@ from typing import Any
 
 import pytest
 
-from fairlead_gateway.calls import translate
-from fairlead_gateway.calls.outputs import with_cache_hints
+from fairlead_gateway.calls.results.outputs import with_cache_hints
+from fairlead_gateway.calls.translation import translate
 from fairlead_mcp.errors import NotMcp
 from resultcorpus import BLOCKS, ERAS, PIXEL, RESULT_META, refusals, variants
 

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 from msgspec import Raw
 
-from fairlead_gateway.calls import translate
+from fairlead_gateway.calls.translation import translate
 from fairlead_mcp import jsonrpc, tool_results
 from resultcorpus import BLOCKS, CORPUS, ERAS, PIXEL, WHOLE, refusals
 

@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 
 from examples import examples
 from fairlead_formats.tokens.media import PROVIDERS, audio_tokens, image_tokens
-from fairlead_gateway.calls.result_keeper import surely_fits
+from fairlead_gateway.calls.results.result_keeper import surely_fits
 from fairlead_gateway.core.long_results import LongResult
 from fairlead_offers.results.shortened_results import block_tokens, reduced, shown
 from fairlead_search.passages import matching

@@ -1,0 +1,317 @@
+"""Attempts of one request at its server: admission by the server's guard, sending, and retries.
+
+Base of the requests of clients and of those that a bridge makes for them. An upstream calls it back from its parser; a
+task waits only where the era in which the server serves the client has to be negotiated first.
+"""
+
+from __future__ import annotations
+
+import asyncio
+
+from msgspec import Raw
+from mypy_extensions import mypyc_attr
+
+from fairlead_api.reports import NEUTRAL
+from fairlead_gateway.calls.path.context import CallContext
+from fairlead_gateway.calls.path.watched_calls import NOT_AGAIN
+from fairlead_gateway.core.client_peer import ClientPeer
+from fairlead_gateway.core.ports import Pending, Ticket
+from fairlead_gateway.core.route import Route
+from fairlead_gateway.core.upstream_request import ResponseSink, UpstreamRequest
+from fairlead_gateway.recent.phases import ATTEMPT, BACKOFF, NEVER, QUEUE, SESSION, CallPhase, CallTrail
+from fairlead_gateway.reports.outcomes import outcome_of
+from fairlead_gateway.tracing.spans import CallSpan
+from fairlead_gateway.upstream.guard import PLAIN, QUEUED
+from fairlead_mcp import jsonrpc
+from fairlead_mcp.errors import McpError, Timeout
+from fairlead_mcp.messages import ResultMembers
+from fairlead_mcp.retries import next_delay
+
+
+@mypyc_attr(allow_interpreted_subclasses=True)
+class GuardedRequest(ResponseSink):
+    """`started` is in seconds of the context's clock. Subclasses say what is sent and what becomes of the outcome."""
+
+    __slots__ = (
+        "_attempts",
+        "_measured",
+        "_outgoing",
+        "_pending",
+        "_responses_seen",
+        "_ticket",
+        "_watched",
+        "answered_at",
+        "client",
+        "context",
+        "done",
+        "idempotent",
+        "moved_to",
+        "retries",
+        "route",
+        "sent_at",
+        "span",
+        "started",
+        "trail",
+    )
+
+    def __init__(self, context: CallContext, route: Route, started: float) -> None:
+        self.context = context
+        self.route = route
+        self.started = started
+        self.client: ClientPeer | None = None
+        """Client whose own session with the server is used."""
+        self.retries = route.retries
+        self.idempotent = route.idempotent
+        self.span: CallSpan | None = None
+        """Where calls are traced."""
+        self.done = False
+        self._outgoing: UpstreamRequest | None = None
+        self._pending: Pending | asyncio.Task[None] | asyncio.TimerHandle | None = None
+        self._attempts = 0
+        self._ticket: Ticket = QUEUED
+        self._responses_seen = 0
+        self._measured = 0
+        """Number of the attempt at its tool's meter; 0 between attempts."""
+        self.moved_to = NEVER
+        """Deadline that its last progress led to."""
+        self._watched = False
+        """Whether its deadline moves, and its upstream would wait for the last one."""
+        self.sent_at = NEVER
+        """When its last attempt began, unless that is in `trail`."""
+        self.answered_at = NEVER
+        """When that ended."""
+        self.trail: CallTrail | None = None
+        """Phases beside its last attempt; None for a plain call."""
+
+    # For subclasses
+
+    @property
+    def agent(self) -> str:
+        """Agent that it is counted for."""
+        raise NotImplementedError
+
+    def outgoing(self, modern: bool) -> UpstreamRequest | None:
+        """The request for a server of that era; None where it has been answered without one. Raises McpError."""
+        raise NotImplementedError
+
+    def succeeded(self, result: Raw, members: ResultMembers | None) -> None:
+        """The raw result of the last attempt; `members` are its own, where they were read already."""
+        raise NotImplementedError
+
+    def gave_up(self, error: Exception) -> None:
+        """The error of the last attempt. A McpError, but for defects of the gateway."""
+        raise NotImplementedError
+
+    # Attempts
+
+    @property
+    def deadline(self) -> float:
+        return self.started + self.route.timeout if self.moved_to < 0 else self.moved_to
+
+    def begin(self) -> None:
+        """Send it as soon as its server's guard admits it. Raises nothing."""
+        guard = self.route.guard
+        if guard.enter_now():
+            self.admitted(PLAIN)
+            return
+        try:
+            ticket = guard.enter(self, retry=self._attempts > 0 or self.route.task is not None)  # no quota is on polls
+        except McpError as error:
+            self.refused(error)
+            return
+        if ticket:
+            self.admitted(ticket)
+        else:
+            self.enter_phase(QUEUE)
+
+    def admitted(self, ticket: Ticket) -> None:
+        route = self.route
+        self._ticket = ticket
+        self._responses_seen = route.guard.responses_seen
+        self._attempts += 1
+        request = self._outgoing
+        try:
+            if request is None:
+                modern = route.upstream.modern_for(self.client)
+                if modern is None:
+                    self._negotiate()
+                    return
+                request = self._outgoing = self.outgoing(modern)
+            if request is not None:
+                self._send(request)
+        except Exception as error:  # noqa: BLE001  # it may be called from another call's end; `gave_up` logs defects
+            self.failed(error)
+
+    def refused(self, error: McpError) -> None:
+        self.gave_up(error)
+
+    def answered(self, result: Raw, members: ResultMembers | None = None) -> None:
+        self.answered_at = self.context.clock()
+        if self._ticket:
+            self._ticket = QUEUED
+            self.route.guard.leave_answered()
+        self.succeeded(result, members)
+
+    def failed(self, error: Exception) -> None:
+        self.answered_at = self.context.clock()
+        # the caller's own time says nothing of the tool
+        own = isinstance(error, Timeout) and self._bounded_by_caller()
+        self.measure(NEUTRAL if own else outcome_of(error))
+        if self.span is not None:
+            self.span.attempt_over(type(error).__name__)
+        self._leave_attempt(type(error).__name__)
+        self._leave(error, given_up=own)
+        if not self._again_later(error):
+            self.gave_up(error)
+
+    def measure(self, outcome: str) -> None:
+        """Record how long the attempt took, for the operator; no-op after the first time in an attempt."""
+        number, meter = self._measured, self.route.meter
+        if number and meter is not None:
+            self._measured = 0
+            meter.end(number, self.context.clock() if self.answered_at < 0 else self.answered_at, outcome)
+
+    def stop(self) -> None:
+        """Give the attempt up, at the server too."""
+        pending, self._pending = self._pending, None
+        if self._ticket == QUEUED:
+            self.route.guard.withdraw(self)
+        self.measure(NEUTRAL)
+        self._leave(None, given_up=True)
+        if pending is not None:
+            pending.cancel()
+
+    def watched_deadline(self) -> float:
+        """Deadline for the upstream of a request that asks for progress, which moves its own one up to there."""
+        route = self.route
+        longest = self.started + route.longest
+        if longest <= self.deadline:
+            return self.deadline
+        if not self._watched:
+            self._watched = True
+            self.context.watched.add(self, self.deadline)
+        return longest
+
+    def progressed(self) -> None:
+        """The server reported progress: begin its time anew (MCP, Lifecycle, "Timeouts"), but that of nobody else."""
+        if self._watched:
+            route = self.route
+            self.moved_to = min(self.context.clock() + route.binding.timeout, self.started + route.longest)
+
+    def timeout_message(self) -> str:
+        """Message for an attempt that timed out at the server: which bound it was."""
+        # not by durations, of which rounding may leave a little more or less than `longest`
+        bounded = self.moved_to >= self.started + self.route.longest
+        return self.route.timed_out(self.moved_to >= 0, 0.0 if bounded else self.moved_to - self.started)
+
+    def unwatch(self) -> None:
+        """To be called at its end."""
+        if self._watched:
+            self._watched = False
+            self.context.watched.discard(self)
+
+    def look_at_time(self, now: float) -> float:
+        """End the attempt at a deadline that has come; implements WatchedCall. What comes between attempts has a limit
+        of its own.
+        """
+        deadline, pending = self.deadline, self._pending
+        if deadline > now or not self._ticket or isinstance(pending, asyncio.Task):
+            return deadline
+        self.unwatch()
+        self._pending = None
+        if pending is not None:
+            pending.cancel()
+        self.failed(Timeout("it was not answered in time", sent=True))
+        return NOT_AGAIN
+
+    def enter_phase(self, kind: str, since: float = NEVER) -> None:
+        """Note what the call waits for that is no attempt, from now on unless it began before."""
+        self._leave_attempt("")
+        if self.trail is None:
+            self.trail = CallTrail()
+        self.trail.begin(kind, self.context.clock() if since < 0 else since)
+
+    # Inside
+
+    def _bounded_by_caller(self) -> bool:
+        """Whether its deadline is that of its caller or of a tier."""
+        if self.moved_to < 0:
+            return self.route.caller_deadline
+        return self.route.caller_longest and self.moved_to >= self.started + self.route.longest
+
+    def _leave_attempt(self, error: str) -> None:
+        """Put the attempt that is over into the trail, before something else begins; no-op where there is none."""
+        if self.sent_at >= 0:
+            if self.trail is None:
+                self.trail = CallTrail()
+            end = self.context.clock() if self.answered_at < 0 else self.answered_at
+            self.trail.add(CallPhase(ATTEMPT, self.sent_at, end, error))
+            self.sent_at = NEVER
+
+    def _send(self, request: UpstreamRequest) -> None:
+        route = self.route
+        if self.span is not None:
+            params, lines = self.span.attempt(jsonrpc.decode_object(request.params))
+            request = request.traced(jsonrpc.encode(params), lines)  # each attempt has a span of its own
+        now = self.context.clock()
+        if self.trail is not None:
+            self.trail.end(now)
+        self.sent_at = now
+        self.answered_at = NEVER
+        meter = route.meter
+        if meter is not None:
+            self._measured = meter.begin(now)
+        pending = route.upstream.send(request, self)
+        if self._ticket:  # else it is over already
+            self._pending = pending
+
+    def _negotiate(self) -> None:
+        self.enter_phase(SESSION)
+        self._pending = task = asyncio.get_running_loop().create_task(self._negotiated(), name="negotiate")
+        self.context.own(task)
+
+    async def _negotiated(self) -> None:
+        try:
+            modern = await self.route.upstream.negotiate(self.client, self.deadline)
+            request = self._outgoing = self.outgoing(modern)
+            if request is not None:
+                self._send(request)
+        except asyncio.CancelledError:
+            if not self.done:
+                self.failed(McpError("the request was stopped with the gateway"))
+            raise
+        except Exception as error:  # noqa: BLE001  # the edge of the task; `gave_up` logs what is no error of the wire
+            self.failed(error)
+
+    def _leave(self, error: Exception | None, *, given_up: bool = False) -> None:
+        """Free the attempt's place at the server; no-op after the first time in an attempt."""
+        ticket = self._ticket
+        if ticket:
+            self._ticket = QUEUED
+            self.route.guard.leave(ticket, error, self._responses_seen, given_up=given_up, tool=self.route.name)
+
+    def _again_later(self, error: Exception) -> bool:
+        """Whether another attempt will follow."""
+        request = self._outgoing
+        if self.done or request is None or self._attempts > self.retries or not isinstance(error, McpError):
+            return False
+        guard = self.route.guard
+        wait = next_delay(
+            error,
+            attempt=self._attempts,
+            retries=self.retries,
+            idempotent=self.idempotent,
+            left=self.deadline - guard.clock(),
+            random=guard.random(),
+        )
+        if wait is None or not guard.may_retry():
+            return False
+        self._outgoing = request.with_id(self.route.upstream.next_id())
+        self.enter_phase(BACKOFF, self.answered_at)
+        self._pending = asyncio.get_running_loop().call_later(wait, self._attempt_again)
+        return True
+
+    def _attempt_again(self) -> None:
+        self._pending = None
+        if not self.done:
+            self.begin()

@@ -1,0 +1,448 @@
+"""One request of a client to a server, from its checks to the recorded answer: a tool call, a prompt, a resource.
+
+Progress, log messages and questions to the client pass through it as the sink of the request; a task waits only while a
+client is asked. It ends exactly once.
+"""
+
+from __future__ import annotations
+
+from functools import partial
+from typing import Final
+
+from msgspec import Raw
+
+from fairlead_api.reports import NEUTRAL, OK
+from fairlead_gateway.calls.path.attempts import GuardedRequest
+from fairlead_gateway.calls.path.client_request import ClientRequest
+from fairlead_gateway.calls.path.context import CallContext
+from fairlead_gateway.calls.path.outgoing import upstream_request
+from fairlead_gateway.calls.path.stages import STAGES
+from fairlead_gateway.calls.questions import round_trips
+from fairlead_gateway.calls.questions.input_required import BridgedCall, features_of
+from fairlead_gateway.calls.questions.message_relay import MessageRelay
+from fairlead_gateway.calls.questions.server_requests import level_asked_for
+from fairlead_gateway.calls.results.cache import META_CACHE, Kept
+from fairlead_gateway.calls.results.outputs import CACHEABLE, presented, with_cache_hints
+from fairlead_gateway.calls.routes.targets import SUBSCRIPTIONS
+from fairlead_gateway.calls.subscriptions import legacy_subscriptions
+from fairlead_gateway.calls.tasks.tasks import task_wait, tasks
+from fairlead_gateway.calls.translation import translate
+from fairlead_gateway.calls.translation.errors import ANSWER_ERRORS
+from fairlead_gateway.calls.translation.translated import TranslatedResult
+from fairlead_gateway.core.client_peer import AnswerServer, ClientPeer
+from fairlead_gateway.core.exchange import Exchange
+from fairlead_gateway.core.request import McpRequest
+from fairlead_gateway.core.route import Route
+from fairlead_gateway.core.upstream_request import UpstreamRequest
+from fairlead_gateway.recent.phases import CACHE, CLIENT, NEVER, TASK
+from fairlead_gateway.telemetry import TOOL_ERROR
+from fairlead_gateway.upstream.session import SUBSCRIBE
+from fairlead_mcp import jsonrpc, methods, server_tasks
+from fairlead_mcp.errors import NotMcp, RpcError
+from fairlead_mcp.messages import Message, ResultMembers
+from fairlead_tools.refusal import CANCELLED, Refusal
+
+NO_FEATURES: Final = b"{}"
+
+
+class ToolCall(ClientRequest):
+    """A request from its checks to the recorded answer; the sink of its server's messages."""
+
+    __slots__ = (
+        "_bridged",
+        "_continued",
+        "_declaration",
+        "_following",
+        "_key",
+        "_members",
+        "_modern",
+        "_ours",
+        "_peer",
+        "_relay",
+        "_rounds",
+        "level",
+        "most_tokens",
+        "param_lines",
+    )
+
+    def __init__(
+        self, context: CallContext, exchange: Exchange, route: Route, request: McpRequest, param_lines: bytes = b""
+    ) -> None:
+        super().__init__(context, exchange, route, request)
+        self.param_lines = param_lines
+        """`Mcp-Param-*`, as lines of an HTTP head."""
+        self.level: str | None = None
+        """Least severe log message that the client asked for."""
+        self.most_tokens: int | None = None
+        """Tokens that the result may have; None for any number."""
+        self._key: bytes | None = None
+        """Key under which the result is to be kept."""
+        self._following: bytes | None = None
+        """Key of the equal call whose result it waits for."""
+        self._relay: MessageRelay | None = None
+        self._ours = b""
+        """Token that its server was asked for progress with: the id of its first attempt, also in those after it."""
+        self._modern = False
+        """Era of the server that it was sent to."""
+        self._members: jsonrpc.RawObject | None = None
+        """Params as they were, for further rounds with a modern server."""
+        self._rounds = 0
+        self._continued = False
+        self._bridged: BridgedCall | None = None
+        self._peer: ClientPeer | None = None
+        """Client to be asked what a task asks, which is not created in its session."""
+        self._declaration = tasks.NOT_DECLARED
+        """State of its declaration of tasks to the server (`calls.tasks.tasks`)."""
+
+    def run(self) -> None:
+        """Check and make the call; it may be answered before this returns. Raises nothing."""
+        self.context.begun(self)
+        if self.context.spans is not None:
+            self.span = self.context.spans.begin(self.exchange, self.request, self.route.name, self.route.server.key)
+        try:
+            for stage in STAGES:
+                refusal = stage(self)
+                if refusal is not None:
+                    self.refuse(refusal)
+                    return
+            if self._following is None and not self.done:
+                self.send()
+        except Exception as error:  # noqa: BLE001  # the edge of the request; `gave_up` logs what is no error of the wire
+            self.gave_up(error)
+
+    # For the cache
+
+    def look_up(self, key: bytes) -> None:
+        """Answer with a kept result, or wait for that of an equal call; otherwise its own will be kept."""
+        cache = self.context.cache
+        kept = cache.get(key)
+        if kept is not None:
+            self.enter_phase(CACHE)
+            self.take_result(kept)
+        elif self.route.caller_deadline:
+            return  # it may end before those who wait for it want it to
+        elif cache.follow(key, self):
+            self._following = key
+            self.enter_phase(CACHE)
+        else:
+            self._key = key
+
+    def take_result(self, kept: Kept) -> None:
+        route, cache = self.route, self.context.cache
+        self._following = None
+        try:
+            outcome = translate.answer(route, self.request, kept.result, from_modern=kept.modern)
+            outcome = presented(route, self.request.method, outcome)
+            result = translate.noted(outcome.result, META_CACHE, b'{"ageMs":%d}' % round(cache.age(kept) * 1000))
+            self._present(TranslatedResult(result, outcome.is_error))
+        except ANSWER_ERRORS as error:
+            self.answer_failed(error)
+
+    def become_leader(self, key: bytes) -> None:
+        self._key = key
+        self.send()
+
+    def send(self) -> None:
+        """Send it. Raises nothing."""
+        self._following = None
+        try:
+            if not self._bridges():
+                self._find_client()
+                self.begin()
+        except Exception as error:  # noqa: BLE001  # it may be called from another call's end; `gave_up` logs defects
+            self.gave_up(error)
+
+    # Its request
+
+    @property
+    def timed(self) -> GuardedRequest:
+        return self if self._bridged is None else self._bridged
+
+    def outgoing(self, modern: bool) -> UpstreamRequest | None:
+        request, route = self.request, self.route
+        if modern and route.tool is None and request.method in SUBSCRIPTIONS:
+            self._watch()
+            return None
+        members = request.params
+        if self._members is not None:
+            members = {**self._members}
+        elif not request.modern and route.upstream.modern:
+            self._members = {**members}
+        if route.tool is not None and (request.meta.extensions or "task" in members or self._declaration):
+            self._declaration, members = tasks.decide_declaration(self, members, self._declaration, modern=modern)
+        self._modern = modern
+        deadline = self.deadline if request.token is None else self.watched_deadline()
+        made = upstream_request(
+            self.context,
+            route,
+            request,
+            self.exchange,
+            members,
+            deadline,
+            modern,
+            self.level,
+            self._peer or self.client,
+            session=self.own_session,
+            param_lines=self.param_lines,
+            traced=self.span is not None,
+            continued=self._continued,
+            follows=self._rounds > 0,
+            tasks=self._declaration in tasks.MAY_BECOME,
+        )
+        self._ours = made.id
+        if self._relay is not None:
+            self._relay.follow(made.id)
+        return made
+
+    # The sink of the server's answer
+
+    def notify(self, message: Message) -> None:
+        self.route.guard.responses_seen += 1
+        request = self.request
+        if self._relay is None and request.modern and request.token is None and self.level is None:
+            return  # it asked for none
+        if self._relayed().notify(message):
+            self.progressed()
+
+    def ask(self, message: Message, answer: AnswerServer) -> None:
+        self.route.guard.responses_seen += 1
+        self.measure(NEUTRAL)  # from here on it is a person or a model that takes its time
+        self.idempotent = False  # nobody is asked the same twice
+        self._unshare()
+        self._relayed().on_request(message, answer)
+
+    def paused(self) -> None:
+        self.exchange.pause()
+
+    @property
+    def congested(self) -> bool:
+        return self.exchange.congested
+
+    def when_writable(self, go_on: round_trips.GoOn) -> None:
+        self.exchange.when_writable(go_on)
+
+    def succeeded(self, result: Raw, members: ResultMembers | None) -> None:
+        try:
+            if self._modern and not self.request.modern:
+                if self._declaration == tasks.WAITED_FOR and server_tasks.is_first_answer(result):
+                    self.measure(NEUTRAL)
+                    self._wait_for(result)
+                    return
+                asking = round_trips.asking_in(result)
+                if asking is not None:
+                    self.measure(OK)
+                    self._ask_client(asking)
+                    return
+            self.finish(result, members, from_modern=self._modern)
+        except ANSWER_ERRORS as error:
+            self.answer_failed(error)
+
+    def finish(self, result: Raw, members: ResultMembers | None = None, *, from_modern: bool) -> None:
+        """Answer with a server's result; `members`: read already. Raises ANSWER_ERRORS for what is no result."""
+        if self.answered_at < 0:  # of a bridged call
+            self.answered_at = self.context.clock()
+        route, request = self.route, self.request
+        outcome = translate.answer(route, request, result, members, from_modern=from_modern)
+        self.measure(NEUTRAL if outcome.is_error or outcome.is_task else OK)
+        if outcome.mended:
+            self.context.mended.tell(route.server.key, route.name, outcome.mended)
+        if outcome.needs_input:
+            asking = Raw(round_trips.well_formed(outcome.result))
+            marked = self.context.state_signer.signed(asking, route.server.key, self.exchange.identity)
+            outcome = TranslatedResult(marked, outcome.is_error, outcome.needs_input)
+        elif outcome.is_task:
+            outcome = self._created(outcome)
+        elif route.task is not None:
+            about = tasks.translate_answer(self.context, self.exchange, route, outcome, request.method)
+            outcome = TranslatedResult(about, outcome.is_error)
+        elif request.modern and request.method in CACHEABLE:
+            outcome = TranslatedResult(with_cache_hints(outcome.result), outcome.is_error)
+        if route.uris is not None or route.verify is not None or route.checks_output:
+            outcome = presented(route, request.method, outcome)
+        if self._key is not None and not outcome.is_error and not outcome.needs_input and not outcome.is_task:
+            key, self._key = self._key, None
+            self.context.cache.store(key, result, modern=from_modern, seconds=route.cacheable_seconds)
+        self._present(outcome)
+
+    def _present(self, outcome: TranslatedResult) -> None:
+        """Answer with a result, of which the client gets what it may; before that it is kept where that is wanted."""
+        error_type, most = TOOL_ERROR if outcome.is_error else "", self.most_tokens
+        work = None
+        if (most is not None or self.request.recording is not None) and self.context.keeper is not None:
+            work = self.context.keeper.work(self.exchange.identity, self.request, self.route, most, outcome)
+        if work is None:
+            self.end(error_type, result=outcome.result)
+        else:
+            self._later(work, partial(self._show, error_type), "keep a result")
+
+    def _show(self, error_type: str, shown: bytes | Raw) -> None:
+        # a method, as a function within `_present` would cost each call an object for what it holds on to
+        self.end(error_type, result=shown)
+
+    def gave_up(self, error: Exception) -> None:
+        if isinstance(error, RpcError) and not self.done:
+            if self.route.task is not None:
+                error = tasks.under_client_id(error, self.route)
+            elif self.route.upstream.modern and server_tasks.required_by(error):
+                waits = self._declaration == tasks.NOT_DECLARED and not self.request.modern
+                limited = waits or self._declaration == tasks.WITHHELD
+                refusal = tasks.over_limit_refusal(self, waits=waits) if limited else None
+                if refusal is not None:
+                    self.limit = tasks.LIMIT_NAME
+                    self.refuse(refusal)
+                    return
+                if waits:
+                    self._declaration = tasks.WAITED_FOR
+                    self._outgoing = None
+                    self._attempts = 0
+                    self._peer, self.client = self.client, None  # sessions are of the era without tasks
+                    self.begin()
+                    return
+        super().gave_up(error)
+
+    def asked(self, questions: bytes) -> None:
+        """Answer a modern client with the questions of a legacy server, as its result."""
+        self.answered_at = self.context.clock()
+        outcome = translate.result(questions, from_modern=True, to_modern=True, server_info=self.route.server_info)
+        self.end("", result=outcome.result)
+
+    # For the client
+
+    def cancel(self) -> None:
+        if self.done:
+            return
+        if self._key is not None:
+            key, self._key = self._key, None
+            self.context.cache.given_up(key)
+        elif self._following is not None:
+            self.context.cache.unfollow(self._following, self)
+        bridged, self._bridged = self._bridged, None
+        gone = self.exchange.gone
+        self.stop()
+        if gone:
+            self.end(CANCELLED)
+        else:
+            what = "call" if self.route.tool is not None else "request"
+            self.refuse(Refusal(CANCELLED, f"The {what} was cancelled"))
+        if bridged is not None:
+            bridged.cancel()
+
+    # Inside
+
+    def _relayed(self) -> MessageRelay:
+        """The relay of its server's messages, made with the first: most calls have none."""
+        relay = self._relay
+        if relay is None:
+            relay = self._relay = self._opened()
+            relay.follow(self._ours)
+        return relay
+
+    def _opened(self) -> MessageRelay:
+        return MessageRelay(
+            self.context.server_requests,
+            self.exchange,
+            self.request,
+            self._peer or self.client,
+            self.level,
+            escapes=self.route.escapes,
+            uris=self.route.uris,
+        )
+
+    def _find_client(self) -> None:
+        """The client's own session with the server, where it offers something or subscribes; its level of messages."""
+        request = self.request
+        if request.modern:
+            self.level = level_asked_for(request) if request.meta.log_level else None
+        else:
+            self.level = None if request.session is None else self.context.levels.get(request.session)
+            opened = request.opened
+            if opened is not None:
+                self.client = opened.peer
+        if self.route.tool is None and request.method in SUBSCRIPTIONS and self.client is None:
+            if request.session is None or request.opened is None:
+                raise RpcError(jsonrpc.METHOD_NOT_FOUND, "Subscriptions need a session", None)
+            self.client = ClientPeer(request.session, NO_FEATURES)
+        if request.continued:
+            self._continued = True
+            self.idempotent = False
+
+    def _bridges(self) -> bool:
+        """Whether it goes over a call that may ask: that of a modern client with capabilities at a legacy server."""
+        request, route = self.request, self.route
+        if not request.modern or route.upstream.modern_for(None) or request.method not in methods.MCP_NAME_MEMBER:
+            return False
+        bridge = self.context.bridge
+        of = (self.exchange.identity.principal, route.server.key, request.method, route.name)
+        call = bridge.resume(request, of)
+        if call is None:
+            features = features_of(request)
+            if features is None:
+                return False
+            call = BridgedCall(self.context, bridge, route, self.agent, of, self.started, bridge.lease(features))
+        self.level = level_asked_for(request) if request.meta.log_level else None
+        self._relay = self._opened()
+        self._bridged = call
+        self.sent_at = self.context.clock()
+        self.answered_at = NEVER
+        call.attach(self, self._relay)
+        return True
+
+    def _watch(self) -> None:
+        """A legacy client's subscription at a modern server."""
+        context, session, begins = self.context, self.request.session or b"", self.request.method == SUBSCRIBE
+        legacy_subscriptions.change(
+            context.subscriptions, context.server_requests, self.route, session, self.agent, begins=begins
+        )
+        self._modern = False
+        self.answered(Raw(b"{}"))
+
+    def _ask_client(self, asking: round_trips.InputRequired) -> None:
+        self._rounds += 1
+        if self._rounds > round_trips.MAX_ROUNDS:
+            raise NotMcp(f"the tool asked more than {round_trips.MAX_ROUNDS} times")
+        self._unshare()
+        left = self.deadline - self.context.clock()
+        self.enter_phase(CLIENT)
+        self._later(round_trips.answers(self._relayed(), asking, left), self._again, "ask a client")
+
+    def _unshare(self) -> None:
+        """Keep the result for this client, on whose answers it depends; callers that wait for it call themselves."""
+        if self._key is not None:
+            key, self._key = self._key, None
+            self.context.cache.failed(key)
+
+    def _again(self, more: jsonrpc.RawObject) -> None:
+        """Send it once more, with what its client answered."""
+        self._members = {**(self._members or {}), **more}
+        self._outgoing = None
+        self._attempts = 0
+        self.idempotent = False
+        self._continued = True
+        self.begin()
+
+    def _created(self, outcome: TranslatedResult) -> TranslatedResult:
+        """Hand a task over to its client. Raises NotMcp where it has asked for none, and cancels the task."""
+        if self._declaration == tasks.DECLARED:
+            sealed = tasks.created(self.context, self.exchange, self.route, outcome.result)
+            return TranslatedResult(sealed, is_error=False, is_task=True)
+        task_wait.cancel_soon(self.context, self.route, outcome.result)
+        raise NotMcp("the server made a task of a call that did not declare tasks")
+
+    def _wait_for(self, created: Raw) -> None:
+        """Answer a legacy client with what a task ends with."""
+        relay = self._relayed()
+        tell = task_wait.progress(self.exchange, self.request.token, escapes=self.route.escapes)
+        features = None if self._peer is None else self._peer.features
+        self.enter_phase(TASK)
+        wait = task_wait.TaskWait(
+            self.context, self.route, relay, created, tell, features, self.deadline, asks=self._unshare
+        )
+        self._later(wait.outcome(), partial(self.finish, from_modern=True), "wait for a task")
+
+    def released(self) -> None:
+        self._bridged = None
+        self.unwatch()
+        if self._key is not None:
+            self.context.cache.failed(self._key)
+        if self._relay is not None:
+            self._relay.close()

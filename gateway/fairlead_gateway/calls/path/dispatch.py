@@ -1,0 +1,135 @@
+"""Entry to the path of a call: finds the route of a request in the caller's view, and runs the call.
+
+What may be called was decided when the view was built.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from typing import Final
+
+import msgspec
+
+from fairlead_api.meta import ServerKey
+from fairlead_formats.names import unknown_tool
+from fairlead_gateway.calls.path.call import ToolCall
+from fairlead_gateway.calls.path.context import CallContext
+from fairlead_gateway.calls.path.recent import remember_other
+from fairlead_gateway.calls.routes import targets
+from fairlead_gateway.calls.routes.targets import invalid, name_in
+from fairlead_gateway.calls.tasks.tasks import tasks
+from fairlead_gateway.core.client_message import Rejection
+from fairlead_gateway.core.exchange import Exchange
+from fairlead_gateway.core.identity import ANONYMOUS, Identity
+from fairlead_gateway.core.meta_tools import OWN_TOOLS
+from fairlead_gateway.core.request import McpRequest
+from fairlead_gateway.core.route import Route
+from fairlead_gateway.policy.view import View
+from fairlead_gateway.recent.ended_call import CallRefusal
+from fairlead_mcp.methods import METHODS, TargetKind
+from fairlead_tools import refusals
+
+CALL: Final = "tools/call"
+MAX_REASON: Final = 300
+_OBJECT_OR_NULL: Final = (b"{", b"n")
+
+
+class Dispatcher:
+    """Resolves and makes the calls of one gateway."""
+
+    def __init__(self, context: CallContext) -> None:
+        self.context = context
+
+    def resolve(self, view: View, request: McpRequest, identity: Identity = ANONYMOUS) -> Route | Rejection:
+        """Route of the tool, prompt, resource, completion or task that a request names, as far as the view shows it, or
+        the tool of the task. `identity`: the principal that tasks have to belong to.
+        """
+        if request.method != CALL:
+            if METHODS[request.method].kind is TargetKind.TASK:
+                return tasks.resolve(self.context, view, request, identity)
+            return targets.resolve(view.offers, request, self.context.metrics)
+        params = request.params
+        try:
+            name = request.named("name")
+        except (KeyError, msgspec.DecodeError, UnicodeDecodeError):
+            return invalid(request, "params.name must be a string")
+        if "arguments" in params and bytes(params["arguments"])[:1] not in _OBJECT_OR_NULL:
+            return invalid(request, "params.arguments must be an object")
+        route = view.routes.get(name) or view.unlisted(name, self.context.clock())
+        if route is None:
+            if name in OWN_TOOLS:
+                return invalid(
+                    request, f"Unknown tool: {name}"
+                )  # without a suggestion, which costs a look at all names
+            now = self.context.clock()
+            identified = view.identified(name, now) or view.called_by_app(name, now)
+            if isinstance(identified, Route):
+                return identified
+            if identified is not None:
+                return invalid(request, identified)
+            denied = view.denied(name)
+            if denied is not None:
+                return invalid(request, refusals.not_allowed(name, denied))
+            return invalid(request, unknown_tool(name, view.nearest(name)))
+        return route
+
+    def record_unresolved(
+        self,
+        exchange: Exchange,
+        request: McpRequest,
+        rejection: Rejection,
+        by: tuple[ServerKey, str, str] | None = None,
+    ) -> None:
+        """Count and audit a request that names nothing which the view shows. `by`: server, tool and reason where
+        policies keep it from the principal.
+        """
+        code, method = str(rejection.code), request.method
+        context, now = self.context, self.context.clock()
+        context.metrics.recorder(method).record(0, code)
+        server, name, reason = by or (None, name_in(request) or "", rejection.message)
+        if context.auditor is not None:
+            context.auditor.denied(exchange, method, name, code, reason[:MAX_REASON], request.params, server)
+        if context.recent is not None:
+            remember_other(
+                context.recent,
+                exchange,
+                method,
+                name_in(request) or "",
+                request.params,
+                code,
+                now,
+                now,
+                server=server,
+                why=CallRefusal.cut(rejection.message, reason if by else "", hidden=True),
+                audited=context.auditor is not None,
+            )
+
+    def unreadable(self, exchange: Exchange, route: Route, code: str) -> None:
+        """Audit a call of a known tool that was not made, for its arguments cannot be read."""
+        auditor, recent = self.context.auditor, self.context.recent
+        if auditor is not None:
+            auditor.called(exchange, CALL, route.server.key, route.name, {}, code, 0.0, 0)
+        if recent is not None:
+            now, key = self.context.clock(), route.server.key
+            remember_other(recent, exchange, CALL, route.name, {}, code, now, now, server=key, audited=False)
+
+    def start(self, exchange: Exchange, route: Route, request: McpRequest, param_lines: bytes = b"") -> ToolCall:
+        """Make the call; it is answered by itself, possibly before this returns. Raises nothing."""
+        call = ToolCall(self.context, exchange, route, request, param_lines)
+        call.run()
+        return call
+
+    async def run(self, exchange: Exchange, route: Route, request: McpRequest) -> None:
+        """Make the call and return when it is answered. Canceling the task cancels the call, which is an answer too
+        unless the client is gone: then CancelledError.
+        """
+        call = self.start(exchange, route, request)
+        if call.done:
+            return
+        call.waiter = asyncio.get_running_loop().create_future()
+        try:
+            await call.waiter
+        except asyncio.CancelledError:
+            call.cancel()
+            if exchange.gone:
+                raise

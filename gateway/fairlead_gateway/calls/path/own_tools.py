@@ -1,0 +1,61 @@
+"""Calls of the gateway's own tools, counted and audited as calls of servers' tools are, for MCP and for REST."""
+
+from __future__ import annotations
+
+import time
+
+from fairlead_gateway.calls.path.context import CallContext
+from fairlead_gateway.calls.path.execution import NO_ARGUMENTS
+from fairlead_gateway.calls.path.recent import remember_other
+from fairlead_gateway.core.exchange import Exchange, agent_of
+from fairlead_gateway.core.long_results import URI
+from fairlead_gateway.core.meta_tools import READ_RESULT, MetaTools, code_of
+from fairlead_gateway.core.request import McpRequest
+from fairlead_gateway.limits.turns import WORKS_FOR
+
+
+class OwnToolCalls:
+    """Answers calls of `search_tools`, `retrieve_context` and `read_result`."""
+
+    def __init__(self, context: CallContext, tools: MetaTools) -> None:
+        self._context = context
+        self._tools = tools
+
+    async def answer(self, exchange: Exchange, request: McpRequest, name: str, tier: str | None) -> bytes:
+        """Raw result of `tools/call`, in the form of 2025-11-25; a refusal is a result too. `tier`: the one asked for
+        by name.
+        """
+        began = time.monotonic()
+        WORKS_FOR.set(agent_of(exchange))
+        self._context.metrics.meta_call(name)
+        result = await self._tools.answer(name, exchange.identity, tier, request.params.get("arguments", NO_ARGUMENTS))
+        self._audit(exchange, request, name, code_of(result), began, len(result))
+        return result
+
+    async def contents(self, exchange: Exchange, request: McpRequest, uri: str) -> bytes | None:
+        """Raw result of `resources/read` for a kept result; None where the caller has none under that URI."""
+        began = time.monotonic()
+        WORKS_FOR.set(agent_of(exchange))
+        contents = await self._tools.read(exchange.identity, uri.removeprefix(URI), uri)
+        if contents is not None:
+            self._audit(exchange, request, READ_RESULT, "", began, len(contents))
+        return contents
+
+    def _audit(self, exchange: Exchange, request: McpRequest, name: str, outcome: str, began: float, size: int) -> None:
+        auditor, recent, seconds = self._context.auditor, self._context.recent, time.monotonic() - began
+        if recent is not None:
+            ended = self._context.clock()
+            remember_other(
+                recent,
+                exchange,
+                request.method,
+                name,
+                request.params,
+                outcome,
+                ended - seconds,
+                ended,
+                size=size,
+                audited=auditor is not None and auditor.every,
+            )
+        if auditor is not None:
+            auditor.called(exchange, request.method, None, name, request.params, outcome, seconds, size)

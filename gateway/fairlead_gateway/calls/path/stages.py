@@ -1,0 +1,109 @@
+"""Checks of a call before it is sent, in the order of the table in the docs.
+
+Each stage gets the call and returns why it is refused, or None. The last may answer the call from the cache.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Final, TypeAlias
+
+from fairlead_gateway.calls.results.cache import key_of, scope
+from fairlead_gateway.core.long_results import HEADER_LIMIT, LEAST_TOKENS, META_LIMIT, MOST_TOKENS, tokens_in
+from fairlead_gateway.core.route import smaller
+from fairlead_gateway.limits.limiter import Limited
+from fairlead_tools import refusals
+from fairlead_tools.refusal import CONNECTION_LOST, INVALID_ARGUMENTS, Refusal
+
+if TYPE_CHECKING:
+    from fairlead_gateway.calls.path.call import ToolCall
+
+Stage: TypeAlias = "Callable[[ToolCall], Refusal | None]"
+
+
+def availability(call: ToolCall) -> Refusal | None:
+    """Tools above the tier, and tools for clients with a capability that this one has not declared."""
+    route = call.route
+    return None if route.unavailable is None or route.available_to(call.capabilities()) else route.unavailable
+
+
+def arguments(call: ToolCall) -> Refusal | None:
+    """Arguments that do not fit the tool's schema. A request that goes on with a call need not repeat them."""
+    check, request = call.route.check, call.request
+    if check is None:
+        return None
+    given = request.params.get("arguments")
+    if given is None and request.continued:
+        return None
+    checker = check.of_arguments
+    wrong = check.arguments(given) if checker is None else checker.wrong_arguments(given)
+    return None if wrong is None else refusals.invalid_arguments(wrong)
+
+
+def constraint(call: ToolCall) -> Refusal | None:
+    """Arguments that policies do not allow."""
+    bound = call.route.constraint
+    if bound is None:
+        return None
+    refusal = bound.refusal(call.request.params.get("arguments"))
+    if refusal is not None:
+        call.denied = bound.by
+    return refusal
+
+
+def result_limit(call: ToolCall) -> Refusal | None:
+    """Tokens that the result may have: the fewest that the tool, policies and the request say."""
+    request, route = call.request, call.route
+    bound = route.result_tokens if route.quota is None else route.most_tokens
+    header, asked = call.exchange.headers.get(HEADER_LIMIT), request.meta.result_tokens
+    if header is not None or asked is not None or request.result_tokens is not None:
+        if header is not None:
+            asked = smaller(asked, tokens_in(header.decode("latin-1")) or 0)
+        if asked == 0:
+            bounds = f"a number of tokens, {LEAST_TOKENS} to {MOST_TOKENS}"
+            return Refusal(INVALID_ARGUMENTS, f"{META_LIMIT} and the header Fairlead-Result-Tokens take {bounds}")
+        bound = smaller(bound, smaller(asked, request.result_tokens))
+    call.most_tokens = request.default_tokens if bound is None else bound
+    return None
+
+
+def offline(call: ToolCall) -> Refusal | None:
+    """Servers that do not answer, before any quota is spent on them."""
+    route = call.route
+    if not route.offline or route.guard.still_answers():
+        return None
+    return Refusal(CONNECTION_LOST, f"the server {route.server.key} is offline")
+
+
+def limits(call: ToolCall) -> Refusal | None:
+    """Quotas of the agent, of policies and of the tool; they are on tool calls alone."""
+    limiter, route = call.context.limiter, call.route
+    if limiter is None or route.tool is None or not (limiter.counts_all or route.counted):
+        return None
+    found = limiter.admit(call.agent, route.quota, route.id, route.caps)
+    if isinstance(found, Limited):
+        call.limit = found.scope
+        return refusals.limited(found.message, found.retry_after)
+    call.lease = found
+    return None
+
+
+def cache(call: ToolCall) -> Refusal | None:
+    """Results that are kept, and equal calls that are on their way."""
+    route, context = call.route, call.context
+    if not route.cacheable_seconds or not context.cache.enabled or call.request.continued:
+        return None
+    of_scope = route.cache_scope
+    if route.per_client:
+        session = call.own_session
+        if session is None:
+            return None
+        of_scope = scope(of_scope, session)
+    params = call.request.params
+    key = key_of(of_scope, params.get("arguments"), params.get("_meta"))
+    if key is not None:
+        call.look_up(key)
+    return None
+
+
+STAGES: Final[tuple[Stage, ...]] = (availability, arguments, constraint, result_limit, offline, limits, cache)

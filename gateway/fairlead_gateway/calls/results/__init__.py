@@ -1,0 +1,1 @@
+"""Results before their clients have them: checked, kept for equal calls, kept for later, shortened."""

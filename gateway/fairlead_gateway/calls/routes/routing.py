@@ -1,0 +1,129 @@
+"""Builds routes: the parameters of calls of one tool, prepared once per snapshot. Pure module."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import msgspec
+from msgspec import Raw
+
+from fairlead_gateway.calls.results.cache import scope
+from fairlead_gateway.calls.results.verbatim_reads import Check
+from fairlead_gateway.calls.routes import param_headers
+from fairlead_gateway.core.ports import AttemptMeter, CallRecorder, SchemaCheck, Upstream
+from fairlead_gateway.core.route import Route
+from fairlead_gateway.core.server import Server, Tool
+from fairlead_gateway.core.server_binding import ServerBinding
+from fairlead_gateway.core.task import TaskRef
+from fairlead_mcp import eras, jsonrpc
+from fairlead_mcp.uris import UriNames
+from fairlead_tools.refusals import lacking
+
+
+def tool_route(
+    binding: ServerBinding,
+    tool: Tool,
+    recorder: CallRecorder,
+    meter: AttemptMeter,
+    *,
+    check: SchemaCheck | None = None,
+    upstream: Upstream | None = None,
+) -> Route:
+    """Route of a tool, before policies narrow it. `upstream` takes its calls in place of the server's own."""
+    server, limit_ms = binding.server, tool.max_duration_ms
+    through = binding.upstream if upstream is None else upstream
+    return Route(
+        tool=tool,
+        binding=binding,
+        server=server,
+        name=tool.name,
+        id=f"{server.key}/{tool.name}",
+        caps=tool.caps,
+        name_raw=Raw(jsonrpc.encode(tool.name)),
+        name_lines=name_lines(tool.name),
+        upstream=through,
+        recorder=recorder,
+        meter=meter,
+        timeout=binding.timeout if limit_ms is None else min(binding.timeout, limit_ms / 1000),
+        longest=binding.max_timeout if limit_ms is None else min(binding.max_timeout, limit_ms / 1000),
+        max_bytes=binding.max_bytes,
+        server_info=binding.server_info,
+        guard=binding.guard,
+        retries=binding.retries,
+        idempotent=tool.idempotent,
+        per_client=server.catalog.session == "PerClient",
+        cacheable_seconds=tool.cacheable_seconds,
+        cache_scope=_cache_scope(server, tool),
+        offline=not server.catalog.online,
+        requires=tool.requires,
+        param_headers=param_headers.declared(tool.definition),
+        check=check,
+        caller_deadline=binding.caller_deadline,
+        unavailable=lacking(tool.name, server.key, tool.requires) if tool.requires else None,
+        counted=bool(tool.caps),
+        result_tokens=tool.result_tokens,
+    )
+
+
+def request_route(
+    binding: ServerBinding,
+    name: str,
+    recorder: CallRecorder,
+    *,
+    idempotent: bool,
+    escapes: bool,
+    member: str = "",
+    uris: UriNames | None = None,
+    verify: Check | None = None,
+) -> Route:
+    """Route of a request that is no tool call; `name` is the server's own, empty where the method has none, and
+    `member` the one of `params` that it is put into, empty for none; `uris`: names of the server's URIs on the
+    endpoint; `verify`: check of a result that may not be changed.
+    """
+    server = binding.server
+    return Route(
+        binding=binding,
+        server=server,
+        name=name,
+        member=member,
+        name_raw=Raw(jsonrpc.encode(name)) if member else None,
+        name_lines=name_lines(name) if name else b"",
+        upstream=binding.upstream,
+        recorder=recorder,
+        timeout=binding.timeout,
+        longest=binding.max_timeout,
+        max_bytes=binding.max_bytes,
+        server_info=binding.server_info,
+        guard=binding.guard,
+        retries=binding.retries,
+        idempotent=idempotent,
+        per_client=server.catalog.session == "PerClient",
+        offline=not server.catalog.online,
+        caller_deadline=binding.caller_deadline,
+        escapes=escapes,
+        uris=uris,
+        verify=verify,
+    )
+
+
+def task_route(made_by: Route, task: TaskRef, recorder: CallRecorder, *, idempotent: bool) -> Route:
+    """Route of a request about a task, from that of the tool that made it: no quota, time or kept result of the tool
+    counts for it.
+    """
+    plain = request_route(
+        made_by.binding, "", recorder, idempotent=idempotent, escapes=made_by.escapes, uris=made_by.uris
+    )
+    return replace(plain, name=task.tool, name_lines=name_lines(task.id), task=task, result_tokens=made_by.most_tokens)
+
+
+def name_lines(name: str) -> bytes:
+    """`Mcp-Name` as a line of an HTTP head."""
+    return b"%b: %b\r\n" % (eras.H_NAME, eras.header_value(name))
+
+
+def _cache_scope(server: Server, tool: Tool) -> bytes:
+    if not tool.cacheable_seconds:
+        return b""
+    catalog = server.catalog
+    reached = msgspec.json.encode((catalog.endpoint, catalog.credential, catalog.protocol_version))
+    return scope(str(server.key), reached, tool.name, tool.hash, tool.definition)

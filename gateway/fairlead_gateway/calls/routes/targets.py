@@ -1,0 +1,165 @@
+"""Routes of prompts, resources and completions, and their params under the server's own names.
+
+Pure module. Tools are found by `calls.path.dispatch`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import Final
+
+import msgspec
+from msgspec import Raw
+
+from fairlead_gateway.calls.results.verbatim_reads import check_of
+from fairlead_gateway.calls.routes import param_headers
+from fairlead_gateway.calls.routes.routing import request_route
+from fairlead_gateway.core.client_message import Headers, Rejection
+from fairlead_gateway.core.request import McpRequest
+from fairlead_gateway.core.route import Route
+from fairlead_gateway.core.server_binding import ServerBinding
+from fairlead_gateway.policy.resource_index import Resolved, ResourceIndex, is_watchable
+from fairlead_gateway.telemetry import MetricsRegistry
+from fairlead_gateway.upstream.session import SUBSCRIBE, UNSUBSCRIBE
+from fairlead_mcp import jsonrpc, members
+from fairlead_mcp.capabilities import extension_settings
+from fairlead_mcp.methods import METHODS, SKILLS, Method, TargetKind
+from fairlead_mcp.skills import reads_directories
+
+GET_PROMPT: Final = "prompts/get"
+COMPLETE: Final = "completion/complete"
+SUBSCRIPTIONS: Final = frozenset({SUBSCRIBE, UNSUBSCRIBE})
+"""Methods of legacy sessions; modern clients name resources when they listen."""
+DIRECTORY: Final = "resources/directory/read"
+_FINDERS: Final[Mapping[TargetKind, Callable[[ResourceIndex, str], Resolved | None]]] = {
+    TargetKind.PROMPT: ResourceIndex.prompt,
+    TargetKind.RESOURCE: ResourceIndex.resource,
+    TargetKind.SKILL: ResourceIndex.skill,
+}
+_REF: Final = members.Known({"type", "name", "uri", "title"})
+
+
+def name_in(request: McpRequest) -> str | None:
+    """Name or URI of what a request is for, as the client calls it; None where there is none."""
+    params = request.params
+    try:
+        if request.method == COMPLETE:
+            params = jsonrpc.decode_object(params["ref"])
+        return jsonrpc.decode_text(params["uri" if "uri" in params else "name"])
+    except (KeyError, *jsonrpc.UNREADABLE):
+        return None
+
+
+def param_lines(route: Route, request: McpRequest, headers: Headers | None) -> bytes | Rejection:
+    """Lines of `Mcp-Param-*` for the server, once the client's match the arguments that they repeat (SEP-2243). Without
+    `headers` nothing is compared: the client named another tool.
+    """
+    arguments = request.params.get("arguments")
+    misread = param_headers.misread(arguments, route.param_headers)
+    if misread is not None:
+        return invalid(request, misread)
+    checked = request.modern and headers is not None
+    wrong = param_headers.mismatch(arguments, route.param_headers, headers or {}) if checked else None
+    if wrong is not None:
+        return Rejection(400, jsonrpc.HEADER_MISMATCH, wrong, request.id)
+    return param_headers.lines(arguments, route.param_headers)
+
+
+def resolve(offers: ResourceIndex, request: McpRequest, metrics: MetricsRegistry) -> Route | Rejection:
+    """The route of a request that is no tool call, as far as the view shows its target."""
+    row = METHODS[request.method]
+    try:
+        if row.kind is TargetKind.REFERENCE:
+            return _completion(offers, request, metrics)
+        name = request.named(row.member)
+    except (KeyError, msgspec.DecodeError, UnicodeDecodeError):
+        return invalid(request, "a required parameter is missing or of the wrong type")
+    route = offers.routes.get((request.method, name))
+    if route is not None:
+        return route
+    found = _new_route(offers, row, request, name, metrics)
+    if isinstance(found, Route) and offers.lists(name):  # what only matches a template has no bound
+        offers.routes[request.method, name] = found
+    return found
+
+
+def _new_route(
+    offers: ResourceIndex, row: Method, request: McpRequest, name: str, metrics: MetricsRegistry
+) -> Route | Rejection:
+    if row.extension and row.extension not in offers.extensions:
+        status = 404 if request.modern else 200
+        return Rejection(status, jsonrpc.METHOD_NOT_FOUND, f"Method not found: {request.method}", request.id)
+    found = _FINDERS[row.kind](offers, name)
+    if found is None:
+        if row.kind is TargetKind.RESOURCE and not row.extension:
+            return not_found(request, name)
+        return invalid(request, f"Unknown {row.kind.value}: {name}")
+    binding, own = found
+    if request.method == DIRECTORY and not _reads_directories(binding):
+        return invalid(request, f"{binding.server.key} has no directories to read")
+    if request.method in SUBSCRIPTIONS and not is_watchable(binding.server):
+        message = f"{binding.server.key} is on stdio or HTTP+SSE, where resources cannot be subscribed to"
+        return invalid(request, message)
+    return _beside(offers, binding, request.method, own, row.member, metrics, idempotent=row.idempotent)
+
+
+def _beside(
+    offers: ResourceIndex,
+    binding: ServerBinding,
+    method: str,
+    name: str,
+    member: str,
+    metrics: MetricsRegistry,
+    *,
+    idempotent: bool = True,
+) -> Route:
+    key = binding.server.key
+    escapes = offers.escapes(key)
+    return request_route(
+        binding,
+        name,
+        metrics.recorder(method, "", str(key)),
+        idempotent=idempotent,
+        escapes=escapes,
+        member=member,
+        uris=offers.names(key),
+        verify=check_of(binding.server, method, name, escapes=escapes),
+    )
+
+
+def _reads_directories(binding: ServerBinding) -> bool:
+    settings = extension_settings(binding.server.catalog.capabilities)
+    return reads_directories(settings.get(SKILLS))
+
+
+def not_found(request: McpRequest, uri: str) -> Rejection:
+    """A URI that no server answers for, in the words of the client's era (SEP-2164)."""
+    code = jsonrpc.INVALID_PARAMS if request.modern else jsonrpc.RESOURCE_NOT_FOUND
+    status = 400 if request.modern else 200
+    return Rejection(status, code, "Resource not found", request.id, jsonrpc.encode({"uri": uri}))
+
+
+def _completion(offers: ResourceIndex, request: McpRequest, metrics: MetricsRegistry) -> Route | Rejection:
+    ref = jsonrpc.decode_object(request.params["ref"])
+    misread = _REF.misread(ref, "params.ref")
+    if misread is not None:
+        return invalid(request, misread)
+    kind = jsonrpc.decode_text(ref["type"])
+    member = "name" if kind == "ref/prompt" else "uri"
+    name = jsonrpc.decode_text(ref[member])
+    found = offers.prompt(name) if kind == "ref/prompt" else offers.template(name)
+    if found is None:
+        return invalid(request, f"Unknown reference: {name}")
+    binding, own = found
+    ref[member] = Raw(jsonrpc.encode(own))
+    request.params = {**request.params, "ref": Raw(jsonrpc.encode(ref))}
+    key = binding.server.key
+    route = offers.routes.get((COMPLETE, key))
+    if route is None:
+        route = offers.routes[COMPLETE, key] = _beside(offers, binding, COMPLETE, "", "", metrics)
+    return route
+
+
+def invalid(request: McpRequest, message: str) -> Rejection:
+    """JSON-RPC error -32602 for params that cannot be served."""
+    return Rejection(400 if request.modern else 200, jsonrpc.INVALID_PARAMS, message, request.id)

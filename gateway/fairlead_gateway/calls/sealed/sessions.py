@@ -1,0 +1,92 @@
+"""Session ids of legacy clients: signed, and holding all that there is to a session.
+
+Pure but for the randomness given. A session is what a client said of itself in `initialize`; its id carries that back,
+so that nothing is kept for an idle client (MCP 2025-11-25, Transports, "Session Management"; Lifecycle,
+"Initialization").
+"""
+
+from __future__ import annotations
+
+import base64
+import binascii
+import hashlib
+import hmac
+import secrets
+from collections import OrderedDict
+from collections.abc import Callable
+from typing import Final
+
+import msgspec
+from msgspec import Raw
+
+from fairlead_gateway.calls.sealed.client_capabilities import normalized
+from fairlead_gateway.calls.sealed.signed_session import SignedSession
+from fairlead_gateway.core.session import LegacySession
+
+_MAC_BYTES: Final = 16
+_REMEMBERED: Final = 4096
+_MAX_ID: Final = 1024
+"""Bytes of the longest id that is looked at."""
+MAX_FOREIGN_ID: Final = 256
+"""Bytes of an id that is remembered although it was not signed here."""
+_decode_signed: Final = msgspec.json.Decoder(SignedSession).decode
+
+
+class SessionIds:
+    """Signs and reads ids with one key; replicas that share the key read each other's."""
+
+    def __init__(self, key: bytes = b"", nonce: Callable[[], str] = lambda: secrets.token_urlsafe(18)) -> None:
+        self._key = hashlib.blake2b(key or secrets.token_bytes(32), digest_size=32).digest()
+        self._nonce = nonce
+        self._known: dict[bytes, LegacySession | None] = {}
+        self._ended: OrderedDict[bytes, None] = OrderedDict()
+
+    def issue(self, version: str, capabilities: bytes | Raw, owner: str = "") -> bytes:
+        """A new id, visible ASCII."""
+        signed = SignedSession(version, self._nonce(), normalized(capabilities), owner)
+        payload = base64.urlsafe_b64encode(msgspec.json.encode(signed)).rstrip(b"=")
+        return payload + b"." + self._mac(payload)
+
+    def read(self, ident: bytes) -> LegacySession | None:
+        """The session of an id; None where it was not signed here."""
+        try:
+            return self._known[ident]
+        except KeyError:
+            pass
+        found = self._verified(ident) if len(ident) <= _MAX_ID else None
+        if found is not None or len(ident) <= MAX_FOREIGN_ID:
+            if len(self._known) >= _REMEMBERED:
+                self._known.clear()
+            self._known[ident] = found
+        return found
+
+    def opened_by(self, owner: str, ident: bytes | None) -> bool:
+        """Whether the id is that of a session of `owner`, ended or not."""
+        session = None if ident is None else self.read(ident)
+        return session is not None and session.owner == owner
+
+    def end(self, ident: bytes) -> bool:
+        """End a session; False where its id was not issued here, or has ended. The latest 4,096 ends are remembered."""
+        if self.read(ident) is None or ident in self._ended:
+            return False
+        self._ended[ident] = None
+        if len(self._ended) > _REMEMBERED:
+            self._ended.popitem(last=False)
+        return True
+
+    def ended(self, ident: bytes | None) -> bool:
+        return bool(self._ended) and ident in self._ended
+
+    def _verified(self, ident: bytes) -> LegacySession | None:
+        payload, _, mac = ident.rpartition(b".")
+        if not hmac.compare_digest(mac, self._mac(payload)):
+            return None
+        try:
+            signed = _decode_signed(base64.urlsafe_b64decode(payload + b"=" * (-len(payload) % 4)))
+        except (binascii.Error, ValueError, msgspec.DecodeError):
+            return None
+        return LegacySession(ident, signed.version, signed.features, signed.owner)
+
+    def _mac(self, payload: bytes) -> bytes:
+        mac = hashlib.blake2b(payload, key=self._key, digest_size=_MAC_BYTES).digest()
+        return base64.urlsafe_b64encode(mac).rstrip(b"=")

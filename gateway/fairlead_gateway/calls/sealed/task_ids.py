@@ -1,0 +1,60 @@
+"""Seals the ids of tasks: which server, pod and tool a task belongs to, for the principal that created it (SEP-2663).
+
+An id may act as a bearer token, and servers behind a gateway with one credential cannot tell its clients apart: the
+gateway alone knows whose task it is. All of that is in the id that the client gets, with a code over it, so that
+nothing is kept: any replica with the same key takes it, also after a restart. The server's own id is no secret (its
+keys of `inputRequests` may repeat it), and is never taken from a client.
+"""
+
+from __future__ import annotations
+
+import base64
+import binascii
+import re
+from typing import Final
+
+import msgspec
+
+from fairlead_api.meta import ServerKey
+from fairlead_gateway.calls.sealed.seals import Seal
+from fairlead_gateway.core.identity import Identity
+from fairlead_gateway.core.task import TaskRef
+from fairlead_gateway.upstream import affinity
+from fairlead_mcp.errors import NotMcp
+
+MAX_ID: Final = 1024
+"""Characters of a server's own id of a task."""
+MAX_SEALED: Final = 8192
+_SEALED: Final = re.compile(r"fairlead-task\.([0-9a-f]{32})\.([A-Za-z0-9_-]+)")
+
+_decode = msgspec.json.Decoder(tuple[str, str, str, str]).decode
+
+
+class TaskIds:
+    """Seals and opens ids with one key."""
+
+    def __init__(self, key: bytes = b"") -> None:
+        self._seal = Seal(key, "tasks")
+
+    def sealed(self, task_id: str, server: ServerKey, tool: str, identity: Identity) -> str:
+        """Id for the client; `task_id` is the server's, with the tag of its pod. The same for the same task. Raises
+        NotMcp for an id that is too long.
+        """
+        if not 0 < len(task_id) <= MAX_ID:
+            raise NotMcp(f"the id of the task has {len(task_id)} characters; 1 to {MAX_ID} are taken")
+        said = msgspec.json.encode((server.namespace, server.name, tool, task_id))
+        payload = base64.urlsafe_b64encode(said).rstrip(b"=").decode()
+        return f"fairlead-task.{self._seal.mac(identity.owner, payload)}.{payload}"
+
+    def opened(self, sealed: str, identity: Identity) -> TaskRef | None:
+        """The task of an id; None where it was not sealed with this key for this principal."""
+        found = _SEALED.fullmatch(sealed) if len(sealed) <= MAX_SEALED else None
+        if found is None or not self._seal.verifies(found[1], identity.owner, found[2]):
+            return None
+        try:
+            said = base64.urlsafe_b64decode(found[2] + "=" * (-len(found[2]) % 4))
+            namespace, name, tool, task_id = _decode(said)
+        except (binascii.Error, ValueError, msgspec.DecodeError):
+            return None
+        own, pod = affinity.split(task_id)
+        return TaskRef(sealed, ServerKey(namespace, name), tool, own, pod)

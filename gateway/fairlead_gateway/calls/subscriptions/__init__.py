@@ -1,0 +1,1 @@
+"""Subscriptions of clients to resources and tasks, at servers of either era."""

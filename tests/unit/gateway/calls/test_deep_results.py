@@ -1,0 +1,325 @@
+"""Results nested as deeply as the interpreter reads: a step that no longer can refuses the call, and each is answered.
+
+Decoding shares the interpreter's stack with the frames above it, so what an upstream could read, a later step of the
+call may find too deep. Compiled code has no such frames; this is for the path of a call as plain Python.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import json
+from collections.abc import Awaitable, Callable
+from dataclasses import dataclass, replace
+from typing import Any, Final, TypeVar
+
+import msgspec
+import pytest
+from msgspec import Raw
+
+from fairlead_api.meta import ServerKey
+from fairlead_gateway.calls.path.call import ToolCall
+from fairlead_gateway.calls.path.context import CallContext
+from fairlead_gateway.calls.path.direct import Caller, Origin, _Captured
+from fairlead_gateway.calls.path.dispatch import Dispatcher
+from fairlead_gateway.calls.questions.input_required import Bridge
+from fairlead_gateway.calls.questions.server_requests import ServerRequests
+from fairlead_gateway.calls.results.cache import ResultCache
+from fairlead_gateway.calls.results.context_recorder import ContextRecorder
+from fairlead_gateway.calls.results.result_keeper import ResultKeeper
+from fairlead_gateway.calls.sealed.sessions import SessionIds
+from fairlead_gateway.calls.subscriptions.resource_subscriptions import ResourceSubscriptions
+from fairlead_gateway.catalog.model import build
+from fairlead_gateway.core.client_peer import ClientPeer
+from fairlead_gateway.core.identity import Identity
+from fairlead_gateway.core.long_results import LongResult, ShownResult
+from fairlead_gateway.core.ports import Pending, Upstream
+from fairlead_gateway.core.request import McpRequest, RequestMeta
+from fairlead_gateway.core.route import Route
+from fairlead_gateway.core.task import TaskRef
+from fairlead_gateway.core.upstream_request import ResponseSink, UpstreamRequest
+from fairlead_gateway.limits.buffers import AnswerBuffers
+from fairlead_gateway.sending import ANSWERED
+from fairlead_gateway.telemetry import MetricsRegistry
+from fairlead_gateway.upstream.bounds import AdmissionLimits
+from fairlead_gateway.upstream.guard import Guard
+from fairlead_mcp import eras, jsonrpc
+from fairlead_mcp.errors import NotMcp
+from fairlead_mcp.methods import TASKS
+from fairlead_mcp.uris import UriNames
+from fairlead_tools.validation.shelf import Checks
+from gatewayworld import META, catalog, entry
+from selections import select
+
+T = TypeVar("T")
+CLOCK: Final = 100.0
+TOO_DEEP: Final = "the server's answer is nested too deeply"
+TURNS: Final = 10
+"""Turns of the loop within which a call ends whose work waits for nothing."""
+STEPS: Final = 40
+"""Levels below the deepest that is read: more than a call has frames."""
+OUTPUT: Final = {"type": "object", "properties": {"n": {"type": "integer"}}, "required": ["n"]}
+DEFINITION: Final = json.dumps({"name": "get", "inputSchema": {"type": "object"}, "outputSchema": OUTPUT}).encode()
+CHECK: Final = Checks().of("default/web", "get", DEFINITION)
+SNAPSHOT: Final = build({"web": catalog("web", "http://w", [entry(DEFINITION)])})
+TOOL: Final = replace(select(SNAPSHOT).targets[b"/mcp"].everything["web__get"], check=None)
+OTHER: Final = replace(TOOL, tool=None)
+"""Route of a request that is no tool call."""
+TASK: Final = TaskRef("sealed", ServerKey("default", "web"), "get", "t", None)
+TASK.check = CHECK
+ADA: Final = Identity(kind="apiKey", principal="ada", owner="ada")
+
+
+class Server(Upstream):
+    """Answers when it is told to, reading its own response as an upstream does."""
+
+    def __init__(self, modern: bool) -> None:
+        self._modern = modern
+        self.sinks: list[ResponseSink] = []
+        self.guard = Guard("default/web", AdmissionLimits(10), lambda delay, action: None, clock=lambda: CLOCK)
+
+    def reached_by(self, route: Route) -> Route:
+        return replace(route, upstream=self, guard=self.guard)
+
+    @property
+    def modern(self) -> bool:
+        return self._modern
+
+    def modern_for(self, client: ClientPeer | None) -> bool:
+        return self._modern
+
+    def next_id(self) -> bytes:
+        return b"7"
+
+    def send(self, request: UpstreamRequest, sink: ResponseSink) -> Pending:
+        self.sinks.append(sink)
+        return ANSWERED
+
+    def answer(self, body: bytes) -> None:
+        sinks = self.sinks
+        self.sinks = []
+        for sink in sinks:
+            try:
+                members = jsonrpc.decode_result(body)
+            except msgspec.ValidationError:
+                sink.answered(Raw(body), None)
+            except RecursionError:
+                sink.failed(NotMcp(TOO_DEEP))
+            else:
+                sink.answered(Raw(body), members)
+
+    def ask(self, params: bytes) -> None:
+        message = jsonrpc.decode_message(jsonrpc.request(b"1", "elicitation/create", params))
+        for sink in self.sinks:
+            sink.ask(message, lambda answer: None)
+
+
+class Half:
+    """Shows a result without its last character, so that a part of it is shown at any depth."""
+
+    async def shorten(self, long: LongResult) -> ShownResult:
+        return ShownResult(99, long.result[:-1] + b" }", 5)
+
+
+@dataclass(frozen=True)
+class Case:
+    """A request whose server answers with `members` and something deep beside them."""
+
+    members: str
+    route: Route = TOOL
+    method: str = "tools/call"
+    modern: bool = False
+    """Era of the client."""
+    to_modern: bool = False
+    """Era of the server."""
+    capabilities: str = "{}"
+    extensions: frozenset[str] = frozenset()
+    tokens: int | None = None
+    recording: str | None = None
+    copies: int = 1
+    """Equal requests, of which all but the first wait for its result."""
+
+    def calls(self, server: Server) -> list[tuple[ToolCall, _Captured]]:
+        made = []
+        metrics = MetricsRegistry()
+        client = eras.Client()
+        context = CallContext(
+            metrics,
+            client,
+            b"{}",
+            ServerRequests(SessionIds(b"k"), lambda session, params: False),
+            ResourceSubscriptions(client),
+            Bridge(lambda: CLOCK),
+            lambda: CLOCK,
+            ResultCache(),
+            keeper=ResultKeeper(ContextRecorder(None), Half(), metrics),
+        )
+        for _ in range(self.copies):
+            said = f'{{"{META}clientCapabilities":{self.capabilities}}}'
+            params = {"name": Raw(b'"get"')} | ({"_meta": Raw(said.encode())} if self.modern else {})
+            meta = RequestMeta("", extensions=self.extensions)
+            request = McpRequest(self.modern, self.method, b"1", params, None, meta)
+            request.recording = self.recording
+            request.result_tokens = self.tokens
+            exchange = _Captured(Origin(identity=ADA), None, AnswerBuffers())
+            made.append((ToolCall(context, exchange, server.reached_by(self.route), request), exchange))
+        return made
+
+
+LINK: Final = '"content":[{"type":"resource_link","uri":"ui://a/b","name":"b"}]'
+ELICITS: Final = '{"elicitation":{}}'
+TASKING: Final = f'{{"extensions":{{"{TASKS}":{{}}}}}}'
+DONE: Final = '"resultType":"complete","taskId":"t","status":"completed"'
+MISFIT: Final = '"content":[],"structuredContent":{"n":"x"}'
+
+CASES: Final = {
+    "within the legacy era": Case('"content":[]'),
+    "within the modern era": Case('"content":[],"resultType":"complete"', modern=True, to_modern=True),
+    "to a modern client": Case('"content":[],"_meta":{}', modern=True),
+    "to a legacy client": Case('"content":[]', to_modern=True),
+    "a read resource": Case('"contents":[]', OTHER, "resources/read", modern=True),
+    "a read resource of a modern server": Case(
+        '"contents":[],"resultType":"complete"', OTHER, "resources/read", modern=True, to_modern=True
+    ),
+    "a resource under another name": Case(
+        '"contents":[{"uri":"ui://a/b","text":"","_meta":{"ui":{"domain":"x"}}}]',
+        replace(OTHER, uris=UriNames("web")),
+        "resources/read",
+        modern=True,
+    ),
+    "a link to a resource": Case(LINK, replace(TOOL, uris=UriNames("web"))),
+    "a result that does not fit its schema": Case(MISFIT, replace(TOOL, check=CHECK)),
+    "escaped": Case('"content":[{"type":"text","text":"\\u001b"}]', replace(TOOL, escapes=True)),
+    "of another shape": Case('"content":["x",null]', modern=True),
+    "without content": Case('"structuredContent":[]'),
+    "questions with a state": Case('"resultType":"input_required","requestState":"x"', modern=True, to_modern=True),
+    "a task that begins": Case(
+        '"resultType":"task","taskId":"t","status":"working"',
+        modern=True,
+        to_modern=True,
+        capabilities=TASKING,
+        extensions=frozenset({TASKS}),
+    ),
+    "a task that is over": Case(
+        f'{DONE},"result":{{{MISFIT}}}',
+        replace(OTHER, task=TASK, uris=UriNames("web")),
+        "tasks/get",
+        modern=True,
+        to_modern=True,
+    ),
+    "a task whose result is too long": Case(
+        f'{DONE},"result":{{{LINK}}}', replace(OTHER, task=TASK), "tasks/get", modern=True, to_modern=True, tokens=16
+    ),
+    "kept for equal calls": Case('"content":[]', replace(TOOL, cacheable_seconds=60, cache_scope=b"scope"), copies=3),
+    "recorded": Case('"content":[]', recording="s", modern=True),
+    "recorded, and too long": Case('"content":[]', recording="s", tokens=16),
+    "too long": Case('"content":[]', tokens=16),
+    "of a call that may ask": Case('"content":[]', modern=True, capabilities=ELICITS),
+}
+
+
+def nested(members: str, depth: int) -> bytes:
+    return b'{%b,"deep":%b%b}' % (members.encode(), b"[" * depth, b"]" * depth)
+
+
+def read_result(depth: int) -> object:
+    return jsonrpc.decode_result(nested('"content":[]', depth))
+
+
+def deepest(read: Callable[[int], object] = read_result) -> int:
+    """Depth of the deepest document that can be read from here."""
+    low = 1
+    high = 200_000
+    while low < high:
+        middle = (low + high + 1) // 2
+        try:
+            read(middle)
+            low = middle
+        except RecursionError:
+            high = middle - 1
+    return low
+
+
+async def from_the_loop(action: Callable[[], T]) -> T:
+    """What `action` returns, called by the loop as a transport is: with few frames above it."""
+    loop = asyncio.get_running_loop()
+    done: asyncio.Future[T] = loop.create_future()
+
+    def act() -> None:
+        try:
+            done.set_result(action())
+        except Exception as error:  # noqa: BLE001  # raised where it is awaited
+            done.set_exception(error)
+
+    loop.call_soon(act)
+    return await done
+
+
+async def settled() -> None:
+    """Let this loop run until calls that wait for nothing have ended."""
+    for _ in range(TURNS):
+        await asyncio.sleep(0)
+
+
+def is_answer(body: bytes) -> bool:
+    """Whether it is the deep result, or says why that is not passed on."""
+    return b"[" * 100 in body or TOO_DEEP.encode() in body
+
+
+@pytest.mark.parametrize("name", CASES)
+async def test_a_result_of_any_depth_is_passed_on_or_refused(name: str) -> None:
+    case = CASES[name]
+    top = await from_the_loop(deepest)
+    bodies = []
+    for depth in range(top - STEPS, top + 2):
+        server = Server(case.to_modern)
+        calls = case.calls(server)
+        for call, _ in calls:
+            call.run()
+        assert len(server.sinks) == 1
+        while server.sinks:  # equal calls are made one by one where the first has no result
+            await from_the_loop(lambda: server.answer(nested(case.members, depth)))  # noqa: B023  # awaited
+            await settled()
+        for call, exchange in calls:
+            assert call.done
+            assert is_answer(exchange.body), (depth - top, exchange.body[-300:])
+            bodies.append(exchange.body)
+    assert TOO_DEEP.encode() not in bodies[0]
+    assert TOO_DEEP.encode() in bodies[-1]
+
+
+async def test_a_question_of_any_depth_is_passed_on_or_refused() -> None:
+    case = CASES["of a call that may ask"]
+    refused = set[bool]()
+    top = await from_the_loop(lambda: deepest(lambda depth: jsonrpc.decode_message(nested('"id":1', depth))))
+    for depth in range(top - STEPS, top + 1):
+        server = Server(modern=False)
+        ((call, exchange),) = case.calls(server)
+        call.run()
+        await from_the_loop(lambda: server.ask(nested('"message":"?"', depth - 1)))  # noqa: B023  # awaited
+        await settled()
+        assert call.done
+        assert is_answer(exchange.body), (depth - top, exchange.body[-300:])
+        refused.add(TOO_DEEP.encode() in exchange.body)
+    assert False in refused
+
+
+async def test_a_caller_within_the_gateway_has_a_result_of_any_depth_or_a_refusal() -> None:
+    top = await from_the_loop(deepest)
+    for depth in range(top - STEPS, top + 2):
+        server = Server(modern=False)
+        view = select(SNAPSHOT).targets[b"/mcp"]
+        view.routes = {"get": server.reached_by(TOOL)}
+        ((call, _),) = CASES["within the legacy era"].calls(server)
+        own_tools: Any = None
+        caller = Caller(Dispatcher(call.context), own_tools)
+        calling = asyncio.create_task(below(STEPS // 4, caller.call(Origin(), view, "get", b"{}")))
+        await settled()
+        await from_the_loop(lambda: server.answer(nested('"content":[]', depth)))  # noqa: B023  # awaited
+        made = await calling
+        assert isinstance(made, Raw)
+        assert is_answer(bytes(made)), (depth - top, bytes(made)[-300:])
+
+
+async def below(frames: int, work: Awaitable[T]) -> T:
+    """What `work` returns, awaited by coroutines as those of an application."""
+    return await work if frames == 0 else await below(frames - 1, work)

@@ -1,0 +1,237 @@
+"""Each stage of a call alone: what it refuses, what it lets through, and what it notes on the call."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from dataclasses import replace
+from typing import Any, Final
+
+import pytest
+from msgspec import Raw
+
+from fairlead_gateway.calls.path import stages
+from fairlead_gateway.calls.path.call import ToolCall
+from fairlead_gateway.calls.path.context import CallContext
+from fairlead_gateway.calls.path.direct import Origin, _Captured
+from fairlead_gateway.calls.path.stages import STAGES, Stage
+from fairlead_gateway.calls.questions.input_required import Bridge
+from fairlead_gateway.calls.questions.server_requests import ServerRequests
+from fairlead_gateway.calls.results.cache import ResultCache
+from fairlead_gateway.calls.sealed.sessions import SessionIds
+from fairlead_gateway.calls.subscriptions.resource_subscriptions import ResourceSubscriptions
+from fairlead_gateway.catalog.model import build
+from fairlead_gateway.core.quota import Caps, Quota
+from fairlead_gateway.core.request import McpRequest
+from fairlead_gateway.core.route import Route
+from fairlead_gateway.core.session import LegacySession
+from fairlead_gateway.limits.buffers import AnswerBuffers
+from fairlead_gateway.limits.limiter import NO_LEASE, Limiter
+from fairlead_gateway.telemetry import MetricsRegistry
+from fairlead_mcp import eras
+from fairlead_tools.refusal import OVER_BUDGET, Refusal
+from fairlead_tools.refusals import lacking
+from fairlead_tools.validation.constraint import Constraint, allowance
+from fairlead_tools.validation.shelf import Checks
+from gatewayworld import catalog, entry
+from selections import select
+
+CLOCK: Final = 100.0
+SCHEMA: Final = {"type": "object", "properties": {"n": {"type": "integer"}}, "required": ["n"]}
+DEFINITION: Final = json.dumps({"name": "get", "inputSchema": SCHEMA}).encode()
+EVEN: Final = Constraint([allowance("rule 0 of n/p", {"properties": {"n": {"multipleOf": 2}}})], told=False)
+LATE: Final = Refusal(OVER_BUDGET, "too slow")
+ROUTE: Final = (
+    select(build({"web": catalog("web", "http://w", [entry(DEFINITION, requires=("elicitation",))])}))
+    .targets[b"/mcp"]
+    .everything["web__get"]
+)
+"""Route of a tool that needs a client capability; each case replaces what its stage looks at."""
+OPEN: Final = replace(ROUTE, unavailable=None)
+ASKING: Final = LegacySession(b"s", "2025-11-25", '{"elicitation":{}}')
+CHECK: Final = Checks().of("default/web", "get", DEFINITION)
+
+
+def call(
+    route: Route,
+    arguments: str | None = '{"n":1}',
+    *,
+    limiter: Limiter | None = None,
+    cache: ResultCache | None = None,
+    opened: LegacySession | None = None,
+    **params: str,
+) -> ToolCall:
+    """A call that nothing was done with."""
+    client = eras.Client()
+    context = CallContext(
+        MetricsRegistry(),
+        client,
+        b"{}",
+        ServerRequests(SessionIds(b"k"), lambda session, params: False),
+        ResourceSubscriptions(client),
+        Bridge(lambda: CLOCK),
+        lambda: CLOCK,
+        cache,
+        limiter,
+    )
+    named = {} if arguments is None else {"arguments": Raw(arguments.encode())}
+    raw = {name: Raw(value.encode()) for name, value in params.items()}
+    request = McpRequest(False, "tools/call", b"1", {"name": Raw(b'"get"'), **named, **raw}, b"s" if opened else None)
+    request.opened = opened
+    return ToolCall(context, _Captured(Origin(), None, AnswerBuffers()), route, request)
+
+
+def limiting(calls: int) -> Limiter:
+    """A limiter in which an agent has made that many calls of the tool."""
+    limiter = Limiter(clock=lambda: CLOCK)
+    for _ in range(calls):
+        limiter.admit("anonymous ", None, OPEN.id, Caps(calls_per_minute=2))
+    return limiter
+
+
+CAPPED: Final = replace(OPEN, caps=Caps(calls_per_minute=2), counted=True)
+KEEPING: Final = replace(OPEN, cacheable_seconds=60, cache_scope=b"scope")
+
+REFUSED: Final[dict[str, tuple[Stage, Callable[[], ToolCall], str]]] = {
+    "a tool above the tier": (stages.availability, lambda: call(replace(OPEN, unavailable=LATE)), OVER_BUDGET),
+    "a tool above the tier, whatever is declared": (
+        stages.availability,
+        lambda: call(replace(OPEN, unavailable=LATE), opened=ASKING),
+        OVER_BUDGET,
+    ),
+    "a tool for clients with a capability": (stages.availability, lambda: call(ROUTE), "MISSING_CLIENT_CAPABILITY"),
+    "arguments of a wrong type": (
+        stages.arguments,
+        lambda: call(replace(OPEN, check=CHECK), '{"n":"1"}'),
+        "INVALID_ARGUMENTS",
+    ),
+    "no arguments where some are required": (
+        stages.arguments,
+        lambda: call(replace(OPEN, check=CHECK), None),
+        "INVALID_ARGUMENTS",
+    ),
+    "arguments beyond the policy": (
+        stages.constraint,
+        lambda: call(replace(OPEN, constraint=EVEN)),
+        "INVALID_ARGUMENTS",
+    ),
+    "a server that is offline": (stages.offline, lambda: call(replace(OPEN, offline=True)), "CONNECTION_LOST"),
+    "one call too many": (stages.limits, lambda: call(CAPPED, limiter=limiting(2)), "RATE_LIMITED"),
+}
+ALLOWED: Final[dict[str, tuple[Stage, Callable[[], ToolCall]]]] = {
+    "an open tool": (stages.availability, lambda: call(OPEN)),
+    "a tool whose capability was declared": (stages.availability, lambda: call(ROUTE, opened=ASKING)),
+    "arguments that fit": (stages.arguments, lambda: call(replace(OPEN, check=CHECK))),
+    "arguments of a tool that is not checked": (stages.arguments, lambda: call(OPEN, '{"n":"1"}')),
+    "a request that goes on with a call, without arguments": (
+        stages.arguments,
+        lambda: call(replace(OPEN, check=CHECK), None, requestState='"s"'),
+    ),
+    "arguments within the policy": (stages.constraint, lambda: call(replace(OPEN, constraint=EVEN), '{"n":2}')),
+    "any arguments without a policy": (stages.constraint, lambda: call(OPEN)),
+    "a server that is online": (stages.offline, lambda: call(OPEN)),
+    "the last call of a minute": (stages.limits, lambda: call(CAPPED, limiter=limiting(1))),
+    "a call that nothing bounds": (stages.limits, lambda: call(OPEN, limiter=limiting(2))),
+    "a prompt, which no limit is on": (stages.limits, lambda: call(replace(CAPPED, tool=None), limiter=limiting(2))),
+}
+
+
+def test_the_stages_are_those_of_the_table_in_their_order() -> None:
+    assert [stage.__name__ for stage in STAGES] == [
+        "availability",
+        "arguments",
+        "constraint",
+        "result_limit",
+        "offline",
+        "limits",
+        "cache",
+    ]
+
+
+def test_the_fewest_tokens_of_tool_policy_and_request_bound_a_result() -> None:
+    bounded = call(replace(OPEN, result_tokens=900, quota=Quota("default", result_tokens=700)))
+    assert (stages.result_limit(bounded), bounded.most_tokens) == (None, 700)
+    bounded.request.result_tokens = 500
+    assert (stages.result_limit(bounded), bounded.most_tokens) == (None, 500)
+    free = call(OPEN)
+    free.request.default_tokens = 2000
+    assert (stages.result_limit(free), free.most_tokens) == (None, 2000)
+
+
+@pytest.mark.parametrize("name", REFUSED)
+def test_a_stage_refuses(name: str) -> None:
+    stage, make, code = REFUSED[name]
+    refusal = stage(make())
+    assert refusal is not None
+    assert refusal.code == code
+
+
+@pytest.mark.parametrize("name", ALLOWED)
+def test_a_stage_lets_through(name: str) -> None:
+    stage, make = ALLOWED[name]
+    assert stage(make()) is None
+
+
+def test_a_tool_for_clients_with_a_capability_says_which() -> None:
+    refusal = stages.availability(call(ROUTE))
+    assert refusal == lacking("get", ROUTE.server.key, ("elicitation",))
+
+
+def test_the_rule_that_refuses_arguments_is_noted_on_the_call() -> None:
+    refused = call(replace(OPEN, constraint=EVEN))
+    stages.constraint(refused)
+    assert refused.denied == "rule 0 of n/p"
+
+
+def test_a_server_that_answered_since_it_was_reported_offline_is_tried() -> None:
+    route = replace(OPEN, offline=True)
+    assert route.guard.enter_now()
+    route.guard.leave_answered()
+    assert stages.offline(call(route)) is None
+
+
+def test_an_admitted_call_leaves_its_accounts_later_and_a_refused_one_is_in_none() -> None:
+    quota = Quota("default", concurrency=1)
+    limiter = limiting(2)
+    admitted = call(replace(OPEN, quota=quota, counted=True), limiter=limiter)
+    refused = call(replace(CAPPED, quota=quota), limiter=limiter)
+    assert stages.limits(admitted) is None
+    assert len(admitted.lease) == 1
+    assert stages.limits(refused) is not None
+    assert (refused.lease, refused.limit) == (NO_LEASE, "policy")
+
+
+KEYLESS: Final[dict[str, dict[str, Any]]] = {
+    "of a tool whose results are not kept": {"route": OPEN},
+    "that goes on with another": {"requestState": '"s"'},
+    "without a session, at a server that has one for each client": {"route": replace(KEEPING, per_client=True)},
+    "whose arguments name a member twice": {"arguments": '{"n":1,"n":2}'},
+}
+
+
+@pytest.mark.parametrize("name", KEYLESS)
+def test_a_call_is_not_looked_up(name: str) -> None:
+    kept = ResultCache(1 << 20, lambda: CLOCK)
+    made = {"route": KEEPING, "cache": kept, **KEYLESS[name]}
+    assert stages.cache(call(**made)) is None
+    assert (kept.hits, kept.misses) == (0, 0)
+
+
+def test_the_first_call_is_to_keep_its_result_and_an_equal_one_waits_for_it() -> None:
+    kept = ResultCache(1 << 20, lambda: CLOCK)
+    first, second, other = (call(KEEPING, given, cache=kept) for given in ('{"n":1}', '{ "n": 1 }', '{"n":2}'))
+    assert [stages.cache(one) for one in (first, second, other)] == [None] * 3
+    assert first._key is not None
+    assert (second._following, second._key) == (first._key, None)
+    assert other._key not in (None, first._key)
+
+
+def test_sessions_of_one_server_for_each_client_keep_results_apart() -> None:
+    kept = ResultCache(1 << 20, lambda: CLOCK)
+    route = replace(KEEPING, per_client=True)
+    mine = call(route, cache=kept, opened=ASKING)
+    shared = call(KEEPING, cache=kept)
+    stages.cache(mine)
+    stages.cache(shared)
+    assert mine._key is not None
+    assert mine._key != shared._key
