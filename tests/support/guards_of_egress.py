@@ -22,7 +22,7 @@ EGRESS = (
     Guard(
         "an alias for a Service of another team",
         "fairlead_mcp.egress",
-        (("if not listed and isinstance(found, Resolved) and found.canonical:", "if False:"),),
+        (("if not listed and isinstance(resolved, Resolved) and resolved.canonical:", "if False:"),),
         "tests/unit/mcp/test_egress.py::test_an_alias_counts_as_what_it_stands_for",
         "10.98.0.7",
     ),

@@ -313,7 +313,7 @@ EXTENSIONS = (
     Guard(
         "the page of another server at a URI that both have",
         "fairlead_mcp.uris",
-        (("found = _NAMED.fullmatch(uri) if self.part else None", "found = None"),),
+        (("match = _NAMED.fullmatch(uri) if self.part else None", "match = None"),),
         f"{AT}/test_apps.py::test_servers_that_share_a_uri_are_each_read_by_their_own_name",
         "assert",
     ),
@@ -353,7 +353,7 @@ EXTENSIONS = (
     Guard(
         "a skill that nobody approved",
         "fairlead_mcp.skills",
-        (("if entry is None or said != _decode(entry):", "if False:"),),
+        (("if entry is None or skill != _decode(entry):", "if False:"),),
         f"{AT}/test_skills.py::test_bytes_that_change_under_a_pin_are_not_passed_on",
         "KeyError",
     ),

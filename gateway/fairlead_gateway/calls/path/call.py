@@ -25,7 +25,7 @@ from fairlead_gateway.calls.results.cache import META_CACHE, Kept
 from fairlead_gateway.calls.results.outputs import CACHEABLE, presented, with_cache_hints
 from fairlead_gateway.calls.routes.targets import SUBSCRIPTIONS
 from fairlead_gateway.calls.subscriptions import legacy_subscriptions
-from fairlead_gateway.calls.tasks.tasks import task_wait, tasks
+from fairlead_gateway.calls.tasks import task_wait, tasks
 from fairlead_gateway.calls.translation import translate
 from fairlead_gateway.calls.translation.errors import ANSWER_ERRORS
 from fairlead_gateway.calls.translation.translated import TranslatedResult

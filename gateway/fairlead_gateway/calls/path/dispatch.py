@@ -17,7 +17,7 @@ from fairlead_gateway.calls.path.context import CallContext
 from fairlead_gateway.calls.path.recent import remember_other
 from fairlead_gateway.calls.routes import targets
 from fairlead_gateway.calls.routes.targets import invalid, name_in
-from fairlead_gateway.calls.tasks.tasks import tasks
+from fairlead_gateway.calls.tasks import tasks
 from fairlead_gateway.core.client_message import Rejection
 from fairlead_gateway.core.exchange import Exchange
 from fairlead_gateway.core.identity import ANONYMOUS, Identity
