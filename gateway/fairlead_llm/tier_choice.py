@@ -14,9 +14,9 @@ from typing import TYPE_CHECKING, Final
 import msgspec
 from msgspec import Raw
 
+from fairlead_formats.wire.protocol import WireFormat
 from fairlead_gateway.conversation.turn import COMMAND_TURNS, Choice, ConversationState, Turn
 from fairlead_llm.conversation_digest import ConversationDigest
-from fairlead_llm.wire import WireFormat
 from fairlead_rest.context import RestContext
 from fairlead_rest.subject_catalog import SubjectCatalog, attainable
 
