@@ -1,4 +1,4 @@
-"""The formats by name: those of every file in `providers`.
+"""The formats by name: those of every folder in `providers`.
 
 Pure module. Names are matched without regard to case, and `_`, space and `-` count as one; a format also goes by the
 names that people and configurations give it.
@@ -13,11 +13,11 @@ from typing import Final
 from fairlead_formats import providers
 from fairlead_formats.messages.base import MessageFormat
 from fairlead_formats.provider import ProviderFormat
-from fairlead_formats.providers.anthropic import ANTHROPIC
-from fairlead_formats.providers.gemini import GEMINI
-from fairlead_formats.providers.mcp import MCP
-from fairlead_formats.providers.openai_chat import AZURE_OPENAI, OPENAI_CHAT, OPENAI_FUNCTIONS
-from fairlead_formats.providers.openai_responses import OPENAI_RESPONSES
+from fairlead_formats.providers.anthropic.tools import ANTHROPIC
+from fairlead_formats.providers.gemini.tools import GEMINI
+from fairlead_formats.providers.mcp.tools import MCP
+from fairlead_formats.providers.openai_chat.tools import AZURE_OPENAI, OPENAI_CHAT, OPENAI_FUNCTIONS
+from fairlead_formats.providers.openai_responses.tools import OPENAI_RESPONSES
 from fairlead_formats.tool_format import Format
 
 __all__ = ["ANTHROPIC", "AZURE_OPENAI", "GEMINI", "MCP", "OPENAI_CHAT", "OPENAI_FUNCTIONS", "OPENAI_RESPONSES"]
@@ -25,10 +25,10 @@ __all__ = ["ANTHROPIC", "AZURE_OPENAI", "GEMINI", "MCP", "OPENAI_CHAT", "OPENAI_
 
 PROVIDER_FORMATS: Final[dict[str, ProviderFormat]] = {
     provided.tools.name: provided
-    for file in sorted(pkgutil.iter_modules(providers.__path__), key=lambda file: file.name)
-    for provided in import_module(f"{providers.__name__}.{file.name}").FORMATS
+    for folder in sorted(pkgutil.iter_modules(providers.__path__), key=lambda folder: folder.name)
+    for provided in import_module(f"{providers.__name__}.{folder.name}.tools").FORMATS
 }
-"""All formats, in the order of their files."""
+"""All formats, in the order of their folders."""
 FORMATS: Final[dict[str, Format]] = {name: provided.tools for name, provided in PROVIDER_FORMATS.items()}
 """Formats of tool definitions."""
 

@@ -9,7 +9,7 @@ from typing import Final
 
 from msgspec import Raw
 
-from fairlead_llm.wire import WireFormat
+from fairlead_formats.wire.protocol import WireFormat
 
 _NOT_SAID: Final = frozenset({"system", "developer", "tool"})
 """Roles that formats have in other places, and whose texts do not tell conversations apart."""

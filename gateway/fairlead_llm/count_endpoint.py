@@ -11,14 +11,15 @@ from typing import Final, Protocol
 from starlette.requests import Request
 from starlette.responses import Response
 
+from fairlead_formats.provider import ProviderKind
 from fairlead_formats.tokens.families import family_of
+from fairlead_formats.wire.call_ids import with_provider_ids
+from fairlead_formats.wire.errors import LlmError
+from fairlead_formats.wire.protocol import BadRequest, ModelRound, WireFormat, WireRequest
 from fairlead_gateway.core.identity import IDENTITY
-from fairlead_llm.call_ids import with_provider_ids
 from fairlead_llm.llm_endpoint import ModelServices, answered, bad_request, caller_key, model_request
 from fairlead_llm.preparation import PreparedRequest
-from fairlead_llm.wire import BadRequest, ModelRound, WireFormat, WireRequest
-from fairlead_models.errors import LlmError
-from fairlead_models.providers import Provider, ProviderKind
+from fairlead_models.providers import Provider
 from fairlead_models.upstream import KeyedClient, ProviderUnavailable
 from fairlead_offers.documents import encode
 from fairlead_web.bodies import JSON

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
+from fairlead_formats.provider import ProviderKind
+from fairlead_formats.wire.errors import LlmError
 from fairlead_llm.wire_formats import FORMAT_OF_KIND
-from fairlead_models.errors import LlmError
-from fairlead_models.providers import ProviderKind
 
 
 def error_body(kind: ProviderKind, error: LlmError) -> bytes:

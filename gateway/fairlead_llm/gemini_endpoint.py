@@ -7,12 +7,12 @@ from collections.abc import Awaitable, Callable, Mapping
 from starlette.requests import Request
 from starlette.responses import Response
 
+from fairlead_formats.providers.gemini.counting import COUNTING
+from fairlead_formats.providers.gemini.format import GEMINI_ARRAY, GEMINI_EVENTS
+from fairlead_formats.providers.gemini.paths import COUNT, GENERATE, METHODS, STREAM, read_path
+from fairlead_formats.wire.errors import LlmError
 from fairlead_llm.count_endpoint import TokenCountEndpoint
-from fairlead_llm.gemini.counting import COUNTING
-from fairlead_llm.gemini.format import GEMINI_ARRAY, GEMINI_EVENTS
-from fairlead_llm.gemini.paths import COUNT, GENERATE, METHODS, STREAM, read_path
 from fairlead_llm.llm_endpoint import LlmEndpoint, ModelServices, failed
-from fairlead_models.errors import LlmError
 
 
 class GeminiEndpoint:

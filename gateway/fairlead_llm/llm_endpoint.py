@@ -13,10 +13,21 @@ import msgspec
 from starlette.requests import Request
 from starlette.responses import Response
 
+from fairlead_formats.wire.call_ids import ProviderCallIds
+from fairlead_formats.wire.errors import LlmError
+from fairlead_formats.wire.protocol import (
+    BadAnswer,
+    BadRequest,
+    FinishedCall,
+    LoopResult,
+    WireAnswer,
+    WireFormat,
+    WireRequest,
+)
+from fairlead_formats.wire.usage import added
 from fairlead_gateway.calls.path.direct import Origin
 from fairlead_gateway.core.identity import IDENTITY
 from fairlead_gateway.core.llm_counts import LlmCounts
-from fairlead_llm.call_ids import ProviderCallIds
 from fairlead_llm.continuation import Continuations, FinishedResponse
 from fairlead_llm.loop import LoopLimits, Prepare, ToolLoop
 from fairlead_llm.preparation import ModelRequest, RequestPreparation
@@ -25,12 +36,10 @@ from fairlead_llm.streaming import StreamedAnswer
 from fairlead_llm.tier_choice import AUTO, TierChanges, chosen_tier
 from fairlead_llm.turn_keeping import TurnKeeper
 from fairlead_llm.turns import TurnStore
-from fairlead_llm.usage import added
-from fairlead_llm.wire import BadAnswer, BadRequest, FinishedCall, LoopResult, WireAnswer, WireFormat, WireRequest
 from fairlead_mcp.read_bounds import is_long
 from fairlead_models.breakers import ModelBreakers
 from fairlead_models.credentials import PROVIDER_KEY
-from fairlead_models.errors import LlmError, of_problem, over_budget
+from fairlead_models.errors import of_problem, over_budget
 from fairlead_models.providers import ModelTarget, ProviderKeyRefused, Providers, UnknownModel
 from fairlead_models.request_record import CLIENT_CLOSED, RequestRecord, RequestRecords
 from fairlead_models.upstream import ProviderAnswer, ProviderClient, ProviderUnavailable

@@ -15,16 +15,17 @@ from typing import Any, Final
 import msgspec
 
 from fairlead_formats.messages.call import MAX_CALLS, ModelCall
+from fairlead_formats.pairs.pair import losses_of
 from fairlead_formats.registry import message_format
+from fairlead_formats.wire.call_ids import with_provider_ids
+from fairlead_formats.wire.errors import LlmError
+from fairlead_formats.wire.protocol import BadRequest, CallKey, FinishedCall, InnerCall, ModelRound
 from fairlead_gateway.calls.path.direct import Origin
-from fairlead_llm.between.pair import losses_of
-from fairlead_llm.call_ids import with_provider_ids
 from fairlead_llm.preparation import PreparedRequest
 from fairlead_llm.refused_thoughts import LOST_THOUGHTS, tells_of_thoughts, without_thoughts
 from fairlead_llm.reports import MOST_NAMED, CallReport, PendingCall, RequestReport
 from fairlead_llm.round_calls import RoundCalls, RoundResults, running_call
 from fairlead_llm.turns import NOT_KEPT
-from fairlead_llm.wire import BadRequest, CallKey, FinishedCall, InnerCall, ModelRound
 from fairlead_models.breakers import ModelAttempt, ModelBreakers, ModelClosed, asks_next
 from fairlead_models.errors import NO_RETRY, LlmError, over_budget, unavailable
 from fairlead_models.providers import ModelTarget, Providers

@@ -10,8 +10,9 @@ from typing import Any, Final
 
 import msgspec
 
+from fairlead_formats.provider import ProviderKind
 from fairlead_formats.tokens.models import ContextWindow, ContextWindows
-from fairlead_models.providers import ROUTE_PREFIX, ProviderKind, Providers, model_of
+from fairlead_models.providers import ROUTE_PREFIX, Providers, model_of
 
 GEMINI_PREFIX: Final = "models/"
 _EPOCH: Final = "1970-01-01T00:00:00Z"

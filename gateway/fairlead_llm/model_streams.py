@@ -9,14 +9,15 @@ from typing import Any, Final
 
 import msgspec
 
-from fairlead_llm.chat.format import CHAT
+from fairlead_formats.providers.openai_chat.format import CHAT
+from fairlead_formats.wire.errors import LlmError
+from fairlead_formats.wire.protocol import BadRequest, BadStream, ModelRound, WireStream
 from fairlead_llm.streaming import MAX_EVENT, readable
-from fairlead_llm.wire import BadRequest, BadStream, ModelRound, WireStream
 from fairlead_llm.wire_formats import spoken
 from fairlead_mcp.errors import TooLarge
 from fairlead_mcp.sse import EventParser
 from fairlead_models.breakers import ModelAttempt, ModelBreakers, ModelClosed, asks_next
-from fairlead_models.errors import LlmError, unavailable
+from fairlead_models.errors import unavailable
 from fairlead_models.providers import ModelTarget, ProviderKeyRefused, Providers, UnknownModel
 from fairlead_models.upstream import ProviderAnswer, ProviderClient, ProviderUnavailable
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Final
 
-from fairlead_models.providers import ProviderKind
+from fairlead_formats.provider import ProviderKind
 
 MODELS: Final = "models"
 OPENAI_VERSION: Final = "v1"

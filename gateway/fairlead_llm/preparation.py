@@ -10,14 +10,14 @@ from collections.abc import Callable, Mapping, Sequence
 import msgspec
 
 from fairlead_formats import registry
+from fairlead_formats.neutral.losses import TranslationLosses
+from fairlead_formats.pairs.pair import losses_of
 from fairlead_formats.tokens.conversation import ConversationTokens
 from fairlead_formats.tokens.fit import PlanLimits, RouteModel
 from fairlead_formats.tokens.routes import ModelRoute
+from fairlead_formats.wire.protocol import BadRequest, WireFormat, WireRequest
 from fairlead_gateway.core.identity import Identity
-from fairlead_llm.between.losses import TranslationLosses
-from fairlead_llm.between.pair import losses_of
 from fairlead_llm.turns import TurnKeeping, TurnStore
-from fairlead_llm.wire import BadRequest, WireFormat, WireRequest
 from fairlead_llm.wire_formats import spoken
 from fairlead_mcp.read_bounds import is_long
 from fairlead_models.providers import ModelTarget, Providers

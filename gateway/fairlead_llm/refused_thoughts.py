@@ -12,8 +12,8 @@ from typing import Final
 
 import msgspec
 
-from fairlead_llm.raw_json import decoded
-from fairlead_llm.wire import WireFormat
+from fairlead_formats.wire.protocol import WireFormat
+from fairlead_formats.wire.raw_json import decoded
 
 LOST_THOUGHTS: Final = "thinking"
 """Code of the loss of thoughts that a request had."""

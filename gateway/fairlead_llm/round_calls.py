@@ -8,7 +8,7 @@ from typing import Final
 import msgspec
 
 from fairlead_formats.messages.call import InvalidCall, ModelCall
-from fairlead_llm.wire import CallKey, FinishedCall, InnerCall, RunningCall
+from fairlead_formats.wire.protocol import CallKey, FinishedCall, InnerCall, RunningCall
 from fairlead_offers.documents import encode
 
 

@@ -15,14 +15,17 @@ from starlette.responses import Response
 from starlette.routing import Match, Route
 from starlette.types import Receive, Scope, Send
 
+from fairlead_formats.provider import ProviderKind
+from fairlead_formats.providers.anthropic.counting import COUNT_TOKENS, COUNTING
+from fairlead_formats.providers.anthropic.format import ANTHROPIC, MESSAGES
+from fairlead_formats.providers.openai_chat.format import CHAT
+from fairlead_formats.providers.openai_responses.format import RESPONSES
 from fairlead_formats.tokens.models import ContextWindows
+from fairlead_formats.wire.errors import LlmError
 from fairlead_gateway.calls.results.context_recorder import ContextRecorder
 from fairlead_gateway.core.exchange import agent_in
 from fairlead_gateway.core.llm_counts import LlmCounts
 from fairlead_gateway.limits.shares import Shares, ShareTaken
-from fairlead_llm.anthropic.counting import COUNT_TOKENS, COUNTING
-from fairlead_llm.anthropic.format import ANTHROPIC, MESSAGES
-from fairlead_llm.chat.format import CHAT
 from fairlead_llm.count_endpoint import TokenCountEndpoint
 from fairlead_llm.error_forms import error_body
 from fairlead_llm.gemini_endpoint import GeminiEndpoint
@@ -31,15 +34,14 @@ from fairlead_llm.loop import LoopLimits
 from fairlead_llm.model_lists import document, found, listing, offered
 from fairlead_llm.paths import MODELS, TWICE, kind_of
 from fairlead_llm.preparation import RequestPreparation
-from fairlead_llm.responses.format import RESPONSES
 from fairlead_llm.stored_responses.kept import KeptResponses
 from fairlead_llm.stored_responses.resources import StoredResponses
 from fairlead_llm.tier_choice import TierChanges
 from fairlead_llm.turns import TurnStore
 from fairlead_models.breakers import ModelBreakers
 from fairlead_models.credentials import take_credential
-from fairlead_models.errors import LlmError, of_problem
-from fairlead_models.providers import ProviderKind, Providers, UnknownModel
+from fairlead_models.errors import of_problem
+from fairlead_models.providers import Providers, UnknownModel
 from fairlead_models.request_record import RequestRecords
 from fairlead_models.upstream import ProviderClient
 from fairlead_offers.documents import encode

@@ -16,7 +16,8 @@ from zoneinfo import available_timezones
 from starlette.requests import Request
 from starlette.types import Receive, Scope, Send
 
-from fairlead_llm.scripted import ScriptedCall, ScriptedTurn, scripted_response
+from fairlead_formats.scripted_turns import ScriptedCall, ScriptedTurn
+from fairlead_llm.scripted_model import scripted_response
 
 _WORD: Final = re.compile(r"[A-Za-z0-9]+(?:-[A-Za-z0-9]+)*")
 _SENTENCE: Final = re.compile(r"(?<=[.?!])\s+")

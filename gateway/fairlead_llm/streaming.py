@@ -12,19 +12,20 @@ from typing import Final
 from starlette.responses import Response
 from starlette.types import Receive, Scope, Send
 
-from fairlead_llm.call_ids import ProviderCallIds
+from fairlead_formats.wire.call_ids import ProviderCallIds
+from fairlead_formats.wire.errors import LlmError
+from fairlead_formats.wire.protocol import BadStream, FinishedCall
+from fairlead_formats.wire.refused_keys import key_refused, tells_of_key
 from fairlead_llm.continuation import Continuations, FinishedResponse
 from fairlead_llm.loop import ToolLoop
 from fairlead_llm.preparation import ModelRequest
-from fairlead_llm.refused_keys import key_refused, tells_of_key
 from fairlead_llm.round_calls import NO_RESULTS, running_call
 from fairlead_llm.turn_keeping import TurnKeeper
 from fairlead_llm.turns import TurnStore
-from fairlead_llm.wire import BadStream, FinishedCall
 from fairlead_mcp.errors import TooLarge
 from fairlead_mcp.read_bounds import LONG_BYTES, excess, is_long
 from fairlead_mcp.sse import EventParser
-from fairlead_models.errors import LlmError, of_problem
+from fairlead_models.errors import of_problem
 from fairlead_models.request_record import CLIENT_CLOSED
 from fairlead_models.upstream import ProviderAnswer, ProviderUnavailable
 from fairlead_offers.problems import INTERNAL, Problem

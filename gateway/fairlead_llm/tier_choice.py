@@ -14,9 +14,9 @@ from typing import TYPE_CHECKING, Final
 import msgspec
 from msgspec import Raw
 
+from fairlead_formats.wire.protocol import WireFormat
 from fairlead_gateway.conversation.turn import COMMAND_TURNS, Choice, ConversationState, Turn
 from fairlead_llm.conversation_digest import ConversationDigest
-from fairlead_llm.wire import WireFormat
 from fairlead_offers.catalogs.subject_catalog import SubjectCatalog, attainable
 from fairlead_offers.services import ToolServices
 

@@ -22,14 +22,14 @@ from typing import Final
 import msgspec
 from msgspec import Raw
 
+from fairlead_formats.neutral.losses import TranslationLosses
+from fairlead_formats.pairs.kept_turns import translated_turn
+from fairlead_formats.wire.call_ids import made_here, may_be_kept
+from fairlead_formats.wire.errors import LlmError
+from fairlead_formats.wire.protocol import MARKED_THOUGHTS, CallKey, CallPlace, KeptTurn, WireFormat
 from fairlead_gateway.calls.results.context_recorder import ContextRecorder
 from fairlead_gateway.context.store import ContextUnavailable
 from fairlead_gateway.core.identity import Identity
-from fairlead_llm.between.kept_turns import translated_turn
-from fairlead_llm.between.losses import TranslationLosses
-from fairlead_llm.call_ids import made_here, may_be_kept
-from fairlead_llm.wire import MARKED_THOUGHTS, CallKey, CallPlace, KeptTurn, WireFormat
-from fairlead_models.errors import LlmError
 
 MOST_LOOKED_UP: Final = 64
 """Messages of one request that are looked up, the last ones."""

@@ -5,13 +5,14 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Final
 
-from fairlead_llm.anthropic.format import ANTHROPIC
-from fairlead_llm.between.pair import pair
-from fairlead_llm.chat.format import CHAT
-from fairlead_llm.gemini.format import GEMINI_EVENTS
-from fairlead_llm.responses.format import RESPONSES
-from fairlead_llm.wire import WireFormat
-from fairlead_models.providers import Provider, ProviderKind
+from fairlead_formats.pairs.pair import pair
+from fairlead_formats.provider import ProviderKind
+from fairlead_formats.providers.anthropic.format import ANTHROPIC
+from fairlead_formats.providers.gemini.format import GEMINI_EVENTS
+from fairlead_formats.providers.openai_chat.format import CHAT
+from fairlead_formats.providers.openai_responses.format import RESPONSES
+from fairlead_formats.wire.protocol import WireFormat
+from fairlead_models.providers import Provider
 
 FORMAT_OF_KIND: Final[Mapping[ProviderKind, WireFormat]] = {
     "openai": CHAT,

@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from math import ceil
 from typing import Final
 
+from fairlead_formats.wire.errors import LlmError
 from fairlead_gateway.limits.limiter import Limited
 from fairlead_models.breakers import ModelClosed
 from fairlead_offers.problems import RATE_LIMITED, Problem
@@ -13,26 +14,6 @@ from fairlead_web.problem_responses import seconds_of
 
 NO_RETRY: Final = {"x-should-retry": "false"}
 """For errors behind calls of tools: SDKs would send the request again, and its tools would run again."""
-
-
-class LlmError(Exception):
-    """An answer that is no success."""
-
-    def __init__(
-        self,
-        status: int,
-        message: str,
-        code: str,
-        *,
-        param: str | None = None,
-        headers: Mapping[str, str] | None = None,
-    ) -> None:
-        super().__init__(message)
-        self.status = status
-        self.code = code
-        """Code of the REST API's problems, or `model_not_found`, `provider_unavailable`, `bad_answer`, `timeout`."""
-        self.param = param
-        self.headers = dict(headers or {})
 
 
 def of_problem(problem: Problem) -> LlmError:

@@ -20,6 +20,7 @@ from urllib.parse import urlsplit
 
 import msgspec
 
+from fairlead_formats.provider import ProviderKind
 from fairlead_formats.tokens.routes import ModelChoice, ModelRoute
 from fairlead_models.cascaded import CASCADED, CascadedProvider, Seconds, SlowTurns
 
@@ -28,7 +29,6 @@ MAX_NAME: Final = 256
 ROUTE_PREFIX: Final = "fairlead/"
 """In front of the name of a route where a model's name is asked for."""
 OPENAI_HOST: Final = "api.openai.com"
-ProviderKind = Literal["openai", "anthropic", "gemini"]
 CallerKey = Literal["Refuse", "Allow", "Require"]
 _SPEAK: Final = frozenset({"openai", "gemini"})
 """Kinds whose speech sessions are bridged."""

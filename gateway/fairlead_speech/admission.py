@@ -8,11 +8,12 @@ from urllib.parse import parse_qsl
 
 import msgspec
 
+from fairlead_formats.wire.errors import LlmError
 from fairlead_gateway.calls.path.direct import Origin
 from fairlead_gateway.core.identity import IDENTITY
 from fairlead_gateway.endpoint.upgrades import UpgradeRequest
 from fairlead_models.credentials import PROVIDER_KEY, take_credential
-from fairlead_models.errors import LlmError, of_problem
+from fairlead_models.errors import of_problem
 from fairlead_offers.offer.offers import OfferWishes
 from fairlead_web.guard import RequestGuard
 

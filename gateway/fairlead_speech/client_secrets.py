@@ -8,8 +8,9 @@ from typing import Any, Final
 from starlette.requests import Request
 from starlette.responses import Response
 
+from fairlead_formats.wire.errors import LlmError
 from fairlead_models.credentials import PROVIDER_KEY
-from fairlead_models.errors import LlmError, of_problem
+from fairlead_models.errors import of_problem
 from fairlead_models.providers import ProviderKeyRefused, Providers, UnknownModel
 from fairlead_models.upstream import ProviderClient, ProviderUnavailable
 from fairlead_offers.documents import decode, encode

@@ -12,13 +12,14 @@ from typing import Final
 from aiohttp import web
 from starlette.routing import Route
 
+from fairlead_formats.wire.errors import LlmError
 from fairlead_gateway.core.exchange import agent_name
 from fairlead_gateway.core.share_counts import ShareCounts
 from fairlead_gateway.endpoint import responses
 from fairlead_gateway.endpoint.framing import Field
 from fairlead_gateway.endpoint.upgrades import ADMITTED, AdmittedUpgrade, UpgradeRequest
 from fairlead_models.breakers import ModelBreakers
-from fairlead_models.errors import LlmError, of_problem
+from fairlead_models.errors import of_problem
 from fairlead_models.providers import Providers
 from fairlead_models.request_record import RequestRecord, RequestRecords
 from fairlead_models.upstream import ProviderClient

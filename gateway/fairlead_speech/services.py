@@ -11,8 +11,9 @@ import msgspec
 from aiohttp import web
 
 from fairlead_formats.tokens.routes import ModelRoute
+from fairlead_formats.wire.errors import LlmError
 from fairlead_models.breakers import ModelBreakers, ModelClosed, asks_next
-from fairlead_models.errors import LlmError, over_budget, unavailable
+from fairlead_models.errors import over_budget, unavailable
 from fairlead_models.providers import ModelTarget, ProviderKeyRefused, Providers, UnknownModel
 from fairlead_models.request_record import RequestRecord
 from fairlead_models.upstream import ProviderClient, ProviderRefused, ProviderSocket, ProviderUnavailable, transport_of

@@ -6,9 +6,9 @@ from __future__ import annotations
 
 from typing import Final
 
+from fairlead_formats.wire.errors import LlmError
 from fairlead_gateway.core.share_counts import ShareCounts
 from fairlead_gateway.limits.shares import Shares, ShareTaken
-from fairlead_models.errors import LlmError
 from fairlead_offers.problems import RATE_LIMITED
 
 _RETRY: Final = {"retry-after": "5"}

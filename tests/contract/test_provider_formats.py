@@ -1,4 +1,4 @@
-"""One file in `fairlead_formats/providers` is a provider format: all else is derived from it."""
+"""One folder in `fairlead_formats/providers` is a provider format: all else is derived from it."""
 
 from __future__ import annotations
 
@@ -14,11 +14,11 @@ from fairlead_formats.registry import PROVIDER_FORMATS
 from fairlead_formats.tokens import families
 
 SOURCES = Path(fairlead_formats.__file__).parent
-FILES = sorted(file for file in (SOURCES / "providers").glob("*.py") if file.name != "__init__.py")
+FILES = sorted((SOURCES / "providers").glob("*/tools.py"))
 
 ACME = """
 from fairlead_formats.provider import ProviderFormat
-from fairlead_formats.providers.anthropic import AnthropicMessages
+from fairlead_formats.providers.anthropic.tools import AnthropicMessages
 from fairlead_formats.schema import rules
 from fairlead_formats.tools.definitions import Envelope, Found, ToolFormat
 from fairlead_formats.tools.envelopes import in_tools, renamed, tools_of
@@ -68,7 +68,7 @@ print(json.dumps({
 """
 
 
-def test_every_file_of_providers_declares_tools_messages_and_cost() -> None:
+def test_every_folder_of_providers_declares_tools_messages_and_cost() -> None:
     declared: list[object] = [provided.messages for provided in PROVIDER_FORMATS.values()]
 
     assert all(isinstance(messages, MessageFormat) for messages in declared)
@@ -85,12 +85,13 @@ def test_no_other_source_of_the_package_lists_formats() -> None:
     assert [str(file) for file in others if re.search(rf"\"({names})\"", file.read_text())] == []
 
 
-def test_a_new_file_is_a_format_of_commands_messages_and_routes(tmp_path: Path) -> None:
+def test_a_new_folder_is_a_format_of_commands_messages_and_routes(tmp_path: Path) -> None:
     tools = tmp_path / "tools.json"
     tools.write_text('[{"name": "a", "inputSchema": {"type": "object", "properties": {}}}]')
     folder = tmp_path / "more"
-    folder.mkdir()
-    (folder / "acme.py").write_text(ACME)
+    (folder / "acme").mkdir(parents=True)
+    (folder / "acme" / "__init__.py").write_text("")
+    (folder / "acme" / "tools.py").write_text(ACME)
     command = [sys.executable, "-c", USE, str(folder), str(tools)]
     done = subprocess.run(command, capture_output=True, text=True, check=False)
 

@@ -28,7 +28,7 @@ ROWS = {
 
 def test_the_page_has_the_six_kinds_of_change_at_one_to_four_files_each() -> None:
     assert {title: 1 <= len(rows) <= 4 for title, rows in ROWS.items()} == {
-        "A provider's format": True,
+        "A provider family": True,
         "A header of requests to servers": True,
         "A constraint of policies": True,
         "A metric": True,

@@ -6,7 +6,7 @@ import json
 from collections.abc import Mapping
 from typing import Any
 
-from fairlead_llm.scripted import ScriptedTurn
+from fairlead_formats.scripted_turns import ScriptedTurn
 
 USAGE = {"input_tokens": 9, "output_tokens": 1}
 START = {

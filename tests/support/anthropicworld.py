@@ -7,7 +7,7 @@ import json
 from pathlib import Path
 from typing import Any
 
-from fairlead_llm.scripted import ScriptedCall, ScriptedTurn
+from fairlead_formats.scripted_turns import ScriptedCall, ScriptedTurn
 from gatewayworld import Answer
 from llmworld import ANTHROPIC, LlmWorld, llm_world
 

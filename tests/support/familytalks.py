@@ -11,12 +11,12 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from fairlead_formats.messages.call import ModelCall
+from fairlead_formats.neutral.answers import CallBegin, TextDelta, TranslatedAnswer, part_texts
+from fairlead_formats.neutral.conversation import CallPart, MessageTurn, ResultPart
+from fairlead_formats.neutral.losses import TranslationLosses
+from fairlead_formats.pairs.families import FAMILIES
 from fairlead_formats.registry import find
 from fairlead_formats.tools.between import between
-from fairlead_llm.between.answers import CallBegin, TextDelta, TranslatedAnswer, part_texts
-from fairlead_llm.between.conversation import CallPart, MessageTurn, ResultPart
-from fairlead_llm.between.families import FAMILIES
-from fairlead_llm.between.losses import TranslationLosses
 from gatewayworld import Answer
 from llmworld import LlmWorld, theirs
 from restworld import post

@@ -12,7 +12,7 @@ from collections.abc import AsyncIterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any, Final
 
-from fairlead_llm.scripted import ScriptedTurn
+from fairlead_formats.scripted_turns import ScriptedTurn
 from gatewayworld import Answer
 from llmworld import LlmWorld, llm_world
 from restworld import post

@@ -25,7 +25,7 @@ IDS = (
     ),
     Guard(
         "a call that was not approved, by the approval of another one under its id",
-        "fairlead_llm.responses.own_servers",
+        "fairlead_formats.providers.openai_responses.own_servers",
         (('f"{APPROVAL_ID}{secrets.token_hex(16)}_{call_id}"', 'f"{APPROVAL_ID}{call_id}"'),),
         f"{_PROVIDERS}::test_an_approval_of_one_answer_runs_no_call_of_another",
         "assert not [{",
@@ -39,14 +39,14 @@ IDS = (
     ),
     Guard(
         "results behind thoughts of Responses that somebody guessed",
-        "fairlead_llm.responses.items",
+        "fairlead_formats.providers.openai_responses.items",
         (('return f"{ident}{_MARK}{mark}"', "return ident"),),
         f"{_PROVIDERS}::test_thoughts_of_a_made_up_history_find_no_hidden_results",
         "'42'",
     ),
     Guard(
         "results behind thoughts of Messages that somebody guessed",
-        "fairlead_llm.anthropic.blocks",
+        "fairlead_formats.providers.anthropic.blocks",
         (
             (
                 "return None if found is None or found[2] is None else CallKey(found[2], SIGNED_THOUGHT)",

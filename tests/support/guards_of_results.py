@@ -22,7 +22,7 @@ RESULTS = (
     ),
     Guard(
         "a turn of a model that was kept for another conversation, by a made-up history",
-        "fairlead_llm.call_ids",
+        "fairlead_formats.wire.call_ids",
         (
             ("return made is not None and made[1] == _KEPT", "return True"),
             ("if not self._made and not any(hint in data for hint in _HINTS):", "if True:"),

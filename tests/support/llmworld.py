@@ -16,10 +16,11 @@ from typing import Any
 from fairlead_api.documents.rules import Policy, PolicyLimits, Rule, Rules, Tier
 from fairlead_app.configuration import Models
 from fairlead_app.gateway import Gateway
+from fairlead_formats.scripted_turns import ScriptedTurn
 from fairlead_formats.tokens.models import ContextWindows
 from fairlead_formats.tokens.prices import ModelPrice
 from fairlead_formats.tokens.routes import read_routes
-from fairlead_llm.scripted import ScriptedModel, ScriptedTurn
+from fairlead_llm.scripted_model import ScriptedModel
 from fairlead_models.providers import read_providers
 from gatewayworld import Answer, catalog, running
 from restworld import post

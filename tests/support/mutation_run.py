@@ -153,7 +153,7 @@ def fate(target: Target, mutant: Mutant) -> str:
 def main(words: Sequence[str]) -> int:
     """Exit code 1 where a mutant dies by night alone: the merge scope has lost a fault."""
     parser = argparse.ArgumentParser(prog="hack/mutants")
-    parser.add_argument("modules", nargs="+", metavar="MODULE", help="such as fairlead_llm.between.pair")
+    parser.add_argument("modules", nargs="+", metavar="MODULE", help="such as fairlead_formats.pairs.pair")
     parser.add_argument("--tests", nargs="+", default=["tests/unit"], metavar="PATH", help="default: tests/unit")
     parser.add_argument("--count", type=int, default=30, metavar="N", help="mutants, default 30")
     parser.add_argument("--seed", type=int, default=1, metavar="N", help="which of them, default 1")

@@ -16,19 +16,19 @@ from anthropic import Anthropic
 from google import genai
 from google.genai import types
 
-from fairlead_llm.anthropic.format import ANTHROPIC
-from fairlead_llm.between.pair import pair
-from fairlead_llm.chat.format import CHAT
-from fairlead_llm.gemini.format import GEMINI_EVENTS
-from fairlead_llm.responses.format import RESPONSES
-from fairlead_llm.scripted.anthropic import AnthropicApi
-from fairlead_llm.scripted.chat import ChatApi
-from fairlead_llm.scripted.gemini import GeminiApi
-from fairlead_llm.scripted.model import ScriptedApi
-from fairlead_llm.scripted.responses import ResponsesApi
-from fairlead_llm.scripted.turns import ScriptedTurn
-from fairlead_llm.wire import BadAnswer, BadRequest, BadStream, LoopResult, ModelRound, WireFormat
-from fairlead_models.errors import LlmError
+from fairlead_formats.pairs.pair import pair
+from fairlead_formats.providers.anthropic.fake import AnthropicApi
+from fairlead_formats.providers.anthropic.format import ANTHROPIC
+from fairlead_formats.providers.gemini.fake import GeminiApi
+from fairlead_formats.providers.gemini.format import GEMINI_EVENTS
+from fairlead_formats.providers.openai_chat.fake import ChatApi
+from fairlead_formats.providers.openai_chat.format import CHAT
+from fairlead_formats.providers.openai_responses.fake import ResponsesApi
+from fairlead_formats.providers.openai_responses.format import RESPONSES
+from fairlead_formats.scripted_turns import ScriptedTurn
+from fairlead_formats.wire.errors import LlmError
+from fairlead_formats.wire.protocol import BadAnswer, BadRequest, BadStream, LoopResult, ModelRound, WireFormat
+from fairlead_llm.scripted_model import ScriptedApi
 
 FORMATS: Mapping[str, WireFormat] = {
     "chat": CHAT,

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from typing import Any, Final
 
-from fairlead_llm.gemini.carried_ids import carried_id
+from fairlead_formats.providers.gemini.carried_ids import carried_id
 
 _MADE: Final = re.compile(r"(?:call|toolu|rs)_f[lx]-[A-Za-z0-9]{22}-")
 _SIGNATURES: Final = ("thoughtSignature", "thought_signature")

@@ -11,8 +11,9 @@ from collections.abc import Awaitable, Callable, Iterable, Iterator, Sequence
 from pathlib import Path
 from typing import Any, TypeVar
 
-from fairlead_llm.scripted import ScriptedModel, ScriptedTurn
-from fairlead_llm.wire import WireStream
+from fairlead_formats.scripted_turns import ScriptedTurn
+from fairlead_formats.wire.protocol import WireStream
+from fairlead_llm.scripted_model import ScriptedModel
 from fairlead_mcp.sse import EventParser
 from llmworld import llm_world
 from toolservers import serve_asgi

@@ -1,6 +1,6 @@
 """Base of all message formats: drafts become calls, results are read one by one, and what is lost of them is reported.
 
-Pure module. Each form is a `MessageFormat` in a file of `providers`; `registry` has them by name.
+Pure module. Each form is a `MessageFormat` in a folder of `providers`; `registry` has them by name.
 """
 
 from __future__ import annotations
@@ -77,7 +77,9 @@ class MessageFormat(ABC):
         return WholeAssembler(self.drafts, names)
 
     def written_id(self, ident: str) -> str:
-        """The id of a call as it is written in this form."""
+        """The id of a call as it is written in this form: itself, or its `substitute_id`, by both of which `OpenCalls`
+        matches results.
+        """
         return ident
 
     @abstractmethod

@@ -93,6 +93,11 @@ def fitting_id(ident: str, allowed: re.Pattern[str]) -> str:
     """The id where a provider takes it, else one made from it."""
     if allowed.match(ident):
         return ident
+    return substitute_id(ident)
+
+
+def substitute_id(ident: str) -> str:
+    """The id in place of one that a provider does not take."""
     return f"call_{hashlib.sha256(ident.encode('utf-8', 'replace')).hexdigest()[:24]}"
 
 

@@ -1,5 +1,6 @@
-"""The formats of model providers, one file per provider; a new file is a new format, everywhere.
+"""The formats of model providers, one folder per family; a new folder is a new format, everywhere.
 
-Every module has FORMATS, a tuple of `ProviderFormat`: tools, messages, and what tools cost in it. `registry` imports
-all modules of this folder and has their formats by name; nothing else lists them.
+Every folder has a module `tools` with FORMATS, a tuple of `ProviderFormat`: tools, messages, and what tools cost in it.
+`registry` imports these of all folders and has their formats by name; nothing else lists them. A family that requests
+are sent to also has `format`, its `WireFormat`, and `neutral`, its readers and writers of what no family has.
 """

@@ -16,22 +16,22 @@ from typing import Final
 import msgspec
 from msgspec import Raw
 
+from fairlead_formats.providers.openai_responses.answer import ResponsesAnswer
+from fairlead_formats.providers.openai_responses.format import RESPONSES
+from fairlead_formats.providers.openai_responses.items import head_of, hidden, members_of, raws, waiting
+from fairlead_formats.providers.openai_responses.own_servers import asks_approval, output_item
+from fairlead_formats.providers.openai_responses.request import ResponsesRequest
+from fairlead_formats.providers.openai_responses.stream import ResponsesStream
 from fairlead_formats.registry import OPENAI_RESPONSES, message_format
+from fairlead_formats.wire.errors import LlmError
+from fairlead_formats.wire.protocol import WireRequest
 from fairlead_gateway.calls.results.context_recorder import ContextRecorder
 from fairlead_gateway.context.store import ContextUnavailable
 from fairlead_gateway.core.identity import Identity
 from fairlead_llm.continuation import ContinuedRequest, FinishedResponse
 from fairlead_llm.loop import ToolLoop
-from fairlead_llm.responses.answer import ResponsesAnswer
-from fairlead_llm.responses.format import RESPONSES
-from fairlead_llm.responses.items import head_of, hidden, members_of, raws, waiting
-from fairlead_llm.responses.own_servers import asks_approval, output_item
-from fairlead_llm.responses.request import ResponsesRequest
-from fairlead_llm.responses.stream import ResponsesStream
 from fairlead_llm.round_calls import RoundResults
-from fairlead_llm.wire import WireRequest
 from fairlead_mcp.sse import EventParser
-from fairlead_models.errors import LlmError
 from fairlead_models.providers import ModelTarget
 
 NOT_FOUND: Final = "previous_response_not_found"

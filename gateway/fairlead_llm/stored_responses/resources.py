@@ -15,13 +15,13 @@ from msgspec import Raw
 from starlette.requests import Request
 from starlette.responses import Response
 
+from fairlead_formats.providers.openai_chat.errors import error_body
+from fairlead_formats.providers.openai_responses.format import RESPONSES
+from fairlead_formats.providers.openai_responses.items import encode, head_of, members_of
+from fairlead_formats.wire.errors import LlmError
 from fairlead_gateway.core.identity import IDENTITY
 from fairlead_llm.llm_endpoint import caller_key
-from fairlead_llm.responses.format import RESPONSES
-from fairlead_llm.responses.items import encode, head_of, members_of
 from fairlead_llm.stored_responses.kept import KeptResponse, KeptResponses
-from fairlead_models.errors import LlmError
-from fairlead_models.openai_errors import error_body
 from fairlead_models.providers import ProviderKeyRefused, Providers
 from fairlead_models.upstream import ProviderClient, ProviderUnavailable
 from fairlead_web.bodies import JSON

@@ -10,7 +10,7 @@ from typing import Any, Final, Protocol
 
 import msgspec
 
-from fairlead_models.errors import LlmError
+from fairlead_formats.wire.errors import LlmError
 from fairlead_speech.bounds import SpeechBounds
 from fairlead_speech.cascaded.backends import BackendFailed, SpeechBackends
 from fairlead_speech.cascaded.call_ids import CallIds

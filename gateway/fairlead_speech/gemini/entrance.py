@@ -10,8 +10,9 @@ from typing import Final
 
 from aiohttp import web
 
-from fairlead_models.errors import LlmError, of_problem
-from fairlead_models.gemini_errors import error_body
+from fairlead_formats.providers.gemini.error_bodies import error_body
+from fairlead_formats.wire.errors import LlmError
+from fairlead_models.errors import of_problem
 from fairlead_models.providers import ModelTarget
 from fairlead_models.request_record import RequestRecord
 from fairlead_models.upstream import ProviderSocket

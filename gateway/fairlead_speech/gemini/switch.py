@@ -13,7 +13,7 @@ import logging
 from collections.abc import Awaitable, Callable
 from typing import Final
 
-from fairlead_models.errors import LlmError
+from fairlead_formats.wire.errors import LlmError
 from fairlead_speech.frames import RefusedFrame
 from fairlead_speech.gemini.frames import PROVIDER_FRAMES
 from fairlead_speech.gemini.line import ProviderLine

@@ -11,7 +11,7 @@ import pytest
 
 from anthropic_transcripts import START, TRANSCRIPTS
 from anthropicworld import ADD, MINE, THEIRS
-from fairlead_llm.scripted import ScriptedCall, ScriptedTurn
+from fairlead_formats.scripted_turns import ScriptedCall, ScriptedTurn
 from llmworld import ANTHROPIC, llm_world
 from provider_ids import with_provider_ids
 from transcripts import with_and_without, without_marks

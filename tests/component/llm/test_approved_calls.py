@@ -5,8 +5,8 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
-from fairlead_llm.responses.own_servers import APPROVAL_ID
-from fairlead_llm.scripted import ScriptedTurn
+from fairlead_formats.providers.openai_responses.own_servers import APPROVAL_ID
+from fairlead_formats.scripted_turns import ScriptedTurn
 from responsesworld import respond, responses_world
 
 ASKS = {"type": "mcp", "server_label": "sums", "server_url": "fairlead://demo", "require_approval": "always"}

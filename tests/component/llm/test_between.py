@@ -8,11 +8,11 @@ from typing import Any
 import pytest
 
 from fairlead_formats.messages.call import ModelCall
+from fairlead_formats.neutral.conversation import CallPart, MediaPart, MessageTurn, ResultPart, TextPart
+from fairlead_formats.neutral.losses import TranslationLosses
+from fairlead_formats.pairs.families import FAMILIES
 from fairlead_formats.registry import find
-from fairlead_llm.between.conversation import CallPart, MediaPart, MessageTurn, ResultPart, TextPart
-from fairlead_llm.between.families import FAMILIES
-from fairlead_llm.between.losses import TranslationLosses
-from fairlead_llm.scripted import ScriptedCall, ScriptedTurn
+from fairlead_formats.scripted_turns import ScriptedCall, ScriptedTurn
 from oddproperties import ARGUMENTS, SCHEMA, TOOL, under_other_names
 
 for client in ("openai", "anthropic", "google.genai"):

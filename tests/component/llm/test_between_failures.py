@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from fairlead_llm.scripted import ScriptedCall, ScriptedTurn
+from fairlead_formats.scripted_turns import ScriptedCall, ScriptedTurn
 
 openai = pytest.importorskip("openai", reason="OpenAI's client is not installed (fairlead[dev])")
 anthropic = pytest.importorskip("anthropic", reason="Anthropic's client is not installed (fairlead[dev])")

@@ -12,10 +12,10 @@ from typing import Any
 import pytest
 
 from fairlead_formats.messages.call import ModelCall
-from fairlead_llm.between.conversation import CallPart, MessageTurn, ResultPart, TextPart
-from fairlead_llm.between.families import FAMILIES
-from fairlead_llm.between.losses import TranslationLosses
-from fairlead_llm.scripted import ScriptedCall, ScriptedTurn
+from fairlead_formats.neutral.conversation import CallPart, MessageTurn, ResultPart, TextPart
+from fairlead_formats.neutral.losses import TranslationLosses
+from fairlead_formats.pairs.families import FAMILIES
+from fairlead_formats.scripted_turns import ScriptedCall, ScriptedTurn
 from familytalks import PROVIDERS, answered, asked, with_results
 from llmworld import llm_world
 from restworld import post

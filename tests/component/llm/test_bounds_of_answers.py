@@ -14,7 +14,7 @@ import pytest
 from anthropic_transcripts import START
 from anthropicworld import MINE
 from anthropicworld import events as messages_events
-from fairlead_llm.scripted import ScriptedCall, ScriptedTurn
+from fairlead_formats.scripted_turns import ScriptedCall, ScriptedTurn
 from llmworld import ANTHROPIC, chunks, llm_world, theirs
 from redisserver import redis_server
 from responsesworld import events, respond, responses_world

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from fairlead_llm.scripted import ScriptedTurn
+from fairlead_formats.scripted_turns import ScriptedTurn
 from llmworld import chunks, llm_world
 from metricseries import labelled, told
 

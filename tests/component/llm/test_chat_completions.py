@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from fairlead_llm.scripted import ScriptedCall, ScriptedTurn
+from fairlead_formats.scripted_turns import ScriptedCall, ScriptedTurn
 from gatewayworld import Ask, Wire
 from llmworld import PATH, chunks, llm_world, theirs
 from ports import free_port

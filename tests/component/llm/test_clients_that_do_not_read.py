@@ -6,7 +6,7 @@ import asyncio
 import json
 from pathlib import Path
 
-from fairlead_llm.scripted import ScriptedTurn
+from fairlead_formats.scripted_turns import ScriptedTurn
 from llmworld import PATH, llm_world
 from waiting import until_async
 

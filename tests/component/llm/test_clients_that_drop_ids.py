@@ -9,9 +9,9 @@ from typing import Any
 
 import pytest
 
-from fairlead_llm.call_ids import new_id
-from fairlead_llm.gemini.carried_ids import carrying_signature
-from fairlead_llm.scripted import ScriptedCall, ScriptedTurn
+from fairlead_formats.providers.gemini.carried_ids import carrying_signature
+from fairlead_formats.scripted_turns import ScriptedCall, ScriptedTurn
+from fairlead_formats.wire.call_ids import new_id
 from familytalks import PROVIDERS
 from frameworkclients import framework_talk
 from gatewayworld import Answer

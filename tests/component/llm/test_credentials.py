@@ -12,7 +12,7 @@ import pytest
 from google import genai
 
 from fairlead_app.trust import Trust
-from fairlead_llm.scripted import ScriptedTurn
+from fairlead_formats.scripted_turns import ScriptedTurn
 from gatewayworld import scraped
 from googleclient import google
 from llmworld import LlmWorld, llm_world

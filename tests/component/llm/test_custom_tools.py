@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from fairlead_llm.scripted.turns import ScriptedCall, ScriptedTurn
+from fairlead_formats.scripted_turns import ScriptedCall, ScriptedTurn
 from pairclients import ask
 
 GRAMMAR = {"type": "grammar", "syntax": "lark", "definition": 'start: "*** Begin Patch" LF'}

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from fairlead_llm.scripted import ScriptedTurn
+from fairlead_formats.scripted_turns import ScriptedTurn
 from responsesworld import respond, responses_world
 
 BUSY = ScriptedTurn("later", status=429, headers={"retry-after": "7"})

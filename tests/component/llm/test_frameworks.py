@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from fairlead_llm.scripted import ScriptedCall, ScriptedTurn
+from fairlead_formats.scripted_turns import ScriptedCall, ScriptedTurn
 from llmworld import LlmWorld, llm_world
 
 TASK = "How much rope is in both stores?"

@@ -8,8 +8,8 @@ from typing import Any
 
 import pytest
 
-from fairlead_llm.scripted import ScriptedCall, ScriptedTurn
-from fairlead_llm.scripted.gemini_rules import signature
+from fairlead_formats.providers.gemini.fake_rules import signature
+from fairlead_formats.scripted_turns import ScriptedCall, ScriptedTurn
 from geminiworld import GENERATE, STREAM, declared, events, gemini_world, generate, parts, text
 from provider_ids import with_provider_ids
 

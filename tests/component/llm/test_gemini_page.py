@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from fairlead_llm.scripted import ScriptedCall, ScriptedTurn
+from fairlead_formats.scripted_turns import ScriptedCall, ScriptedTurn
 from geminiworld import gemini_world, text
 from page_reader import blocks
 

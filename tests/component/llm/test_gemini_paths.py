@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from fairlead_llm.scripted import ScriptedCall, ScriptedTurn
+from fairlead_formats.scripted_turns import ScriptedCall, ScriptedTurn
 from geminiworld import COUNT, STREAM, events, gemini_world, generate, said, text
 from llmworld import llm_world
 from restworld import get, post

@@ -6,8 +6,8 @@ import json
 from pathlib import Path
 from typing import Any
 
-from fairlead_llm.scripted import ScriptedCall, ScriptedTurn
-from fairlead_llm.scripted.gemini_rules import signature
+from fairlead_formats.providers.gemini.fake_rules import signature
+from fairlead_formats.scripted_turns import ScriptedCall, ScriptedTurn
 from gatewayworld import Answer
 from geminiworld import GENERATE, STREAM, declared, events, gemini_world, generate, parts, responded, said, text
 from provider_ids import with_provider_ids

@@ -16,8 +16,8 @@ from typing import Any
 import pytest
 from starlette.responses import StreamingResponse
 
-from fairlead_llm.gemini.stream import GeminiStream
-from fairlead_llm.scripted import ScriptedCall, ScriptedTurn
+from fairlead_formats.providers.gemini.stream import GeminiStream
+from fairlead_formats.scripted_turns import ScriptedCall, ScriptedTurn
 from geminiworld import KIND, gemini_world
 from provider_ids import with_provider_ids
 from toolservers import serve_asgi

@@ -9,9 +9,9 @@ from typing import Any
 
 import pytest
 
-from fairlead_llm.gemini.format import GEMINI_EVENTS
-from fairlead_llm.gemini.stream import GeminiStream
-from fairlead_llm.scripted import ScriptedTurn
+from fairlead_formats.providers.gemini.format import GEMINI_EVENTS
+from fairlead_formats.providers.gemini.stream import GeminiStream
+from fairlead_formats.scripted_turns import ScriptedTurn
 from fairlead_mcp.read_bounds import MAX_VALUES
 from fairlead_models.providers import Provider
 from fairlead_models.upstream import MAX_ANSWER, MAX_REFUSAL, ProviderAnswer, ProviderClient, ProviderUnavailable

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from fairlead_llm.scripted import ScriptedCall, ScriptedTurn
+from fairlead_formats.scripted_turns import ScriptedCall, ScriptedTurn
 from llmworld import ANTHROPIC, LlmWorld, llm_world
 from responsesworld import respond, responses_world, result, theirs
 

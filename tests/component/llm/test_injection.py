@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 
 from fairlead_api.documents.rules import Policy, PolicyLimits, Rule, Tier, TierSelection
-from fairlead_llm.scripted import ScriptedCall, ScriptedTurn
+from fairlead_formats.scripted_turns import ScriptedCall, ScriptedTurn
 from gatewayworld import Answer, catalog, publish, scraped, served
 from llmworld import FAILS, LlmWorld, chunks, llm_world, more_tools, policy, theirs
 

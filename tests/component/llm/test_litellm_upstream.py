@@ -6,7 +6,8 @@ from pathlib import Path
 
 import pytest
 
-from fairlead_llm.scripted import ScriptedCall, ScriptedModel, ScriptedTurn
+from fairlead_formats.scripted_turns import ScriptedCall, ScriptedTurn
+from fairlead_llm.scripted_model import ScriptedModel
 from litellmproxies import INSTALL_SECONDS, installed, litellm_models
 from llmworld import chunks, llm_world, theirs
 from toolservers import serve_asgi

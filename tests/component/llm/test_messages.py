@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from anthropicworld import ADD, MINE, THEIRS, THINKS, events, kinds, said, texts, world
-from fairlead_llm.scripted import ScriptedCall, ScriptedTurn
+from fairlead_formats.scripted_turns import ScriptedCall, ScriptedTurn
 from oddproperties import ARGUMENTS, TOOL, under_other_names
 from provider_ids import with_provider_ids
 

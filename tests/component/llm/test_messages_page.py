@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from anthropicworld import world
-from fairlead_llm.scripted import ScriptedCall, ScriptedTurn
+from fairlead_formats.scripted_turns import ScriptedCall, ScriptedTurn
 from page_reader import blocks
 
 pytest.importorskip("anthropic", reason="Anthropic's client is not installed (fairlead[dev])")

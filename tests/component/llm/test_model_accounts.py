@@ -8,8 +8,8 @@ from typing import Any
 
 import pytest
 
+from fairlead_formats.scripted_turns import ScriptedCall, ScriptedTurn
 from fairlead_formats.tokens.prices import ModelPrice
-from fairlead_llm.scripted import ScriptedCall, ScriptedTurn
 from llmworld import chunks, llm_world
 from metricseries import labelled, told
 

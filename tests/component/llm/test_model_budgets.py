@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from fairlead_api.documents.rules import PolicyLimits
-from fairlead_llm.scripted import ScriptedCall, ScriptedTurn
+from fairlead_formats.scripted_turns import ScriptedCall, ScriptedTurn
 from gatewayworld import scraped
 from llmworld import chunks, llm_world, policy
 from redisserver import redis_server

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from fairlead_app.metrics.exposition import exposed
-from fairlead_llm.scripted import ScriptedCall, ScriptedTurn
+from fairlead_formats.scripted_turns import ScriptedCall, ScriptedTurn
 from llmworld import llm_world
 from otlpreceiver import Receiver, attributes, otlp_receiver
 

@@ -8,7 +8,8 @@ from typing import Any
 
 import pytest
 
-from fairlead_llm.scripted import ScriptedCall, ScriptedModel, ScriptedTurn
+from fairlead_formats.scripted_turns import ScriptedCall, ScriptedTurn
+from fairlead_llm.scripted_model import ScriptedModel
 from llmworld import LlmWorld, llm_world, theirs
 from provider_ids import with_provider_ids
 from toolservers import serve_asgi

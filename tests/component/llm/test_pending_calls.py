@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from fairlead_api.documents.rules import Rules
-from fairlead_llm.scripted import ScriptedCall, ScriptedTurn
+from fairlead_formats.scripted_turns import ScriptedCall, ScriptedTurn
 from gatewayworld import Answer, publish
 from llmworld import LlmWorld, chunks, llm_world, policy, theirs
 from provider_ids import with_provider_ids

@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from anthropicworld import said as message_said
-from fairlead_llm.scripted import ScriptedCall, ScriptedTurn
+from fairlead_formats.scripted_turns import ScriptedCall, ScriptedTurn
 from geminiworld import GENERATE, STREAM, gemini_world, generate, parts, responded
 from geminiworld import events as responses_of
 from llmworld import ANTHROPIC, chunks, llm_world, policy, theirs

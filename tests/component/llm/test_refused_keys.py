@@ -14,7 +14,7 @@ import pytest
 from google import genai
 
 from fairlead_app.trust import Trust
-from fairlead_llm.scripted import ScriptedCall, ScriptedTurn
+from fairlead_formats.scripted_turns import ScriptedCall, ScriptedTurn
 from geminiworld import KIND
 from googleclient import google
 from llmworld import ANTHROPIC, LlmWorld, llm_world

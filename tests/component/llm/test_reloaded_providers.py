@@ -16,7 +16,8 @@ from starlette.types import ASGIApp, Receive, Scope, Send
 from fairlead_app.configuration import AddedModels
 from fairlead_app.configured_models import ConfiguredModels
 from fairlead_app.gateway import Gateway
-from fairlead_llm.scripted import ScriptedCall, ScriptedModel, ScriptedTurn
+from fairlead_formats.scripted_turns import ScriptedCall, ScriptedTurn
+from fairlead_llm.scripted_model import ScriptedModel
 from fairlead_models.providers import ModelTarget, Provider
 from gatewayworld import catalog, running, scraped
 from llmworld import ADDS, PATH

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from fairlead_llm.scripted import ScriptedCall, ScriptedTurn
+from fairlead_formats.scripted_turns import ScriptedCall, ScriptedTurn
 from provider_ids import with_provider_ids
 from responsesworld import events, final, kinds, respond, responses_world, result, theirs
 from restworld import get

@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from fairlead_app.configuration import load_models
-from fairlead_llm.scripted import ScriptedCall, ScriptedTurn
+from fairlead_formats.scripted_turns import ScriptedCall, ScriptedTurn
 from page_reader import blocks
 from responsesworld import kinds, respond, responses_world
 

@@ -9,7 +9,8 @@ from typing import Any
 
 import pytest
 
-from fairlead_llm.scripted import ScriptedCall, ScriptedModel, ScriptedTurn
+from fairlead_formats.scripted_turns import ScriptedCall, ScriptedTurn
+from fairlead_llm.scripted_model import ScriptedModel
 from llmworld import LlmWorld
 from provider_ids import with_provider_ids
 from responsesworld import responses_world, theirs

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from fairlead_llm.scripted import ScriptedCall, ScriptedTurn
+from fairlead_formats.scripted_turns import ScriptedCall, ScriptedTurn
 from responsesworld import events, final, kinds, respond, responses_world, result, theirs
 
 ADD = ScriptedCall("demo__add", {"a": 2, "b": 40})

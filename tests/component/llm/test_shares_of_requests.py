@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from fairlead_app.trust import Trust
-from fairlead_llm.scripted import ScriptedTurn
+from fairlead_formats.scripted_turns import ScriptedTurn
 from gatewayworld import Answer
 from llmworld import PATH, llm_world
 from policyworld import Vouching, anybody

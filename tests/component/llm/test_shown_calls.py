@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from anthropicworld import ADD, MINE, THEIRS, THINKS, kinds, said
-from fairlead_llm.scripted import ScriptedCall, ScriptedTurn
+from fairlead_formats.scripted_turns import ScriptedCall, ScriptedTurn
 from llmworld import ANTHROPIC, LlmWorld, llm_world
 from provider_ids import with_provider_ids
 

@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from anthropicworld import ADD, MINE, THEIRS, THINKS
-from fairlead_llm.scripted import ScriptedTurn
+from fairlead_formats.scripted_turns import ScriptedTurn
 from geminiworld import GENERATE, STREAM, declared, gemini_world, generate, parts, responded
 from geminiworld import events as responses_of
 from llmworld import ANTHROPIC, LlmWorld, llm_world

@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 from anthropicworld import MINE
-from fairlead_llm.scripted.anthropic import AnthropicApi
+from fairlead_formats.providers.anthropic.fake import AnthropicApi
 from llmworld import ANTHROPIC, llm_world
 
 PATH = "/v1/messages/count_tokens"

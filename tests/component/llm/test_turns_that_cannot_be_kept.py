@@ -10,10 +10,10 @@ from typing import Any
 import pytest
 from redis.asyncio import from_url
 
-from fairlead_llm.between.conversation import MessageTurn, TextPart
-from fairlead_llm.between.families import FAMILIES
-from fairlead_llm.between.losses import TranslationLosses
-from fairlead_llm.scripted import ScriptedCall, ScriptedTurn
+from fairlead_formats.neutral.conversation import MessageTurn, TextPart
+from fairlead_formats.neutral.losses import TranslationLosses
+from fairlead_formats.pairs.families import FAMILIES
+from fairlead_formats.scripted_turns import ScriptedCall, ScriptedTurn
 from familytalks import PROVIDERS, answered, asked, with_results
 from llmworld import LlmWorld, llm_world, policy
 from redisserver import redis_server

@@ -12,7 +12,7 @@ import aiohttp
 import pytest
 
 from fairlead_app.trust import Trust
-from fairlead_models.errors import LlmError
+from fairlead_formats.wire.errors import LlmError
 from fairlead_speech.session_slots import SessionSlots
 from liveworld import live_world
 from policyworld import Vouching, anybody

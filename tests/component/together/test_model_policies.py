@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from fairlead_app.configuration import Models
 from fairlead_app.gateway import Gateway
-from fairlead_llm.scripted import ScriptedCall, ScriptedModel, ScriptedTurn
+from fairlead_formats.scripted_turns import ScriptedCall, ScriptedTurn
+from fairlead_llm.scripted_model import ScriptedModel
 from fairlead_models.providers import read_providers
 from gatewayworld import Answer
 from operatorworld import GROUP, Json, World, running

@@ -26,7 +26,8 @@ from apiproxy import ApiProxy
 from fairlead_api.documents.codec import state_name
 from fairlead_app.configured_models import ConfiguredModels
 from fairlead_app.gateway import Gateway
-from fairlead_llm.scripted import ScriptedCall, ScriptedModel, ScriptedTurn
+from fairlead_formats.scripted_turns import ScriptedCall, ScriptedTurn
+from fairlead_llm.scripted_model import ScriptedModel
 from fairlead_operator.probes import served
 from gatewayworld import Wire, ask, calling, modern
 from operatorworld import QUICK, World, running

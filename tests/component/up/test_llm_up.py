@@ -8,7 +8,8 @@ from typing import Any
 
 import pytest
 
-from fairlead_llm.scripted import ScriptedModel, ScriptedTurn
+from fairlead_formats.scripted_turns import ScriptedTurn
+from fairlead_llm.scripted_model import ScriptedModel
 from toolservers import serve_asgi
 from upprocess import DEMO, Up, fairlead_up, manifest, started_up, until_listed
 

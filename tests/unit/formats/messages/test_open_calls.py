@@ -6,7 +6,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from fairlead_formats.messages.call import ModelCall, ToolResult
-from fairlead_formats.open_calls import OpenCalls
+from fairlead_formats.messages.open_calls import OpenCalls
 from fairlead_formats.registry import PROVIDER_FORMATS
 
 idents = st.sampled_from(["", "a", "a.b", "a_b", "b"])

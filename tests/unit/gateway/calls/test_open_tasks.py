@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from fairlead_gateway.calls.tasks.open_tasks import OpenTasks
 from fairlead_gateway.calls.tasks import open_tasks
+from fairlead_gateway.calls.tasks.open_tasks import OpenTasks
 
 
 def test_a_caller_has_room_again_when_a_task_ends_or_its_time_is_over() -> None:

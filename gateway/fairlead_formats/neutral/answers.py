@@ -1,0 +1,151 @@
+"""An answer in no family's form, whole and as the events of a stream. Pure module."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from typing import Any, Literal, Protocol, TypeAlias
+
+import msgspec
+
+from fairlead_formats.neutral.conversation import CallPart, RefusalPart, TextPart, ThinkingPart
+
+StopReason = Literal["end", "sequence", "calls", "length", "context", "filter", "refusal", "pause", "malformed"]
+
+
+class ReportedUsage(msgspec.Struct, frozen=True):
+    """Tokens of one answer, or the sum of several, as a provider reports them; None: not reported."""
+
+    input: int | None = None
+    """All of the request, what was in a cache included."""
+    cached: int | None = None
+    cache_write: int | None = None
+    output: int | None = None
+    """All of the answer, thoughts included."""
+    reasoning: int | None = None
+
+    @property
+    def total(self) -> int | None:
+        """Input and output."""
+        return None if self.input is None and self.output is None else (self.input or 0) + (self.output or 0)
+
+
+class RoundBorder(msgspec.Struct, frozen=True):
+    """Between what two rounds of a loop said."""
+
+
+AnswerPart: TypeAlias = TextPart | RefusalPart | ThinkingPart | CallPart | RoundBorder
+
+
+class TranslatedAnswer(msgspec.Struct, frozen=True):
+    """One whole answer."""
+
+    id: str
+    model: str
+    created: int
+    """Seconds since 1970."""
+    parts: tuple[AnswerPart, ...]
+    stop: StopReason
+    sequence: str | None = None
+    """The sequence that stopped the model, where that is told."""
+
+
+class StreamStart(msgspec.Struct, frozen=True):
+    """The answer begins."""
+
+    id: str
+    model: str
+
+
+class TextDelta(msgspec.Struct, frozen=True):
+    """Text, a refusal, or a thought goes on."""
+
+    text: str
+    kind: Literal["text", "refusal", "thinking"] = "text"
+
+
+class CallBegin(msgspec.Struct, frozen=True):
+    """A call begins."""
+
+    id: str
+    name: str
+    custom: bool = False
+    """Whether it is one of a custom tool, whose text stands in place of arguments."""
+
+
+class CallDelta(msgspec.Struct, frozen=True):
+    """The arguments of the last call go on."""
+
+    text: str
+
+
+class CallEnd(msgspec.Struct, frozen=True):
+    """The last call is whole."""
+
+
+StreamEvent: TypeAlias = StreamStart | TextDelta | CallBegin | CallDelta | CallEnd | RoundBorder
+
+
+class EventReader(Protocol):
+    """Reads the events of one stream of a family."""
+
+    stop: StopReason | None
+    """None as long as the end was not said."""
+    sequence: str | None
+
+    def events(self, event: Mapping[str, Any]) -> Iterable[StreamEvent]:
+        """The meaning of one event, decoded."""
+
+    def next_round(self) -> Iterable[StreamEvent]:
+        """The border between two rounds, where the family's stream does not show it by itself."""
+
+
+class EventWriter(Protocol):
+    """Writes the events of one stream for clients of a family."""
+
+    def write(self, event: StreamEvent) -> bytes:
+        """The bytes for one event."""
+
+    def finish(self, stop: StopReason, sequence: str | None, usage: ReportedUsage, more: Mapping[str, Any]) -> bytes:
+        """The end of the stream."""
+
+    def failed(self, error: Mapping[str, Any]) -> bytes:
+        """The event of an error object of the family's, which is the end."""
+
+    def keep_alive(self) -> bytes:
+        """Bytes that clients skip."""
+
+
+def part_texts(parts: Iterable[AnswerPart], between: str = "\n\n") -> str:
+    """All text, that of different rounds apart."""
+    rounds: list[list[str]] = [[]]
+    for part in parts:
+        if isinstance(part, RoundBorder):
+            rounds.append([])
+        elif isinstance(part, TextPart):
+            rounds[-1].append(part.text)
+    return between.join(filter(None, map("".join, rounds)))
+
+
+def refusal_text(parts: Iterable[AnswerPart]) -> str:
+    """All words of refusals."""
+    return "".join(part.text for part in parts if isinstance(part, RefusalPart))
+
+
+def thinking_text(parts: Iterable[AnswerPart]) -> str:
+    """All thoughts."""
+    return "\n\n".join(part.text for part in parts if isinstance(part, ThinkingPart) and part.text)
+
+
+def stop_with_calls(stop: StopReason, calls: bool) -> StopReason:
+    """The reason, where a natural end may be one for calls."""
+    return "calls" if calls and stop == "end" else stop
+
+
+def number(value: object) -> int | None:
+    """A count of tokens."""
+    return value if isinstance(value, int) and not isinstance(value, bool) and value >= 0 else None
+
+
+def sse(data: bytes, event: str = "") -> bytes:
+    """One server-sent event."""
+    return (f"event: {event}\n".encode() if event else b"") + b"data: " + data + b"\n\n"

@@ -1,0 +1,75 @@
+"""Images, documents and sound of a message, by data or address. Pure module."""
+
+from __future__ import annotations
+
+import binascii
+import mimetypes
+from typing import Literal
+from urllib.parse import urlsplit
+
+from fairlead_formats.messages.content import PDF
+from fairlead_formats.messages.repeated_content import canonical_base64
+from fairlead_formats.neutral.conversation import MediaPart, TextPart
+from fairlead_formats.neutral.losses import TranslationLosses
+
+
+def media_of_url(
+    url: object, what: Literal["image", "document"], losses: TranslationLosses, mime: str = "", name: str = ""
+) -> MediaPart | None:
+    """The file of a `data:` URL, or at an address of the web; None for anything else, which is reported."""
+    if not isinstance(url, str):
+        losses.add("file_id")
+        return None
+    if url.startswith("data:"):
+        head, _, data = url[5:].partition(",")
+        if not head.endswith(";base64"):
+            losses.add("file_data")
+            return None
+        return media_of_data(data, head.split(";")[0], name)
+    parts = urlsplit(url) if len(url) <= 8192 else None
+    if parts is None or parts.scheme not in ("http", "https"):
+        losses.add("file_id")
+        return None
+    mime = mime or mimetypes.guess_type(parts.path)[0] or ""
+    return MediaPart(what, mime, url=url, name=name)
+
+
+def media_of_data(data: str, mime: str, name: str = "") -> MediaPart:
+    """A file by its base64, in the standard alphabet: Google's clients write that for URLs, and others refuse it."""
+    data = canonical_base64(data)
+    data += "=" * (-len(data) % 4)
+    mime = mime.strip().lower() or "application/octet-stream"
+    return MediaPart(_what(mime), mime, data=data, name=name)
+
+
+def _what(mime: str) -> Literal["image", "document", "audio"]:
+    kind = mime.partition("/")[0]
+    return "image" if kind == "image" else "audio" if kind == "audio" else "document"
+
+
+def data_url(part: MediaPart) -> str:
+    """The address of a file, which holds its data where there is none."""
+    return part.url or f"data:{part.mime};base64,{part.data}"
+
+
+def media_notice(part: MediaPart, losses: TranslationLosses) -> TextPart:
+    """A line that tells the model of a file that its API does not take; reported."""
+    losses.add(part.what if part.data or part.what == "audio" else f"{part.what}_url")
+    at = f" <{part.url[:2048]}>" if part.url else ""
+    return TextPart(f"[{part.what} {part.name or part.mime}{at}, which cannot be shown here]")
+
+
+def text_or_media(part: MediaPart) -> MediaPart | TextPart:
+    """The file, or its text where it is nothing else."""
+    if part.what != "document" or not part.data or not part.mime.startswith("text/"):
+        return part
+    try:
+        text = binascii.a2b_base64(part.data).decode()
+    except ValueError:
+        return part
+    return TextPart(f"[{part.name}]\n{text}" if part.name else text)
+
+
+def is_pdf(part: MediaPart) -> bool:
+    """Whether a document is a PDF, or may be one: at an address without a type."""
+    return part.mime == PDF or (bool(part.url) and not part.mime)

@@ -1,0 +1,151 @@
+"""Members of a client's request, taken one by one: what is left over is reported. Pure module."""
+
+from __future__ import annotations
+
+from typing import Any, Final, TypeVar
+
+import msgspec
+
+from fairlead_formats.messages.drafts import member
+from fairlead_formats.neutral.losses import TranslationLosses
+from fairlead_formats.wire.family_request import reading_body
+from fairlead_formats.wire.protocol import BadRequest
+
+MAX_ENTRIES: Final = 20_000
+"""Messages or items of a request that is translated."""
+MAX_PARTS: Final = 40_000
+"""Those with all their parts; likewise the tools of a request."""
+_HOLDERS: Final = (
+    "content",
+    "parts",
+    "tool_calls",
+    "output",
+    "summary",
+    "tools",
+    "functionResponse",
+    "function_response",
+    "functionDeclarations",
+    "function_declarations",
+)
+"""Members in which messages, parts and tools hold others."""
+Found = TypeVar("Found")
+_decode: Final = msgspec.json.Decoder().decode
+_NOTHING_SAID: Final[tuple[Any, ...]] = (None, "", [], {}, False)
+
+
+def decoded_object(body: bytes) -> dict[str, Any]:
+    """A body that is a JSON object. Raises BadRequest."""
+    with reading_body():
+        found = _decode(body)
+    if not isinstance(found, dict):
+        raise BadRequest("the body is no JSON object")
+    return found
+
+
+class RequestMembers:
+    """Members of one object of a request."""
+
+    def __init__(self, found: object, losses: TranslationLosses) -> None:
+        self._left: dict[str, Any] = dict(found) if isinstance(found, dict) else {}
+        self._losses = losses
+
+    def first(self, *names: str) -> Any:
+        """The first of these members that says something; all of them are taken."""
+        values = [self._left.pop(name, None) for name in names]
+        return next((value for value in values if value is not None), None)
+
+    def text(self, *names: str) -> str | None:
+        """A text."""
+        value = self.first(*names)
+        return value if isinstance(value, str) and value else None
+
+    def model(self) -> str:
+        """The model. Raises BadRequest where none is named."""
+        named = self.text("model")
+        if named is None:
+            raise BadRequest("model: give a name", "model")
+        return named
+
+    def whole(self, *names: str) -> int | None:
+        """A whole number above zero."""
+        value = self.first(*names)
+        return int(value) if _is_number(value) and value == int(value) and value > 0 else None
+
+    def number(self, *names: str) -> float | None:
+        """A number."""
+        value = self.first(*names)
+        return value if _is_number(value) else None
+
+    def flag(self, *names: str) -> bool | None:
+        """A truth value."""
+        value = self.first(*names)
+        return value if isinstance(value, bool) else None
+
+    def texts(self, *names: str) -> tuple[str, ...]:
+        """A text, or a list of texts."""
+        value = self.first(*names)
+        entries = value if isinstance(value, list) else [value]
+        return tuple(entry for entry in entries if isinstance(entry, str) and entry)
+
+    def named(self, *names: str) -> dict[str, Any]:
+        """Those of these members that say something, by name."""
+        found = {name: self._left.pop(name, None) for name in names}
+        return {name: value for name, value in found.items() if value is not None}
+
+    def leave_out(self, *names: str) -> None:
+        """Leave members out that the outcome need not have."""
+        for name in names:
+            self._left.pop(name, None)
+
+    def refuse(self, name: str, why: str) -> None:
+        """Raise BadRequest where a member says something."""
+        if self._left.pop(name, None) not in _NOTHING_SAID:
+            raise BadRequest(f"{name}: {why}", name)
+
+    def report_rest(self, at: str = "") -> None:
+        """Report all that was not taken and says something."""
+        for name, value in self._left.items():
+            if value not in _NOTHING_SAID:
+                self._losses.add(at + name)
+
+
+def report_extras(found: object, losses: TranslationLosses, *known: str) -> None:
+    """Report the members of a part of a message beyond those known."""
+    members = RequestMembers(found, losses)
+    members.leave_out("type", *known)
+    members.report_rest()
+
+
+def required_list(members: RequestMembers, name: str) -> list[Any]:
+    """A list of one entry to `MAX_ENTRIES`. Raises BadRequest."""
+    value = members.first(name)
+    if not isinstance(value, list) or not value:
+        raise BadRequest(f"{name}: give at least one", name)
+    if len(value) > MAX_ENTRIES:
+        raise BadRequest(f"{name}: {len(value)} entries are too many, give at most {MAX_ENTRIES}", name)
+    return bounded(value, name)
+
+
+def bounded(value: Found, name: str) -> Found:
+    """The list, unless it holds more than `MAX_PARTS` entries and parts of them. Raises BadRequest."""
+    counted, left = 0, [value]
+    while left:
+        found: Any = left.pop()
+        if isinstance(found, list):
+            counted += len(found)
+            left += found if counted <= MAX_PARTS else ()
+        elif isinstance(found, dict):
+            left += [found[holder] for holder in _HOLDERS if holder in found]
+    if counted > MAX_PARTS:
+        raise BadRequest(f"{name}: more than {MAX_PARTS} entries with their parts are too many, send fewer", name)
+    return value
+
+
+def kind_of_part(part: object) -> str:
+    """The `type` of a part of a message; empty without one."""
+    kind = member(part, "type")
+    return kind if isinstance(kind, str) else ""
+
+
+def _is_number(value: object) -> bool:
+    return isinstance(value, (int, float)) and not isinstance(value, bool)

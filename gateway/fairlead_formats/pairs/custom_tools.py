@@ -1,0 +1,81 @@
+"""Custom tools of OpenAI's APIs, whose input is text, as functions of one text, and back. Pure module.
+
+Source: OpenAI's API reference, tools of the type `custom`: with `format` their text is held to a grammar, which other
+families cannot do. There the model is told of it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any, Final
+
+import msgspec
+
+from fairlead_formats.messages.call import CUSTOM, INPUT, InvalidCall, ModelCall, freeform
+from fairlead_formats.messages.drafts import items, member, text_of
+from fairlead_formats.neutral.conversation import WRAPPED
+from fairlead_formats.neutral.losses import TranslationLosses
+from fairlead_formats.neutral.openai_forms import flat, nested
+from fairlead_formats.registry import OPENAI_CHAT, OPENAI_RESPONSES
+
+GRAMMAR_LOSS: Final = "tools.format"
+_decode: Final = msgspec.json.Decoder().decode
+_encode: Final = msgspec.json.Encoder().encode
+
+
+def as_functions(tools: object, source: str, losses: TranslationLosses) -> tuple[object, frozenset[str]]:
+    """The tools of a request with functions in place of custom tools, and the names of these; a grammar that the
+    provider does not enforce is reported.
+    """
+    if source not in (OPENAI_CHAT, OPENAI_RESPONSES) or not isinstance(tools, list):
+        return tools, frozenset()
+    names: set[str] = set()
+
+    def function(tool: object) -> object:
+        if member(tool, "type") == "namespace":
+            return {**_members(tool), "tools": [*map(function, items(member(tool, "tools")))]}
+        if member(tool, "type") != CUSTOM:
+            return tool
+        given = _members(flat(tool))
+        names.add(text_of(given.get("name")))
+        about = _about(given.pop("format", None), losses)
+        schema = {"type": "object", "properties": {INPUT: {"type": "string", **about}}, "required": [INPUT]}
+        made = {**given, "type": "function", "parameters": {**schema, "additionalProperties": False}}
+        return nested(made) if source == OPENAI_CHAT else made
+
+    return [*map(function, tools)], frozenset(names)
+
+
+def _about(form: object, losses: TranslationLosses) -> dict[str, str]:
+    """Description of the text, with its grammar where it has one; Chat Completions have that in a member of its own."""
+    grammar = flat(form)
+    definition = member(grammar, "definition")
+    if not isinstance(definition, str):
+        return {}
+    losses.add(GRAMMAR_LOSS)
+    syntax = text_of(member(grammar, "syntax")) or "grammar"
+    return {"description": f"Text that this {syntax} matches, and nothing else:\n{definition}"}
+
+
+def custom_call(call: ModelCall) -> ModelCall:
+    """A call of a function that stands for a custom tool, as one of that."""
+    return msgspec.structs.replace(call, kind=CUSTOM, arguments=freeform(_text(call.arguments)))
+
+
+def custom_input(arguments: str) -> str:
+    """The text of a custom tool's call, from the arguments of its function."""
+    try:
+        return _text(_decode(arguments))
+    except (msgspec.MsgspecError, UnicodeError, RecursionError):
+        return arguments  # a model that knows the tool by its own form wrote the text itself
+
+
+def _text(arguments: object) -> str:
+    if isinstance(arguments, InvalidCall):
+        return arguments.text
+    found = member(arguments, INPUT, WRAPPED)
+    return found if isinstance(found, str) else _encode(arguments).decode()
+
+
+def _members(value: object) -> dict[str, Any]:
+    return dict(value) if isinstance(value, Mapping) else {}

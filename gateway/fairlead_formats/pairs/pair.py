@@ -1,0 +1,211 @@
+"""A pair of wire formats: clients of one, a provider of another.
+
+The loop of model and tools runs in the provider's format; what that writes for a client of its own is translated on
+its way out. Pure module, but for the time of an answer.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Collection, Mapping, Sequence
+from typing import Any, Final
+
+import msgspec
+from msgspec import Raw
+
+from fairlead_formats.neutral.conversation import NeutralRequest, with_names
+from fairlead_formats.neutral.losses import TranslationLosses
+from fairlead_formats.neutral.members import bounded, decoded_object
+from fairlead_formats.neutral.tools import TranslatedTools, translated_choice
+from fairlead_formats.pairs.families import FAMILIES, FamilyTranslation
+from fairlead_formats.pairs.pair_answers import PairAnswer, PairStream
+from fairlead_formats.pairs.provider_errors import body_of_error, error_of, refusal_of
+from fairlead_formats.pairs.tools_for import translated_tools
+from fairlead_formats.tokens.models import ContextWindows
+from fairlead_formats.wire.errors import LlmError
+from fairlead_formats.wire.family_request import OWN_MEMBER
+from fairlead_formats.wire.media_types import EVENT_STREAM
+from fairlead_formats.wire.protocol import (
+    BadAnswer,
+    BadRequest,
+    CallPlace,
+    KeptTurn,
+    ModelRound,
+    WireFormat,
+    WireRequest,
+)
+
+_WINDOWS: Final = ContextWindows()
+_encode: Final = msgspec.json.Encoder().encode
+_members: Final = msgspec.json.Decoder(dict[str, Raw]).decode
+
+
+class _AnswerState(msgspec.Struct):
+    status: Any = None
+
+
+_state: Final = msgspec.json.Decoder(_AnswerState).decode
+
+
+class TranslatedRequest:
+    """A client's request in the provider's format."""
+
+    def __init__(
+        self,
+        inner: WireRequest,
+        asked: NeutralRequest,
+        own: Raw,
+        tools: TranslatedTools,
+        family: FamilyTranslation,
+        losses: TranslationLosses,
+    ) -> None:
+        self.inner = inner
+        self.neutral = asked
+        self.own = own
+        self.tools_sent = tools
+        """The client's own tools as the provider has them."""
+        self.losses = losses
+        self._family = family
+        self.model = asked.model
+        self.stream = asked.stream
+        self.no_injection = inner.no_injection
+        self.client_messages = inner.client_messages
+
+    @property
+    def messages(self) -> Sequence[bytes | Raw]:
+        return self.inner.messages
+
+    @messages.setter
+    def messages(self, messages: Sequence[bytes | Raw]) -> None:
+        self.inner.messages = messages
+
+    @property
+    def tool_names(self) -> frozenset[str]:
+        return self.inner.tool_names
+
+    @property
+    def tools(self) -> bytes:
+        return self.inner.tools
+
+    @property
+    def system(self) -> bytes:
+        return self.inner.system
+
+    @property
+    def restored_bytes(self) -> int:
+        return self.inner.restored_bytes
+
+    def body(self, asked: ModelRound) -> bytes:
+        members = _members(self.inner.body(asked))
+        self._family.requests.settle(members, asked.model, _WINDOWS.window(asked.model).context, self.losses)
+        return _encode(members)
+
+
+class PairFormat:
+    """Wire format of clients of `front` before a provider of `provider`."""
+
+    request_headers: frozenset[str] = frozenset()
+    answer_headers = ("retry-after", "retry-after-ms")
+
+    def __init__(self, front: WireFormat, provider: WireFormat) -> None:
+        self._front = front
+        self._provider = provider
+        self._client = FAMILIES[front.name]
+        self._family = FAMILIES[provider.name]
+        self.name = provider.name
+        self.stream_type = front.stream_type
+        self.needs_call_ids = front.needs_call_ids
+
+    def read(self, body: bytes, model: str | None = None, stream: bool | None = None) -> TranslatedRequest:
+        given, losses = decoded_object(body), TranslationLosses()
+        own = given.get(OWN_MEMBER, {})
+        try:
+            asked = self._client.requests.read_request(given, model, stream, losses)
+            tools = translated_tools(bounded(asked.tools, "tools"), self._client.name, self._family.name, losses)
+            turns = with_names(asked.turns, tools.forward, tools.forward_properties)
+            asked = msgspec.structs.replace(asked, turns=turns, array=self.stream_type != EVENT_STREAM)
+            choice = translated_choice(asked.choice, tools, losses)
+            written = _encode(self._family.requests.write_request(asked, tools, choice, losses))
+        except (RecursionError, UnicodeError) as error:
+            raise BadRequest("the body cannot be read: it is nested too deeply, or holds text that is none") from error
+        inner = self._provider.read(written, asked.model, asked.stream)
+        return TranslatedRequest(inner, asked, Raw(_encode(own)), tools, self._family, losses)
+
+    def path(self, model: str, *, stream: bool) -> str:
+        return self._provider.path(model, stream=stream)
+
+    def answer(self, body: bytes, request: WireRequest) -> PairAnswer:
+        asked = _translated(request)
+        # not of `asked.inner`: what its format shows to clients of its own, such as calls to approve, is none of these
+        inner = self._provider.answer(body, asked)
+        if _state(body).status == "failed":  # Responses says so with a status of 200
+            raise BadAnswer("the provider's model failed to answer")
+        return PairAnswer(inner, self._client, self._family, asked.neutral, asked.tools_sent, asked.losses)
+
+    def stream(self, request: WireRequest, theirs: Collection[str] | None) -> PairStream:
+        asked = _translated(request)
+        # all calls pass where `theirs` is None, and yet in one order with whole names: what comes raw need not be so
+        inner = self._provider.stream(asked, EVERY_NAME if theirs is None else theirs)
+        return PairStream(
+            inner, self._client, self._family, asked.neutral, asked.tools_sent, asked.losses, int(time.time())
+        )
+
+    def received(self, body: bytes) -> bytes:
+        return self._front.received(body)
+
+    def places(self, messages: Sequence[bytes | Raw]) -> Sequence[CallPlace]:
+        return self._provider.places(messages)
+
+    def role_and_text(self, message: bytes | Raw) -> tuple[str, str]:
+        return self._provider.role_and_text(message)
+
+    def restored(self, messages: Sequence[bytes | Raw], turns: Mapping[int, KeptTurn]) -> list[bytes | Raw]:
+        return self._provider.restored(messages, turns)
+
+    def error_body(self, error: LlmError) -> bytes:
+        return self._front.error_body(error)
+
+    def refusal(self, status: int, body: bytes) -> tuple[int, bytes]:
+        status, error = error_of(refusal_of(status, body), self._client.errors)
+        return status, _encode(body_of_error(error, self._client.errors))
+
+    def without_thoughts(self, body: bytes, kept: int) -> bytes | None:
+        return self._provider.without_thoughts(body, kept)
+
+    def error_in(self, body: bytes) -> bytes | None:
+        return self._provider.error_in(body)
+
+
+class _EveryName(Collection[str]):
+    """All names there may be."""
+
+    def __contains__(self, name: object) -> bool:
+        return True
+
+    def __iter__(self) -> Any:
+        return iter(())
+
+    def __len__(self) -> int:
+        return 0
+
+
+EVERY_NAME: Final = _EveryName()
+
+
+_PAIRS: Final[dict[tuple[int, int], PairFormat]] = {}
+
+
+def pair(front: WireFormat, provider: WireFormat) -> PairFormat:
+    """The pair of two formats, which are constants of the process: one object for each."""
+    return _PAIRS.setdefault((id(front), id(provider)), PairFormat(front, provider))
+
+
+def losses_of(request: WireRequest) -> TranslationLosses | None:
+    """Losses of a request in the provider's format; None where it is the client's own."""
+    return request.losses if isinstance(request, TranslatedRequest) else None
+
+
+def _translated(request: WireRequest) -> TranslatedRequest:
+    if not isinstance(request, TranslatedRequest):
+        raise TypeError("a pair of formats answers requests that it read")
+    return request

@@ -1,0 +1,269 @@
+"""Answers and streams of a provider, in the format of a client of another family. Pure module."""
+
+from __future__ import annotations
+
+import secrets
+import time
+from collections.abc import Collection, Iterable, Mapping, Sequence
+from typing import Any, Final
+
+import msgspec
+
+from fairlead_formats.neutral.answers import (
+    AnswerPart,
+    CallBegin,
+    CallDelta,
+    CallEnd,
+    RoundBorder,
+    StopReason,
+    StreamEvent,
+    StreamStart,
+    TranslatedAnswer,
+)
+from fairlead_formats.neutral.conversation import CallPart, NeutralRequest, with_properties
+from fairlead_formats.neutral.losses import TranslationLosses
+from fairlead_formats.neutral.tools import TranslatedTools
+from fairlead_formats.pairs.custom_tools import custom_call, custom_input
+from fairlead_formats.pairs.families import FamilyTranslation
+from fairlead_formats.pairs.provider_errors import error_of, refusal_of, refusal_of_error
+from fairlead_formats.schema.property_names import restored_text
+from fairlead_formats.wire.errors import LlmError
+from fairlead_formats.wire.family_request import OWN_MEMBER
+from fairlead_formats.wire.protocol import (
+    BadStream,
+    CallKey,
+    FinishedCall,
+    InnerCall,
+    LoopResult,
+    RunningCall,
+    WireAnswer,
+    WireStream,
+)
+from fairlead_mcp.sse import EventParser
+
+MAX_EVENT: Final = 32 << 20
+"""Bytes of an event that the provider's format writes."""
+_decode: Final = msgspec.json.Decoder().decode
+_encode: Final = msgspec.json.Encoder().encode
+
+
+class PairAnswer:
+    """The whole answer of one round."""
+
+    def __init__(
+        self,
+        inner: WireAnswer,
+        client: FamilyTranslation,
+        family: FamilyTranslation,
+        asked: NeutralRequest,
+        tools: TranslatedTools,
+        losses: TranslationLosses,
+    ) -> None:
+        self.inner = inner
+        self._client = client
+        self._family = family
+        self._asked = asked
+        self._tools = tools
+        self._losses = losses
+
+    @property
+    def message(self) -> Mapping[str, Any]:
+        return self.inner.message
+
+    @property
+    def usage(self) -> Mapping[str, Any]:
+        return self.inner.usage
+
+    @property
+    def malformed_call(self) -> bool:
+        return self.inner.malformed_call
+
+    @property
+    def in_request(self) -> Sequence[bytes]:
+        return self.inner.in_request
+
+    def unwrap(self, calls: Mapping[str, InnerCall]) -> None:
+        self.inner.unwrap(calls)
+
+    def turn_key(self, before: Sequence[WireAnswer]) -> CallKey | None:
+        return None  # signatures do not reach clients of another family
+
+    def written(self, loop: LoopResult) -> bytes:
+        """With the id of the first round. Calls that were `ran` are not shown."""
+        rounds = [self._read(each.inner, ()) for each in loop.before if isinstance(each, PairAnswer)]
+        last = self._read(self.inner, loop.theirs)
+        parts: list[AnswerPart] = []
+        for each in rounds:
+            parts += [*each.parts, RoundBorder()]
+        parts += last.parts
+        first = rounds[0] if rounds else last
+        answer = msgspec.structs.replace(
+            last,
+            id=first.id or secrets.token_hex(12),
+            model=last.model or self._asked.model,
+            created=first.created or int(time.time()),
+            parts=tuple(renamed_call(part, self._tools) for part in parts),
+        )
+        report_stop(last.stop, self._losses)
+        counted = self._family.answers.read_usage(loop.usage)
+        found = self._client.answers.write_answer(answer, counted, self._asked, self._losses)
+        return _encode({**found, **with_losses(loop.more, self._losses)})
+
+    def _read(self, inner: WireAnswer, theirs: Collection[str] | None) -> TranslatedAnswer:
+        body = _decode(inner.written(LoopResult(theirs=theirs)))
+        return self._family.answers.read_answer(body, self._losses)
+
+
+class PairStream:
+    """One client's stream over all rounds."""
+
+    def __init__(
+        self,
+        inner: WireStream,
+        client: FamilyTranslation,
+        family: FamilyTranslation,
+        asked: NeutralRequest,
+        tools: TranslatedTools,
+        losses: TranslationLosses,
+        created: int,
+    ) -> None:
+        """`created`: seconds since 1970."""
+        self._inner = inner
+        self._client = client
+        self._family = family
+        self._model = asked.model
+        self._tools = tools
+        self._losses = losses
+        self._parser = EventParser(MAX_EVENT)
+        self._reader = family.reader(losses)
+        self._writer = client.writer(asked, created, losses)
+        self._started = False
+        self._held: list[str] | None = None
+        """Arguments of an open call whose text is known when they are whole: of a custom tool, or of one whose
+        properties have other names there.
+        """
+        self._properties: Mapping[str, str] | None = None
+        """Those names to the client's own, of the open call."""
+        self._border = b""
+        """Written between two rounds."""
+
+    @property
+    def done(self) -> bool:
+        return self._inner.done
+
+    @property
+    def usage(self) -> Mapping[str, Any]:
+        return self._inner.usage
+
+    @property
+    def ended(self) -> bool:
+        return self._inner.ended
+
+    @property
+    def message(self) -> Mapping[str, Any]:
+        return self._inner.message
+
+    @property
+    def malformed_call(self) -> bool:
+        return self._inner.malformed_call
+
+    @property
+    def in_request(self) -> Sequence[bytes]:
+        return self._inner.in_request
+
+    @property
+    def turn_key(self) -> CallKey | None:
+        return None
+
+    def feed(self, data: bytes) -> bytes:
+        return self._translated(self._inner.feed(data))
+
+    def end_round(self) -> bytes:
+        return self._translated(self._inner.end_round())
+
+    def unwrap(self, calls: Mapping[str, InnerCall]) -> bytes:
+        return self._translated(self._inner.unwrap(calls))
+
+    def running(self, calls: Sequence[RunningCall]) -> bytes:
+        return b""  # shown by clients' own formats in as many forms
+
+    def ran(self, calls: Sequence[FinishedCall]) -> bytes:
+        return b""
+
+    def next_round(self) -> None:
+        self._inner.next_round()
+        self._border = b"".join(map(self._writer.write, self._reader.next_round()))
+
+    def finish(self, more: Mapping[str, Any]) -> bytes:
+        out = self._translated(self._inner.finish({}))
+        out += self._begun()
+        usage = self._family.answers.read_usage(self._inner.usage)
+        stop = self._reader.stop or "end"
+        report_stop(stop, self._losses)
+        return out + self._writer.finish(stop, self._reader.sequence, usage, with_losses(more, self._losses))
+
+    def failed(self, error: LlmError, raw: bytes | None = None) -> bytes:
+        refusal = refusal_of_error(error) if raw is None else refusal_of(None, raw)
+        return self._writer.failed(error_of(refusal, self._client.errors)[1])
+
+    def keep_alive(self) -> bytes:
+        return self._writer.keep_alive()
+
+    def _translated(self, written: bytes) -> bytes:
+        """The events that the provider's format wrote for a client of its own, for this one."""
+        if not written:
+            return b""
+        out, self._border = [self._border], b""
+        for event in self._parser.feed(written):
+            if event.data.startswith(b"[DONE]"):
+                continue
+            try:
+                found = _decode(event.data)
+            except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError) as error:
+                raise BadStream(f"the provider's stream holds no JSON: {error}") from error
+            if isinstance(found, dict):
+                out += [self._write(each) for each in self._reader.events(found)]
+        return b"".join(out)
+
+    def _write(self, event: StreamEvent) -> bytes:
+        if isinstance(event, StreamStart):
+            self._started = True
+            event = StreamStart(event.id or secrets.token_hex(12), event.model)
+            return self._writer.write(event)
+        if isinstance(event, CallBegin):
+            name = self._tools.names.get(event.name, event.name)
+            event = CallBegin(event.id, name, name in self._tools.custom)
+            self._properties = self._tools.properties.get(name)
+            self._held = [] if event.custom or self._properties else None
+        elif isinstance(event, CallDelta) and self._held is not None:
+            self._held.append(event.text)
+            return b""
+        elif isinstance(event, CallEnd) and self._held is not None:
+            given, self._held = "".join(self._held), None
+            text = restored_text(given, self._properties) if self._properties else custom_input(given)
+            return self._writer.write(CallDelta(text)) + self._writer.write(event)
+        return self._begun() + self._writer.write(event)
+
+    def _begun(self) -> bytes:
+        return b"" if self._started else self._write(StreamStart("", self._model))
+
+
+def renamed_call(part: AnswerPart, tools: TranslatedTools) -> AnswerPart:
+    """The part; a call under the client's name for its tool, and in the form of its tool."""
+    if not isinstance(part, CallPart):
+        return part
+    name = tools.names.get(part.call.wire_name, part.call.wire_name)
+    call = with_properties(msgspec.structs.replace(part.call, name=name, sent_as=""), tools.properties.get(name))
+    return CallPart(custom_call(call) if name in tools.custom else call)
+
+
+def report_stop(stop: StopReason, losses: TranslationLosses) -> None:
+    """Report ends that other families cannot tell from one that is meant."""
+    if stop in ("pause", "malformed"):
+        losses.add(f"stop.{stop}")
+
+
+def with_losses(more: Mapping[str, Any], losses: Iterable[str]) -> dict[str, Any]:
+    """Members of an answer, the gateway's own with what was lost."""
+    own = more.get(OWN_MEMBER)
+    return {**more, OWN_MEMBER: {**own, "losses": [*losses]}} if isinstance(own, dict) else dict(more)

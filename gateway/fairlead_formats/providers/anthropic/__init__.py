@@ -1,0 +1,1 @@
+"""Anthropic Messages: tools, messages, requests, answers, streams, errors, and a fake. Pure modules."""

@@ -1,0 +1,126 @@
+"""Whole answers of Anthropic Messages: what one round said, and the one answer that all rounds become.
+
+Pure module. Members that are not understood stay as they came.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Mapping, Sequence
+from typing import Any, Final
+
+import msgspec
+from msgspec import Raw
+
+from fairlead_formats.providers.anthropic.blocks import (
+    TOOL_USE,
+    UNFINISHED,
+    Block,
+    as_sent,
+    blocks_of,
+    calls_in,
+    is_hidden,
+    new_mark,
+    thought_key,
+)
+from fairlead_formats.providers.anthropic.shown_calls import shown
+from fairlead_formats.wire.call_ids import new_id
+from fairlead_formats.wire.protocol import BadAnswer, CallKey, InnerCall, LoopResult, WireAnswer
+from fairlead_formats.wire.raw_json import array
+
+_encode: Final = msgspec.json.Encoder().encode
+_members: Final = msgspec.json.Decoder(dict[str, Raw]).decode
+_any: Final = msgspec.json.Decoder().decode
+
+
+class AnthropicAnswer:
+    """The answer of one round."""
+
+    def __init__(self, body: bytes) -> None:
+        """Raises BadAnswer."""
+        try:
+            self._members = _members(body)
+            self.blocks = [_with_id(block) for block in blocks_of(bytes(self._members["content"]))]
+            usage = _any(self._members.get("usage", b"null"))
+            reason = _any(self._members.get("stop_reason", b"null"))
+        except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError) as error:
+            raise BadAnswer(f"the provider's answer is no message: {error}") from error
+        except KeyError as error:
+            raise BadAnswer("the provider's answer has no content") from error
+        self.usage: Mapping[str, Any] = usage if isinstance(usage, dict) else {}
+        self.stop_reason: str | None = reason if isinstance(reason, str) else None
+        self.mark = new_mark()
+
+    @property
+    def message(self) -> dict[str, Any]:
+        return calls_in([block.members for block in self.blocks], self.stop_reason)
+
+    @property
+    def head(self) -> dict[str, Raw]:
+        """Members by which clients know the answer."""
+        return {name: raw for name, raw in self._members.items() if name in ("id", "model")}
+
+    @property
+    def in_request(self) -> list[bytes]:
+        """The message with its blocks as they came."""
+        return as_sent("assistant", self.blocks)
+
+    @property
+    def calls(self) -> set[str]:
+        """Ids of the calls that it makes."""
+        return {str(block.members["id"]) for block in self.blocks if block.kind == TOOL_USE}
+
+    def unwrap(self, calls: Mapping[str, InnerCall]) -> None:
+        inner = [calls.get(str(block.members["id"])) if block.kind == TOOL_USE else None for block in self.blocks]
+        self.blocks = [
+            block if call is None else block.unwrapped(call) for block, call in zip(self.blocks, inner, strict=True)
+        ]
+
+    malformed_call = False  # this API does not tell
+
+    def turn_key(self, before: Sequence[WireAnswer]) -> CallKey | None:
+        if self.stop_reason in UNFINISHED:
+            return None
+        later = [each for each in (*before, self) if isinstance(each, AnthropicAnswer)][1:]
+        signed = [
+            block.marked(number, each.mark).signature
+            for number, each in enumerate(later, 2)
+            for block in each.blocks
+            if block.signature
+        ]
+        return thought_key(signed[-1]) if signed else None
+
+    def written(self, loop: LoopResult) -> bytes:
+        """With the id of the first round, and the blocks of all."""
+        theirs = loop.theirs
+        rounds = [*(each for each in loop.before if isinstance(each, AnthropicAnswer)), self]
+        content: list[bytes | Raw] = []
+        for number, each in enumerate(rounds, 1):
+            content += each.seen(number, theirs)
+            content += shown([call for call in loop.ran if call.id in each.calls])
+        members = {**self._members, **{name: Raw(_encode(value)) for name, value in loop.more.items()}}
+        members |= rounds[0].head
+        members["content"] = Raw(array(content))
+        if loop.usage and len(rounds) > 1:
+            members["usage"] = Raw(_encode(loop.usage))
+        hides = any(is_hidden(block.members, theirs) for block in self.blocks)
+        calls = any(block.kind == TOOL_USE and not is_hidden(block.members, theirs) for block in self.blocks)
+        if hides and not calls and self.stop_reason == TOOL_USE:
+            members["stop_reason"] = Raw(b'"end_turn"')
+        return _encode(members)
+
+    def seen(self, number: int, theirs: Collection[str] | None) -> list[bytes | Raw]:
+        """Blocks that the client gets of this answer as round `number`."""
+        return [block.marked(number, self.mark).raw for block in self.blocks if not is_hidden(block.members, theirs)]
+
+
+def _with_id(block: Block) -> Block:
+    """The block, a call with an id where it came without."""
+    if block.kind != TOOL_USE or (isinstance(block.members.get("id"), str) and block.members["id"]):
+        return block
+    return _with(block, "id", new_id("toolu"))
+
+
+def _with(block: Block, name: str, value: str) -> Block:
+    raws = _members(block.raw)
+    raws[name] = Raw(_encode(value))
+    return Block(_encode(raws), {**block.members, name: value})

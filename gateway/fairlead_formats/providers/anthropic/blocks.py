@@ -1,0 +1,146 @@
+"""Content blocks of Anthropic Messages: whose calls they make, and of which round the thoughts are.
+
+Pure module, which takes whatever a client or a model wrote. A client gets the blocks of all rounds in one message, and
+sends them back in one; the API takes thoughts in the message of their own answer only. Signatures of thoughts from the
+second round on therefore get the round's number in front, and lose it on the way up: no base64 has a point in it.
+Beside the number stand 128 random bits, by which a turn is found again: the signature is the provider's, and may be
+guessed.
+"""
+
+from __future__ import annotations
+
+import re
+import secrets
+from collections.abc import Collection, Mapping, Sequence
+from typing import Any, Final
+
+import msgspec
+from msgspec import Raw
+
+from fairlead_formats.wire.protocol import SIGNED_THOUGHT, CallKey, InnerCall
+
+TOOL_USE: Final = "tool_use"
+SIGNED: Final[Mapping[str, str]] = {"thinking": "signature", "redacted_thinking": "data"}
+"""By type of a block of thoughts: its member that nobody may change."""
+MARK: Final = "fairlead."
+"""Begins what is put in front of a signature."""
+ELSEWHERE: Final = "fairlead.0."
+"""Signature of thoughts of a model of another family, which are shown, and do not go out again."""
+UNFINISHED: Final = frozenset({"max_tokens", "model_context_window_exceeded", "refusal"})
+"""Stop reasons after which a call may lack its end: it is not run."""
+_MARKED: Final = re.compile(r"fairlead\.([0-9]{1,4})\.(?:([0-9a-f]{32})\.)?")
+_encode: Final = msgspec.json.Encoder().encode
+_members: Final = msgspec.json.Decoder(dict[str, Raw]).decode
+_raws: Final = msgspec.json.Decoder(list[Raw]).decode
+_any: Final = msgspec.json.Decoder().decode
+
+
+class Block(msgspec.Struct, frozen=True):
+    """One block, as it came and decoded."""
+
+    raw: bytes | Raw
+    members: Mapping[str, Any]
+
+    @property
+    def kind(self) -> str:
+        return str(self.members.get("type", ""))
+
+    @property
+    def signature(self) -> str:
+        """Signature of a thought; empty for any other block."""
+        found = self.members.get(SIGNED.get(self.kind, ""))
+        return found if isinstance(found, str) else ""
+
+    @property
+    def round(self) -> int:
+        """Number that the signature of a thought is marked with; 1 without a mark."""
+        found = _MARKED.match(self.signature)
+        return 1 if found is None else int(found[1])
+
+    @property
+    def elsewhere(self) -> bool:
+        """Whether a model of another family thought it."""
+        return self.signature == ELSEWHERE
+
+    def unwrapped(self, call: InnerCall) -> Block:
+        """The call of `execute_tool` as that which it names."""
+        raws: dict[str, Any] = dict(_members(self.raw))
+        return block_of(_encode({**raws, "name": call.name, "input": Raw(call.arguments)}))
+
+    def signed(self, signature: str) -> Block:
+        """The thought with another signature."""
+        raws = _members(self.raw)
+        raws[SIGNED[self.kind]] = Raw(_encode(signature))
+        return block_of(_encode(raws))
+
+    def marked(self, number: int, mark: str) -> Block:
+        """A thought of the round as the client gets it; any other block as it is."""
+        return self.signed(marked(self.signature, number, mark)) if number > 1 and self.signature else self
+
+    def unmarked(self) -> Block:
+        """A thought as the provider made it; any other block as it is."""
+        found = _MARKED.match(self.signature)
+        return self if found is None else self.signed(self.signature[found.end() :])
+
+
+def block_of(raw: bytes | Raw) -> Block:
+    """A block, decoded. Raises msgspec.MsgspecError, UnicodeDecodeError, RecursionError."""
+    found = _any(raw)
+    return Block(raw, found if isinstance(found, dict) else {})
+
+
+def blocks_of(content: bytes | Raw) -> list[Block]:
+    """Blocks of a message's content, which may be a text. Raises as `block_of`."""
+    if bytes(content[:1]) == b'"':
+        text = _any(content)
+        return [block_of(_encode({"type": "text", "text": text}))] if text else []
+    return [block_of(raw) for raw in _raws(content)]
+
+
+def called(block: Mapping[str, Any]) -> str:
+    """Name by which a call is one of the caller's tools: that of its toolset, where it is of one."""
+    for member in ("toolset_name", "name"):
+        if isinstance(block.get(member), str):
+            return str(block[member])
+    return ""
+
+
+def is_hidden(block: Mapping[str, Any], theirs: Collection[str] | None) -> bool:
+    """Whether a block is a call that the caller does not see, for it is run here."""
+    return theirs is not None and block.get("type") == TOOL_USE and called(block) not in theirs
+
+
+def calls_in(content: Sequence[Mapping[str, Any]], stop_reason: str | None) -> dict[str, Any]:
+    """The message with its calls by the names that decide whose they are, and without those that may lack their end."""
+    finished = stop_reason not in UNFINISHED
+    kept = [
+        {**block, "name": called(block)} if block.get("type") == TOOL_USE else block
+        for block in content
+        if finished or block.get("type") != TOOL_USE
+    ]
+    return {"role": "assistant", "content": kept}
+
+
+def new_mark() -> str:
+    """Random part of the marks of one answer."""
+    return secrets.token_hex(16)
+
+
+def marked(signature: str, number: int, mark: str) -> str:
+    """A signature as the client gets it."""
+    return f"{MARK}{number}.{mark}.{signature}" if number > 1 and signature else signature
+
+
+def thought_key(signature: str) -> CallKey | None:
+    """The mark of a thought, by which a turn is found again; None where it has none of ours."""
+    found = _MARKED.match(signature)
+    return None if found is None or found[2] is None else CallKey(found[2], SIGNED_THOUGHT)
+
+
+def as_sent(role: str, blocks: Sequence[Block]) -> list[bytes]:
+    """The message of these blocks as it stands in a request; none where nothing is left. The API refuses texts of
+    white space alone, which models write, and messages without content.
+    """
+    said = [block for block in blocks if block.kind != "text" or str(block.members.get("text", "")).strip()]
+    raws = b",".join(bytes(block.raw) for block in said)
+    return [b'{"role":"%s","content":[%s]}' % (role.encode(), raws)] if said else []

@@ -1,0 +1,38 @@
+"""How Anthropic is asked for the tokens of a request. Pure module.
+
+Source: Anthropic's API reference, `POST /v1/messages/count_tokens`.
+"""
+
+from __future__ import annotations
+
+from typing import Final
+
+import msgspec
+
+from fairlead_formats.provider import ProviderKind
+from fairlead_formats.providers.anthropic.format import ANTHROPIC, MESSAGES
+from fairlead_formats.wire.protocol import WireRequest
+
+COUNT_TOKENS: Final = f"{MESSAGES}/count_tokens"
+
+
+class AnthropicCounting:
+    """Counts of Anthropic Messages."""
+
+    wire = ANTHROPIC
+    kind: ProviderKind = "anthropic"
+
+    def read(self, body: bytes, model: str | None) -> WireRequest:
+        return ANTHROPIC.read(body, model)
+
+    def path(self, model: str) -> str:
+        return COUNT_TOKENS
+
+    def body(self, request: bytes, model: str) -> bytes:
+        return request
+
+    def written(self, tokens: int) -> bytes:
+        return msgspec.json.encode({"input_tokens": tokens})
+
+
+COUNTING: Final = AnthropicCounting()

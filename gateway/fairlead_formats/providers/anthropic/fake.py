@@ -1,0 +1,130 @@
+"""Anthropic's Messages API of the scripted model, with the rules by which the real one refuses requests. Pure module.
+
+Source: Anthropic's API reference, `POST /v1/messages`, and its guides to tool use and to extended thinking.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator, Mapping
+from typing import Any, Final
+
+from fairlead_formats.providers.anthropic.fake_rules import fault, signature
+from fairlead_formats.scripted_turns import ScriptedTurn, pieces
+
+_TYPES: Final = {
+    400: "invalid_request_error",
+    401: "authentication_error",
+    403: "permission_error",
+    404: "not_found_error",
+    429: "rate_limit_error",
+    529: "overloaded_error",
+}
+PER_TOKEN: Final = 4
+"""Bytes that are counted as one token."""
+
+
+class AnthropicApi:
+    """`POST /v1/messages` and `/v1/messages/count_tokens`."""
+
+    def failed(self, turn: ScriptedTurn) -> bytes:
+        return _error(_TYPES.get(turn.status, "api_error"), turn.text or "scripted error")
+
+    def asks_for_stream(self, path: str, asked: Mapping[str, Any]) -> bool:
+        return bool(asked.get("stream"))
+
+    def refusal(self, asked: Mapping[str, Any], headers: Mapping[str, str]) -> bytes | None:
+        found = fault(asked, headers)
+        return None if found is None else _error("invalid_request_error", found)
+
+    def counted(self, path: str, asked: Mapping[str, Any]) -> bytes | None:
+        if not path.endswith("/count_tokens"):
+            return None
+        parts = [asked.get(name) for name in ("system", "tools", "messages")]
+        return json.dumps({"input_tokens": len(json.dumps(parts)) // PER_TOKEN}).encode()
+
+    def framed(self, data: str) -> str:
+        kind = json.loads(data).get("type", "message") if data.startswith("{") else "message"
+        return f"event: {kind}\ndata: {data}\n\n"
+
+    def whole(self, turn: ScriptedTurn, number: int, asked: Mapping[str, Any]) -> bytes:
+        blocks = [
+            {**block, "input": json.loads(block["input"] or "{}")} if block["type"] == "tool_use" else block
+            for block in _blocks(turn, number)
+        ]
+        return json.dumps(
+            {
+                **_head(number, asked),
+                "content": blocks,
+                "stop_reason": _reason(turn),
+                "stop_sequence": None,
+                "stop_details": None,
+                "usage": {**_usage(), "output_tokens": _said(turn)},
+            }
+        ).encode()
+
+    def events(self, turn: ScriptedTurn, number: int, asked: Mapping[str, Any]) -> Iterator[str]:
+        message = {**_head(number, asked), "content": [], "stop_reason": None, "stop_sequence": None}
+        yield _event("message_start", message={**message, "usage": {**_usage(), "output_tokens": 1}})
+        yield _event("ping")
+        for index, block in enumerate(_blocks(turn, number)):
+            yield from _streamed(index, block)
+        if turn.cut or turn.breaks:
+            return
+        delta = {"stop_reason": _reason(turn), "stop_sequence": None, "stop_details": None}
+        yield _event("message_delta", delta=delta, usage={"output_tokens": _said(turn)})
+        yield _event("message_stop")
+
+
+def _streamed(index: int, block: Mapping[str, Any]) -> Iterator[str]:
+    """Events of one block."""
+    text = {"thinking": "thinking", "text": "text", "tool_use": "input"}[block["type"]]
+    empty = {**block, text: {} if text == "input" else ""}
+    if "signature" in block:
+        empty["signature"] = ""
+    yield _event("content_block_start", index=index, content_block=empty)
+    kind, member = ("input_json_delta", "partial_json") if text == "input" else (f"{text}_delta", text)
+    for piece in ["", *pieces(block[text])] if text == "input" else pieces(block[text]):
+        yield _event("content_block_delta", index=index, delta={"type": kind, member: piece})
+    if "signature" in block:
+        delta = {"type": "signature_delta", "signature": block["signature"]}
+        yield _event("content_block_delta", index=index, delta=delta)
+    yield _event("content_block_stop", index=index)
+
+
+def _event(kind: str, **members: Any) -> str:
+    return json.dumps({"type": kind, **members})
+
+
+def _error(kind: str, message: str) -> bytes:
+    return json.dumps({"type": "error", "error": {"type": kind, "message": message}}).encode()
+
+
+def _head(number: int, asked: Mapping[str, Any]) -> dict[str, Any]:
+    return {"id": f"msg_scripted_{number:04}", "type": "message", "role": "assistant", "model": asked.get("model")}
+
+
+def _blocks(turn: ScriptedTurn, number: int) -> list[dict[str, Any]]:
+    """Blocks of a message, the input of calls as text."""
+    blocks: list[dict[str, Any]] = [
+        {"type": "thinking", "thinking": text, "signature": signature(number, text)} for text in turn.thoughts
+    ]
+    if turn.text:
+        blocks.append({"type": "text", "text": turn.text})
+    for place, call in enumerate(turn.calls):
+        ident = call.id or f"toolu_scripted_{number:04}_{place:04}"
+        blocks.append({"type": "tool_use", "id": ident, "name": call.name, "input": call.text})
+    return blocks
+
+
+def _reason(turn: ScriptedTurn) -> str:
+    return turn.finish_reason or ("tool_use" if turn.calls else "end_turn")
+
+
+def _usage() -> dict[str, Any]:
+    """Round figures, so that sums are told apart from single ones."""
+    return {"input_tokens": 100, "cache_creation_input_tokens": 5, "cache_read_input_tokens": 40}
+
+
+def _said(turn: ScriptedTurn) -> int:
+    return 10 + 10 * len(turn.calls)

@@ -1,0 +1,89 @@
+"""Anthropic Messages as a wire format. Pure module.
+
+Source: Anthropic's API reference, `POST /v1/messages`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Mapping, Sequence
+from typing import Final
+
+from msgspec import Raw
+
+from fairlead_formats.providers.anthropic import history
+from fairlead_formats.providers.anthropic.answer import AnthropicAnswer
+from fairlead_formats.providers.anthropic.blocks import ELSEWHERE, MARK, SIGNED, TOOL_USE, called, thought_key
+from fairlead_formats.providers.anthropic.errors import error_body
+from fairlead_formats.providers.anthropic.request import AnthropicRequest
+from fairlead_formats.providers.anthropic.stream import AnthropicStream
+from fairlead_formats.providers.anthropic.tools import ANTHROPIC as FORMAT_NAME
+from fairlead_formats.providers.anthropic.unsealed import without_thoughts
+from fairlead_formats.wire.errors import LlmError
+from fairlead_formats.wire.family_format import FamilyFormat
+from fairlead_formats.wire.protocol import CallKey, CallPlace, KeptTurn, WireRequest
+from fairlead_formats.wire.raw_json import decoded
+
+MESSAGES: Final = "/v1/messages"
+_MARK: Final = MARK.encode()
+
+
+class AnthropicFormat(FamilyFormat):
+    """Anthropic Messages."""
+
+    name = FORMAT_NAME
+    request_headers = frozenset({"anthropic-version", "anthropic-beta"})
+    answer_headers = (
+        "retry-after",
+        "retry-after-ms",
+        "x-should-retry",
+        "request-id",
+        "anthropic-ratelimit-",
+        "anthropic-priority-",
+    )
+
+    def read(self, body: bytes, model: str | None = None, stream: bool | None = None) -> AnthropicRequest:
+        return AnthropicRequest(body)
+
+    def path(self, model: str, *, stream: bool) -> str:
+        return MESSAGES
+
+    def answer(self, body: bytes, request: WireRequest) -> AnthropicAnswer:
+        return AnthropicAnswer(body)
+
+    def stream(self, request: WireRequest, theirs: Collection[str] | None) -> AnthropicStream:
+        return AnthropicStream(theirs)
+
+    def places(self, messages: Sequence[bytes | Raw]) -> list[CallPlace]:
+        found = []
+        for place, raw in enumerate(messages):
+            if b'"tool_use"' not in bytes(raw) and _MARK not in bytes(raw):
+                continue
+            message = decoded(raw)
+            known = _known_by(message.get("content")) if message.get("role") == "assistant" else ()
+            if known:
+                found.append(CallPlace(place, place + 1, known))
+        return found
+
+    def restored(self, messages: Sequence[bytes | Raw], turns: Mapping[int, KeptTurn]) -> list[bytes | Raw]:
+        return history.restored(messages, turns)
+
+    def error_body(self, error: LlmError) -> bytes:
+        return error_body(error)
+
+    def without_thoughts(self, body: bytes, kept: int) -> bytes | None:
+        return without_thoughts(body, kept)
+
+
+def _known_by(content: object) -> tuple[CallKey, ...]:
+    """Calls of a model's message; without one, its last thought of a later round."""
+    blocks = [block for block in content if isinstance(block, dict)] if isinstance(content, list) else []
+    calls = tuple(CallKey(str(b.get("id", "")), called(b)) for b in blocks if b.get("type") == TOOL_USE)
+    if calls:
+        return calls
+    signed = [str(block.get(SIGNED.get(str(block.get("type")), ""), "")) for block in blocks]
+    later = [signature for signature in signed if signature.startswith(MARK) and signature != ELSEWHERE]
+    key = thought_key(later[-1]) if later else None
+    return () if key is None else (key,)
+
+
+ANTHROPIC: Final = AnthropicFormat()

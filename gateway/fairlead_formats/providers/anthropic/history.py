@@ -1,0 +1,133 @@
+"""Rewrites the messages of a client's request for the API: whole turns in place of the part that the client got,
+thinking blocks in the message of their own round, shown `mcp_tool_use` blocks as `tool_use` again. Pure module.
+
+Source: Anthropic's guides to tool use and extended thinking. All results of a message's calls stand first in the one
+next message of the user's; a message has thoughts of one answer only, unmodified. Thoughts of turns that are over may
+be left out.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Final
+
+import msgspec
+from msgspec import Raw
+
+from fairlead_formats.providers.anthropic.blocks import MARK, SIGNED, TOOL_USE, Block, as_sent, blocks_of
+from fairlead_formats.providers.anthropic.shown_calls import called_back, is_ours, key
+from fairlead_formats.wire.protocol import KeptTurn
+
+_RESULT: Final = "tool_result"
+_members: Final = msgspec.json.Decoder(dict[str, Raw]).decode
+_BROKEN: Final = (msgspec.MsgspecError, UnicodeDecodeError, RecursionError)
+_HINT: Final = MARK.rstrip(".").encode()
+
+
+class _Role(msgspec.Struct):
+    role: str = ""
+
+
+def restored(messages: Sequence[bytes | Raw], turns: Mapping[int, KeptTurn]) -> list[bytes | Raw]:
+    """The messages, those at the places of turns replaced by these, with their results put in front of the caller's."""
+    found: list[bytes | Raw] = []
+    waiting: list[Block] = []
+    for place, raw in enumerate(messages):
+        turn = turns.get(place)
+        if turn is not None:
+            found += _flushed(waiting)
+            found += turn.before
+            waiting = [block for each in turn.results for block in _content(each) or ()]
+            continue
+        found += _answered(raw, waiting)
+        waiting = []
+    return found + _flushed(waiting)
+
+
+def outgoing(messages: Sequence[bytes | Raw], *, calls: bool) -> list[bytes | Raw]:
+    """The messages without marks on signatures, and with shown `mcp_tool_use` blocks as calls again. `calls`: whether
+    the request has tools, without which the API refuses messages with calls.
+    """
+    found: list[bytes | Raw] = []
+    waiting: list[Block] = []
+    for raw in messages:
+        blocks = _content(raw) if _HINT in bytes(raw) and _role(raw) == "assistant" else None
+        if blocks is not None:
+            found += _flushed(waiting)
+            rounds, waiting = _rounds(blocks, calls=calls)
+            found += rounds
+            continue
+        found += _answered(raw, waiting)
+        waiting = []
+    return found + _flushed(waiting)
+
+
+def _rounds(blocks: Sequence[Block], *, calls: bool) -> tuple[list[bytes], list[Block]]:
+    """A model's message as the messages of its rounds, and the results that belong into the message behind it. Shown
+    calls of one round stand together, with their results behind them: what follows a result is of the next round.
+    """
+    back = called_back(blocks) if calls else {}
+    parts: list[tuple[list[Block], list[Block]]] = [([], [])]
+    for block in blocks:
+        if block.elsewhere or (is_ours(block) and key(block) not in back):
+            continue
+        made = back[key(block)] if is_ours(block) else block
+        if made.kind == _RESULT:
+            parts[-1][1].append(made)
+            continue
+        if parts[-1][1]:
+            parts.append(([], []))
+        parts[-1][0].append(made)
+    known = len(parts) > 1 or bool(parts[0][1])
+    messages: list[bytes] = []
+    for said, results in parts:
+        messages += as_sent("assistant", _of_one_answer(said, known=known))
+        messages += as_sent("user", results)
+    if not parts[-1][1]:
+        return messages, []
+    return messages[:-1], parts[-1][1]
+
+
+def _of_one_answer(blocks: Sequence[Block], *, known: bool) -> list[Block]:
+    """The blocks with thoughts of one answer alone. `known`: they are those of one round, as far as can be seen.
+    Otherwise thoughts of hidden rounds are among them: they go, and those of the last one stand in front, where the
+    API wants them before a call; without a call all may go.
+    """
+    thoughts = [block for block in blocks if block.kind in SIGNED]
+    rounds = {block.round for block in thoughts}
+    if rounds <= {1} or (known and len(rounds) == 1):
+        return [block.unmarked() for block in blocks]
+    others = [block for block in blocks if block.kind not in SIGNED]
+    if not any(block.kind == TOOL_USE for block in others):
+        return others
+    last = max(rounds)
+    return [*(block.unmarked() for block in thoughts if block.round == last), *others]
+
+
+def _answered(raw: bytes | Raw, results: Sequence[Block]) -> list[bytes | Raw]:
+    """A message with results of calls in front of all that it has, in a message of their own where it is no user's."""
+    blocks = _content(raw) if results and _role(raw) == "user" else None
+    if blocks is None:
+        return [*_flushed(results), raw]
+    theirs = [block for block in blocks if block.kind == _RESULT]
+    others = [block for block in blocks if block.kind != _RESULT]
+    return [*as_sent("user", [*results, *theirs, *others])]
+
+
+def _flushed(results: Sequence[Block]) -> list[bytes | Raw]:
+    return [*as_sent("user", results)]
+
+
+def _role(raw: bytes | Raw) -> str:
+    try:
+        return str(msgspec.json.decode(raw, type=_Role).role)
+    except _BROKEN:
+        return ""
+
+
+def _content(raw: bytes | Raw) -> list[Block] | None:
+    """Blocks of a message; None where they cannot be read, which the API tells better."""
+    try:
+        return blocks_of(bytes(_members(raw)["content"]))
+    except (*_BROKEN, KeyError):
+        return None

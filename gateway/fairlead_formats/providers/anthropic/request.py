@@ -1,0 +1,86 @@
+"""Requests of Anthropic Messages: read as raw members, so that what is not understood goes out as it came.
+
+Pure module. Wire format: Anthropic's API reference, `POST /v1/messages`.
+"""
+
+from __future__ import annotations
+
+from typing import Any, Final
+
+import msgspec
+from msgspec import Raw
+
+from fairlead_formats.providers.anthropic.history import outgoing
+from fairlead_formats.wire.family_request import OWN_MEMBER, FamilyRequest, reading_body
+from fairlead_formats.wire.protocol import ModelRound
+from fairlead_formats.wire.raw_json import array
+
+_TOOLSET: Final = "_toolset_"
+"""In the type of an entry for several tools, which has no name; calls of them name the family in front of it."""
+_encode: Final = msgspec.json.Encoder().encode
+_NONE: Final = Raw(b'{"type":"none"}')
+
+
+class _ToolEntry(msgspec.Struct):
+    name: str = ""
+    type: str | None = None
+
+
+class _MessagesMembers(msgspec.Struct):
+    model: str
+    messages: list[Raw]
+    stream: bool | None = None
+    tools: list[_ToolEntry] | None = None
+    tool_choice: dict[str, Any] | None = None
+    fairlead: Raw = Raw(b"{}")
+
+
+_read: Final = msgspec.json.Decoder(_MessagesMembers).decode
+_members: Final = msgspec.json.Decoder(dict[str, Raw]).decode
+_raws: Final = msgspec.json.Decoder(list[Raw]).decode
+
+
+class AnthropicRequest(FamilyRequest):
+    """One request of a client."""
+
+    def __init__(self, body: bytes) -> None:
+        """Raises BadRequest."""
+        with reading_body():
+            read = _read(body)
+            self._members = _members(body)
+        self._take_messages(read.messages, "messages")
+        self.model = read.model
+        self.stream = bool(read.stream)
+        self.own = read.fairlead
+        self._tools = _raws(self._members["tools"]) if read.tools else []
+        self.tool_names = frozenset(filter(None, map(_name, read.tools or ())))
+        self._choice = read.tool_choice or {}
+        self._members.pop(OWN_MEMBER, None)
+
+    @property
+    def system(self) -> bytes:
+        return bytes(self._members.get("system", b"null"))
+
+    def body(self, asked: ModelRound) -> bytes:
+        members = dict(self._members)
+        members["model"] = Raw(_encode(asked.model))
+        tools = [*self._tools, *asked.injected]
+        members["messages"] = Raw(array([*outgoing(self.messages, calls=bool(tools)), *asked.more]))
+        if asked.injected:
+            members["tools"] = Raw(array(tools))
+        if asked.last and tools:
+            members["tool_choice"] = _NONE
+        elif not asked.first and self._choice.get("type") in ("any", "tool"):
+            members["tool_choice"] = Raw(_encode({**_parallel(self._choice), "type": "auto"}))
+        return _encode(members)
+
+
+def _parallel(choice: dict[str, Any]) -> dict[str, Any]:
+    """Members of a choice that hold whichever tool is chosen."""
+    return {name: value for name, value in choice.items() if name not in ("type", "name")}
+
+
+def _name(tool: _ToolEntry) -> str:
+    """Name by which calls of a tool of the caller's are known; of a toolset that of its family."""
+    family, toolset, _ = (tool.type or "").partition(_TOOLSET)
+    return tool.name or (family if toolset else "")

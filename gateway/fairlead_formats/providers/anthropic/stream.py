@@ -1,0 +1,327 @@
+"""Streams of Anthropic Messages: the events of several answers become one stream, without the calls that are run here.
+
+Pure module. What a client's accumulator takes (run with the SDK): one `message_start`, blocks with indices from 0 on
+without a gap over all rounds, a signature in one delta, one `message_delta` with the sum of usage, one `message_stop`,
+and an `event` line in front of all of them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Mapping, Sequence
+from typing import Any, Final
+
+import msgspec
+from msgspec import Raw
+
+from fairlead_formats.providers.anthropic.assembly import StreamedBlock
+from fairlead_formats.providers.anthropic.blocks import (
+    SIGNED,
+    TOOL_USE,
+    UNFINISHED,
+    as_sent,
+    calls_in,
+    is_hidden,
+    marked,
+    new_mark,
+    thought_key,
+)
+from fairlead_formats.providers.anthropic.errors import error_object
+from fairlead_formats.providers.anthropic.shown_calls import shown_results, shown_uses
+from fairlead_formats.wire.errors import LlmError
+from fairlead_formats.wire.protocol import BadStream, CallKey, FinishedCall, InnerCall, RunningCall
+from fairlead_formats.wire.usage import added
+from fairlead_mcp.surrogates import paired
+
+MAX_ROUND: Final = 32 << 20
+"""Bytes that one round may say."""
+_PING: Final = b'event: ping\ndata: {"type": "ping"}\n\n'
+_NULL: Final = Raw(b"null")
+_BROKEN: Final = (msgspec.MsgspecError, UnicodeDecodeError, RecursionError)
+_encode: Final = msgspec.json.Encoder().encode
+
+
+class _MessagesEvent(msgspec.Struct):
+    type: str = ""
+    index: int | None = None
+    content_block: Raw = _NULL
+    delta: Raw = _NULL
+    message: Raw = _NULL
+    usage: dict[str, Any] | None = None
+    error: Raw = _NULL
+
+
+class _StartedMessage(msgspec.Struct):
+    usage: dict[str, Any] | None = None
+
+
+class _BlockTextDelta(msgspec.Struct, forbid_unknown_fields=True, tag_field="type", tag="text_delta"):
+    text: str
+
+
+class _BlockThinkingDelta(msgspec.Struct, forbid_unknown_fields=True, tag_field="type", tag="thinking_delta"):
+    thinking: str
+
+
+class _TextEvent(msgspec.Struct, tag_field="type", tag="content_block_delta"):
+    """A piece of text or of a thought, and nothing else that anybody has to know of: most of a stream. It passes as it
+    is.
+    """
+
+    index: int
+    delta: _BlockTextDelta | _BlockThinkingDelta
+
+
+_text_event: Final = msgspec.json.Decoder(_TextEvent).decode
+_event: Final = msgspec.json.Decoder(_MessagesEvent).decode
+_message: Final = msgspec.json.Decoder(_StartedMessage).decode
+_members: Final = msgspec.json.Decoder(dict[str, Raw]).decode
+_object: Final = msgspec.json.Decoder(dict[str, Any]).decode
+
+
+class AnthropicStream:
+    """Events of one client's stream over all rounds."""
+
+    def __init__(self, theirs: Collection[str] | None) -> None:
+        self._theirs = theirs
+        self._round = 1
+        self._shown = 0
+        """Blocks in the client's stream."""
+        self._begun = False
+        """Whether the client has its `message_start`."""
+        self.usage: dict[str, Any] = {}
+        self._thought: str | None = None
+        self.mark = new_mark()
+        self._running = False
+        """Whether the client has calls of this round, and not their results."""
+        self._begin()
+
+    def _begin(self) -> None:
+        self._blocks: list[StreamedBlock] = []
+        self._ids: set[str] = set()
+        """Ids of the calls among them."""
+        self._by_index: dict[int, tuple[StreamedBlock, int | None]] = {}
+        """By the provider's index: a block, and its index in the client's stream; None: it is not there."""
+        self._last: dict[str, Raw] = {}
+        """Members of `message_delta`."""
+        self._delta: dict[str, Raw] = {}
+        self._round_usage: dict[str, Any] = {}
+        self._size = 0
+        self._calls = self._hides = False
+        """Whether the client has calls of this round, and whether it lacks some."""
+        self.stop_reason: str | None = None
+        self.done = False
+
+    def feed(self, data: bytes) -> bytes:
+        self._size += len(data)
+        if self._size > MAX_ROUND:
+            raise BadStream(f"the provider's answer is longer than {MAX_ROUND} bytes")
+        if data.startswith(b"[DONE]"):
+            return b""
+        data = paired(data)
+        try:
+            if self._by_index and self._took_text(data):
+                return _framed("content_block_delta", data)
+            event = _event(data)
+            if not event.type.isprintable():
+                raise BadStream("the provider's stream holds an event without a name")
+            if event.type == "error":
+                error = bytes(event.error)
+                raise BadStream("the provider broke the answer off", None if error == b"null" else error)
+            return self._take(data, event)
+        except _BROKEN as error:
+            raise BadStream(f"the provider's stream holds no event: {error}") from error
+
+    def _took_text(self, data: bytes) -> bool:
+        """Whether an event is a piece of text or of a thought that stands in the client's stream as it came."""
+        try:
+            said = _text_event(data)
+        except _BROKEN:
+            return False  # another kind of event, or none: what it is comes out elsewhere
+        block, place = self._by_index.get(said.index, (None, None))
+        if block is None or place != said.index:
+            return False
+        delta = said.delta
+        if isinstance(delta, _BlockTextDelta):
+            block.grow_text("text", delta.text)
+        else:
+            block.grow_text("thinking", delta.thinking)
+        return True
+
+    def _take(self, data: bytes, event: _MessagesEvent) -> bytes:
+        if event.type == "message_stop":
+            self.done = True
+            return _framed(event.type, data) if self._theirs is None and self.ended else b""
+        if event.type == "message_delta":
+            return self._end(data, event)
+        if event.type == "message_start":
+            return self._start(data, event)
+        if self._theirs is None:
+            return _framed(event.type, data)
+        if event.type == "content_block_start":
+            return self._block(data, event)
+        if event.index is None:
+            return _framed(event.type, data)
+        return self._inside(data, event)
+
+    def _start(self, data: bytes, event: _MessagesEvent) -> bytes:
+        self._round_usage |= _said(_message(event.message).usage)
+        if self._begun:
+            return b""
+        self._begun = True
+        return _framed(event.type, data)
+
+    def _end(self, data: bytes, event: _MessagesEvent) -> bytes:
+        """Take the end of an answer: why it ends, and its usage, of which each number counts in place of the last."""
+        delta = _members(event.delta)
+        self._last |= _members(data)
+        self._delta |= delta
+        self.stop_reason = msgspec.json.decode(delta.get("stop_reason", b"null"), type=str | None)
+        self._round_usage |= _said(event.usage)
+        return b"" if self._theirs is not None else _framed(event.type, data)
+
+    def _block(self, data: bytes, event: _MessagesEvent) -> bytes:
+        """Take the begin of a block. The name of a call is whole there: nothing has to be held."""
+        if not self._begun:
+            raise BadStream("the provider's stream has a block in front of its begin")
+        if event.index is None or event.index in self._by_index:
+            raise BadStream(f"the provider's stream has no place, or two blocks, at index {event.index}")
+        block = StreamedBlock(_members(event.content_block), self._ids)
+        if block.members.get("type") == TOOL_USE:
+            self._ids.add(str(block.members["id"]))
+        self._blocks.append(block)
+        if is_hidden(block.members, self._theirs):
+            self._hides = True
+            self._by_index[event.index] = (block, None)
+            return b""
+        self._calls = self._calls or block.members.get("type") == TOOL_USE
+        place, self._shown = self._shown, self._shown + 1
+        self._by_index[event.index] = (block, place)
+        changed: dict[str, Any] = {} if place == event.index else {"index": place}
+        signature = SIGNED.get(str(block.members.get("type")))
+        if signature is not None and self._mark(block.members.get(signature)) is not None:
+            raws = _members(event.content_block)
+            raws[signature] = Raw(_encode(self._thought))
+            changed["content_block"] = raws
+        if block.given_id:
+            changed["content_block"] = {**_members(event.content_block), "id": block.members["id"]}
+        return _framed(event.type, _changed(data, changed))
+
+    def _mark(self, signature: object) -> str | None:
+        """The signature as the client gets it; None where it gets it as it is."""
+        if self._round == 1 or not isinstance(signature, str) or not signature:
+            return None
+        self._thought = marked(signature, self._round, self.mark)
+        return self._thought
+
+    def _inside(self, data: bytes, event: _MessagesEvent) -> bytes:
+        """Take what belongs to a block that has begun: a delta, its end, or what nobody here knows."""
+        assert event.index is not None
+        if event.index not in self._by_index:
+            raise BadStream(f"the provider's stream goes on with a block {event.index} that has not begun")
+        block, place = self._by_index[event.index]
+        changed: dict[str, Any] = {} if place == event.index else {"index": place}
+        if event.type == "content_block_delta":
+            delta = _object(event.delta)
+            block.grow(delta)
+            if self._mark(delta.get("signature")) is not None:
+                changed["delta"] = {**delta, "signature": self._thought}
+        return b"" if place is None else _framed(event.type, _changed(data, changed))
+
+    def end_round(self) -> bytes:
+        self.usage = added(self.usage, self._round_usage)
+        return b""
+
+    def unwrap(self, calls: Mapping[str, InnerCall]) -> bytes:
+        out = []
+        for block in self._blocks:
+            called = calls.get(str(block.members.get("id"))) if block.members.get("type") == TOOL_USE else None
+            if called is None:
+                continue
+            block.unwrap(called)
+            self._calls = True
+            place, self._shown = self._shown, self._shown + 1
+            delta = {"type": "input_json_delta", "partial_json": called.arguments.decode()}
+            begun = {**_members(block.block().raw), "input": {}}
+            out += [
+                {"type": "content_block_start", "index": place, "content_block": begun},
+                {"type": "content_block_delta", "index": place, "delta": delta},
+                {"type": "content_block_stop", "index": place},
+            ]
+        return b"".join(_framed(str(each["type"]), _encode(each)) for each in out)
+
+    def next_round(self) -> None:
+        self._round += 1
+        self._begin()
+
+    @property
+    def message(self) -> dict[str, Any]:
+        return calls_in([block.block().members for block in self._blocks], self.stop_reason)
+
+    @property
+    def in_request(self) -> list[bytes]:
+        return as_sent("assistant", [block.block() for block in self._blocks])
+
+    @property
+    def turn_key(self) -> CallKey | None:
+        if self._thought is None or self.stop_reason in UNFINISHED:
+            return None
+        return thought_key(self._thought)
+
+    @property
+    def malformed_call(self) -> bool:
+        return False  # this API does not tell
+
+    @property
+    def ended(self) -> bool:
+        return self.done and self.stop_reason is not None
+
+    def running(self, calls: Sequence[RunningCall]) -> bytes:
+        self._running = bool(calls)
+        return self._made(shown_uses(calls))
+
+    def ran(self, calls: Sequence[FinishedCall]) -> bytes:
+        uses = b"" if self._running else self.running(calls)
+        self._running = False
+        return uses + self._made(shown_results(calls))
+
+    def _made(self, blocks: Sequence[bytes]) -> bytes:
+        """Events of blocks of our own."""
+        out = []
+        for raw in blocks:
+            place, self._shown = self._shown, self._shown + 1
+            start = {"type": "content_block_start", "index": place, "content_block": Raw(raw)}
+            stop = {"type": "content_block_stop", "index": place}
+            out += [_framed(str(each["type"]), _encode(each)) for each in (start, stop)]
+        return b"".join(out)
+
+    def failed(self, error: LlmError, raw: bytes | None = None) -> bytes:
+        said = error_object(error) if raw is None else Raw(raw)
+        return _framed("error", _encode({"type": "error", "error": said}))
+
+    def keep_alive(self) -> bytes:
+        return _PING
+
+    def finish(self, more: Mapping[str, Any]) -> bytes:
+        """The last `message_delta`, and the end; nothing where all has passed."""
+        if self._theirs is None:
+            return b""
+        delta: dict[str, Any] = dict(self._delta)
+        if self.stop_reason == TOOL_USE and self._hides and not self._calls:
+            delta["stop_reason"] = "end_turn"
+        usage: Any = self.usage if self._round > 1 else self._last.get("usage", self.usage)
+        end = {**self._last, "type": "message_delta", "delta": delta, "usage": usage, **more}
+        return _framed("message_delta", _encode(end)) + _framed("message_stop", b'{"type":"message_stop"}')
+
+
+def _said(usage: Mapping[str, Any] | None) -> dict[str, Any]:
+    """Members of a usage that say something."""
+    return {name: value for name, value in (usage or {}).items() if value is not None}
+
+
+def _changed(data: bytes, members: Mapping[str, Any]) -> bytes:
+    """The event with other members in place of its own."""
+    return _encode({**_members(data), **members}) if members else data
+
+
+def _framed(kind: str, data: bytes) -> bytes:
+    return b"event: %s\ndata: %s\n\n" % (kind.encode(), data.replace(b"\n", b"\ndata: "))

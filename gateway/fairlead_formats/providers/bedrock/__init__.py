@@ -1,0 +1,1 @@
+"""Amazon Bedrock Converse: tools and messages. Pure modules."""

@@ -1,0 +1,55 @@
+"""How Gemini is asked for the tokens of a request. Pure module.
+
+Source: Google's API reference, `models.countTokens` of v1beta, about contents alone or about a whole request: tools are
+counted below `generateContentRequest` only.
+"""
+
+from __future__ import annotations
+
+from typing import Final
+
+import msgspec
+from msgspec import Raw
+
+from fairlead_formats.provider import ProviderKind
+from fairlead_formats.providers.gemini.format import GEMINI_EVENTS
+from fairlead_formats.providers.gemini.parts import key_of
+from fairlead_formats.providers.gemini.paths import COUNT, path_of, resource_of
+from fairlead_formats.wire.family_request import OWN_MEMBER, reading_body
+from fairlead_formats.wire.protocol import WireRequest
+
+_WHOLE: Final = ("generateContentRequest", "generate_content_request")
+_encode: Final = msgspec.json.Encoder().encode
+_members: Final = msgspec.json.Decoder(dict[str, Raw]).decode
+
+
+class GeminiCounting:
+    """Counts of Gemini's API."""
+
+    wire = GEMINI_EVENTS
+    kind: ProviderKind = "gemini"
+
+    def read(self, body: bytes, model: str | None) -> WireRequest:
+        with reading_body():
+            outer = _members(body)
+            inner = outer.get(key_of(outer, *_WHOLE))
+            if inner is not None:
+                own = {OWN_MEMBER: outer[OWN_MEMBER]} if OWN_MEMBER in outer else {}
+                body = _encode({**_members(inner), **own})
+        return GEMINI_EVENTS.read(body, model)
+
+    def path(self, model: str) -> str:
+        return path_of(model, COUNT)
+
+    def body(self, request: bytes, model: str) -> bytes:
+        members = _members(request)
+        if set(members) == {"contents"}:
+            return request
+        whole = {**members, "model": Raw(_encode(resource_of(model)))}
+        return _encode({_WHOLE[0]: Raw(_encode(whole))})
+
+    def written(self, tokens: int) -> bytes:
+        return _encode({"totalTokens": tokens})
+
+
+COUNTING: Final = GeminiCounting()

@@ -1,0 +1,44 @@
+"""Errors in the form of Google's APIs: `{"error": {code, message, status, details}}`. Pure module.
+
+Source: google.rpc.Status and google.rpc.Code, which name a status by its HTTP code.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any, Final
+
+import msgspec
+
+from fairlead_formats.wire.errors import LlmError
+
+_STATUSES: Final[Mapping[int, str]] = {
+    400: "INVALID_ARGUMENT",
+    401: "UNAUTHENTICATED",
+    403: "PERMISSION_DENIED",
+    404: "NOT_FOUND",
+    409: "ABORTED",
+    429: "RESOURCE_EXHAUSTED",
+    499: "CANCELLED",
+    501: "UNIMPLEMENTED",
+    502: "UNAVAILABLE",
+    503: "UNAVAILABLE",
+    504: "DEADLINE_EXCEEDED",
+}
+_INFO: Final = "type.googleapis.com/google.rpc.ErrorInfo"
+_DOMAIN: Final = "fairlead.dev"
+
+
+def error_object(error: LlmError) -> dict[str, Any]:
+    """The object `error`, as streams have it; the gateway's code is the reason in its details."""
+    otherwise = "INTERNAL" if error.status >= 500 else "INVALID_ARGUMENT"
+    info: dict[str, Any] = {"@type": _INFO, "reason": error.code, "domain": _DOMAIN}
+    if error.param is not None:
+        info["metadata"] = {"field": error.param}
+    status = _STATUSES.get(error.status, otherwise)
+    return {"code": error.status, "message": str(error), "status": status, "details": [info]}
+
+
+def error_body(error: LlmError) -> bytes:
+    """The body of a refusal."""
+    return msgspec.json.encode({"error": error_object(error)})

@@ -1,0 +1,112 @@
+"""Gemini's API of the scripted model, with the rules by which the real one refuses requests. Pure module.
+
+Source: Google's API reference, `models.generateContent`, `models.streamGenerateContent` and `models.countTokens`.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any, Final
+
+from fairlead_formats.providers.gemini.fake_rules import fault, signature
+from fairlead_formats.scripted_turns import ScriptedTurn, pieces
+
+_STATUSES: Final = {
+    400: "INVALID_ARGUMENT",
+    401: "UNAUTHENTICATED",
+    403: "PERMISSION_DENIED",
+    404: "NOT_FOUND",
+    429: "RESOURCE_EXHAUSTED",
+    503: "UNAVAILABLE",
+}
+PER_TOKEN: Final = 4
+"""Bytes that are counted as one token."""
+
+
+class GeminiApi:
+    """`POST /v1beta/models/MODEL:generateContent`, `:streamGenerateContent` and `:countTokens`."""
+
+    def failed(self, turn: ScriptedTurn) -> bytes:
+        return _error(turn.status, turn.text or "scripted error")
+
+    def asks_for_stream(self, path: str, asked: Mapping[str, Any]) -> bool:
+        return path.endswith(":streamGenerateContent")
+
+    def refusal(self, asked: Mapping[str, Any], headers: Mapping[str, str]) -> bytes | None:
+        whole = asked.get("generateContentRequest", asked)
+        found = fault(whole)
+        return None if found is None else _error(400, found)
+
+    def counted(self, path: str, asked: Mapping[str, Any]) -> bytes | None:
+        if not path.endswith(":countTokens"):
+            return None
+        whole = asked.get("generateContentRequest", asked)
+        parts = [whole.get(name) for name in ("systemInstruction", "tools", "contents")]
+        return json.dumps({"totalTokens": len(json.dumps(parts)) // PER_TOKEN}).encode()
+
+    def framed(self, data: str) -> str:
+        return f"data: {data}\r\n\r\n"
+
+    def whole(self, turn: ScriptedTurn, number: int, asked: Mapping[str, Any]) -> bytes:
+        parts = [*_thoughts(turn), *([{"text": turn.text}] if turn.text else []), *_calls(turn, number)]
+        if turn.thoughts and not turn.calls and parts:
+            parts[-1] = {**parts[-1], "thoughtSignature": signature(number)}
+        return json.dumps(_response(number, parts, _usage(turn), turn.finish_reason or "STOP")).encode()
+
+    def events(self, turn: ScriptedTurn, number: int, asked: Mapping[str, Any]) -> Iterator[str]:
+        interim = {"promptTokenCount": 100, "totalTokenCount": 100}
+        said = [*_thoughts(turn), *({"text": piece} for piece in pieces(turn.text))]
+        for part in said:
+            yield json.dumps(_response(number, [part], interim))
+        calls = _calls(turn, number)
+        if turn.cut or turn.breaks:
+            return
+        signed = turn.thoughts and not calls
+        last = calls or [{"text": "", **({"thoughtSignature": signature(number)} if signed else {})}]
+        yield json.dumps(_response(number, last, _usage(turn), turn.finish_reason or "STOP"))
+
+
+def _response(
+    number: int, parts: Sequence[Mapping[str, Any]], usage: Mapping[str, Any], reason: str | None = None
+) -> dict[str, Any]:
+    candidate: dict[str, Any] = {"content": {"parts": parts, "role": "model"}, "index": 0}
+    if reason is not None:
+        candidate["finishReason"] = reason
+    return {
+        "candidates": [candidate],
+        "usageMetadata": usage,
+        "modelVersion": "scripted",
+        "responseId": f"scripted-{number:04}",
+    }
+
+
+def _thoughts(turn: ScriptedTurn) -> list[dict[str, Any]]:
+    return [{"text": text, "thought": True} for text in turn.thoughts]
+
+
+def _calls(turn: ScriptedTurn, number: int) -> list[dict[str, Any]]:
+    """Parts of calls, the first of them signed."""
+    parts: list[dict[str, Any]] = []
+    for place, call in enumerate(turn.calls):
+        ident = call.id or f"call_scripted_{number:04}_{place:04}"
+        part: dict[str, Any] = {"functionCall": {"id": ident, "name": call.name, "args": json.loads(call.text)}}
+        parts.append(part if place else {**part, "thoughtSignature": signature(number)})
+    return parts
+
+
+def _usage(turn: ScriptedTurn) -> dict[str, Any]:
+    """Round figures, so that sums are told apart from single ones."""
+    said = 10 + 10 * len(turn.calls)
+    return {
+        "promptTokenCount": 100,
+        "candidatesTokenCount": said,
+        "totalTokenCount": 100 + said,
+        "cachedContentTokenCount": 40,
+        "promptTokensDetails": [{"modality": "TEXT", "tokenCount": 100}],
+    }
+
+
+def _error(code: int, message: str) -> bytes:
+    status = _STATUSES.get(code, "INTERNAL")
+    return json.dumps({"error": {"code": code, "message": message, "status": status}}).encode()

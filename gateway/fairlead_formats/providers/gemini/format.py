@@ -1,0 +1,79 @@
+"""Gemini generateContent as a wire format. Pure module.
+
+Source: Google's API reference, `models.generateContent` and `models.streamGenerateContent` of v1beta.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Mapping, Sequence
+from typing import Final
+
+from msgspec import Raw
+
+from fairlead_formats.providers.gemini import turns as kept_turns
+from fairlead_formats.providers.gemini.answer import GeminiAnswer
+from fairlead_formats.providers.gemini.carried_ids import with_returned_ids
+from fairlead_formats.providers.gemini.error_bodies import error_body
+from fairlead_formats.providers.gemini.errors import error_in
+from fairlead_formats.providers.gemini.paths import GENERATE, STREAM, path_of
+from fairlead_formats.providers.gemini.request import GeminiRequest
+from fairlead_formats.providers.gemini.signatures import without_thoughts
+from fairlead_formats.providers.gemini.stream import GeminiStream
+from fairlead_formats.providers.gemini.tools import GEMINI
+from fairlead_formats.wire.errors import LlmError
+from fairlead_formats.wire.family_format import FamilyFormat
+from fairlead_formats.wire.media_types import EVENT_STREAM
+from fairlead_formats.wire.protocol import BadRequest, CallPlace, KeptTurn, WireRequest
+
+
+class GeminiFormat(FamilyFormat):
+    """Gemini generateContent, of Google's API for developers and of those that are compatible."""
+
+    name = GEMINI
+    needs_call_ids = False
+    request_headers = frozenset({"x-goog-api-client", "x-goog-user-project", "x-server-timeout"})
+    answer_headers = ("retry-after", "server-timing", "x-gemini-service-tier", "x-goog-", "x-request-id")
+
+    def __init__(self, *, array: bool = False) -> None:
+        """`array`: streams are JSON arrays, as clients get them that do not ask for events."""
+        self._array = array
+        self.stream_type = "application/json" if array else EVENT_STREAM
+
+    def received(self, body: bytes) -> bytes:
+        return with_returned_ids(body)
+
+    def read(self, body: bytes, model: str | None = None, stream: bool | None = None) -> GeminiRequest:
+        if model is None:
+            raise BadRequest("the path: name a model", "model")
+        return GeminiRequest(body, model, bool(stream))
+
+    def path(self, model: str, *, stream: bool) -> str:
+        return path_of(model, STREAM if stream else GENERATE)
+
+    def answer(self, body: bytes, request: WireRequest) -> GeminiAnswer:
+        return GeminiAnswer(body)
+
+    def stream(self, request: WireRequest, theirs: Collection[str] | None) -> GeminiStream:
+        return GeminiStream(theirs, array=self._array)
+
+    def places(self, messages: Sequence[bytes | Raw]) -> list[CallPlace]:
+        return kept_turns.places(messages)
+
+    def role_and_text(self, message: bytes | Raw) -> tuple[str, str]:
+        return kept_turns.said(message)
+
+    def restored(self, messages: Sequence[bytes | Raw], turns: Mapping[int, KeptTurn]) -> list[bytes | Raw]:
+        return kept_turns.restored(messages, turns)
+
+    def error_body(self, error: LlmError) -> bytes:
+        return error_body(error)
+
+    def without_thoughts(self, body: bytes, kept: int) -> bytes | None:
+        return without_thoughts(body, kept)
+
+    def error_in(self, body: bytes) -> bytes | None:
+        return error_in(body)
+
+
+GEMINI_EVENTS: Final = GeminiFormat()
+GEMINI_ARRAY: Final = GeminiFormat(array=True)

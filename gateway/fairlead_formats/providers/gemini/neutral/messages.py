@@ -1,0 +1,122 @@
+"""Contents of Gemini, read and written. Pure module."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any, Final
+
+from fairlead_formats.messages.call import ModelCall
+from fairlead_formats.messages.drafts import items, member, text_of
+from fairlead_formats.neutral.conversation import (
+    CallPart,
+    MediaPart,
+    MessageTurn,
+    Part,
+    RefusalPart,
+    ResultPart,
+    TextPart,
+    WrittenTurns,
+    calls_by_id,
+    in_runs,
+    text_of_part,
+    with_matched_results,
+)
+from fairlead_formats.neutral.losses import TranslationLosses
+from fairlead_formats.neutral.media import media_notice, media_of_data, media_of_url
+from fairlead_formats.neutral.members import report_extras
+from fairlead_formats.neutral.message_parts import read_results, said_parts, written_results
+from fairlead_formats.providers.gemini.tools import GEMINI, GeminiMessages
+
+NAME: Final = GEMINI
+FORMAT: Final = GeminiMessages()
+_FILES: Final = "generativelanguage.googleapis.com/"
+"""In addresses of files that only the provider can open."""
+
+
+def read_messages(contents: Sequence[object], losses: TranslationLosses) -> tuple[MessageTurn, ...]:
+    """The turns of a list of contents."""
+    return with_matched_results(in_runs((_turn(content, losses) for content in contents), _both_users))
+
+
+def _turn(content: object, losses: TranslationLosses) -> MessageTurn:
+    parts = items(member(content, "parts"))
+    if member(content, "role") == "model":
+        said = said_parts(parts, FORMAT, losses, lambda part: _media(part, losses))
+        return MessageTurn("assistant", tuple(said))
+    return MessageTurn("user", tuple(_user(parts, losses)))
+
+
+def _both_users(one: MessageTurn, other: MessageTurn) -> bool:
+    return one.role == other.role == "user"
+
+
+def _user(parts: Sequence[object], losses: TranslationLosses) -> Iterable[Part]:
+    for part in parts:
+        text, response = member(part, "text"), member(part, "functionResponse", "function_response")
+        if isinstance(text, str):
+            report_extras(part, losses, "text")
+            yield TextPart(text)
+        elif response is not None:
+            yield from read_results({"parts": [part]}, FORMAT)
+        elif (found := _media(part, losses)) is not None:
+            yield found
+
+
+def _media(part: object, losses: TranslationLosses) -> MediaPart | None:
+    data, file = member(part, "inlineData", "inline_data"), member(part, "fileData", "file_data")
+    mime = text_of(member(data or file, "mimeType", "mime_type"))
+    name = text_of(member(data or file, "displayName", "display_name"))
+    if data is not None:
+        return media_of_data(text_of(member(data, "data")), mime, name)
+    address = member(file, "fileUri", "file_uri")
+    if isinstance(address, str) and _FILES not in address:
+        return media_of_url(address, "image" if mime.startswith("image/") else "document", losses, mime, name)
+    if file is not None:
+        losses.add("file_id")
+    elif member(part, "text") is None:
+        losses.add("content")
+    return None
+
+
+def write_messages(turns: Sequence[MessageTurn], losses: TranslationLosses) -> WrittenTurns:
+    """The turns as contents; words of the system in the middle are told apart."""
+    known = calls_by_id(turns)
+    system: list[str] = []
+    contents: list[dict[str, Any]] = []
+    for turn in turns:
+        if turn.role == "system":
+            losses.add("system_position")
+            system += [part.text for part in turn.parts if isinstance(part, TextPart)]
+        elif turn.role == "assistant":
+            said = _said(turn.parts)
+            contents += [{"role": "model", "parts": said}] if said else []
+        else:
+            contents += _asked(turn.parts, known, losses)
+    return WrittenTurns(tuple(system), contents)
+
+
+def _said(parts: Sequence[Part]) -> list[dict[str, Any]]:
+    found: list[dict[str, Any]] = []
+    for part in parts:
+        if isinstance(part, CallPart):
+            found += FORMAT.write_calls([part.call])[0]["parts"]
+        elif isinstance(part, (TextPart, RefusalPart)) and part.text:
+            found.append({"text": part.text})
+    return found
+
+
+def _asked(parts: Sequence[Part], known: Mapping[str, ModelCall], losses: TranslationLosses) -> list[dict[str, Any]]:
+    """The results in a content of their own, all else behind it."""
+    others = [_written_part(part, losses) for part in parts if not isinstance(part, ResultPart)]
+    return [*written_results(parts, known, FORMAT), *([{"role": "user", "parts": others}] if others else [])]
+
+
+def _written_part(part: Part, losses: TranslationLosses) -> dict[str, Any]:
+    if isinstance(part, MediaPart) and part.data:
+        named = {"displayName": part.name} if part.name else {}
+        return {"inlineData": {"mimeType": part.mime, "data": part.data, **named}}
+    if isinstance(part, MediaPart):
+        if part.mime:
+            return {"fileData": {"mimeType": part.mime, "fileUri": part.url}}
+        part = media_notice(part, losses)
+    return {"text": text_of_part(part)}

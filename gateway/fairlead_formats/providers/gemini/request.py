@@ -1,0 +1,151 @@
+"""Requests of generateContent: read as raw members, so that what is not understood goes out as it came.
+
+Pure module. Wire format: Google's API reference, `models.generateContent` of v1beta. Members are taken in both
+spellings, as Google's own client sends both in one body.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping, Sequence
+from typing import Any, Final
+
+import msgspec
+from msgspec import Raw
+
+from fairlead_formats.messages.drafts import items, member, text_of
+from fairlead_formats.providers.gemini.parts import is_list, key_of
+from fairlead_formats.providers.gemini.paths import resource_of
+from fairlead_formats.providers.gemini.signatures import signed
+from fairlead_formats.wire.family_request import OWN_MEMBER, FamilyRequest, reading_body
+from fairlead_formats.wire.protocol import ModelRound
+from fairlead_formats.wire.raw_json import array
+
+_DECLARATIONS: Final = ("functionDeclarations", "function_declarations")
+_TOOL_CONFIG: Final = ("toolConfig", "tool_config")
+_CALLING: Final = ("functionCallingConfig", "function_calling_config")
+_ALLOWED: Final = ("allowedFunctionNames", "allowed_function_names")
+_TOGETHER: Final = ("includeServerSideToolInvocations", "include_server_side_tool_invocations")
+"""Member of the tool config without which functions beside the provider's own tools are refused."""
+_SYSTEM: Final = ("systemInstruction", "system_instruction")
+_CACHED: Final = ("cachedContent", "cached_content")
+_GENERATION: Final = ("generationConfig", "generation_config")
+_JSON_OUT: Final = (
+    "responseSchema",
+    "response_schema",
+    "responseJsonSchema",
+    "response_json_schema",
+    "responseFormat",
+    "response_format",
+)
+_NO_FUNCTIONS_WITH_JSON: Final = re.compile(r"(?:^|/)gemini-[12](?:[.-]|$)")
+"""Models that refuse functions where JSON is asked for."""
+_encode: Final = msgspec.json.Encoder().encode
+_members: Final = msgspec.json.Decoder(dict[str, Raw]).decode
+_raws: Final = msgspec.json.Decoder(list[Raw]).decode
+_any: Final = msgspec.json.Decoder().decode
+_NULL: Final = Raw(b"null")
+
+
+class GeminiRequest(FamilyRequest):
+    """One request of a client."""
+
+    def __init__(self, body: bytes, model: str, stream: bool) -> None:
+        """`model` and `stream` are those of the path. Raises BadRequest."""
+        with reading_body():
+            self._members = _members(body)
+            self.own = self._members.pop(OWN_MEMBER, Raw(b"{}"))
+            self._read = {
+                spellings[0]: _any(self._members.get(key_of(self._members, *spellings), _NULL))
+                for spellings in (("tools",), _TOOL_CONFIG, _GENERATION)
+            }
+            contents = self._members.get("contents")
+            messages = _raws(contents) if contents is not None and is_list(contents) else ()
+            tools = self._members.get("tools")
+            self._tools = _raws(tools) if tools is not None and is_list(tools) else []
+        self._take_messages(messages, "contents")
+        self.model = model
+        self.stream = stream
+        declared = [member(tool, *_DECLARATIONS) for tool in items(self._read["tools"])]
+        self.tool_names = frozenset(
+            text_of(member(each, "name")) for functions in declared for each in items(functions)
+        )
+        self.no_injection = not self._takes_functions()
+
+    @property
+    def system(self) -> bytes:
+        return bytes(self._members.get(key_of(self._members, *_SYSTEM), _NULL))
+
+    def body(self, asked: ModelRound) -> bytes:
+        members = dict(self._members)
+        if "model" in members:
+            members["model"] = Raw(_encode(resource_of(asked.model)))
+        members["contents"] = Raw(array(signed([*self.messages, *asked.more], asked.model)))
+        if asked.injected:
+            members["tools"] = Raw(array(self._with(asked.injected)))
+        if asked.last and (asked.injected or self.tool_names):
+            self._choose(members, "NONE")
+        elif not asked.first and self._mode == "ANY":
+            self._choose(members, "VALIDATED" if self._together else "AUTO")  # with its own tools it refuses AUTO
+        return _encode(members)
+
+    def _with(self, injected: Sequence[bytes]) -> list[Raw]:
+        """The tools with more functions: behind those of the caller, for functions in two entries are refused."""
+        tools = list(self._tools)
+        for place, tool in enumerate(items(self._read["tools"])):
+            if items(member(tool, *_DECLARATIONS)):
+                entry = _members(tools[place])
+                name = key_of(entry, *_DECLARATIONS)
+                entry[name] = Raw(array([*_raws(entry[name]), *injected]))
+                tools[place] = Raw(_encode(entry))
+                return tools
+        return [*tools, Raw(_encode({_DECLARATIONS[0]: Raw(array(injected))}))]
+
+    def _choose(self, members: dict[str, Raw], mode: str) -> None:
+        """Set the mode of calling functions; names that are allowed have no place beside it."""
+        outer = key_of(members, *_TOOL_CONFIG)
+        config = _object(members.get(outer))
+        inner = key_of(config, *_CALLING)
+        calling = {name: raw for name, raw in _object(config.get(inner)).items() if name not in _ALLOWED}
+        config[inner] = Raw(_encode({**calling, "mode": mode}))
+        members[outer] = Raw(_encode(config))
+
+    @property
+    def _calling(self) -> Any:
+        return member(self._read[_TOOL_CONFIG[0]], *_CALLING)
+
+    @property
+    def _mode(self) -> str:
+        return text_of(member(self._calling, "mode")).upper()
+
+    @property
+    def _together(self) -> bool:
+        return member(self._read[_TOOL_CONFIG[0]], *_TOGETHER) is True
+
+    def _takes_functions(self) -> bool:
+        """Whether the provider takes functions beside what else is asked for; it refuses the whole request else."""
+        if any(self._members.get(name, _NULL) != _NULL for name in _CACHED):
+            return False  # the cache holds the tools
+        if member(self._calling, "streamFunctionCallArguments", "stream_function_call_arguments"):
+            return False  # calls in pieces are not put together here
+        others = any(set(_object_read(tool)) - {*_DECLARATIONS} for tool in items(self._read["tools"]))
+        if others and not self.tool_names and not self._together:
+            return False
+        config = self._read[_GENERATION[0]]
+        if (member(config, "candidateCount", "candidate_count") or 1) != 1:
+            return False
+        modes = items(member(config, "responseModalities", "response_modalities"))
+        if any(text_of(mode).upper() != "TEXT" for mode in modes):
+            return False
+        mime = text_of(member(config, "responseMimeType", "response_mime_type"))
+        wants_json = mime.endswith("json") or member(config, *_JSON_OUT) is not None
+        return not (wants_json and not self.tool_names and _NO_FUNCTIONS_WITH_JSON.search(self.model))
+
+
+def _object(raw: Raw | None) -> dict[str, Raw]:
+    """Members of a raw object; none for what is no object."""
+    return _members(raw) if raw is not None and bytes(raw)[:1] == b"{" else {}
+
+
+def _object_read(value: object) -> Mapping[str, Any]:
+    return value if isinstance(value, dict) else {}

@@ -1,0 +1,126 @@
+"""One response of generateContent: a whole answer, or one piece of a stream, which has the same form.
+
+Pure module. Members that are not understood stay as they came. Only the first candidate is read: of several nothing is
+injected.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any, Final
+
+import msgspec
+from msgspec import Raw
+
+from fairlead_formats.messages.drafts import member, text_of
+from fairlead_formats.providers.gemini.parts import EMPTY, MODEL, ContentPart, is_list
+from fairlead_formats.wire.raw_json import array
+from fairlead_mcp.surrogates import paired
+
+_HEAD: Final = ("responseId", "modelVersion")
+_USAGE: Final = "usageMetadata"
+_OF_END: Final = ("finishReason", "finishMessage")
+_SPOILT: Final = frozenset(
+    {"MALFORMED_FUNCTION_CALL", "UNEXPECTED_TOOL_CALL", "TOO_MANY_TOOL_CALLS", "MALFORMED_RESPONSE"}
+)
+"""Reasons of an end that tell of a call that nobody can read."""
+UNFINISHED: Final = frozenset(
+    {
+        "MAX_TOKENS",
+        "SAFETY",
+        "RECITATION",
+        "LANGUAGE",
+        "BLOCKLIST",
+        "PROHIBITED_CONTENT",
+        "SPII",
+        "MODEL_ARMOR",
+    }
+)
+"""Reasons of an end in the middle of an answer: its calls are not run."""
+_encode: Final = msgspec.json.Encoder().encode
+_members: Final = msgspec.json.Decoder(dict[str, Raw]).decode
+_raws: Final = msgspec.json.Decoder(list[Raw]).decode
+_any: Final = msgspec.json.Decoder().decode
+
+
+class GeminiResponse:
+    """One response as it came."""
+
+    def __init__(self, body: bytes) -> None:
+        """Raises msgspec.MsgspecError, UnicodeDecodeError, RecursionError."""
+        self.members = _members(paired(body))
+        candidates = self.members.get("candidates")
+        self._candidates: list[Raw] = _raws(candidates) if candidates is not None and is_list(candidates) else []
+        self._candidate = _members(self._candidates[0]) if self._candidates else {}
+        content = self._candidate.get("content")
+        self._content = _members(content) if content is not None and bytes(content)[:1] == b"{" else {}
+        parts = self._content.get("parts")
+        self.parts = [ContentPart(raw) for raw in _raws(parts)] if parts is not None and is_list(parts) else []
+        reason = self._candidate.get("finishReason")
+        self.finish_reason = text_of(_any(reason)) if reason is not None else ""
+        feedback = self.members.get("promptFeedback")
+        self.blocked = feedback is not None and member(_any(feedback), "blockReason") is not None
+        usage = self.members.get(_USAGE)
+        found = _any(usage) if usage is not None else None
+        self.usage: Mapping[str, Any] = found if isinstance(found, dict) else {}
+
+    @property
+    def has_candidate(self) -> bool:
+        return bool(self._candidates)
+
+    @property
+    def head(self) -> dict[str, Raw]:
+        """Members by which clients know the answer."""
+        return {name: raw for name, raw in self.members.items() if name in _HEAD}
+
+    @property
+    def ended(self) -> bool:
+        """Whether this is the end of an answer."""
+        return bool(self.finish_reason) or self.blocked
+
+    @property
+    def tells(self) -> bool:
+        """Whether there is something beside parts, end, usage and what is in every response."""
+        more = set(self.members) - {"candidates", _USAGE, *_HEAD, "createTime"}
+        return bool(more or set(self._candidate) - {"content", "index", *_OF_END})
+
+    def with_more(self, more: Mapping[str, Any]) -> bytes:
+        """The response as it came, with `more` members."""
+        return _encode({**self.members, **{name: Raw(_encode(value)) for name, value in more.items()}})
+
+    def written(
+        self,
+        parts: Sequence[bytes | Raw],
+        usage: Mapping[str, Any],
+        head: Mapping[str, Raw],
+        more: Mapping[str, Any] | None = None,
+        *,
+        end: bool = True,
+    ) -> bytes:
+        """The response with these parts, usage (none where that is empty), members of another's head and `more`;
+        without its `end` where an earlier round's is not the client's.
+        """
+        members = {name: raw for name, raw in self.members.items() if name != _USAGE}
+        candidate = dict(self._candidate)
+        if not end:
+            candidate = {name: raw for name, raw in candidate.items() if name not in _OF_END}
+        if [*map(bytes, parts)] != [bytes(part.raw) for part in self.parts]:
+            content = {"role": Raw(_encode(MODEL)), **self._content, "parts": Raw(array(parts or [EMPTY]))}
+            candidate = {**candidate, "content": Raw(_encode(content))}
+        if candidate:
+            candidate.setdefault("index", Raw(b"0"))
+            members["candidates"] = Raw(array([_encode(candidate), *self._candidates[1:]]))
+        if usage:
+            members[_USAGE] = Raw(_encode(usage))
+        return _encode({**members, **head, **{name: Raw(_encode(value)) for name, value in (more or {}).items()}})
+
+
+def is_spoilt(reason: str, parts: Sequence[ContentPart]) -> bool:
+    """Whether an answer ended with a call that nobody can read, and said nothing else but thoughts."""
+    return reason in _SPOILT and all(part.called is None and not part.text for part in parts)
+
+
+def message_of(parts: Sequence[ContentPart], reason: str) -> dict[str, Any]:
+    """The decoded content of an answer, without the calls of one that did not come to its end."""
+    kept = [part.read for part in parts if part.called is None or reason not in UNFINISHED]
+    return {"role": MODEL, "parts": kept}

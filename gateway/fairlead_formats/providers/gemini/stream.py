@@ -1,0 +1,278 @@
+"""Streams of generateContent: the responses of several rounds become one stream, without the calls that are run here.
+
+Pure module. What clients take (run with Google's SDK): lines that begin with `data: `, and empty ones; no comment, no
+`event:`, no `[DONE]`. Every event is a whole response, and a call comes whole in one. A client that does not ask for
+events gets one JSON array of responses.
+"""
+
+from __future__ import annotations
+
+import itertools
+import re
+from collections.abc import Collection, Mapping, Sequence
+from types import MappingProxyType
+from typing import Any, Final
+
+import msgspec
+from msgspec import Raw
+
+from fairlead_formats.messages.call import MAX_CALLS
+from fairlead_formats.providers.gemini.answer import joined
+from fairlead_formats.providers.gemini.carried_ids import carrying, shown
+from fairlead_formats.providers.gemini.error_bodies import error_object
+from fairlead_formats.providers.gemini.errors import error_in
+from fairlead_formats.providers.gemini.parts import ContentPart, called, content_of, unwrapped
+from fairlead_formats.providers.gemini.response import UNFINISHED, GeminiResponse, is_spoilt, message_of
+from fairlead_formats.wire.errors import LlmError
+from fairlead_formats.wire.protocol import BadStream, CallKey, FinishedCall, InnerCall, RunningCall
+from fairlead_formats.wire.usage import added
+
+MAX_ROUND: Final = 32 << 20
+"""Bytes that one round may say."""
+BROKEN: Final = "the provider broke the answer off"
+_encode: Final = msgspec.json.Encoder().encode
+_LINE_ENDS: Final = re.compile(b"[\r\n]|\xe2\x80[\xa8\xa9]|\xc2\x85")
+_ESCAPED: Final = {
+    b"\n": b" ",
+    b"\r": b" ",
+    b"\xe2\x80\xa8": rb"\u2028",
+    b"\xe2\x80\xa9": rb"\u2029",
+    b"\xc2\x85": rb"\u0085",
+}
+"""Line ends as clients take them, also those that are no line end to JSON: older ones break there."""
+_NO_MORE: Final[Mapping[str, Any]] = MappingProxyType({})
+
+
+class _TextPart(msgspec.Struct, forbid_unknown_fields=True):
+    text: str
+
+
+class _TextContent(msgspec.Struct):
+    parts: tuple[_TextPart]
+
+
+class _TextCandidate(msgspec.Struct, rename="camel"):
+    content: _TextContent
+    finish_reason: None = None
+
+
+class _TextResponse(msgspec.Struct, rename="camel"):
+    """A response of text and nothing else that anybody has to know of: most of a stream. It passes as it is."""
+
+    candidates: tuple[_TextCandidate]
+    usage_metadata: Raw = Raw(b"null")
+    prompt_feedback: None = None
+    error: None = None
+
+
+_text_response: Final = msgspec.json.Decoder(_TextResponse).decode
+_any: Final = msgspec.json.Decoder().decode
+
+
+class GeminiStream:
+    """Responses of one client's stream over all rounds."""
+
+    def __init__(self, theirs: Collection[str] | None, *, array: bool = False) -> None:
+        """`array`: the client gets a JSON array, and no events."""
+        self._theirs = theirs
+        self._array = array
+        self._opened = False
+        self._head: dict[str, Raw] = {}
+        """`responseId` and `modelVersion` of the first response: every later one has them."""
+        self._round = 0
+        self._text: list[ContentPart] = []
+        """One part with text of an earlier round, where there is one."""
+        self.usage: dict[str, Any] = {}
+        self.done = False  # this API does not tell but by its end
+        self._begin()
+
+    def _begin(self) -> None:
+        self._round_usage: Mapping[str, Any] = {}
+        self._parts: list[ContentPart] = []
+        self._passed: list[str] = []
+        """Texts behind these parts that passed as they came."""
+        self._passed_usage = Raw(b"null")
+        """Usage in the last of them."""
+        self._held: list[tuple[GeminiResponse, list[ContentPart]]] = []
+        """Responses from the end of the round on: whether that is the client's end is known behind them."""
+        self._size = 0
+        self._calls = 0
+        self._finish_reason = ""
+        self.ended = False
+
+    def feed(self, data: bytes) -> bytes:
+        self._size += len(data)
+        if self._size > MAX_ROUND:
+            raise BadStream(f"the provider's answer is longer than {MAX_ROUND} bytes")
+        if self._head and not self._round and not self.ended and self._took_text(data):
+            return self._event(data)
+        self._gather()
+        try:
+            said = GeminiResponse(data)
+            parts = [part.named() for part in said.parts]
+        except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError) as error:
+            broken = error_in(data)
+            if broken is not None:
+                raise BadStream(BROKEN, broken) from error
+            raise BadStream(f"the provider's stream holds no response: {error}") from error
+        if bytes(said.members.get("error", b"null")) != b"null":
+            raise BadStream(BROKEN, error_in(data))  # an error that is no object is none that clients read
+        self.ended = self.ended or said.ended
+        if self._theirs is None:
+            return self._event(data)
+        return self._take(data, said, parts, self._theirs)
+
+    def _took_text(self, data: bytes) -> bool:
+        """Whether a response is a piece of text that stands in the client's stream as it came."""
+        try:
+            said = _text_response(data)
+        except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError):
+            return False  # another kind of response, or none: what it is comes out elsewhere
+        self._passed.append(said.candidates[0].content.parts[0].text)
+        self._passed_usage = said.usage_metadata
+        return True
+
+    def _gather(self) -> None:
+        """Make what passed as it came a part of the round."""
+        if not self._passed:
+            return
+        self._parts.append(ContentPart(_encode({"text": "".join(self._passed)})))
+        usage = _any(self._passed_usage)
+        self._round_usage = usage if isinstance(usage, dict) and usage else self._round_usage
+        self._passed = []
+        self._passed_usage = Raw(b"null")
+
+    def _take(self, data: bytes, said: GeminiResponse, parts: list[ContentPart], theirs: Collection[str]) -> bytes:
+        self._round_usage = said.usage or self._round_usage
+        self._finish_reason = said.finish_reason or self._finish_reason
+        self._calls += sum(part.called is not None for part in parts)
+        if self._calls > MAX_CALLS:
+            raise BadStream(f"the provider's answer has more than {MAX_CALLS} calls")
+        self._parts += parts
+        self._head = self._head or said.head
+        visible = joined(self._text, shown(parts, theirs))
+        if any(part.text for part in visible):
+            self._text = []
+        if self.ended:
+            self._held.append((said, visible))
+            return b""
+        if not self._round and visible == parts == said.parts:
+            return self._event(data)
+        return self._written(said, visible)
+
+    def _written(self, said: GeminiResponse, parts: Sequence[ContentPart]) -> bytes:
+        """A response in the middle of the stream; nothing where nothing is left of it."""
+        if not parts and (said.parts or self._round) and not said.tells:
+            return b""
+        usage = added(self.usage, said.usage) if said.usage else {}
+        return self._event(said.written([part.raw for part in parts], usage, self._known, end=False))
+
+    @property
+    def _known(self) -> Mapping[str, Raw]:
+        """Head of responses of later rounds; those of the first have theirs."""
+        return self._head if self._round else {}
+
+    def end_round(self) -> bytes:
+        """End the round. Where the model goes on, what its last responses say flows on without their end."""
+        self._gather()
+        goes_on = self.malformed_call or (
+            self._theirs is not None and len(shown(self._parts, self._theirs)) < len(self._parts)
+        )
+        out = b"".join(self._written(said, parts) for said, parts in self._held if parts) if goes_on else b""
+        if goes_on:
+            self._held = [(said, []) for said, _ in self._held if said.ended or said.tells]
+        self.usage = added(self.usage, self._round_usage)
+        return out
+
+    def unwrap(self, calls: Mapping[str, InnerCall]) -> bytes:
+        before = self._parts
+        self._parts = [unwrapped(part, calls) for part in before]
+        said, parts = self._held[-1]
+        found = [carrying(part) for part, was in zip(self._parts, before, strict=True) if part is not was]
+        self._held[-1] = said, [*parts, *found]
+        return b""  # they are in the last response
+
+    def next_round(self) -> None:
+        said = [part for part in self._parts if part.text]
+        self._text = said[:1] or self._text
+        self._round += 1
+        self._begin()
+
+    @property
+    def malformed_call(self) -> bool:
+        return is_spoilt(self._finish_reason, self._parts)
+
+    @property
+    def message(self) -> dict[str, Any]:
+        return message_of(self._parts, self._finish_reason)
+
+    @property
+    def turn_key(self) -> CallKey | None:
+        return None if self._finish_reason in UNFINISHED else called(self._parts)
+
+    @property
+    def in_request(self) -> list[bytes]:
+        return [content_of(whole_parts(self._parts))]
+
+    def running(self, calls: Sequence[RunningCall]) -> bytes:
+        return b""  # this API has no form for calls that are run elsewhere
+
+    def ran(self, calls: Sequence[FinishedCall]) -> bytes:
+        return b""
+
+    def finish(self, more: Mapping[str, Any]) -> bytes:
+        """The end of the last round, with the sum of usage; of a stream that has passed, what closes it."""
+        out = b""
+        for place, (said, parts) in enumerate(self._held, 1):
+            last = place == len(self._held)
+            raws = [part.raw for part in parts]
+            usage = self.usage if last else said.usage
+            out += self._event(said.written(raws, usage, self._known, more if last else _NO_MORE))
+        return out + self._closed()
+
+    def failed(self, error: LlmError, raw: bytes | None = None) -> bytes:
+        return self._event(_encode({"error": error_object(error) if raw is None else Raw(raw)})) + self._closed()
+
+    def keep_alive(self) -> bytes:
+        return b"\n"
+
+    def _event(self, data: bytes) -> bytes:
+        if not self._array:
+            return b"data: " + _in_one_line(data) + b"\n\n"
+        opening = b",\n" if self._opened else b"["
+        self._opened = True
+        return opening + data
+
+    def _closed(self) -> bytes:
+        return b"\n]" if self._array else b""
+
+
+def _in_one_line(data: bytes) -> bytes:
+    # four times faster than the expression alone, for most events have no line end
+    if b"\n" in data or b"\r" in data or b"\xe2\x80" in data or b"\xc2\x85" in data:
+        return _LINE_ENDS.sub(lambda found: _ESCAPED[found[0]], data)
+    return data
+
+
+def whole_parts(parts: Sequence[ContentPart]) -> list[bytes | Raw]:
+    """The parts of a streamed content: pieces of one text become one part, but for those with a signature, which stand
+    where they came.
+    """
+    found: list[bytes | Raw] = []
+    for members, pieces in itertools.groupby(parts, _members_of_text):
+        if not members:
+            found += [part.raw for part in pieces]
+            continue
+        text = "".join(part.read["text"] for part in pieces)
+        if text:
+            found.append(_encode({"text": text, "thought": True} if "thought" in members else {"text": text}))
+    return found
+
+
+def _members_of_text(part: ContentPart) -> frozenset[str]:
+    """The members of a part of text or thoughts alone; none for any other."""
+    if not isinstance(part.read, dict):
+        return frozenset()
+    members = frozenset(part.read)
+    is_text = members <= {"text", "thought"} and isinstance(part.read.get("text"), str)
+    return members if is_text and ("thought" not in members or part.thought) else frozenset()

@@ -1,0 +1,117 @@
+"""Calls among the contents of a request, and turns that were kept of it. Pure module.
+
+All responses to the calls of one content stand in one content, as many as calls: by id where there is one, else by name
+and order.
+"""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Mapping, Sequence
+from typing import Any, Final
+
+import msgspec
+from msgspec import Raw
+
+from fairlead_formats.messages.call import ModelCall
+from fairlead_formats.messages.drafts import member, text_of
+from fairlead_formats.messages.open_calls import OpenCalls
+from fairlead_formats.providers.gemini.parts import CALL, MODEL, RESPONSE, read_parts
+from fairlead_formats.wire.protocol import CallKey, CallPlace, KeptTurn
+from fairlead_formats.wire.raw_json import array, decoded
+
+_encode: Final = msgspec.json.Encoder().encode
+_members: Final = msgspec.json.Decoder(dict[str, Raw]).decode
+_raws: Final = msgspec.json.Decoder(list[Raw]).decode
+_ROLES: Final = {MODEL: "assistant", "function": "tool", "": "user"}
+"""Roles by the names that other formats have for them."""
+
+
+class _BehindCall(msgspec.Struct):
+    """One part of a content behind calls."""
+
+    raw: bytes | Raw
+    is_answer: bool
+    id: str
+    name: str
+
+
+def places(contents: Sequence[bytes | Raw]) -> list[CallPlace]:
+    """Runs of contents of the model with calls: clients keep the pieces of a stream as contents of their own."""
+    found = []
+    start = 0
+    for by_model, run in itertools.groupby(contents, _is_of_model):
+        raws = list(run)
+        end = start + len(raws)
+        if by_model and any(b'"%s"' % name.encode() in bytes(raw) for raw in raws for name in CALL):
+            calls = tuple(CallKey(ident, name) for raw in raws for ident, name in _calls(decoded(raw)))
+            found += [CallPlace(start, end, calls)] if calls else []
+        start = end
+    return found
+
+
+def _is_of_model(raw: bytes | Raw) -> bool:
+    return b'"model"' in bytes(raw) and decoded(raw).get("role") == MODEL
+
+
+def said(raw: bytes | Raw) -> tuple[str, str]:
+    """Role, as OpenAI's formats name it, and text without thoughts."""
+    content = decoded(raw)
+    role = text_of(content.get("role"))
+    texts = [text_of(part.get("text")) for part in read_parts(content) if part.get("thought") is not True]
+    return _ROLES.get(role, role), "".join(texts)
+
+
+def restored(contents: Sequence[bytes | Raw], turns: Mapping[int, KeptTurn]) -> list[bytes | Raw]:
+    """The contents, with whole turns in place of what the caller has of them."""
+    ends = {place.start: place.end for place in places(contents)}
+    found: list[bytes | Raw] = []
+    place = 0
+    while place < len(contents):
+        turn = turns.get(place)
+        if turn is None:
+            found.append(contents[place])
+            place += 1
+            continue
+        end = place = ends[place]
+        while end < len(contents) and _answers(contents[end]):
+            end += 1
+        answers = [*map(_answers, turn.results)]
+        ours = [*itertools.compress(turn.results, answers)]
+        found += turn.before
+        found += [_merged(turn.before[-1], ours, contents[place:end])]
+        found += [each for each, is_ours in zip(turn.results, answers, strict=True) if not is_ours]  # files: at the end
+        place = end
+    return found
+
+
+def _calls(content: Mapping[str, Any]) -> list[tuple[str, str]]:
+    calls = [member(part, *CALL) for part in read_parts(content)]
+    return [(text_of(member(call, "id")), text_of(member(call, "name"))) for call in calls if call is not None]
+
+
+def _answers(raw: bytes | Raw) -> bool:
+    """Whether a content holds responses."""
+    return any(b'"%s"' % name.encode() in bytes(raw) for name in RESPONSE) and any(
+        member(part, *RESPONSE) is not None for part in read_parts(decoded(raw))
+    )
+
+
+def _merged(asked: bytes, ours: Sequence[bytes], theirs: Sequence[bytes | Raw]) -> bytes:
+    """One content with all responses in the order of the calls, and behind them what else the caller said there."""
+    given = [part for raw in (*ours, *theirs) for part in _read(raw)]
+    calls = OpenCalls(ModelCall(ident, name, {}) for ident, name in _calls(decoded(asked)))
+    matched, _ = calls.take([part for part in given if part.is_answer])
+    taken = {id(each.result) for each in matched}
+    parts = [*(each.result.raw for each in matched), *(part.raw for part in given if id(part) not in taken)]
+    members = _members(theirs[0]) if theirs else {"role": Raw(b'"user"')}
+    return _encode({**members, "parts": Raw(array(parts))})
+
+
+def _read(raw: bytes | Raw) -> list[_BehindCall]:
+    found = []
+    for part in _raws(_members(raw)["parts"]):
+        response = member(decoded(part), *RESPONSE)
+        named = text_of(member(response, "id")), text_of(member(response, "name"))
+        found.append(_BehindCall(part, response is not None, *named))
+    return found

@@ -1,0 +1,1 @@
+"""MCP, from and to which all other formats convert: tools and messages. Pure modules."""

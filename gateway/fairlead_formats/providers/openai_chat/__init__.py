@@ -1,0 +1,1 @@
+"""OpenAI Chat Completions: tools, messages, requests, answers, streams, errors, and a fake. Pure modules."""

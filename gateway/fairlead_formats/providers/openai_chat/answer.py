@@ -1,0 +1,109 @@
+"""Whole answers of Chat Completions: what one round said, and the one answer that all rounds become.
+
+Pure module. Members that are not understood stay as they came.
+"""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Mapping, Sequence
+from typing import Any, Final
+
+import msgspec
+from msgspec import Raw
+
+from fairlead_formats.providers.openai_chat.calls import TOOL_CALLS, UNFINISHED, calls_of, is_of, without_calls
+from fairlead_formats.wire.call_ids import new_id
+from fairlead_formats.wire.protocol import BadAnswer, CallKey, InnerCall, LoopResult, WireAnswer
+
+BETWEEN: Final = "\n\n"
+"""Between the texts of two rounds."""
+_encode: Final = msgspec.json.Encoder().encode
+_members: Final = msgspec.json.Decoder(dict[str, Raw]).decode
+_raws: Final = msgspec.json.Decoder(list[Raw]).decode
+_any: Final = msgspec.json.Decoder().decode
+
+
+class ChatAnswer:
+    """The answer of one round."""
+
+    def __init__(self, body: bytes) -> None:
+        """Raises BadAnswer."""
+        try:
+            self._members = _members(body)
+            self._choices = [_members(choice) for choice in _raws(self._members.get("choices", b"[]"))]
+            choice = self._choices[0] if self._choices else {}
+            self._message = _members(choice.get("message", b"{}"))
+            usage = _any(self._members.get("usage", b"null"))
+            self._read: dict[str, Any] = _any(choice.get("message", b"{}"))
+            reason = _any(choice.get("finish_reason", b"null"))
+        except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError) as error:
+            raise BadAnswer(f"the provider's answer is no chat completion: {error}") from error
+        if not self._choices:
+            raise BadAnswer("the provider's answer has no choices")
+        self.usage: Mapping[str, Any] = usage if isinstance(usage, dict) else {}
+        content = self._read.get("content")
+        self.text: str = content if isinstance(content, str) else ""
+        self._unfinished = reason in UNFINISHED
+        self.malformed_call = False  # this API does not tell
+        self._name_calls()
+
+    def _name_calls(self) -> None:
+        """Give calls ids that came without: their results are matched by them."""
+        calls = calls_of(self._read)
+        lacking = [call for call in calls if not isinstance(call.get("id"), str) or not call["id"]]
+        for call in lacking:
+            call["id"] = new_id()
+        if lacking:
+            self._message[TOOL_CALLS] = Raw(_encode(calls))
+
+    @property
+    def message(self) -> Mapping[str, Any]:
+        return without_calls(self._read) if self._unfinished else self._read
+
+    @property
+    def head(self) -> dict[str, Raw]:
+        """Members by which clients know the answer."""
+        return {name: raw for name, raw in self._members.items() if name in ("id", "created")}
+
+    @property
+    def in_request(self) -> list[bytes]:
+        """The message without members that are null, `content` apart."""
+        kept = {name: raw for name, raw in self._message.items() if name == "content" or bytes(raw) != b"null"}
+        return [_encode(kept)]
+
+    def unwrap(self, calls: Mapping[str, InnerCall]) -> None:
+        for call in calls_of(self._read):
+            inner = calls.get(str(call.get("id")))
+            if inner is not None:
+                call["function"] = {"name": inner.name, "arguments": inner.arguments.decode()}
+        self._message[TOOL_CALLS] = Raw(_encode(self._read.get(TOOL_CALLS)))
+
+    def turn_key(self, before: Sequence[WireAnswer]) -> CallKey | None:
+        return None
+
+    def written(self, loop: LoopResult) -> bytes:
+        """With the id and time of the first round. Calls that were `ran` have no form in this API."""
+        theirs = loop.theirs
+        rounds = [each for each in loop.before if isinstance(each, ChatAnswer)]
+        first = rounds[0] if rounds else self
+        texts = [each.text for each in rounds if each.text]
+        members = {**self._members, **{name: Raw(_encode(value)) for name, value in loop.more.items()}}
+        members |= first.head
+        if loop.usage:
+            members["usage"] = Raw(_encode(loop.usage))
+        message, choice = dict(self._message), dict(self._choices[0])
+        if texts:
+            message["content"] = Raw(_encode(BETWEEN.join([*texts, self.text] if self.text else texts)))
+        calls = calls_of(self._read)
+        kept = [theirs is None or is_of(call, theirs) for call in calls]
+        if not all(kept):
+            message.pop(TOOL_CALLS, None)
+            if any(kept):
+                raws = [raw for raw in _raws(self._message[TOOL_CALLS]) if bytes(raw)[:1] == b"{"]
+                message[TOOL_CALLS] = Raw(_encode([*itertools.compress(raws, kept)]))
+            elif bytes(choice.get("finish_reason", b"")) == b'"tool_calls"':
+                choice["finish_reason"] = Raw(b'"stop"')
+        choice["message"] = Raw(_encode(message))
+        members["choices"] = Raw(_encode([choice, *self._choices[1:]]))
+        return _encode(members)

@@ -1,0 +1,88 @@
+"""OpenAI Chat Completions as a wire format. Pure module.
+
+Source: OpenAI's API reference, `POST /v1/chat/completions`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Mapping, Sequence
+from typing import Final
+
+from msgspec import Raw
+
+from fairlead_formats.providers.openai_chat.answer import ChatAnswer
+from fairlead_formats.providers.openai_chat.calls import calls_of, name_of
+from fairlead_formats.providers.openai_chat.errors import error_body
+from fairlead_formats.providers.openai_chat.request import ChatRequest
+from fairlead_formats.providers.openai_chat.stream import ChatStream
+from fairlead_formats.providers.openai_chat.tools import OPENAI_CHAT
+from fairlead_formats.providers.openai_chat.unsealed import without_thoughts
+from fairlead_formats.wire.errors import LlmError
+from fairlead_formats.wire.family_format import FamilyFormat
+from fairlead_formats.wire.protocol import CallKey, CallPlace, KeptTurn, WireRequest
+from fairlead_formats.wire.raw_json import decoded
+
+ANSWER_HEADERS: Final = (
+    "retry-after",
+    "retry-after-ms",
+    "x-request-id",
+    "openai-processing-ms",
+    "openai-version",
+    "x-ratelimit-",
+)
+"""Headers of OpenAI's answers that go on to the client."""
+
+
+class ChatFormat(FamilyFormat):
+    """OpenAI Chat Completions, also of vLLM, Ollama, LiteLLM and others that are compatible."""
+
+    name = OPENAI_CHAT
+    answer_headers = ANSWER_HEADERS
+
+    def read(self, body: bytes, model: str | None = None, stream: bool | None = None) -> ChatRequest:
+        return ChatRequest(body)
+
+    def path(self, model: str, *, stream: bool) -> str:
+        return "/chat/completions"
+
+    def answer(self, body: bytes, request: WireRequest) -> ChatAnswer:
+        return ChatAnswer(body)
+
+    def stream(self, request: WireRequest, theirs: Collection[str] | None) -> ChatStream:
+        return ChatStream(theirs, include_usage=isinstance(request, ChatRequest) and request.include_usage)
+
+    def places(self, messages: Sequence[bytes | Raw]) -> list[CallPlace]:
+        found = []
+        for place, raw in enumerate(messages):
+            if b'"tool_calls"' not in bytes(raw):
+                continue
+            message = decoded(raw)
+            calls = tuple(CallKey(str(call.get("id", "")), name_of(call)) for call in calls_of(message))
+            if calls and message.get("role") == "assistant":
+                found.append(CallPlace(place, place + 1, calls))
+        return found
+
+    def restored(self, messages: Sequence[bytes | Raw], turns: Mapping[int, KeptTurn]) -> list[bytes | Raw]:
+        restored: list[bytes | Raw] = []
+        behind: list[bytes] = []
+        for place, raw in enumerate(messages):
+            if behind and decoded(raw).get("role") != "tool":
+                restored += behind
+                behind = []
+            turn = turns.get(place)
+            if turn is None:
+                restored.append(raw)
+                continue
+            restored += turn.before
+            for each in turn.results:  # files stand behind all results
+                (restored if decoded(each).get("role") == "tool" else behind).append(each)
+        return restored + behind
+
+    def error_body(self, error: LlmError) -> bytes:
+        return error_body(error)
+
+    def without_thoughts(self, body: bytes, kept: int) -> bytes | None:
+        return without_thoughts(body, kept)
+
+
+CHAT: Final = ChatFormat()

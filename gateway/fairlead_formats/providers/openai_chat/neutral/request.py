@@ -1,0 +1,122 @@
+"""Requests of Chat Completions, read and written. Pure module."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from typing import Any, Final
+
+from msgspec import Raw
+
+from fairlead_formats.messages.drafts import member
+from fairlead_formats.neutral.conversation import (
+    NeutralRequest,
+    SamplingSettings,
+    ToolChoice,
+    as_effort,
+    leading_system,
+)
+from fairlead_formats.neutral.losses import TranslationLosses
+from fairlead_formats.neutral.members import RequestMembers, required_list
+from fairlead_formats.neutral.openai_forms import nested
+from fairlead_formats.neutral.openai_members import (
+    SHARED,
+    plain_model,
+    read_choice,
+    read_output,
+    written_output,
+    written_tools,
+)
+from fairlead_formats.neutral.tools import TranslatedTools
+from fairlead_formats.providers.openai_chat.neutral.messages import read_messages, write_messages
+
+_OPENAI: Final = re.compile(r"(?:^|[/.:])(?:gpt-|o\d|chatgpt-)")
+_MAX: Final = "max_tokens"
+
+
+def read_request(
+    body: Mapping[str, Any], model: str | None, stream: bool | None, losses: TranslationLosses
+) -> NeutralRequest:
+    """A request. Raises BadRequest."""
+    members = RequestMembers(body, losses)
+    named = members.model()
+    members.refuse("functions", "this form of before `tools` does not go to a provider of another kind; use `tools`")
+    members.leave_out("function_call", "fairlead", "store", "stream_obfuscation")
+    if (members.whole("n") or 1) != 1:
+        losses.add("n")
+    turns = read_messages(required_list(members, "messages"), losses)
+    system, turns = leading_system(turns)
+    streams = bool(members.flag("stream"))
+    include_usage = member(members.first("stream_options"), "include_usage") is True
+    tools, choice = members.first("tools"), read_choice(members.first("tool_choice"))
+    settings = _settings(members)
+    members.report_rest()
+    return NeutralRequest(
+        model=named,
+        stream=streams,
+        system=tuple(system),
+        turns=turns,
+        tools=tools,
+        choice=choice,
+        settings=settings,
+        include_usage=include_usage,
+    )
+
+
+def _settings(members: RequestMembers) -> SamplingSettings:
+    openai_only = members.named(*SHARED, "verbosity")
+    return SamplingSettings(
+        max_tokens=members.whole("max_completion_tokens", _MAX),
+        temperature=members.number("temperature"),
+        top_p=members.number("top_p"),
+        seed=members.whole("seed"),
+        frequency_penalty=members.number("frequency_penalty"),
+        presence_penalty=members.number("presence_penalty"),
+        stop=members.texts("stop"),
+        effort=as_effort(members.first("reasoning_effort")),
+        parallel=members.flag("parallel_tool_calls"),
+        user=members.text("user"),
+        output=read_output(members.first("response_format")),
+        openai_only=openai_only,
+    )
+
+
+def write_request(
+    asked: NeutralRequest, tools: TranslatedTools, choice: ToolChoice | None, losses: TranslationLosses
+) -> dict[str, Any]:
+    """The body for a provider."""
+    settings = asked.settings
+    system = [{"role": "system", "content": text} for text in asked.system if text]
+    body: dict[str, Any] = {"model": asked.model, "messages": [*system, *write_messages(asked.turns, losses).messages]}
+    if asked.stream:
+        body["stream"] = True
+    body |= written_tools(tools, choice, settings, nests=True)
+    output = written_output(settings.output)
+    known = {
+        _MAX: settings.max_tokens,
+        "temperature": settings.temperature,
+        "top_p": settings.top_p,
+        "seed": settings.seed,
+        "frequency_penalty": settings.frequency_penalty,
+        "presence_penalty": settings.presence_penalty,
+        "stop": list(settings.stop) or None,
+        "reasoning_effort": settings.asked_effort,
+        "user": settings.user,
+        "response_format": None if output is None else nested(output),
+    }
+    body |= {name: value for name, value in known.items() if value is not None}
+    body |= settings.openai_only
+    if settings.top_k is not None:
+        losses.add("top_k")
+    return body
+
+
+def settle(members: dict[str, Raw], model: str, window: int, losses: TranslationLosses) -> None:
+    """Name the bound of tokens as the model's API does: OpenAI's newer models refuse `max_tokens`, older servers that
+    are compatible know nothing else. Reasoning is left out for models that refuse to hear of it.
+    """
+    if _MAX in members and _OPENAI.search(model):
+        members["max_completion_tokens"] = members.pop(_MAX)
+    if "reasoning_effort" in members and plain_model(model):
+        losses.add("reasoning")
+        del members["reasoning_effort"]

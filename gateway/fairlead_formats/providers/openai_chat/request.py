@@ -1,0 +1,119 @@
+"""Requests of Chat Completions: read as raw members, so that what is not understood goes out as it came.
+
+Pure module. Wire format: OpenAI's API reference, `POST /v1/chat/completions`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any, Final
+
+import msgspec
+from msgspec import Raw
+
+from fairlead_formats.wire.family_request import OWN_MEMBER, FamilyRequest, reading_body
+from fairlead_formats.wire.protocol import ModelRound
+
+Pieces = Sequence[bytes | Raw]
+_encode: Final = msgspec.json.Encoder().encode
+_AUTO: Final = Raw(b'"auto"')
+_NONE: Final = Raw(b'"none"')
+
+
+class _Function(msgspec.Struct):
+    name: str = ""
+
+
+class _ToolName(msgspec.Struct):
+    function: _Function | None = None
+    custom: _Function | None = None
+
+
+class _StreamOptions(msgspec.Struct):
+    include_usage: bool | None = None
+
+
+class _ReadMembers(msgspec.Struct):
+    model: str
+    messages: list[Raw]
+    stream: bool | None = None
+    stream_options: _StreamOptions | None = None
+    tools: list[_ToolName] | None = None
+    tool_choice: Any = None
+    n: int | None = None
+    functions: list[Raw] | None = None
+    fairlead: Raw = Raw(b"{}")
+
+
+_read: Final = msgspec.json.Decoder(_ReadMembers).decode
+_members: Final = msgspec.json.Decoder(dict[str, Raw]).decode
+_raws: Final = msgspec.json.Decoder(list[Raw]).decode
+
+
+class ChatRequest(FamilyRequest):
+    """One request of a client."""
+
+    def __init__(self, body: bytes) -> None:
+        """Raises BadRequest."""
+        with reading_body():
+            read = _read(body)
+            self._members = _members(body)
+        self._take_messages(read.messages, "messages")
+        self.model = read.model
+        self.stream = bool(read.stream)
+        self.include_usage = read.stream_options is not None and bool(read.stream_options.include_usage)
+        self.own = read.fairlead
+        # `functions` is the form of before `tools`; of several answers none could be gone on with
+        self.no_injection = read.functions is not None or (read.n or 1) != 1
+        self._tools = _raws(self._members["tools"]) if read.tools else []
+        self.tool_names = frozenset(map(_name, read.tools or ()))
+        self._choice = read.tool_choice
+        self._members.pop(OWN_MEMBER, None)
+
+    @property
+    def system(self) -> bytes:
+        return b"null"  # it is among the messages
+
+    def body(self, asked: ModelRound) -> bytes:
+        members: dict[str, Pieces] = {name: (raw,) for name, raw in self._members.items()}
+        members["model"] = (_encode(asked.model),)
+        members["messages"] = _array([*self.messages, *asked.more])
+        if asked.injected:
+            members["tools"] = _array([*self._tools, *asked.injected])
+        if asked.last and (asked.injected or self._tools):
+            members["tool_choice"] = (_NONE,)
+        elif not asked.first and self._forced:
+            members["tool_choice"] = (_AUTO,)
+        if self.stream and asked.usage:
+            given = self._members.get("stream_options", Raw(b"null"))
+            options = {} if bytes(given) == b"null" else _members(given)
+            members["stream_options"] = (_encode({**options, "include_usage": True}),)
+        return b"".join(_object(members))
+
+    @property
+    def _forced(self) -> bool:
+        choice = self._choice
+        if isinstance(choice, dict):
+            allowed = choice.get("allowed_tools")
+            return not isinstance(allowed, dict) or allowed.get("mode") == "required"
+        return bool(choice == "required")
+
+
+def _name(tool: _ToolName) -> str:
+    found = tool.function or tool.custom
+    return "" if found is None else found.name
+
+
+def _array(items: Sequence[bytes | Raw]) -> Pieces:
+    """A JSON array in pieces: a body of megabytes is copied once, when all are joined."""
+    pieces: list[bytes | Raw] = [b"["]
+    for place, item in enumerate(items):
+        pieces += (b",", item) if place else (item,)
+    return [*pieces, b"]"]
+
+
+def _object(members: Mapping[str, Pieces]) -> Pieces:
+    pieces: list[bytes | Raw] = []
+    for name, value in members.items():
+        pieces += (b"," if pieces else b"{", _encode(name), b":", *value)
+    return [*pieces, b"}"]

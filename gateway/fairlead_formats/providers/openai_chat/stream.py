@@ -1,0 +1,381 @@
+"""Streams of Chat Completions: the chunks of several rounds become one stream, without the calls that are run here.
+
+Pure module. What a client's accumulator takes (run with the SDK): one id, `role` once, ids and names of calls once,
+indices of calls from 0 on, `finish_reason` once and last, usage behind it, and `[DONE]`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Mapping, Sequence
+from types import MappingProxyType
+from typing import Any, Final
+
+import msgspec
+from msgspec import Raw
+
+from fairlead_formats.messages.call import MAX_CALLS
+from fairlead_formats.messages.next_calls import begins_another
+from fairlead_formats.providers.openai_chat.answer import BETWEEN
+from fairlead_formats.providers.openai_chat.calls import KINDS, TOOL_CALLS, UNFINISHED
+from fairlead_formats.providers.openai_chat.errors import error_object
+from fairlead_formats.wire.call_ids import new_id
+from fairlead_formats.wire.errors import LlmError
+from fairlead_formats.wire.protocol import BadStream, CallKey, FinishedCall, InnerCall, RunningCall
+from fairlead_formats.wire.usage import added
+from fairlead_mcp.surrogates import paired
+
+DONE: Final = b"data: [DONE]\n\n"
+_COMMENT: Final = b": still at work\n\n"
+MAX_ROUND: Final = 32 << 20
+"""Bytes that one round may say."""
+MAX_NAME: Final = 1024
+"""Characters of a called tool's name."""
+_encode: Final = msgspec.json.Encoder().encode
+_NULL: Final = Raw(b"null")
+_NO_MORE: Final[Mapping[str, Any]] = MappingProxyType({})
+
+
+class _FunctionDelta(msgspec.Struct):
+    name: str | None = None
+    arguments: str | dict[str, Any] | None = None
+    input: str | None = None
+
+
+class _CallDelta(msgspec.Struct):
+    index: int | None = None
+    id: str | None = None
+    function: _FunctionDelta | None = None
+    custom: _FunctionDelta | None = None
+
+
+class _ChoiceDelta(msgspec.Struct):
+    delta: dict[str, Raw] | None = None
+    finish_reason: str | None = None
+
+
+class _Chunk(msgspec.Struct):
+    choices: list[_ChoiceDelta] | None = None
+    usage: dict[str, Any] | None = None
+    error: Raw = _NULL
+
+
+class _TextDelta(msgspec.Struct, forbid_unknown_fields=True):
+    content: str
+    role: str | None = None
+    refusal: None = None
+    tool_calls: None = None
+
+
+class _TextChoice(msgspec.Struct):
+    delta: _TextDelta
+    finish_reason: None
+
+
+class _TextChunk(msgspec.Struct):
+    """A chunk of text and nothing else that anybody has to know of: most of a stream. It passes as it is."""
+
+    choices: tuple[_TextChoice]
+    usage: None = None
+    error: None = None
+
+
+_text_chunk: Final = msgspec.json.Decoder(_TextChunk).decode
+_chunk: Final = msgspec.json.Decoder(_Chunk).decode
+_calls: Final = msgspec.json.Decoder(list[_CallDelta] | None).decode
+_members: Final = msgspec.json.Decoder(dict[str, Raw]).decode
+_raws: Final = msgspec.json.Decoder(list[dict[str, Raw]]).decode
+_KNOWN: Final = frozenset({"index", "id", "type", *KINDS})
+_any: Final = msgspec.json.Decoder().decode
+_UNREADABLE: Final = (msgspec.MsgspecError, UnicodeDecodeError, RecursionError)
+
+
+class StreamedCall:
+    """One call of a round, as far as it has come."""
+
+    def __init__(self, kind: str) -> None:
+        self.id = ""
+        self.name = ""
+        self.kind = kind
+        """`function`, or `custom` for freeform calls, whose text is `arguments` here."""
+        self.pieces: list[str] = []
+        """The arguments. To add to one text costs what it has of length, for each chunk."""
+        self.shown: int | None = None
+        """Index in the client's stream; None: it is not there."""
+        self.sent = 0
+        """Pieces of the arguments that are there."""
+        self.given = ""
+        """The id that the provider gave it, which another call of the round may have too."""
+        self.looks = self.size = 0
+        self.more: dict[str, Raw] = {}
+        """Members that nobody here knows, such as a signature of the model's thoughts."""
+
+    @property
+    def text(self) -> str:
+        """The arguments, as far as they have come."""
+        return "".join(self.pieces)
+
+    def grow(self, said: str) -> None:
+        """Take a piece of the arguments."""
+        self.pieces.append(said)
+        self.size += len(said)
+
+    def written(self) -> dict[str, Any]:
+        """As it stands in a message."""
+        text = "input" if self.kind == "custom" else "arguments"
+        said = self.text or ("" if self.kind == "custom" else "{}")
+        function = {"name": self.name, text: said}
+        return {"id": self.id, "type": self.kind, self.kind: function, **self.more}
+
+
+class ChatStream:
+    """Chunks of one client's stream over all rounds."""
+
+    def __init__(self, theirs: Collection[str] | None, *, include_usage: bool) -> None:
+        self._theirs = theirs
+        self._include_usage = include_usage
+        self._head: dict[str, Raw] | None = None
+        """`id`, `created` and the like of the first chunk: every later one has them."""
+        self._round = 0
+        self._said = False
+        """Whether an earlier round said text."""
+        self._shown = 0
+        """Calls in the client's stream."""
+        self.usage: dict[str, Any] = {}
+        self._begin()
+
+    def _begin(self) -> None:
+        self._round_usage: dict[str, Any] = {}
+        self._strings: dict[str, list[str]] = {}
+        """Texts of this round by the member of its deltas: `content`, and a compatible server's own."""
+        self._lists: dict[str, list[Any]] = {}
+        """Lists of this round, such as details of its reasoning."""
+        self._calls: list[StreamedCall] = []
+        self._by_index: dict[int, StreamedCall] = {}
+        self._named: list[StreamedCall] = []
+        """Calls that entries of the chunk name."""
+        self._size = 0
+        self.done = False
+        """Whether the provider said that this is the end."""
+        self.finish_reason: str | None = None
+
+    def feed(self, data: bytes) -> bytes:
+        if data.startswith(b"[DONE]"):
+            self.done = True
+            return DONE if self._theirs is None and self.ended else b""
+        self._size += len(data)
+        if self._size > MAX_ROUND:
+            raise BadStream(f"the provider's answer is longer than {MAX_ROUND} bytes")
+        data = paired(data)
+        if self._head is not None and not self._round and self._theirs is not None:
+            try:
+                self._strings.setdefault("content", []).append(_text_chunk(data).choices[0].delta.content)
+                return _event(data)
+            except _UNREADABLE:
+                pass  # another kind of chunk, or none: what it is comes out below
+        try:
+            chunk = _chunk(data)
+            if bytes(chunk.error) != b"null":
+                raise BadStream("the provider broke the answer off", bytes(chunk.error))
+            return self._take(data, chunk)
+        except _UNREADABLE as error:
+            raise BadStream(f"the provider's stream holds no chunk: {error}") from error
+
+    def _take(self, data: bytes, chunk: _Chunk) -> bytes:
+        if chunk.usage is not None:
+            self._round_usage = chunk.usage
+        if not chunk.choices and self._theirs is None:
+            return _event(data)
+        if not chunk.choices:
+            return _event(data) if self._head is None and chunk.usage is None else b""  # Azure's first has results only
+        if self._head is None:
+            self._head = {name: raw for name, raw in _members(data).items() if name not in ("choices", "usage")}
+        choice = chunk.choices[0]
+        if self._theirs is None:
+            self.finish_reason = choice.finish_reason or self.finish_reason
+            return _event(data)
+        self.finish_reason = choice.finish_reason or self.finish_reason
+        delta = choice.delta or {}
+        calls = _calls(found := delta.pop(TOOL_CALLS, _NULL)) or []
+        extras = (
+            [{name: raw for name, raw in each.items() if name not in _KNOWN} for each in _raws(found)] if calls else []
+        )
+        self._named = []
+        self._remember(delta)
+        if not self._round and not calls and choice.finish_reason is None and chunk.usage is None:
+            return _event(data)
+        return self._rewritten(data, delta) + b"".join(map(self._call, calls, extras))
+
+    def _remember(self, delta: Mapping[str, Raw]) -> None:
+        for name, raw in delta.items():
+            value = bytes(raw)
+            if name != "role" and value[:1] == b'"':
+                self._strings.setdefault(name, []).append(str(_any(value)))
+            elif value[:1] == b"[":
+                self._lists.setdefault(name, []).extend(_any(value))
+
+    def _rewritten(self, data: bytes, delta: dict[str, Raw]) -> bytes:
+        """A chunk without its calls, its end and its usage; nothing where nothing is left."""
+        said = {name: raw for name, raw in delta.items() if bytes(raw) not in (b"null", b'""')}
+        if self._round:
+            said.pop("role", None)
+            if self._said and "content" in said:
+                said["content"] = Raw(_encode(BETWEEN + str(_any(said["content"]))))
+                self._said = False
+        if not said:
+            return b""
+        members = {name: raw for name, raw in _members(data).items() if name != "usage"}
+        choice = {**_raws(members["choices"])[0], "delta": Raw(_encode(said)), "finish_reason": _NULL}
+        return _event(_encode({**members, **(self._head or {}), "choices": [choice]}))
+
+    def _call(self, delta: _CallDelta, more: dict[str, Raw]) -> bytes:
+        """Take a piece of a call. It is held until arguments come: its name is whole then."""
+        call, out = self._meant(delta)
+        call.more.update(more)
+        function = delta.function or delta.custom
+        if delta.id and not call.given:
+            call.given = delta.id
+            call.id = call.id or (new_id() if any(each.given == delta.id for each in self._calls[:-1]) else delta.id)
+        if function is not None:
+            if function.name:
+                self._named.append(call)
+            if function.name and function.name != call.name:
+                call.name += function.name
+                if len(call.name) > MAX_NAME:
+                    raise BadStream(f"the provider's answer calls a tool whose name is over {MAX_NAME} characters")
+            said = function.input if delta.custom is not None else function.arguments
+            text = said if isinstance(said, str) else _encode(said).decode() if said else ""
+            if text and not (call.given and delta.id == call.given and text == call.text):  # else it is told again
+                call.grow(text)
+        return out + (self._show(call) if call.pieces else b"")
+
+    def _meant(self, delta: _CallDelta) -> tuple[StreamedCall, bytes]:
+        """The call that a piece belongs to, and what is shown of the one before, which is whole then. Some servers give
+        every call the index 0, or none: a new id is a new call, and where there is none, another name in the same
+        chunk, or behind arguments that are whole.
+        """
+        index = delta.index
+        call = self._by_index.get(index) if index is not None else self._calls[-1] if self._calls else None
+        function = delta.function or delta.custom
+        if call is not None and not (function is not None and function.name and self._is_other(call, delta, function)):
+            return call, b""
+        if len(self._calls) >= MAX_CALLS:
+            raise BadStream(f"the provider's answer has more than {MAX_CALLS} calls")
+        before = self._show(self._calls[-1]) if self._calls else b""
+        call = StreamedCall("custom" if delta.custom is not None else "function")
+        self._calls.append(call)
+        if index is not None:
+            self._by_index[index] = call
+        return call, before
+
+    def _is_other(self, call: StreamedCall, delta: _CallDelta, function: _FunctionDelta) -> bool:
+        """Whether a piece with a name is of another call than its index says."""
+        if delta.id and call.given and delta.id != call.given:
+            return True
+        said = function.input if delta.custom is not None else function.arguments
+        if delta.id and function.name == call.name and said == call.text:
+            return False  # told again
+        return call in self._named or begins_another(call, said)
+
+    def _show(self, call: StreamedCall, *, whole: bool = False) -> bytes:
+        """The part that the client lacks of a call that is its own to run."""
+        if self._theirs is not None and call.name not in self._theirs:
+            return b""
+        text = "input" if call.kind == "custom" else "arguments"
+        new = "".join(call.pieces[call.sent :])
+        if whole and not call.pieces and call.kind == "function":
+            new = "{}"
+        call.sent = len(call.pieces)
+        if call.shown is None:
+            call.id = call.id or new_id()
+            call.shown, self._shown = self._shown, self._shown + 1
+            function = {"name": call.name, text: new}
+            entry = {"index": call.shown, "id": call.id, "type": call.kind, call.kind: function, **call.more}
+        elif new:
+            entry = {"index": call.shown, call.kind: {text: new}}
+        else:
+            return b""
+        return self._chunk({TOOL_CALLS: [entry]})
+
+    def end_round(self) -> bytes:
+        self.usage = added(self.usage, self._round_usage)
+        for call in self._calls:
+            call.id = call.id or new_id()
+        return b"".join(self._show(call, whole=True) for call in self._calls)
+
+    def unwrap(self, calls: Mapping[str, InnerCall]) -> bytes:
+        out = []
+        for call in self._calls:
+            inner = calls.get(call.id)
+            if inner is not None:
+                call.name = inner.name
+                call.pieces = []
+                call.sent = 0
+                call.grow(inner.arguments.decode())
+                out.append(self._show(call, whole=True))
+        return b"".join(out)
+
+    def next_round(self) -> None:
+        self._said = self._said or any(self._strings.get("content", ()))
+        self._round += 1
+        self._begin()
+
+    @property
+    def message(self) -> dict[str, Any]:
+        texts = {name: "".join(pieces) for name, pieces in self._strings.items()}
+        text = texts.pop("content", "")
+        others = {name: said for name, said in texts.items() if said}
+        message = {"role": "assistant", "content": text or None, **others, **self._lists}
+        if not self._calls or self.finish_reason in UNFINISHED:
+            return message
+        return {**message, TOOL_CALLS: [call.written() for call in self._calls]}
+
+    @property
+    def in_request(self) -> list[bytes]:
+        return [_encode(self.message)]
+
+    @property
+    def turn_key(self) -> CallKey | None:
+        return None
+
+    @property
+    def ended(self) -> bool:
+        return self.finish_reason is not None
+
+    @property
+    def malformed_call(self) -> bool:
+        return False  # this API does not tell
+
+    def running(self, calls: Sequence[RunningCall]) -> bytes:
+        return b""  # this API has no form for calls that are run elsewhere
+
+    def ran(self, calls: Sequence[FinishedCall]) -> bytes:
+        return b""
+
+    def failed(self, error: LlmError, raw: bytes | None = None) -> bytes:
+        return b"data: " + _encode({"error": error_object(error) if raw is None else Raw(raw)}) + b"\n\n"
+
+    def keep_alive(self) -> bytes:
+        return _COMMENT
+
+    def finish(self, more: Mapping[str, Any]) -> bytes:
+        """The last chunk, and behind it the sum of usage if the client wants that; nothing where all has passed."""
+        if self._theirs is None:
+            return b""
+        reason = self.finish_reason
+        if reason == TOOL_CALLS and not self._shown:
+            reason = "stop"
+        out = self._chunk({}, reason, more)
+        if self._include_usage and self.usage:
+            members = {**(self._head or {}), "choices": [], "usage": self.usage}
+            out += _event(_encode(members))
+        return out + DONE
+
+    def _chunk(
+        self, delta: Mapping[str, Any], reason: str | None = None, more: Mapping[str, Any] | None = None
+    ) -> bytes:
+        choice = {"index": 0, "delta": delta, "finish_reason": reason}
+        return _event(_encode({**(self._head or {}), "choices": [choice], **(more or {})}))
+
+
+def _event(data: bytes) -> bytes:
+    return b"data: " + data.replace(b"\n", b"\ndata: ") + b"\n\n"

@@ -1,0 +1,1 @@
+"""OpenAI Responses: tools, messages, requests, answers, streams, and a fake. Pure modules."""

@@ -1,0 +1,77 @@
+"""Whole answers of OpenAI Responses: what one round said, and the one response that all rounds become.
+
+Pure module. Members and items that are not understood stay as they came.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import msgspec
+from msgspec import Raw
+
+from fairlead_formats.providers.openai_responses.items import (
+    encode,
+    identified,
+    members_of,
+    new_mark,
+    unwrapped,
+    waiting,
+)
+from fairlead_formats.providers.openai_responses.rounds import ShownResponse, last_thought, read_response
+from fairlead_formats.wire.protocol import BadAnswer, CallKey, InnerCall, LoopResult, WireAnswer, WireRequest
+
+
+class ResponsesAnswer:
+    """The answer of one round."""
+
+    def __init__(self, body: bytes, request: WireRequest) -> None:
+        """Raises BadAnswer."""
+        try:
+            self.members = members_of(body)
+            read = read_response(body)
+        except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError) as error:
+            raise BadAnswer(f"the provider's answer is no response: {error}") from error
+        if "output" not in self.members:
+            raise BadAnswer("the provider's answer has no output")
+        self._request = request
+        self.mark = new_mark()
+        self.provider_id = read.id or ""
+        self.items = identified(read.output or [])
+        self.usage: Mapping[str, Any] = read.usage or {}
+        calls = waiting(self.items) if read.status in (None, "completed") else []
+        self.message: Mapping[str, Any] = {"object": "response", "output": calls}
+        self.call_ids = {str(call.get("call_id")) for call in calls}
+
+    @property
+    def in_request(self) -> list[bytes]:
+        return [*map(bytes, self.items)]
+
+    def unwrap(self, calls: Mapping[str, InnerCall]) -> None:
+        self.items = unwrapped(self.items, calls)
+
+    malformed_call = False  # this API does not tell
+
+    def turn_key(self, before: Sequence[WireAnswer]) -> CallKey | None:
+        rounds = [(each.items, each.mark) for each in before if isinstance(each, ResponsesAnswer)]
+        return last_thought(self._request, [*rounds, (self.items, self.mark)])
+
+    def written(self, loop: LoopResult) -> bytes:
+        rounds = [*(each for each in loop.before if isinstance(each, ResponsesAnswer)), self]
+        shown = ShownResponse(self._request, loop.theirs)
+        listing = shown.listing()
+        shown.items += [] if listing is None else [listing]
+        called = {ident for each in rounds for ident in each.call_ids}
+        shown.items += [Raw(encode(shown.call(call))) for call in loop.ran if call.id not in called]
+        for each in rounds:
+            shown.mark = each.mark
+            shown.members(each.members)
+            shown.add(each.items)
+            shown.items += [Raw(encode(shown.call(call))) for call in loop.ran if call.id in each.call_ids]
+            shown.next_round()
+        members = shown.members(self.members) | {name: Raw(encode(value)) for name, value in loop.more.items()}
+        members["output"] = Raw(encode(shown.items))
+        if loop.usage:
+            members["usage"] = Raw(encode(loop.usage))
+        return encode(members)

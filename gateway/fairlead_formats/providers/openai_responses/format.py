@@ -1,0 +1,92 @@
+"""OpenAI Responses as a wire format. Pure module.
+
+Source: OpenAI's API reference, `POST /v1/responses`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Mapping, Sequence
+from typing import Final
+
+from msgspec import Raw
+
+from fairlead_formats.providers.openai_chat.errors import error_body
+from fairlead_formats.providers.openai_chat.format import ANSWER_HEADERS
+from fairlead_formats.providers.openai_responses.answer import ResponsesAnswer
+from fairlead_formats.providers.openai_responses.items import head_of, message_text, waiting
+from fairlead_formats.providers.openai_responses.request import ResponsesRequest
+from fairlead_formats.providers.openai_responses.rounds import thoughts
+from fairlead_formats.providers.openai_responses.stream import ResponsesStream
+from fairlead_formats.providers.openai_responses.tools import OPENAI_RESPONSES
+from fairlead_formats.providers.openai_responses.unsealed import without_thoughts
+from fairlead_formats.wire.errors import LlmError
+from fairlead_formats.wire.family_format import FamilyFormat
+from fairlead_formats.wire.protocol import REASONING_ITEM, CallKey, CallPlace, KeptTurn, WireRequest
+from fairlead_formats.wire.raw_json import decoded
+
+
+class ResponsesFormat(FamilyFormat):
+    """OpenAI Responses."""
+
+    name = OPENAI_RESPONSES
+    answer_headers = ANSWER_HEADERS
+
+    def read(self, body: bytes, model: str | None = None, stream: bool | None = None) -> ResponsesRequest:
+        return ResponsesRequest(body)
+
+    def path(self, model: str, *, stream: bool) -> str:
+        return "/responses"
+
+    def answer(self, body: bytes, request: WireRequest) -> ResponsesAnswer:
+        return ResponsesAnswer(body, request)
+
+    def stream(self, request: WireRequest, theirs: Collection[str] | None) -> ResponsesStream:
+        return ResponsesStream(request, theirs)
+
+    def places(self, messages: Sequence[bytes | Raw]) -> list[CallPlace]:
+        found = []
+        start: int | None = None
+        for place, raw in enumerate([*messages, b"{}"]):
+            if head_of(raw).of_model:
+                start = place if start is None else start
+            elif start is not None:
+                calls = marks(messages[start:place])
+                found += [CallPlace(start, place, calls)] if calls else []
+                start = None
+        return found
+
+    def role_and_text(self, message: bytes | Raw) -> tuple[str, str]:
+        item = decoded(message)
+        if item.get("type", "message") != "message":
+            return "tool", ""
+        return str(item.get("role", "")), message_text(item)
+
+    def restored(self, messages: Sequence[bytes | Raw], turns: Mapping[int, KeptTurn]) -> list[bytes | Raw]:
+        restored: list[bytes | Raw] = []
+        ends = {place.start: place.end for place in self.places(messages)}
+        over = 0
+        for place, raw in enumerate(messages):
+            turn = turns.get(place)
+            if turn is not None and place in ends:
+                restored += [*turn.before, *turn.results]
+                over = ends[place]
+            elif place >= over:
+                restored.append(raw)
+        return restored
+
+    def error_body(self, error: LlmError) -> bytes:
+        return error_body(error)
+
+    def without_thoughts(self, body: bytes, kept: int) -> bytes | None:
+        return without_thoughts(body, kept)
+
+
+def marks(items: Sequence[bytes | Raw]) -> tuple[CallKey, ...]:
+    """Calls of an answer, by which its turn is found again; the last thought where it has none."""
+    calls = waiting(items)
+    if calls:
+        return tuple(CallKey(str(call.get("call_id")), str(call.get("name", ""))) for call in calls)
+    return tuple(CallKey(ident, REASONING_ITEM) for ident in thoughts(items)[-1:])
+
+
+RESPONSES: Final = ResponsesFormat()

@@ -1,0 +1,192 @@
+"""Items of OpenAI Responses, read as far as they matter here. Pure module, which takes whatever a client or a model
+wrote.
+"""
+
+from __future__ import annotations
+
+import re
+import secrets
+from collections.abc import Collection, Mapping, Sequence
+from typing import Any, Final
+
+import msgspec
+from msgspec import Raw
+
+from fairlead_formats.wire import call_ids
+from fairlead_formats.wire.protocol import InnerCall
+from fairlead_formats.wire.raw_json import decoded
+
+CALL: Final = "function_call"
+OUTPUT: Final = "function_call_output"
+CUSTOM_CALL: Final = "custom_tool_call"
+REASONING: Final = "reasoning"
+CLIENT_TOOLS: Final[Mapping[str, str]] = {
+    "computer": "computer_call",
+    "computer_use_preview": "computer_call",
+    "local_shell": "local_shell_call",
+    "shell": "shell_call",
+    "apply_patch": "apply_patch_call",
+    "tool_search": "tool_search_call",
+    "mcp": "mcp_approval_request",
+}
+"""By type of tool: the type of items with which the model waits for the client."""
+_WAITING: Final = frozenset(CLIENT_TOOLS.values())
+_OUTPUTS: Final = ("_output", "mcp_approval_response")
+ELSEWHERE: Final = "rs_fairlead_"
+"""Begins ids of thoughts of a model of another family, which are shown, and do not go out again."""
+_MARK: Final = ".fairlead-"
+_MARKED: Final = re.compile(r"\.fairlead-[0-9a-f]{32}$")
+_NAMED: Final = ("function", "custom")
+MOST_NESTED: Final = 256
+"""Tools inside of others that are read by name."""
+encode: Final = msgspec.json.Encoder().encode
+members_of: Final = msgspec.json.Decoder(dict[str, Raw]).decode
+raws: Final = msgspec.json.Decoder(list[Raw]).decode
+
+
+class ItemHead(msgspec.Struct):
+    """Members by which items are told apart."""
+
+    type: str | None = None
+    id: str | None = None
+    call_id: str | None = None
+    name: str | None = None
+    role: str | None = None
+    namespace: str | None = None
+
+    @property
+    def kind(self) -> str:
+        """Type; messages may come without one."""
+        return self.type or "message"
+
+    @property
+    def is_call(self) -> bool:
+        """Whether a function is called that may be one of ours, none of which is in a namespace."""
+        return self.type == CALL and not self.namespace
+
+    @property
+    def elsewhere(self) -> bool:
+        """Whether it is a thought of a model of another family."""
+        return self.type == REASONING and (self.id or "").startswith(ELSEWHERE)
+
+    @property
+    def of_model(self) -> bool:
+        """Whether a model wrote the item."""
+        if self.kind == "message":
+            return self.role == "assistant"
+        return not self.kind.endswith(_OUTPUTS) and self.kind != "item_reference"
+
+
+_head: Final = msgspec.json.Decoder(ItemHead).decode
+
+
+def head_of(raw: bytes | Raw) -> ItemHead:
+    """Members of an item; those of an unknown one for what is none."""
+    try:
+        return _head(raw)
+    except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError):
+        return ItemHead("unknown")
+
+
+def new_id(prefix: str) -> str:
+    """An id that nobody can guess."""
+    return f"{prefix}_{secrets.token_hex(24)}"
+
+
+def new_mark() -> str:
+    """Random part of the ids of thoughts of one round."""
+    return secrets.token_hex(16)
+
+
+def marked(ident: str, mark: str) -> str:
+    """Id of a thought as the client gets it: the turn is found by it again, and the provider's own may be guessed."""
+    return f"{ident}{_MARK}{mark}"
+
+
+def unmarked(items: Sequence[bytes | Raw]) -> Sequence[bytes | Raw]:
+    """The items with the provider's own ids of thoughts; the same object where there are no others."""
+    if not any(_MARK.encode() in bytes(item) for item in items):
+        return items
+    found: list[bytes | Raw] = []
+    for raw in items:
+        head = head_of(raw)
+        ident = _MARKED.sub("", head.id or "") if head.kind in (REASONING, "item_reference") else head.id
+        found.append(raw if ident == head.id else encode({**members_of(raw), "id": ident}))
+    return found
+
+
+def waiting(items: Sequence[bytes | Raw]) -> list[dict[str, Any]]:
+    """Calls among the items of one answer that somebody has to answer: functions, freeform tools, and tools of the
+    provider's that the client runs, such as a shell, each in the form of a freeform call of the item's type.
+    """
+    heads = [head_of(raw) for raw in items]
+    answered = {head.call_id for head in heads if head.kind.endswith("_output")}
+    found = []
+    for head, raw in zip(heads, items, strict=True):
+        if head.kind in (CALL, CUSTOM_CALL):
+            found.append(decoded(raw))
+        elif head.kind in _WAITING and head.call_id not in answered and not _hosted(head, raw):
+            found.append({"type": CUSTOM_CALL, "call_id": head.call_id or head.id, "name": head.kind, "input": ""})
+    return found
+
+
+def _hosted(head: ItemHead, raw: bytes | Raw) -> bool:
+    return head.kind == "tool_search_call" and decoded(raw).get("execution") != "client"
+
+
+def names_within(tool: Mapping[str, Any]) -> list[str]:
+    """Names of the functions that a tool, or an item that loads tools, holds."""
+    nested = tool.get("tools")
+    found = [each for each in nested if isinstance(each, dict)] if isinstance(nested, list) else []
+    names = [str(each["name"]) for each in found if isinstance(each.get("name"), str) and each.get("type") in _NAMED]
+    deeper = [name for each in found if each.get("type") == "namespace" for name in names_within(each)]
+    return [*names, *deeper][:MOST_NESTED]
+
+
+def message_text(item: Mapping[str, Any]) -> str:
+    """Text of a message's content."""
+    content = item.get("content")
+    if isinstance(content, str):
+        return content
+    parts = content if isinstance(content, list) else []
+    return "".join(str(part.get("text") or part.get("refusal") or "") for part in parts if isinstance(part, dict))
+
+
+def identified(items: Sequence[Raw]) -> list[Raw]:
+    """The items, with ids for calls that came without: results are matched by them."""
+    found = []
+    for raw in items:
+        head = head_of(raw)
+        if head.type == CALL and not head.call_id:
+            raw = Raw(encode({**members_of(raw), "call_id": Raw(encode(call_ids.new_id()))}))
+        found.append(raw)
+    return found
+
+
+def unwrapped(items: Sequence[Raw], calls: Mapping[str, InnerCall]) -> list[Raw]:
+    """The items, with the calls in the place of those of `execute_tool` that name them, by their ids."""
+    found = []
+    for raw in items:
+        head = head_of(raw)
+        call = calls.get(head.call_id or "") if head.is_call else None
+        if call is not None:
+            members = {"name": Raw(encode(call.name)), "arguments": Raw(encode(call.arguments.decode()))}
+            raw = Raw(encode({**members_of(raw), **members}))
+        found.append(raw)
+    return found
+
+
+def without_orphans(items: Sequence[bytes | Raw]) -> list[bytes | Raw]:
+    """The items without thoughts that led to calls which nobody has any more: the API refuses thoughts in front of
+    other thoughts, or of nothing.
+    """
+    if not any(b'"reasoning"' in bytes(item) for item in items):
+        return [*items]
+    heads = [*map(head_of, items), ItemHead("message", role="user")]
+    leads = [head.of_model and head.kind != REASONING for head in heads[1:]]
+    return [item for item, head, led in zip(items, heads, leads, strict=False) if head.kind != REASONING or led]
+
+
+def hidden(head: ItemHead, theirs: Collection[str] | None) -> bool:
+    """Whether an item is a call that is not the client's to see. `theirs`: names of its tools; None: it sees all."""
+    return theirs is not None and head.is_call and (head.name or "") not in theirs

@@ -1,0 +1,146 @@
+"""Items of OpenAI Responses, read and written. Pure module."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any, Final
+
+from fairlead_formats.messages.call import ModelCall
+from fairlead_formats.messages.drafts import items, member, text_of
+from fairlead_formats.messages.parts import SERVER_TOOL, THINKING
+from fairlead_formats.messages.response_items import CUSTOM_OUTPUT, OUTPUT
+from fairlead_formats.neutral.conversation import (
+    CallPart,
+    MediaPart,
+    MessageTurn,
+    Part,
+    RefusalPart,
+    ResultPart,
+    TextPart,
+    WrittenTurns,
+    calls_by_id,
+    in_runs,
+    text_of_part,
+    valid_call,
+    with_matched_results,
+)
+from fairlead_formats.neutral.losses import TranslationLosses
+from fairlead_formats.neutral.media import data_url, is_pdf, media_notice, media_of_data, media_of_url, text_or_media
+from fairlead_formats.neutral.members import kind_of_part, report_extras
+from fairlead_formats.neutral.message_parts import read_results, written_results
+from fairlead_formats.providers.openai_responses.tools import ResponsesMessages
+from fairlead_formats.wire.protocol import BadRequest
+
+FORMAT: Final = ResponsesMessages()
+
+
+def read_messages(entries: Sequence[object], losses: TranslationLosses) -> tuple[MessageTurn, ...]:
+    """The turns of a list of items: neighbours of one side are one turn. Raises BadRequest."""
+    runs = in_runs((_turn(item, losses) for item in entries), _of_one_side)
+    return with_matched_results([turn for turn in runs if turn.parts])
+
+
+def _of_one_side(one: MessageTurn, other: MessageTurn) -> bool:
+    return one.role == other.role != "system"
+
+
+def _turn(item: object, losses: TranslationLosses) -> MessageTurn:
+    kind, role = kind_of_part(item), text_of(member(item, "role"))
+    if kind == "item_reference":
+        raise BadRequest("input: a provider of another kind does not hold the item of an item_reference", "input")
+    if kind in (OUTPUT, CUSTOM_OUTPUT):
+        return MessageTurn("user", read_results(item, FORMAT))
+    if kind in ("", "message") and role != "assistant":
+        parts = tuple(_content(member(item, "content"), losses))
+        return MessageTurn("system" if role in ("system", "developer") else "user", parts)
+    if kind in ("", "message"):
+        return MessageTurn("assistant", tuple(_content(member(item, "content"), losses)))
+    return MessageTurn("assistant", tuple(_said(item, losses)))
+
+
+def _content(content: object, losses: TranslationLosses) -> Iterable[Part]:
+    if isinstance(content, str):
+        yield TextPart(content)
+    for part in items(content):
+        kind = kind_of_part(part)
+        if kind in ("input_text", "output_text", "text"):
+            report_extras(part, losses, "text")
+            yield TextPart(text_of(member(part, "text")))
+        elif kind == "refusal":
+            yield RefusalPart(text_of(member(part, "refusal")))
+        else:
+            found = _media(kind, part, losses)
+            if found is not None:
+                yield found
+
+
+def _media(kind: str, part: object, losses: TranslationLosses) -> MediaPart | None:
+    if kind == "input_image":
+        if member(part, "detail") not in (None, "auto"):
+            losses.add("image_detail")
+        return media_of_url(member(part, "image_url"), "image", losses)
+    if kind == "input_file":
+        address = member(part, "file_data", "file_url")
+        return media_of_url(address, "document", losses, name=text_of(member(part, "filename")))
+    if kind == "input_audio":
+        audio = member(part, "input_audio")
+        mime = "audio/mpeg" if member(audio, "format") == "mp3" else "audio/wav"
+        return media_of_data(text_of(member(audio, "data")), mime)
+    losses.add(kind or "content")
+    return None
+
+
+def _said(item: object, losses: TranslationLosses) -> Iterable[Part]:
+    calls = iter(FORMAT.parse_calls(item))
+    for part in FORMAT.parts(item):
+        if part.draft is not None:
+            yield CallPart(valid_call(next(calls), losses))
+        elif part.what == THINKING:
+            losses.add("thinking")
+        else:
+            losses.add("provider_tools" if part.what == SERVER_TOOL else kind_of_part(item) or "content")
+
+
+def write_messages(turns: Sequence[MessageTurn], losses: TranslationLosses) -> WrittenTurns:
+    """The turns as items."""
+    known = calls_by_id(turns)
+    found: list[dict[str, Any]] = []
+    for turn in turns:
+        if turn.role == "assistant":
+            found += _written_said(turn.parts)
+        else:
+            found += _written_asked(turn, known, losses)
+    return WrittenTurns((), found)
+
+
+def _written_said(parts: Sequence[Part]) -> Iterable[dict[str, Any]]:
+    for part in parts:
+        if isinstance(part, CallPart):
+            yield from FORMAT.write_calls([part.call])
+        elif isinstance(part, TextPart) and part.text:
+            yield from FORMAT.write_calls([], None, part.text)
+        elif isinstance(part, RefusalPart):
+            content = [{"type": "refusal", "refusal": part.text}]
+            yield {"type": "message", "role": "assistant", "content": content}
+
+
+def _written_asked(
+    turn: MessageTurn, known: Mapping[str, ModelCall], losses: TranslationLosses
+) -> list[dict[str, Any]]:
+    content = [_written_part(part, losses) for part in turn.parts if not isinstance(part, ResultPart)]
+    message = {"type": "message", "role": turn.role, "content": content}
+    return [*written_results(turn.parts, known, FORMAT), *([message] if content else [])]
+
+
+def _written_part(part: Part, losses: TranslationLosses) -> dict[str, Any]:
+    if isinstance(part, MediaPart):
+        part = text_or_media(part)
+    if isinstance(part, MediaPart):
+        if part.what == "image":
+            return {"type": "input_image", "image_url": data_url(part), "detail": "auto"}
+        if part.what == "document" and is_pdf(part):
+            address = {"file_url": part.url} if part.url else {"file_data": data_url(part)}
+            named = {} if part.url else {"filename": part.name or "file.pdf"}
+            return {"type": "input_file", **named, **address}
+        part = media_notice(part, losses)
+    return {"type": "input_text", "text": text_of_part(part)}

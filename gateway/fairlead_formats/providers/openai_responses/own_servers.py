@@ -1,0 +1,224 @@
+"""Tools of the type `mcp` that name servers of this gateway, and the items in which their calls are shown: in the form
+of the provider's own hosted MCP tools. Pure module.
+
+Source: OpenAI's API reference, tool `mcp`, items `mcp_list_tools`, `mcp_call`, `mcp_approval_request` and
+`mcp_approval_response`.
+"""
+
+from __future__ import annotations
+
+import re
+import secrets
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any, Final
+
+import msgspec
+from msgspec import Raw
+
+from fairlead_formats.messages.call import ModelCall
+from fairlead_formats.providers.openai_responses.items import CALL, OUTPUT, encode, head_of, new_id
+from fairlead_formats.providers.openai_responses.tools import ResponsesMessages
+from fairlead_formats.wire.protocol import FinishedCall, RunningCall
+from fairlead_formats.wire.raw_json import decoded
+
+SCHEME: Final = "fairlead"
+"""`server_url` of a tool that names a server of ours by its label; with `://` and a name, by that."""
+LIST_ID: Final = "mcpl_fairlead"
+CALL_ID: Final = "mcp_fairlead_"
+"""In front of the call's own id, which a call that comes back has again."""
+APPROVAL_ID: Final = "mcpr_fairlead_"
+"""In front of 128 random bits, `_` and the call's own id, which clients may bring from elsewhere (`call_ids`)."""
+_RANDOM: Final = re.compile(r"[0-9a-f]{32}_")
+_LISTED: Final = ("name", "description")
+
+
+class _Names(msgspec.Struct, rename={"names": "tool_names"}):
+    names: tuple[str, ...] | None = None
+    read_only: bool | None = None
+
+
+class _Approval(msgspec.Struct):
+    always: _Names | None = None
+    never: _Names | None = None
+
+
+class McpTool(msgspec.Struct, tag_field="type", tag="mcp"):
+    """A tool that stands for those of a server."""
+
+    server_label: str = ""
+    server_url: str | None = None
+    allowed_tools: tuple[str, ...] | _Names | None = None
+    require_approval: str | _Approval | None = None
+
+    @property
+    def server(self) -> str | None:
+        """Name of the server of ours that is meant, empty for all of them; None where the tool is no matter of ours."""
+        url = self.server_url or ""
+        if url == SCHEME:
+            return "" if self.server_label == SCHEME else self.server_label
+        scheme, mark, name = url.partition("://")
+        return name.strip("/") if mark and scheme == SCHEME else None
+
+    def wish(self) -> dict[str, Any]:
+        """The servers' tools as `offers.ServerWish` has them."""
+        allowed = self.allowed_tools
+        names = allowed if isinstance(allowed, tuple) else None if allowed is None else allowed.names
+        found: dict[str, Any] = {"server": self.server, "asks": self.require_approval != "never"}
+        if names is not None:
+            found["names"] = names
+        if isinstance(allowed, _Names) and allowed.read_only:
+            found["readOnly"] = True
+        if isinstance(self.require_approval, _Approval):
+            for member, some in (("always", self.require_approval.always), ("never", self.require_approval.never)):
+                if some is not None:
+                    found[member] = {"names": some.names or (), "readOnly": bool(some.read_only)}
+            found["asks"] = self.require_approval.never is not None or self.require_approval.always is None
+        return found
+
+
+def label_of(labels: Mapping[str, str], name: str) -> str:
+    """Label of the server that a tool is of, by the name that the model writes. `labels`: by server."""
+    server = name.partition("__")[0]
+    return labels.get(server) or labels.get("") or SCHEME
+
+
+def list_item(labels: Mapping[str, str], definitions: Sequence[bytes]) -> Raw:
+    """The item that lists the tools which a model was given."""
+    tools = []
+    label = next(iter(labels.values())) if len(labels) == 1 else SCHEME
+    for tool in map(decoded, definitions):
+        listed: dict[str, Any] = {name: tool[name] for name in _LISTED if name in tool}
+        tools.append({**listed, "input_schema": tool.get("parameters") or {}, "annotations": None})
+    return Raw(
+        encode({"type": "mcp_list_tools", "id": new_id(LIST_ID), "server_label": label, "tools": tools, "error": None})
+    )
+
+
+def running_item(labels: Mapping[str, str], call: RunningCall, approval_id: str | None) -> dict[str, Any]:
+    """The item of a call that is run here; `approval_id`: of the request that the client approved."""
+    return {
+        "type": "mcp_call",
+        "id": CALL_ID + call.id,
+        "approval_request_id": approval_id,
+        "arguments": call.arguments.decode("utf-8", "replace"),
+        "error": None,
+        "name": call.name,
+        "output": None,
+        "server_label": label_of(labels, call.name),
+        "status": "in_progress",
+    }
+
+
+def outcome_of(call: FinishedCall) -> dict[str, Any]:
+    """Members of a call's item that its result decides."""
+    if call.result.get("isError"):
+        error = {"type": "mcp_tool_execution_error", "content": call.result.get("content")}
+        return {"error": error, "status": "failed"}
+    called = ModelCall(call.id, call.name, {})
+    written = ResponsesMessages().write_results([called], [call.result]).messages
+    output = next((each.get("output") for each in written), "")
+    return {"output": output if isinstance(output, str) else encode(output).decode(), "status": "completed"}
+
+
+def begin_of_call(item: Mapping[str, Any]) -> Iterator[tuple[str, dict[str, Any]]]:
+    """Type and members of the events of a call that begins to run here, in the API's order. `item`: of the call."""
+    at = {"item_id": item["id"]}
+    yield "response.output_item.added", {"item": {**item, "arguments": ""}}
+    yield "response.mcp_call.in_progress", at
+    yield "response.mcp_call_arguments.delta", {**at, "delta": item["arguments"]}
+    yield "response.mcp_call_arguments.done", {**at, "arguments": item["arguments"]}
+
+
+def end_of_call(item: Mapping[str, Any]) -> Iterator[tuple[str, dict[str, Any]]]:
+    """Type and members of the events of a call that was run here, behind those of its begin."""
+    yield f"response.mcp_call.{item['status']}", {"item_id": item["id"]}
+    yield "response.output_item.done", {"item": item}
+
+
+def events_of_call(item: Mapping[str, Any]) -> Iterator[tuple[str, dict[str, Any]]]:
+    """Type and members of the events of a call that is the client's, or that it is to approve."""
+    if item["type"] != CALL:
+        yield "response.output_item.added", {"item": item}
+        yield "response.output_item.done", {"item": item}
+        return
+    at, arguments = {"item_id": item.get("id")}, item["arguments"]
+    yield "response.output_item.added", {"item": {**item, "arguments": "", "status": "in_progress"}}
+    yield "response.function_call_arguments.delta", {**at, "delta": arguments}
+    yield "response.function_call_arguments.done", {**at, "name": item.get("name"), "arguments": arguments}
+    yield "response.output_item.done", {"item": item}
+
+
+def list_events(item: Raw) -> Iterator[tuple[str, dict[str, Any]]]:
+    """Type and members of the events of a list of tools."""
+    at = {"item_id": decoded(item)["id"]}
+    yield "response.output_item.added", {"item": {**decoded(item), "tools": []}}
+    yield "response.mcp_list_tools.in_progress", at
+    yield "response.mcp_list_tools.completed", at
+    yield "response.output_item.done", {"item": item}
+
+
+def new_approval_id(call_id: str | None) -> str:
+    """Id of a request for the approval of a call."""
+    return f"{APPROVAL_ID}{secrets.token_hex(16)}_{call_id}"
+
+
+def approval_request(labels: Mapping[str, str], raw: bytes | Raw, ident: str) -> Raw:
+    """The item that asks the client for a call's approval."""
+    call = decoded(raw)
+    name = str(call.get("name", ""))
+    return Raw(
+        encode(
+            {
+                "type": "mcp_approval_request",
+                "id": ident,
+                "arguments": call.get("arguments") or "{}",
+                "name": name,
+                "server_label": label_of(labels, name),
+            }
+        )
+    )
+
+
+def asks_approval(raw: bytes | Raw) -> bool:
+    """Whether an item asks the client for the approval of a call of ours."""
+    return (head_of(raw).id or "").startswith(APPROVAL_ID)
+
+
+def as_called(raw: bytes | Raw) -> list[bytes | Raw]:
+    """An item that a client sends back, as the provider knows it: calls that were run here with their results, calls
+    that were to be approved, and nothing for a list of our tools.
+    """
+    if b"fairlead_" not in bytes(raw):
+        return [raw]
+    head = head_of(raw)
+    ident = head.id or ""
+    if head.kind == "mcp_list_tools" and ident.startswith(LIST_ID):
+        return []
+    prefix = {"mcp_call": CALL_ID, "mcp_approval_request": APPROVAL_ID}.get(head.kind)
+    if prefix is None or not ident.startswith(prefix):
+        return [raw]
+    item = decoded(raw)
+    call_id = ident.removeprefix(prefix)
+    if prefix == APPROVAL_ID:
+        call_id = _RANDOM.sub("", call_id, count=1) if _RANDOM.match(call_id) else call_id
+    call = {"type": CALL, "call_id": call_id, "name": item.get("name"), "arguments": item.get("arguments") or "{}"}
+    if head.kind != "mcp_call":
+        return [encode(call)]
+    output = item.get("output")
+    if not isinstance(output, str):
+        output = f"Error: {_error_text(item.get('error'))}"
+    return [encode(call), output_item(call_id, output)]
+
+
+def output_item(call_id: str, output: str) -> bytes:
+    """The result of a call."""
+    return encode({"type": OUTPUT, "call_id": call_id, "output": output})
+
+
+def _error_text(error: object) -> str:
+    if isinstance(error, dict):
+        content = error.get("content") or error.get("message")
+        if isinstance(content, list):
+            return "\n".join(str(each.get("text", "")) for each in content if isinstance(each, dict))
+        return str(content)
+    return str(error or "the call failed")

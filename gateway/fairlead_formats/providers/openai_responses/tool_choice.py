@@ -1,0 +1,101 @@
+"""The member `tool_choice` of a request over the rounds of its loop. Pure module.
+
+Source: OpenAI's API reference, `POST /v1/responses`, `tool_choice`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any, Final
+
+import msgspec
+from msgspec import Raw
+
+from fairlead_formats.providers.openai_responses.items import encode
+from fairlead_formats.wire.raw_json import decoded
+
+_ALLOWED: Final = "allowed_tools"
+_any: Final = msgspec.json.Decoder().decode
+
+
+class ChoiceOverRounds:
+    """The client's choice, as each round has it."""
+
+    def __init__(self, raw: Raw, servers: Mapping[str, str]) -> None:
+        """`servers`: names of servers of ours by the client's labels; all of them have the name ``."""
+        self._raw = raw
+        self._given: Any = _any(raw)
+        self._servers = servers
+        self._named = isinstance(self._given, dict) and any(map(self._ours, [self._given, *_tools(self._given)]))
+
+    @property
+    def _forced(self) -> bool:
+        if isinstance(self._given, dict):
+            return self._given.get("type") != _ALLOWED or self._given.get("mode") == "required"
+        return bool(self._given == "required")
+
+    def written(self, injected: Sequence[bytes], *, first: bool) -> Raw | None:
+        """As it goes out; None where the client said none. After the `first` round a tool that was forced has been
+        called, and the model chooses.
+        """
+        if not self._named and (first or not self._forced):
+            return None if self._given is None else self._raw
+        found = self._expanded(injected)
+        if first or not self._forced:
+            return Raw(encode(found))
+        kept = isinstance(found, dict) and found.get("type") == _ALLOWED
+        return Raw(encode({**found, "mode": "auto"} if kept else "auto"))
+
+    def _ours(self, choice: object) -> bool:
+        label = choice.get("server_label") if isinstance(choice, dict) and choice.get("type") == "mcp" else None
+        return isinstance(label, str) and label in self._servers
+
+    def _expanded(self, injected: Sequence[bytes]) -> Any:
+        """With functions in place of servers of ours: the provider knows those alone."""
+        if not self._named:
+            return self._given
+        by_name: dict[str | None, list[str]] = {None: [str(tool.get("name")) for tool in map(decoded, injected)]}
+        for name in by_name[None]:
+            for known_as in {name, name.partition("__")[2]}:
+                by_name.setdefault(known_as, []).append(name)
+        if not self._ours(self._given):
+            return {**self._given, "tools": self._allowed(by_name)}
+        functions = [*map(_function, self._functions(self._given, by_name))]
+        if len(functions) == 1:
+            return functions[0]
+        return {"type": _ALLOWED, "mode": "required", "tools": functions} if functions else "auto"
+
+    def _allowed(self, by_name: Mapping[str | None, Sequence[str]]) -> list[Any]:
+        """The tools of a choice of some, with each function one time, however often the client names its server."""
+        found: list[Any] = []
+        seen: set[tuple[str, str | None]] = set()
+        told: set[str] = set()
+        for tool in _tools(self._given):
+            if not self._ours(tool):
+                found.append(tool)
+            elif (key := (tool["server_label"], _name(tool))) not in seen:
+                seen.add(key)
+                names = [name for name in self._functions(tool, by_name) if name not in told]
+                told.update(names)
+                found += map(_function, names)
+        return found
+
+    def _functions(self, choice: Mapping[str, Any], by_name: Mapping[str | None, Sequence[str]]) -> list[str]:
+        """Names of the functions that stand for a server of ours, or for one tool of it."""
+        server = self._servers[choice["server_label"]]
+        return [name for name in by_name.get(_name(choice), ()) if not server or name.startswith(f"{server}__")]
+
+
+def _name(choice: Mapping[str, Any]) -> str | None:
+    """Name of the one tool that is meant; None: all of the server's."""
+    name = choice.get("name")
+    return name if name is None else str(name)
+
+
+def _function(name: str) -> dict[str, str]:
+    return {"type": "function", "name": name}
+
+
+def _tools(choice: Mapping[str, Any]) -> list[Any]:
+    found = choice.get("tools")
+    return found if isinstance(found, list) else []

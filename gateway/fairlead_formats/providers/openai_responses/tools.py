@@ -1,0 +1,234 @@
+"""OpenAI Responses and OpenAI Realtime: calls and results are items of their own.
+
+Pure module. A call is an item `{type: function_call, call_id, name, arguments: JSON text}`, its result
+`{type: function_call_output, call_id, output}`. In Responses the output is text, or a list of `input_text`,
+`input_image` and `input_file`. In Realtime it is text, items travel in events (`conversation.item.create`), images
+follow as an item of the user's, and `response.create` at the end asks the model to go on.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Sequence
+from typing import Any, Final
+
+from fairlead_formats.messages.base import Answers, MessageFormat
+from fairlead_formats.messages.call import Carry, ModelCall, freeform_text, name_for
+from fairlead_formats.messages.content import (
+    PDF,
+    WEB_IMAGES,
+    Body,
+    LossReport,
+    Media,
+    Text,
+    accepting,
+    json_text,
+    marked,
+    media,
+    one_text,
+    report_structured,
+)
+from fairlead_formats.messages.drafts import items, member, text_of
+from fairlead_formats.messages.openai_stream import ResponsesAssembler
+from fairlead_formats.messages.parts import AnswerPart, Part, pointed
+from fairlead_formats.messages.response_items import (
+    CALL,
+    CUSTOM_CALL,
+    CUSTOM_OUTPUT,
+    OUTPUT,
+    answer_of,
+    entries,
+    parts_of_item,
+)
+from fairlead_formats.messages.streams import Assembler
+from fairlead_formats.names import Names
+from fairlead_formats.provider import ProviderFormat
+from fairlead_formats.providers.openai_chat.tools import lax_targets, openai_format, read_flat, targets, write_function
+from fairlead_formats.tool_format import Action, JsonObject
+from fairlead_formats.tools.definitions import Envelope, Parts
+from fairlead_formats.tools.envelopes import in_tools, renamed, tools_of
+
+OPENAI_RESPONSES: Final = "openai-responses"
+_ITEM_CREATE: Final = "conversation.item.create"
+
+
+def _write_responses(parts: Parts) -> JsonObject:
+    """`strict` is always there: where it is left out, the API tries strict mode by itself."""
+    out = {"type": "function", **write_function(parts, strict=False), "strict": bool(parts.strict)}
+    if parts.output is not None:
+        out["output_schema"] = parts.output
+    return out
+
+
+def _write_realtime(parts: Parts) -> JsonObject:
+    return {"type": "function", **write_function(parts, strict=False)}
+
+
+def _unpack_responses(payload: Any) -> list[Any]:
+    """Tools of a `namespace` are tools, too; the namespace itself stands behind them."""
+    out: list[Any] = []
+    for tool in tools_of(payload):
+        if isinstance(tool, dict) and tool.get("type") == "namespace" and isinstance(tool.get("tools"), list):
+            out += tool["tools"]
+        out.append(tool)
+    return out
+
+
+def _unpack_realtime(payload: Any) -> list[Any]:
+    if isinstance(payload, dict) and isinstance(payload.get("session"), dict):
+        payload = payload["session"]
+    return tools_of(payload)
+
+
+class ResponsesMessages(MessageFormat):
+    """OpenAI Responses."""
+
+    holds_freeform = True
+
+    def parts(self, message: object) -> Iterator[Part]:
+        for path, item in entries(message):
+            yield from parts_of_item(item, path)
+
+    def assembler(self, names: Names | None = None) -> Assembler:
+        return ResponsesAssembler(names)
+
+    def in_request(self, message: object) -> list[JsonObject]:
+        return [item for _, item in entries(message) if isinstance(item, dict)]
+
+    def write_calls(self, calls: Sequence[ModelCall], names: Names | None = None, text: str = "") -> list[JsonObject]:
+        return [*_said(text), *(call_item(call, names) for call in calls if call.valid)]
+
+    def write_answers(self, answers: Answers, carry: Carry) -> Iterable[JsonObject]:
+        accept = accepting(WEB_IMAGES if carry.images else (), (PDF,) if carry.documents else ())
+        written = []
+        for call, body, report in answers.bodies(accept):
+            output = _parts(body, report) if media(body.blocks) else one_text(body, report)
+            kind = OUTPUT if freeform_text(call) is None else CUSTOM_OUTPUT
+            written.append({"type": kind, "call_id": call.id, "output": output})
+        return written
+
+    def answers(self, messages: object) -> Iterator[AnswerPart]:
+        for path, entry in pointed("", items(messages)) or [("", messages)]:
+            yield answer_of(entry, path)
+
+
+class RealtimeMessages(MessageFormat):
+    """OpenAI Realtime: events of the server in, events of the client out."""
+
+    def parts(self, message: object) -> Iterable[Part]:
+        """Also from a list of events: a part that several of them hold counts once."""
+        parts: dict[object, Part] = {}
+        for place, (path, item) in enumerate(entries(message)):
+            ident = text_of(member(item, "id")) or place
+            for number, part in enumerate(parts_of_item(item, path)):
+                draft = part.draft
+                if draft is None:
+                    parts.setdefault((ident, number, part.what), part)
+                    continue
+                key = text_of(draft.id) or place
+                known = parts[key].draft if key in parts else None
+                if known is None or known.name is None:
+                    parts[key] = part
+                elif draft.arguments != known.arguments or draft.name not in (None, known.name):
+                    parts[key, place] = part
+        return parts.values()
+
+    def assembler(self, names: Names | None = None) -> Assembler:
+        return ResponsesAssembler(names)
+
+    def in_request(self, message: object) -> list[JsonObject]:
+        seen: dict[object, JsonObject] = {}
+        for place, (_, item) in enumerate(entries(message)):
+            if isinstance(item, dict) and (item.get("type") == "message" or any(parts_of_item(item, ""))):
+                seen[text_of(item.get("id")) or text_of(item.get("call_id")) or place] = item
+        return [{"type": _ITEM_CREATE, "item": item} for item in seen.values()]
+
+    def write_calls(self, calls: Sequence[ModelCall], names: Names | None = None, text: str = "") -> list[JsonObject]:
+        made = [*_said(text), *(_function_item(call, names) for call in calls if call.valid)]
+        return [{"type": _ITEM_CREATE, "item": item} for item in made]
+
+    def write_answers(self, answers: Answers, carry: Carry) -> Iterable[JsonObject]:
+        accept = accepting(("image/png", "image/jpeg") if carry.images else ())
+        events: list[JsonObject] = []
+        behind: list[JsonObject] = []
+        for call, body, report in answers.bodies(accept):
+            item = {"type": OUTPUT, "call_id": call.id, "output": one_text(body, report)}
+            events.append({"type": _ITEM_CREATE, "item": item})
+            for image in media(body.blocks):
+                report.add(image.path, image.what, Action.REWRITTEN, "moved into an item behind the results")
+                behind.append(_part(image))
+        if behind:
+            events.append({"type": _ITEM_CREATE, "item": {"type": "message", "role": "user", "content": behind}})
+        if events and not answers.pending:
+            events.append({"type": "response.create"})
+        return events
+
+    def answers(self, messages: object) -> Iterator[AnswerPart]:
+        for path, event in pointed("", messages) if isinstance(messages, list) else [("", messages)]:
+            if member(event, "type") != "response.create":
+                yield answer_of(member(event, "item") or event, path)
+
+
+def call_item(call: ModelCall, names: Names | None) -> JsonObject:
+    """A call as an item."""
+    text = freeform_text(call)
+    if text is not None:
+        return {"type": CUSTOM_CALL, "call_id": call.id, "name": name_for(call, names), "input": text}
+    return _function_item(call, names)
+
+
+def _said(text: str) -> list[JsonObject]:
+    content = [{"type": "output_text", "text": text}]
+    return [{"type": "message", "role": "assistant", "content": content}] if text else []
+
+
+def _function_item(call: ModelCall, names: Names | None) -> JsonObject:
+    return {"type": CALL, "call_id": call.id, "name": name_for(call, names), "arguments": json_text(call.arguments)}
+
+
+def _parts(body: Body, report: LossReport) -> list[JsonObject]:
+    parts: list[JsonObject] = []
+    for block in body.blocks:
+        parts.append(_part(block))
+    if body.structured is not None and not body.structured_said:
+        parts.append({"type": "input_text", "text": json_text(body.structured)})
+    report_structured(body, report)
+    if body.is_error:
+        first = next((part for part in parts if part["type"] == "input_text"), None)
+        if first is None:
+            parts.insert(0, {"type": "input_text", "text": marked("", body, report)})
+        else:
+            first["text"] = marked(first["text"], body, report)
+    return parts
+
+
+def _part(block: Text | Media) -> JsonObject:
+    if isinstance(block, Text):
+        return {"type": "input_text", "text": block.text}
+    address = f"data:{block.mime};base64,{block.data}"
+    if block.mime == PDF:
+        return {"type": "input_file", "filename": block.uri.rsplit("/", 1)[-1] or "file.pdf", "file_data": address}
+    return {"type": "input_image", "image_url": address}
+
+
+FORMATS: Final = (
+    ProviderFormat(
+        tools=openai_format(
+            OPENAI_RESPONSES,
+            "OpenAI Responses",
+            ("responses",),
+            Envelope(_write_responses, renamed, read_flat, in_tools, _unpack_responses, output=True),
+            targets,
+        ),
+        messages=ResponsesMessages(),
+    ),
+    ProviderFormat(
+        tools=openai_format(
+            "openai-realtime",
+            "OpenAI Realtime",
+            ("realtime",),
+            Envelope(_write_realtime, renamed, read_flat, lambda tools: {"session": in_tools(tools)}, _unpack_realtime),
+            lax_targets,
+        ),
+        messages=RealtimeMessages(),
+    ),
+)

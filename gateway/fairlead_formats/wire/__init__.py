@@ -1,0 +1,1 @@
+"""What wire formats of all families share: their protocol, raw JSON, ids of calls, errors. Pure modules."""

@@ -1,0 +1,63 @@
+"""Base of the requests of clients, read as raw members, so that what is not understood goes out as it came. Pure
+module.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from typing import Final
+
+import msgspec
+from msgspec import Raw
+
+from fairlead_formats.wire.protocol import BadRequest
+from fairlead_formats.wire.raw_json import array
+
+OWN_MEMBER: Final = "fairlead"
+"""Member of a request that is the gateway's, and does not go out."""
+
+
+@contextmanager
+def reading_body() -> Iterator[None]:
+    """Raise BadRequest for what cannot be read of a body inside."""
+    try:
+        yield
+    except msgspec.ValidationError as error:
+        raise BadRequest(f"the body: {error}") from error
+    except (msgspec.DecodeError, UnicodeDecodeError) as error:
+        raise BadRequest(f"the body is not JSON: {error}") from error
+    except RecursionError as error:
+        raise BadRequest("the body is nested too deeply") from error
+
+
+class FamilyRequest:
+    """One request of a client: its messages, and what every format says of it."""
+
+    model: str
+    stream: bool
+    own: Raw
+    no_injection = False
+    client_messages: Sequence[bytes | Raw]
+    messages: Sequence[bytes | Raw]
+    tool_names: frozenset[str]
+    _members: dict[str, Raw]
+    _tools: Sequence[Raw] = ()
+
+    def _take_messages(self, messages: Sequence[bytes | Raw], member: str) -> None:
+        """Set the messages, of that member. Raises BadRequest where there is none."""
+        if not messages:
+            raise BadRequest(f"{member}: give at least one", member)
+        self.client_messages = self.messages = messages
+
+    @property
+    def tools(self) -> bytes:
+        return array(self._tools)
+
+    @property
+    def restored_bytes(self) -> int:
+        return 0 if self.messages is self.client_messages else _size(self.messages) - _size(self.client_messages)
+
+
+def _size(messages: Sequence[bytes | Raw]) -> int:
+    return sum(memoryview(message).nbytes for message in messages)

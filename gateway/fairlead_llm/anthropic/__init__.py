@@ -1,1 +1,0 @@
-"""Anthropic Messages: requests, answers and streams. Pure modules."""

@@ -1,1 +1,0 @@
-"""OpenAI Chat Completions: requests, answers and streams. Pure modules."""

@@ -1,1 +1,0 @@
-"""Gemini generateContent: requests, answers and streams. Pure modules."""

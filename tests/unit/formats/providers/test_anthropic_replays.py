@@ -1,0 +1,134 @@
+"""Whatever rounds a turn had, and whatever is left of it, its follow-up is a request that the API takes."""
+
+from __future__ import annotations
+
+import itertools
+import json
+from collections.abc import Sequence
+from typing import Any
+
+import pytest
+
+from fairlead_formats.providers.anthropic.answer import AnthropicAnswer
+from fairlead_formats.providers.anthropic.fake import AnthropicApi
+from fairlead_formats.providers.anthropic.fake_rules import fault
+from fairlead_formats.providers.anthropic.format import ANTHROPIC
+from fairlead_formats.providers.anthropic.history import outgoing, restored
+from fairlead_formats.providers.anthropic.stream import AnthropicStream
+from fairlead_formats.registry import message_format
+from fairlead_formats.scripted_turns import ScriptedCall, ScriptedTurn
+from fairlead_formats.wire.protocol import FinishedCall, KeptTurn, LoopResult
+
+OURS = ScriptedCall("ours", {"n": 1})
+THEIRS = ScriptedCall("theirs")
+THINKS = {"type": "enabled", "budget_tokens": 1024}
+LAST: dict[str, Sequence[ScriptedCall]] = {
+    "over": [],
+    "the caller's": [THEIRS],
+    "mixed": [OURS, THEIRS, OURS],
+    "two of the caller's": [THEIRS, THEIRS],
+}
+SAID = [*itertools.product(["", "\n", "Text."], [(), ("Hm.",), ("Hm.", "Oh.")])]
+
+
+class Turn:
+    """A turn of several rounds, as a gateway has it behind the last one."""
+
+    def __init__(self, rounds: Sequence[ScriptedTurn], *, shows: bool) -> None:
+        self.answers = [AnthropicAnswer(AnthropicApi().whole(each, n, {})) for n, each in enumerate(rounds, 1)]
+        self.stream = AnthropicStream({"theirs"})
+        for each in self.answers:
+            each.mark = self.stream.mark
+        streamed = b""
+        self.messages: list[bytes] = []
+        ran: list[FinishedCall] = []
+        for number, (turn, answer) in enumerate(zip(rounds, self.answers, strict=True), 1):
+            if number > 1:
+                self.stream.next_round()
+            events = AnthropicApi().events(turn, number, {})
+            streamed += b"".join(self.stream.feed(event.encode()) for event in events) + self.stream.end_round()
+            called = message_format(ANTHROPIC.name).parse_calls(answer.message)
+            ours = [call for call in called if call.wire_name == "ours"]
+            result = {"content": [{"type": "text", "text": "done"}]}
+            finished = [FinishedCall(call.id, call.wire_name, b'{"n": 1}', result) for call in ours]
+            written = message_format(ANTHROPIC.name).write_results(ours, [result] * len(ours)).messages
+            self.results = [json.dumps(each).encode() for each in written]
+            self.said = [*self.messages, *answer.in_request]
+            self.messages = [*self.said, *self.results]
+            ran += finished
+            streamed += self.stream.ran(finished) if shows else b""
+        last = self.answers[-1]
+        before = self.answers[:-1]
+        self.thought = last.turn_key(before)
+        self.content = json.loads(last.written(LoopResult(before, {}, {"theirs"}, ran if shows else ())))["content"]
+        self.streamed = [json.loads(line[6:]) for line in streamed.decode().split("\n") if line.startswith("data: ")]
+
+    @property
+    def kept(self) -> KeptTurn | None:
+        """As the loop keeps it."""
+        if not self.results and (self.thought is None or len(self.answers) == 1):
+            return None
+        return KeptTurn(ANTHROPIC.name, self.said, self.results)
+
+    def follow_up(self, *, stored: bool, thoughts: bool) -> list[bytes]:
+        """Messages of the client's next request as they go out."""
+        kinds = () if thoughts else ("thinking",)
+        content = [block for block in self.content if block["type"] not in kinds]
+        content = [block for block in content if block["type"] != "text" or block["text"].strip()]  # as clients must
+        results = [
+            {"type": "tool_result", "tool_use_id": block["id"]} for block in content if block["type"] == "tool_use"
+        ]
+        said = [{"role": "user", "content": "Hi"}, {"role": "assistant", "content": content}]
+        asked: list[Any] = [*(said if content else said[:1])]
+        asked.append({"role": "user", "content": [*results, {"type": "text", "text": "And?"}]})
+        messages: list[Any] = [json.dumps(each).encode() for each in asked]
+        if stored and self.kept is not None:
+            messages = restored(messages, {place.start: self.kept for place in ANTHROPIC.places(messages)})
+        return [bytes(each) for each in outgoing(messages, calls=True)]
+
+
+@pytest.mark.parametrize("last", LAST)
+@pytest.mark.parametrize("shows", [False, True])
+def test_the_follow_up_of_any_turn_is_taken(last: str, shows: bool) -> None:
+    tried = 0
+    # of three rounds each pair of what two of them say
+    triples = [(*pair, SAID[sum(map(SAID.index, pair)) % len(SAID)]) for pair in itertools.product(SAID, repeat=2)]
+    for count, texts in enumerate(([(one,) for one in SAID], itertools.product(SAID, repeat=2), triples), 1):
+        for said in texts:
+            calls = [*[[OURS]] * (count - 1), LAST[last]]
+            rounds = [ScriptedTurn(s, c, thoughts=t) for (s, t), c in zip(said, calls, strict=True)]
+            turn = Turn(rounds, shows=shows)
+            for stored, thoughts in itertools.product([False, True], repeat=2):
+                sent = turn.follow_up(stored=stored, thoughts=thoughts)
+                asked: dict[str, Any] = {"messages": [json.loads(each) for each in sent]}
+                if thoughts and all(t for _, t in said):
+                    asked["thinking"] = THINKS
+                assert fault(asked, {"anthropic-version": "1"}) is None, (rounds, stored, thoughts, asked)
+                tried += 1
+    assert tried == 4 * (9 + 81 + 81)
+
+
+@pytest.mark.parametrize("last", LAST)
+def test_a_turn_that_is_kept_comes_back_as_it_was(last: str) -> None:
+    for said in itertools.product(SAID, repeat=2):
+        calls = [[OURS], LAST[last]]
+        rounds = [ScriptedTurn(s, c, thoughts=t) for (s, t), c in zip(said, calls, strict=True)]
+        turn = Turn(rounds, shows=False)
+        if turn.kept is None:
+            continue
+        sent = turn.follow_up(stored=True, thoughts=True)
+        assert sent[1 : 1 + len(turn.said)] == turn.said
+
+
+@pytest.mark.parametrize("last", LAST)
+@pytest.mark.parametrize("shows", [False, True])
+def test_blocks_of_a_stream_are_those_of_the_whole_answer(last: str, shows: bool) -> None:
+    for said in itertools.product(SAID, repeat=2):
+        calls = [[OURS], LAST[last]]
+        rounds = [ScriptedTurn(s, c, thoughts=t) for (s, t), c in zip(said, calls, strict=True)]
+        turn = Turn(rounds, shows=shows)
+        begun = [each["content_block"] for each in turn.streamed if each["type"] == "content_block_start"]
+        assert [block["type"] for block in begun] == [block["type"] for block in turn.content]
+        signatures = [each["delta"].get("signature") for each in turn.streamed if each["type"] == "content_block_delta"]
+        assert [each for each in signatures if each] == [b["signature"] for b in turn.content if "signature" in b]
+        assert turn.stream.turn_key == turn.thought

@@ -1,0 +1,447 @@
+"""Requests from one family's form to another's, and back."""
+
+from __future__ import annotations
+
+import itertools
+import json
+from typing import Any
+
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+from examples import examples
+from fairlead_formats.messages.call import ModelCall
+from fairlead_formats.neutral.conversation import (
+    CallPart,
+    MediaPart,
+    MessageTurn,
+    NeutralRequest,
+    OutputSchema,
+    ResultPart,
+    SamplingSettings,
+    TextPart,
+    ToolChoice,
+)
+from fairlead_formats.neutral.losses import MAX_CODE, MAX_CODES, TranslationLosses
+from fairlead_formats.neutral.tools import translated_choice
+from fairlead_formats.pairs.families import FAMILIES
+from fairlead_formats.pairs.tools_for import translated_tools
+from fairlead_formats.wire.protocol import BadRequest
+
+PAIRS = [(one, other) for one in FAMILIES for other in FAMILIES if one != other]
+PNG = "iVBORw0KGgoAAAANSUhEUgAAAAEAAAABCAYAAAAfFcSJAAAADUlEQVR42mNk+M9QDwADhgGAWjR9awAAAABJRU5ErkJggg=="
+TOOL = {
+    "type": "function",
+    "function": {
+        "name": "find",
+        "description": "Finds",
+        "parameters": {"type": "object", "properties": {"q": {"type": "string"}}, "required": ["q"]},
+    },
+}
+
+words = st.text(st.characters(exclude_categories=["Cs", "Cc", "Z"]), min_size=1, max_size=20)
+values = st.recursive(
+    st.none() | st.booleans() | st.integers(-(2**53), 2**53) | words,
+    lambda inner: st.lists(inner, max_size=3) | st.dictionaries(words, inner, max_size=3),
+    max_leaves=6,
+)
+images = st.just(MediaPart("image", "image/png", data=PNG))
+pdfs = st.just(MediaPart("document", "application/pdf", data="JVBERi0=", name="a.pdf"))
+
+
+@st.composite
+def conversations(draw: st.DrawFn) -> NeutralRequest:
+    """Such as all families hold: what a side says, with calls and their results."""
+    turns: list[MessageTurn] = []
+    numbers = itertools.count()
+    for _ in range(draw(st.integers(1, 4))):
+        said = draw(st.lists(words.map(TextPart) | images | pdfs, min_size=1, max_size=3))
+        turns.append(MessageTurn("user", tuple(said)))
+        for _ in range(draw(st.integers(0, 2))):
+            calls = [
+                ModelCall(f"call_{next(numbers)}", "find", draw(st.dictionaries(words, values, max_size=3)))
+                for _ in range(draw(st.integers(1, 3)))
+            ]
+            text = [TextPart(draw(words))] if draw(st.booleans()) else []
+            turns.append(MessageTurn("assistant", (*text, *map(CallPart, calls))))
+            results = [
+                ResultPart(call.id, "find", {"content": [{"type": "text", "text": draw(words)}], "isError": False})
+                for call in calls
+            ]
+            turns.append(MessageTurn("user", tuple(results)))
+        turns.append(MessageTurn("assistant", (TextPart(draw(words)),)))
+    turns.append(MessageTurn("user", (TextPart(draw(words)),)))
+    settings = SamplingSettings(
+        max_tokens=draw(st.none() | st.integers(16, 4000)),
+        temperature=draw(st.none() | st.sampled_from([0.0, 0.25, 1.0])),
+        output=draw(st.none() | st.just(OutputSchema({"type": "object"}))),
+    )
+    choice = draw(
+        st.sampled_from([None, ToolChoice("auto"), ToolChoice("required"), ToolChoice("required", ("find",))])
+    )
+    return NeutralRequest(
+        model="m",
+        stream=False,
+        system=tuple(draw(st.lists(words, max_size=1))),
+        turns=tuple(turns),
+        tools=[TOOL],
+        choice=choice,
+        settings=settings,
+    )
+
+
+def _written(asked: NeutralRequest, source: str, target: str, losses: TranslationLosses) -> dict[str, Any]:
+    tools = translated_tools(asked.tools, source, target, losses)
+    choice = translated_choice(asked.choice, tools, losses)
+    body = FAMILIES[target].requests.write_request(asked, tools, choice, losses)
+    found: dict[str, Any] = json.loads(json.dumps(body))
+    return found
+
+
+def _read(body: dict[str, Any], name: str, losses: TranslationLosses) -> NeutralRequest:
+    return FAMILIES[name].requests.read_request(body, "m", False, losses)
+
+
+def _alike(one: NeutralRequest, other: NeutralRequest) -> None:
+    assert one.turns == other.turns
+    assert one.system == other.system
+    assert one.choice == other.choice
+    assert one.settings == other.settings
+
+
+@settings(max_examples=examples(30), deadline=None, suppress_health_check=[HealthCheck.too_slow])
+@given(conversations())
+@pytest.mark.parametrize(("one", "other"), PAIRS)
+def test_a_conversation_survives_another_family_and_comes_back(one: str, other: str, asked: NeutralRequest) -> None:
+    losses = TranslationLosses()
+    first = _written(asked, "openai-chat", one, losses)
+    read = _read(first, one, losses)
+    _alike(read, asked)
+    there = _read(_written(read, one, other, losses), other, losses)
+    _alike(there, asked)
+    assert _written(there, other, one, losses) == first
+    assert not [*losses]
+
+
+CHAT: dict[str, Any] = {"model": "m", "messages": [{"role": "user", "content": "Hi"}]}
+
+
+def _from_chat(target: str, **members: Any) -> tuple[dict[str, Any], list[str]]:
+    losses = TranslationLosses()
+    return _written(_read(CHAT | members, "openai-chat", losses), "openai-chat", target, losses), [*losses]
+
+
+@pytest.mark.parametrize(
+    ("name", "value", "kept"),
+    [
+        ("stop", ["a", "b"], {"anthropic", "gemini"}),
+        ("seed", 7, {"gemini"}),
+        ("frequency_penalty", 0.5, {"gemini"}),
+        ("presence_penalty", 0.5, {"gemini"}),
+        ("user", "u1", {"anthropic", "openai-responses"}),
+        ("metadata", {"a": "b"}, {"openai-responses"}),
+        ("service_tier", "flex", {"openai-responses"}),
+        ("verbosity", "low", {"openai-responses"}),
+        ("response_format", {"type": "json_object"}, {"gemini", "openai-responses"}),
+        ("logit_bias", {"1": 1}, set()),
+        ("n", 2, set()),
+        ("a_member_of_a_server", 1, set()),
+    ],
+)
+@pytest.mark.parametrize("target", [name for name in FAMILIES if name != "openai-chat"])
+def test_a_setting_is_kept_or_told_as_lost(target: str, name: str, value: object, kept: set[str]) -> None:
+    body, losses = _from_chat(target, **{name: value})
+    plain, _ = _from_chat(target)
+    assert (body != plain) == (target in kept)
+    codes = {"response_format": "json_object"}
+    assert losses == ([] if target in kept else [codes.get(name, name)])
+
+
+@pytest.mark.parametrize(
+    ("target", "wanted"),
+    [
+        ("anthropic", {"thinking": {"type": "enabled", "budget_tokens": 8192}}),
+        ("openai-responses", {"reasoning": {"effort": "medium"}}),
+        ("gemini", {"generationConfig": {"thinkingConfig": {"thinkingBudget": 8192}}}),
+    ],
+)
+def test_an_effort_is_a_budget_where_the_family_counts_tokens(target: str, wanted: dict[str, Any]) -> None:
+    body, losses = _from_chat(target, reasoning_effort="medium")
+    assert {name: body[name] for name in wanted} == wanted
+    assert not losses
+    read = _read(body, target, TranslationLosses())
+    assert _written(read, target, "openai-chat", TranslationLosses())["reasoning_effort"] == "medium"
+
+
+def test_anthropic_is_not_told_to_think_amid_calls_whose_thoughts_are_lost() -> None:
+    call = {"id": "c1", "type": "function", "function": {"name": "find", "arguments": "{}"}}
+    messages = [
+        {"role": "user", "content": "Hi"},
+        {"role": "assistant", "tool_calls": [call]},
+        {"role": "tool", "tool_call_id": "c1", "content": "found"},
+    ]
+    body, losses = _from_chat("anthropic", messages=messages, reasoning_effort="high")
+    assert "thinking" not in body
+    assert losses == ["reasoning"]
+
+
+@pytest.mark.parametrize("target", [name for name in FAMILIES if name != "openai-chat"])
+def test_arguments_in_history_that_are_no_json_are_wrapped_and_told(target: str) -> None:
+    call = {"id": "c1", "type": "function", "function": {"name": "find", "arguments": '{"q": '}}
+    messages = [
+        {"role": "user", "content": "Hi"},
+        {"role": "assistant", "tool_calls": [call]},
+        {"role": "tool", "tool_call_id": "c1", "content": "no"},
+        {"role": "user", "content": "Go on"},
+    ]
+    body, losses = _from_chat(target, messages=messages)
+    assert losses == ["call_arguments"]
+    again = _read(body, target, TranslationLosses())
+    calls = [part.call for turn in again.turns for part in turn.parts if isinstance(part, CallPart)]
+    assert [call.arguments for call in calls] == [{"_invalid_arguments": '{"q": '}]
+
+
+OPAQUE = "c2lnbmVkLWJ5LWE="
+HISTORIES: dict[str, dict[str, Any]] = {
+    "anthropic": {
+        "model": "m",
+        "max_tokens": 9,
+        "system": [{"type": "text", "text": "Be kind", "cache_control": {"type": "ephemeral"}}],
+        "tools": [
+            {"name": "find", "input_schema": {"type": "object"}, "cache_control": {"type": "ephemeral"}},
+            {"type": "web_search_20250305", "name": "web_search"},
+        ],
+        "messages": [
+            {"role": "user", "content": "Hi"},
+            {
+                "role": "assistant",
+                "content": [
+                    {"type": "thinking", "thinking": "secret-thought", "signature": OPAQUE},
+                    {"type": "redacted_thinking", "data": OPAQUE},
+                    {"type": "server_tool_use", "id": "srv", "name": "web_search", "input": {}},
+                    {"type": "text", "text": "Yes"},
+                ],
+            },
+            {"role": "user", "content": "And?"},
+        ],
+    },
+    "openai-responses": {
+        "model": "m",
+        "tools": [{"type": "web_search"}],
+        "input": [
+            {"role": "user", "content": "Hi"},
+            {
+                "type": "reasoning",
+                "id": "rs_1",
+                "summary": [{"type": "summary_text", "text": "secret-thought"}],
+                "encrypted_content": OPAQUE,
+            },
+            {"type": "web_search_call", "id": "ws_1", "status": "completed"},
+            {"type": "message", "role": "assistant", "content": [{"type": "output_text", "text": "Yes"}]},
+            {"role": "user", "content": "And?"},
+        ],
+    },
+    "gemini": {
+        "tools": [{"googleSearch": {}}],
+        "safetySettings": [{"category": "x"}],
+        "contents": [
+            {"role": "user", "parts": [{"text": "Hi"}]},
+            {
+                "role": "model",
+                "parts": [{"text": "secret-thought", "thought": True}, {"text": "Yes", "thoughtSignature": OPAQUE}],
+            },
+            {"role": "user", "parts": [{"text": "And?"}]},
+        ],
+    },
+    "openai-chat": {
+        "model": "m",
+        "messages": [
+            {"role": "user", "content": "Hi"},
+            {
+                "role": "assistant",
+                "content": "Yes",
+                "reasoning_content": "secret-thought",
+                "reasoning_details": [{"type": "reasoning.encrypted", "data": OPAQUE}],
+            },
+            {"role": "user", "content": "And?"},
+        ],
+    },
+}
+
+
+@pytest.mark.parametrize(("source", "target"), PAIRS)
+def test_opaque_parts_of_one_family_never_reach_another(source: str, target: str) -> None:
+    losses = TranslationLosses()
+    body = json.dumps(_written(_read(HISTORIES[source], source, losses), source, target, losses))
+    for word in (OPAQUE, "secret-thought", "cache_control", "web_search", "googleSearch", "safetySettings"):
+        assert word not in body
+    assert "Yes" in body
+    assert "thinking" in [*losses]
+    if source != "openai-chat":
+        assert "tools.refused" in [*losses]
+
+
+def test_servers_of_the_gateway_among_the_tools_are_no_loss() -> None:
+    losses = TranslationLosses()
+    tool = {"type": "mcp", "server_label": "shop", "server_url": "fairlead://shop", "require_approval": "never"}
+    asked = _read({"model": "m", "input": "Hi", "tools": [tool]}, "openai-responses", losses)
+    assert "tools" not in _written(asked, "openai-responses", "anthropic", losses)
+    assert not [*losses]
+
+
+def test_words_of_the_system_in_the_middle_move_to_the_front_where_there_is_no_other_place() -> None:
+    messages = [
+        {"role": "system", "content": "one"},
+        {"role": "user", "content": "Hi"},
+        {"role": "developer", "content": "two"},
+        {"role": "user", "content": "Go"},
+    ]
+    for target, system in (("anthropic", "one\n\ntwo"), ("gemini", {"parts": [{"text": "one"}, {"text": "two"}]})):
+        body, losses = _from_chat(target, messages=messages)
+        assert body["system" if target == "anthropic" else "systemInstruction"] == system
+        assert losses == ["system_position"]
+    body, losses = _from_chat("openai-responses", messages=messages)
+    assert [item["role"] for item in body["input"]] == ["user", "system", "user"]
+    assert not losses
+
+
+@pytest.mark.parametrize(("target", "lost"), [("anthropic", True), ("openai-responses", True), ("gemini", False)])
+def test_sound_is_told_to_the_model_where_its_family_takes_none(target: str, lost: bool) -> None:
+    sound = {"type": "input_audio", "input_audio": {"data": "UklGRg==", "format": "wav"}}
+    body, losses = _from_chat(target, messages=[{"role": "user", "content": [sound]}])
+    assert losses == (["audio"] if lost else [])
+    assert ("UklGRg==" in json.dumps(body)) != lost
+
+
+@pytest.mark.parametrize("target", [name for name in FAMILIES if name != "openai-chat"])
+def test_images_by_address_stay_addresses(target: str) -> None:
+    image = {"type": "image_url", "image_url": {"url": "https://example.com/a.png"}}
+    body, losses = _from_chat(target, messages=[{"role": "user", "content": [{"type": "text", "text": "See"}, image]}])
+    assert "https://example.com/a.png" in json.dumps(body)
+    assert not losses
+
+
+@pytest.mark.parametrize("target", [name for name in FAMILIES if name != "anthropic"])
+def test_images_in_results_reach_the_model(target: str) -> None:
+    source = {"type": "base64", "media_type": "image/png", "data": PNG}
+    result = {"type": "tool_result", "tool_use_id": "t1", "content": [{"type": "image", "source": source}]}
+    asked = {
+        "model": "m",
+        "max_tokens": 9,
+        "messages": [
+            {"role": "user", "content": "Hi"},
+            {"role": "assistant", "content": [{"type": "tool_use", "id": "t1", "name": "look", "input": {}}]},
+            {"role": "user", "content": [result, {"type": "text", "text": "What is it?"}]},
+        ],
+    }
+    losses = TranslationLosses()
+    body = _written(_read(asked, "anthropic", losses), "anthropic", target, losses)
+    text = json.dumps(body)
+    assert PNG in text
+    assert text.index("t1") < text.index(PNG) < text.index("What is it?")
+
+
+def test_ids_of_calls_without_any_are_their_own_and_match_their_results() -> None:
+    call = {"functionCall": {"name": "find", "args": {}}}
+    result = {"functionResponse": {"name": "find", "response": {}}}
+    contents = [
+        {"role": "user", "parts": [{"text": "Hi"}]},
+        {"role": "model", "parts": [call, call]},
+        {"role": "user", "parts": [result, result]},
+        {"role": "model", "parts": [call]},
+        {"role": "user", "parts": [result]},
+    ]
+    losses = TranslationLosses()
+    body = _written(_read({"contents": contents}, "gemini", losses), "gemini", "openai-chat", losses)
+    made = [call["id"] for message in body["messages"] for call in message.get("tool_calls", ())]
+    answered = [message["tool_call_id"] for message in body["messages"] if message["role"] == "tool"]
+    assert len(set(made)) == 3
+    assert made == answered
+
+
+@pytest.mark.parametrize(
+    ("source", "members", "param"),
+    [
+        ("openai-chat", {"functions": [{"name": "f"}]}, "functions"),
+        ("openai-chat", {"messages": []}, "messages"),
+        ("openai-responses", {"previous_response_id": "resp_1"}, "previous_response_id"),
+        ("openai-responses", {"background": True}, "background"),
+        ("openai-responses", {"input": [{"type": "item_reference", "id": "x"}]}, "input"),
+        ("anthropic", {"mcp_servers": [{"url": "x"}]}, "mcp_servers"),
+        ("gemini", {"cachedContent": "cachedContents/1"}, "cachedContent"),
+    ],
+)
+def test_a_request_for_what_another_provider_does_not_hold_is_refused(
+    source: str, members: dict[str, Any], param: str
+) -> None:
+    with pytest.raises(BadRequest) as raised:
+        _read(HISTORIES[source] | members, source, TranslationLosses())
+    assert raised.value.param == param
+    assert len(str(raised.value)) > 20
+
+
+JSON = st.recursive(
+    st.none() | st.booleans() | st.integers() | st.floats(allow_nan=False) | st.text(max_size=5),
+    lambda inner: (
+        st.lists(inner, max_size=4)
+        | st.dictionaries(
+            st.sampled_from(
+                [
+                    "role",
+                    "content",
+                    "type",
+                    "text",
+                    "parts",
+                    "tool_calls",
+                    "function",
+                    "name",
+                    "input",
+                    "id",
+                    "functionCall",
+                    "source",
+                    "image_url",
+                    "arguments",
+                    "system",
+                ]
+            ),
+            inner,
+            max_size=5,
+        )
+    ),
+    max_leaves=20,
+)
+
+
+@settings(max_examples=examples(30), deadline=None, suppress_health_check=[HealthCheck.too_slow])
+@given(
+    JSON,
+    st.sampled_from(
+        [
+            "tools",
+            "tool_choice",
+            "messages",
+            "input",
+            "contents",
+            "system",
+            "thinking",
+            "text",
+            "toolConfig",
+            "generationConfig",
+            "reasoning",
+            "response_format",
+            "stop",
+        ]
+    ),
+)
+@pytest.mark.parametrize(("source", "target"), PAIRS)
+def test_whatever_a_client_sends_is_translated_or_refused(source: str, target: str, value: Any, name: str) -> None:
+    losses = TranslationLosses()
+    try:
+        body = _written(_read(HISTORIES[source] | {name: value}, source, losses), source, target, losses)
+    except BadRequest:
+        return
+    assert isinstance(body, dict)
+    codes = [*losses]
+    assert len(codes) <= MAX_CODES + 1
+    assert all(len(code) <= MAX_CODE and code.isascii() for code in codes)

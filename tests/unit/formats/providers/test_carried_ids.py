@@ -1,0 +1,87 @@
+"""Ids of calls that travel in the signatures of thoughts, to clients of Gemini's API and back."""
+
+from __future__ import annotations
+
+import base64
+import json
+from typing import Any
+
+import pytest
+
+from fairlead_formats.providers.gemini.carried_ids import carried_id, carrying_signature, with_returned_ids
+from fairlead_formats.wire.call_ids import new_id
+
+A = new_id()
+B = new_id()
+
+
+def called(name: str, ident: str, signature: str = "", given: str = "") -> dict[str, Any]:
+    own = {"id": given} if given else {}
+    return {"functionCall": {**own, "name": name}, "thoughtSignature": carrying_signature(ident, signature)}
+
+
+def responded(name: str, given: str = "") -> dict[str, Any]:
+    return {"functionResponse": {**({"id": given} if given else {}), "name": name, "response": {}}}
+
+
+def returned(*contents: tuple[str, list[dict[str, Any]]]) -> list[list[dict[str, Any]]]:
+    """Parts of the contents with the ids that they carry."""
+    sent = {"contents": [{"role": role, "parts": parts} for role, parts in contents]}
+    made = json.loads(with_returned_ids(json.dumps(sent).encode()))
+    return [content["parts"] for content in made["contents"]]
+
+
+def response_ids(parts: list[dict[str, Any]]) -> list[str | None]:
+    return [part["functionResponse"].get("id") for part in parts]
+
+
+@pytest.mark.parametrize("signature", ["", "c2ln", "skip_thought_signature_validator", "a-b_c+/=="])
+def test_a_signature_carries_an_id_and_the_providers_own(signature: str) -> None:
+    carried = carrying_signature(A, signature)
+    assert carried_id(carried) == (A, signature)
+    urlsafe = base64.urlsafe_b64encode(base64.b64decode(carried)).decode()
+    assert carried_id(urlsafe) == carried_id(urlsafe.rstrip("=")) == (A, signature), "as clients write it anew"
+    (parts,) = returned(("model", [called("f", A, signature)]))
+    own = {"thoughtSignature": signature} if signature else {}
+    assert parts == [{"functionCall": {"id": A, "name": "f"}, **own}]
+
+
+def test_responses_get_the_ids_of_calls_of_their_name_in_their_order() -> None:
+    calls = [called("f", A), called("g", B)]
+    _, responses = returned(("model", calls), ("user", [responded("g"), responded("f"), responded("f")]))
+    assert response_ids(responses) == [B, A, None]
+
+
+def test_responses_under_ids_of_a_clients_own_get_the_ids_of_their_calls() -> None:
+    calls = [called("f", A, given="mine-1"), called("f", B, given="mine-2")]
+    _, responses = returned(("model", calls), ("user", [responded("f", "mine-2"), responded("f", "mine-1")]))
+    assert response_ids(responses) == [B, A]
+
+
+def test_a_response_is_none_to_a_call_of_an_earlier_turn() -> None:
+    earlier = ("model", [called("f", A)])
+    model = ("model", [called("f", B)])
+    *_, responses = returned(earlier, ("user", [{"text": "No."}]), model, ("user", [responded("f")]))
+    assert response_ids(responses) == [B]
+
+
+@pytest.mark.parametrize(
+    "signature",
+    [
+        "c2ln",
+        carrying_signature("call_0", "c2ln"),
+        carrying_signature(A, "")[:14],
+        carrying_signature(A, "") + "!",
+        base64.b64encode(b"fairlead:\xff").decode(),
+    ],
+    ids=["the provider's", "another id", "cut", "not base64", "not UTF-8"],
+)
+def test_a_signature_that_carries_no_id_made_here_stays_as_it_is(signature: str) -> None:
+    part = {"functionCall": {"name": "f"}, "thoughtSignature": signature}
+    assert returned(("model", [part])) == [[part]]
+
+
+@pytest.mark.parametrize("body", ["[", '{"contents":1,', '{"contents":["ZmFpcmxlYWQ6"]}', '{"ZmFpcmxlYWQ6":1}', "null"])
+def test_a_body_that_cannot_be_read_stays_as_it_is(body: str) -> None:
+    for sent in (body.encode(), body.encode() + b"ZmFpcmxlYWQ6"):
+        assert with_returned_ids(sent) == sent

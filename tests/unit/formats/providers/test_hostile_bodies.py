@@ -1,0 +1,96 @@
+"""Bodies that are made to be read in two ways, or to break what reads them."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+import pytest
+
+from fairlead_formats.pairs.pair import pair
+from fairlead_formats.providers.anthropic.format import ANTHROPIC
+from fairlead_formats.providers.gemini.format import GEMINI_EVENTS
+from fairlead_formats.providers.openai_chat.format import CHAT
+from fairlead_formats.providers.openai_responses.format import RESPONSES
+from fairlead_formats.wire.protocol import BadRequest, ModelRound, WireFormat
+
+FORMATS: list[WireFormat] = [CHAT, RESPONSES, ANTHROPIC, GEMINI_EVENTS]
+SAID: dict[str, str] = {
+    CHAT.name: '"messages":[{"role":"user","content":"WORDS"}]',
+    RESPONSES.name: '"input":[{"role":"user","content":"WORDS"}]',
+    ANTHROPIC.name: '"max_tokens":9,"messages":[{"role":"user","content":"WORDS"}]',
+    GEMINI_EVENTS.name: '"contents":[{"role":"user","parts":[{"text":"WORDS"}]}]',
+}
+DEEP = "[" * 5000 + "]" * 5000
+SPOKEN = [(front, front if front is provider else pair(front, provider)) for front in FORMATS for provider in FORMATS]
+
+
+def named(front: WireFormat, words: str, more: str = "") -> bytes:
+    return f'{{"model":"m",{SAID[front.name].replace("WORDS", words)}{more}}}'.encode()
+
+
+def spellings(body: bytes, twice: bytes) -> bytes:
+    """Members of one body, and behind them those of another, in one object."""
+    return body[:-1] + b"," + twice[1:]
+
+
+def sent_or_refused(wire: WireFormat, body: bytes) -> bytes:
+    """The request that goes out, or the sentence that refuses it. Anything else raises."""
+    try:
+        return wire.read(body, "m", False).body(ModelRound("claude-sonnet-4-6"))
+    except BadRequest as error:
+        return str(error).encode()
+
+
+@pytest.mark.parametrize(("front", "wire"), SPOKEN)
+def test_the_last_of_two_members_of_a_name_counts_and_goes_out_alone(front: WireFormat, wire: WireFormat) -> None:
+    own = ',"fairlead":{"tools":"OWN"}'
+    body = spellings(
+        named(front, "first", own.replace("OWN", "none")), named(front, "last", own.replace("OWN", "auto"))
+    )
+    read = wire.read(body, "m", False)
+    out = read.body(ModelRound("theirs"))
+    assert b"last" in out
+    assert b"first" not in out
+    assert b"fairlead" not in out
+    assert json.loads(bytes(read.own)) == {"tools": "auto"}
+
+
+@pytest.mark.parametrize(
+    "more",
+    [
+        f',"metadata":{DEEP}',
+        f',"tools":[{DEEP}]',
+        f',"tools":{DEEP}',
+        f',"tool_choice":{DEEP}',
+        f',"fairlead":{DEEP}',
+        ',"temperature":NaN',
+        ',"temperature":1e999',
+        ',"tools":[{"type":"\\ud800"}]',
+        ',"stream":"\xff"',
+    ],
+)
+@pytest.mark.parametrize(("front", "wire"), SPOKEN)
+def test_what_cannot_be_read_is_refused_or_passes(front: WireFormat, wire: WireFormat, more: str) -> None:
+    out = sent_or_refused(wire, named(front, "x", more))
+    assert b'"x"' in out or 0 < len(out) < 500
+
+
+HUGE: dict[str, Any] = {"max_tokens": 10**300, "seed": 1e300, "n": 1e30, "top_p": 1e308, "top_k": 10**40}
+
+
+@pytest.mark.parametrize(("front", "wire"), SPOKEN)
+def test_huge_numbers_do_not_break_a_request(front: WireFormat, wire: WireFormat) -> None:
+    more = json.dumps(HUGE)[1:-1]
+    settings = {"maxOutputTokens": 10**300, "topK": 1e300, "thinkingConfig": {"thinkingBudget": 10**40}}
+    body = named(front, "x", f',{more},"generationConfig":{json.dumps(settings)}')
+    out = sent_or_refused(wire, body)
+    assert b'"x"' in out or 0 < len(out) < 500
+
+
+@pytest.mark.parametrize("depth", [100, 240, 400])
+def test_tools_in_tools_are_read_to_any_depth_or_refused(depth: int) -> None:
+    nested = '{"type":"namespace","tools":[' * depth + "]}" * depth
+    body = f'{{"model":"m","input":[{{"type":"additional_tools","tools":[{nested}]}}],"tools":[{nested}]}}'.encode()
+    out = sent_or_refused(RESPONSES, body)
+    assert nested.encode() in out or out == b"the body is nested too deeply"

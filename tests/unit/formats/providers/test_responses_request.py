@@ -1,0 +1,123 @@
+"""Requests of Responses go out as they came, but for what the gateway adds."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+import pytest
+
+from fairlead_formats.providers.openai_responses.items import names_within, without_orphans
+from fairlead_formats.providers.openai_responses.request import ResponsesRequest
+from fairlead_formats.wire.protocol import BadRequest, ModelRound
+
+THOUGHT = {"type": "reasoning", "id": "rs_1", "summary": []}
+CALL = {"type": "function_call", "call_id": "call_1", "name": "f", "arguments": "{}"}
+RESULT = {"type": "function_call_output", "call_id": "call_1", "output": "1"}
+SAID = {"type": "message", "role": "assistant", "content": "So."}
+ASKED = {"role": "user", "content": "Hi"}
+MISNAMED = b'{"model":"m","tools":[{"type":"mcp","server_url":"fairlead://a","allowed_tools":7}]}'
+OURS = b'{"type":"function","name":"demo__add"}'
+
+
+def read(**members: Any) -> ResponsesRequest:
+    return ResponsesRequest(json.dumps({"model": "m", "input": "Hi", **members}).encode())
+
+
+def sent(request: ResponsesRequest, *injected: bytes, more: tuple[bytes, ...] = (), **about: Any) -> dict[str, Any]:
+    found: dict[str, Any] = json.loads(request.body(ModelRound("m", more, injected, **about)))
+    return found
+
+
+@pytest.mark.parametrize(
+    "body",
+    [
+        b"",
+        b"[]",
+        b"{}",
+        b'{"model":1}',
+        b'{"model":"m","input":7}',
+        b'{"model":"m","input":[1],"tools":{}}',
+        b'{"model":"m","fairlead":[]}',
+        b"[" * 20_000,
+        b'{"model":"\xff"}',
+        b'{"model":"m","max_tool_calls":"x"}',
+        b'{"model":"m","background":true,"stream":true}',
+        MISNAMED,
+    ],
+)
+def test_what_is_no_request_is_refused(body: bytes) -> None:
+    with pytest.raises(BadRequest):
+        ResponsesRequest(body)
+
+
+@pytest.mark.parametrize("given", [None, [], [1, "x", None], [{"type": 7}], [{}], [ASKED, CALL, RESULT], "text"])
+def test_an_input_goes_out_as_it_came(given: Any) -> None:
+    assert sent(read(input=given), OURS)["input"] == given
+
+
+def test_thoughts_that_lead_to_nothing_are_left_out_where_tools_are_injected() -> None:
+    items = [ASKED, THOUGHT, {**THOUGHT, "id": "rs_2"}, SAID, {**THOUGHT, "id": "rs_3"}, ASKED]
+    assert [item.get("id") for item in sent(read(input=items), OURS)["input"]] == [None, "rs_2", None, None]
+    assert sent(read(input=items))["input"] == items
+    kept = [json.dumps(item).encode() for item in (THOUGHT, CALL, RESULT)]
+    assert without_orphans(kept) == kept
+
+
+def test_names_of_tools_inside_of_others_are_the_callers() -> None:
+    nested = {"type": "namespace", "name": "crm", "tools": [{"type": "function", "name": "look"}]}
+    loaded = {"type": "tool_search_output", "tools": [nested, {"type": "function", "name": "found"}]}
+    request = read(tools=[nested, {"type": "custom", "name": "code"}, {"type": "shell"}], input=[loaded])
+    assert request.tool_names == {"look", "code", "shell_call", "found"}
+    assert names_within({"tools": "none"}) == []
+
+
+def test_a_choice_of_none_of_our_tools_is_left_out_with_the_tools() -> None:
+    tool = {"type": "mcp", "server_label": "s", "server_url": "fairlead://demo"}
+    found = sent(read(tools=[tool], tool_choice={"type": "mcp", "server_label": "s"}))
+    assert "tools" not in found
+    assert "tool_choice" not in found
+
+
+def test_servers_of_ours_among_allowed_tools_are_their_functions() -> None:
+    tool = {"type": "mcp", "server_label": "s", "server_url": "fairlead://demo"}
+    allowed = [{"type": "mcp", "server_label": "s"}, {"type": "web_search"}]
+    choice = {"type": "allowed_tools", "mode": "required", "tools": allowed}
+    found = sent(read(tools=[tool], tool_choice=choice), OURS)["tool_choice"]
+    assert found["tools"] == [{"type": "function", "name": "demo__add"}, {"type": "web_search"}]
+    assert sent(read(tools=[tool], tool_choice=choice), OURS, first=False)["tool_choice"]["mode"] == "auto"
+    assert sent(read(tools=[tool], tool_choice=choice), OURS, last=True)["tool_choice"] == "none"
+
+
+def test_an_approval_is_taken_once_and_only_at_the_end() -> None:
+    asks = {"type": "mcp_approval_request", "id": "mcpr_fairlead_call_1", "name": "f", "arguments": "{}"}
+    yes = {"type": "mcp_approval_response", "approval_request_id": asks["id"], "approve": True}
+    assert [call["call_id"] for call in read(input=[ASKED, asks, yes]).approved] == ["call_1"]
+    later = read(input=[ASKED, asks, yes, SAID])
+    assert later.approved == []
+    assert "not known any more" in sent(later)["input"][2]["output"]
+    shown = {"type": "mcp_call", "id": "mcp_fairlead_call_1", "name": "f", "arguments": "{}", "output": "1"}
+    over = read(input=[ASKED, asks, yes, shown, SAID])
+    assert over.approved == []
+    assert [item.get("type") for item in sent(over)["input"]] == [
+        None,
+        "function_call",
+        "function_call_output",
+        "message",
+    ]
+
+
+def test_thoughts_go_out_under_the_providers_own_ids() -> None:
+    mark = ".fairlead-" + "0123456789abcdef" * 2
+    items = [ASKED, {**THOUGHT, "id": f"rs_1{mark}"}, SAID, {"type": "item_reference", "id": f"rs_2{mark}"}]
+    text = {**SAID, "content": f"rs_1{mark}"}
+    sent_items = sent(read(input=[*items, text]), OURS)["input"]
+    assert [item.get("id") for item in sent_items] == [None, "rs_1", None, "rs_2", None]
+    assert sent_items[-1] == text
+
+
+def test_an_approval_of_another_server_passes() -> None:
+    yes = {"type": "mcp_approval_response", "approval_request_id": "mcpr_1", "approve": True}
+    request = read(input=[yes])
+    assert request.approved == []
+    assert sent(request, OURS)["input"] == [yes]
