@@ -27,7 +27,7 @@ from fairlead_llm.reports import MOST_NAMED, CallReport, PendingCall, RequestRep
 from fairlead_llm.round_calls import RoundCalls, RoundResults, running_call
 from fairlead_llm.turns import NOT_KEPT
 from fairlead_models.breakers import ModelAttempt, ModelBreakers, ModelClosed, asks_next
-from fairlead_models.errors import NO_RETRY, LlmError, over_budget, unavailable
+from fairlead_models.errors import NO_RETRY, over_budget, unavailable
 from fairlead_models.providers import ModelTarget, Providers
 from fairlead_models.request_record import OK, PENDING, STOPPED, RequestRecord
 from fairlead_models.upstream import KeyedClient, ProviderAnswer, ProviderUnavailable
