@@ -15,6 +15,7 @@ from fairlead_gateway.identity.made_keys import KeysRefused, KeysUnwritable, Mad
 from fairlead_rest.bodies import answer, decode
 from fairlead_rest.context import RestContext
 from fairlead_rest.examples import keys as examples
+from fairlead_rest.log_access import ADMINISTRATORS
 from fairlead_rest.openapi import described
 from fairlead_rest.problems import FORBIDDEN, REFUSED, UNKNOWN_KEY, UNREADABLE, Problem
 
@@ -86,7 +87,7 @@ def router(context: RestContext) -> APIRouter:
         identity = context.seen(request).identity
         keys = admitted(identity)
         if everybody and not context.administers(identity):
-            raise Problem(FORBIDDEN, "keys of others are shown to administrators: see FAIRLEAD_ADMIN_GROUPS")
+            raise Problem(FORBIDDEN, f"keys of others are shown to {ADMINISTRATORS}")
         with _told(REFUSED):
             found = await (keys.all() if everybody else keys.of(identity))
         return answer(KeyList([facts_of(one) for one in found], keys.days, keys.each))
