@@ -104,6 +104,8 @@ def status(ready: str, cause: str, message: str = "why", **more: Any) -> McpServ
         (status("Unknown", "Silent"), "starting"),
         (status("False", "StartFailed"), "failed"),
         (status("False", "ConnectionLost", toolsOffline=2), "offline"),
+        (status("False", "Stopped"), "stopped"),
+        (status("False", "Stopped", toolsOffline=2), "stopped"),
         (status("True", "Verified"), "ready"),
     ],
 )
