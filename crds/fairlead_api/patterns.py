@@ -8,5 +8,16 @@ LABEL: Final = "[a-z0-9]([-a-z0-9]*[a-z0-9])?"
 """RFC 1123 label, such as the name of a namespace; one has at most 63 characters."""
 SUBDOMAIN: Final = rf"{LABEL}(\.{LABEL})*"
 """RFC 1123 subdomain, such as the names of most objects of Kubernetes; one has at most 253 characters."""
-_OCTET: Final = "(25[0-5]|2[0-4][0-9]|1?[0-9]?[0-9])"
+PORT: Final = "(6553[0-5]|655[0-2][0-9]|65[0-4][0-9]{2}|6[0-4][0-9]{3}|[1-5][0-9]{4}|[1-9][0-9]{0,3})"
+"""Number of a TCP port, from 1."""
+_OCTET: Final = "(25[0-5]|2[0-4][0-9]|1[0-9]{2}|[1-9]?[0-9])"
 IPV4_ADDRESS: Final = rf"{_OCTET}(\.{_OCTET}){{3}}"
+IPV4_LENGTH: Final = "/(3[0-2]|[12]?[0-9])"
+"""Length of the prefix of a network."""
+_GROUP: Final = "[0-9A-Fa-f]{1,4}"
+IPV6_ADDRESS: Final = (  # RFC 4291, section 2.2: eight groups, or fewer with `::` once
+    rf"(({_GROUP}:){{7}}{_GROUP}|({_GROUP}:){{1,7}}:|:((:{_GROUP}){{1,7}}|:)|"
+    + "|".join(rf"({_GROUP}:){{1,{7 - after}}}(:{_GROUP}){{1,{after}}}" for after in range(1, 7))
+    + ")"
+)
+IPV6_LENGTH: Final = "/(12[0-8]|1[01][0-9]|[1-9]?[0-9])"

@@ -13,7 +13,7 @@ from urllib.parse import urlsplit
 
 from msgspec import Meta
 
-from fairlead_api.patterns import IPV4_ADDRESS, LABEL, SUBDOMAIN
+from fairlead_api.patterns import IPV4_ADDRESS, IPV4_LENGTH, IPV6_ADDRESS, IPV6_LENGTH, LABEL, PORT, SUBDOMAIN
 
 RULE: Final = "rule"
 """Key of a type's TextRule in the `extra` of its Meta."""
@@ -62,15 +62,8 @@ def check_url(text: str) -> None:
         raise ValueError(f"{text!r} is not an http or https URL")
 
 
-_IPV4: Final = rf"{IPV4_ADDRESS}(/(3[0-2]|[12]?[0-9]))?"
-_GROUP: Final = "[0-9A-Fa-f]{1,4}"
-_IPV6: Final = (  # RFC 4291, section 2.2: eight groups, or fewer with `::` once
-    rf"(({_GROUP}:){{7}}{_GROUP}|({_GROUP}:){{1,7}}:|:((:{_GROUP}){{1,7}}|:)|"
-    + "|".join(rf"({_GROUP}:){{1,{7 - after}}}(:{_GROUP}){{1,{after}}}" for after in range(1, 7))
-    + r")(/(12[0-8]|1[01][0-9]|[1-9]?[0-9]))?"
-)
-_NETWORK: Final = f"{_IPV4}|{_IPV6}"
-_PORT: Final = "(:[0-9]{1,5})?"
+_NETWORK: Final = f"{IPV4_ADDRESS}({IPV4_LENGTH})?|{IPV6_ADDRESS}({IPV6_LENGTH})?"
+_PORT: Final = f"(:{PORT})?"
 
 Seconds = Annotated[float, Meta(gt=0, le=LONGEST_SECONDS)]
 """Length of time."""

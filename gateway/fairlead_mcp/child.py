@@ -152,7 +152,7 @@ class Child:
                 async with asyncio.timeout(deadline - self.clock()):
                     await self._changed.wait()
             except TimeoutError as error:
-                raise Timeout(f"{self.name} is still starting", sent=False) from error
+                raise Timeout(f"{self.name} is still starting", sent=False, reason="Silent") from error
 
     async def end(self) -> McpError:
         """Wait until the process that runs now has ended; why it did."""

@@ -90,13 +90,14 @@ class ConnectionLost(TransportError):
 class Timeout(TransportError):
     """The deadline passed. `sent` is False while the request was still waiting for a connection.
 
-    Reasons: Timeout (the server did not answer in time), QueueTimeout (no connection came free in time).
+    Reasons: Timeout (the server did not answer in time), QueueTimeout (no connection came free in time), Silent (its
+    process was started and has not answered yet).
     """
 
     reason = "Timeout"
 
-    def __init__(self, message: str, *, sent: bool) -> None:
-        super().__init__(message, reason="Timeout" if sent else "QueueTimeout")
+    def __init__(self, message: str, *, sent: bool, reason: str | None = None) -> None:
+        super().__init__(message, reason=reason or ("Timeout" if sent else "QueueTimeout"))
         self.sent = sent
 
 

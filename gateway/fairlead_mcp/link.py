@@ -197,7 +197,7 @@ class Link:
             self._opening.add_done_callback(self._opened)
         done, _ = await asyncio.wait([self._opening], timeout=max(0.0, min(deadline - self.clock(), 1e6)))
         if not done:
-            raise Timeout(f"{self.name} is still starting", sent=False)
+            raise Timeout(f"{self.name} is still starting", sent=False, reason="Silent")
         if (task := done.pop()).cancelled():
             raise ConnectFailed(f"the connection to {self.name} was closed", reason="Closed")
         return task.result()

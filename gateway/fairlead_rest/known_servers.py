@@ -7,7 +7,7 @@ from typing import Final
 
 import msgspec
 
-from fairlead_api.documents.servers import OFFLINE, ON_THE_WAY, READY, ServerEntry
+from fairlead_api.documents.servers import OFFLINE, ON_THE_WAY, READY, STOPPED, ServerEntry
 from fairlead_api.meta import ServerKey
 from fairlead_formats.names import did_you_mean
 from fairlead_gateway.core.server import Server
@@ -16,7 +16,7 @@ from fairlead_offers.problems import UNKNOWN_SERVER, Problem
 
 MOST_KNOWN: Final = 100
 """Servers that a problem names."""
-_OVERTAKEN: Final = frozenset({*ON_THE_WAY, OFFLINE})
+_OVERTAKEN: Final = frozenset({*ON_THE_WAY, OFFLINE, STOPPED})
 """States of an entry that a catalog which is online disproves: the two are separate documents, and arrive apart."""
 
 

@@ -13,18 +13,20 @@ from fairlead_mcp.hosts import is_loopback
 from fairlead_offers.problems import FORBIDDEN, Problem
 from fairlead_rest.context import RestContext
 
+ADMINISTRATORS: Final = "administrators: see FAIRLEAD_ADMIN_GROUPS, of the chart gateway.settings.adminGroups"
+"""Readers whom a refusal names, with the setting that makes them."""
 _FORWARDED: Final = ("forwarded", "x-forwarded-for")
 
 
 def admit(context: RestContext, request: Request, identity: Identity, what: str = "what servers print is") -> None:
     """Raises Problem for those who may not read what servers print, or `what` else administrators are shown."""
     if not context.administers(identity):
-        raise Problem(FORBIDDEN, f"{what} shown to administrators: see FAIRLEAD_ADMIN_GROUPS")
+        raise Problem(FORBIDDEN, f"{what} shown to {ADMINISTRATORS}")
     if context.guard.identities.open and not is_here(request):
         raise Problem(
             FORBIDDEN,
             f"{what} shown to programs on the gateway's own machine, unless it asks who somebody is and they are in "
-            "FAIRLEAD_ADMIN_GROUPS",
+            "FAIRLEAD_ADMIN_GROUPS, of the chart gateway.settings.adminGroups",
         )
 
 

@@ -24,6 +24,8 @@ STARTING: Final = "starting"
 READY: Final = "ready"
 OFFLINE: Final = "offline"
 """It answered before and cannot be reached now; its last tools are still listed."""
+STOPPED: Final = "stopped"
+"""It runs nothing, as its owner asked (`replicas: 0`)."""
 FAILED: Final = "failed"
 ON_THE_WAY: Final = frozenset({WAITING, INSTALLING, STARTING})
 """States of a server that may be ready in a moment."""

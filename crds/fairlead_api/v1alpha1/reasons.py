@@ -209,8 +209,8 @@ _PROGRAMMED: Final = {
     Cause.APPLY_REFUSED: CauseExplanation(
         "False",
         "The API server refused an object of this server.",
-        "If the message names a field, correct it in spec.podTemplate; else it is an admission policy or a quota: "
-        "change that, or have it allowed.",
+        "If the message names a field, correct it where the spec sets it, such as in spec.podTemplate; else it is an "
+        "admission policy or a quota: change that, or have it allowed.",
     ),
     Cause.NAME_TAKEN: CauseExplanation(
         "False",

@@ -23,6 +23,7 @@ from fairlead_offers.catalogs.subject_catalog import SubjectCatalog
 from fairlead_offers.problems import FORBIDDEN, INVALID_ARGUMENTS, Problem, unknown_tool, unready_problem
 from fairlead_rest.context import RestContext
 from fairlead_rest.known_servers import server_state
+from fairlead_rest.log_access import ADMINISTRATORS
 from fairlead_rest.openapi import described
 from fairlead_tools.names import tool_id
 
@@ -116,7 +117,7 @@ def router(context: RestContext) -> APIRouter:
         admin = context.administers(seen.identity)
         if agent is not None or groups or service_account is not None or claims or issuer is not None:
             if not admin and agent != seen.identity.agent:
-                raise Problem(FORBIDDEN, "who may do what is told to administrators: see FAIRLEAD_ADMIN_GROUPS")
+                raise Problem(FORBIDDEN, f"who may do what is told to {ADMINISTRATORS}")
             if admin:
                 other = _other(agent, groups or [], service_account, claims or [])
                 seen = services.catalogs.seen_by(_with_issuer(other, issuer, context.administration.issuers))

@@ -16,6 +16,7 @@ from fairlead_offers.documents import decode
 from fairlead_offers.problems import FORBIDDEN, REFUSED, UNKNOWN_KEY, UNREADABLE, Problem
 from fairlead_rest.context import RestContext
 from fairlead_rest.examples import keys as examples
+from fairlead_rest.log_access import ADMINISTRATORS
 from fairlead_rest.openapi import described
 from fairlead_web.bodies import answer
 
@@ -87,7 +88,7 @@ def router(context: RestContext) -> APIRouter:
         identity = context.seen(request).identity
         keys = admitted(identity)
         if everybody and not context.administers(identity):
-            raise Problem(FORBIDDEN, "keys of others are shown to administrators: see FAIRLEAD_ADMIN_GROUPS")
+            raise Problem(FORBIDDEN, f"keys of others are shown to {ADMINISTRATORS}")
         with _told(REFUSED):
             records = await (keys.all() if everybody else keys.of(identity))
         return answer(KeyList([facts_of(record) for record in records], keys.days, keys.each))

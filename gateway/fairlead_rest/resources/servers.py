@@ -59,7 +59,7 @@ class ServerDocument(msgspec.Struct, frozen=True, rename="camel"):
     """`namespace/name`."""
     state: str
     """`ready`; `waiting`, `installing`, `starting`: it has not answered yet; `offline`: it answered before and cannot
-    be reached now; `failed`.
+    be reached now; `stopped`: its replicas are 0; `failed`.
     """
     prefix: str | None
     """Prefix of its tools on `/mcp`; null: its prefix is taken, and only its own endpoint shows them; empty: they are

@@ -48,7 +48,7 @@ class DiscoveryFailure:
         except ValueError:
             cause = Cause.MCP_ERROR
         message = f"{self.message}; the last words in its log: {self.words}" if self.words else self.message
-        return ConditionVerdict(False, cause, message)
+        return ConditionVerdict(None if cause is Cause.SILENT else False, cause, message)
 
 
 @dataclass

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from fairlead_api.documents.catalog import Catalog
-from fairlead_api.v1alpha1.conditions import ABNORMAL, ConditionType
+from fairlead_api.v1alpha1.conditions import ABNORMAL, ConditionType, Reason
 from fairlead_api.v1alpha1.mcpserver import McpServerStatus
 from fairlead_operator.ports import Announcement
 
@@ -29,6 +29,7 @@ def condition_news(shown: McpServerStatus, now: McpServerStatus) -> Iterator[Ann
         if after is None or (before is not None and (before.status, before.reason) == (after.status, after.reason)):
             continue
         if (after.status == "True") == (kind in ABNORMAL) and after.status != "Unknown":
-            yield Announcement("Warning", after.reason, after.message)
+            asked_for = after.reason == Reason.STOPPED
+            yield Announcement("Normal" if asked_for else "Warning", after.reason, after.message)
         elif after.status == "True":
             yield Announcement("Normal", "Ready", f"ready with {now.tools or 0} tools")

@@ -14,6 +14,7 @@ from fairlead_api.documents.servers import (
     OFFLINE,
     READY,
     STARTING,
+    STOPPED,
     WAITING,
     ServerEntry,
 )
@@ -36,6 +37,8 @@ def state_of(status: McpServerStatus) -> str:
         return WAITING
     if ready.status == "True":
         return READY
+    if ready.reason == Reason.STOPPED:
+        return STOPPED
     if ready.status == "False":
         return OFFLINE if status.tools_offline else FAILED
     return INSTALLING if cause_of(ready)[0] == Cause.INSTALLING else STARTING
@@ -66,7 +69,7 @@ def entry_for(
         name=key.name,
         prefix=prefix,
         state=state,
-        removed=removes and state == FAILED,
+        removed=removes and state in (FAILED, STOPPED),
         reason="" if ready is None else ready.reason,
         cause=str(cause or ""),
         message=mask.text(message)[:MESSAGE_CHARS],

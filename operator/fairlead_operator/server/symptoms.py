@@ -48,7 +48,7 @@ _PREEMPTION: Final = re.compile(r"(?<=\.) (?:no new claims to deallocate\b|not f
 """Outcome of the scheduler's attempt to make room, behind what it says of the nodes. In Kubernetes 1.36 it is
 "not found" for a pod whose volume is missing.
 """
-_OUT_OF_MEMORY: Final = "was killed for using more memory than spec.resources.limits allows"
+_OUT_OF_MEMORY: Final = "was killed for using more memory than spec.resources.limits allows: raise its memory there"
 _NEVER_RAN: Final = {"StartError", "ContainerCannotRun"}
 """Reasons of a container that the runtime could not start: it counts as one that ended, with exit code 128."""
 _MISSING: Final = re.compile(r"executable file not found|no such file or directory", re.IGNORECASE)

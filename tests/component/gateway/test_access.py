@@ -66,7 +66,9 @@ async def test_what_is_kept_from_somebody_is_answered_as_what_does_not_exist(tmp
 async def test_others_are_spoken_of_to_administrators_alone(tmp_path: Path) -> None:
     asked = {"agent": "npc", "groups": "players", "tool": "tavern__web-search"}
     async with running(tmp_path, TAVERN, RULES, trust=TRUST, admin_groups=("admins",)) as gateway:
-        assert (await access(gateway, "qa", **asked)).status == 403
+        refused = await access(gateway, "qa", **asked)
+        assert refused.status == 403
+        assert "gateway.settings.adminGroups" in refused.message["detail"], "what a cluster sets it by"
         assert (await access(gateway, "npc", **{**asked, "groups": "admins"})).status == 404, "groups are not chosen"
         found = (await access(gateway, "root", **asked)).message
         assert (found["allowed"], found["reason"]) == (False, "rule web of default/no-web denies it")

@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 
 from fairlead_mcp.eras import Era
-from fairlead_mcp.errors import ConnectFailed, ConnectionLost, HttpRefused, McpError, NotMcp
+from fairlead_mcp.errors import ConnectFailed, ConnectionLost, HttpRefused, McpError, NotMcp, Timeout
 from fairlead_mcp.http.events import EventsOpener
 from fairlead_mcp.link import Link
 from fairlead_mcp.session import McpSession
@@ -137,6 +137,15 @@ async def test_no_listener_is_a_refused_connection() -> None:
         await link.ready(soon())
     assert refused.value.reason == "ConnectionRefused"
     await link.aclose()
+
+
+async def test_a_program_that_says_nothing_is_silent_and_not_busy() -> None:
+    async with gated("sleep", "60") as server:
+        link = link_to(server)
+        with pytest.raises(Timeout, match="is still starting") as late:
+            await link.ready(soon(0.1))
+        assert (late.value.reason, late.value.sent) == ("Silent", False)
+        await link.aclose()
 
 
 async def test_a_program_that_ends_without_a_word_has_its_reason_in_its_log() -> None:

@@ -78,6 +78,7 @@ async def test_what_servers_print_is_shown_to_administrators_alone(tmp_path: Pat
             for name in ("vault", "no-such-server"):
                 refused = await get(gateway, f"/v1/logs/{name}", authorization="Bearer npc")
                 assert problem(refused) == (403, "FORBIDDEN")
+                assert "gateway.settings.adminGroups" in refused.message["detail"], "what a cluster sets it by"
                 assert b"vault" not in refused.body, "whether there is such a server is not told either"
     finally:
         await children.aclose()

@@ -60,6 +60,7 @@ def test_an_image_has_one_replica_on_port_8080_unless_it_says_otherwise() -> Non
         "https://tools.example.com:8443/mcp?tenant=a&b=%20",
         "http://10.0.0.1:80/",
         "http://[::1]:8000/mcp",
+        "http://a:65535/mcp",
         "https://a_b.svc/x~y",
     ],
 )
@@ -81,6 +82,8 @@ def test_a_plain_http_url_is_taken(url: str) -> None:
         "https://a/b\n",
         "https://a:/b",
         "https://a:999999/b",
+        "https://a:65536/b",
+        "https://a:0/b",
         "HTTPS://a/b",
         "https://a\\b/c",
     ],
@@ -88,6 +91,22 @@ def test_a_plain_http_url_is_taken(url: str) -> None:
 def test_any_other_url_is_refused(url: str) -> None:
     with pytest.raises(ValidationError, match="must be an http or https URL"):
         spec(url=url)
+
+
+@pytest.mark.parametrize(
+    "cidr",
+    ["0.0.0.0/0", "10.1.0.0/16", "203.0.113.7/32", "::/0", "2001:db8::/32", "fd00:ec2::254/128", "1:2::8/9"],
+)
+def test_a_network_of_egress_is_taken(cidr: str) -> None:
+    assert spec(**IMAGE, network={"egress": {"rules": [{"cidrs": [cidr]}]}}).network is not None
+
+
+@pytest.mark.parametrize(
+    "cidr", ["10.0.0.300/8", "10.0.0.0/33", "10.09.0.0/16", "10.0.0.0", "10.0/8", "a::b::c/32", "2001:db8::/129", ":/0"]
+)
+def test_what_is_no_network_is_refused_in_egress(cidr: str) -> None:
+    with pytest.raises(ValidationError, match="must be a network with the length of its prefix"):
+        spec(**IMAGE, network={"egress": {"rules": [{"cidrs": [cidr]}]}})
 
 
 @pytest.mark.parametrize(("prefix", "fits"), [("a", True), ("a-b_c1", True), ("1a", True)])

@@ -17,7 +17,7 @@ from fairlead_api.meta import ServerKey
 from fairlead_api.v1alpha1.causes import REASON_OF, Cause, cause_of, worded
 from fairlead_api.v1alpha1.conditions import Reason
 from fairlead_api.v1alpha1.mcpserver import McpServerStatus
-from fairlead_mcp.errors import ConnectFailed
+from fairlead_mcp.errors import ConnectFailed, Timeout
 from fairlead_operator.compose import InstallationOptions, composed
 from fairlead_operator.controller import Controller, World
 from fairlead_operator.ports import ConditionVerdict, ResolvedCredential, Workload
@@ -104,6 +104,8 @@ def status(ready: str, cause: str, message: str = "why", **more: Any) -> McpServ
         (status("Unknown", "Silent"), "starting"),
         (status("False", "StartFailed"), "failed"),
         (status("False", "ConnectionLost", toolsOffline=2), "offline"),
+        (status("False", "Stopped"), "stopped"),
+        (status("False", "Stopped", toolsOffline=2), "stopped"),
         (status("True", "Verified"), "ready"),
     ],
 )
@@ -152,6 +154,15 @@ async def test_a_server_that_does_not_answer_is_said_to_be_silent_after_ten_seco
         assert bench.ready() == ("Unknown", "Silent")
         await asyncio.sleep(60)
     assert bench.ready() == ("True", "Verified")
+
+
+async def test_a_server_whose_process_says_nothing_for_a_whole_discovery_is_still_silent() -> None:
+    starting = Timeout("team/demo is still starting", sent=False, reason="Silent")
+    bench = Bench(script=Script(error=starting))
+    async with bench.running():
+        assert bench.ready() == ("Unknown", "Silent")
+        found = await bench.entered()
+        assert (found.state, found.reason, found.cause) == ("starting", "Pending", "Silent")
 
 
 async def test_a_server_that_failed_is_entered_with_its_reason_and_leaves_with_its_resource() -> None:

@@ -10,11 +10,12 @@ import pytest
 from msgspec import Raw
 
 from fairlead_api.documents.catalog import Catalog, ChildEndpoint, HttpEndpoint, ToolEntry
-from fairlead_api.v1alpha1.causes import Cause
+from fairlead_api.v1alpha1.causes import REASON_OF, Cause
 from fairlead_api.v1alpha1.conditions import ConditionType
 from fairlead_api.v1alpha1.mcpserver import McpServer, McpServerStatus
 from fairlead_operator.conditions import ready
 from fairlead_operator.ports import ConditionVerdict
+from fairlead_operator.server.announcements import condition_news
 from fairlead_operator.server.status import Facts, Verdicts, build_status
 from operatorfakes import NOW, URL, mcp_server
 
@@ -219,3 +220,15 @@ def test_a_long_message_is_cut_and_a_child_is_shown_by_its_command() -> None:
 def test_extensions_of_the_server_are_shown_within_bounds(capabilities: bytes, shown: list[str] | None) -> None:
     facts = Facts(HTTP, catalog(capabilities=capabilities))
     assert build_status(mcp_server(), WELL, facts, NOW).extensions == shown
+
+
+@pytest.mark.parametrize(
+    ("cause", "kind"),
+    [(Cause.STOPPED, "Normal"), (Cause.CRASH_LOOPING, "Warning")],
+    ids=["replicas-0", "failure"],
+)
+def test_an_event_warns_of_failures_and_not_of_a_server_that_its_owner_stopped(cause: Cause, kind: str) -> None:
+    condition = {"type": "Ready", "status": "False", "reason": REASON_OF[cause], "message": "why"}
+    now = McpServerStatus.model_validate({"conditions": [{**condition, "lastTransitionTime": "2026-11-20T12:00:00Z"}]})
+    (event,) = condition_news(McpServerStatus(), now)
+    assert (event.kind, event.reason) == (kind, REASON_OF[cause])

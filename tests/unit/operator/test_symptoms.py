@@ -51,7 +51,7 @@ NODE = "npm warn x\nError: KEY is not set\n    at f (/srv/a.js:1:2)\n\nNode.js v
         (pod(waiting("CrashLoopBackOff", exitCode=1, message=NODE)), "CrashLooping", "code 1: Error: KEY is not set"),
         (pod(waiting("CrashLoopBackOff", exitCode=1, message="must be run as root")), "RunAsRootRefused", "runAsUser"),
         (pod(waiting("CrashLoopBackOff", exitCode=1, message="EACCES: /etc/x")), "RunAsRootRefused", "ordinary user"),
-        (pod(waiting("CrashLoopBackOff", exitCode=137, reason="OOMKilled")), "CrashLooping", "memory"),
+        (pod(waiting("CrashLoopBackOff", exitCode=137, reason="OOMKilled")), "CrashLooping", "raise its memory"),
         (pod(init=[ended(75, "no network connection", "install")]), "RegistryUnreachable", "no network"),
         (pod(init=[ended(1, "npm has no x@1", "install")]), "InstallFailed", "npm has no x@1"),
         (

@@ -10,12 +10,13 @@ from typing import Annotated, ClassVar, Final
 
 from pydantic import Field
 
+from fairlead_api.patterns import IPV4_ADDRESS, IPV4_LENGTH, IPV6_ADDRESS, IPV6_LENGTH
 from fairlead_api.v1alpha1.common import Model
 from fairlead_api.v1alpha1.lists import Distinct
 from fairlead_api.v1alpha1.names import LabelValue
 from fairlead_api.v1alpha1.rules import ValidationRule
 
-_CIDR: Final = r"^([0-9]{1,3}(\.[0-9]{1,3}){3}|[0-9A-Fa-f:.]*:[0-9A-Fa-f:.]*)/[0-9]{1,3}$"
+_CIDR: Final = f"^({IPV4_ADDRESS}{IPV4_LENGTH}|{IPV6_ADDRESS}{IPV6_LENGTH})$"
 
 CIDR: Final = ValidationRule(
     cel=f"self.matches(r'{_CIDR}')",

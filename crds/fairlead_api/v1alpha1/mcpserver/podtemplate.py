@@ -10,7 +10,7 @@ from typing import Annotated, Any, ClassVar, Final, Literal
 
 from pydantic import Field
 
-from fairlead_api.patterns import IPV4_ADDRESS
+from fairlead_api.patterns import IPV4_ADDRESS, IPV6_ADDRESS
 from fairlead_api.v1alpha1.common import Model, ShortText
 from fairlead_api.v1alpha1.lists import Distinct
 from fairlead_api.v1alpha1.mcpserver.podcontainers import PodContainer, UserSecurity
@@ -47,8 +47,7 @@ class PodOverlayMetadata(Model):
 
 
 GroupId = Annotated[int, Field(ge=0, le=2147483647)]
-_IPV6: Final = "([0-9A-Fa-f]{0,4}:){2,7}[0-9A-Fa-f.]{0,15}"
-IpAddress = Annotated[str, Field(min_length=1, max_length=64, pattern=f"^({IPV4_ADDRESS}|{_IPV6})$")]
+IpAddress = Annotated[str, Field(min_length=1, max_length=64, pattern=f"^({IPV4_ADDRESS}|{IPV6_ADDRESS})$")]
 
 
 class PodSecurity(UserSecurity):

@@ -11,11 +11,12 @@ from collections.abc import Callable, Iterator
 from decimal import Decimal
 from typing import Any, Final
 
+from fairlead_api.patterns import PORT
 from fairlead_api.v1alpha1.common import amount
 from fairlead_api.v1alpha1.rules import ValidationRule
 
 _PREFIX: Final = r"^[a-z0-9]([a-z0-9_-]*[a-z0-9])?$"
-_HOST: Final = r"([A-Za-z0-9]([A-Za-z0-9._-]*[A-Za-z0-9])?|\[[0-9A-Fa-f:.]+\])(:[0-9]{1,5})?"
+_HOST: Final = rf"([A-Za-z0-9]([A-Za-z0-9._-]*[A-Za-z0-9])?|\[[0-9A-Fa-f:.]+\])(:{PORT})?"
 _URL: Final = rf"^https?://{_HOST}([/?][!$-;=?-Z_a-z~\[\]@]*)?$"
 _PATH: Final = r"^/[!$-;=?-Z_a-z~@]*$"
 _IMAGE: Final = r"^[A-Za-z0-9][A-Za-z0-9._:/@-]*$"
