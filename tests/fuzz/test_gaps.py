@@ -17,7 +17,7 @@ import pytest
 from fairlead_mcp.read_bounds import MAX_ITEMS, MAX_VALUES
 from fuzzed_gateway import LONG
 from gappeers import OF_HTTP, gaps_of, gaps_of_redis, gaps_of_speech
-from gapworld import Attack, Filled, gap_world
+from gapworld import MOST_MS, Attack, Filled, gap_world
 from gatewayworld import Ask, calling, legacy, modern
 
 MIB: Final = 1 << 20
@@ -321,7 +321,6 @@ PLANES: Final = {
 """Attacks by plane, made when they are wanted: together they are gigabytes."""
 
 
-MOST_MS: Final = 100.0
 STRIDE: Final = 1 if os.environ.get(LONG) else 10
 """One attack in so many is made in the short form: neighbors differ in their unit or size alone."""
 

@@ -7,21 +7,27 @@ import os
 import sys
 from pathlib import Path
 
+from forkserver import ForkedProcess, can_fork, forked
+
 _MAIN = "import sys; sys.argv = ['fairlead', *sys.argv[1:]]; from fairlead_cli.__main__ import main; main()"
 
 
 async def fairlead(*words: str, stdin: str = "", code: str = "", **environment: str) -> tuple[int, str, str]:
     """Exit code, standard output and standard error. `code` runs before the command, in its interpreter."""
-    program = ["-c", f"{code}\n{_MAIN}"] if code else ["-m", "fairlead_cli"]
-    process = await asyncio.create_subprocess_exec(
-        sys.executable,
-        *program,
-        *words,
-        env={**os.environ, **environment},
-        stdin=asyncio.subprocess.PIPE,
-        stdout=asyncio.subprocess.PIPE,
-        stderr=asyncio.subprocess.PIPE,
-    )
+    process: ForkedProcess | asyncio.subprocess.Process
+    env = {**os.environ, **environment}
+    if not code and can_fork(env):
+        process = await forked(*words, env=env)
+    else:
+        process = await asyncio.create_subprocess_exec(
+            sys.executable,
+            *(["-c", f"{code}\n{_MAIN}"] if code else ["-m", "fairlead_cli"]),
+            *words,
+            env=env,
+            stdin=asyncio.subprocess.PIPE,
+            stdout=asyncio.subprocess.PIPE,
+            stderr=asyncio.subprocess.PIPE,
+        )
     try:
         out, err = await asyncio.wait_for(process.communicate(stdin.encode()), 60)
     finally:
@@ -30,6 +36,11 @@ async def fairlead(*words: str, stdin: str = "", code: str = "", **environment: 
             await process.communicate()
     assert process.returncode is not None
     return process.returncode, out.decode(), err.decode()
+
+
+async def wide_fairlead(*words: str) -> tuple[int, str, str]:
+    """`fairlead` where a line holds 200 characters, so that no table is folded."""
+    return await fairlead(*words, COLUMNS="200")
 
 
 def program_in(folder: Path) -> Path:

@@ -11,8 +11,9 @@ import contextlib
 import json
 import os
 import sys
-from collections.abc import AsyncIterator, Callable, Iterator, Sequence
+from collections.abc import AsyncIterator, Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import Any, Final
 from urllib.parse import parse_qs
@@ -26,7 +27,7 @@ from fairlead_speech.scripted.realtime import ScriptedRealtime
 from fairlead_speech.scripted.script import SpeechScript
 from framefloods import FLOODS
 from gap_recorder import Gaps
-from gapworld import TRIES, Filled
+from gapworld import Filled, shortest_gap_ms
 from gatewayprocess import UNGUARDED, started
 from gatewayworld import catalog, publish
 from redisserver import redis_server
@@ -60,15 +61,16 @@ class Reading:
         self._gaps = gaps
 
     async def longest_gap_ms(self) -> tuple[float, str]:
-        """The shorter of the longest gaps of each try, and how the last one ended."""
-        longest, ended = [], ""
-        for _ in range(TRIES):
-            self._gaps.reset()
+        """The shortest of the longest gaps of each try, and how the last one ended."""
+        ended = ""
+
+        async def read() -> None:
+            nonlocal ended
             assert self._process.stdin is not None
             self._process.stdin.write(b"\n")
             ended = await self.line()
-            longest.append(self._gaps.longest_ms())
-        return min(longest), ended
+
+        return await shortest_gap_ms(self._gaps, read), ended
 
     async def line(self) -> str:
         assert self._process.stdout is not None
@@ -341,15 +343,14 @@ async def gaps_of_speech(folder: Path) -> dict[str, tuple[float, str]]:
         ) as gateway:
             port = (await gateway.line(r"MCP on http://127\.0\.0\.1:(\d+)/mcp"))[1]
             for flood, messages in FLOODS.items():
-                longest = []
-                for _ in range(TRIES):
-                    recorded.reset()
-                    url = f"http://127.0.0.1:{port}/v1/realtime?model={MODEL}"
-                    async with http.ws_connect(url, max_msg_size=0) as socket:
-                        await socket.receive()
-                        with contextlib.suppress(ConnectionError, aiohttp.ClientError):
-                            for message in messages():
-                                await socket.send_str(message)
-                    longest.append(recorded.longest_ms())  # it was closed by both sides: all of it has been read
-                gaps[flood] = min(longest), ""
+                gaps[flood] = await shortest_gap_ms(recorded, partial(_flooded, http, port, messages)), ""
     return gaps
+
+
+async def _flooded(http: aiohttp.ClientSession, port: str, messages: Callable[[], Iterable[str]]) -> None:
+    """A speech session with these messages, closed by both sides at the end: all of them have been read."""
+    async with http.ws_connect(f"http://127.0.0.1:{port}/v1/realtime?model={MODEL}", max_msg_size=0) as socket:
+        await socket.receive()
+        with contextlib.suppress(ConnectionError, aiohttp.ClientError):
+            for message in messages():
+                await socket.send_str(message)

@@ -11,8 +11,10 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import json
-from collections.abc import AsyncIterator, Mapping
+import math
+from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
 from dataclasses import dataclass, field
+from functools import partial
 from itertools import count
 from pathlib import Path
 from typing import Any, Final
@@ -25,8 +27,10 @@ from rawserver import Reply, Request
 from restworld import get
 from toolservers import answer_modern, raw_server, serve_asgi, tool
 
+MOST_MS: Final = 100.0
+"""Longest gap that is allowed."""
 TRIES: Final = 2
-"""Times that an attack is made: the shorter of the longest gaps counts, as the first request of a kind imports code."""
+"""Times that an attack is made at most: the first request of a kind imports code, which may take too long by itself."""
 MODEL: Final = b"MODEL"
 """Stands for a name of a model that no request before had: one that failed is not asked again for a while."""
 _PATTERNS: Final[Mapping[str, Mapping[str, Any]]] = {
@@ -70,6 +74,18 @@ class Attack:
     kind: str = "application/json"
 
 
+async def shortest_gap_ms(gaps: Gaps, attempt: Callable[[], Awaitable[object]]) -> float:
+    """Make an attack until its longest gap is allowed, TRIES times at most: the shortest of these gaps."""
+    shortest = math.inf
+    for _ in range(TRIES):
+        gaps.reset()
+        await attempt()
+        shortest = min(shortest, gaps.longest_ms())
+        if shortest <= MOST_MS:
+            break
+    return shortest
+
+
 @dataclass
 class GapWorld:
     """All that runs."""
@@ -81,15 +97,15 @@ class GapWorld:
 
     async def longest_gap_ms(self, attack: Attack) -> float:
         """The longest time for which others wait for the loop because of the attack."""
-        longest = []
         self.behind.attack = attack
-        for _ in range(TRIES):
-            self.gaps.reset()
-            await self.make(attack)
-            await self._settled()
-            longest.append(self.gaps.longest_ms())
-        self.behind.attack = None
-        return min(longest)
+        try:
+            return await shortest_gap_ms(self.gaps, partial(self._once, attack))
+        finally:
+            self.behind.attack = None
+
+    async def _once(self, attack: Attack) -> None:
+        await self.make(attack)
+        await self._settled()
 
     async def make(self, attack: Attack) -> Answer:
         """Make an attack once, and return the answer to it."""

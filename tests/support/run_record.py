@@ -22,6 +22,8 @@ from typing import Any, Final, TextIO
 
 import pytest
 
+import forkserver
+
 RECORD: Final = "FAIRLEAD_TEST_RECORD"
 """Environment variable with the folder of the record; without it nothing is recorded."""
 LEFT_OUT: Final = frozenset({"timing", "network", "chaos", "nightly"})
@@ -32,9 +34,9 @@ Event = dict[str, Any]
 
 
 def processor_s() -> float:
-    """Processor seconds of this process, and of its children that have ended."""
+    """Processor seconds of this process, of its children and of commands of its fork server that have ended."""
     times = os.times()
-    return times.user + times.system + times.children_user + times.children_system
+    return times.user + times.system + times.children_user + times.children_system + forkserver.spent_s
 
 
 def resident_mb() -> float:

@@ -8,9 +8,6 @@ import json
 from mcp.server import MCPServer
 from mcp.server.mcpserver import Context
 
-SDK_TOOLS = ("add", "big", "echo_meta", "fail", "progress", "slow")
-"""Their names, sorted."""
-
 
 def make_server() -> MCPServer:
     """A fresh server named "demo", version 1.2.3."""

@@ -21,7 +21,6 @@ from typing import Any, Final
 import uvicorn
 
 from rawserver import Handler, RawServer, Reply, Request, encode, raw_server
-from sdk_tools import SDK_TOOLS, make_server
 from waiting import eventually
 
 __all__ = [
@@ -48,6 +47,8 @@ __all__ = [
 ]
 
 _SCRIPTS: Final = Path(__file__).parent / "stdio_servers"
+SDK_TOOLS: Final = ("add", "big", "echo_meta", "fail", "progress", "slow")
+"""Names of the tools of `sdk_server`, sorted."""
 SDK_STDIO: Final = str(_SCRIPTS / "sdk_stdio.py")
 """The tools of `sdk_server` over stdio."""
 LEGACY_STDIO: Final = str(_SCRIPTS / "legacy_stdio.py")
@@ -81,6 +82,8 @@ async def sdk_server(
     gets a 421.
     """
     from mcp.server.transport_security import TransportSecuritySettings
+
+    from sdk_tools import make_server  # a second of imports, for processes that never call this
 
     security = TransportSecuritySettings(
         enable_dns_rebinding_protection=bool(allowed_hosts), allowed_hosts=list(allowed_hosts)

@@ -21,6 +21,7 @@ from typing import Any, Final
 
 from mcp import Client
 
+from forkserver import ForkedProcess, can_fork, forked
 from waiting import until_async
 
 Event = dict[str, Any]
@@ -37,7 +38,7 @@ DEMO_TOOLS: Final = ["ask_supplier", "forecast_demand", "get_stock", "search_ord
 class Up:
     """One running process."""
 
-    def __init__(self, process: asyncio.subprocess.Process) -> None:
+    def __init__(self, process: ForkedProcess | asyncio.subprocess.Process) -> None:
         self.process = process
         self.events: list[Event] = []
         self.url = ""
@@ -100,19 +101,25 @@ class Up:
 @asynccontextmanager
 async def started_up(*words: str | Path, cwd: Path, env: Mapping[str, str] | None = None) -> AsyncIterator[Up]:
     """The process with exactly these arguments; nothing is waited for."""
-    process = await asyncio.create_subprocess_exec(
-        sys.executable,
-        "-m",
-        "fairlead_cli",
-        "up",
-        *map(str, words),
-        stdin=asyncio.subprocess.DEVNULL,
-        stdout=asyncio.subprocess.PIPE,
-        stderr=asyncio.subprocess.PIPE,
-        cwd=cwd,
-        env={**os.environ, **(env or {})},
-        limit=1 << 22,
-    )
+    process: ForkedProcess | asyncio.subprocess.Process
+    environment = {**os.environ, **(env or {})}
+    if can_fork(environment):
+        process = await forked("up", *map(str, words), cwd=cwd, env=environment)
+        process.close_stdin()
+    else:
+        process = await asyncio.create_subprocess_exec(
+            sys.executable,
+            "-m",
+            "fairlead_cli",
+            "up",
+            *map(str, words),
+            stdin=asyncio.subprocess.DEVNULL,
+            stdout=asyncio.subprocess.PIPE,
+            stderr=asyncio.subprocess.PIPE,
+            cwd=cwd,
+            env=environment,
+            limit=1 << 22,
+        )
     up = Up(process)
     try:
         yield up
@@ -142,7 +149,7 @@ async def until_listed(url: str, *servers: str) -> None:
     await until_async(f"tools of {', '.join(servers)}", listed)
 
 
-async def _end(process: asyncio.subprocess.Process) -> None:
+async def _end(process: ForkedProcess | asyncio.subprocess.Process) -> None:
     if process.returncode is None:
         process.send_signal(signal.SIGTERM)
         try:

@@ -15,9 +15,8 @@ import pytest
 from fairlead_client import AsyncToolRegistry, ExecutionError, Retry, Server, UnknownFunction
 from fairlead_mcp.errors import ConnectionLost, McpError
 from rawserver import Reply, Request, raw_server
-from sdk_tools import SDK_TOOLS
 from serverprocesses import sse_server
-from toolservers import LEGACY_STDIO, SDK_STDIO, answer_modern, modern_server, tool
+from toolservers import LEGACY_STDIO, SDK_STDIO, SDK_TOOLS, answer_modern, modern_server, tool
 from waiting import eventually, until, until_async
 
 MARKING = str(Path(SDK_STDIO).with_name("marking_stdio.py"))

@@ -2,16 +2,14 @@
 
 from __future__ import annotations
 
-import asyncio
-import os
 import re
 import shlex
-import sys
 import tomllib
 from pathlib import Path
 
 import pytest
 
+from commands import fairlead
 from fairlead_gateway.custom.load import GROUP, load
 from gatewayworld import running
 
@@ -36,18 +34,8 @@ async def test_an_example_is_loaded_and_answers_as_it_says(
     async with running(tmp_path, custom=loaded.tools) as gateway:
         words = shlex.split(command)
         assert words[:2] == ["fairlead", "call"]
-        process = await asyncio.create_subprocess_exec(
-            sys.executable,
-            "-m",
-            "fairlead_cli",
-            *words[1:],
-            stdout=asyncio.subprocess.PIPE,
-            stderr=asyncio.subprocess.STDOUT,
-            env={**os.environ, "FAIRLEAD_URL": f"http://127.0.0.1:{gateway.port}/mcp"},
-        )
-        async with asyncio.timeout(40):
-            said, _ = await process.communicate()
-        assert said.decode() == expected
+        _, out, err = await fairlead(*words[1:], FAIRLEAD_URL=f"http://127.0.0.1:{gateway.port}/mcp")
+        assert out + err == expected
 
 
 def test_there_are_as_many_examples_as_the_page_has_modules_and_results() -> None:

@@ -73,6 +73,7 @@ async def test_program_arguments_folder_environment_and_log_are_as_with_the_wrap
 
 
 @BOTH
+@pytest.mark.diagonal(1)
 @pytest.mark.parametrize("code", [0, 1, 3, 127])
 async def test_exit_codes_are_as_with_the_wrapper(command: list[str], code: int, tmp_path: Path) -> None:
     world(tmp_path)

@@ -2,16 +2,14 @@
 
 from __future__ import annotations
 
-import asyncio
 import json
-import os
-import sys
 from pathlib import Path
 from typing import Any
 
 import pytest
 from msgspec.structs import replace
 
+from commands import wide_fairlead
 from fairlead_api.documents.state import Quantiles, ServerState, State, ToolState
 from fairlead_app.configuration import Models
 from fairlead_formats.tokens.counting import best_counter
@@ -195,8 +193,8 @@ async def test_the_command_prints_the_ways_and_the_cheapest(tmp_path: Path) -> N
     async with running(tmp_path, shop(200)) as gateway:
         words = ("plan", "--model", MODEL, "--turns", "4", "--calls", "3", "--searches", "1")
         url = ("--url", f"http://127.0.0.1:{gateway.port}/mcp")
-        table = await fairlead(*words, *url)
-        cached = json.loads(await fairlead(*words, "--caching", "--warm", "--json", *url))
+        table = await printed_by(*words, *url)
+        cached = json.loads(await printed_by(*words, "--caching", "--warm", "--json", *url))
     ways = by_way(cached)
     assert (ways["list"]["turns"], ways["search"]["turns"]) == (4, 5)
     assert ways["list"]["pricedTokens"] < ways["list"]["tokens"]
@@ -210,7 +208,7 @@ async def test_the_page_shows_what_the_command_and_the_request_answer(tmp_path: 
     command, request = page.split("```sh\n")[1].split("```")[0].splitlines()
     *table, first, second = page.split("```text\n")[1].split("```")[0].splitlines()
     async with running(tmp_path, shop(60), RULES, measured(50, 60)) as gateway:
-        printed = await fairlead(*command.split()[1:], "--url", f"http://127.0.0.1:{gateway.port}/mcp")
+        printed = await printed_by(*command.split()[1:], "--url", f"http://127.0.0.1:{gateway.port}/mcp")
         answer = (await post(gateway, "/v1/plan", json.loads(request.split("-d ")[1].strip("'")))).message
     lines = [line.split() for line in printed.splitlines()]
     assert all(line.split() in lines for line in table)
@@ -218,16 +216,8 @@ async def test_the_page_shows_what_the_command_and_the_request_answer(tmp_path: 
     assert answer["exposure"]["advice"] in printed
 
 
-async def fairlead(*words: str) -> str:
+async def printed_by(*words: str) -> str:
     """Standard output of a command that ends well."""
-    process = await asyncio.create_subprocess_exec(
-        sys.executable,
-        "-m",
-        "fairlead_cli",
-        *words,
-        env={**os.environ, "COLUMNS": "200"},
-        stdout=asyncio.subprocess.PIPE,
-    )
-    out, _ = await asyncio.wait_for(process.communicate(), 50)
-    assert process.returncode == 0
-    return out.decode()
+    code, out, _ = await wide_fairlead(*words)
+    assert code == 0
+    return out

@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-import asyncio
 import json
-import sys
 from pathlib import Path
 
 import pytest
 
+from commands import fairlead
 from fairlead_formats.registry import FORMATS
 from gatewayworld import catalog, running
 from ports import free_port
@@ -17,22 +16,6 @@ NOWHERE = "http://127.0.0.1:9/mcp"
 OPEN = {"name": "open", "inputSchema": {"type": "object", "additionalProperties": {"type": "string"}}}
 DEMO = catalog("demo", NOWHERE, ["add", OPEN])
 OPENAI = [{"type": "function", "function": {"name": "a", "parameters": {"type": "object", "properties": {}}}}]
-
-
-async def fairlead(*words: str, stdin: str = "") -> tuple[int, str, str]:
-    """Exit code, standard output and standard error."""
-    process = await asyncio.create_subprocess_exec(
-        sys.executable,
-        "-m",
-        "fairlead_cli",
-        *words,
-        stdin=asyncio.subprocess.PIPE,
-        stdout=asyncio.subprocess.PIPE,
-        stderr=asyncio.subprocess.PIPE,
-    )
-    out, err = await asyncio.wait_for(process.communicate(stdin.encode()), 30)
-    assert process.returncode is not None
-    return process.returncode, out.decode(), err.decode()
 
 
 async def test_tools_are_printed_in_a_providers_format_with_losses_beside_them(tmp_path: Path) -> None:

@@ -12,6 +12,7 @@ from typing import Any
 
 import pytest
 
+from commands import fairlead
 from fairlead_api.documents.rules import Policy, Rule, Rules, Subject
 from fairlead_app.trust import Trust
 from fairlead_client import ToolRegistry
@@ -147,16 +148,6 @@ async def test_a_process_that_was_killed_costs_no_search(tmp_path: Path) -> None
         os.kill(pid, signal.SIGKILL)
         assert await names(gateway, "query=mail") == ["mail__read_mail", "mail__send_mail"]
         await eventually(lambda: gateway.rest.services.search.pids not in ([], [pid]))
-
-
-async def fairlead(*words: str) -> tuple[int, str, str]:
-    """Exit code, standard output and standard error."""
-    process = await asyncio.create_subprocess_exec(
-        sys.executable, "-m", "fairlead_cli", *words, stdout=asyncio.subprocess.PIPE, stderr=asyncio.subprocess.PIPE
-    )
-    out, err = await asyncio.wait_for(process.communicate(), 30)
-    assert process.returncode is not None
-    return process.returncode, out.decode(), err.decode()
 
 
 async def test_the_command_prints_what_was_found_or_what_to_do(tmp_path: Path) -> None:

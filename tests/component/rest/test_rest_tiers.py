@@ -2,14 +2,12 @@
 
 from __future__ import annotations
 
-import asyncio
 import json
-import os
-import sys
 from pathlib import Path
 
 from msgspec.structs import replace
 
+from commands import wide_fairlead as fairlead
 from fairlead_api.documents.catalog import DeclaredLatency
 from fairlead_api.documents.rules import Policy, PolicyLimits, Rule, Rules, Subject, Tier
 from fairlead_api.documents.state import Quantiles, ServerState, State, ToolState
@@ -35,22 +33,6 @@ def measured(**medians: float) -> State:
     ]
     servers = (ServerState(namespace="default", name="shop", tools=tuple(tools)),)
     return State(servers=servers, decided_at="2026-01-31T09:00:00Z")
-
-
-async def fairlead(*words: str) -> tuple[int, str, str]:
-    """Exit code, standard output and standard error of a command."""
-    process = await asyncio.create_subprocess_exec(
-        sys.executable,
-        "-m",
-        "fairlead_cli",
-        *words,
-        env={**os.environ, "COLUMNS": "200"},
-        stdout=asyncio.subprocess.PIPE,
-        stderr=asyncio.subprocess.PIPE,
-    )
-    out, err = await asyncio.wait_for(process.communicate(), 50)
-    assert process.returncode is not None
-    return process.returncode, out.decode(), err.decode()
 
 
 async def say(gateway: Gateway, text: str, **more: object) -> dict[str, object]:

@@ -12,6 +12,7 @@ from collections.abc import AsyncIterator
 from pathlib import Path
 from typing import Any
 
+from commands import fairlead as command
 from fairlead_app.gateway import Gateway
 from fairlead_gateway.events import Event
 from gatewayworld import Answer, ask, calling, modern
@@ -64,19 +65,7 @@ async def applied(world: World, gateway: Gateway, server: RawServer, *names: str
 async def fairlead(gateway: Gateway | str, *words: str) -> tuple[int, str, str]:
     """Exit code, standard output and standard error of a command."""
     url = gateway if isinstance(gateway, str) else f"http://127.0.0.1:{gateway.port}/mcp"
-    process = await asyncio.create_subprocess_exec(
-        sys.executable,
-        "-m",
-        "fairlead_cli",
-        *words,
-        "--url",
-        url,
-        stdout=asyncio.subprocess.PIPE,
-        stderr=asyncio.subprocess.PIPE,
-    )
-    out, err = await asyncio.wait_for(process.communicate(), 60)
-    assert process.returncode is not None
-    return process.returncode, out.decode(), err.decode()
+    return await command(*words, "--url", url)
 
 
 async def test_a_refresh_shows_what_a_server_did_not_announce_and_says_so(world: World) -> None:

@@ -8,7 +8,6 @@ from pathlib import Path
 from typing import Any
 
 import httpx2
-import pytest
 from mcp import Client
 from mcp.types import TextContent
 
@@ -25,8 +24,8 @@ def named(name: str, **members: Any) -> dict[str, Any]:
 
 
 CASES: dict[str, tuple[list[dict[str, Any]], list[str]]] = {
-    "an output schema of a list": ([named("go", outputSchema={"type": "array", "items": {"type": "string"}})], ["go"]),
-    "output schemas without a type": (
+    "list": ([named("go", outputSchema={"type": "array", "items": {"type": "string"}})], ["go"]),
+    "typeless": (
         [
             named("a", outputSchema={}),
             named("b", outputSchema={"$ref": "#/$defs/A", "$defs": {"A": OBJECT}}),
@@ -34,7 +33,7 @@ CASES: dict[str, tuple[list[dict[str, Any]], list[str]]] = {
         ],
         ["a", "b", "c"],
     ),
-    "properties that are a list or null": (
+    "properties": (
         [
             named("no_args", inputSchema={**OBJECT, "properties": []}),
             named("null_args", inputSchema={**OBJECT, "properties": None}),
@@ -42,41 +41,46 @@ CASES: dict[str, tuple[list[dict[str, Any]], list[str]]] = {
         ],
         ["no_args", "null_args", "null_required"],
     ),
-    "hints that are null": ([named("go", annotations={"title": None, "readOnlyHint": None})], ["go"]),
-    "a hint of another type": ([named("go", annotations={"readOnlyHint": "yes"})], []),
+    "null-hints": ([named("go", annotations={"title": None, "readOnlyHint": None})], ["go"]),
+    "typed-hint": ([named("go", annotations={"readOnlyHint": "yes"})], []),
 }
+"""Servers by what is odd in their definitions, and tools of them that are listed: an output schema of a list, output
+schemas without a type, properties that are a list or null, hints that are null, a hint of another type.
+"""
 
 
-@pytest.mark.parametrize("case", CASES)
-async def test_an_odd_tool_costs_no_other_server_its_tools_and_is_told(tmp_path: Path, case: str) -> None:
-    odd, offered = CASES[case]
+async def test_odd_tools_cost_no_other_server_its_tools_and_are_told(tmp_path: Path) -> None:
     (tmp_path / "good.json").write_text(json.dumps([named("fine"), named("go")]))
-    tools = [json.dumps(tool).encode() for tool in (named("fine"), *odd)]
-    (tmp_path / "odd.json").write_bytes(b"[" + b",".join([DEEP, *tools]) + b"]")
+    expected = ["good__fine", "good__go"]
+    for name, (odd, offered) in CASES.items():
+        tools = [json.dumps(tool).encode() for tool in (named("fine"), *odd)]
+        (tmp_path / f"{name}.json").write_bytes(b"[" + b",".join([DEEP, *tools]) + b"]")
+        expected += [f"{name}__{tool}" for tool in ("fine", *offered)]
     entries = {
         name: {"command": sys.executable, "args": [str(SERVER), str(tmp_path / f"{name}.json")]}
-        for name in ("good", "odd")
+        for name in ("good", *CASES)
     }
     (tmp_path / "mcp.json").write_text(json.dumps({"mcpServers": entries}))
-    expected = sorted(["good__fine", "good__go", "odd__fine", *(f"odd__{name}" for name in offered)])
     async with fairlead_up(tmp_path / "mcp.json", cwd=tmp_path) as up:
-        await up.states(2)
+        await up.states(len(entries))
         modes: Any = ("legacy", "auto")
         for mode in modes:
             async with Client(up.url, mode=mode) as client:
-                assert [tool.name for tool in (await client.list_tools()).tools] == expected
+                assert sorted(tool.name for tool in (await client.list_tools()).tools) == sorted(expected)
                 called = await client.call_tool("good__go", {})
                 assert isinstance(called.content[0], TextContent)
                 assert called.content[0].text == "went"
         _, printed, _ = await fairlead("servers", "--url", up.url)
         async with httpx2.AsyncClient() as rest:
             servers = (await rest.get(up.url.removesuffix("/mcp") + "/v1/servers")).json()["servers"]
-    [(cause, message)] = [(one["cause"], one["message"]) for one in servers if one["server"].endswith("odd")]
-    assert cause == "InvalidDefinitions"
-    assert "tool 'deep' (it is nested deeper than 60 objects and lists)" in message
-    if offered:
-        mended = len(offered)
-        assert f"{mended} of {mended + 2} definitions are mended for clients: tool '{offered[0]}' (" in message
-    else:
-        assert "tool 'go' (annotations.readOnlyHint: the value is not of type \"boolean\")" in message
-    assert message in printed
+    problems = {server["server"]: (server.get("cause"), server.get("message", "")) for server in servers}
+    for name, (_, offered) in CASES.items():
+        cause, message = problems[f"default/{name}"]
+        assert cause == "InvalidDefinitions", name
+        assert "tool 'deep' (it is nested deeper than 60 objects and lists)" in message
+        if offered:
+            mended = len(offered)
+            assert f"{mended} of {mended + 2} definitions are mended for clients: tool '{offered[0]}' (" in message
+        else:
+            assert "tool 'go' (annotations.readOnlyHint: the value is not of type \"boolean\")" in message
+        assert message in printed

@@ -13,6 +13,7 @@ import pytest
 from mcp import Client
 from mcp_types import TextContent
 
+from commands import fairlead
 from ports import free_port
 from toolservers import LEGACY_STDIO, SDK_STDIO, SDK_TOOLS, sdk_server
 from upprocess import DEMO, DEMO_TOOLS, PLAIN, PLAIN_TOOLS, Up, all_dead, children_of, command_of, fairlead_up, manifest
@@ -43,20 +44,21 @@ def prefixed(prefix: str, names: list[str] | tuple[str, ...]) -> list[str]:
     return [f"{prefix}__{name}" for name in names]
 
 
-@pytest.mark.parametrize("mode", ["auto", "legacy"])
-async def test_a_folder_of_servers_is_listed_and_called_in_both_eras(mode: str, tmp_path: Path) -> None:
+async def test_a_folder_of_servers_is_listed_and_called_in_both_eras(tmp_path: Path) -> None:
     (tmp_path / "servers.yaml").write_text(STEADY + manifest("sdk", sys.executable, SDK_STDIO))
     async with fairlead_up(tmp_path, cwd=tmp_path) as up:
         await up.ready("default/demo")
         await served(up, [*prefixed("demo", DEMO_TOOLS), *prefixed("sdk", SDK_TOOLS)])
-        async with Client(up.url, mode=mode) as client:
-            assert client.protocol_version == ("2025-11-25" if mode == "legacy" else "2026-07-28")
-            demo = await client.call_tool("demo__get_stock", {"item": "rope"})
-            assert demo.structured_content == {"item": "rope", "pieces": 407}
-            added = await client.call_tool("sdk__add", {"a": 2, "b": 3})
-            assert added.structured_content == {"result": 5}
-            failed = await client.call_tool("sdk__fail", {})
-            assert failed.is_error
+        modes: dict[Any, str] = {"auto": "2026-07-28", "legacy": "2025-11-25"}
+        for mode, version in modes.items():
+            async with Client(up.url, mode=mode) as client:
+                assert client.protocol_version == version
+                demo = await client.call_tool("demo__get_stock", {"item": "rope"})
+                assert demo.structured_content == {"item": "rope", "pieces": 407}
+                added = await client.call_tool("sdk__add", {"a": 2, "b": 3})
+                assert added.structured_content == {"result": 5}
+                failed = await client.call_tool("sdk__fail", {})
+                assert failed.is_error
 
 
 async def test_servers_of_every_kind_are_served_side_by_side(tmp_path: Path) -> None:
@@ -137,8 +139,8 @@ SHOW = "import os, sys; print('token', os.environ['TOKEN'], sorted(os.environ), 
 async def test_values_of_the_environment_reach_the_server_and_no_document(tmp_path: Path) -> None:
     env = {"TOKEN": "${SECRET_OF_MINE}"}
     shows = {"command": sys.executable, "args": ["-c", SHOW], "env": env}
-    demo = {"command": DEMO[0], "args": DEMO[1:], "env": env}
-    (tmp_path / "mcp.json").write_text(json.dumps({"mcpServers": {"shows": shows, "demo": demo}}))
+    serves = {"command": PLAIN[0], "args": PLAIN[1:], "env": env}
+    (tmp_path / "mcp.json").write_text(json.dumps({"mcpServers": {"shows": shows, "any": serves}}))
     state = tmp_path / "state"
     environment = {"SECRET_OF_MINE": "s3cret", "OTHER_SECRET": "hidden"}
     words = (tmp_path / "mcp.json", "--state-dir", state)
@@ -146,7 +148,7 @@ async def test_values_of_the_environment_reach_the_server_and_no_document(tmp_pa
         failed = await up.server("default/shows", "failed")
         assert "token [credential]" in failed["message"], "the value reached it, and is taken out of what it prints"
         assert "SECRET" not in failed["message"], "a server gets what its entry names, and not all that we have"
-        await up.ready("default/demo")
+        await up.ready("default/any")
         documents = list((state / "documents").iterdir())
         assert documents
         assert not any("s3cret" in file.read_text() for file in documents)
@@ -157,12 +159,12 @@ async def test_values_of_the_environment_reach_the_server_and_no_document(tmp_pa
 
 async def test_an_unset_variable_is_named_and_costs_no_other_server(tmp_path: Path) -> None:
     entry = {"command": "x", "env": {"TOKEN": "${NO_SUCH_VARIABLE_HERE}"}}
-    demo = {"command": DEMO[0], "args": DEMO[1:]}
-    (tmp_path / "mcp.json").write_text(json.dumps({"mcpServers": {"a": entry, "demo": demo}}))
+    serves = {"command": PLAIN[0], "args": PLAIN[1:]}
+    (tmp_path / "mcp.json").write_text(json.dumps({"mcpServers": {"a": entry, "any": serves}}))
     async with fairlead_up(tmp_path / "mcp.json", cwd=tmp_path) as up:
         problem = await up.event(lambda event: event["event"] == "problem")
         assert "NO_SUCH_VARIABLE_HERE is not set" in problem["message"]
-        await up.ready("default/demo")
+        await up.ready("default/any")
 
 
 async def test_a_server_that_cannot_run_here_says_why(tmp_path: Path) -> None:
@@ -212,25 +214,25 @@ async def test_the_command_line_lists_and_calls_through_it(tmp_path: Path) -> No
     async with fairlead_up(tmp_path, cwd=tmp_path) as up:
         await up.ready("default/demo")
         await served(up, prefixed("demo", DEMO_TOOLS))
-        listed = json.loads((await command("tools", "--url", up.url, "--output", "json"))[1])
+        listed = json.loads((await fairlead("tools", "--url", up.url, "--output", "json"))[1])
         assert sorted(tool["name"] for tool in listed) == prefixed("demo", DEMO_TOOLS)
-        own = json.loads((await command("tools", "--url", up.url, "--server", "default/demo", "-o", "json"))[1])
+        own = json.loads((await fairlead("tools", "--url", up.url, "--server", "default/demo", "-o", "json"))[1])
         assert sorted(tool["name"] for tool in own) == DEMO_TOOLS
 
         words = ("demo__forecast_demand", "item=rope", "weeks=0", "--url", up.url)
-        code, printed, _ = await command("call", *words, "--output", "json")
+        code, printed, _ = await fairlead("call", *words, "--output", "json")
         assert (code, json.loads(printed)["structuredContent"]) == (0, {"item": "rope", "pieces": []})
 
-        code, _, complaint = await command("call", "demo__get_stock", "--url", up.url)
+        code, _, complaint = await fairlead("call", "demo__get_stock", "--url", up.url)
         assert (code, "item" in complaint) == (2, True), complaint
-        code, _, complaint = await command("call", "demo__getstock", "item=rope", "--url", up.url)
+        code, _, complaint = await fairlead("call", "demo__getstock", "item=rope", "--url", up.url)
         assert (code, "Did you mean demo__get_stock?" in complaint) == (2, True)
-        code, _, complaint = await command("call", "demo__forecast_demand", "weeks=x", "--url", up.url)
+        code, _, complaint = await fairlead("call", "demo__forecast_demand", "weeks=x", "--url", up.url)
         said = "fairlead call: demo__forecast_demand: weeks: 'x' is not an integer. Nothing was called.\n"
         assert (code, complaint) == (2, said)
-        code, _, complaint = await command("call", "demo__nothing", "a=1", "--url", up.url)
+        code, _, complaint = await fairlead("call", "demo__nothing", "a=1", "--url", up.url)
         assert (code, "Unknown tool: demo__nothing." in complaint) == (2, True)
-        code, _, complaint = await command("tools", "--url", up.url, "--server", "default/none")
+        code, _, complaint = await fairlead("tools", "--url", up.url, "--server", "default/none")
         assert (code, "there is no server default/none" in complaint) == (2, True)
 
 
@@ -290,24 +292,9 @@ async def test_durations_of_calls_are_measured_and_kept_as_those_of_this_machine
         await until_async("the calls to be measured", known, seconds=20)
         tool = measured()["get_stock"]
         assert tool["environment"] == "local"
-        code, out, _ = await command("explain", "demo__get_stock", "--output", "json", "--url", up.url)
+        code, out, _ = await fairlead("explain", "demo__get_stock", "--output", "json", "--url", up.url)
         assert code == 0
         assert json.loads(out)["latency"]["measured_duration_ms"] == round(tool["quantiles"]["p50Ms"])
-
-
-async def command(*words: str) -> tuple[int | None, str, str]:
-    """Run `fairlead WORDS`: exit code, standard output, standard error."""
-    process = await asyncio.create_subprocess_exec(
-        sys.executable,
-        "-m",
-        "fairlead_cli",
-        *words,
-        stdout=asyncio.subprocess.PIPE,
-        stderr=asyncio.subprocess.PIPE,
-    )
-    async with asyncio.timeout(30):
-        out, err = await process.communicate()
-    return process.returncode, out.decode(), err.decode()
 
 
 def _fetched(url: str) -> str:

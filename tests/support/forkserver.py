@@ -1,0 +1,269 @@
+"""`fairlead` commands as processes that are forked from one interpreter, which has imported their modules before.
+
+    process = await forked("tools", "--url", url, cwd=folder, env=environment)
+    out, err = await process.communicate()
+
+Imports are most of what a short command takes. The server is started by the first command of a test process and ends
+with it. By night, with coverage, or with an environment that an interpreter reads at its start, `can_fork` is false:
+the caller starts an interpreter then.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import atexit
+import functools
+import gc
+import io
+import json
+import os
+import signal
+import socket
+import subprocess
+import sys
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from select import select
+from typing import IO, Final
+
+from examples import NIGHTLY
+
+PRELOADED: Final = (
+    "encodings.idna",
+    "fairlead_app.compose",
+    "fairlead_cli.__main__",
+    "fairlead_cli.about",
+    "fairlead_cli.calling.call",
+    "fairlead_cli.calling.tools",
+    "fairlead_cli.hidden_tools",
+    "fairlead_cli.models.offers",
+    "fairlead_cli.servers.showing",
+    "fairlead_cli.servers.starting",
+    "fairlead_cli.up.command",
+    "h11",
+    "httpcore2",
+    "httpx2",
+    "idna",
+    "importlib.resources.readers",
+    "truststore",
+    "typer.main",
+)
+"""Modules that import most of what verbs need."""
+_READ_AT_START: Final = ("PYTHON", "LC_", "LANG")
+"""Beginnings of the names of variables that act when an interpreter starts."""
+_NEVER_FORKED: Final = ("COVERAGE", "FAIRLEAD_COVERAGE", "FAIRLEAD_UNGUARDED")
+"""Beginnings of the names of variables with which something else is imported first."""
+_REQUEST_BYTES: Final = 1 << 20
+_LIMIT: Final = 1 << 22
+
+spent_s = 0.0
+"""Processor seconds of all forked processes that have ended, with theirs: those are no children of this process."""
+
+
+def _read_at_start(environment: Mapping[str, str]) -> dict[str, str]:
+    return {name: value for name, value in environment.items() if name.startswith(_READ_AT_START)}
+
+
+def can_fork(environment: Mapping[str, str]) -> bool:
+    """Whether a command with this environment behaves forked as it does in an interpreter of its own."""
+    if NIGHTLY in os.environ or any(name.startswith(_NEVER_FORKED) for name in environment):
+        return False
+    return _read_at_start(environment) == _server().environment
+
+
+class ForkedProcess:
+    """A process with what tests use of `asyncio.subprocess.Process`; its standard input is empty, or what
+    `communicate` is given.
+    """
+
+    def __init__(
+        self,
+        pid: int,
+        report: asyncio.StreamReader,
+        stdin: int,
+        stdout: asyncio.StreamReader,
+        stderr: asyncio.StreamReader,
+    ) -> None:
+        self.pid = pid
+        self.returncode: int | None = None
+        self.stdout: asyncio.StreamReader | None = stdout
+        self.stderr: asyncio.StreamReader | None = stderr
+        self._stdin = stdin
+        self._ended = asyncio.ensure_future(self._read_end(report))
+
+    async def _read_end(self, report: asyncio.StreamReader) -> int:
+        global spent_s
+        line = await report.read()
+        assert line, "the fork server ended before this process did"
+        ended = json.loads(line)
+        spent_s += ended["cpu_s"]
+        self.returncode = int(ended["code"])
+        return self.returncode
+
+    async def wait(self) -> int:
+        return await asyncio.shield(self._ended)
+
+    async def communicate(self, data: bytes = b"") -> tuple[bytes, bytes]:
+        """Everything on standard output and standard error, after the end; `data` fits a pipe."""
+        assert self.stdout is not None
+        assert self.stderr is not None
+        if data:
+            os.write(self._stdin, data)
+        self.close_stdin()
+        out, err, _ = await asyncio.gather(self.stdout.read(), self.stderr.read(), self.wait())
+        return out, err
+
+    def close_stdin(self) -> None:
+        if self._stdin >= 0:
+            os.close(self._stdin)
+            self._stdin = -1
+
+    def send_signal(self, number: int) -> None:
+        """Raises ProcessLookupError after the end of the process."""
+        if self.returncode is not None:
+            raise ProcessLookupError(self.pid)
+        os.kill(self.pid, number)
+
+    def terminate(self) -> None:
+        self.send_signal(signal.SIGTERM)
+
+    def kill(self) -> None:
+        self.send_signal(signal.SIGKILL)
+
+
+class _Server:
+    """The interpreter that forks, as the process that asks it sees it."""
+
+    def __init__(self) -> None:
+        self.environment = _read_at_start(os.environ)
+        self._socket, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
+        with theirs:
+            self._process = subprocess.Popen(
+                [sys.executable, __file__, str(theirs.fileno())], pass_fds=[theirs.fileno()], stdin=subprocess.DEVNULL
+            )
+        atexit.register(self._end)
+
+    def _end(self) -> None:
+        self._socket.close()
+        self._process.wait()
+
+    def fork(self, request: bytes, files: Sequence[int]) -> None:
+        socket.send_fds(self._socket, [request], files)
+
+
+@functools.cache
+def _server() -> _Server:
+    return _Server()
+
+
+async def forked(*words: str, cwd: Path | None = None, env: Mapping[str, str]) -> ForkedProcess:
+    """Start `fairlead WORDS` in a folder, this one by default, with an environment for which `can_fork` is true."""
+    theirs_in, stdin = os.pipe()
+    stdout, theirs_out = os.pipe()
+    stderr, theirs_err = os.pipe()
+    report, theirs_report = os.pipe()
+    theirs = [theirs_in, theirs_out, theirs_err, theirs_report]
+    request = json.dumps({"words": words, "cwd": str(cwd or Path.cwd()), "env": {**env}}).encode()
+    _server().fork(request, theirs)
+    for file in theirs:
+        os.close(file)
+    out, err, told = [await _reader(file) for file in (stdout, stderr, report)]
+    pid = int(await told.readline())
+    return ForkedProcess(pid, told, stdin, out, err)
+
+
+async def _reader(file: int) -> asyncio.StreamReader:
+    reader = asyncio.StreamReader(limit=_LIMIT)
+    await asyncio.get_running_loop().connect_read_pipe(
+        lambda: asyncio.StreamReaderProtocol(reader), os.fdopen(file, "rb", 0)
+    )
+    return reader
+
+
+def serve(requests: socket.socket) -> None:
+    """Fork until nobody can ask any more. Returns in each forked process, which then is its command, and at the end."""
+    reports: dict[int, int] = {}
+    awake, wakes = os.pipe()
+    os.set_blocking(wakes, False)
+    signal.set_wakeup_fd(wakes)
+    signal.signal(signal.SIGCHLD, lambda *_: None)
+    signal.signal(signal.SIGINT, signal.SIG_IGN)  # of the terminal: the tests end first
+    while True:
+        readable, _, _ = select([requests.fileno(), awake], [], [])
+        if awake in readable:
+            os.read(awake, 1 << 10)
+            _report_ended(reports)
+        if requests.fileno() in readable:
+            request, files, _, _ = socket.recv_fds(requests, _REQUEST_BYTES, 4)
+            if not request:
+                os._exit(0)
+            *streams, report = files
+            if (pid := os.fork()) == 0:
+                _become(json.loads(request), streams)
+                return
+            os.write(report, b"%d\n" % pid)
+            reports[pid] = report
+            for file in streams:
+                os.close(file)
+
+
+def _report_ended(reports: dict[int, int]) -> None:
+    while reports:
+        pid, status, usage = os.wait4(-1, os.WNOHANG)
+        if not pid:
+            return
+        report = reports.pop(pid)
+        ended = {"code": os.waitstatus_to_exitcode(status), "cpu_s": usage.ru_utime + usage.ru_stime}
+        os.write(report, json.dumps(ended).encode())
+        os.close(report)
+
+
+def _become(request: Mapping[str, object], streams: Sequence[int]) -> None:
+    """Be what an interpreter is that has just been started with these words, streams, folder and environment."""
+    signal.set_wakeup_fd(-1)
+    signal.signal(signal.SIGCHLD, signal.SIG_DFL)
+    signal.signal(signal.SIGINT, signal.default_int_handler)
+    for target, stream in enumerate(streams):
+        os.dup2(stream, target)
+    os.closerange(3, 1 << 10)
+    words, folder, environment = request["words"], request["cwd"], request["env"]
+    assert isinstance(words, list)
+    assert isinstance(environment, dict)
+    os.chdir(str(folder))
+    os.environ.clear()
+    os.environ.update(environment)
+    sys.argv = ["fairlead", *words]
+    sys.stdin = _text(0, "r", sys.stdin)
+    sys.stdout = _text(1, "w", sys.stdout)
+    sys.stderr = _text(2, "w", sys.stderr)
+
+
+def _text(file: int, mode: str, as_is: IO[str]) -> io.TextIOWrapper:
+    """A standard stream that is no terminal."""
+    binary = open(file, mode + "b", closefd=False)  # noqa: SIM115  # open as long as the process
+    assert isinstance(as_is, io.TextIOWrapper)
+    unbuffered = bool(os.environ.get("PYTHONUNBUFFERED"))
+    return io.TextIOWrapper(
+        binary, encoding=as_is.encoding, errors=as_is.errors, line_buffering=file == 2, write_through=unbuffered
+    )
+
+
+def main() -> None:
+    import importlib
+
+    for name in PRELOADED:
+        importlib.import_module(name)
+    from fairlead_cli.__main__ import main as fairlead
+    from fairlead_cli.tree import tree
+
+    tree()
+    gc.collect()
+    gc.freeze()
+    requests = socket.socket(fileno=int(sys.argv[1]))
+    serve(requests)
+    requests.detach()  # its number may be that of another file now
+    fairlead()
+
+
+if __name__ == "__main__":
+    main()
