@@ -121,6 +121,9 @@ def test_of_two_names_that_come_to_one_the_first_keeps_it_and_the_second_gets_a_
     assert first == "github"
     assert re.fullmatch(r"github-[0-9a-f]{10}", second)
     assert configuration.problems == []
+    (remark,) = configuration.remarks
+    assert (remark.line, remark.field) == (2, "mcpServers.github")
+    assert remark.message.startswith(f"comes to the name github, as another server does, and is {second}: rename")
 
 
 @pytest.mark.parametrize(
