@@ -262,6 +262,8 @@ class Child:
                 capabilities=b"{}" if self.offering is None else self.offering.capabilities,
             )
         except McpError as error:
+            if life.process is None:  # no program that could say anything was started
+                self.printed.add("run", f"was not started: {error}")
             if isinstance(error, ConnectionLost):
                 self._probe = not self._probe  # some servers end when they do not know the first message
             return self._start_failure(error)

@@ -113,7 +113,7 @@ _RESOLVED_REFS: Final = {
         "False",
         "An entry of an `mcp.json` names a variable that is not set in the environment of `fairlead up`, so the "
         "server is not run.",
-        "Once it is set where fairlead up starts, start that again.",
+        "Set it in the environment of the program that reads the file, and start that again.",
     ),
     Cause.HOST_NOT_ALLOWED: CauseExplanation(
         "False",

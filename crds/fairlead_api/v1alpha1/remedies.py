@@ -28,6 +28,7 @@ _LOG: Final = "Read its log: fairlead logs SERVER."
 _LOCAL: Final[Mapping[Cause, str]] = MappingProxyType(
     {
         Cause.INVALID: "Correct the field in the file.",
+        Cause.VARIABLE_NOT_SET: "Once it is set where fairlead up starts, start that again.",
         Cause.SECRET_NOT_LABELLED: "Give it the label in its manifest, if it is meant for this server.",
         Cause.START_FAILED: "Check the program, its arguments and env; fairlead logs SERVER has what it printed.",
         Cause.COMMAND_NOT_FOUND: "Install it, or correct spec.command.",
@@ -98,6 +99,9 @@ _CLIENT: Final[Mapping[Cause, str]] = MappingProxyType(
 )
 _RUN_IT: Final = "Run its command by hand: its standard output is for MCP alone."
 _HANGS: Final = "It may hang: look at what answers at the url, and check its path. A server of the older kind needs "
+_WHERE_IT_RUNS: Final[Mapping[Form, str]] = MappingProxyType(
+    dict.fromkeys(("local", "client-configuration"), "Read the server's log, where it runs; and check its url.")
+)
 _BY_TRANSPORT: Final[Mapping[tuple[Cause, str], Mapping[Form, str]]] = MappingProxyType(
     {
         (Cause.NOT_MCP, "stdio"): {
@@ -117,6 +121,8 @@ _BY_TRANSPORT: Final[Mapping[tuple[Cause, str], Mapping[Form, str]]] = MappingPr
             "local": "Check the path in spec.url; a newer server needs transport: streamable-http.",
             "client-configuration": 'Check the path in url; a newer server needs "type": "http".',
         },
+        (Cause.SERVER_ERROR, "streamable-http"): _WHERE_IT_RUNS,
+        (Cause.SERVER_ERROR, "sse"): _WHERE_IT_RUNS,
         (Cause.TIMEOUT, "streamable-http"): {
             "local": f"{_HANGS}transport: sse.",
             "client-configuration": f'{_HANGS}"type": "sse".',

@@ -53,8 +53,8 @@ def run_call(destination: Destination, tool: str, words: Sequence[str], argument
 
 
 def _with_reason(refusal: str | None, destination: Destination, tool: str) -> str | None:
-    """A refusal because the tool's server is away, in the words that `fairlead servers` has for that server."""
-    if refusal is None or not refusal.startswith(f"{CONNECTION_LOST}: "):
+    """A refusal that sends its reader to `fairlead servers`, as its server is away, with what stands there instead."""
+    if refusal is None or not (refusal.startswith(f"{CONNECTION_LOST}: ") and refusal.endswith("says why")):
         return refusal
     own = lines_about(server for server in servers_of(destination) if has_tool(server, tool))
     return f"{CONNECTION_LOST}: {'; '.join(own)}" if own else refusal

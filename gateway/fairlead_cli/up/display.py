@@ -169,7 +169,7 @@ class _Changes(ABC):
 
     def __init__(self) -> None:
         self._rows: dict[ServerKey, Row] = {}
-        self._problems: frozenset[ManifestProblem] = frozenset()
+        self._problems: dict[tuple[str, str, str], ManifestProblem] = {}
         self._last_change = -1
 
     def __enter__(self) -> Self:
@@ -190,13 +190,15 @@ class _Changes(ABC):
         for change in _unseen(board.tier_changes, self._last_change):
             self._last_change = change.number
             self._moved(change)
-        for problem in board.problems:
-            if problem not in self._problems:
+        problems = {_wherever(problem): problem for problem in board.problems}
+        for location, problem in problems.items():
+            if location not in self._problems:
                 self._problem(problem)
-        for problem in sorted(self._problems.difference(board.problems), key=str):
-            self._solved(problem)
+        for location, problem in sorted(self._problems.items()):
+            if location not in problems:
+                self._solved(problem)
         self._rows = rows
-        self._problems = frozenset(board.problems)
+        self._problems = problems
 
     @abstractmethod
     def _row(self, row: Row, before: Row | None) -> None:
@@ -308,6 +310,11 @@ def _client_lines(addresses: Addresses) -> tuple[tuple[str, str], ...]:
     console = (("Console", addresses.console),) if addresses.console else ()
     files = (("Your servers", addresses.files),) if addresses.files else ()
     return (*console, *client_lines(addresses.mcp), *model_lines(addresses.models, addresses.model), *files)
+
+
+def _wherever(problem: ManifestProblem) -> tuple[str, str, str]:
+    """File, field (else line) and message: a problem of a field stays what it is where lines above it come and go."""
+    return problem.file, problem.field or f"{problem.line}:{problem.column}", problem.message
 
 
 def _comes(row: Row) -> bool:

@@ -58,7 +58,7 @@ def load(places: Iterable[str] = (), *, points: Iterable[EntryPoint] | None = No
         try:
             found = list(_tools_in(imported()))
         except (Exception, SystemExit) as error:  # noqa: BLE001  # an author's code may raise anything
-            why = f"they cannot be loaded: {type(error).__name__}: {error}{_where(error)}"
+            why = f"cannot be loaded: {type(error).__name__}: {error}{_where(error)}"
             problems.append(LoadProblem(source, why))
             continue
         problems += [LoadProblem(source, why) for why in _taken(tools, found)]

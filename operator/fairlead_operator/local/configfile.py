@@ -195,6 +195,9 @@ class _ConfigurationReader:
         if url is not None and self._is_own(url):
             return None
         server = _validated(entry, translated)
+        if entry.cwd is None and (name := resource_name(entry.name)) != server.key.name:  # projects share names
+            told = f"comes to the name {name}, as another server does, and is {server.key.name}: rename one of them"
+            self._result.remarks.append(self._problem(entry, "", told))
         for remark in translated.remarks:
             self._result.remarks.append(self._problem(entry, remark.key, remark.message))
         wanted = translated.cwd

@@ -75,7 +75,7 @@ async def test_a_gateway_serves_them_by_its_option_and_ends_although_one_of_them
             while port is None:
                 log += (await process.stderr.readline()).decode()
                 port = re.search(r"MCP on http://127\.0\.0\.1:(\d+)/mcp", log)
-        assert "custom tools of nothing.here: they cannot be loaded: ModuleNotFoundError" in log
+        assert "custom tools of nothing.here: cannot be loaded: ModuleNotFoundError" in log
         await _hang(f"http://127.0.0.1:{port[1]}/mcp", tmp_path / "mark")
         process.send_signal(signal.SIGTERM)
         async with asyncio.timeout(30):

@@ -64,6 +64,9 @@ async def test_a_folder_that_is_missing_is_the_reason_and_not_the_program(tmp_pa
         missing = f"cannot be started: its working directory (cwd) {tmp_path / 'gone'} does not exist."
         assert missing in failed["message"]
         assert "cwd and env" in failed["message"], "the remedy names it"
+        _, log, _ = await fairlead("logs", "moved", "--url", up.url)
+        assert "--- run 1 was not started: " in log
+        assert f"{missing.removesuffix('.')} at " in log
         failed = await up.server("default/odd", "failed")
         assert "the interpreter that its first line (#!) names does not exist" in failed["message"]
 

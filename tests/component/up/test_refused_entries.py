@@ -104,3 +104,14 @@ async def test_a_refused_manifest_and_a_misspelt_key_are_shown_failed_until_they
     assert "spec.sesion" in servers["default/wrong"]["message"]
     assert "Correct the field in the file." in servers["default/wrong"]["message"]
     assert json.loads(later)["state"] == "ready"
+
+
+async def test_a_call_that_ends_its_server_keeps_what_the_gateway_says_of_the_call(tmp_path: Path) -> None:
+    file = tmp_path / "mcp.json"
+    file.write_text(json.dumps({"mcpServers": {"good": {"command": PLAIN[0], "args": PLAIN[1:]}}}))
+    async with fairlead_up(file, cwd=tmp_path) as up:
+        await up.ready("default/good")
+        code, _, err = await fairlead("call", "good__die", "--url", up.url)
+    assert code == 1
+    assert "CONNECTION_LOST: default/good exited with code 7: told to die" in err
+    assert "not available" not in err

@@ -51,6 +51,13 @@ def test_advice_on_a_server_at_a_url_speaks_of_its_transport_and_of_no_command(f
         assert "command" not in remedy(cause, form, "sse")
 
 
+@pytest.mark.parametrize("form", ["local", "client-configuration"])
+@pytest.mark.parametrize("transport", ["streamable-http", "sse"])
+def test_advice_on_an_error_of_a_server_at_a_url_names_no_log_that_is_not_kept_here(form: Form, transport: str) -> None:
+    assert "fairlead logs" not in remedy(Cause.SERVER_ERROR, form, transport)
+    assert "fairlead logs" in remedy(Cause.SERVER_ERROR, form, "stdio")
+
+
 def test_a_field_in_a_message_is_named_where_an_mcp_json_has_it() -> None:
     message = "1 tool says that calls may be repeated: to believe it, set spec.trustAnnotations: true"
     assert in_words_of(message, "client-configuration").endswith("set fairlead.trustAnnotations: true")

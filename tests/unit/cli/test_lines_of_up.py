@@ -112,6 +112,16 @@ def test_a_problem_that_is_mended_is_told_as_solved(capsys: pytest.CaptureFixtur
     assert printed.refreshed() == ["12:00:05  solved: mcp.json:3:7: mcpServers.a.comand: unknown key"]
 
 
+def test_a_problem_that_moves_to_another_line_is_told_once(capsys: pytest.CaptureFixture[str]) -> None:
+    printed = Printed(capsys)
+    printed.board.complain((ManifestProblem("mcp.json", 3, "mcpServers.a.comand", "unknown key"),))
+    printed.refreshed()
+    printed.board.complain((ManifestProblem("mcp.json", 2, "mcpServers.a.comand", "unknown key"),))
+    assert printed.refreshed() == []
+    printed.board.complain(())
+    assert printed.refreshed() == ["12:00:05  solved: mcp.json:2: mcpServers.a.comand: unknown key"]
+
+
 def test_words_of_a_server_cannot_drive_the_terminal(capsys: pytest.CaptureFixture[str]) -> None:
     (line,) = Printed(capsys).shown(
         "False", "StartFailed", "\x1b[2Jgone\x07\x1b]0;title\x1b\\ \x9b1mbold\r\n\u202eback"

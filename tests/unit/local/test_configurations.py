@@ -121,6 +121,9 @@ def test_the_second_of_two_entries_with_one_name_gets_a_hash() -> None:
     assert first == "github"
     assert re.fullmatch(r"github-[0-9a-f]{10}", second)
     assert configuration.problems == []
+    (remark,) = configuration.remarks
+    assert (remark.line, remark.field) == (2, "mcpServers.github")
+    assert remark.message.startswith(f"comes to the name github, as another server does, and is {second}: rename")
 
 
 @pytest.mark.parametrize(
