@@ -22,7 +22,7 @@ from fairlead_gateway.calls.subscriptions.task_subscriptions import (
     TaskListener,
     TaskSubscriptions,
 )
-from fairlead_gateway.calls.tasks.tasks import declaring
+from fairlead_gateway.calls.tasks.client_tasks import declaring
 from fairlead_gateway.core.client_message import Rejection, crowded
 from fairlead_gateway.core.exchange import agent_of
 from fairlead_gateway.core.request import McpRequest

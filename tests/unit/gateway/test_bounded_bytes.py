@@ -13,8 +13,9 @@ from msgspec import UNSET, Raw
 from fairlead_gateway.audit.auditor import MAX_NAME, Auditor
 from fairlead_gateway.audit.entry import AuditEntry
 from fairlead_gateway.audit.writer import CAPACITY_BYTES, Writer
+from fairlead_gateway.calls.path.bridged_call import BridgedCall
 from fairlead_gateway.calls.path.context import CallContext
-from fairlead_gateway.calls.questions.input_required import MAX_PARKED, MAX_PARKED_BYTES, Bridge, BridgedCall
+from fairlead_gateway.calls.questions.input_required import MAX_PARKED, MAX_PARKED_BYTES, Bridge
 from fairlead_gateway.calls.questions.message_relay import MAX_ID, offers
 from fairlead_gateway.calls.questions.server_requests import MAX_SESSION, ServerRequests
 from fairlead_gateway.calls.routes.routing import request_route
@@ -147,7 +148,7 @@ def binding(upstream: Upstream) -> ServerBinding:
     return ServerBinding(server, upstream, guard, timeout=1.0, max_bytes=16 * MIB, server_info=b"{}")
 
 
-def bridged(bridge: Bridge, agent: str = "agent") -> BridgedCall:
+def bridged(bridge: Bridge[BridgedCall], agent: str = "agent") -> BridgedCall:
     book = MetricsRegistry()
     client = Client()
     context = CallContext(
@@ -165,7 +166,7 @@ def bridged(bridge: Bridge, agent: str = "agent") -> BridgedCall:
 
 
 async def test_questions_that_wait_for_their_clients_are_bounded_in_bytes_and_the_oldest_go() -> None:
-    bridge = Bridge(lambda: 0.0)
+    bridge: Bridge[BridgedCall] = Bridge(lambda: 0.0)
     question = Message(id=Raw(b"1"), method="sampling/createMessage", params=Raw(b'"' + b"x" * MIB + b'"'))
     calls = [bridged(bridge) for _ in range(2 * MAX_PARKED_BYTES // MIB)]
     for call in calls:
@@ -183,7 +184,7 @@ async def test_questions_that_wait_for_their_clients_are_bounded_in_bytes_and_th
 @pytest.mark.parametrize("size", [1, MIB])
 async def test_calls_of_an_agent_that_wait_for_their_client_do_not_cancel_those_of_others(size: int) -> None:
     counts = ShareCounts()
-    bridge = Bridge(lambda: 0.0, counts=counts)
+    bridge: Bridge[BridgedCall] = Bridge(lambda: 0.0, counts=counts)
     question = Message(id=Raw(b"1"), method="sampling/createMessage", params=Raw(b'"' + b"x" * size + b'"'))
     own = bridged(bridge, "alice")
     own.ask(question, lambda answer: None)
@@ -200,13 +201,13 @@ async def test_calls_of_an_agent_that_wait_for_their_client_do_not_cancel_those_
 
 
 async def test_results_that_wait_for_their_clients_are_bounded_in_bytes() -> None:
-    bridge = Bridge(lambda: 0.0)
+    bridge: Bridge[BridgedCall] = Bridge(lambda: 0.0)
     calls = [bridged(bridge) for _ in range(2 * MAX_PARKED_BYTES // MIB)]
     for call in calls:
         bridge.park(call)
     assert len(bridge) == len(calls)
     for call in calls:
-        call.answered(Raw(b"x" * MIB))
+        call.attempts.answered(Raw(b"x" * MIB))
     assert 0 < len(bridge) <= MAX_PARKED_BYTES // MIB
     bridge.close()
 

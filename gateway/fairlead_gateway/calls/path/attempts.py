@@ -1,12 +1,14 @@
 """Attempts of one request at its server: admission by the server's guard, sending, and retries.
 
-Base of the requests of clients and of those that a bridge makes for them. An upstream calls it back from its parser; a
+Held by the calls of clients and by those that a bridge makes for them. An upstream calls it back from its parser; a
 task waits only where the era in which the server serves the client has to be negotiated first.
 """
 
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Callable
+from typing import Final
 
 from msgspec import Raw
 from mypy_extensions import mypyc_attr
@@ -14,7 +16,7 @@ from mypy_extensions import mypyc_attr
 from fairlead_api.reports import NEUTRAL
 from fairlead_gateway.calls.path.context import CallContext
 from fairlead_gateway.calls.path.watched_calls import NOT_AGAIN
-from fairlead_gateway.core.client_peer import ClientPeer
+from fairlead_gateway.core.client_peer import AnswerServer, ClientPeer
 from fairlead_gateway.core.ports import Pending, Ticket
 from fairlead_gateway.core.route import Route
 from fairlead_gateway.core.upstream_request import ResponseSink, UpstreamRequest
@@ -24,19 +26,67 @@ from fairlead_gateway.tracing.spans import CallSpan
 from fairlead_gateway.upstream.guard import PLAIN, QUEUED
 from fairlead_mcp import jsonrpc
 from fairlead_mcp.errors import McpError, Timeout
-from fairlead_mcp.messages import ResultMembers
+from fairlead_mcp.messages import Message, ResultMembers
 from fairlead_mcp.retries import next_delay
 
 
 @mypyc_attr(allow_interpreted_subclasses=True)
-class GuardedRequest(ResponseSink):
-    """`started` is in seconds of the context's clock. Subclasses say what is sent and what becomes of the outcome."""
+class AttemptOwner:
+    """Decides what a request to a server is, and takes its outcome and what the server sends before it.
+
+    A class and no Protocol: compiled code calls a method of a compiled class ten times as fast.
+    """
+
+    __slots__ = ()
+
+    @property
+    def agent(self) -> str:
+        """Agent that the request is counted for."""
+        return ""
+
+    def build_request(self, modern: bool) -> UpstreamRequest | None:
+        """The request for a server of that era; None where it has been answered without one. Raises McpError."""
+        raise NotImplementedError
+
+    def accept_result(self, result: Raw, members: ResultMembers | None) -> None:
+        """The raw result of the last attempt; `members` are its own, where they were read already."""
+
+    def give_up(self, error: Exception) -> None:
+        """The error of the last attempt. A McpError, but for defects of the gateway."""
+
+    def relay(self, message: Message) -> bool:
+        """Pass a notification of the server on; True for progress of this request."""
+        return False
+
+    def ask(self, message: Message, answer: AnswerServer) -> None:
+        """Have a request of the server answered, by its client or with an error."""
+        answer(jsonrpc.reply_to_server(message))
+
+    def pause(self) -> None:
+        """Pause the client's stream as the server paused its own (SEP-1699); no-op unless overridden."""
+
+    @property
+    def congested(self) -> bool:
+        """Whether the client does not read what it is sent."""
+        return False
+
+    def when_writable(self, go_on: Callable[[], None]) -> None:
+        """Have `go_on` called, once, when the client reads again, or is gone."""
+        go_on()
+
+
+_NOBODY: Final = AttemptOwner()
+"""Owner of attempts that are over."""
+
+
+class Attempts(ResponseSink):
+    """Attempts of one request. `started` is in seconds of the context's clock; the owner has to `release` it."""
 
     __slots__ = (
         "_attempts",
         "_measured",
         "_outgoing",
-        "_pending",
+        "_owner",
         "_responses_seen",
         "_ticket",
         "_watched",
@@ -46,7 +96,7 @@ class GuardedRequest(ResponseSink):
         "done",
         "idempotent",
         "moved_to",
-        "retries",
+        "pending",
         "route",
         "sent_at",
         "span",
@@ -54,19 +104,21 @@ class GuardedRequest(ResponseSink):
         "trail",
     )
 
-    def __init__(self, context: CallContext, route: Route, started: float) -> None:
+    def __init__(self, owner: AttemptOwner, context: CallContext, route: Route, started: float) -> None:
+        self._owner = owner
         self.context = context
         self.route = route
         self.started = started
         self.client: ClientPeer | None = None
         """Client whose own session with the server is used."""
-        self.retries = route.retries
         self.idempotent = route.idempotent
         self.span: CallSpan | None = None
         """Where calls are traced."""
         self.done = False
+        """Whether it was released."""
         self._outgoing: UpstreamRequest | None = None
-        self._pending: Pending | asyncio.Task[None] | asyncio.TimerHandle | None = None
+        self.pending: Pending | asyncio.Task[None] | asyncio.TimerHandle | None = None
+        """Work that its end cancels: an attempt, a wait for the next one, or a task between attempts."""
         self._attempts = 0
         self._ticket: Ticket = QUEUED
         self._responses_seen = 0
@@ -83,26 +135,9 @@ class GuardedRequest(ResponseSink):
         self.trail: CallTrail | None = None
         """Phases beside its last attempt; None for a plain call."""
 
-    # For subclasses
-
     @property
     def agent(self) -> str:
-        """Agent that it is counted for."""
-        raise NotImplementedError
-
-    def outgoing(self, modern: bool) -> UpstreamRequest | None:
-        """The request for a server of that era; None where it has been answered without one. Raises McpError."""
-        raise NotImplementedError
-
-    def succeeded(self, result: Raw, members: ResultMembers | None) -> None:
-        """The raw result of the last attempt; `members` are its own, where they were read already."""
-        raise NotImplementedError
-
-    def gave_up(self, error: Exception) -> None:
-        """The error of the last attempt. A McpError, but for defects of the gateway."""
-        raise NotImplementedError
-
-    # Attempts
+        return self._owner.agent
 
     @property
     def deadline(self) -> float:
@@ -136,33 +171,66 @@ class GuardedRequest(ResponseSink):
                 if modern is None:
                     self._negotiate()
                     return
-                request = self._outgoing = self.outgoing(modern)
+                request = self._outgoing = self._owner.build_request(modern)
             if request is not None:
                 self._send(request)
-        except Exception as error:  # noqa: BLE001  # it may be called from another call's end; `gave_up` logs defects
+        except Exception as error:  # noqa: BLE001  # it may be called from another call's end; `give_up` logs defects
             self.failed(error)
 
     def refused(self, error: McpError) -> None:
-        self.gave_up(error)
+        self._owner.give_up(error)
 
     def answered(self, result: Raw, members: ResultMembers | None = None) -> None:
         self.answered_at = self.context.clock()
         if self._ticket:
             self._ticket = QUEUED
             self.route.guard.leave_answered()
-        self.succeeded(result, members)
+        self._owner.accept_result(result, members)
 
     def failed(self, error: Exception) -> None:
         self.answered_at = self.context.clock()
         # the caller's own time says nothing of the tool
-        own = isinstance(error, Timeout) and self._bounded_by_caller()
+        own = isinstance(error, Timeout) and self._is_bounded_by_caller()
         self.measure(NEUTRAL if own else outcome_of(error))
         if self.span is not None:
             self.span.attempt_over(type(error).__name__)
         self._leave_attempt(type(error).__name__)
         self._leave(error, given_up=own)
-        if not self._again_later(error):
-            self.gave_up(error)
+        if not self._retry_later(error):
+            self._owner.give_up(error)
+
+    def notify(self, message: Message) -> None:
+        self.route.guard.responses_seen += 1
+        if self._owner.relay(message):
+            self._extend_deadline()
+
+    def ask(self, message: Message, answer: AnswerServer) -> None:
+        self.route.guard.responses_seen += 1
+        self.measure(NEUTRAL)  # from here on it is a person or a model that takes its time
+        self._owner.ask(message, answer)
+
+    def paused(self) -> None:
+        self._owner.pause()
+
+    @property
+    def congested(self) -> bool:
+        return self._owner.congested
+
+    def when_writable(self, go_on: Callable[[], None]) -> None:
+        self._owner.when_writable(go_on)
+
+    def begin_again(self) -> None:
+        """Send another request in place of the last one, with attempts of its own."""
+        self._outgoing = None
+        self._attempts = 0
+        self.begin()
+
+    def release(self) -> None:
+        """Let go of the owner, who holds this and is kept until the garbage collector comes otherwise."""
+        self.done = True
+        self.pending = None
+        self._owner = _NOBODY
+        self._unwatch()
 
     def measure(self, outcome: str) -> None:
         """Record how long the attempt took, for the operator; no-op after the first time in an attempt."""
@@ -173,7 +241,7 @@ class GuardedRequest(ResponseSink):
 
     def stop(self) -> None:
         """Give the attempt up, at the server too."""
-        pending, self._pending = self._pending, None
+        pending, self.pending = self.pending, None
         if self._ticket == QUEUED:
             self.route.guard.withdraw(self)
         self.measure(NEUTRAL)
@@ -181,7 +249,7 @@ class GuardedRequest(ResponseSink):
         if pending is not None:
             pending.cancel()
 
-    def watched_deadline(self) -> float:
+    def watch_deadline(self) -> float:
         """Deadline for the upstream of a request that asks for progress, which moves its own one up to there."""
         route = self.route
         longest = self.started + route.longest
@@ -192,7 +260,7 @@ class GuardedRequest(ResponseSink):
             self.context.watched.add(self, self.deadline)
         return longest
 
-    def progressed(self) -> None:
+    def _extend_deadline(self) -> None:
         """The server reported progress: begin its time anew (MCP, Lifecycle, "Timeouts"), but that of nobody else."""
         if self._watched:
             route = self.route
@@ -204,8 +272,7 @@ class GuardedRequest(ResponseSink):
         bounded = self.moved_to >= self.started + self.route.longest
         return self.route.timed_out(self.moved_to >= 0, 0.0 if bounded else self.moved_to - self.started)
 
-    def unwatch(self) -> None:
-        """To be called at its end."""
+    def _unwatch(self) -> None:
         if self._watched:
             self._watched = False
             self.context.watched.discard(self)
@@ -214,11 +281,11 @@ class GuardedRequest(ResponseSink):
         """End the attempt at a deadline that has come; implements WatchedCall. What comes between attempts has a limit
         of its own.
         """
-        deadline, pending = self.deadline, self._pending
+        deadline, pending = self.deadline, self.pending
         if deadline > now or not self._ticket or isinstance(pending, asyncio.Task):
             return deadline
-        self.unwatch()
-        self._pending = None
+        self._unwatch()
+        self.pending = None
         if pending is not None:
             pending.cancel()
         self.failed(Timeout("it was not answered in time", sent=True))
@@ -233,7 +300,7 @@ class GuardedRequest(ResponseSink):
 
     # Inside
 
-    def _bounded_by_caller(self) -> bool:
+    def _is_bounded_by_caller(self) -> bool:
         """Whether its deadline is that of its caller or of a tier."""
         if self.moved_to < 0:
             return self.route.caller_deadline
@@ -263,24 +330,24 @@ class GuardedRequest(ResponseSink):
             self._measured = meter.begin(now)
         pending = route.upstream.send(request, self)
         if self._ticket:  # else it is over already
-            self._pending = pending
+            self.pending = pending
 
     def _negotiate(self) -> None:
         self.enter_phase(SESSION)
-        self._pending = task = asyncio.get_running_loop().create_task(self._negotiated(), name="negotiate")
+        self.pending = task = asyncio.get_running_loop().create_task(self._send_negotiated(), name="negotiate")
         self.context.own(task)
 
-    async def _negotiated(self) -> None:
+    async def _send_negotiated(self) -> None:
         try:
             modern = await self.route.upstream.negotiate(self.client, self.deadline)
-            request = self._outgoing = self.outgoing(modern)
+            request = self._outgoing = self._owner.build_request(modern)
             if request is not None:
                 self._send(request)
         except asyncio.CancelledError:
             if not self.done:
                 self.failed(McpError("the request was stopped with the gateway"))
             raise
-        except Exception as error:  # noqa: BLE001  # the edge of the task; `gave_up` logs what is no error of the wire
+        except Exception as error:  # noqa: BLE001  # the edge of the task; `give_up` logs what is no error of the wire
             self.failed(error)
 
     def _leave(self, error: Exception | None, *, given_up: bool = False) -> None:
@@ -290,16 +357,16 @@ class GuardedRequest(ResponseSink):
             self._ticket = QUEUED
             self.route.guard.leave(ticket, error, self._responses_seen, given_up=given_up, tool=self.route.name)
 
-    def _again_later(self, error: Exception) -> bool:
+    def _retry_later(self, error: Exception) -> bool:
         """Whether another attempt will follow."""
         request = self._outgoing
-        if self.done or request is None or self._attempts > self.retries or not isinstance(error, McpError):
+        if self.done or request is None or self._attempts > self.route.retries or not isinstance(error, McpError):
             return False
         guard = self.route.guard
         wait = next_delay(
             error,
             attempt=self._attempts,
-            retries=self.retries,
+            retries=self.route.retries,
             idempotent=self.idempotent,
             left=self.deadline - guard.clock(),
             random=guard.random(),
@@ -308,10 +375,10 @@ class GuardedRequest(ResponseSink):
             return False
         self._outgoing = request.with_id(self.route.upstream.next_id())
         self.enter_phase(BACKOFF, self.answered_at)
-        self._pending = asyncio.get_running_loop().call_later(wait, self._attempt_again)
+        self.pending = asyncio.get_running_loop().call_later(wait, self._attempt_again)
         return True
 
     def _attempt_again(self) -> None:
-        self._pending = None
+        self.pending = None
         if not self.done:
             self.begin()

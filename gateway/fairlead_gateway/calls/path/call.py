@@ -6,47 +6,63 @@ client is asked. It ends exactly once.
 
 from __future__ import annotations
 
+import asyncio
+from collections.abc import Callable, Coroutine
 from functools import partial
-from typing import Final
+from typing import Any, Final, TypeVar
 
 from msgspec import Raw
 
 from fairlead_api.reports import NEUTRAL, OK
-from fairlead_gateway.calls.path.attempts import GuardedRequest
-from fairlead_gateway.calls.path.client_request import ClientRequest
+from fairlead_gateway.calls.path.attempts import AttemptOwner, Attempts
+from fairlead_gateway.calls.path.bridged_call import BridgedCall
 from fairlead_gateway.calls.path.context import CallContext
 from fairlead_gateway.calls.path.outgoing import upstream_request
-from fairlead_gateway.calls.path.stages import STAGES
+from fairlead_gateway.calls.path.record import Body, log_defect, record
 from fairlead_gateway.calls.questions import round_trips
-from fairlead_gateway.calls.questions.input_required import BridgedCall, features_of
 from fairlead_gateway.calls.questions.message_relay import MessageRelay
 from fairlead_gateway.calls.questions.server_requests import level_asked_for
 from fairlead_gateway.calls.results.cache import META_CACHE, Kept
 from fairlead_gateway.calls.results.outputs import CACHEABLE, presented, with_cache_hints
 from fairlead_gateway.calls.routes.targets import SUBSCRIPTIONS
+from fairlead_gateway.calls.sealed.client_capabilities import features_of
 from fairlead_gateway.calls.subscriptions import legacy_subscriptions
-from fairlead_gateway.calls.tasks import task_wait, tasks
+from fairlead_gateway.calls.tasks import client_tasks, task_wait
 from fairlead_gateway.calls.translation import translate
-from fairlead_gateway.calls.translation.errors import ANSWER_ERRORS
-from fairlead_gateway.calls.translation.translated import TranslatedResult
+from fairlead_gateway.calls.translation.errors import (
+    ANSWER_ERRORS,
+    TOO_DEEP,
+    is_for_the_client,
+    rejection_for,
+    rejection_of,
+)
+from fairlead_gateway.calls.translation.translate import TranslatedResult
+from fairlead_gateway.core.client_message import Rejection
 from fairlead_gateway.core.client_peer import AnswerServer, ClientPeer
-from fairlead_gateway.core.exchange import Exchange
+from fairlead_gateway.core.exchange import Exchange, agent_of
 from fairlead_gateway.core.request import McpRequest
 from fairlead_gateway.core.route import Route
 from fairlead_gateway.core.upstream_request import UpstreamRequest
+from fairlead_gateway.limits.limiter import NO_LEASE, Lease
 from fairlead_gateway.recent.phases import CACHE, CLIENT, NEVER, TASK
+from fairlead_gateway.reports.outcomes import outcome_of_refusal
 from fairlead_gateway.telemetry import TOOL_ERROR
 from fairlead_gateway.upstream.session import SUBSCRIBE
-from fairlead_mcp import jsonrpc, methods, server_tasks
-from fairlead_mcp.errors import NotMcp, RpcError
+from fairlead_mcp import eras, jsonrpc, methods, server_tasks
+from fairlead_mcp.errors import McpError, NotMcp, RpcError, Timeout
+from fairlead_mcp.escaping import escaped
 from fairlead_mcp.messages import Message, ResultMembers
+from fairlead_tools import refusals
 from fairlead_tools.refusal import CANCELLED, Refusal
 
 NO_FEATURES: Final = b"{}"
+T = TypeVar("T")
 
 
-class ToolCall(ClientRequest):
-    """A request from its checks to the recorded answer; the sink of its server's messages."""
+class ToolCall(AttemptOwner):
+    """A request from its checks to the recorded answer. `attempts` get it to its server, in whose place a call that
+    bridges the eras has its own; a relay takes what the server says meanwhile to the client.
+    """
 
     __slots__ = (
         "_bridged",
@@ -60,15 +76,39 @@ class ToolCall(ClientRequest):
         "_peer",
         "_relay",
         "_rounds",
+        "attempts",
+        "context",
+        "denied",
+        "exchange",
+        "lease",
         "level",
+        "limit",
         "most_tokens",
         "param_lines",
+        "refusal",
+        "request",
+        "route",
+        "waiter",
     )
 
     def __init__(
         self, context: CallContext, exchange: Exchange, route: Route, request: McpRequest, param_lines: bytes = b""
     ) -> None:
-        super().__init__(context, exchange, route, request)
+        self.context = context
+        self.exchange = exchange
+        self.route = route
+        self.request = request
+        self.attempts = Attempts(self, context, route, context.clock())
+        self.denied = ""
+        """Policy that does not allow its arguments."""
+        self.limit = ""
+        """Limit that refused it because there were too many calls."""
+        self.refusal = ""
+        """Why the gateway did not let it be answered by its server, as the client was told."""
+        self.lease: Lease = NO_LEASE
+        """Accounts that it is counted in until it ends."""
+        self.waiter: asyncio.Future[None] | None = None
+        """Resolved at its end, for a caller within the gateway."""
         self.param_lines = param_lines
         """`Mcp-Param-*`, as lines of an HTTP head."""
         self.level: str | None = None
@@ -91,24 +131,49 @@ class ToolCall(ClientRequest):
         self._bridged: BridgedCall | None = None
         self._peer: ClientPeer | None = None
         """Client to be asked what a task asks, which is not created in its session."""
-        self._declaration = tasks.NOT_DECLARED
-        """State of its declaration of tasks to the server (`calls.tasks.tasks`)."""
+        self._declaration = client_tasks.NOT_DECLARED
+        """State of its declaration of tasks to the server (`calls.tasks.client_tasks`)."""
 
-    def run(self) -> None:
+    @property
+    def done(self) -> bool:
+        """Whether it is answered, or nobody waits for its answer any more."""
+        return self.attempts.done
+
+    @property
+    def agent(self) -> str:
+        return agent_of(self.exchange)
+
+    @property
+    def own_session(self) -> bytes | None:
+        """Id of the client's session, where it was signed here: another may be anybody's."""
+        request = self.request
+        return request.session if request.opened is not None else None
+
+    def capabilities(self) -> bytes | None:
+        """Client capabilities, normalized raw JSON; None for none."""
+        request = self.request
+        if request.modern:
+            return features_of(request)
+        peer = None if request.opened is None else request.opened.peer
+        return None if peer is None else peer.features
+
+    def run(self, stages: tuple[Callable[[ToolCall], Refusal | None], ...]) -> None:
         """Check and make the call; it may be answered before this returns. Raises nothing."""
-        self.context.begun(self)
+        self.context.begin(self)
         if self.context.spans is not None:
-            self.span = self.context.spans.begin(self.exchange, self.request, self.route.name, self.route.server.key)
+            self.attempts.span = self.context.spans.begin(
+                self.exchange, self.request, self.route.name, self.route.server.key
+            )
         try:
-            for stage in STAGES:
+            for stage in stages:
                 refusal = stage(self)
                 if refusal is not None:
                     self.refuse(refusal)
                     return
-            if self._following is None and not self.done:
+            if self._following is None and not self.attempts.done:
                 self.send()
-        except Exception as error:  # noqa: BLE001  # the edge of the request; `gave_up` logs what is no error of the wire
-            self.gave_up(error)
+        except Exception as error:  # noqa: BLE001  # the edge of the request; `give_up` logs what is no error of the wire
+            self.give_up(error)
 
     # For the cache
 
@@ -117,13 +182,13 @@ class ToolCall(ClientRequest):
         cache = self.context.cache
         kept = cache.get(key)
         if kept is not None:
-            self.enter_phase(CACHE)
+            self.attempts.enter_phase(CACHE)
             self.take_result(kept)
         elif self.route.caller_deadline:
             return  # it may end before those who wait for it want it to
         elif cache.follow(key, self):
             self._following = key
-            self.enter_phase(CACHE)
+            self.attempts.enter_phase(CACHE)
         else:
             self._key = key
 
@@ -136,7 +201,7 @@ class ToolCall(ClientRequest):
             result = translate.noted(outcome.result, META_CACHE, b'{"ageMs":%d}' % round(cache.age(kept) * 1000))
             self._present(TranslatedResult(result, outcome.is_error))
         except ANSWER_ERRORS as error:
-            self.answer_failed(error)
+            self.reject_answer(error)
 
     def become_leader(self, key: bytes) -> None:
         self._key = key
@@ -146,19 +211,15 @@ class ToolCall(ClientRequest):
         """Send it. Raises nothing."""
         self._following = None
         try:
-            if not self._bridges():
-                self._find_client()
-                self.begin()
-        except Exception as error:  # noqa: BLE001  # it may be called from another call's end; `gave_up` logs defects
-            self.gave_up(error)
+            if not self._bridge():
+                self._choose_session()
+                self.attempts.begin()
+        except Exception as error:  # noqa: BLE001  # it may be called from another call's end; `give_up` logs defects
+            self.give_up(error)
 
     # Its request
 
-    @property
-    def timed(self) -> GuardedRequest:
-        return self if self._bridged is None else self._bridged
-
-    def outgoing(self, modern: bool) -> UpstreamRequest | None:
+    def build_request(self, modern: bool) -> UpstreamRequest | None:
         request, route = self.request, self.route
         if modern and route.tool is None and request.method in SUBSCRIPTIONS:
             self._watch()
@@ -169,9 +230,12 @@ class ToolCall(ClientRequest):
         elif not request.modern and route.upstream.modern:
             self._members = {**members}
         if route.tool is not None and (request.meta.extensions or "task" in members or self._declaration):
-            self._declaration, members = tasks.decide_declaration(self, members, self._declaration, modern=modern)
+            self._declaration, members = self.context.tasks.decide_declaration(
+                route, request, self.agent, members, self._declaration, modern=modern
+            )
         self._modern = modern
-        deadline = self.deadline if request.token is None else self.watched_deadline()
+        attempts = self.attempts
+        deadline = attempts.deadline if request.token is None else attempts.watch_deadline()
         made = upstream_request(
             self.context,
             route,
@@ -181,37 +245,33 @@ class ToolCall(ClientRequest):
             deadline,
             modern,
             self.level,
-            self._peer or self.client,
+            self._peer or self.attempts.client,
             session=self.own_session,
             param_lines=self.param_lines,
-            traced=self.span is not None,
+            traced=self.attempts.span is not None,
             continued=self._continued,
             follows=self._rounds > 0,
-            tasks=self._declaration in tasks.MAY_BECOME,
+            tasks=self._declaration in client_tasks.MAY_BECOME,
         )
         self._ours = made.id
         if self._relay is not None:
             self._relay.follow(made.id)
         return made
 
-    # The sink of the server's answer
+    # The server's answer, and its messages until then
 
-    def notify(self, message: Message) -> None:
-        self.route.guard.responses_seen += 1
+    def relay(self, message: Message) -> bool:
         request = self.request
         if self._relay is None and request.modern and request.token is None and self.level is None:
-            return  # it asked for none
-        if self._relayed().notify(message):
-            self.progressed()
+            return False  # it asked for none
+        return self._open_relay().notify(message)
 
     def ask(self, message: Message, answer: AnswerServer) -> None:
-        self.route.guard.responses_seen += 1
-        self.measure(NEUTRAL)  # from here on it is a person or a model that takes its time
-        self.idempotent = False  # nobody is asked the same twice
+        self.attempts.idempotent = False  # nobody is asked the same twice
         self._unshare()
-        self._relayed().on_request(message, answer)
+        self._open_relay().on_request(message, answer)
 
-    def paused(self) -> None:
+    def pause(self) -> None:
         self.exchange.pause()
 
     @property
@@ -221,29 +281,29 @@ class ToolCall(ClientRequest):
     def when_writable(self, go_on: round_trips.GoOn) -> None:
         self.exchange.when_writable(go_on)
 
-    def succeeded(self, result: Raw, members: ResultMembers | None) -> None:
+    def accept_result(self, result: Raw, members: ResultMembers | None) -> None:
         try:
             if self._modern and not self.request.modern:
-                if self._declaration == tasks.WAITED_FOR and server_tasks.is_first_answer(result):
-                    self.measure(NEUTRAL)
+                if self._declaration == client_tasks.WAITED_FOR and server_tasks.is_first_answer(result):
+                    self.attempts.measure(NEUTRAL)
                     self._wait_for(result)
                     return
                 asking = round_trips.asking_in(result)
                 if asking is not None:
-                    self.measure(OK)
+                    self.attempts.measure(OK)
                     self._ask_client(asking)
                     return
             self.finish(result, members, from_modern=self._modern)
         except ANSWER_ERRORS as error:
-            self.answer_failed(error)
+            self.reject_answer(error)
 
     def finish(self, result: Raw, members: ResultMembers | None = None, *, from_modern: bool) -> None:
         """Answer with a server's result; `members`: read already. Raises ANSWER_ERRORS for what is no result."""
-        if self.answered_at < 0:  # of a bridged call
-            self.answered_at = self.context.clock()
+        if self.attempts.answered_at < 0:  # of a bridged call
+            self.attempts.answered_at = self.context.clock()
         route, request = self.route, self.request
         outcome = translate.answer(route, request, result, members, from_modern=from_modern)
-        self.measure(NEUTRAL if outcome.is_error or outcome.is_task else OK)
+        self.attempts.measure(NEUTRAL if outcome.is_error or outcome.is_task else OK)
         if outcome.mended:
             self.context.mended.tell(route.server.key, route.name, outcome.mended)
         if outcome.needs_input:
@@ -251,9 +311,9 @@ class ToolCall(ClientRequest):
             marked = self.context.state_signer.signed(asking, route.server.key, self.exchange.identity)
             outcome = TranslatedResult(marked, outcome.is_error, outcome.needs_input)
         elif outcome.is_task:
-            outcome = self._created(outcome)
+            outcome = self._hand_over(outcome)
         elif route.task is not None:
-            about = tasks.translate_answer(self.context, self.exchange, route, outcome, request.method)
+            about = self.context.tasks.translate_answer(self.exchange, route, outcome, request.method)
             outcome = TranslatedResult(about, outcome.is_error)
         elif request.modern and request.method in CACHEABLE:
             outcome = TranslatedResult(with_cache_hints(outcome.result), outcome.is_error)
@@ -279,37 +339,114 @@ class ToolCall(ClientRequest):
         # a method, as a function within `_present` would cost each call an object for what it holds on to
         self.end(error_type, result=shown)
 
-    def gave_up(self, error: Exception) -> None:
-        if isinstance(error, RpcError) and not self.done:
+    def give_up(self, error: Exception) -> None:
+        if isinstance(error, RpcError) and not self.attempts.done:
             if self.route.task is not None:
-                error = tasks.under_client_id(error, self.route)
+                error = client_tasks.under_client_id(error, self.route)
             elif self.route.upstream.modern and server_tasks.required_by(error):
-                waits = self._declaration == tasks.NOT_DECLARED and not self.request.modern
-                limited = waits or self._declaration == tasks.WITHHELD
-                refusal = tasks.over_limit_refusal(self, waits=waits) if limited else None
+                waits = self._declaration == client_tasks.NOT_DECLARED and not self.request.modern
+                limited = waits or self._declaration == client_tasks.WITHHELD
+                refusal = None
+                if limited:
+                    refusal = self.context.tasks.over_limit_refusal(self.route, self.agent, waits=waits)
                 if refusal is not None:
-                    self.limit = tasks.LIMIT_NAME
+                    self.limit = client_tasks.LIMIT_NAME
                     self.refuse(refusal)
                     return
                 if waits:
-                    self._declaration = tasks.WAITED_FOR
-                    self._outgoing = None
-                    self._attempts = 0
-                    self._peer, self.client = self.client, None  # sessions are of the era without tasks
-                    self.begin()
+                    self._declaration = client_tasks.WAITED_FOR
+                    self._peer = self.attempts.client
+                    self.attempts.client = None  # sessions are of the era without tasks
+                    self.attempts.begin_again()
                     return
-        super().gave_up(error)
+        self._answer_error(error)
 
-    def asked(self, questions: bytes) -> None:
+    def _answer_error(self, error: Exception) -> None:
+        """Answer with an error of the server or of the gateway, in the terms of the client's era."""
+        request, route = self.request, self.route
+        if isinstance(error, Timeout) and error.sent and route.tool is not None:
+            timed = self.attempts if self._bridged is None else self._bridged.attempts
+            error = Timeout(timed.timeout_message(), sent=True)
+        if not isinstance(error, McpError):
+            log_defect(self.attempts, request, error)
+            body = jsonrpc.error(request.id, jsonrpc.INTERNAL_ERROR, "Internal error")
+            self.end(str(jsonrpc.INTERNAL_ERROR), 200, (body,))
+        elif route.tool is None or is_for_the_client(request, error):
+            self.limit = refusals.limit_of(error)
+            rejection = rejection_for(request, error)
+            # recorded in the same word for clients of both eras
+            self._reject(str(rejection.code) if route.tool is None else refusals.refusal_for(error).code, rejection)
+        else:
+            self.limit = refusals.limit_of(error)
+            self.refuse(refusals.refusal_for(error))
+
+    def reject_answer(self, error: Exception) -> None:
+        """Give up because of what the server answered."""
+        self.attempts.measure(outcome_of_refusal(error))
+        # the context, as mypyc drops the cause of a `raise … from`
+        if isinstance(error, RecursionError) or isinstance(error.__context__, RecursionError):
+            error = NotMcp(TOO_DEEP)
+        self.give_up(error)
+
+    def refuse(self, refusal: Refusal) -> None:
+        """Answer with a refusal: of a tool call as a result, which the model reads, of anything else as an error."""
+        request = self.request
+        self.refusal = refusal.message
+        if self.route.tool is None:
+            self._reject(refusal.code, rejection_of(request, refusal))
+            return
+        if refusal.required is not None and request.modern:
+            code = jsonrpc.MISSING_CLIENT_CAPABILITY
+            body = jsonrpc.error(request.id, code, refusal.message, refusal.required)
+            self.end(refusal.code, eras.status_for(code), (body,))
+            return
+        outcome = translate.result(
+            refusals.result(refusal), from_modern=False, to_modern=request.modern, server_info=self.context.server_info
+        )
+        self.end(refusal.code, result=outcome.result)
+
+    def answer_with_questions(self, questions: bytes) -> None:
         """Answer a modern client with the questions of a legacy server, as its result."""
-        self.answered_at = self.context.clock()
+        self.attempts.answered_at = self.context.clock()
         outcome = translate.result(questions, from_modern=True, to_modern=True, server_info=self.route.server_info)
         self.end("", result=outcome.result)
 
     # For the client
 
+    def end(self, error_type: str, status: int = 0, body: Body = (), *, result: bytes | Raw | None = None) -> None:
+        """Answer with a result, or with a body of that status, unless the client is gone; and record. No-op when it has
+        ended.
+        """
+        attempts = self.attempts
+        if attempts.done:
+            return
+        attempts.release()
+        for account in self.lease:
+            account.leave()
+        self._bridged = None
+        if self._key is not None:
+            self.context.cache.failed(self._key)
+        if self._relay is not None:
+            self._relay.close()
+        if attempts.span is not None:
+            attempts.span.end(error_type)
+        if self.route.escapes:
+            result = None if result is None else escaped(result)
+            body = tuple(escaped(part) for part in body)
+        try:
+            if result is not None:
+                body = (result,)
+                self.exchange.succeed(self.request.id, result)
+            elif status:
+                self.exchange.answer(status, *body)
+        finally:
+            self.context.end(self)
+            record(self.attempts, self.exchange, self.request, error_type, body, self.refusal, self.denied, self.limit)
+            if self.waiter is not None and not self.waiter.done():
+                self.waiter.set_result(None)
+
     def cancel(self) -> None:
-        if self.done:
+        if self.attempts.done:
             return
         if self._key is not None:
             key, self._key = self._key, None
@@ -318,7 +455,7 @@ class ToolCall(ClientRequest):
             self.context.cache.unfollow(self._following, self)
         bridged, self._bridged = self._bridged, None
         gone = self.exchange.gone
-        self.stop()
+        self.attempts.stop()
         if gone:
             self.end(CANCELLED)
         else:
@@ -329,26 +466,23 @@ class ToolCall(ClientRequest):
 
     # Inside
 
-    def _relayed(self) -> MessageRelay:
+    def _open_relay(self) -> MessageRelay:
         """The relay of its server's messages, made with the first: most calls have none."""
         relay = self._relay
         if relay is None:
-            relay = self._relay = self._opened()
+            relay = self._relay = MessageRelay(
+                self.context.server_requests,
+                self.exchange,
+                self.request,
+                self._peer or self.attempts.client,
+                self.level,
+                escapes=self.route.escapes,
+                uris=self.route.uris,
+            )
             relay.follow(self._ours)
         return relay
 
-    def _opened(self) -> MessageRelay:
-        return MessageRelay(
-            self.context.server_requests,
-            self.exchange,
-            self.request,
-            self._peer or self.client,
-            self.level,
-            escapes=self.route.escapes,
-            uris=self.route.uris,
-        )
-
-    def _find_client(self) -> None:
+    def _choose_session(self) -> None:
         """The client's own session with the server, where it offers something or subscribes; its level of messages."""
         request = self.request
         if request.modern:
@@ -357,16 +491,16 @@ class ToolCall(ClientRequest):
             self.level = None if request.session is None else self.context.levels.get(request.session)
             opened = request.opened
             if opened is not None:
-                self.client = opened.peer
-        if self.route.tool is None and request.method in SUBSCRIPTIONS and self.client is None:
+                self.attempts.client = opened.peer
+        if self.route.tool is None and request.method in SUBSCRIPTIONS and self.attempts.client is None:
             if request.session is None or request.opened is None:
                 raise RpcError(jsonrpc.METHOD_NOT_FOUND, "Subscriptions need a session", None)
-            self.client = ClientPeer(request.session, NO_FEATURES)
+            self.attempts.client = ClientPeer(request.session, NO_FEATURES)
         if request.continued:
             self._continued = True
-            self.idempotent = False
+            self.attempts.idempotent = False
 
-    def _bridges(self) -> bool:
+    def _bridge(self) -> bool:
         """Whether it goes over a call that may ask: that of a modern client with capabilities at a legacy server."""
         request, route = self.request, self.route
         if not request.modern or route.upstream.modern_for(None) or request.method not in methods.MCP_NAME_MEMBER:
@@ -378,13 +512,15 @@ class ToolCall(ClientRequest):
             features = features_of(request)
             if features is None:
                 return False
-            call = BridgedCall(self.context, bridge, route, self.agent, of, self.started, bridge.lease(features))
+            call = BridgedCall(
+                self.context, bridge, route, self.agent, of, self.attempts.started, bridge.lease(features)
+            )
         self.level = level_asked_for(request) if request.meta.log_level else None
-        self._relay = self._opened()
+        relay = self._open_relay()
         self._bridged = call
-        self.sent_at = self.context.clock()
-        self.answered_at = NEVER
-        call.attach(self, self._relay)
+        self.attempts.sent_at = self.context.clock()
+        self.attempts.answered_at = NEVER
+        call.attach(self, relay)
         return True
 
     def _watch(self) -> None:
@@ -394,16 +530,16 @@ class ToolCall(ClientRequest):
             context.subscriptions, context.server_requests, self.route, session, self.agent, begins=begins
         )
         self._modern = False
-        self.answered(Raw(b"{}"))
+        self.attempts.answered(Raw(b"{}"))
 
     def _ask_client(self, asking: round_trips.InputRequired) -> None:
         self._rounds += 1
         if self._rounds > round_trips.MAX_ROUNDS:
             raise NotMcp(f"the tool asked more than {round_trips.MAX_ROUNDS} times")
         self._unshare()
-        left = self.deadline - self.context.clock()
-        self.enter_phase(CLIENT)
-        self._later(round_trips.answers(self._relayed(), asking, left), self._again, "ask a client")
+        left = self.attempts.deadline - self.context.clock()
+        self.attempts.enter_phase(CLIENT)
+        self._later(round_trips.answers(self._open_relay(), asking, left), self._again, "ask a client")
 
     def _unshare(self) -> None:
         """Keep the result for this client, on whose answers it depends; callers that wait for it call themselves."""
@@ -414,35 +550,46 @@ class ToolCall(ClientRequest):
     def _again(self, more: jsonrpc.RawObject) -> None:
         """Send it once more, with what its client answered."""
         self._members = {**(self._members or {}), **more}
-        self._outgoing = None
-        self._attempts = 0
-        self.idempotent = False
+        self.attempts.idempotent = False
         self._continued = True
-        self.begin()
+        self.attempts.begin_again()
 
-    def _created(self, outcome: TranslatedResult) -> TranslatedResult:
+    def _hand_over(self, outcome: TranslatedResult) -> TranslatedResult:
         """Hand a task over to its client. Raises NotMcp where it has asked for none, and cancels the task."""
-        if self._declaration == tasks.DECLARED:
-            sealed = tasks.created(self.context, self.exchange, self.route, outcome.result)
+        if self._declaration == client_tasks.DECLARED:
+            sealed = self.context.tasks.hand_over(self.exchange, self.route, outcome.result)
             return TranslatedResult(sealed, is_error=False, is_task=True)
-        task_wait.cancel_soon(self.context, self.route, outcome.result)
+        task_wait.cancel_soon(self.context.tasks, self.route, outcome.result)
         raise NotMcp("the server made a task of a call that did not declare tasks")
 
     def _wait_for(self, created: Raw) -> None:
         """Answer a legacy client with what a task ends with."""
-        relay = self._relayed()
+        relay = self._open_relay()
         tell = task_wait.progress(self.exchange, self.request.token, escapes=self.route.escapes)
         features = None if self._peer is None else self._peer.features
-        self.enter_phase(TASK)
+        self.attempts.enter_phase(TASK)
         wait = task_wait.TaskWait(
-            self.context, self.route, relay, created, tell, features, self.deadline, asks=self._unshare
+            self.context.tasks, self.route, relay, created, tell, features, self.attempts.deadline, asks=self._unshare
         )
         self._later(wait.outcome(), partial(self.finish, from_modern=True), "wait for a task")
 
-    def released(self) -> None:
-        self._bridged = None
-        self.unwatch()
-        if self._key is not None:
-            self.context.cache.failed(self._key)
-        if self._relay is not None:
-            self._relay.close()
+    def _later(self, work: Coroutine[Any, Any, T], then: Callable[[T], None], name: str) -> None:
+        """Go on with what the coroutine returns."""
+        task = asyncio.get_running_loop().create_task(self._go_on(work, then), name=name)
+        self.attempts.pending = task
+        self.context.own(task)
+
+    async def _go_on(self, work: Coroutine[Any, Any, T], then: Callable[[T], None]) -> None:
+        try:
+            outcome = await work
+            self.attempts.pending = None
+            then(outcome)
+        except asyncio.CancelledError:
+            self.cancel()
+            raise
+        except Exception as error:  # noqa: BLE001  # the edge of the task; `give_up` logs what is no error of the wire
+            self.reject_answer(error)
+
+    def _reject(self, error_type: str, rejection: Rejection) -> None:
+        body = jsonrpc.error(self.request.id, rejection.code, rejection.message, rejection.data)
+        self.end(error_type, rejection.status, (body,))

@@ -5,10 +5,11 @@ from __future__ import annotations
 import asyncio
 import time
 from collections.abc import Callable
-from typing import TYPE_CHECKING
+from typing import Any, Protocol
 
 from fairlead_gateway.audit.auditor import Auditor
 from fairlead_gateway.calls.path.watched_calls import WatchedCalls
+from fairlead_gateway.calls.questions.input_required import Bridge
 from fairlead_gateway.calls.questions.server_requests import ServerRequests
 from fairlead_gateway.calls.results.cache import ResultCache
 from fairlead_gateway.calls.results.mended_results import MendedResults
@@ -16,16 +17,24 @@ from fairlead_gateway.calls.results.result_keeper import ResultKeeper
 from fairlead_gateway.calls.sealed.request_state import RequestStateSigner
 from fairlead_gateway.calls.sealed.task_ids import TaskIds
 from fairlead_gateway.calls.subscriptions.resource_subscriptions import ResourceSubscriptions
+from fairlead_gateway.calls.tasks.client_tasks import ClientTasks
 from fairlead_gateway.calls.tasks.open_tasks import OpenTasks
+from fairlead_gateway.core.request import McpRequest
 from fairlead_gateway.limits.limiter import Limiter
 from fairlead_gateway.recent.ring import RecentCalls
 from fairlead_gateway.telemetry import MetricsRegistry
 from fairlead_gateway.tracing.spans import Spans
 from fairlead_mcp import eras
 
-if TYPE_CHECKING:
-    from fairlead_gateway.calls.path.client_request import ClientRequest
-    from fairlead_gateway.calls.questions.input_required import Bridge
+
+class OpenCall(Protocol):
+    """Request of a client without an answer yet."""
+
+    request: McpRequest
+
+    def cancel(self) -> None:
+        """Give the request up, for its client did or is gone. No-op when it is answered."""
+        ...
 
 
 class CallContext:
@@ -38,7 +47,7 @@ class CallContext:
         server_info: bytes,
         server_requests: ServerRequests,
         subscriptions: ResourceSubscriptions,
-        bridge: Bridge,
+        bridge: Bridge[Any],
         clock: Callable[[], float] = time.monotonic,
         cache: ResultCache | None = None,
         limiter: Limiter | None = None,
@@ -68,8 +77,9 @@ class CallContext:
         self.auditor = auditor
         self.spans = spans
         self.state_signer = RequestStateSigner() if state_signer is None else state_signer
-        self.task_ids = TaskIds() if task_ids is None else task_ids
-        self.open_tasks = OpenTasks(0, clock) if open_tasks is None else open_tasks
+        if open_tasks is None:
+            open_tasks = OpenTasks(0, clock)
+        self.tasks = ClientTasks(task_ids or TaskIds(), open_tasks, metrics, client, clock)
         self.keeper = keeper
         self.mended = MendedResults()
         self.watched = WatchedCalls(clock)
@@ -77,16 +87,16 @@ class CallContext:
         self.recent = recent
         """The last calls, where they are kept."""
         self._end_upstream_session = end_upstream_session
-        self.calls: set[ClientRequest] = set()
+        self.calls: set[OpenCall] = set()
         """Requests to servers without an answer yet."""
         self._tasks: set[asyncio.Task[None]] = set()
         self._quiet: asyncio.Event | None = None
 
-    def begun(self, call: ClientRequest) -> None:
+    def begin(self, call: OpenCall) -> None:
         self.calls.add(call)
         self.metrics.in_flight += 1
 
-    def over(self, call: ClientRequest) -> None:
+    def end(self, call: OpenCall) -> None:
         self.calls.discard(call)
         self.metrics.in_flight -= 1
         if self._quiet is not None and not self.calls:

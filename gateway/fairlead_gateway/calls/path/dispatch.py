@@ -14,10 +14,10 @@ from fairlead_api.meta import ServerKey
 from fairlead_formats.names import unknown_tool
 from fairlead_gateway.calls.path.call import ToolCall
 from fairlead_gateway.calls.path.context import CallContext
-from fairlead_gateway.calls.path.recent import remember_other
+from fairlead_gateway.calls.path.record import remember_other
+from fairlead_gateway.calls.path.stages import STAGES
 from fairlead_gateway.calls.routes import targets
 from fairlead_gateway.calls.routes.targets import invalid, name_in
-from fairlead_gateway.calls.tasks import tasks
 from fairlead_gateway.core.client_message import Rejection
 from fairlead_gateway.core.exchange import Exchange
 from fairlead_gateway.core.identity import ANONYMOUS, Identity
@@ -46,7 +46,7 @@ class Dispatcher:
         """
         if request.method != CALL:
             if METHODS[request.method].kind is TargetKind.TASK:
-                return tasks.resolve(self.context, view, request, identity)
+                return self.context.tasks.resolve(view, request, identity)
             return targets.resolve(view.offers, request, self.context.metrics)
         params = request.params
         try:
@@ -116,7 +116,7 @@ class Dispatcher:
     def start(self, exchange: Exchange, route: Route, request: McpRequest, param_lines: bytes = b"") -> ToolCall:
         """Make the call; it is answered by itself, possibly before this returns. Raises nothing."""
         call = ToolCall(self.context, exchange, route, request, param_lines)
-        call.run()
+        call.run(STAGES)
         return call
 
     async def run(self, exchange: Exchange, route: Route, request: McpRequest) -> None:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from fairlead_gateway.calls.path.context import CallContext
-from fairlead_gateway.calls.tasks.tasks import declaring
+from fairlead_gateway.calls.tasks.client_tasks import declaring
 from fairlead_gateway.calls.translation import translate
 from fairlead_gateway.core.client_peer import ClientPeer
 from fairlead_gateway.core.exchange import Exchange

@@ -6,7 +6,7 @@ import time
 
 from fairlead_gateway.calls.path.context import CallContext
 from fairlead_gateway.calls.path.execution import NO_ARGUMENTS
-from fairlead_gateway.calls.path.recent import remember_other
+from fairlead_gateway.calls.path.record import remember_other
 from fairlead_gateway.core.exchange import Exchange, agent_of
 from fairlead_gateway.core.long_results import URI
 from fairlead_gateway.core.meta_tools import READ_RESULT, MetaTools, code_of

@@ -6,8 +6,9 @@ Each stage gets the call and returns why it is refused, or None. The last may an
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Final, TypeAlias
+from typing import Final, TypeAlias
 
+from fairlead_gateway.calls.path.call import ToolCall
 from fairlead_gateway.calls.results.cache import key_of, scope
 from fairlead_gateway.core.long_results import HEADER_LIMIT, LEAST_TOKENS, META_LIMIT, MOST_TOKENS, tokens_in
 from fairlead_gateway.core.route import smaller
@@ -15,10 +16,7 @@ from fairlead_gateway.limits.limiter import Limited
 from fairlead_tools import refusals
 from fairlead_tools.refusal import CONNECTION_LOST, INVALID_ARGUMENTS, Refusal
 
-if TYPE_CHECKING:
-    from fairlead_gateway.calls.path.call import ToolCall
-
-Stage: TypeAlias = "Callable[[ToolCall], Refusal | None]"
+Stage: TypeAlias = Callable[[ToolCall], Refusal | None]
 
 
 def availability(call: ToolCall) -> Refusal | None:

@@ -14,7 +14,7 @@ from msgspec import Raw
 from fairlead_api.meta import ServerKey
 from fairlead_gateway.calls.results.verbatim_reads import GET_SKILL, READ
 from fairlead_gateway.calls.translation import translate
-from fairlead_gateway.calls.translation.translated import TranslatedResult
+from fairlead_gateway.calls.translation.translate import TranslatedResult
 from fairlead_gateway.core.ports import SchemaCheck
 from fairlead_gateway.core.route import Route
 from fairlead_mcp import jsonrpc

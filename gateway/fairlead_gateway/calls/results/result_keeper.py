@@ -16,7 +16,7 @@ from msgspec import Raw
 
 from fairlead_gateway.calls.results.context_recorder import META_CONTEXT, ContextRecorder, new_entry
 from fairlead_gateway.calls.translation import translate
-from fairlead_gateway.calls.translation.translated import TranslatedResult
+from fairlead_gateway.calls.translation.translate import TranslatedResult
 from fairlead_gateway.context.store import ContextUnavailable
 from fairlead_gateway.core.identity import Identity
 from fairlead_gateway.core.long_results import LongResult, Shortener, ShownResult

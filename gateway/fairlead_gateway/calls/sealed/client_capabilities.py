@@ -1,14 +1,19 @@
-"""Capabilities of legacy clients in normalized form.
+"""Capabilities of clients in normalized form.
 
-Apart from `calls.sealed.sessions` because a msgspec Struct is not compiled.
+Apart from `sessions` because a msgspec Struct is not compiled.
 """
 
 from __future__ import annotations
 
+from typing import Final
+
 import msgspec
 from msgspec import UNSET, Raw, UnsetType
 
-from fairlead_mcp import jsonrpc
+from fairlead_gateway.core.request import McpRequest
+from fairlead_mcp import eras, jsonrpc
+
+_WORDS: Final = (b'"elicitation"', b'"sampling"', b'"roots"')
 
 
 class _Elicitation(msgspec.Struct, omit_defaults=True):
@@ -49,3 +54,15 @@ def normalized(capabilities: bytes | Raw) -> str | None:
         extras = {"context": seen.sampling.context, "tools": seen.sampling.tools}
         said["sampling"] = {extra: {} for extra, given in extras.items() if given is not UNSET}
     return msgspec.json.encode(said).decode() if said else None
+
+
+def features_of(request: McpRequest) -> bytes | None:
+    """Capabilities that a modern client declares with a request, normalized raw JSON; None for none."""
+    meta = bytes(request.params["_meta"]) if request.modern and "_meta" in request.params else b""
+    if not any(word in meta for word in _WORDS):
+        return None
+    try:
+        capabilities = normalized(jsonrpc.decode_object(meta)[eras.META_CAPABILITIES])
+    except (*jsonrpc.UNREADABLE, KeyError):
+        return None
+    return None if capabilities is None else capabilities.encode()

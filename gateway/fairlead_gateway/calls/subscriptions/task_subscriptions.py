@@ -21,9 +21,9 @@ from fairlead_gateway.audit.auditor import Auditor
 from fairlead_gateway.calls.results.result_keeper import ResultKeeper
 from fairlead_gateway.calls.sealed.task_ids import TaskIds
 from fairlead_gateway.calls.subscriptions.watches import WatchTasks
+from fairlead_gateway.calls.tasks.client_tasks import TaskNotice, failed_notice, notified, route_of
 from fairlead_gateway.calls.tasks.open_tasks import OpenTasks
 from fairlead_gateway.calls.tasks.task_wait import request
-from fairlead_gateway.calls.tasks.tasks import TaskNotice, failed_notice, notified, route_of
 from fairlead_gateway.core.exchange import Exchange, agent_of
 from fairlead_gateway.core.identity import Identity
 from fairlead_gateway.core.request import McpRequest

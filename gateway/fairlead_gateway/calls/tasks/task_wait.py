@@ -6,7 +6,6 @@ its server when the client gives up, the time of the call is over, or nobody can
 
 from __future__ import annotations
 
-import asyncio
 import contextlib
 import itertools
 from collections.abc import Callable
@@ -14,11 +13,10 @@ from collections.abc import Callable
 import msgspec
 from msgspec import Raw
 
-from fairlead_gateway.calls.path.context import CallContext
 from fairlead_gateway.calls.questions import round_trips
 from fairlead_gateway.calls.questions.message_relay import MessageRelay
 from fairlead_gateway.calls.routes.routing import name_lines
-from fairlead_gateway.calls.tasks.tasks import declaring
+from fairlead_gateway.calls.tasks.client_tasks import ClientTasks, declaring
 from fairlead_gateway.core.exchange import Exchange
 from fairlead_gateway.core.route import Route
 from fairlead_gateway.core.upstream_request import UpstreamRequest
@@ -36,13 +34,13 @@ _decode_questions = msgspec.json.Decoder(dict[str, round_trips.Question]).decode
 
 class TaskWait:
     """One task that is waited for. `tell` gets what the task says of itself with each poll; `capabilities` are the
-    client's, raw JSON; `deadline` is in seconds of the context's clock; `asks` is called before the client is asked
+    client's, raw JSON; `deadline` is in seconds of the tasks' clock; `asks` is called before the client is asked
     anything. Raises NotMcp for a first answer of another shape.
     """
 
     def __init__(
         self,
-        context: CallContext,
+        tasks: ClientTasks,
         route: Route,
         relay: MessageRelay,
         created: Raw,
@@ -52,7 +50,7 @@ class TaskWait:
         *,
         asks: Callable[[], None],
     ) -> None:
-        self._context = context
+        self._tasks = tasks
         self._asks = asks
         self._route = route
         self._relay = relay
@@ -68,7 +66,7 @@ class TaskWait:
 
     async def ask(self, method: str, params: jsonrpc.RawObject) -> Raw:
         made = request(
-            self._context.client, self._route, method, params, self._id, self._pod, self._capabilities, self._deadline
+            self._tasks.client, self._route, method, params, self._id, self._pod, self._capabilities, self._deadline
         )
         return await result_of(self._route.binding.upstream, made)
 
@@ -85,10 +83,10 @@ class TaskWait:
         self._tell(status)
 
     def left(self) -> float:
-        return self._deadline - self._context.clock()
+        return self._deadline - self._tasks.clock()
 
     def cancel(self) -> None:
-        cancel_soon(self._context, self._route, self._created, self._capabilities)
+        cancel_soon(self._tasks, self._route, self._created, self._capabilities)
 
 
 def request(
@@ -121,14 +119,14 @@ def progress(exchange: Exchange, token: ProgressToken | None, *, escapes: bool) 
     return tell
 
 
-def cancel_soon(context: CallContext, route: Route, created: bytes | Raw, capabilities: bytes | None = None) -> None:
+def cancel_soon(tasks: ClientTasks, route: Route, created: bytes | Raw, capabilities: bytes | None = None) -> None:
     """Have the task of this first answer cancelled; what becomes of that nobody waits for. Raises NotMcp for another
     shape.
     """
     task_id, pod = affinity.split(server_tasks.read(created).task_id)
     said = declaring(None) if capabilities is None else capabilities
-    made = request(context.client, route, CANCEL, {}, task_id, pod, said, context.clock() + CANCEL_SECONDS)
-    context.own(asyncio.get_running_loop().create_task(_cancel(route, made), name="cancel a task"))
+    made = request(tasks.client, route, CANCEL, {}, task_id, pod, said, tasks.clock() + CANCEL_SECONDS)
+    tasks.running.start(_cancel(route, made), "cancel a task")
 
 
 async def _cancel(route: Route, made: UpstreamRequest) -> None:

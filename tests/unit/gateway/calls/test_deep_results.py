@@ -21,6 +21,7 @@ from fairlead_gateway.calls.path.call import ToolCall
 from fairlead_gateway.calls.path.context import CallContext
 from fairlead_gateway.calls.path.direct import Caller, Origin, _Captured
 from fairlead_gateway.calls.path.dispatch import Dispatcher
+from fairlead_gateway.calls.path.stages import STAGES
 from fairlead_gateway.calls.questions.input_required import Bridge
 from fairlead_gateway.calls.questions.server_requests import ServerRequests
 from fairlead_gateway.calls.results.cache import ResultCache
@@ -274,7 +275,7 @@ async def test_a_result_of_any_depth_is_passed_on_or_refused(name: str) -> None:
         server = Server(case.to_modern)
         calls = case.calls(server)
         for call, _ in calls:
-            call.run()
+            call.run(STAGES)
         assert len(server.sinks) == 1
         while server.sinks:  # equal calls are made one by one where the first has no result
             await from_the_loop(lambda: server.answer(nested(case.members, depth)))  # noqa: B023  # awaited
@@ -294,7 +295,7 @@ async def test_a_question_of_any_depth_is_passed_on_or_refused() -> None:
     for depth in range(top - STEPS, top + 1):
         server = Server(modern=False)
         ((call, exchange),) = case.calls(server)
-        call.run()
+        call.run(STAGES)
         await from_the_loop(lambda: server.ask(nested('"message":"?"', depth - 1)))  # noqa: B023  # awaited
         await settled()
         assert call.done

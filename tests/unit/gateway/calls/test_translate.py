@@ -10,7 +10,7 @@ import pytest
 from msgspec import Raw
 
 from fairlead_gateway.calls.translation import translate
-from fairlead_gateway.calls.translation.translated import TranslatedResult
+from fairlead_gateway.calls.translation.translate import TranslatedResult
 from fairlead_gateway.endpoint.inbound import read_meta
 from fairlead_mcp.eras import Client
 from fairlead_mcp.errors import NotMcp

@@ -6,18 +6,20 @@ server while the client sees the tool that made the task.
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from datetime import UTC, datetime
-from typing import TYPE_CHECKING, Final, NamedTuple
+from typing import Final, NamedTuple
 
 import msgspec
 from msgspec import UNSET, Raw
 
-from fairlead_gateway.calls.path.context import CallContext
 from fairlead_gateway.calls.results.outputs import judged
 from fairlead_gateway.calls.routes.routing import task_route
 from fairlead_gateway.calls.routes.targets import invalid
+from fairlead_gateway.calls.sealed.task_ids import TaskIds
+from fairlead_gateway.calls.tasks.open_tasks import OpenTasks
 from fairlead_gateway.calls.translation.errors import detail_of
-from fairlead_gateway.calls.translation.translated import TranslatedResult
+from fairlead_gateway.calls.translation.translate import TranslatedResult
 from fairlead_gateway.core.client_message import Rejection
 from fairlead_gateway.core.exchange import Exchange, agent_of
 from fairlead_gateway.core.identity import Identity
@@ -27,14 +29,12 @@ from fairlead_gateway.core.task import TaskRef
 from fairlead_gateway.policy.view import View
 from fairlead_gateway.telemetry import MetricsRegistry
 from fairlead_mcp import capabilities, eras, jsonrpc, methods, server_tasks, tool_results
+from fairlead_mcp.asyncio_tasks import TaskSet
 from fairlead_mcp.errors import McpError, NotMcp, RpcError
 from fairlead_mcp.escaping import escaped
 from fairlead_mcp.server_tasks import CANCEL, MAX_QUESTIONS, TERMINAL, UPDATE, Task
 from fairlead_tools import refusals
 from fairlead_tools.refusal import RATE_LIMITED, Refusal
-
-if TYPE_CHECKING:
-    from fairlead_gateway.calls.path.client_request import ClientRequest
 
 NOT_DECLARED: Final = 0
 DECLARED: Final = 1
@@ -53,27 +53,109 @@ UNKNOWN: Final = "Unknown task: it has expired, its server or tool is gone, or i
 _decode_members = msgspec.json.Decoder(dict[str, Raw]).decode
 
 
-def resolve(context: CallContext, view: View, request: McpRequest, identity: Identity) -> Route | Rejection:
-    """Route of a request about a task; puts the server's own id into the params, and into the keys of answers."""
-    try:
-        sealed = jsonrpc.decode_text(request.params["taskId"])
-    except (KeyError, *jsonrpc.UNREADABLE):
-        return invalid(request, "params.taskId must be a string")
-    task = context.task_ids.opened(sealed, identity)
-    if task is None and methods.TASKS not in view.offers.extensions:
-        return Rejection(404, jsonrpc.METHOD_NOT_FOUND, f"Method not found: {request.method}", request.id)
-    route = None if task is None else route_of(context.metrics, view, task, request.method)
-    if task is None or route is None:
-        return invalid(request, UNKNOWN)
-    params = {**request.params, "taskId": Raw(jsonrpc.encode(task.id))}
-    if "inputResponses" in params:
+class ClientTasks:
+    """Tasks that clients of one gateway have at its servers. `client`: the gateway as it introduces itself to them;
+    `clock`: seconds, the clock of deadlines.
+    """
+
+    def __init__(
+        self,
+        ids: TaskIds,
+        open_tasks: OpenTasks,
+        metrics: MetricsRegistry,
+        client: eras.Client,
+        clock: Callable[[], float],
+    ) -> None:
+        self._ids = ids
+        self._open_tasks = open_tasks
+        self._metrics = metrics
+        self.client = client
+        self.clock = clock
+        self.running = TaskSet()
+        """Requests about tasks that nobody waits for."""
+
+    def resolve(self, view: View, request: McpRequest, identity: Identity) -> Route | Rejection:
+        """Route of a request about a task; puts the server's own id into the params, and into the keys of answers."""
         try:
-            given = _decode_members(params["inputResponses"])
-        except jsonrpc.UNREADABLE:
-            return invalid(request, "params.inputResponses must be an object")
-        params["inputResponses"] = Raw(_rekeyed(given, sealed, task.id))
-    request.params = params
-    return route
+            sealed = jsonrpc.decode_text(request.params["taskId"])
+        except (KeyError, *jsonrpc.UNREADABLE):
+            return invalid(request, "params.taskId must be a string")
+        task = self._ids.opened(sealed, identity)
+        if task is None and methods.TASKS not in view.offers.extensions:
+            return Rejection(404, jsonrpc.METHOD_NOT_FOUND, f"Method not found: {request.method}", request.id)
+        route = None if task is None else route_of(self._metrics, view, task, request.method)
+        if task is None or route is None:
+            return invalid(request, UNKNOWN)
+        params = {**request.params, "taskId": Raw(jsonrpc.encode(task.id))}
+        if "inputResponses" in params:
+            try:
+                given = _decode_members(params["inputResponses"])
+            except jsonrpc.UNREADABLE:
+                return invalid(request, "params.inputResponses must be an object")
+            params["inputResponses"] = Raw(_rekeyed(given, sealed, task.id))
+        request.params = params
+        return route
+
+    def decide_declaration(
+        self,
+        route: Route,
+        request: McpRequest,
+        agent: str,
+        members: jsonrpc.RawObject,
+        decision: int,
+        *,
+        modern: bool,
+    ) -> tuple[int, jsonrpc.RawObject]:
+        """Decision what a server is told of tasks with a tool call, and the params for it. `decision`: that before."""
+        if "task" in members:  # a wish of 2025-11-25, which nobody here grants and SEP-2663 has servers ignore
+            members = {name: value for name, value in members.items() if name != "task"}
+        if not modern or methods.TASKS not in request.meta.extensions:
+            return decision, members
+        if self.may_create(route, agent):
+            return DECLARED, members
+        return WITHHELD, without_tasks(members)
+
+    def may_create(self, route: Route, agent: str) -> bool:
+        """Whether a call of an agent whose client declares tasks may become one."""
+        return route.upstream.keeps_tasks and self._open_tasks.room(agent)
+
+    def hand_over(self, exchange: Exchange, route: Route, result: bytes | Raw) -> bytes:
+        """The first answer of a task, under its sealed id. Raises NotMcp for another shape."""
+        task = server_tasks.read(result)
+        sealed = self._ids.sealed(task.task_id, route.server.key, route.name, exchange.identity)
+        if task.status not in TERMINAL:
+            self._open_tasks.opened(agent_of(exchange), sealed, task.ttl_ms)
+        return _renamed(jsonrpc.decode_object(result), task, sealed, route)
+
+    def translate_answer(self, exchange: Exchange, route: Route, outcome: TranslatedResult, method: str) -> bytes:
+        """The answer to a request about a task, under the id that the client has. Raises NotMcp for another shape."""
+        ref = route.task
+        assert ref is not None
+        agent = agent_of(exchange)
+        if method in (CANCEL, UPDATE):
+            if method == CANCEL:
+                self._open_tasks.closed(agent, ref.sealed)
+            return bytes(outcome.result)
+        task = server_tasks.read(outcome.result)
+        if task.status in TERMINAL:
+            self._open_tasks.closed(agent, ref.sealed)
+        return _renamed(jsonrpc.decode_object(outcome.result), task, ref.sealed, route)
+
+    def over_limit_refusal(self, route: Route, agent: str, *, waits: bool) -> Refusal | None:
+        """Refusal of a tool that is a task always, where its caller or its server has as many as it may; None where
+        there is room for more. `waits`: the call waits for its task, which is none that its caller has open.
+        """
+        open_tasks = self._open_tasks
+        if not waits and not open_tasks.room(agent):
+            message = f"you have {open_tasks.most} open tasks, which is the most: wait for one to end, or cancel it"
+        elif not route.upstream.keeps_tasks:
+            message = (
+                f"{route.server.key} has a task in half of the processes that it may have "
+                "(FAIRLEAD_UPSTREAM_SESSIONS), which is the most: wait for one to end, or cancel it"
+            )
+        else:
+            return None
+        return Refusal(RATE_LIMITED, message)
 
 
 def route_of(metrics: MetricsRegistry, view: View, task: TaskRef, method: str) -> Route | None:
@@ -84,50 +166,6 @@ def route_of(metrics: MetricsRegistry, view: View, task: TaskRef, method: str) -
     task.check = made_by.check
     recorder = metrics.recorder(method, "", str(task.server))
     return task_route(made_by, task, recorder, idempotent=methods.METHODS[method].idempotent)
-
-
-def decide_declaration(
-    call: ClientRequest, members: jsonrpc.RawObject, known: int, *, modern: bool
-) -> tuple[int, jsonrpc.RawObject]:
-    """Decision what a server is told of tasks with a tool call, and the params for it. `known`: the one before."""
-    if "task" in members:  # a wish of 2025-11-25, which nobody here grants and SEP-2663 has servers ignore
-        members = {name: value for name, value in members.items() if name != "task"}
-    if not modern or methods.TASKS not in call.request.meta.extensions:
-        return known, members
-    if may_create(call):
-        return DECLARED, members
-    return WITHHELD, without_tasks(members)
-
-
-def may_create(call: ClientRequest) -> bool:
-    """Whether a call of a client that declares tasks may become one."""
-    return call.route.upstream.keeps_tasks and call.context.open_tasks.room(call.agent)
-
-
-def created(context: CallContext, exchange: Exchange, route: Route, result: bytes | Raw) -> bytes:
-    """The first answer of a task, under its sealed id. Raises NotMcp for another shape."""
-    task = server_tasks.read(result)
-    sealed = context.task_ids.sealed(task.task_id, route.server.key, route.name, exchange.identity)
-    if task.status not in TERMINAL:
-        context.open_tasks.opened(agent_of(exchange), sealed, task.ttl_ms)
-    return _renamed(jsonrpc.decode_object(result), task, sealed, route)
-
-
-def translate_answer(
-    context: CallContext, exchange: Exchange, route: Route, outcome: TranslatedResult, method: str
-) -> bytes:
-    """The answer to a request about a task, under the id that the client has. Raises NotMcp for another shape."""
-    ref = route.task
-    assert ref is not None
-    agent = agent_of(exchange)
-    if method in (CANCEL, UPDATE):
-        if method == CANCEL:
-            context.open_tasks.closed(agent, ref.sealed)
-        return bytes(outcome.result)
-    task = server_tasks.read(outcome.result)
-    if task.status in TERMINAL:
-        context.open_tasks.closed(agent, ref.sealed)
-    return _renamed(jsonrpc.decode_object(outcome.result), task, ref.sealed, route)
 
 
 class TaskNotice(NamedTuple):
@@ -211,23 +249,6 @@ def without_tasks(members: jsonrpc.RawObject) -> jsonrpc.RawObject:
 def declaring(said: bytes | None) -> bytes:
     """Client capabilities, raw JSON, with tasks among the extensions."""
     return capabilities.declaring(said, methods.TASKS)
-
-
-def over_limit_refusal(call: ClientRequest, *, waits: bool) -> Refusal | None:
-    """Refusal of a tool that is a task always, where its caller or its server has as many as it may; None where there
-    is room for more. `waits`: the call waits for its task, which is none that its caller has open.
-    """
-    tasks, route = call.context.open_tasks, call.route
-    if not waits and not tasks.room(call.agent):
-        message = f"you have {tasks.most} open tasks, which is the most: wait for one to end, or cancel it"
-    elif not route.upstream.keeps_tasks:
-        message = (
-            f"{route.server.key} has a task in half of the processes that it may have (FAIRLEAD_UPSTREAM_SESSIONS), "
-            "which is the most: wait for one to end, or cancel it"
-        )
-    else:
-        return None
-    return Refusal(RATE_LIMITED, message)
 
 
 def under_client_id(error: RpcError, route: Route) -> RpcError:

@@ -1,0 +1,287 @@
+"""Call of a modern client at a legacy server that may ask: one call there, over several requests of the client."""
+
+from __future__ import annotations
+
+import asyncio
+import itertools
+from collections.abc import Callable
+from typing import Final, Protocol
+
+from msgspec import UNSET, Raw
+
+from fairlead_gateway.calls.path.attempts import AttemptOwner, Attempts
+from fairlead_gateway.calls.path.context import CallContext
+from fairlead_gateway.calls.path.outgoing import upstream_request
+from fairlead_gateway.calls.questions.input_required import Bridge
+from fairlead_gateway.calls.questions.message_relay import CANCELLED, MessageRelay, cancelled_id, offers
+from fairlead_gateway.calls.translation.errors import ANSWER_ERRORS
+from fairlead_gateway.core.client_peer import AnswerServer, ClientPeer
+from fairlead_gateway.core.exchange import Exchange
+from fairlead_gateway.core.request import McpRequest
+from fairlead_gateway.core.route import Route
+from fairlead_gateway.core.upstream_request import UpstreamRequest
+from fairlead_gateway.reports.outcomes import outcome_of_result
+from fairlead_mcp import jsonrpc
+from fairlead_mcp.errors import Timeout
+from fairlead_mcp.messages import Message, ResultMembers
+
+MAX_QUESTIONS: Final = 64
+"""Questions of one call that its client has not answered."""
+
+
+class BridgingCall(Protocol):
+    """One request of a client, which a bridged call answers with its outcome or with questions."""
+
+    @property
+    def attempts(self) -> Attempts: ...
+
+    @property
+    def request(self) -> McpRequest: ...
+
+    @property
+    def exchange(self) -> Exchange: ...
+
+    @property
+    def level(self) -> str | None: ...
+
+    @property
+    def done(self) -> bool: ...
+
+    @property
+    def congested(self) -> bool: ...
+
+    def when_writable(self, go_on: Callable[[], None]) -> None: ...
+
+    def answer_with_questions(self, questions: bytes) -> None:
+        """Answer with the questions of a legacy server, as the client's result. Raises ANSWER_ERRORS."""
+        ...
+
+    def finish(self, result: Raw, members: ResultMembers | None = None, *, from_modern: bool) -> None:
+        """Answer with a server's result. Raises ANSWER_ERRORS for what is not a result."""
+        ...
+
+    def give_up(self, error: Exception) -> None:
+        """Answer with an error."""
+        ...
+
+    def reject_answer(self, error: Exception) -> None:
+        """Give up because of what the server answered."""
+        ...
+
+
+class BridgedCall(AttemptOwner):
+    """One call at a legacy server, over all the requests of its modern client; the first makes it, each gets its
+    questions or its outcome. `of` says what it is, so that no other call goes on with it.
+    """
+
+    __slots__ = (
+        "_agent",
+        "_bridge",
+        "_call",
+        "_count",
+        "_flushing",
+        "_ours",
+        "_relay",
+        "attempts",
+        "error",
+        "of",
+        "questions",
+        "result",
+    )
+
+    def __init__(
+        self,
+        context: CallContext,
+        bridge: Bridge[BridgedCall],
+        route: Route,
+        agent: str,
+        of: object,
+        started: float,
+        client: ClientPeer,
+    ) -> None:
+        self.attempts = Attempts(self, context, route, started)
+        self.attempts.client = client
+        self.of = of
+        self.questions: dict[str, tuple[Message, AnswerServer]] = {}
+        """Questions of the server that the client has not answered, by the key that it gets them under."""
+        self.result: Raw | None = None
+        self.error: Exception | None = None
+        """Its outcome, kept for the client."""
+        self._agent = agent
+        self._bridge = bridge
+        self._call: BridgingCall | None = None
+        self._relay: MessageRelay | None = None
+        self._ours = b""
+        self._count = itertools.count(1).__next__
+        self._flushing = False
+
+    @property
+    def agent(self) -> str:
+        return self._agent
+
+    @property
+    def deadline(self) -> float:
+        return self.attempts.deadline
+
+    @property
+    def done(self) -> bool:
+        return self.attempts.done
+
+    @property
+    def size(self) -> int:
+        """Bytes that are kept for its client."""
+        if self.done:
+            return 0 if self.result is None else len(self.result)
+        return sum(len(message.params) for message, _ in self.questions.values() if isinstance(message.params, Raw))
+
+    def attach(self, call: BridgingCall, relay: MessageRelay) -> None:
+        """Answer a request of the client with the outcome or with questions; the first request begins the call."""
+        self._call = call
+        self._relay = relay
+        if not self._ours:
+            self.attempts.span = call.attempts.span
+            self.attempts.begin()
+        elif self.done:
+            self._deliver()
+        else:
+            relay.follow(self._ours)
+            self._flush_soon()
+
+    def cancel(self) -> None:
+        """No-op once it is over."""
+        if not self.done:
+            self.attempts.stop()
+            self._end()
+
+    def give(self, responses: dict[str, Raw]) -> None:
+        """Answers of the client; what it leaves out is asked again."""
+        for key, response in responses.items():
+            question = self.questions.pop(key, None)
+            if question is not None:
+                message, answer = question
+                answer(jsonrpc.result(_id_of(message), response))
+
+    def as_result(self, state: str) -> bytes:
+        """The questions as the result of a modern call."""
+        questions = {key: _question(message) for key, (message, _) in self.questions.items()}
+        return jsonrpc.encode({"resultType": "input_required", "inputRequests": questions, "requestState": state})
+
+    # Its request and what the server says to it
+
+    def build_request(self, modern: bool) -> UpstreamRequest | None:
+        call = self._call
+        assert call is not None
+        attempts = self.attempts
+        deadline = attempts.deadline if call.request.token is None else attempts.watch_deadline()
+        made = upstream_request(
+            attempts.context,
+            attempts.route,
+            call.request,
+            call.exchange,
+            call.request.params,
+            deadline,
+            modern,
+            call.level,
+            attempts.client,
+            traced=attempts.span is not None,
+            continued=call.request.continued,
+        )
+        self._ours = made.id
+        if self._relay is not None:
+            self._relay.follow(made.id)
+        return made
+
+    def relay(self, message: Message) -> bool:
+        if message.method == CANCELLED and isinstance(message.params, Raw):
+            given_up = cancelled_id(message.params)
+            self.questions = {
+                key: question for key, question in self.questions.items() if bytes(_id_of(question[0])) != given_up
+            }
+            return False
+        return self._relay is not None and self._relay.notify(message)
+
+    def ask(self, message: Message, answer: AnswerServer) -> None:
+        """Keep a question of the server for the next result that the client gets."""
+        if not offers(self.attempts.client, message) or len(self.questions) >= MAX_QUESTIONS:
+            answer(jsonrpc.reply_to_server(message))
+            return
+        self.attempts.idempotent = False  # nobody is asked the same twice
+        self.questions[f"q{self._count()}"] = message, answer
+        self._bridge.grown()
+        self._flush_soon()
+
+    @property
+    def congested(self) -> bool:
+        return self._call is not None and self._call.congested
+
+    def when_writable(self, go_on: Callable[[], None]) -> None:
+        if self._call is None:
+            go_on()
+        else:
+            self._call.when_writable(go_on)
+
+    def accept_result(self, result: Raw, members: ResultMembers | None) -> None:
+        self.attempts.measure(outcome_of_result(result))
+        self.result = result
+        self._end()
+
+    def give_up(self, error: Exception) -> None:
+        self.error = error
+        self._end()
+
+    # Inside
+
+    def _flush_soon(self) -> None:
+        """Ask once the server has said all that it has to say now: several questions go together."""
+        if self.questions and not self._flushing and self._call is not None:
+            self._flushing = True
+            asyncio.get_running_loop().call_soon(self._flush)
+
+    def _flush(self) -> None:
+        self._flushing = False
+        call = self._call
+        if call is None or self.done or not self.questions:
+            return
+        self._call = self._relay = None
+        try:
+            call.answer_with_questions(self._bridge.park(self))
+        except ANSWER_ERRORS as error:
+            call.reject_answer(error)
+            self.cancel()  # its client does not know its state
+
+    def _end(self) -> None:
+        attempts = self.attempts
+        if attempts.done:
+            return
+        attempts.release()
+        if attempts.client is not None:
+            self._bridge.release(attempts.client)
+        self._bridge.grown()
+        if self._call is not None:
+            self._deliver()
+
+    def _deliver(self) -> None:
+        call, self._call, self._relay = self._call, None, None
+        if call is None or call.done:
+            return
+        if self.error is not None:
+            call.give_up(self.error)
+        elif self.result is not None:
+            try:
+                call.finish(self.result, from_modern=False)
+            except ANSWER_ERRORS as error:
+                call.reject_answer(error)
+        else:
+            call.give_up(Timeout("the call was given up while its client had its question", sent=True))
+
+
+def _id_of(message: Message) -> Raw:
+    assert isinstance(message.id, Raw)
+    return message.id
+
+
+def _question(message: Message) -> dict[str, object]:
+    question: dict[str, object] = {"method": message.method}
+    if message.params is not UNSET:
+        question["params"] = message.params
+    return question

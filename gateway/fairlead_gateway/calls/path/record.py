@@ -1,0 +1,195 @@
+"""Records requests that are over: counts, the audit log, and the ring of the latest calls."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Mapping
+from typing import TypeAlias
+
+from msgspec import Raw
+
+from fairlead_api.logs import SPAN_ID, TRACE_ID
+from fairlead_api.meta import ServerKey
+from fairlead_gateway.calls.path.attempts import Attempts
+from fairlead_gateway.core.exchange import Exchange
+from fairlead_gateway.core.request import McpRequest
+from fairlead_gateway.recent.ended_call import MAX_ADDRESS, MAX_NAME, CallRefusal
+from fairlead_gateway.recent.phases import NEVER, CallPhase
+from fairlead_gateway.recent.ring import PHASE_BYTES, PLAIN_LETTERS, WIDEST, RecentCalls
+from fairlead_gateway.tracing.trace import TRACEPARENT, trace_id
+
+log = logging.getLogger(__name__)
+
+Body: TypeAlias = tuple[bytes | Raw, ...]
+"""Parts of an answer."""
+
+
+def record(
+    attempts: Attempts,
+    exchange: Exchange,
+    request: McpRequest,
+    error_type: str,
+    body: Body,
+    refusal: str,
+    denied: str,
+    limit: str,
+) -> None:
+    """Count and audit a request that was answered with `body`, and keep it where the latest calls are kept. Why it was
+    refused, if it was: `refusal` as its client was told, `denied` the policy, `limit` the limit.
+    """
+    context, route = attempts.context, attempts.route
+    metrics, tier = context.metrics, exchange.tier
+    ended = context.clock()
+    seconds = ended - attempts.started
+    took = int(seconds * 1e9)
+    route.recorder.record(took, error_type)
+    if route.tool is not None:
+        metrics.waited(tier, took)
+    span = None if attempts.span is None else attempts.span.ids
+    if span is not None:
+        route.recorder.exemplify(took, error_type, span.trace_id, span.span_id)
+        if route.tool is not None:
+            metrics.exemplify_wait(tier, took, span.trace_id, span.span_id)
+    if limit:
+        metrics.limit(limit)
+    auditor, recent = context.auditor, context.recent
+    size = len(body[0]) if len(body) == 1 else sum(map(len, body))
+    audited = auditor is not None and (auditor.every or limit != "" or denied != "")
+    if auditor is not None and audited:
+        auditor.called(
+            exchange,
+            request.method,
+            route.server.key,
+            route.name,
+            request.params,
+            error_type,
+            seconds,
+            size,
+            limit,
+            denied,
+            span,
+        )
+    if recent is not None:
+        why = None
+        if error_type and (refusal or denied or limit):
+            why = CallRefusal.cut(refusal, denied, limit)
+        _remember(recent, attempts, exchange, request, why, error_type, ended, size, audited=audited)
+
+
+def log_defect(attempts: Attempts, request: McpRequest, error: Exception) -> None:
+    """Log an error that is the gateway's own, with the span of the request where it has one."""
+    ids = None if attempts.span is None else attempts.span.ids
+    log.error(
+        "%s %s of %s failed in the gateway itself",
+        request.method,
+        attempts.route.name,
+        attempts.route.server.key,
+        exc_info=error,
+        extra={} if ids is None else {TRACE_ID: ids.trace_id, SPAN_ID: ids.span_id},
+    )
+
+
+def _remember(
+    recent: RecentCalls,
+    attempts: Attempts,
+    exchange: Exchange,
+    request: McpRequest,
+    why: CallRefusal | None,
+    outcome: str,
+    ended: float,
+    size: int,
+    *,
+    audited: bool,
+) -> None:
+    """Keep a request to a server that is over. `ended`: seconds of the gateway's clock, `size`: bytes of its answer,
+    `audited`: whether the audit log has it.
+    """
+    route = attempts.route
+    name, address, caller = route.name, exchange.address, recent.caller(exchange.identity)
+    arguments, kept, trace, span = request.params.get("arguments"), None, "", attempts.span
+    trail: tuple[CallPhase, ...] = ()
+    letters, more = len(name) + len(address) + caller.letters, 0
+    if letters > PLAIN_LETTERS:
+        name, address = name[:MAX_NAME], address[:MAX_ADDRESS]
+        more = WIDEST * (len(name) + len(address) + caller.letters)
+    if span is not None:
+        trace = "" if span.ids is None else span.ids.trace_id
+    elif request.meta.traced or TRACEPARENT in exchange.headers:
+        trace = trace_id(exchange.headers.get(TRACEPARENT, b""), request.params.get("_meta"))
+    if attempts.trail is not None:
+        attempts.trail.end(ended)
+        trail = (*attempts.trail.phases,)
+        more += PHASE_BYTES * len(trail)
+    if audited:
+        kept = recent.arguments(arguments)
+        more += 0 if kept is None else len(kept)
+    if why is not None:
+        more += why.weight
+    packed = (
+        attempts.started,
+        ended,
+        attempts.sent_at,
+        attempts.answered_at,
+        request.method,
+        name,
+        route.server.key,
+        outcome,
+        caller,
+        address,
+        exchange.tier,
+        trace,
+        0 if arguments is None else len(arguments),
+        size,
+        kept,
+        why,
+        trail,
+    )
+    if more:
+        recent.put_large(packed, more)
+    else:
+        recent.put(packed)
+
+
+def remember_other(
+    recent: RecentCalls,
+    exchange: Exchange,
+    method: str,
+    name: str,
+    params: Mapping[str, Raw],
+    outcome: str,
+    began: float,
+    ended: float,
+    *,
+    server: ServerKey | None = None,
+    size: int = 0,
+    why: CallRefusal | None = None,
+    audited: bool,
+) -> None:
+    """Keep a request that no server got: of a tool of the gateway's own, or of a name that its client does not see."""
+    name, address, caller = name[:MAX_NAME], exchange.address[:MAX_ADDRESS], recent.caller(exchange.identity)
+    arguments = params.get("arguments")
+    kept = recent.arguments(arguments) if audited else None
+    recent.put_large(
+        (
+            began,
+            ended,
+            NEVER,
+            NEVER,
+            method,
+            name,
+            server,
+            outcome,
+            caller,
+            address,
+            exchange.tier,
+            trace_id(exchange.headers.get(TRACEPARENT, b""), params.get("_meta")),
+            0 if arguments is None else len(arguments),
+            size,
+            kept,
+            why,
+            (),
+        ),
+        WIDEST * (len(name) + len(address) + caller.letters)
+        + (0 if kept is None else len(kept))
+        + (0 if why is None else why.weight),
+    )
