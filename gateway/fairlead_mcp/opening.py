@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import ssl as tls
 from collections.abc import Callable
-from typing import Final, TypeAlias
+from typing import TypeAlias
 from urllib.parse import urlsplit
 
 import msgspec
@@ -22,13 +22,11 @@ from fairlead_mcp.http.target import Target
 from fairlead_mcp.link import Link, Opener
 from fairlead_mcp.messages import Message
 from fairlead_mcp.multiplex import Offering
-from fairlead_mcp.session import McpSession, line_channel
+from fairlead_mcp.session import CONNECTIONS, McpSession, http_pool, line_channel
 from fairlead_mcp.tcp import TcpOpener
 
 Heard: TypeAlias = Callable[[str], None]
 """Called with the method of each notification; may not raise."""
-CONNECTIONS: Final = 4
-"""Connections of a session over Streamable HTTP, unless the caller asks for more: enough for listings."""
 
 
 class NetworkAccess(msgspec.Struct, frozen=True):
@@ -62,13 +60,12 @@ def network_session(
     """
     if isinstance(endpoint, HttpEndpoint):
         events = EventsEndpoint(url=endpoint.url, host_header=endpoint.host_header, ca_bundle=endpoint.ca_bundle)
+        target = Target.from_url(endpoint.url, endpoint.host_header)
         return McpSession.over_http(
-            Target.from_url(endpoint.url, endpoint.host_header),
+            target,
             headers=access.headers,
-            ssl=trust(endpoint.ca_bundle),
-            resolve=access.resolve,
+            pool=http_pool(target, ssl=trust(endpoint.ca_bundle), resolve=access.resolve, connections=connections),
             on_notification=_of_message(heard),
-            connections=connections,
             offering=offering,
             events=lambda: line_channel(_link(name, events, access, heard, offering)),
         )

@@ -25,7 +25,7 @@ from msgspec import Raw
 from fairlead_mcp import jsonrpc
 from fairlead_mcp.channel import LineChannel
 from fairlead_mcp.child import Child
-from fairlead_mcp.eras import LISTS, Client, Era, Negotiated
+from fairlead_mcp.eras import LISTS, Era, Negotiated
 from fairlead_mcp.errors import BadListing, NotMcp, RpcError
 from fairlead_mcp.http.channel import HttpChannel
 from fairlead_mcp.http.dial import Resolve
@@ -36,6 +36,8 @@ from fairlead_mcp.link import Link
 from fairlead_mcp.messages import Message
 from fairlead_mcp.multiplex import Offering
 
+CONNECTIONS: Final = 4
+"""Connections of a session over Streamable HTTP, unless the caller asks for more: enough for listings."""
 CONNECT_SECONDS: Final = 10.0
 LIST_SECONDS: Final = 30.0
 CALL_SECONDS: Final = 60.0
@@ -69,6 +71,21 @@ class Channel(Protocol):
     async def aclose(self) -> None: ...
 
 
+def http_pool(
+    target: Target,
+    *,
+    ssl: tls.SSLContext | None = None,
+    resolve: Resolve | None = None,
+    connections: int = CONNECTIONS,
+) -> Pool:
+    """Pool of connections that are made as needed. `ssl` defaults to the system's trust for https URLs, `resolve` to
+    DNS.
+    """
+    if target.tls and ssl is None:
+        ssl = tls.create_default_context()
+    return Pool(target.host, target.port, ssl=ssl if target.tls else None, limit=connections, resolve=resolve)
+
+
 class McpSession:
     """Session with one MCP server, over HTTP, a link or a child process. `pool` is closed with the session.
 
@@ -91,26 +108,18 @@ class McpSession:
         target: Target,
         *,
         headers: Mapping[str, str] | None = None,
-        ssl: tls.SSLContext | None = None,
-        resolve: Resolve | None = None,
-        client: Client | None = None,
+        pool: Pool | None = None,
         on_notification: Callable[[Message], None] | None = None,
-        connections: int = 4,
         offering: Offering | None = None,
         events: Callable[[], LineChannel] | None = None,
     ) -> McpSession:
-        """A session with `connections` of its own, made as needed. `ssl` defaults to the system's trust for https URLs;
-        without an `offering` no client capability is declared. `events` makes the channel for a server that turns out
-        to speak HTTP+SSE.
+        """A session with connections of its own, by default those of `http_pool`; without an `offering` no client
+        capability is declared. `events` makes the channel for a server that turns out to speak HTTP+SSE.
 
         Raises InvalidTarget for headers that cannot be sent.
         """
-        if target.tls and ssl is None:
-            ssl = tls.create_default_context()
-        pool = Pool(target.host, target.port, ssl=ssl if target.tls else None, limit=connections, resolve=resolve)
-        channel = HttpChannel(
-            target, pool, headers=headers, client=client, on_notification=on_notification, offering=offering
-        )
+        pool = pool or http_pool(target)
+        channel = HttpChannel(target, pool, headers=headers, on_notification=on_notification, offering=offering)
         return cls(channel if events is None else OlderChannel(channel, events, pool.clock), pool=pool)
 
     @classmethod

@@ -73,8 +73,6 @@ class HttpChannel:
         pool: Pool,
         *,
         headers: Mapping[str, str] | None = None,
-        client: Client | None = None,
-        max_bytes: int = MAX_ANSWER,
         on_notification: Callable[[Message], None] | None = None,
         offering: Offering | None = None,
     ) -> None:
@@ -83,8 +81,7 @@ class HttpChannel:
         self.negotiated: Negotiated | None = None
         self.session_id: bytes | None = None
         self._pool = pool
-        self._client = client or Client()
-        self._max_bytes = max_bytes
+        self._client = Client()
         self.redirected = False
         """Whether the server answers at the same address with a slash at its end, or without it."""
         self._headers = headers
@@ -145,7 +142,7 @@ class HttpChannel:
             lines = self._legacy_lines(agreed.protocol_version)
             data = b"%b%b\r\n" % (self._get_head, lines)
         answer = await self._pool.exchange(
-            data, deadline=NEVER, max_bytes=self._max_bytes, on_event=lambda event: self._on_event(event, ident)
+            data, deadline=NEVER, max_bytes=MAX_ANSWER, on_event=lambda event: self._on_event(event, ident)
         )
         if answer.streamed and not answer.body:
             raise ConnectionLost("the server ended the stream", sent=True, received=True)
@@ -247,8 +244,8 @@ class HttpChannel:
 
         async def once() -> Answer:
             if self.negotiated is None or self.negotiated.era is Era.MODERN:
-                return await self._pool.exchange(data, deadline=deadline, max_bytes=self._max_bytes, on_event=on_event)
-            reader = resuming.AnswerReader(deadline, self._max_bytes, on_event)
+                return await self._pool.exchange(data, deadline=deadline, max_bytes=MAX_ANSWER, on_event=on_event)
+            reader = resuming.AnswerReader(deadline, MAX_ANSWER, on_event)
             return await resuming.ask(self._pool, data, self._get_head + lines, reader)
 
         data = with_body(self._head + lines, body)

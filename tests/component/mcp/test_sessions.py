@@ -12,7 +12,7 @@ from msgspec import Raw
 from fairlead_mcp.eras import Era
 from fairlead_mcp.errors import ConnectFailed, ConnectionLost, McpError, RpcError, Timeout
 from fairlead_mcp.http.target import Target
-from fairlead_mcp.session import McpSession
+from fairlead_mcp.session import McpSession, http_pool
 from ports import free_port
 from toolservers import (
     SDK_TOOLS,
@@ -274,7 +274,7 @@ async def test_a_name_is_mapped_and_credentials_are_sent_with_every_request() ->
 
         target = Target.from_url("http://tools.team.svc:8080/mcp")
         headers = {"Authorization": "Bearer t"}
-        async with McpSession.over_http(target, headers=headers, resolve=resolve) as session:
+        async with McpSession.over_http(target, headers=headers, pool=http_pool(target, resolve=resolve)) as session:
             await session.list_all("tools/list")
         assert {request.headers["authorization"] for request in server.seen} == {"Bearer t"}
         assert {request.headers["host"] for request in server.seen} == {"tools.team.svc:8080"}
