@@ -128,7 +128,7 @@ class Informer(Generic[T]):
         objects, version = await self._kube.list(self._scope, cached=cached)
         if cached and older(version, self._listed):
             # the cache of one of several API servers, which lags behind that of another; or everything was restored
-            # from a backup, and then a list that is no cache's tells
+            # from a backup, and then a list that is not of a cache tells
             objects, version = await self._kube.list(self._scope)
         self._contact()
         await _done(self._store.listed(objects, version))

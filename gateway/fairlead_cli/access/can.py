@@ -19,7 +19,7 @@ NO: Final = 1
 
 
 @dataclass(frozen=True)
-class CallDetails:
+class QuestionDetails:
     """Options that describe the agent and its call, beyond the names of agent and tool."""
 
     group: Annotated[list[str] | None, typer.Option(help="A group that the agent is in; may be repeated.")] = None
@@ -50,7 +50,7 @@ def can(
             metavar="TOOL", help="As listed, as [NAMESPACE/]SERVER/TOOL, or by its id.", autocompletion=tool_names
         ),
     ],
-    details: CallDetails = CallDetails(),
+    details: QuestionDetails = QuestionDetails(),
     gateway: GatewayOptions = GatewayOptions(),
     output: OutputOption = Output.table,
 ) -> None:

@@ -49,7 +49,7 @@ def run_setup(client: str, wishes: SetupWishes, output: Output) -> None:
 
 
 class _Change(NamedTuple):
-    """What becomes of a client's file."""
+    """Change of a client's file."""
 
     word: str
     """added, replaced, removed or restored."""

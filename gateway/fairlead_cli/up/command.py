@@ -243,7 +243,7 @@ def _check_tier(named: str | None, tiers: tuple[str, ...]) -> None:
 
 
 class _LocalServers(NamedTuple):
-    """What the gateway shares with the operator of this process."""
+    """Parts that the gateway shares with the operator of this process."""
 
     children: ChildHost
     outputs: ProcessOutputs

@@ -30,7 +30,7 @@ class Repeats:
         self._wordings: dict[str, set[str]] = {}
 
     def told(self, kind: str, text: str) -> int:
-        """How often it happened so far, where it is to be told; else 0. Numbers in `text` are no other wording."""
+        """How often it happened so far, where it is to be printed, else 0. Numbers in `text` do not count."""
         kind = kind[:MOST_CHARACTERS]
         if len(self._counts) >= MOST_KINDS:
             self._counts.clear()
