@@ -9,7 +9,7 @@ from typing import Annotated, Any, Final
 import typer
 
 from fairlead_cli.completing import tool_names
-from fairlead_cli.optiongroups import grouped
+from fairlead_cli.optiongroups import expand_groups
 from fairlead_cli.options import GatewayOptions, OutputOption
 from fairlead_cli.output import Output, print_json, printable
 
@@ -40,7 +40,7 @@ class QuestionDetails:
         return {name: value for name, value in given.items() if value is not None}
 
 
-@grouped
+@expand_groups
 def can(
     agent: Annotated[str, typer.Argument(metavar="AGENT", help="Name of an agent, or `me`.")],
     call: Annotated[str, typer.Argument(metavar="call", help="The word `call`.")],

@@ -42,7 +42,7 @@ def wait_for(destination: Destination, seconds: float, means: Callable[[Server],
             return waited
         if not waited and seconds > 0:
             verb = "is" if len(starting) == 1 else "are"
-            what = f"{named(starting)} {verb} still starting; waiting for up to {seconds:.0f} s"
+            what = f"{server_names(starting)} {verb} still starting; waiting for up to {seconds:.0f} s"
             print(f"fairlead: {what}", file=sys.stderr)
         waited = True
     return True
@@ -70,11 +70,11 @@ def lines_about(servers: Iterable[Server]) -> list[str]:
     for verb, states in (("still starting", ON_THE_WAY), ("not available", {FAILED, OFFLINE})):
         some = [server for server in servers if server.get("state") in states]
         if some:
-            lines.append(f"{verb}: {named(some)}; `fairlead servers` says more")
+            lines.append(f"{verb}: {server_names(some)}; `fairlead servers` says more")
     return lines
 
 
-def named(servers: list[Server]) -> str:
+def server_names(servers: list[Server]) -> str:
     """Their names, and how many more there are."""
     names = [printable(str(server.get("server", ""))) for server in servers[:NAMED]]
     rest = len(servers) - len(names)

@@ -361,14 +361,14 @@ def _addresses(options: UpOptions, gateway: Gateway, model: str, token: str) -> 
 
 
 def _stop_on_signals(stop: asyncio.Event, abandon: Callable[[], None]) -> None:
-    def received() -> None:
+    def on_signal() -> None:
         if stop.is_set():
             abandon()
         stop.set()
 
     loop = asyncio.get_running_loop()
     for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
-        loop.add_signal_handler(number, received)
+        loop.add_signal_handler(number, on_signal)
 
 
 def _abandoning(display: Display, temporary: Folders | None) -> Callable[[], None]:
