@@ -1,5 +1,5 @@
-"""URLs of the wheels' metadata, and links of the README in it, from `hack/place.env`: none as long as there
-is no public place.
+"""URLs of the wheels' metadata, and links of the README in it, from `hack/place.env`: none as long as no
+place is public.
 
 A metadata hook of hatchling: `urls` and `readme` are declared dynamic, so that no address stands in a second file.
 """

@@ -4,8 +4,9 @@ Prints `FILE:LINE: what is wrong; what to write instead` per finding and exits w
 
 Rules: the opening of a docstring is a noun or a verb, never a word that leans on a neighbouring line · a docstring
 does not claim who calls its function or makes its object (tests and imports say it, and stay true) · nobody is
-called "whoever" · a class name has one definition in all packages · no identifier of a clean package is a retired word
-· an entry of the changelog is one line of at most 25 words.
+called "whoever" · a class name has one definition in all packages · no identifier of a clean package is a retired word,
+and none of its lines says that something "is no" other thing · an entry of the changelog is one line of at most 25
+words.
 """
 
 from __future__ import annotations
@@ -71,6 +72,8 @@ MAX_WORDS = 25
 OPENINGS = re.compile(r"(Of|Once|The same|See the \w+|Whose|What)\b")
 CLAIMS = re.compile(r"\b(?:used|called) by\b|(?:^|(?<=[.;] ))(?:made|told|asked) by\b", re.IGNORECASE | re.MULTILINE)
 WHOEVER = re.compile(r"\bwhoever\b", re.IGNORECASE)
+NEGATION = re.compile(r"(?<!there )\b(?:is|are) no (?!longer\b|more\b|less\b|bigger\b)|\banew\b", re.IGNORECASE)
+"""Negations and adverbs that have to be read twice: "it is no URL", "it is made anew"."""
 
 
 def main() -> int:
@@ -85,6 +88,7 @@ def read_tree(root: Path) -> Iterator[str]:
         yield from prose(*file)
         if file.name.startswith(tuple(f"{package}/" for package in CLEAN)):
             yield from retired(file.name, file.tree)
+            yield from negations(file.name, file.text)
         if file.name.partition("/")[0] in PACKAGES:
             for node in _blocks(file.tree):
                 if isinstance(node, ast.ClassDef):
@@ -97,6 +101,13 @@ def retired(name: str, tree: ast.Module) -> Iterator[str]:
     for line, identifier in sorted(set(identifiers(tree))):
         if identifier.strip("_") in RETIRED:
             yield f'{name}:{line}: "{identifier}" is a retired name; say what it holds, or what the function does'
+
+
+def negations(name: str, text: str) -> Iterator[str]:
+    """Findings in the lines of one file, comments and messages included."""
+    for line, words in enumerate(text.splitlines(), 1):
+        if not name.endswith("hack/prose.py") and (negation := NEGATION.search(words)):
+            yield f'{name}:{line}: "{negation[0].strip()}"; write "is not a …", "again", or what it is instead'
 
 
 def identifiers(tree: ast.Module) -> Iterator[tuple[int, str]]:

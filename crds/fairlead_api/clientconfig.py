@@ -215,7 +215,7 @@ def _environment(read: EntryReader, read_env_file: ReadEnvFile | None) -> dict[s
             raise EntryProblem("envFile", str(error)) from error
     elif file:
         read.remarks.append(Remark("envFile", "is not read here: put its variables into env", stops=False))
-    variables = {**of_file, **read.passed(PASSED), **read.mapping("env")}
+    variables = {**of_file, **read.passed_variables(PASSED), **read.mapping("env")}
     read.own = variables
     return variables
 

@@ -106,7 +106,7 @@ class EntryReader:
             raise EntryProblem(field, "must be an object of names and texts")
         return {str(name): self._fill(f"{field}.{name}", item) for name, item in value.items() if item is not None}
 
-    def passed(self, field: str) -> dict[str, str]:
+    def passed_variables(self, field: str) -> dict[str, str]:
         """Variables of the environment that a list names, as texts or as objects with a `name`, but for unset ones."""
         listed = self._content.get(field)
         if listed is None:

@@ -164,7 +164,7 @@ def common(entry: Any) -> NormalizedEntry:
     return NormalizedEntry(entry if content is None else content, written)
 
 
-def _renamed(entry: Any, keys: Mapping[str, str]) -> NormalizedEntry:
+def _rename(entry: Any, keys: Mapping[str, str]) -> NormalizedEntry:
     """`common`, after keys of the client (left) are called as most clients call them (right)."""
     if not isinstance(entry, Mapping):
         return NormalizedEntry(entry)
@@ -175,7 +175,7 @@ def _renamed(entry: Any, keys: Mapping[str, str]) -> NormalizedEntry:
 
 
 def _opencode(entry: Any) -> NormalizedEntry:
-    return _renamed(entry, {"environment": "env"})
+    return _rename(entry, {"environment": "env"})
 
 
 def _zed(entry: Any) -> NormalizedEntry:
@@ -201,7 +201,7 @@ def _goose(entry: Any) -> NormalizedEntry:
     if kind in _GOOSE_TYPES and kind not in ("stdio", "sse", "streamable_http"):
         return NormalizedEntry(entry, unserved=f"is of goose itself (type: {kind})")
     names = {"cmd": "command", "envs": "env", "uri": "url", "available_tools": "includeTools"}
-    normalized = _renamed(entry, names)
+    normalized = _rename(entry, names)
     content = dict(normalized.content)
     if isinstance(keys := content.pop("env_keys", None), list) and keys:
         content["env"] = {**{str(key): f"${{{key}}}" for key in keys}, **(content.get("env") or {})}
@@ -214,7 +214,7 @@ def _codex(entry: Any) -> NormalizedEntry:
     if not isinstance(entry, Mapping):
         return NormalizedEntry(entry)
     names = {"http_headers": "headers", "enabled_tools": "includeTools", "disabled_tools": "excludeTools"}
-    normalized = _renamed(entry, names)
+    normalized = _rename(entry, names)
     content = dict(normalized.content)
     written = dict(normalized.written)
     headers = dict(content.get("headers") or {})

@@ -76,13 +76,13 @@ def _continue(text: str, environ: Mapping[str, str]) -> str:
     return _SECRETS.sub(r"${\1}", text)
 
 
-def _unchanged(text: str, environ: Mapping[str, str]) -> str:
+def _leave(text: str, environ: Mapping[str, str]) -> str:
     return text
 
 
 DIALECTS: Final[Mapping[str, Callable[[str, Mapping[str, str]], str]]] = {
-    "": _unchanged,
-    "bundle": _unchanged,
+    "": _leave,
+    "bundle": _leave,
     "gemini": _bare_variables,
     "opencode": _opencode,
     "continue": _continue,

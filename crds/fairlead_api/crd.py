@@ -161,7 +161,7 @@ def _column(column: Column) -> dict[str, Any]:
     return shown
 
 
-def outdated(folder: Path) -> list[Path]:
+def outdated_files(folder: Path) -> list[Path]:
     """Files in `folder` that are missing or differ from what the models give."""
     wanted = {folder / name: content for name, content in crd_files().items()}
     return [path for path, content in wanted.items() if not path.exists() or path.read_text("utf-8") != content]
@@ -173,7 +173,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser.add_argument("folder", type=Path, metavar="DIR", help="where the files belong")
     parser.add_argument("--check", action="store_true", help="write nothing; fail if a file is out of date")
     options = parser.parse_args(arguments)
-    stale = outdated(options.folder)
+    stale = outdated_files(options.folder)
     if options.check:
         for path in stale:
             sys.stderr.write(f"{path} is out of date: run hack/gen\n")

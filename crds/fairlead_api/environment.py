@@ -172,7 +172,7 @@ def _read(field: _Field, given: object) -> object:
             read = next((each for each in field.inner.values if str(each).lower() == given.lower()), given)
         strict = not isinstance(field.inner, IntType | FloatType)
     try:
-        value = msgspec.convert(read, field.kind, strict=strict, dec_hook=_path)
+        value = msgspec.convert(read, field.kind, strict=strict, dec_hook=_convert)
     except msgspec.ValidationError as error:
         raise _bad(field, _first_bad(field, read, given)) from error
     if field.rule is not None and field.rule.check is not None:
@@ -207,17 +207,17 @@ def _bad(field: _Field, value: object) -> BadSetting:
     """The error about a value; secrets are left out."""
     secret = field.rule is not None and field.rule.secret
     words = "has a value that cannot be used" if secret else f"is {value!r}"
-    return BadSetting(f"{field.variable} {words}; it takes {_expected(field)}")
+    return BadSetting(f"{field.variable} {words}; it takes {_expectation(field)}")
 
 
-def _path(kind: type, given: object) -> object:
+def _convert(kind: type, given: object) -> object:
     """A path of a text; msgspec asks for what it does not know."""
     if kind is Path and isinstance(given, str | Path):
         return Path(given)
     raise TypeError(f"no {kind.__name__} is made of {given!r}")
 
 
-def _expected(field: _Field) -> str:
+def _expectation(field: _Field) -> str:
     """Values that a setting takes, as part of a sentence."""
     if field.rule is not None:
         return field.rule.expected

@@ -84,7 +84,7 @@ class _JsonReader:
         content = self._value(())
         self._skip()
         if self._at < len(self._text):
-            raise self._bad(f"the value has ended, and {self._seen()} follows")
+            raise self._bad(f"the value has ended, and {self._next_text()} follows")
         return JsonDocument(content, line, self._lines, tuple(self._twice))
 
     def _value(self, path: Place) -> Any:
@@ -105,7 +105,7 @@ class _JsonReader:
             return _WORDS[word.group()]
         if word:
             raise self._bad(f"{word.group()[:_SHOWN]} stands without quotes: a text is written in double quotes")
-        raise self._bad(f"a value is missing before {self._seen()}" if char else "the text ends without a value")
+        raise self._bad(f"a value is missing before {self._next_text()}" if char else "the text ends without a value")
 
     def _object(self, path: Place) -> dict[str, Any]:
         members: dict[str, Any] = {}
@@ -114,7 +114,7 @@ class _JsonReader:
         while not self._closes("}", opened):
             key_at = self._at
             if self._text[key_at] != '"':
-                raise self._bad(f"a name in double quotes is missing before {self._seen()}")
+                raise self._bad(f"a name in double quotes is missing before {self._next_text()}")
             key = self._string()
             line, inner = self._line(key_at), (*path, key)
             self._skip()
@@ -128,7 +128,7 @@ class _JsonReader:
             else:
                 self._lines[inner] = line
                 members[key] = self._value(inner)
-            self._separated("}", opened)
+            self._read_separator("}", opened)
         return members
 
     def _list(self, path: Place) -> list[Any]:
@@ -139,27 +139,27 @@ class _JsonReader:
             inner = (*path, len(items))
             self._lines[inner] = self._line(self._at)
             items.append(self._value(inner))
-            self._separated("]", opened)
+            self._read_separator("]", opened)
         return items
 
     def _closes(self, bracket: str, opened: int) -> bool:
         """Whether the bracket is next, which is then read; also after a last comma."""
         self._skip()
         if self._at >= len(self._text):
-            raise self._unclosed(opened)
+            raise self._unclosed_fault(opened)
         if self._text[self._at] != bracket:
             return False
         self._at += 1
         return True
 
-    def _separated(self, bracket: str, opened: int) -> None:
+    def _read_separator(self, bracket: str, opened: int) -> None:
         self._skip()
         if self._at >= len(self._text):
-            raise self._unclosed(opened)
+            raise self._unclosed_fault(opened)
         if self._text[self._at] == ",":
             self._at += 1
         elif self._text[self._at] != bracket:
-            raise self._bad(f"a comma or {bracket} is missing before {self._seen()}")
+            raise self._bad(f"a comma or {bracket} is missing before {self._next_text()}")
 
     def _string(self) -> str:
         match = _STRING.match(self._text, self._at)
@@ -185,11 +185,11 @@ class _JsonReader:
         if blank is not None:
             self._at = blank.end()
 
-    def _seen(self) -> str:
+    def _next_text(self) -> str:
         rest = self._text[self._at : self._at + _SHOWN].split("\n")[0].strip()
         return rest or "the end of the text"
 
-    def _unclosed(self, opened: int) -> UnreadableJson:
+    def _unclosed_fault(self, opened: int) -> UnreadableJson:
         return self._bad(f"the text ends before the {self._text[opened]} of line {self._counted_to(opened)} is closed")
 
     def _bad(self, message: str) -> UnreadableJson:

@@ -63,7 +63,7 @@ def authored_latency(definition: bytes | Raw) -> Authored:
         for where, raw in _values(places, name):
             usable = read(_scalar(raw))
             if usable is None and raw != b"null":
-                unusable.append(f"{where} is {_shown(raw)}, not {wanted}")
+                unusable.append(f"{where} is {_raw_text(raw)}, not {wanted}")
             chosen = usable if chosen is None else chosen
         return chosen
 
@@ -142,7 +142,7 @@ def _scalar(raw: bytes) -> Any:
         return None
 
 
-def _shown(raw: bytes) -> str:
+def _raw_text(raw: bytes) -> str:
     text = raw.decode(errors="replace")
     short = text[:SHOWN_CHARACTERS] + ("…" if len(text) > SHOWN_CHARACTERS else "")
     return "".join(character if character.isprintable() else ascii(character)[1:-1] for character in short)

@@ -83,7 +83,7 @@ def _pod_template(spec: Members, at: str) -> Iterator[str]:
         PodTemplateOverlay.model_validate_json(json.dumps(template), strict=True, extra="forbid", by_name=False)
     except ValidationError as error:
         field = complaints(error, PodTemplateOverlay)[0].field
-        yield from _renamed(spec, at, "podTemplate", "unrestrictedPodTemplate", lambda value: value)
+        yield from _rename(spec, at, "podTemplate", "unrestrictedPodTemplate", lambda value: value)
         yield f"{at}.podTemplate.{field} is the first field that podTemplate does not take"
     except (TypeError, ValueError):  # not JSON: an API server never had it
         return
@@ -106,24 +106,24 @@ def _of_a_process(spec: Members, at: str) -> Iterator[str]:
 def _behaviour(spec: Members, at: str) -> Iterator[str]:
     """Changes of the members that manifests and client configurations have in common."""
     for limits in _objects(spec.get("limits")):
-        yield from _renamed(limits, f"{at}.limits", "callsPerSecond", "callsPerMinute", _per_minute)
+        yield from _rename(limits, f"{at}.limits", "callsPerSecond", "callsPerMinute", _per_minute)
     for calibration in _objects(spec.get("calibration")):
         if calibration.get("enabled") is True:
             del calibration["enabled"]
             yield f"{at}.calibration.enabled: true is dropped, as it said nothing"
         elif "enabled" in calibration:
             calibration.pop("probe", None)
-            yield from _renamed(calibration, f"{at}.calibration", "enabled", "probe", lambda _: "Never")
+            yield from _rename(calibration, f"{at}.calibration", "enabled", "probe", lambda _: "Never")
     for index, tool in enumerate(_objects(spec.get("tools"))):
         for latency in _objects(tool.get("latency")):
             path = f"{at}.tools[{index}].latency"
-            yield from _renamed(latency, path, "estimatedDurationMs", "estimated", _duration)
-            yield from _renamed(latency, path, "maxDurationMs", "max", _duration)
-            yield from _renamed(latency, path, "cacheableSeconds", "cacheable", lambda s: _duration(_times(s, 1000)))
+            yield from _rename(latency, path, "estimatedDurationMs", "estimated", _duration)
+            yield from _rename(latency, path, "maxDurationMs", "max", _duration)
+            yield from _rename(latency, path, "cacheableSeconds", "cacheable", lambda s: _duration(_times(s, 1000)))
 
 
 def _tier(spec: Members, at: str) -> Iterator[str]:
-    yield from _renamed(spec, at, "hysteresis", "hysteresisPercent", lambda ratio: _rounded(_times(ratio, 100)))
+    yield from _rename(spec, at, "hysteresis", "hysteresisPercent", lambda ratio: _round(_times(ratio, 100)))
 
 
 def _objects(value: object) -> Iterator[Members]:
@@ -134,7 +134,7 @@ def _objects(value: object) -> Iterator[Members]:
         yield from (item for item in value if isinstance(item, MutableMapping))
 
 
-def _renamed(
+def _rename(
     members: Members, at: str, old: str, new: str, convert: Callable[[Any], Any] = lambda value: value
 ) -> Iterator[str]:
     """Give a member its new name and form at its place; where the new one is there too, the old one goes."""
@@ -178,19 +178,19 @@ def _times(value: Any, factor: int) -> Any:
     return value * factor if isinstance(value, int | float) and not isinstance(value, bool) else value
 
 
-def _rounded(value: Any) -> Any:
+def _round(value: Any) -> Any:
     return round(value) if isinstance(value, int | float) and not isinstance(value, bool) else value
 
 
 def _per_minute(rate: Any) -> Any:
     """Calls a second as calls a minute, one at least."""
-    figure = _rounded(_times(rate, 60))
+    figure = _round(_times(rate, 60))
     return max(1, figure) if isinstance(figure, int) else figure
 
 
 def _duration(milliseconds: Any) -> Any:
     """Milliseconds as a duration in the largest unit that divides them."""
-    figure = _rounded(milliseconds)
+    figure = _round(milliseconds)
     if not isinstance(figure, int) or isinstance(figure, bool):
         return milliseconds
     for unit, length in _MS_PER_UNIT:

@@ -93,25 +93,25 @@ def _sentence(details: ErrorDetails, context: Mapping[str, Any]) -> str:
         return "Required value"
     if kind in ("model_type", "model_attributes_type") and context.get("class_name") in _WAS_TEXT:
         name = _WAS_TEXT[context["class_name"]]
-        return f"must be a mapping, not {_shown(value)}: write {name}, or have fairlead migrate FILE rewrite it"
+        return f"must be a mapping, not {_value_text(value)}: write {name}, or have fairlead migrate FILE rewrite it"
     if kind in _TYPES:
-        return f"must be {_TYPES[kind]}, not {_shown(value)}"
+        return f"must be {_TYPES[kind]}, not {_value_text(value)}"
     if kind in _BOUNDS:
-        return f"{_BOUNDS[kind].format(**context)}, which {_shown(value)} is not"
+        return f"{_BOUNDS[kind].format(**context)}, which {_value_text(value)} is not"
     if kind in ("too_short", "too_long"):
         bound = f"at least {context['min_length']}" if kind == "too_short" else f"at most {context['max_length']}"
         return f"should have {bound} items, and has {context['actual_length']}"
     if kind == "literal_error":
-        return f"Unsupported value: {_shown(value)}: supported values: {_quoted(context['expected'])}"
+        return f"Unsupported value: {_value_text(value)}: supported values: {_quote(context['expected'])}"
     return details["msg"]
 
 
-def _quoted(expected: str) -> str:
+def _quote(expected: str) -> str:
     """`'a', 'b' or 'c'`, as pydantic says it, in the words of an API server."""
     return expected.replace(" or ", ", ").replace("'", '"')
 
 
-def _shown(value: Any) -> str:
+def _value_text(value: Any) -> str:
     text = json.dumps(value, ensure_ascii=False, default=str)
     return text if len(text) <= 80 else text[:77] + "…"
 

@@ -52,9 +52,9 @@ def _run(words: Sequence[str]) -> int:
         readable_in_part()
     if os.environ.get(COMPLETE):
         command.main(prog_name="fairlead", complete_var=COMPLETE)
-    name = command.called(words)
+    name = command.verb_of(words)
     try:
-        return _ended(command, words)
+        return _exit_code(command, words)
     except Failure as failure:
         from fairlead_cli.wording import ready_to_paste
 
@@ -75,7 +75,7 @@ def _run(words: Sequence[str]) -> int:
         return FAILED
 
 
-def _ended(command: Command, words: Sequence[str]) -> int:
+def _exit_code(command: Command, words: Sequence[str]) -> int:
     """Exit code of the verb. Raises Failure, also for words that are not a command line."""
     import typer
     from typer.exceptions import TyperException
@@ -92,7 +92,7 @@ def _ended(command: Command, words: Sequence[str]) -> int:
         from fairlead_cli.wording import after
 
         text = " ".join(error.format_message().replace("Value error, ", "").split())
-        advice = f"`{command.called(words)} --help` says how it is used."
+        advice = f"`{command.verb_of(words)} --help` says how it is used."
         raise Failure(after(f"{text[:1].lower()}{text[1:]}", advice), code=USED_WRONGLY) from error
     except SystemExit as ended:
         return ended.code if isinstance(ended.code, int) else FAILED

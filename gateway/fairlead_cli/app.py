@@ -20,7 +20,7 @@ from fairlead_cli.clients.commands import client
 from fairlead_cli.cluster.processes import gateway, operator
 from fairlead_cli.completing import tool_names
 from fairlead_cli.models.commands import convert, plan
-from fairlead_cli.optiongroups import grouped
+from fairlead_cli.optiongroups import expand_groups
 from fairlead_cli.options import (
     EndpointOptions,
     KubeconfigOption,
@@ -29,7 +29,7 @@ from fairlead_cli.options import (
     TimeoutOption,
     ToolArgument,
     ToolsOption,
-    helped,
+    show_help,
 )
 from fairlead_cli.output import Output
 from fairlead_cli.pinning.commands import approve, diff
@@ -95,7 +95,7 @@ def fairlead(
 
         run_version(Output.table)
     else:
-        helped(context)
+        show_help(context)
 
 
 @app.command()
@@ -203,7 +203,7 @@ def up(
 
 
 @app.command()
-@grouped
+@expand_groups
 def tools(
     tool: Annotated[
         str | None,
@@ -278,7 +278,7 @@ app.add_typer(telemetry, name="telemetry")
 
 
 @app.command()
-@grouped
+@expand_groups
 def call(
     tool: ToolArgument,
     words: Annotated[

@@ -38,7 +38,7 @@ def hidden_lines(hidden: Any) -> Iterator[str]:
     unnamed = max(0, count - len(tools)) if isinstance(count, int) else 0
     for tier, some in by_tier.items():
         more = unnamed if len(by_tier) == 1 else 0
-        named = [_named(tool) for tool in some[:NAMED]]
+        named = [_tool_label(tool) for tool in some[:NAMED]]
         rest = len(some) + more - len(named)
         words = ", ".join([*named, f"and {rest} more"] if rest else named)
         yield f"{len(some) + more} hidden in tier {printable(tier)}: {words}"
@@ -55,7 +55,7 @@ def why_hidden(hidden: Any, name: str) -> str | None:
     return printable(sentence(HiddenTool(name, tool["tier"], reason or "no reason given", shown, endpoint)))
 
 
-def _named(tool: dict[str, Any]) -> str:
+def _tool_label(tool: dict[str, Any]) -> str:
     """A tool with the code of the reason and the place where it is."""
     why = (_text(tool.get("reason")) or "").partition(" ")[0]
     shown, endpoint = _text(tool.get("shownIn")), _text(tool.get("endpoint"))

@@ -9,7 +9,7 @@ from functools import wraps
 from typing import Any, get_type_hints
 
 
-def grouped(verb: Callable[..., None]) -> Callable[..., None]:
+def expand_groups(verb: Callable[..., None]) -> Callable[..., None]:
     """The verb with each field of its groups as an option of its own, in the order of the fields, as typer reads them.
 
     A group is a parameter whose annotation is a dataclass; each of its fields needs a default and an annotation that

@@ -116,7 +116,7 @@ class EndpointOptions(GatewayOptions):
         return endpoint if self.server is None else endpoint.at_server(self.server)
 
 
-def helped(context: typer.Context) -> None:
+def show_help(context: typer.Context) -> None:
     """Callback of a group of verbs: its help where no verb is given, and the exit code of a wrong use."""
     if context.invoked_subcommand is None:
         readable_in_part()

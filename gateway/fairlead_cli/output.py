@@ -66,7 +66,7 @@ def first_line(text: str, limit: int = 100) -> str:
     return line if len(line) <= limit else f"{line[: limit - 1].rstrip()}…"
 
 
-def named(names: Iterable[str]) -> str:
+def some_names(names: Iterable[str]) -> str:
     """Some of the names, and how many more there are: `a, b and 3 more`."""
     every = list(names)
     rest = len(every) - NAMED

@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any, Final
 from urllib.parse import unquote, urlencode, urlsplit, urlunsplit
 
 from fairlead_cli.failure import FAILED, USED_WRONGLY, Failure
-from fairlead_cli.output import named
+from fairlead_cli.output import some_names
 from fairlead_cli.proxies import without_proxy
 from fairlead_cli.wording import CREDENTIAL, after, look_at_tools
 
@@ -86,7 +86,7 @@ class Plane:
         Failure.
         """
         more = {"Accept": "text/event-stream", **({} if last is None else {"Last-Event-ID": last})}
-        with self._opened("GET", path, more, None, quiet) as answer:
+        with self._open("GET", path, more, None, quiet) as answer:
             if not answer.headers.get("content-type", "").startswith("text/event-stream"):
                 raise Failure(f"{self._base} gave an answer that is not a stream of events; {_IS_IT}")
             held = b""
@@ -98,7 +98,7 @@ class Plane:
                     raise Failure(f"{self._base} sends a line of more than {_MAX_LINE} bytes; {_IS_IT}")
 
     def _ask(self, method: str, path: str, body: bytes | None = None) -> Any:
-        with self._opened(method, path, {}, body, self._timeout) as answer:
+        with self._open(method, path, {}, body, self._timeout) as answer:
             return self._json(self._whole(answer))
 
     def _json(self, data: bytes) -> Any:
@@ -124,7 +124,7 @@ class Plane:
         return b"".join(pieces)
 
     @contextmanager
-    def _opened(
+    def _open(
         self, method: str, path: str, headers: dict[str, str], body: bytes | None, timeout: float
     ) -> Iterator[httpx2.Response]:
         import httpx2
@@ -139,7 +139,7 @@ class Plane:
                 client.stream(method, self._base + path, headers=sent, content=body) as answer,
             ):
                 if not answer.is_success:
-                    raise self._refused(answer)
+                    raise self._refusal(answer)
                 yield answer
         except httpx2.TimeoutException as error:
             raise self._late(timeout) from error
@@ -161,7 +161,7 @@ class Plane:
     def _late(self, timeout: float) -> Failure:
         return Failure(f"{self._base} did not answer within {timeout:g} s; --timeout gives it more time.")
 
-    def _refused(self, answer: httpx2.Response) -> Failure:
+    def _refusal(self, answer: httpx2.Response) -> Failure:
         data = b""
         for piece in answer.iter_bytes():
             data += piece
@@ -191,5 +191,5 @@ def _sentence(problem: dict[str, Any], code: str, detail: str) -> str:
     if isinstance(fits, list) and fits:
         detail = after(detail, f"Would fit: {'; or '.join(map(str, fits))}")
     if isinstance(alternatives, list) and not all(str(name) in detail for name in alternatives):
-        detail = after(detail, f"There is: {named(map(str, alternatives))}")
+        detail = after(detail, f"There is: {some_names(map(str, alternatives))}")
     return detail

@@ -76,7 +76,7 @@ def serve(
     with needs("servers"):
         from fairlead_servers.definition import SettingError, prepare_folder
         from fairlead_servers.serving import serve_http, serve_stdio
-        from fairlead_servers.telemetry import exported
+        from fairlead_servers.telemetry import export
 
     given = _pairs(settings or [])
     try:
@@ -85,7 +85,7 @@ def serve(
         server = definition.make(prepare_folder(name, row.folder, data), name, os.environ, given)
     except SettingError as error:
         raise Failure(str(error), code=USED_WRONGLY) from error
-    at_end = exported(os.environ, name)
+    at_end = export(os.environ, name)
     if transport is Transport.stdio:
         serve_stdio(server, at_end)
     else:

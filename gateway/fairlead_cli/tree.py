@@ -24,7 +24,7 @@ class Command:
 
     group: TyperGroup
 
-    def called(self, words: Sequence[str]) -> str:
+    def verb_of(self, words: Sequence[str]) -> str:
         """The verb that words are of, as in `fairlead keys create`."""
         words_so_far, at = ["fairlead"], self.group
         for word in words:
@@ -61,17 +61,17 @@ def tree() -> Command:
     flag = _flag()
     for _, verb in command.verbs():
         _with_json(verb, flag)
-    for each in _listed(group):
+    for each in _commands(group):
         each.short_help = _first_sentence(each.help)  # typer would cut it off at the width of one line
     return command
 
 
-def _listed(group: TyperGroup) -> Iterator[TyperCommand | TyperGroup]:
+def _commands(group: TyperGroup) -> Iterator[TyperCommand | TyperGroup]:
     for each in group.commands.values():
         if isinstance(each, TyperCommand | TyperGroup):
             yield each
         if isinstance(each, TyperGroup):
-            yield from _listed(each)
+            yield from _commands(each)
 
 
 def _first_sentence(text: str | None) -> str:
@@ -96,10 +96,10 @@ def _with_json(verb: TyperCommand, flag: TyperOption) -> None:
     assert isinstance(other, TyperOption)
     other.hidden = True
     verb.params.insert(index, flag)
-    verb.callback = _decided(verb.callback)
+    verb.callback = _with_decision(verb.callback)
 
 
-def _decided(run: Callable[..., Any]) -> Callable[..., Any]:
+def _with_decision(run: Callable[..., Any]) -> Callable[..., Any]:
     def decided(*, json: bool = False, **params: Any) -> Any:
         return run(**params | ({"output": Output.json} if json else {}))
 

@@ -122,13 +122,13 @@ def _beside(callback: Callable[..., object] | None, threads: Threads) -> Callabl
     if callback is None or inspect.iscoroutinefunction(callback):
         return callback
 
-    async def called(*told: object) -> None:
+    async def call(*told: object) -> None:
         await asyncio.get_running_loop().run_in_executor(threads, callback, *told)
 
-    return called
+    return call
 
 
-async def _done(work: Callable[[], T]) -> T:
+async def _completed_coroutine(work: Callable[[], T]) -> T:
     """For what waits for nothing, and still belongs on the loop."""
     return work()
 
@@ -204,7 +204,7 @@ class ToolRegistry:
     def clear_cache(self) -> None:
         """Drop all cached tools, so that the next lookup asks the servers."""
 
-        self._wait(_done(self._registry.clear_cache))
+        self._wait(_completed_coroutine(self._registry.clear_cache))
 
     def health_check(self) -> dict[str, bool]:
         """Whether a handshake with each server succeeds now, by the servers' names."""
@@ -231,7 +231,7 @@ class ToolRegistry:
 
     def add_tool(self, tool: LocalTool) -> Tool:
         """Take in one more local tool. Raises BadTool, also where another has its name."""
-        return self._wait(_done(lambda: self._registry.add_tool(tool)))
+        return self._wait(_completed_coroutine(lambda: self._registry.add_tool(tool)))
 
     # Definitions
 

@@ -33,7 +33,7 @@ class CapabilityComparison:
         self._of: frozenset[str | None] | None = None
         self._gated: tuple[Gated, ...] = ()
 
-    async def gated(self, connection: ServerConnection, items: Iterable[Raw]) -> tuple[Gated, ...]:
+    async def gated_tools(self, connection: ServerConnection, items: Iterable[Raw]) -> tuple[Gated, ...]:
         """The tools beside `items`, which the server lists to clients without capabilities. Raises nothing of the
         server's: where it cannot be compared, what was known before still counts. No second container is started.
         """

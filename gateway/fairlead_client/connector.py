@@ -81,7 +81,7 @@ class ServerConnector:
 
     async def open(self, server: ServerDeclaration, heard: Heard) -> ServerConnection:
         """Connect and negotiate; `heard` is called with the method of each notification. Raises McpError."""
-        opened = self._prepared(server, heard)
+        opened = self._prepare(server, heard)
         try:
             await opened.session.connect(self.seconds(server))
         except BaseException:
@@ -107,7 +107,7 @@ class ServerConnector:
                 yield McpSession.over_child(child, capabilities)
                 return
             offering = Offering(capabilities, decline)
-            opened = self._prepared(
+            opened = self._prepare(
                 replace(server, name=f"{server.name} as seen with client capabilities"), lambda method: None, offering
             )
             try:
@@ -128,7 +128,7 @@ class ServerConnector:
         if host is not None:
             await host.aclose()
 
-    def _prepared(self, server: ServerDeclaration, heard: Heard, offering: Offering | None = None) -> ServerConnection:
+    def _prepare(self, server: ServerDeclaration, heard: Heard, offering: Offering | None = None) -> ServerConnection:
         endpoint, credential = server.endpoint, server.credential
         if not isinstance(endpoint, ChildEndpoint):
             return ServerConnection(

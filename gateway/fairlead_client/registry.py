@@ -85,7 +85,7 @@ class AsyncToolRegistry:
         self._callbacks = Callbacks(on_connect, on_disconnect)
         self._remotes = {
             server.name: RemoteServer(
-                server, self._connector, self._callbacks, ttl=cache_ttl, clock=clock, moved=self._moved
+                server, self._connector, self._callbacks, ttl=cache_ttl, clock=clock, moved=self._on_change
             )
             for server in declared(servers)
         }
@@ -183,14 +183,14 @@ class AsyncToolRegistry:
         await self.get_all_tools()
         table = self._table()
         if self._index is None or self._index[0] is not table:
-            self._index = table, await asyncio.to_thread(_indexed, table)
+            self._index = table, await asyncio.to_thread(_index, table)
         return tuple(table.by_name[hit.key] for hit in self._index[1].search(query, limit))
 
     def add_tool(self, tool: LocalTool) -> Tool:
         """Take in one more local tool. Raises BadTool, also where another has its name."""
         self._check_open()
         added_tool = self._local.add(tool)
-        self._moved()
+        self._on_change()
         return added_tool
 
     # Definitions
@@ -228,13 +228,13 @@ class AsyncToolRegistry:
         """A copy of a request of Chat Completions (also one with `functions`) or of Responses, with all tools behind
         those that it has. Raises ValueError for a request whose `tools` are not a list.
         """
-        return await self._added(request, openai_format(request), strict=strict)
+        return await self._add_to_request(request, openai_format(request), strict=strict)
 
     async def add_to_azure_request(self, request: Mapping[str, Any], *, strict: bool = True) -> JsonObject:
         """As `add_to_openai_request`, for Azure OpenAI's Chat Completions."""
-        return await self._added(request, formats.AZURE_OPENAI, strict=strict)
+        return await self._add_to_request(request, formats.AZURE_OPENAI, strict=strict)
 
-    async def _added(self, request: Mapping[str, Any], provider: str, *, strict: bool) -> JsonObject:
+    async def _add_to_request(self, request: Mapping[str, Any], provider: str, *, strict: bool) -> JsonObject:
         model = request.get("model")
         offered = await self.get_tool_definitions(
             provider, strict=strict, model=model if isinstance(model, str) else None
@@ -328,7 +328,7 @@ class AsyncToolRegistry:
         if self._closed:
             raise RuntimeError(_CLOSED)
 
-    def _moved(self) -> None:
+    def _on_change(self) -> None:
         self._compiled = None
 
     def _table(self) -> ToolTable:
@@ -364,7 +364,7 @@ class AsyncToolRegistry:
         return await self._remotes[tool.server].call(tool.own_name, arguments, timeout)
 
 
-def _indexed(table: ToolTable) -> Bm25Index:
+def _index(table: ToolTable) -> Bm25Index:
     return Bm25Index.of(
         record(tool.name, tool.server, {**tool.definition, "name": tool.own_name}) for tool in table.tools
     )

@@ -113,9 +113,9 @@ class RemoteServer:
             patience = IMPATIENT if doubtful else float("inf")
         with contextlib.suppress(TimeoutError):
             async with asyncio.timeout(patience if patience < float("inf") else None):
-                await self._renewed()
+                await self._renew()
 
-    async def _renewed(self) -> None:
+    async def _renew(self) -> None:
         for _ in range(_ROUNDS):
             if self.fresh or self._refusal() is not None:
                 return
@@ -172,7 +172,7 @@ class RemoteServer:
                     if error.code != METHOD_NOT_FOUND or connection.session.offers("tools"):
                         raise
                     items = []
-                gated = await self._comparison.gated(connection, items)
+                gated = await self._comparison.gated_tools(connection, items)
                 requires = {name_of(hidden.definition) or "": hidden.requires for hidden in gated}
                 self.tools = listed(self.server, [*items, *(hidden.definition for hidden in gated)], requires)
         except McpError as error:
@@ -249,7 +249,7 @@ class RemoteServer:
 
     async def _connect(self) -> ServerConnection:
         try:
-            connection = await self._connector.open(self.server, self._heard)
+            connection = await self._connector.open(self.server, self._on_notification)
         except McpError as error:
             self._restarts.failed(error)
             raise
@@ -257,7 +257,7 @@ class RemoteServer:
         self._connection = connection
         self._callbacks.connected(self.server.name)
         self._watch = asyncio.get_running_loop().create_task(
-            self._watched(connection), name=f"connection to {self.server.name}"
+            self._watch_connection(connection), name=f"connection to {self.server.name}"
         )
         return connection
 
@@ -319,18 +319,18 @@ class RemoteServer:
 
     # What comes by itself
 
-    def _heard(self, method: str) -> None:
+    def _on_notification(self, method: str) -> None:
         if method == TOOLS_CHANGED:
             logger.info("%s announced that its tools have changed", self.server.name)
             self.invalidate()
 
-    async def _watched(self, connection: ServerConnection) -> None:
+    async def _watch_connection(self, connection: ServerConnection) -> None:
         """Hear of changes, and of the end of the connection, as far as the transport tells."""
         session, child = connection.session, connection.child
         try:
             if child is not None:
                 if session.era is Era.MODERN and session.negotiated.announced:
-                    self._beside.start(_subscribed(connection), f"announcements of {self.server.name}")
+                    self._beside.start(_subscribe(connection), f"announcements of {self.server.name}")
                 self._lose(connection, await child.end())
             elif self._connector.streams(self.server):
                 await session.listen(self._connector.connect_seconds)
@@ -355,7 +355,7 @@ class RemoteServer:
                 await asyncio.sleep(backoff.after(self._clock() - began))
 
 
-async def _subscribed(connection: ServerConnection) -> None:
+async def _subscribe(connection: ServerConnection) -> None:
     with contextlib.suppress(McpError):
         await connection.session.listen()
 

@@ -44,13 +44,13 @@ class RestartBackoff:
 
     def failed(self, error: McpError) -> None:
         """It could not be started, or did not list its tools. The same error counts once."""
-        self._failed(error, 0.0)
+        self._count_failure(error, 0.0)
 
     def lost(self, error: McpError) -> None:
         """It ended after a successful start."""
         lived = self._clock() - self._began
         first = lived >= self._backoff.stable or self._backoff.failures == 0
-        self._failed(error, lived)
+        self._count_failure(error, lived)
         if first:
             self._due = float("-inf")
 
@@ -66,7 +66,7 @@ class RestartBackoff:
             return None
         return RestartDelayed(self._failure, self._backoff.failures, left)
 
-    def _failed(self, error: McpError, lived: float) -> None:
+    def _count_failure(self, error: McpError, lived: float) -> None:
         if error is not self._failure:
             self._failure = error
             self._due = self._clock() + self._backoff.after(lived)

@@ -169,7 +169,7 @@ def _of_entry(entry: ConfiguredServer, environ: Mapping[str, str]) -> ServerDecl
     except EntryProblem as problem:
         field = ".".join(part for part in (entry.name, problem.field) if part)
         raise BadServer(f"{field}: {problem}") from problem
-    server = _validated(translated.manifest, entry.name, entry)
+    server = _validate(translated.manifest, entry.name, entry)
     return _of_resource(server, entry.name, translated.credential, translated.cwd, environ)
 
 
@@ -190,7 +190,7 @@ def _of_server(server: Server, environ: Mapping[str, str]) -> ServerDeclaration:
     wanted = {name: value for name, value in spec.items() if value is not None}
     manifest = {"apiVersion": API_VERSION, "kind": "McpServer", "metadata": metadata, "spec": wanted}
     credential = Credential(headers=_headers(server), env=dict(server.env))
-    resource = _validated(manifest, server.name)
+    resource = _validate(manifest, server.name)
     cwd = None if server.cwd is None else str(server.cwd)
     return _of_resource(resource, server.name, credential, cwd, environ, bare=server.prefix == "")
 
@@ -213,7 +213,7 @@ def _headers(server: Server) -> dict[str, str]:
     return {**headers, "Authorization": f"Bearer {server.api_key}"}
 
 
-def _validated(manifest: Mapping[str, Any], name: str, entry: ConfiguredServer | None = None) -> McpServer:
+def _validate(manifest: Mapping[str, Any], name: str, entry: ConfiguredServer | None = None) -> McpServer:
     try:
         return McpServer.model_validate(manifest)
     except ValidationError as error:

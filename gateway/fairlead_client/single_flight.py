@@ -34,7 +34,7 @@ class SingleFlight(Generic[T]):
         task = self._task
         if task is None:
             task = self._task = asyncio.get_running_loop().create_task(self._work(), name=self._name)
-            task.add_done_callback(self._done)
+            task.add_done_callback(self._after_task)
         await asyncio.wait([task])
         if task.cancelled():
             raise ConnectFailed(f"{self._name} was stopped", reason="Closed")
@@ -47,7 +47,7 @@ class SingleFlight(Generic[T]):
             task.cancel()
             await asyncio.wait([task])
 
-    def _done(self, task: asyncio.Task[T]) -> None:
+    def _after_task(self, task: asyncio.Task[T]) -> None:
         if self._task is task:
             self._task = None
         if not task.cancelled():

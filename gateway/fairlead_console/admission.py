@@ -65,7 +65,7 @@ class Access:
         """`Set-Cookie` of a session. Raises CredentialTooLong."""
         return self.sealer.header(session, secure=is_secure(scope))
 
-    def exchanged(self, scope: Scope) -> Response | None:
+    def exchange(self, scope: Scope) -> Response | None:
         """For the token of the printed address: a session, and the address without it. None for anything else."""
         given = parse_qs(scope["query_string"].decode("latin-1")).get("token", [""])[0]
         if not (self._token and hmac.compare_digest(given.encode(), self._token.encode())):
@@ -106,7 +106,7 @@ class ConsoleRequest:
     def refusal(self, problem: Problem) -> Response:
         """Go to sign in, or a page that says why not."""
         if problem.document.code == UNAUTHENTICATED:
-            exchanged = self._access.exchanged(self._scope)
+            exchanged = self._access.exchange(self._scope)
             if exchanged is not None or self._scope["method"] == "GET":
                 path = self._scope["path"]
                 return exchanged or redirect(SIGN_IN + ("" if path == ROOT else f"?{urlencode({'next': path})}"))
@@ -116,7 +116,7 @@ class ConsoleRequest:
         query = scope["query_string"].decode("latin-1")
         if self._moved:
             await redirect(ROOT + (f"?{query}" if query else ""))(scope, receive, send)
-        elif not self.public and (exchanged := self._access.exchanged(scope)) is not None:
+        elif not self.public and (exchanged := self._access.exchange(scope)) is not None:
             await exchanged(scope, receive, send)
         else:
             await self._pages.serve(scope, receive, send if self._begun is None else self._with_session(send))

@@ -92,9 +92,9 @@ class Console:
         elif scope["path"].startswith(STATIC):
             await self._app(scope, receive, send)
         else:
-            await self._counted(scope, receive, send)
+            await self._count(scope, receive, send)
 
-    async def _counted(self, scope: Scope, receive: Receive, send: Send) -> None:
+    async def _count(self, scope: Scope, receive: Receive, send: Send) -> None:
         began, status = time.perf_counter_ns(), 0
 
         async def seen(message: MutableMapping[str, Any]) -> None:
@@ -111,7 +111,7 @@ class Console:
 
     def problem(self, scope: Scope, problem: Problem) -> Response:
         """A page that says why there is none."""
-        values = {**self._context.shared(Request(scope)), "title": problem.document.title, "why": str(problem)}
+        values = {**self._context.template_values(Request(scope)), "title": problem.document.title, "why": str(problem)}
         body = self._context.templates.render("problem.html", values)
         return page_answer(body, problem.document.status, zipped=False, headers=problem.headers)
 

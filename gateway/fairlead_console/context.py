@@ -82,7 +82,7 @@ class ConsoleContext:
         identity: Identity | None = None,
     ) -> Response:
         """A page from a template."""
-        shared = self.shared(request)
+        shared = self.template_values(request)
         zipped = "gzip" in request.headers.get("accept-encoding", "")
         return await self.rest.services.work.do(
             lambda: page_answer(
@@ -90,7 +90,7 @@ class ConsoleContext:
             )
         )
 
-    def shared(self, request: Request) -> dict[str, Any]:
+    def template_values(self, request: Request) -> dict[str, Any]:
         """Values of every template."""
         session: ConsoleSession | None = request.scope.get(SESSION)
         theme = request.cookies.get(_THEME, "")

@@ -38,7 +38,7 @@ class FirstViews:
         if of == self._prepared or self._preparing is not None:
             return
         self._preparing = asyncio.create_task(self._prepare(seen, compiled=self._prepared is not None))
-        self._preparing.add_done_callback(self._done)
+        self._preparing.add_done_callback(self._after_task)
         self._prepared = of
 
     async def _prepare(self, seen: SubjectCatalog, *, compiled: bool) -> None:
@@ -47,7 +47,7 @@ class FirstViews:
         for piece in self._pieces:
             await self._worker.do(partial(piece, seen))
 
-    def _done(self, task: asyncio.Task[None]) -> None:
+    def _after_task(self, task: asyncio.Task[None]) -> None:
         self._preparing = None
         if not task.cancelled():
             task.exception()  # a worker that is busy or closed: the first view of a page does it itself

@@ -53,20 +53,20 @@ def code_of(query: Mapping[str, str], provider: str, issuer: str, *, names_itsel
         error = query["error"]
         if silent and error in ASK_A_PERSON:
             raise SignInFault(f"Your session at {provider} has ended. Sign in again.", 401)
-        raise SignInFault(refused(provider, error, query.get("error_description", "")))
+        raise SignInFault(refusal(provider, error, query.get("error_description", "")))
     code = query.get("code", "")
     if not code or len(code) > MAX_CODE or not (code.isascii() and code.isprintable()):
         raise SignInFault(f"The answer of {provider} has no code. Sign in again.")
     return code
 
 
-def refused(provider: str, error: str, description: str) -> str:
+def refusal(provider: str, error: str, description: str) -> str:
     """Sentences for a person whom the provider did not sign in."""
-    words = f" (“{shortened(description, MAX_DESCRIPTION)}”)" if description else ""
-    return f"{provider} did not sign you in: {shortened(error, MAX_ERROR)}{words}. {_ADVICE.get(error, _OTHER)}"
+    words = f" (“{shorten(description, MAX_DESCRIPTION)}”)" if description else ""
+    return f"{provider} did not sign you in: {shorten(error, MAX_ERROR)}{words}. {_ADVICE.get(error, _OTHER)}"
 
 
-def shortened(text: str, limit: int) -> str:
+def shorten(text: str, limit: int) -> str:
     """At most `limit` characters of foreign text, on one line and all of them printable."""
     line = "".join(letter if letter.isprintable() else " " for letter in text[: 2 * limit])
     words = " ".join(line.split())

@@ -17,7 +17,7 @@ import aiohttp
 import msgspec
 
 from fairlead_api.documents.catalog import Credential
-from fairlead_console.oidc_answers import SignInFault, refused, shortened
+from fairlead_console.oidc_answers import SignInFault, refusal, shorten
 from fairlead_console.oidc_transactions import COOKIE_PATH, SignInTransaction
 from fairlead_gateway.identity.configuration import is_private
 from fairlead_gateway.identity.console_client import ConsoleClient
@@ -102,7 +102,7 @@ class OidcProvider:
                 raise self._away()
             self._metadata = None
             try:
-                self._metadata = await self._discovered()
+                self._metadata = await self._discover()
             except IssuerAway as error:
                 log.warning("Nobody can sign in to the console by %s: %s", self.client.issuer.issuer, error)
                 raise self._away() from error
@@ -138,7 +138,7 @@ class OidcProvider:
         fields = {"client_id": self.client.client_id, "post_logout_redirect_uri": back}
         return endpoint and _with(endpoint, {**fields, "id_token_hint": hint} if hint else fields)
 
-    async def exchanged(self, code: str, verifier: str) -> TokenAnswer:
+    async def exchange(self, code: str, verifier: str) -> TokenAnswer:
         """Tokens for a code. Raises SignInFault."""
         metadata = await self.metadata()
         if self._open >= EXCHANGES + WAITING:
@@ -161,13 +161,13 @@ class OidcProvider:
             fields["resource"] = self.client.resource
         headers = self._authenticate(metadata, fields)
         try:
-            status, data = await self._posted(metadata.token_endpoint, fields, headers)
+            status, data = await self._post(metadata.token_endpoint, fields, headers)
             if status == 200:
                 return decoded(data, metadata.token_endpoint, TokenAnswer)
         except IssuerAway as error:
             log.warning("A sign-in to the console failed at %s: %s", self.client.issuer.issuer, error)
             raise self._away() from error
-        raise self._refused(status, data)
+        raise self._fault(status, data)
 
     def _authenticate(self, metadata: ProviderMetadata, fields: dict[str, str]) -> Mapping[str, str]:
         """Headers that authenticate the client (RFC 6749 section 2.3.1), or more fields."""
@@ -180,18 +180,18 @@ class OidcProvider:
             return {}
         return {"authorization": _basic(client)}
 
-    def _refused(self, status: int, data: bytes) -> SignInFault:
+    def _fault(self, status: int, data: bytes) -> SignInFault:
         provider = self.client.provider
         try:
             token_error = msgspec.json.decode(data, type=_TokenError)
         except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError):
             token_error = _TokenError()
         token_error = _TokenError(self._mask.text(token_error.error), self._mask.text(token_error.error_description))
-        words = f"{shortened(token_error.error, 64)!r}, {shortened(token_error.error_description, 240)!r}"
+        words = f"{shorten(token_error.error, 64)!r}, {shorten(token_error.error_description, 240)!r}"
         log.warning("%s gave no tokens for a code: %d %s", self.client.issuer.issuer, status, words)
         if status >= 500 or not token_error.error:
             return self._away()
-        return SignInFault(refused(provider, token_error.error, token_error.error_description), 502)
+        return SignInFault(refusal(provider, token_error.error, token_error.error_description), 502)
 
     def _away(self) -> SignInFault:
         return SignInFault(
@@ -200,7 +200,7 @@ class OidcProvider:
             503,
         )
 
-    async def _discovered(self) -> ProviderMetadata:
+    async def _discover(self) -> ProviderMetadata:
         """Raises IssuerAway."""
         try:
             verify = certificates_of(self.client.issuer)
@@ -216,7 +216,7 @@ class OidcProvider:
             raise IssuerAway(f"{url} has no PKCE with S256 among code_challenge_methods_supported")
         return metadata
 
-    async def _posted(self, url: str, fields: Mapping[str, str], headers: Mapping[str, str]) -> tuple[int, bytes]:
+    async def _post(self, url: str, fields: Mapping[str, str], headers: Mapping[str, str]) -> tuple[int, bytes]:
         """Status and body. Raises IssuerAway."""
         try:
             verify = certificates_of(self.client.issuer)

@@ -57,7 +57,7 @@ class OidcSignIn:
 
         @routes.get(START)
         async def start(request: Request) -> Response:
-            return await self.begun(request, own_place(request.query_params.get("next", ROOT)))
+            return await self.begin(request, own_place(request.query_params.get("next", ROOT)))
 
         @routes.get(CALLBACK)
         async def callback(request: Request) -> Response:
@@ -65,12 +65,12 @@ class OidcSignIn:
 
         return routes
 
-    async def begun(self, request: Request, location: str, renews: ConsoleSession | None = None) -> Response:
+    async def begin(self, request: Request, location: str, renews: ConsoleSession | None = None) -> Response:
         """Send the browser to the provider. With `renews`, the provider is to vouch for the same person without a word;
         that session ends here, so that it is tried once.
         """
         transaction = self._transactions.begin(location, renews)
-        cookies = [] if renews is None else [self._access.sealer.ended(secure=self._secure)]
+        cookies = [] if renews is None else [self._access.sealer.end_cookie(secure=self._secure)]
         try:
             address = await self._provider.address(transaction)
         except SignInFault as fault:
@@ -102,7 +102,7 @@ class OidcSignIn:
         )
         if transaction is None:
             return await self._form.answer(request, f"{_GONE}, at {self._client.base}{ROOT}.", 400)
-        cookies = [self._transactions.ended(state, secure=self._secure)]
+        cookies = [self._transactions.end_cookie(state, secure=self._secure)]
         try:
             session = await self._session(request, query, transaction)
             cookies.append(self._access.sealer.header(session, secure=self._secure))
@@ -125,15 +125,15 @@ class OidcSignIn:
         code = code_of(
             query, client.provider, client.issuer.issuer, names_itself=names_itself, silent=transaction.silent
         )
-        answer = await self._provider.exchanged(code, transaction.verifier)
-        subject = _digest(await self._verified(answer.id_token, transaction.nonce))
+        answer = await self._provider.exchange(code, transaction.verifier)
+        subject = _digest(await self._verify(answer.id_token, transaction.nonce))
         if transaction.silent and subject != transaction.subject:
             raise SignInFault(f"Somebody else has signed in at {client.provider} since. Sign in again.", 401)
         credential, ends = await self._credential(request, answer)
         until = transaction.renewable_until or transaction.expires_at - SIGN_IN_SECONDS + SESSION_SECONDS
         return self._access.sealer.begin(credential, ends=min(ends, until), subject=subject, renewable_until=until)
 
-    async def _verified(self, token: str, nonce: str) -> Mapping[str, Any]:
+    async def _verify(self, token: str, nonce: str) -> Mapping[str, Any]:
         """Claims of the ID token, which is the provider's, this client's and this sign-in's. Raises SignInFault."""
         claims = await self._tokens.verified(token, self._client.issuer.issuer)
         if isinstance(claims, CredentialRefusal):
@@ -156,7 +156,7 @@ class OidcSignIn:
                 (self._tokens.check(token) or await self._tokens.look_up(token)) if self._tokens.wants(token) else None
             )
             if isinstance(verdict, Identity):
-                admitted = await self._form.admitted(request, token)
+                admitted = await self._form.admit(request, token)
                 if isinstance(admitted, Identity):
                     return token, admitted.expires_at
                 raise SignInFault(f"Not signed in: {admitted.document.detail}.", admitted.document.status)

@@ -83,7 +83,7 @@ class SignInTransactions:
         name = self._name(transaction.state)
         return self._set(name, self._sealer.seal(transaction, name), SIGN_IN_SECONDS, secure=secure)
 
-    def ended(self, state: str, *, secure: bool) -> str:
+    def end_cookie(self, state: str, *, secure: bool) -> str:
         """`Set-Cookie` that ends a transaction."""
         return self._set(self._name(state), "", 0, secure=secure)
 
@@ -93,7 +93,7 @@ class SignInTransactions:
         """
         ours = [name for name in cookie_names(cookies) if name.startswith(self._prefix)]
         ages = {
-            name: 0 if (transaction := self._opened(cookies, name)) is None else transaction.expires_at for name in ours
+            name: 0 if (transaction := self._open(cookies, name)) is None else transaction.expires_at for name in ours
         }
         # of one second the last is the newest: browsers send the oldest first (RFC 6265 section 5.4)
         newest = sorted((name for name in reversed(ours) if ages[name] > self._now()), key=lambda name: -ages[name])
@@ -102,13 +102,13 @@ class SignInTransactions:
 
     def find(self, cookies: str, state: str) -> SignInTransaction | None:
         """The transaction of that `state` which this browser began; None where there is none that still holds."""
-        transaction = self._opened(cookies, self._name(state))
+        transaction = self._open(cookies, self._name(state))
         if transaction is None or transaction.expires_at <= self._now():
             return None
         return transaction if hmac.compare_digest(transaction.state.encode(), state.encode()) else None
 
-    def _opened(self, cookies: str, name: str) -> SignInTransaction | None:
-        data = self._sealer.opened(cookie_of(cookies, name), name)
+    def _open(self, cookies: str, name: str) -> SignInTransaction | None:
+        data = self._sealer.open(cookie_of(cookies, name), name)
         return None if data is None else msgspec.json.decode(data, type=SignInTransaction)
 
     def _name(self, state: str) -> str:

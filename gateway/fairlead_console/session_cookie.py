@@ -79,7 +79,7 @@ class CookieSealer:
             raise CredentialTooLong
         return value
 
-    def opened(self, value: str, purpose: str) -> bytes | None:
+    def open(self, value: str, purpose: str) -> bytes | None:
         """Content of a sealed value; None for one that was not sealed here for that purpose."""
         if len(value) > MAX_SEALED:
             return None
@@ -102,7 +102,7 @@ class CookieSealer:
         return session
 
     def _session(self, cookies: str) -> ConsoleSession | None:
-        data = self.opened(cookie_of(cookies, self.name), self.name)
+        data = self.open(cookie_of(cookies, self.name), self.name)
         return None if data is None else msgspec.json.decode(data, type=ConsoleSession)
 
     def header(self, session: ConsoleSession, *, secure: bool) -> str:
@@ -110,7 +110,7 @@ class CookieSealer:
         seconds = max(0, max(session.expires_at, session.renewable_until) - int(self._now()))
         return set_cookie(self.name, self.seal(session, self.name), seconds, secure=secure)
 
-    def ended(self, *, secure: bool) -> str:
+    def end_cookie(self, *, secure: bool) -> str:
         """`Set-Cookie` that ends a session."""
         return set_cookie(self.name, "", 0, secure=secure)
 

@@ -30,7 +30,7 @@ def router(access: Access, form: SignInForm, provider: OidcSignIn | None) -> API
         location = own_place(request.query_params.get("next", ROOT))
         ended = access.renewable(request.scope)
         if provider is not None and ended is not None and request.headers.get("sec-fetch-mode") == _NAVIGATION:
-            return await provider.begun(request, location, ended)
+            return await provider.begin(request, location, ended)
         return await form.answer(request, location=location)
 
     @routes.post(SIGN_IN)
@@ -41,7 +41,7 @@ def router(access: Access, form: SignInForm, provider: OidcSignIn | None) -> API
             return redirect(location, access.cookie(request.scope, access.sealer.begin()))
         if not (credential.isascii() and credential.isprintable()) or not credential:
             return await form.answer(request, "Paste the key as it was given to you.", 400, location)
-        admitted = await form.admitted(request, credential)
+        admitted = await form.admit(request, credential)
         if not isinstance(admitted, Identity):
             why, status = f"Not signed in: {admitted.document.detail}.", admitted.document.status
             return await form.answer(request, why, status, location)
@@ -56,7 +56,7 @@ def router(access: Access, form: SignInForm, provider: OidcSignIn | None) -> API
     async def sign_out(request: Request) -> Response:
         session = request.scope[SESSION] or access.renewable(request.scope)
         await read_own_form(request, session)
-        ended = access.sealer.ended(secure=is_secure(request.scope))
+        ended = access.sealer.end_cookie(secure=is_secure(request.scope))
         if provider is not None and session is not None and session.subject:
             return await provider.signed_out(request, ended, session.credential)
         return redirect(SIGN_IN, ended)

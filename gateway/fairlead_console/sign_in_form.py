@@ -43,7 +43,7 @@ class SignInForm:
         }
         return with_cookies(await self._console.answer(request, OFFERS, values, status=status), cookies)
 
-    async def admitted(self, request: Request, credential: str) -> Identity | Problem:
+    async def admit(self, request: Request, credential: str) -> Identity | Problem:
         """Whom the guard lets in with a credential."""
         guard, headers = (
             self._console.rest.guard,

@@ -40,25 +40,25 @@ def _degraded(figures: Mapping[str, str]) -> str:
     if "failures" not in figures:
         return ""
     failures = figures["failures"].replace("/", " of its last ")
-    return _joined(f"Moved to a slower tier: {failures} calls failed.", _back(figures))
+    return _join(f"Moved to a slower tier: {failures} calls failed.", _back(figures))
 
 
 def _unmeasured(figures: Mapping[str, str]) -> str:
-    return _joined("Nothing was measured of it yet.", _back(figures)) if _limit(figures) else ""
+    return _join("Nothing was measured of it yet.", _back(figures)) if _limit(figures) else ""
 
 
 def _over_budget(figures: Mapping[str, str]) -> str:
     limit = _limit(figures)
-    slow = f"Too slow: {_measured(figures)}, and the tier allows {limit}{_basis(figures)}."
-    return _joined(slow, _late(figures), _back(figures)) if limit else ""
+    slow = f"Too slow: {_measurement(figures)}, and the tier allows {limit}{_basis(figures)}."
+    return _join(slow, _late(figures), _back(figures)) if limit else ""
 
 
 def _fits(figures: Mapping[str, str]) -> str:
     limit = _limit(figures)
     if limit and not _duration_in_words(figures):
         return f"Nothing is known of it yet: the tier, which allows {limit}, shows such tools."
-    in_time = f"In time: {_measured(figures)}, and the tier allows {limit}."
-    return _joined(in_time, _late(figures), _hides(figures)) if limit else ""
+    in_time = f"In time: {_measurement(figures)}, and the tier allows {limit}."
+    return _join(in_time, _late(figures), _hides(figures)) if limit else ""
 
 
 _SENTENCES: Final[Mapping[str, Callable[[Mapping[str, str]], str]]] = {
@@ -75,7 +75,7 @@ def _limit(figures: Mapping[str, str]) -> str:
     return _duration(figures.get("tier", ""))
 
 
-def _joined(*sentences: str) -> str:
+def _join(*sentences: str) -> str:
     return " ".join(filter(None, sentences))
 
 
@@ -93,7 +93,7 @@ def _duration_in_words(figures: Mapping[str, str]) -> str:
     return f"it is declared with {duration}" if duration else ""
 
 
-def _measured(figures: Mapping[str, str]) -> str:
+def _measurement(figures: Mapping[str, str]) -> str:
     return _duration_in_words(figures) or "nothing is known of it yet"
 
 

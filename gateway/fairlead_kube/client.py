@@ -155,7 +155,7 @@ class _Head(msgspec.Struct):
     code: int = 0
 
 
-def _uncounted(verb: str, kind: Kind) -> None:
+def _count_nothing(verb: str, kind: Kind) -> None:
     """Default of `on_write`."""
 
 
@@ -168,14 +168,14 @@ class Kube:
 
     api: ApiClient
     allowance: Allowance = always
-    on_write: Callable[[str, Kind], None] = field(default=_uncounted)
+    on_write: Callable[[str, Kind], None] = field(default=_count_nothing)
     answer_bytes: int = ANSWER_BYTES
     """The most of one answer, or of one page of a list."""
 
     @classmethod
     def connect(cls, configuration: Configuration) -> Kube:
         """A client of its own; `aclose` it."""
-        return cls(ApiClient(_settled(guarded(configuration))))
+        return cls(ApiClient(_with_proxy(guarded(configuration))))
 
     @property
     def host(self) -> str:
@@ -312,7 +312,7 @@ class Kube:
         query += [("timeoutSeconds", str(WATCH_SECONDS)), ("resourceVersion", version)]
         limits = aiohttp.ClientTimeout(total=None, sock_connect=5, sock_read=SILENCE_SECONDS)
         what = f"watch {scope}"
-        with _connected(what):
+        with _connection_errors(what):
             response = await self._send(ApiRequest("GET", scope.kind.path(scope.namespace), query), limits)
             try:
                 if response.status >= 400:
@@ -331,18 +331,18 @@ class Kube:
     async def _write(self, verb: str, kind: Kind, target: tuple[str | None, ...], request: ApiRequest) -> Json:
         """Raises NotLeading for a write that may not, or no longer, be sent."""
         what = f"{verb} {kind.named(*target)}"
-        left = self._left(what)
+        left = self._seconds_left(what)
         self.on_write(verb, kind)
         request = request._replace(query=[*request.query, ("timeout", f"{left:.3f}s")])
         with fenced(self.allowance):
             try:
                 data = await self._call(what, request, left)
             except Unavailable:
-                self._left(what)
+                self._seconds_left(what)
                 raise
         return _object(msgspec.Raw(data), Json, what)
 
-    def _left(self, what: str) -> float:
+    def _seconds_left(self, what: str) -> float:
         left = min(WRITE_TIMEOUT, self.allowance())
         if left <= 0:
             raise NotLeading(f"cannot {what}: held back, because this operator does not lead")
@@ -352,7 +352,7 @@ class Kube:
         """A whole answer."""
         # aiohttp's own `total` loses a cancellation that comes in the turn of the loop in which the time is up
         limits = aiohttp.ClientTimeout(total=None, sock_connect=min(5.0, timeout))
-        with _connected(what):
+        with _connection_errors(what):
             async with asyncio.timeout(timeout):
                 response = await self._send(request, limits)
                 data = await self._whole(response, what)
@@ -388,7 +388,7 @@ class Kube:
 
 
 @contextmanager
-def _connected(what: str) -> Iterator[None]:
+def _connection_errors(what: str) -> Iterator[None]:
     """Whatever keeps an answer from arriving is Unavailable, a token that cannot be read again included."""
     try:
         yield
@@ -397,7 +397,7 @@ def _connected(what: str) -> Iterator[None]:
         raise Unavailable(f"cannot {what}: {words}") from error
 
 
-def _settled(configuration: Configuration) -> Configuration:
+def _with_proxy(configuration: Configuration) -> Configuration:
     """With the proxy that the environment names for this one host, so that it is not looked for at each request: that,
     and a look for a .netrc, were two turns of a thread each time."""
     host = urlsplit(configuration.host)

@@ -114,7 +114,7 @@ class Informer(Generic[T]):
                 self._state_logged = ""
                 self._version = event.version or self._version
                 if event.object is not None:
-                    await _done(self.observe(event.type, event.object))
+                    await _await_work(self.observe(event.type, event.object))
 
     async def _list_and_rest(self) -> None:
         while True:
@@ -128,10 +128,10 @@ class Informer(Generic[T]):
         objects, version = await self._kube.list(self._scope, cached=cached)
         if cached and older(version, self._listed):
             # the cache of one of several API servers, which lags behind that of another; or everything was restored
-            # from a backup, and then a list that is no cache's tells
+            # from a backup, and then a list that is not of a cache tells
             objects, version = await self._kube.list(self._scope)
         self._contact()
-        await _done(self._store.listed(objects, version))
+        await _await_work(self._store.listed(objects, version))
         self._listed = version
         self._listed_at = asyncio.get_running_loop().time()
         self.synced.set()
@@ -148,6 +148,6 @@ class Informer(Generic[T]):
         logger.log(level, "%s: %s", words, error)
 
 
-async def _done(work: Done) -> None:
+async def _await_work(work: Done) -> None:
     if work is not None:
         await work

@@ -33,7 +33,7 @@ class ArrayScores:
     def best(self, terms: Iterable[str], limit: int, among: Collection[str] | None) -> list[tuple[str, float]]:
         scores = np.zeros(len(self._keys))
         for each in terms:
-            rows, weights = self._weighed(each)
+            rows, weights = self._weights_of(each)
             scores[rows] += weights
         if among is not None:
             scores = self._only(scores, among)
@@ -50,7 +50,7 @@ class ArrayScores:
         allowed[rows] = scores[rows]
         return allowed
 
-    def _weighed(self, word: str) -> tuple[Rows, Rows]:
+    def _weights_of(self, word: str) -> tuple[Rows, Rows]:
         """Weights of a term, related words included: of these the best counts, once."""
         stored = self._weights.get(word)
         if stored is not None:

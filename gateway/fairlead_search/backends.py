@@ -33,9 +33,9 @@ class Backends:
         again = folder == self._folder
         self._folder = folder
         try:
-            opened = _opened(folder, again=again)
+            opened = _open(folder, again=again)
         except BackendFault as error:
-            self._failed(error)
+            self._on_failure(error)
             if again:
                 return False
             opened = MemoryBackend()
@@ -47,17 +47,17 @@ class Backends:
 
     def fail(self, error: BackendFault) -> None:
         """Go on in memory."""
-        self._failed(error)
+        self._on_failure(error)
         self.current.close()
         self.current = MemoryBackend()
 
-    def _failed(self, error: BackendFault) -> None:
+    def _on_failure(self, error: BackendFault) -> None:
         self._failed_at = self._clock()
         self.fault = f"vectors of tools are in memory alone: {error}"
         log.error("%s; tried again in %.0f s", self.fault, RETRY_SECONDS)
 
 
-def _opened(folder: str, *, again: bool) -> SearchBackend:
+def _open(folder: str, *, again: bool) -> SearchBackend:
     """Raises BackendFault."""
     if not folder:
         return MemoryBackend()

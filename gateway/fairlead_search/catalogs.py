@@ -129,22 +129,22 @@ class IndexedCatalogs:
             self._put(new.vectors)
             return len(self._backends.current)
 
-        return self._done(new.folder, taken)
+        return self._do(new.folder, taken)
 
     def stored(self, request: StoredRequest) -> StoredVectors:
         """Vectors that were kept through a restart, of those that are asked for."""
-        return self._done(request.folder, lambda: StoredVectors(self._backends.current.stored(request.texts)))
+        return self._do(request.folder, lambda: StoredVectors(self._backends.current.stored(request.texts)))
 
     def search(self, request: SearchRequest) -> SearchResult:
         """The hits of each query, or what is known here where neither the catalog nor its base is."""
-        return self._done(request.folder, lambda: self._searched(request))
+        return self._do(request.folder, lambda: self._search(request))
 
     def close(self) -> None:
         """Let go of the folder."""
         self._indices.clear()
         self._backends.choose("")
 
-    def _done(self, folder: str, work: Callable[[], Result]) -> Result:
+    def _do(self, folder: str, work: Callable[[], Result]) -> Result:
         """Do `work` with the backend of a folder, and once more in memory where that fails. Indices of another backend
         go, and are made again by what the next search brings.
         """
@@ -162,15 +162,15 @@ class IndexedCatalogs:
         if vectors:
             backend.put(vectors)
         if self._indices:
-            backend.sweep(self._used)
+            backend.sweep(self._texts_in_use)
 
-    def _used(self) -> set[str]:
+    def _texts_in_use(self) -> set[str]:
         return {key for index in self._indices.values() for key in index.keys()}  # noqa: SIM118 - an index is not a mapping
 
-    def _searched(self, request: SearchRequest) -> SearchResult:
+    def _search(self, request: SearchRequest) -> SearchResult:
         index = self._indices.get(request.catalog)
         if index is None:
-            index = self._made(request)
+            index = self._make_index(request)
         if index is None:
             return SearchResult(cached_catalogs=list(reversed(self._indices)))
         self._keep(request.catalog, index)
@@ -184,7 +184,7 @@ class IndexedCatalogs:
         ranking = WORDS if all(vector is None for vector in vectors) else HYBRID
         return SearchResult(hits, ranking=ranking, vectors=index.vectors, note=self._backends.fault)
 
-    def _made(self, request: SearchRequest) -> SearchIndex | None:
+    def _make_index(self, request: SearchRequest) -> SearchIndex | None:
         if request.base is None:
             return None
         records = (tool.record() for tool in request.added)
@@ -205,9 +205,9 @@ def _vectors(request: SearchRequest, query_vectors: QueryVectors) -> Sequence[Ma
     `query_vectors`, which gets the new ones.
     """
     if len(request.vectors) == len(request.queries):
-        from fairlead_search.vectors import decoded
+        from fairlead_search.vectors import decode
 
-        return [decoded(raw) for raw in request.vectors]
+        return [decode(raw) for raw in request.vectors]
     if not request.encodes:
         return [None] * len(request.queries)
     try:

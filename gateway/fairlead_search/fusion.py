@@ -17,7 +17,7 @@ VECTOR_SHARE: Final = 0.6
 Key = TypeVar("Key", str, int)
 
 
-def fused(
+def fuse(
     words: Mapping[Key, float], cosines: Mapping[Key, float], limit: int, share: float = VECTOR_SHARE
 ) -> list[tuple[Key, float]]:
     """At most `limit` keys with scores from 0 to 1, the best first. `words` are the best by BM25, `cosines` those of

@@ -7,7 +7,7 @@ from typing import Any, Final
 
 import numpy as np
 
-from fairlead_search.fusion import DEPTH, fused
+from fairlead_search.fusion import DEPTH, fuse
 from fairlead_search.index import Bm25Index, Hit
 from fairlead_search.vectors import Matrix, VectorStore, nearest
 
@@ -59,7 +59,7 @@ class VectorView:
         for key in by_words:
             if key not in cosines and key in self._places:
                 cosines[key] = float(every[self._places[key]])
-        return [Hit(key, score) for key, score in fused(by_words, cosines, limit)]
+        return [Hit(key, score) for key, score in fuse(by_words, cosines, limit)]
 
 
 def tool_vectors(whole: Matrix, names: Matrix) -> Matrix:

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Callable, Collection, Iterable, KeysView, Mapping
 
-from fairlead_search.fusion import DEPTH, fused
+from fairlead_search.fusion import DEPTH, fuse
 from fairlead_search.hybrid import MIN_COVERED
 from fairlead_search.index import Bm25Index, Hit
 from fairlead_search.lance_vectors import LOCK_SECONDS, MAX_ROWS, LanceVectors
@@ -113,4 +113,4 @@ class LanceIndex:
             cosines = {key: cosine for key, cosine in cosines.items() if key in among}
         far = vectors.cosines(vector, others)
         cosines |= {key: far[numbers[key]] for key in by_words if numbers.get(key) in far}
-        return [Hit(key, score) for key, score in fused(by_words, cosines, limit)]
+        return [Hit(key, score) for key, score in fuse(by_words, cosines, limit)]

@@ -20,7 +20,7 @@ import numpy as np
 
 from fairlead_search.row_filter import MAX_PARTS, condition, ranges
 from fairlead_search.search_index import BackendFault
-from fairlead_search.vectors import Matrix, decoded, encoded
+from fairlead_search.vectors import Matrix, decode, encoded
 
 os.environ.setdefault("LANCEDB_LOG", "error")  # it warns of each table that it makes
 import lancedb
@@ -52,12 +52,12 @@ class LanceVectors:
         self._dimensions = 0
         self._next = 0
         self._writes = 0
-        with self._told("cannot be used"):
+        with self._logged_faults("cannot be used"):
             Path(folder).mkdir(parents=True, exist_ok=True)
             self._lock = (Path(folder) / LOCK_FILE).open("a+", encoding="ascii")
         try:
             self._take_lock(patience)
-            with self._told("cannot be read"):
+            with self._logged_faults("cannot be read"):
                 self._database = lancedb.connect(folder)
                 self._read()
         except BaseException:
@@ -107,14 +107,14 @@ class LanceVectors:
         """Add vectors in the form of `vectors.WIRE` that are not there yet. Those of another number of dimensions than
         these are of another model, and go. Raises BackendFault.
         """
-        new = {key: decoded(raw) for key, raw in vectors.items()}
+        new = {key: decode(raw) for key, raw in vectors.items()}
         if not new:
             return
         sizes = {len(vector) for vector in new.values()}
         dimensions = sizes.pop()
         if sizes:
             raise BackendFault(f"vectors of {dimensions} and {sizes.pop()} dimensions came together")
-        with self._told("cannot be written"):
+        with self._logged_faults("cannot be written"):
             if dimensions != self._dimensions:
                 self._begin(dimensions)
             new = {key: vector for key, vector in new.items() if key not in self.numbers}
@@ -163,7 +163,7 @@ class LanceVectors:
         runs, depth = ranges(numbers), limit
         if len(runs) > MAX_PARTS:  # rows between them are found too
             depth = len(self.numbers)
-        with self._told("cannot be searched"):
+        with self._logged_faults("cannot be searched"):
             query_builder = self._table.search(query, vector_column_name="vector").distance_type("dot")
             if len(numbers) < len(self.numbers):  # a condition takes half as long as the search itself
                 query_builder = query_builder.where(condition("number", runs), prefilter=True)
@@ -183,7 +183,7 @@ class LanceVectors:
         """Numbers and vectors of at least these rows; of those between them too where they are many."""
         if not numbers:
             return [], np.zeros((0, 0), np.float32)
-        with self._told("cannot be read"):
+        with self._logged_faults("cannot be read"):
             query = self._table.search().where(condition("number", ranges(numbers))).select(["number", "vector"])
             table = query.limit(len(self.numbers)).to_arrow()
             rows: Matrix = table["vector"].combine_chunks().flatten().to_numpy().reshape(-1, self._dimensions)
@@ -198,7 +198,7 @@ class LanceVectors:
         keys_in_use = set(used())
         gone = [number for key, number in self.numbers.items() if key not in keys_in_use]
         runs = ranges(gone)
-        with self._told("cannot be written"):
+        with self._logged_faults("cannot be written"):
             for first in range(0, len(runs), MAX_PARTS):
                 self._table.delete(condition("number", runs[first : first + MAX_PARTS]))
             self.numbers = {key: number for key, number in self.numbers.items() if key in keys_in_use}
@@ -209,7 +209,7 @@ class LanceVectors:
         self._lock.close()
 
     @contextlib.contextmanager
-    def _told(self, what: str) -> Iterator[None]:
+    def _logged_faults(self, what: str) -> Iterator[None]:
         try:
             yield
         except FAULTS as error:

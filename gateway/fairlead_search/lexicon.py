@@ -16,13 +16,13 @@ WEIGHT: Final = 0.5
 @cache
 def lexicon() -> Mapping[str, frozenset[str]]:
     """Related terms of catalogs of tools by term, of the file `lexicon.txt`."""
-    return related(_groups("lexicon.txt"))
+    return related_terms(_groups("lexicon.txt"))
 
 
 @cache
 def synonyms() -> Mapping[str, frozenset[str]]:
     """Related terms of questions and results by term: those of `lexicon.txt`, and of `synonyms.txt`."""
-    tools, results = lexicon(), related(_groups("synonyms.txt"))
+    tools, results = lexicon(), related_terms(_groups("synonyms.txt"))
     return {
         term: tools.get(term, frozenset()) | results.get(term, frozenset()) for term in tools.keys() | results.keys()
     }
@@ -33,7 +33,7 @@ def _groups(name: str) -> list[str]:
     return [line for line in lines if line and not line.startswith("#")]
 
 
-def related(groups: Iterable[str]) -> dict[str, frozenset[str]]:
+def related_terms(groups: Iterable[str]) -> dict[str, frozenset[str]]:
     """Related terms by term, of groups of words with spaces in between. A word is not related to itself."""
     related_words: dict[str, set[str]] = {}
     for group in groups:

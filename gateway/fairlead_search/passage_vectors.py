@@ -17,7 +17,7 @@ from typing import Final
 import numpy as np
 
 from fairlead_search.encoder import encoder, understands
-from fairlead_search.fusion import fused
+from fairlead_search.fusion import fuse
 from fairlead_search.relevance import scores
 from fairlead_search.units import Unit
 from fairlead_search.vectors import WIRE, Matrix
@@ -77,7 +77,7 @@ class PassageVectors:
         }
         near[UNRELATED] = 0.0
         fused_scores = [0.0] * (len(units) + 1)
-        for index, score in fused(words, near, len(fused_scores), VECTOR_SHARE):
+        for index, score in fuse(words, near, len(fused_scores), VECTOR_SHARE):
             fused_scores[index] = score
         return fused_scores[:UNRELATED]
 

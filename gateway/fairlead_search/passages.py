@@ -96,7 +96,7 @@ def best(
     for index in ranked:
         if index in chosen:
             continue
-        for part in _grown(units, index, WIDENED * overhead):
+        for part in _grow(units, index, WIDENED * overhead):
             cost = _cost(units, part, chosen, overhead)
             if part not in chosen and cost <= left:
                 chosen.add(part)
@@ -236,7 +236,7 @@ def _units(sources: Mapping[str, object]) -> list[Unit]:
     return read[:MAX_UNITS]
 
 
-def _grown(units: Sequence[Unit], index: int, size: int) -> list[int]:
+def _grow(units: Sequence[Unit], index: int, size: int) -> list[int]:
     """A unit, and those beside it that are shown with it, up to a number of characters, as a place costs much."""
     run = [index]
     length = len(units[index].text)

@@ -64,7 +64,7 @@ def _of_json(value: object, path: str, depth: int) -> Iterator[str]:
     elif isinstance(value, list):
         yield f"{path}: array, {_count(len(value), 'row')}{_items(value)}"
         if depth < MAX_DEPTH:
-            yield from _nested(value[:LOOKED_AT], path, depth)
+            yield from _nested_rows(value[:LOOKED_AT], path, depth)
     else:
         yield f"{path}: {type_of(value)}{_length(value)}"
 
@@ -93,7 +93,7 @@ def _items(rows: Sequence[Any]) -> str:
     return f" of {'|'.join(types)}" if types else ""
 
 
-def _nested(rows: Sequence[Any], path: str, depth: int) -> Iterator[str]:
+def _nested_rows(rows: Sequence[Any], path: str, depth: int) -> Iterator[str]:
     """Arrays and objects within the first row that has any in a column."""
     seen: set[str] = set()
     for row in rows:

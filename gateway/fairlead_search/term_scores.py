@@ -66,12 +66,12 @@ class DictScores:
     def best(self, terms: Iterable[str], limit: int, among: Collection[str] | None) -> list[tuple[str, float]]:
         scores: dict[str, float] = {}
         for each in terms:
-            for key, weight in self._weighed(each).items():
+            for key, weight in self._weights_of(each).items():
                 scores[key] = scores.get(key, 0.0) + weight
         chosen = scores.items() if among is None else ((key, scores[key]) for key in scores.keys() & among)
         return nsmallest(limit, chosen, key=lambda pair: (-pair[1], pair[0]))
 
-    def _weighed(self, word: str) -> dict[str, float]:
+    def _weights_of(self, word: str) -> dict[str, float]:
         """Weights of a term by tool, related words included: of these the best counts, once."""
         stored = self._weights.get(word)
         if stored is not None:

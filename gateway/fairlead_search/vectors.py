@@ -35,7 +35,7 @@ class VectorStore:
         model, and they go.
         """
         for key, raw in vectors.items():
-            vector = decoded(raw)
+            vector = decode(raw)
             if not self._rows or len(vector) != self._matrix.shape[1]:
                 self._rows = {}
                 self._matrix = np.zeros((FIRST_ROWS, len(vector)), np.float32)
@@ -75,18 +75,18 @@ def nearest(cosines: Matrix, depth: int) -> Matrix:
     return candidates
 
 
-def decoded(raw: bytes) -> Matrix:
+def decode(raw: bytes) -> Matrix:
     """A vector of length 1 from its `WIRE` form; one of zeros stays as it is."""
-    return normalized(np.frombuffer(raw, WIRE).astype(np.float32))
+    return normalize(np.frombuffer(raw, WIRE).astype(np.float32))
 
 
 def encoded(vector: Sequence[float] | Matrix) -> bytes:
     """The `WIRE` form of a vector."""
-    raw: bytes = normalized(np.asarray(vector, np.float32)).astype(WIRE).tobytes()
+    raw: bytes = normalize(np.asarray(vector, np.float32)).astype(WIRE).tobytes()
     return raw
 
 
-def normalized(vector: Matrix) -> Matrix:
+def normalize(vector: Matrix) -> Matrix:
     """A vector of the same direction and length 1; one of zeros, or with what is not a number, as zeros."""
     length = float(np.linalg.norm(vector))
     usable: Matrix = vector / length if 0 < length < float("inf") else np.zeros_like(vector)

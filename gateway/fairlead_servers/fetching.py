@@ -73,12 +73,12 @@ class Fetcher:
             async with asyncio.timeout(self._timeout_s), pool:
                 return await self._follow(pool, url, accept)
         except TimeoutError as error:
-            raise FetchFailed(f"{_shown(url)} did not answer within {self._timeout_s:g} s") from error
+            raise FetchFailed(f"{_short_url(url)} did not answer within {self._timeout_s:g} s") from error
         except ConnectFailed as error:
             why, refused, _ = str(error).partition(NOT_FOR_SERVERS)
             raise FetchFailed(f"{why}, which pages are not fetched from" if refused else why) from error
         except (httpcore2.NetworkError, httpcore2.ProtocolError, httpcore2.TimeoutException, OSError) as error:
-            raise FetchFailed(f"{_shown(url)} broke off: {str(error) or type(error).__name__}") from error
+            raise FetchFailed(f"{_short_url(url)} broke off: {str(error) or type(error).__name__}") from error
 
     async def _follow(self, pool: httpcore2.AsyncConnectionPool, url: str, accept: str) -> Page:
         for _ in range(self._redirects + 1):
@@ -93,13 +93,13 @@ class Fetcher:
                 answer_headers = {bytes(name).lower(): bytes(value) for name, value in response.headers}
                 if response.status not in _REDIRECTS or b"location" not in answer_headers:
                     return await self._page(url, response, answer_headers)
-                url = _redirected(url, answer_headers[b"location"])
-        raise FetchFailed(f"{_shown(url)} is redirected more than {self._redirects} times")
+                url = _redirect_target(url, answer_headers[b"location"])
+        raise FetchFailed(f"{_short_url(url)} is redirected more than {self._redirects} times")
 
     async def _page(self, url: str, response: httpcore2.Response, headers: dict[bytes, bytes]) -> Page:
         coding = headers.get(b"content-encoding", b"identity").decode("latin-1").strip().lower()
         if coding not in ("", "identity"):
-            raise FetchFailed(f"{_shown(url)} is compressed as {coding[:20]!r} although that was not asked for")
+            raise FetchFailed(f"{_short_url(url)} is compressed as {coding[:20]!r} although that was not asked for")
         parts: list[bytes] = []
         size = 0
         async for part in response.aiter_stream():
@@ -162,13 +162,13 @@ def host_of(url: str) -> str | None:
         return None
 
 
-def _redirected(url: str, location: bytes) -> str:
+def _redirect_target(url: str, location: bytes) -> str:
     """Address that a redirect names. Raises FetchFailed."""
     named = location.decode("utf-8", "replace")
     try:
         return urljoin(url, named)
     except ValueError as error:
-        raise FetchFailed(f"{_shown(url)} is redirected to {_shown(named)!r}, which is not a URL") from error
+        raise FetchFailed(f"{_short_url(url)} is redirected to {_short_url(named)!r}, which is not a URL") from error
 
 
 def _target(url: str) -> httpx2.URL:
@@ -177,16 +177,16 @@ def _target(url: str) -> httpx2.URL:
         parts = urlsplit(url)
         usable = parts.scheme in ("http", "https") and bool(parts.hostname) and (parts.port or 0) >= 0
     except ValueError as error:
-        raise FetchFailed(f"{_shown(url)!r} is not an http or https URL") from error
+        raise FetchFailed(f"{_short_url(url)!r} is not an http or https URL") from error
     if not usable or not url.isprintable() or " " in url:
-        raise FetchFailed(f"{_shown(url)!r} is not an http or https URL")
+        raise FetchFailed(f"{_short_url(url)!r} is not an http or https URL")
     if parts.username is not None or parts.password is not None:
         raise FetchFailed("a URL must not carry credentials")
     try:
         return httpx2.URL(url.partition("#")[0])
     except httpx2.InvalidURL as error:
-        raise FetchFailed(f"{_shown(url)!r} is not an http or https URL") from error
+        raise FetchFailed(f"{_short_url(url)!r} is not an http or https URL") from error
 
 
-def _shown(url: str) -> str:
+def _short_url(url: str) -> str:
     return url if len(url) <= 200 else f"{url[:200]}…"

@@ -50,7 +50,7 @@ class ProcessSlot:
         process = await asyncio.create_subprocess_exec(*words, stdin=PIPE, stdout=PIPE, stderr=DEVNULL)
         try:
             async with asyncio.timeout(seconds):
-                answer = await _exchanged(process, given)
+                answer = await _exchange(process, given)
                 await process.wait()
         except TimeoutError as error:
             raise WorkFailed(f"takes longer than {seconds:g} s") from error
@@ -99,7 +99,7 @@ class ProcessSlots:
             yield ProcessSlot()
 
 
-async def _exchanged(process: Process, given: Sequence[bytes]) -> bytes:
+async def _exchange(process: Process, given: Sequence[bytes]) -> bytes:
     """Standard output of a process that gets the bytes. Raises WorkFailed."""
     assert process.stdin is not None
     assert process.stdout is not None

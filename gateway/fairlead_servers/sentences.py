@@ -22,7 +22,7 @@ def sentence(what: str, error: ValidationError) -> str:
     return f"{what} are refused: {'; '.join(faults[:MOST])}{more}."
 
 
-def quoted(value: object) -> str:
+def quote(value: object) -> str:
     """Value as a short quotation on one line. Large values are looked at as far as they are quoted."""
     text = repr(value[: SHOWN + 1]) if isinstance(value, str | bytes) else _SHORT.repr(value)
     return text if len(text) <= SHOWN else f"{text[:SHOWN]}…"
@@ -34,4 +34,4 @@ def _fault(error: Any) -> str:
         return f"{location} is missing"
     message = str(error["msg"]).removeprefix("Value error, ").removeprefix("Input ")
     message = message[:1].lower() + message[1:]
-    return f"{location}: {message}, got {quoted(error['input'])}"
+    return f"{location}: {message}, got {quote(error['input'])}"

@@ -11,7 +11,7 @@ from collections.abc import Callable, Mapping
 from fairlead_tools.otel.opening import opened
 
 
-def exported(environ: Mapping[str, str], name: str) -> Callable[[], None]:
+def export(environ: Mapping[str, str], name: str) -> Callable[[], None]:
     """Begin to export spans and the log of the server of that name; the function to be called at its end, which sends
     what waits and blocks for a few seconds at most.
     """

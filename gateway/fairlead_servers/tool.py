@@ -14,9 +14,9 @@ from mcp.server.mcpserver.tools import Tool
 from mcp_types import ToolAnnotations
 from pydantic import ValidationError
 
-from fairlead_servers.sentences import quoted, sentence
+from fairlead_servers.sentences import quote, sentence
 
-__all__ = ["READS", "LatencyDeclaration", "StrictTool", "ToolError", "annotated", "tool"]
+__all__ = ["READS", "LatencyDeclaration", "StrictTool", "ToolError", "tool", "writing_annotations"]
 
 READS: Final = ToolAnnotations(read_only_hint=True, destructive_hint=False, idempotent_hint=True, open_world_hint=False)
 """Annotations of a tool that reads its own data, and answers the same until these change."""
@@ -38,7 +38,7 @@ class StrictTool(Tool):
         for name in arguments:
             if name not in properties:
                 takes = f"it takes {', '.join(properties)}" if properties else "it takes none"
-                raise ToolError(f"the arguments of {self.name} are refused: it has no {quoted(name)}; {takes}.")
+                raise ToolError(f"the arguments of {self.name} are refused: it has no {quote(name)}; {takes}.")
         try:
             async with _progress_reported(context, self.title or self.name):
                 return await super().run(arguments, context, convert_result)
@@ -81,7 +81,9 @@ def tool(
     return made
 
 
-def annotated(*, destructive: bool = False, idempotent: bool = False, open_world: bool = False) -> ToolAnnotations:
+def writing_annotations(
+    *, destructive: bool = False, idempotent: bool = False, open_world: bool = False
+) -> ToolAnnotations:
     """Annotations of a tool that is not read-only."""
     return ToolAnnotations(
         read_only_hint=False, destructive_hint=destructive, idempotent_hint=idempotent, open_world_hint=open_world

@@ -89,7 +89,7 @@ class CallRates:
         recent = {origin: each for origin, each in self._origins.items() if each[-1].at > now - WINDOW}
         recent[reading.origin] = held
         self._origins = dict([*recent.items()][-MOST_ORIGINS:])
-        return self._summed()
+        return self._sum()
 
     @property
     def replicas(self) -> int:
@@ -101,7 +101,7 @@ class CallRates:
         """Whether some process was read twice, so that there are rates."""
         return any(held[-1].at > held[0].at for held in self._origins.values())
 
-    def _summed(self) -> dict[str, CallRate]:
+    def _sum(self) -> dict[str, CallRate]:
         sums: dict[str, CallRate] = {}
         for held in self._origins.values():
             for name, rate in _rates(held, self._absent):

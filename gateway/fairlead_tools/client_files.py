@@ -53,7 +53,7 @@ def edit_of(text: str, member: str, name: str, entry: Mapping[str, Any] | str | 
     """The edit that makes the entry `member.name`; that takes it out where it is None. A string is an entry as
     `raw_entry` gave it. Raises UnreadableFile.
     """
-    before = _decoded(text, form)
+    before = _decode(text, form)
     is_empty_block = form == "yaml" and before.get(member) is None
     if not is_empty_block and not isinstance(before.get(member, {}), dict):
         raise UnreadableFile(f"its member {member} is not an object")
@@ -63,7 +63,7 @@ def edit_of(text: str, member: str, name: str, entry: Mapping[str, Any] | str | 
     edited = edit.applied(text)
     changed = entry_of(edited, member, name, form)
     is_wanted = changed is not None if isinstance(entry, str) else changed == entry
-    if not is_wanted or _beside(before, member, name) != _beside(_decoded(edited, form), member, name):
+    if not is_wanted or _beside(before, member, name) != _beside(_decode(edited, form), member, name):
         raise UnreadableFile(f"it has {member} in another form than is edited here")
     return edit
 
@@ -75,7 +75,7 @@ def with_entry(text: str, member: str, name: str, entry: Mapping[str, Any] | str
 
 def entry_of(text: str, member: str, name: str, form: Form) -> object:
     """The entry that stands in the text; None where there is none. Raises UnreadableFile."""
-    servers = _decoded(text, form).get(member)
+    servers = _decode(text, form).get(member)
     return servers.get(name) if isinstance(servers, dict) else None
 
 
@@ -99,7 +99,7 @@ def raw_entry(text: str, member: str, name: str, form: Form) -> str | None:
     return text[start:end]
 
 
-def _decoded(text: str, form: Form) -> dict[str, Any]:
+def _decode(text: str, form: Form) -> dict[str, Any]:
     try:
         if form == "toml":
             document: object = tomllib.loads(text)
@@ -168,31 +168,31 @@ def _json(text: str, member: str, name: str, entry: Mapping[str, Any] | str | No
         if entry is None:
             return Edit(at, at, "")
         block = json.dumps({name: _value(entry)}, indent=unit, ensure_ascii=False)
-        return _added(text, at, member, block, unit)
+        return _addition(text, at, member, block, unit)
     servers = _of(root, member)
     inside = _members(blank, servers.value)
     if name not in [each.name for each in inside]:
         if entry is None:
             return Edit(servers.value, servers.value, "")
-        return _added(text, servers.value, name, _dumped(entry, unit), unit * 2)
+        return _addition(text, servers.value, name, _dump(entry, unit), unit * 2)
     old = _of(inside, name)
     if entry is not None:
-        dumped = entry if isinstance(entry, str) else _dumped(entry, unit).replace("\n", "\n" + unit * 2)
+        dumped = entry if isinstance(entry, str) else _dump(entry, unit).replace("\n", "\n" + unit * 2)
         return Edit(old.value, old.end, dumped)
     if len(inside) > 1:
-        return _removed(blank, inside, old)
-    return _removed(blank, root, servers) if len(root) > 1 else Edit(blank.index("{"), blank.rindex("}") + 1, "{}")
+        return _removal(blank, inside, old)
+    return _removal(blank, root, servers) if len(root) > 1 else Edit(blank.index("{"), blank.rindex("}") + 1, "{}")
 
 
 def _value(entry: Mapping[str, Any] | str) -> Any:
     return json.loads(_without_comments(entry)) if isinstance(entry, str) else entry
 
 
-def _dumped(entry: Mapping[str, Any] | str, unit: str) -> str:
+def _dump(entry: Mapping[str, Any] | str, unit: str) -> str:
     return entry if isinstance(entry, str) else json.dumps(entry, indent=unit, ensure_ascii=False)
 
 
-def _added(text: str, start: int, name: str, dumped: str, indent: str) -> Edit:
+def _addition(text: str, start: int, name: str, dumped: str, indent: str) -> Edit:
     """The edit that adds a member at the end of the object at `start`, behind `indent`."""
     blank, line = _without_comments(text), f"\n{indent}"
     members, body = _members(blank, start), f"{line}{json.dumps(name)}: " + dumped.replace("\n", line)
@@ -207,7 +207,7 @@ def _added(text: str, start: int, name: str, dumped: str, indent: str) -> Edit:
     return Edit(last, last, f",{body}")
 
 
-def _removed(blank: str, members: list[_Member], old: _Member) -> Edit:
+def _removal(blank: str, members: list[_Member], old: _Member) -> Edit:
     """The edit that takes a member out, with the comma that separates it."""
     at = members.index(old)
     if at:
@@ -304,7 +304,7 @@ def _yaml(text: str, member: str, name: str, entry: Mapping[str, Any] | str | No
     head = re.search(rf"^{re.escape(member)}:[ \t]*(#[^\n]*)?\n", text, re.MULTILINE)
     if head:
         return Edit(head.end(), head.end(), entry)
-    if member in _decoded(text, "yaml"):
+    if member in _decode(text, "yaml"):
         raise UnreadableFile(f"it has {member} in another form than a block")
     gap = "" if not text or text.endswith("\n") else "\n"
     return Edit(len(text), len(text), f"{gap}{member}:\n{entry}")

@@ -63,7 +63,7 @@ class KnownClient:
         return self.program([*fairlead, "bridge", url, *credential])
 
 
-def _typed(variable: str) -> Callable[[str, str | None], Entry]:
+def _http_entry(variable: str) -> Callable[[str, str | None], Entry]:
     """An entry with `type: http`; `variable` is how the client writes an environment variable."""
 
     def entry(url: str, key: str | None) -> Entry:
@@ -136,7 +136,7 @@ CLIENTS: Final[Mapping[str, KnownClient]] = {
         "mcpServers",
         ".mcp.json",
         ".claude.json",
-        _typed("${NAME}"),
+        _http_entry("${NAME}"),
         "restart it; /mcp shows the server",
         program=_typed_program,
     ),
@@ -153,7 +153,7 @@ CLIENTS: Final[Mapping[str, KnownClient]] = {
         "servers",
         ".vscode/mcp.json",
         ".config/Code/User/mcp.json",
-        _typed("${env:NAME}"),
+        _http_entry("${env:NAME}"),
         "press Start above the entry in the file, or run MCP: List Servers",
         user_macos="Library/Application Support/Code/User/mcp.json",
         program=_typed_program,

@@ -11,13 +11,13 @@ from fairlead_mcp.http import heads
 NAME: Final = "fairlead"
 
 
-def _installed() -> str:
+def _installed_version() -> str:
     try:
         return version(NAME)
     except PackageNotFoundError:
         return "0"  # run from a source tree that was never installed
 
 
-VERSION: Final = _installed()
+VERSION: Final = _installed_version()
 COMPILED: Final = heads.__file__.endswith(tuple(EXTENSION_SUFFIXES))
 """Whether the path of a call is, as in the image and in wheels of `hack/wheel`; otherwise it is interpreted."""

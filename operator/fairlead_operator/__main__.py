@@ -26,7 +26,7 @@ from fairlead_operator.app import Dependencies, Operator, build
 from fairlead_operator.kube.account import owners
 from fairlead_operator.kube.installationsecret import InstallationSecret
 from fairlead_operator.kube.preflight import RIGHTS, CannotStart, check_cluster
-from fairlead_operator.probes import served
+from fairlead_operator.probes import serve
 from fairlead_operator.settings import ReleaseSettings, Settings
 
 logger = logging.getLogger(__name__)
@@ -67,7 +67,7 @@ async def _run(settings: Settings) -> None:
     operator = build(settings, configuration, dependencies=Dependencies(end_process=_end_process))
     async with AsyncExitStack() as stack:
         try:
-            port = await stack.enter_async_context(served(operator, metrics.address, metrics.port))
+            port = await stack.enter_async_context(serve(operator, metrics.address, metrics.port))
         except OSError as error:
             where = f"{authority(metrics.address, metrics.port)} ({error.strerror})"
             raise CannotStart(f"cannot listen on {where}: set FAIRLEAD_METRICS_PORT to a free port") from error

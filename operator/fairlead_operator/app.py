@@ -36,7 +36,7 @@ from fairlead_kube.resources import (
 from fairlead_mcp.egress import Egress
 from fairlead_mcp.http.dial import Resolve, resolve_by_dns
 from fairlead_mcp.via import pseudonym
-from fairlead_operator.compose import InstallationOptions, Wakeups, composed
+from fairlead_operator.compose import InstallationOptions, Wakeups, compose
 from fairlead_operator.controller import Controller, ControllerOptions, World
 from fairlead_operator.discovery.connect import NetworkConnector
 from fairlead_operator.discovery.state import DiscoveryOptions
@@ -175,7 +175,7 @@ class Operator:
         self.telemetry.writes.labels(verb, kind.plural).inc()
 
     async def _lead(self) -> None:
-        await self._others.vacated()
+        await self._others.wait_until_vacant()
         kube = dataclasses.replace(self._kube, allowance=self._allowance, on_write=self._count)
         logger.info("leading as %s", self.lease.identity)
         self.telemetry.leader.set(1)
@@ -258,12 +258,12 @@ class _Leadership:
                 if store_key(key) == entry:
                     queue.add(key)
 
-        def disturbed(name: str, labels: Mapping[str, str]) -> None:
+        def on_document_disturbed(name: str, labels: Mapping[str, str]) -> None:
             self.controller.document_disturbed(name, labels)
 
         self.secrets = LabelledSecrets(settings.release.secrets_read_in, secret_changed)
         self.store = CredentialStore(kube, release, credential_lost, given.owners, credentials, drift)
-        self.documents = KubeDocuments(kube, release, disturbed, given.owners, drift)
+        self.documents = KubeDocuments(kube, release, on_document_disturbed, given.owners, drift)
         self.enforcement: DailyProbe | None = None
         if pods.network_policy_probe == "Daily":
             probe = ClusterProbe(kube, release, pods.probe_pods, given.owners)
@@ -297,7 +297,7 @@ class _Leadership:
             measurements.gateway_urls, measurements.pull_token, dependencies.resolve or resolve_by_dns
         )
         world = World(platform, self.documents, connector, self.declarations, self.gateways)
-        self.controller = composed(world, decided, wakeups=wakeups, telemetry=telemetry)
+        self.controller = compose(world, decided, wakeups=wakeups, telemetry=telemetry)
         if watched is None and publish.prefix_style == "name":
             logger.warning(
                 "servers of all namespaces share prefixes (FAIRLEAD_PREFIX_STYLE is name): the first of two servers of "
@@ -381,7 +381,7 @@ class _Leadership:
                 await asyncio.sleep(self._list_seconds)
                 self._tiers_gone.set()
             else:
-                self.drift.repaired(target, "", self._tiers_gone.set)
+                self.drift.count_repair(target, "", self._tiers_gone.set)
 
     async def _kinds_served(self) -> None:
         """Wait until the API server serves our kinds, and has tiers."""

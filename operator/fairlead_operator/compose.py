@@ -1,6 +1,6 @@
 """Composition of the controller and its parts, for a cluster (`app`) and for one machine (`local`) alike.
 
-Each part gets its collaborators here and nowhere else; who follows what a part tells reads it in `composed`.
+Each part gets its collaborators here and nowhere else; who follows what a part tells reads it in `compose`.
 """
 
 from __future__ import annotations
@@ -63,7 +63,7 @@ class Wakeups:
         return cls(WorkQueue(workers=options.workers, backoff=options.backoff, rng=installation.rng))
 
 
-def composed(
+def compose(
     world: World,
     installation: InstallationOptions | None = None,
     *,
@@ -76,13 +76,13 @@ def composed(
     telemetry = telemetry or Telemetry()
     queue, moves = wakeups.queue, asyncio.Queue[Move]()
 
-    def moved(move: Move) -> None:
+    def on_move(move: Move) -> None:
         moves.put_nowait(move)
-        prober.stirred(move.tool.server)
+        prober.look_again(move.tool.server)
 
     timekeeper = Timekeeper(
         world.documents,
-        moved,
+        on_move,
         environment=options.environment or world.platform.environment,
         figures_every=options.controller.figures,
         remeasured=queue.add,
@@ -91,26 +91,26 @@ def composed(
         monotonic=options.monotonic,
     )
     prober = Prober(
-        world.connector, timekeeper, queue.add, told=telemetry.probed, monotonic=options.monotonic, rng=options.rng
+        world.connector, timekeeper, queue.add, told=telemetry.count_probe, monotonic=options.monotonic, rng=options.rng
     )
     policies = PolicyStatuses(world.declarations, world.platform, options.now)
 
-    def published(catalog: Catalog) -> None:
+    def on_catalog(catalog: Catalog) -> None:
         timekeeper.know(catalog)
         policies.know(catalog)
 
-    def owned() -> None:
+    def on_prefix() -> None:
         entries.wanted.set()
 
-    def compiled(rules: Rules) -> None:
+    def on_rules(rules: Rules) -> None:
         timekeeper.decide_by(rules.tiers)
         reconciler.floors.exist([tier.name for tier in rules.tiers])
-        policies.compiled(rules)
+        policies.take_rules(rules)
 
     prefixes = Prefixes(
         options.options.prefix_style,
         options.options.prefix_retention,
-        changed=owned,
+        changed=on_prefix,
         now=options.now,
         monotonic=options.monotonic,
     )
@@ -121,8 +121,8 @@ def composed(
         world.documents,
         world.connector,
         changed=queue.add,
-        published=published,
-        shown=telemetry.shown,
+        published=on_catalog,
+        shown=telemetry.show_ready,
         entered=entries.put,
         prober=prober,
         figures=timekeeper.figures,
@@ -136,8 +136,8 @@ def composed(
         rng=options.rng,
     )
 
-    def heard(report: Report) -> None:
-        telemetry.heard(report)
+    def on_report(report: Report) -> None:
+        telemetry.take_report(report)
         timekeeper.take(report)
         for namespace, name in report.refresh:
             key = ServerKey(namespace, name)
@@ -149,7 +149,7 @@ def composed(
             reconciler.doubt(ServerKey(doubt.namespace, doubt.server))
 
     puller = (
-        Puller(world.gateways, heard, poll_observer=telemetry.count_poll, rng=options.rng)
+        Puller(world.gateways, on_report, poll_observer=telemetry.count_poll, rng=options.rng)
         if world.gateways is not None
         else None
     )
@@ -160,7 +160,7 @@ def composed(
         world.documents,
         options.default_action,
         default_tier=options.default_tier,
-        compiled=compiled,
+        compiled=on_rules,
     )
     parts = ControllerParts(
         queue, reconciler, timekeeper, entries, rules, wakeups.rules, policies, moves, puller, telemetry

@@ -22,7 +22,7 @@ MESSAGE_LIMIT: Final = 2000
 
 @dataclass(frozen=True)
 class AdviceWords:
-    """What chooses the words of advice, and the commands in it."""
+    """Form, transport and server that choose the words of advice, and the commands in it."""
 
     form: Form = "cluster"
     transport: str = ""

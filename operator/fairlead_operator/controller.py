@@ -120,7 +120,7 @@ class Controller:
         elif name == SERVERS_NAME:
             self.entries.wanted.set()
         elif labels.get(LABEL_DOCUMENT) == STATE:
-            self.timekeeper.disturbed(name)
+            self.timekeeper.republish(name)
         elif labels.get(LABEL_NAMESPACE) and labels.get(LABEL_NAME):
             self.queue.add(ServerKey(labels[LABEL_NAMESPACE], labels[LABEL_NAME]))
 
@@ -189,12 +189,12 @@ class Controller:
 
     async def _keep_sweeping(self) -> None:
         while True:
-            await self._wanted(self._sweep_wanted, self._options.sweep)
+            await self._wait_for(self._sweep_wanted, self._options.sweep)
             await self._persist("sweep", self.sweep, self._sweep_wanted)
 
     async def _keep_rules(self) -> None:
         while True:
-            await self._wanted(self.rules_wanted, self._options.sweep)
+            await self._wait_for(self.rules_wanted, self._options.sweep)
             await asyncio.sleep(self._options.settle)
             self.rules_wanted.clear()
             await self._persist("rules", self._rules.publish, self.rules_wanted)
@@ -244,7 +244,7 @@ class Controller:
         """An event for each tool that is in other tiers than before."""
         while True:
             move = await self._moves.get()
-            self._telemetry.moved(move)
+            self._telemetry.count_move(move)
             try:
                 server = await self._platform.get(move.tool.server)
             except (*PLATFORM_ERRORS, UnreadableServer):
@@ -253,7 +253,7 @@ class Controller:
                 await self._platform.announce(server, _tier_news(move))
 
     @staticmethod
-    async def _wanted(event: asyncio.Event, timeout: float) -> None:
+    async def _wait_for(event: asyncio.Event, timeout: float) -> None:
         try:
             async with asyncio.timeout(timeout):
                 await event.wait()

@@ -28,7 +28,7 @@ def routes(operator: Operator, host: str) -> web.Application:
     allow = AllowList.for_operations(host)
 
     @web.middleware
-    async def placed(request: web.Request, handler: Handler) -> web.StreamResponse:
+    async def refuse_web_pages(request: web.Request, handler: Handler) -> web.StreamResponse:
         """Refuse what a web page from elsewhere may have made a browser of this machine ask (DNS rebinding)."""
         hosts = ", ".join(request.headers.getall("Host", ())).encode("utf-8", "surrogateescape")
         origin = request.headers.get("Origin")
@@ -54,13 +54,13 @@ def routes(operator: Operator, host: str) -> web.Application:
         body = generate_latest(operator.telemetry.registry)
         return web.Response(body=body, headers={"Content-Type": CONTENT_TYPE_LATEST})
 
-    application = web.Application(middlewares=[placed])
+    application = web.Application(middlewares=[refuse_web_pages])
     application.add_routes([web.get("/healthz", healthz), web.get("/readyz", readyz), web.get("/metrics", metrics)])
     return application
 
 
 @asynccontextmanager
-async def served(operator: Operator, host: str, port: int) -> AsyncIterator[int]:
+async def serve(operator: Operator, host: str, port: int) -> AsyncIterator[int]:
     """Serve while in the context; gives the port. Raises OSError when it is taken."""
     runner = web.AppRunner(routes(operator, host), access_log=None, shutdown_timeout=1.0)
     await runner.setup()

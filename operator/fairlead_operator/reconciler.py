@@ -36,7 +36,7 @@ from fairlead_operator.discovery.first import BEING_ASKED, of_first_answer, unti
 from fairlead_operator.discovery.state import DiscoveryOptions, DiscoveryState, DiscoveryTarget
 from fairlead_operator.latency.figures import Figures
 from fairlead_operator.outcome import Done, Outcome, Stalled, Waiting
-from fairlead_operator.pinning.definitions import PinnedDefinitions, uncounted
+from fairlead_operator.pinning.definitions import PinnedDefinitions, count_nothing
 from fairlead_operator.ports import (
     PLATFORM_ERRORS,
     REFUSALS,
@@ -128,7 +128,7 @@ class Reconciler:
         self.floors = TierFloors(changed)
         self._rounds = Discoverer(connector, changed, pace=options.pace, monotonic=monotonic, now=now, rng=rng)
         self.catalogs = Catalogs(documents, now, tools_changed)
-        self._definitions = definitions or PinnedDefinitions(documents, uncounted, now)
+        self._definitions = definitions or PinnedDefinitions(documents, count_nothing, now)
         self._remarks: dict[ServerKey, ListingFindings] = {}
 
     async def start(self) -> None:
@@ -145,7 +145,7 @@ class Reconciler:
             self._prefixes.claim(server)
         for prefix, keys in self._prefixes.contenders().items():
             for key in keys:
-                stored = await self.catalogs.stored(key, servers[key].metadata.uid)
+                stored = await self.catalogs.read(key, servers[key].metadata.uid)
                 if stored is not None and stored.prefix == prefix:
                     self._prefixes.confirm(prefix, key)
                     break
@@ -155,7 +155,7 @@ class Reconciler:
         """Entries of the servers that have no catalog, before the first look. Raises PLATFORM_ERRORS."""
         stored = await self.catalogs.names()
         return [
-            entry_of_new(server.key, self._prefixes.granted(server)[1])
+            entry_of_new(server.key, self._prefixes.grant(server)[1])
             async for server in self._servers()
             if catalog_name(server.key) not in stored
         ]
@@ -241,7 +241,7 @@ class Reconciler:
         accepted = check(server, self._platform.environment, self._pod_templates)
         if not accepted.ok:
             return await self._refuse(server, accepted)
-        conflicted, prefix = self._prefixes.granted(server)
+        conflicted, prefix = self._prefixes.grant(server)
         credential = await self._platform.credential(server)
         workload = await self._platform.ensure(server, credential)
         look = ReconcileFindings(
@@ -251,11 +251,11 @@ class Reconciler:
         catalog, refused = await self._publish_or_refusal(look)
         calibrated = self._calibrate(look, catalog)
         more = *self._definitions.verdicts(server.key), self.floors.verdict(server), conflicted, *workload.beside
-        verified = self._verified(look)
+        verified = self._verification(look)
         verdicts = Verdicts(accepted, credential.verdict, refused or workload.verdict, verified, calibrated, *more)
         remarks = self._remarks.get(server.key)
         left_out = remarks.tools_left_out if remarks is not None else None
-        latency = self._figures.shown(server.key) if self._figures is not None else None
+        latency = self._figures.summary(server.key) if self._figures is not None else None
         approvals = self._definitions.approvals(server.key)
         facts = Facts(workload.endpoint, catalog, left_out, latency, workload.pods, approvals)
         status = build_status(server, verdicts, facts, self._now(), self._platform.environment)
@@ -269,10 +269,10 @@ class Reconciler:
         self._rounds.stop(server.key, accepted.message)
         self._leave_alone(server.key)
         await self.catalogs.withdraw(server.key)
-        conflicted, _ = self._prefixes.granted(server)
+        conflicted, _ = self._prefixes.grant(server)
         verdicts = Verdicts(accepted, conflicted=conflicted)
         status = build_status(server, verdicts, Facts(), self._now(), self._platform.environment)
-        refreshed = self._rounds.refreshed(server.key)
+        refreshed = self._rounds.last_refresh(server.key)
         self._entered(server.key, entry_for(server.key, None, status, refreshed, conflicted=conflicted))
         await self._show(server, status)
         return Stalled(accepted.cause)
@@ -282,7 +282,7 @@ class Reconciler:
         endpoint = workload.endpoint
         verdicts = (workload.verdict, workload.down, credential.verdict)
         troubles = [verdict for verdict in verdicts if verdict is not None and not verdict.ok]
-        # what is still on its way is no answer yet to somebody who asked for one
+        # somebody who asked for an answer does not have one while it is still on its way
         why = next((verdict.message for verdict in troubles if verdict.ok is False), "")
         if endpoint is None:
             self._rounds.stop(server.key, why)
@@ -304,7 +304,7 @@ class Reconciler:
         if state.failure is failure:
             state.failure = dataclasses.replace(failure, words=words)
 
-    def _verified(self, look: ReconcileFindings) -> ConditionVerdict | None:
+    def _verification(self, look: ReconcileFindings) -> ConditionVerdict | None:
         """Verdict that follows from the last answer; None while there is none to go by, so that a restart changes
         nothing.
         """
@@ -333,14 +333,14 @@ class Reconciler:
         except REFUSALS as error:
             logger.warning("%s: its catalog is refused: %s", look.server.key, error)
             why = ConditionVerdict(False, Cause.APPLY_REFUSED, f"its tools are not published: {error}")
-            return await self.catalogs.stored(look.server.key, look.server.metadata.uid), why
+            return await self.catalogs.read(look.server.key, look.server.metadata.uid), why
 
     async def _publish(self, look: ReconcileFindings) -> Catalog | None:
         """Bring the catalog in line; the catalog as published."""
         server = look.server
-        stored = await self.catalogs.stored(server.key, server.metadata.uid)
+        stored = await self.catalogs.read(server.key, server.metadata.uid)
         if stored is None:
-            stored = self.catalogs.retained(server.key, server.metadata.uid)  # somebody deleted or spoilt it
+            stored = self.catalogs.retained_copy(server.key, server.metadata.uid)  # somebody deleted or spoilt it
         catalog = await self._catalog(look, stored)
         lost = not look.online and server.spec.discovery.on_disconnect == "Remove"
         if catalog is None or lost:
@@ -359,7 +359,7 @@ class Reconciler:
         if listing is not None and endpoint is not None:
             reached = Reached(endpoint, look.credential.ref, look.prefix)
             self.catalogs.release(look.server.key)
-            offer = await self._definitions.offer(look.server, listing.unpacked(), reached, stored)
+            offer = await self._definitions.offer(look.server, listing.unpack(), reached, stored)
             self._note(look.server.key, offer.remarks)
             for announcement in offer.announcements:
                 await self._platform.announce(look.server, announcement)
@@ -415,7 +415,7 @@ class Reconciler:
         key = look.server.key
         removes = look.server.spec.discovery.on_disconnect == "Remove"
         mask = Mask(look.credential.value)
-        refreshed = self._rounds.refreshed(key)
+        refreshed = self._rounds.last_refresh(key)
         return entry_for(key, look.prefix, status, refreshed, removes=removes, mask=mask, conflicted=conflicted)
 
     async def _show(self, server: McpServer, status: McpServerStatus) -> None:

@@ -153,18 +153,18 @@ class Telemetry:
                 with contextlib.suppress(KeyError):
                     self.enforced.remove(direction)
 
-    def moved(self, move: Move) -> None:
+    def count_move(self, move: Move) -> None:
         """A tool is in other tiers than before."""
         for tier in set(move.before) - set(move.after):
             self._moves.labels(tier, "down").inc()
         for tier in set(move.after) - set(move.before):
             self._moves.labels(tier, "up").inc()
 
-    def probed(self, outcome: AttemptOutcome | None) -> None:
+    def count_probe(self, outcome: AttemptOutcome | None) -> None:
         """A probe came to that; None: to nothing."""
         self._probes.labels(NO_FIGURE if outcome is None else outcome.value).inc()
 
-    def heard(self, report: Report) -> None:
+    def take_report(self, report: Report) -> None:
         """A gateway told of these attempts. What one tells at first may be old, for nobody asked before."""
         now = self._clock()
         has_reported = report.replica in self.scraped.heard
@@ -176,7 +176,7 @@ class Telemetry:
                     if has_reported:
                         self._lag.observe(max(0.0, now - attempt.at))
 
-    def shown(self, key: ServerKey, ready: Condition | None) -> None:
+    def show_ready(self, key: ServerKey, ready: Condition | None) -> None:
         """A server's condition Ready as it is shown; None where the server is gone."""
         if ready is None:
             self.scraped.ready.pop(key, None)

@@ -20,7 +20,7 @@ from typing import Any, Final
 from aiohttp import web
 
 from commands import program_in
-from fairlead_servers.image_gen.drawing import drawn
+from fairlead_servers.image_gen.drawing import draw
 from fairlead_servers.table import SERVERS
 from playengines import PlayEngine
 from playscript import HOLD, STEPS, script
@@ -46,7 +46,7 @@ class Endpoints:
         if request.path == "/v1/images/generations":
             self.pictures += 1
             await asyncio.sleep(PICTURE_SECONDS)
-            picture = await asyncio.to_thread(drawn, "A harbor", "night", 256, 256)
+            picture = await asyncio.to_thread(draw, "A harbor", "night", 256, 256)
             return web.json_response({"data": [{"b64_json": base64.b64encode(picture).decode()}]})
         asked = request.query.get("q", "")
         if asked == HOLD:

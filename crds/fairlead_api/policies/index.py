@@ -153,9 +153,9 @@ class ToolIndex:
         """Bits of the tools that a rule is about: all that it gives must match, in a list one entry is enough."""
         bits = self.named(rule.tools) if rule.tools else self.all
         if rule.tags:
-            bits &= self._worded("tags", rule.tags)
+            bits &= self._bits_of_words("tags", rule.tags)
         if rule.categories:
-            bits &= self._worded("categories", rule.categories)
+            bits &= self._bits_of_words("categories", rule.categories)
         for hint, wanted in rule.annotations.items():
             bits &= self._hinting(hint, wanted=wanted)
         return bits
@@ -169,7 +169,7 @@ class ToolIndex:
         """Those of `items` whose bit is set in `bits`; `items` holds one per tool."""
         return compress(items, flags_of(bits, len(self.refs)))
 
-    def _worded(self, member: str, words: Iterable[str]) -> int:
+    def _bits_of_words(self, member: str, words: Iterable[str]) -> int:
         if member not in self._words:
             finish(self._reading_words(member))
         bits_by_word = self._words[member]

@@ -9,7 +9,7 @@ from typing import Annotated, Any, Final
 import typer
 
 from fairlead_cli.completing import tool_names
-from fairlead_cli.optiongroups import grouped
+from fairlead_cli.optiongroups import expand_groups
 from fairlead_cli.options import GatewayOptions, OutputOption
 from fairlead_cli.output import Output, print_json, printable
 
@@ -19,7 +19,7 @@ NO: Final = 1
 
 
 @dataclass(frozen=True)
-class CallDetails:
+class QuestionDetails:
     """Options that describe the agent and its call, beyond the names of agent and tool."""
 
     group: Annotated[list[str] | None, typer.Option(help="A group that the agent is in; may be repeated.")] = None
@@ -40,7 +40,7 @@ class CallDetails:
         return {name: value for name, value in given.items() if value is not None}
 
 
-@grouped
+@expand_groups
 def can(
     agent: Annotated[str, typer.Argument(metavar="AGENT", help="Name of an agent, or `me`.")],
     call: Annotated[str, typer.Argument(metavar="call", help="The word `call`.")],
@@ -50,7 +50,7 @@ def can(
             metavar="TOOL", help="As listed, as [NAMESPACE/]SERVER/TOOL, or by its id.", autocompletion=tool_names
         ),
     ],
-    details: CallDetails = CallDetails(),
+    details: QuestionDetails = QuestionDetails(),
     gateway: GatewayOptions = GatewayOptions(),
     output: OutputOption = Output.table,
 ) -> None:

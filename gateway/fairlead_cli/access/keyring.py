@@ -89,7 +89,7 @@ def run_create(
     if to is not None:
         to.check()
     location.change(lambda document: KeyDocument((*document.keys, record)))
-    show_key(key, _shown(record), f"{record.id} of {agent}", to, output)
+    show_key(key, _document(record), f"{record.id} of {agent}", to, output)
     unread = isinstance(location, FilePlace) and location.unnamed
     taken = f"; a gateway with FAIRLEAD_API_KEYS={location} in its environment takes the key" if unread else ""
     remark("keys create", f"its hash is written to {location}{taken}")
@@ -99,7 +99,7 @@ def run_list(location: KeyLocation, output: Output) -> None:
     """Everything that is kept but the hashes."""
     records = location.load().keys
     if output is Output.json:
-        print_json([_shown(record) for record in records])
+        print_json([_document(record) for record in records])
         return
     rows = [
         [
@@ -170,7 +170,7 @@ def private_folder(folder: Path) -> Path:
     return path
 
 
-def _shown(record: KeyRecord) -> dict[str, object]:
+def _document(record: KeyRecord) -> dict[str, object]:
     return {
         "id": record.id,
         "agent": record.agent,

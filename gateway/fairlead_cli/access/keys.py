@@ -10,18 +10,18 @@ from typing import Annotated
 import typer
 
 from fairlead_cli.access.keyoptions import KeyOptions, NewKeyFile
-from fairlead_cli.optiongroups import grouped
+from fairlead_cli.optiongroups import expand_groups
 from fairlead_cli.options import (
     OutputOption,
-    helped,
+    show_help,
 )
 from fairlead_cli.output import Output
 
-keys = typer.Typer(help="Make, list and revoke API keys of a gateway.", invoke_without_command=True, callback=helped)
+keys = typer.Typer(help="Make, list and revoke API keys of a gateway.", invoke_without_command=True, callback=show_help)
 
 
 @keys.command()
-@grouped
+@expand_groups
 def create(
     agent: Annotated[str, typer.Argument(metavar="AGENT", help="The name that policies know the holder by.")],
     group: Annotated[list[str] | None, typer.Option("--group", "-g", help="May be given several times.")] = None,
@@ -60,7 +60,7 @@ def create(
 
 
 @keys.command("list")
-@grouped
+@expand_groups
 def list_keys(
     options: KeyOptions = KeyOptions(),
     output: OutputOption = Output.table,
@@ -80,7 +80,7 @@ def list_keys(
 
 
 @keys.command()
-@grouped
+@expand_groups
 def revoke(
     ident: Annotated[str, typer.Argument(metavar="ID", help="The id of a key, or the key itself.")],
     options: KeyOptions = KeyOptions(),

@@ -49,7 +49,7 @@ class SecretPlace:
 
             for attempt in range(TRIES):
                 try:
-                    await self._changed(kube, change)
+                    await self._change(kube, change)
                 except Conflict:
                     if attempt == TRIES - 1:
                         raise
@@ -58,7 +58,7 @@ class SecretPlace:
 
         self._run(work, "get, create and patch")
 
-    async def _changed(self, kube: Kube, change: Callable[[KeyDocument], KeyDocument]) -> None:
+    async def _change(self, kube: Kube, change: Callable[[KeyDocument], KeyDocument]) -> None:
         """Raises Conflict where the Secret is another one than was read."""
         from fairlead_kube.resources import SECRETS
 

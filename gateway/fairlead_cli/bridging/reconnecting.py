@@ -68,17 +68,17 @@ class ReconnectingTransport(httpx2.AsyncBaseTransport):
         body = await request.aread()
         method = _method(body) if request.method == "POST" else ""
         try:
-            answer = await self._sent(request, body, method)
+            answer = await self._send(request, body, method)
             if self._is_lost(request, answer) and (session := self._session):
                 await answer.aclose()
                 if request.method == "DELETE":
                     return httpx2.Response(204)
                 await self._renew(session, session.now)
-                answer = await self._sent(request, body, method)
+                answer = await self._send(request, body, method)
         except httpx2.HTTPError as error:
-            return self._failed(request, error)
+            return self._failure(request, error)
         if answer.status_code >= 400:
-            return await self._refused(request, answer)
+            return await self._refusal(request, answer)
         if request.method == "GET":
             self._streams += 1
             if self._streams > 1 and LAST_EVENT_ID not in request.headers:
@@ -94,7 +94,7 @@ class ReconnectingTransport(httpx2.AsyncBaseTransport):
         refused = answer.status_code == 405 and request.method == "GET" and self._streams > 0
         return SESSION_ID in request.headers and (answer.status_code == 404 or refused)
 
-    async def _sent(self, request: httpx2.Request, body: bytes, method: str) -> httpx2.Response:
+    async def _send(self, request: httpx2.Request, body: bytes, method: str) -> httpx2.Response:
         """Send it; again while nobody takes the connection, and again if it breaks and repeating does no harm."""
         forever, deadline = request.method == "GET", anyio.current_time() + self._patience
         repeatable, tries = _is_repeatable(request.method, method), 0
@@ -137,7 +137,7 @@ class ReconnectingTransport(httpx2.AsyncBaseTransport):
             if session.now != lost:
                 return
             opening = httpx2.Request("POST", session.url, headers=session.headers)
-            answer = await self._sent(opening, session.opened_by, "initialize")
+            answer = await self._send(opening, session.opened_by, "initialize")
             async with _Body(answer) as whole:
                 reply = await whole.reply()
             ident = answer.headers.get(SESSION_ID)
@@ -148,11 +148,11 @@ class ReconnectingTransport(httpx2.AsyncBaseTransport):
             notice = json.dumps({"jsonrpc": "2.0", "method": "notifications/initialized"}).encode()
             headers = {**session.headers, SESSION_ID: ident, "mcp-protocol-version": version}
             ready = httpx2.Request("POST", session.url, headers=headers)
-            await (await self._sent(ready, notice, "notifications/initialized")).aclose()
+            await (await self._send(ready, notice, "notifications/initialized")).aclose()
         self._remark("the gateway had forgotten the session: another one is open")
         self._changed()
 
-    def _failed(self, request: httpx2.Request, error: httpx2.HTTPError) -> httpx2.Response:
+    def _failure(self, request: httpx2.Request, error: httpx2.HTTPError) -> httpx2.Response:
         if isinstance(error, httpx2.ConnectError | httpx2.ConnectTimeout):
             text = after(f"cannot reach {request.url}: {_reason(error)}", "Is a gateway running there?")
         else:
@@ -160,7 +160,7 @@ class ReconnectingTransport(httpx2.AsyncBaseTransport):
         self._remark(text)
         return _problem(503, text)
 
-    async def _refused(self, request: httpx2.Request, answer: httpx2.Response) -> httpx2.Response:
+    async def _refusal(self, request: httpx2.Request, answer: httpx2.Response) -> httpx2.Response:
         """The refusal as an error that says who refuses what; one of JSON-RPC as it is."""
         async with _Body(answer) as whole:
             data = await whole.beginning(LARGEST_REFUSAL)

@@ -41,16 +41,16 @@ def parse_arguments(words: Iterable[str], schema: Schema) -> dict[str, Json]:
         if key in arguments:
             raise BadArgument(f"{key} is given twice; a list is written as JSON: {key}='[1, 2]'")
         wanted = properties.get(key, {}) if isinstance(properties, Mapping) else {}
-        arguments[key] = _json(key, text) if literal else typed(key, text, wanted, schema)
+        arguments[key] = _json(key, text) if literal else parse_typed(key, text, wanted, schema)
     return arguments
 
 
-def typed(key: str, text: str, wanted: Json, root: Schema) -> Json:
+def parse_typed(key: str, text: str, wanted: Json, root: Schema) -> Json:
     """`text` as the strictest type that `wanted` allows and that it can be read as.
 
     Raises BadArgument when there is none.
     """
-    choices, types = _allowed(wanted, root)
+    choices, types = _choices_and_types(wanted, root)
     for choice in choices:
         if text == (choice if isinstance(choice, str) else json.dumps(choice)):
             return choice
@@ -109,7 +109,7 @@ def described_arguments(schema: Schema) -> Iterator[tuple[str, str, str, str]]:
     }
     for subschema in places:
         for key, wanted in _mapping(subschema.get("properties")).items():
-            choices, types = _allowed(wanted, schema)
+            choices, types = _choices_and_types(wanted, schema)
             kind = (
                 " | ".join(json.dumps(choice) for choice in choices)
                 or " | ".join(n for n in _ORDER if n in types)
@@ -146,7 +146,7 @@ def _fits(pattern: str, key: str) -> bool:
     return not pattern.startswith("^") or key.startswith(plain)
 
 
-def _allowed(wanted: Json, root: Schema) -> tuple[list[Json], set[str]]:
+def _choices_and_types(wanted: Json, root: Schema) -> tuple[list[Json], set[str]]:
     """The listed values and the type names that a schema allows."""
     choices: list[Json] = []
     types = set[str]()

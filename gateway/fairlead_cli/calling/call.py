@@ -15,7 +15,7 @@ import msgspec
 
 from fairlead_api.documents.servers import ON_THE_WAY
 from fairlead_cli.calling.arguments import BadArgument, check_known, check_required, parse_arguments
-from fairlead_cli.calling.tools import definition_of, listed, schema_of, unknown
+from fairlead_cli.calling.tools import definition_of, list_tools, schema_of, unknown
 from fairlead_cli.connecting import Destination
 from fairlead_cli.failure import FAILED, USED_WRONGLY, Failure
 from fairlead_cli.hidden_tools import why_hidden
@@ -45,11 +45,11 @@ def run_call(destination: Destination, tool: str, words: Sequence[str], argument
     decoded = msgspec.json.decode(result)
     failed = isinstance(decoded, dict) and decoded.get("isError") is True
     if output is Output.table and not failed:
-        print(shown(decoded))
+        print(text_of(decoded))
     if failed:
-        refusal = _with_reason(refused(decoded), destination, tool)
+        refusal = _with_reason(refusal_of(decoded), destination, tool)
         wrong = refusal is not None and refusal.startswith(f"{INVALID_ARGUMENTS}: ")
-        raise Failure(refusal or f"{tool} reports an error: {shown(decoded)}", code=USED_WRONGLY if wrong else FAILED)
+        raise Failure(refusal or f"{tool} reports an error: {text_of(decoded)}", code=USED_WRONGLY if wrong else FAILED)
 
 
 def _with_reason(refusal: str | None, destination: Destination, tool: str) -> str | None:
@@ -84,7 +84,7 @@ class _ToolOfGateway(NamedTuple):
 
     async def call(self, session: McpSession, given: Sequence[str] | dict[str, Any]) -> bytes:
         """Result of a call with the words KEY=VALUE, or with the arguments. Raises Failure, McpError."""
-        definitions, hidden = await listed(session, self.destination.timeout)
+        definitions, hidden = await list_tools(session, self.destination.timeout)
         definition = definition_of(definitions, self.name)
         if definition is None:
             await self._check_unlisted(definitions, hidden)
@@ -174,7 +174,7 @@ def _starts(result: bytes) -> bool:
         return False
 
 
-def refused(result: Any) -> str | None:
+def refusal_of(result: Any) -> str | None:
     """The gateway's own refusal as a line with its code; None for what the tool itself says."""
     meta = result.get("_meta")
     error = meta.get(META_ERROR) if isinstance(meta, dict) else None
@@ -186,7 +186,7 @@ def refused(result: Any) -> str | None:
     return f"{text} (try again in {after / 1000:g} s)" if isinstance(after, int) else text
 
 
-def shown(result: Any) -> str:
+def text_of(result: Any) -> str:
     """A result of `tools/call` for people: its texts, and a word for what is not text."""
     if not isinstance(result, dict):
         return json.dumps(result, ensure_ascii=False)

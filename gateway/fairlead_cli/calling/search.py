@@ -6,7 +6,7 @@ from typing import Annotated
 
 import typer
 
-from fairlead_cli.optiongroups import grouped
+from fairlead_cli.optiongroups import expand_groups
 from fairlead_cli.options import (
     EndpointOptions,
     OutputOption,
@@ -14,7 +14,7 @@ from fairlead_cli.options import (
 from fairlead_cli.output import Output, first_line, print_json, print_table, printable, remark
 
 
-@grouped
+@expand_groups
 def search(
     words: Annotated[list[str], typer.Argument(metavar="WORDS…", help="What the tool should do, in a few words.")],
     limit: Annotated[int, typer.Option("--limit", "-n", min=1, max=100, help="Tools at most.")] = 8,

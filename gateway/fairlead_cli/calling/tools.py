@@ -28,7 +28,7 @@ _HINTS: Final = (
 def run_tools(destination: Destination, output: Output) -> None:
     """List them, all pages, as a table or as the definitions that came over the wire."""
     wait_for(destination, min(LIST_SECONDS, destination.timeout))
-    definitions, hidden = destination.run(lambda session: listed(session, destination.timeout))
+    definitions, hidden = destination.run(lambda session: list_tools(session, destination.timeout))
     if output is Output.json:
         print_json(definitions)
     elif not definitions:
@@ -46,7 +46,7 @@ def run_tools(destination: Destination, output: Output) -> None:
 def run_tool(destination: Destination, name: str, output: Output) -> None:
     """Print one of them: what it does, and what it takes. Raises Failure."""
     wait_for(destination, min(LIST_SECONDS, destination.timeout), lambda server: has_tool(server, name))
-    definitions, hidden = destination.run(lambda session: listed(session, destination.timeout))
+    definitions, hidden = destination.run(lambda session: list_tools(session, destination.timeout))
     definition = definition_of(definitions, name)
     if definition is None:
         why = why_hidden(hidden, name)
@@ -103,7 +103,7 @@ def run_offer(destination: Destination, format_: str, output: Output, *, strict:
     print_offer("tools", offer, output, losses=losses)
 
 
-async def listed(session: McpSession, timeout: float) -> tuple[list[dict[str, Any]], Any]:
+async def list_tools(session: McpSession, timeout: float) -> tuple[list[dict[str, Any]], Any]:
     """The definitions of all tools, and what the gateway says of those that it hides, None where nothing. Raises
     McpError, and Failure where a definition is not a JSON object.
     """

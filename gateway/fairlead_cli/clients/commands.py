@@ -7,11 +7,11 @@ from typing import Annotated
 import typer
 
 from fairlead_cli.clients.wishes import NameOption, SetupWishes
-from fairlead_cli.optiongroups import grouped
-from fairlead_cli.options import OutputOption, helped
+from fairlead_cli.optiongroups import expand_groups
+from fairlead_cli.options import OutputOption, show_help
 from fairlead_cli.output import Output
 
-client = typer.Typer(help="Have MCP clients use a gateway.", invoke_without_command=True, callback=helped)
+client = typer.Typer(help="Have MCP clients use a gateway.", invoke_without_command=True, callback=show_help)
 
 
 def client_names() -> list[str]:
@@ -22,7 +22,7 @@ def client_names() -> list[str]:
 
 
 @client.command()
-@grouped
+@expand_groups
 def setup(
     name_of_client: Annotated[
         str,
@@ -56,7 +56,7 @@ def setup(
 
 
 @client.command("list")
-def listed(name: NameOption = "fairlead", output: OutputOption = Output.table) -> None:
+def list_clients(name: NameOption = "fairlead", output: OutputOption = Output.table) -> None:
     """List the configuration files of MCP clients, and which of them use a gateway.
 
     Example:

@@ -49,7 +49,7 @@ def run_setup(client: str, wishes: SetupWishes, output: Output) -> None:
 
 
 class _Change(NamedTuple):
-    """What becomes of a client's file."""
+    """Change of a client's file."""
 
     word: str
     """added, replaced, removed or restored."""
@@ -104,7 +104,7 @@ class _Setup:
     def _left_alone(self, error: UnreadableFile) -> Failure:
         name = self._wishes.name
         advice = "take out by hand" if self._entry is None else "put in by hand"
-        shown = f"{self._client.member}.{name}" if self._entry is None else _shown(self._client, name, self._entry)
+        shown = f"{self._client.member}.{name}" if self._entry is None else _entry_text(self._client, name, self._entry)
         return Failure(f"{self.file} is left as it is: {error}; {advice}: {shown}", code=USED_WRONGLY)
 
 
@@ -215,7 +215,7 @@ def _text(file: Path) -> str:
         raise Failure(f"{file} cannot be read: {error}", code=USED_WRONGLY) from error
 
 
-def _shown(client: KnownClient, name: str, entry: dict[str, Any]) -> str:
+def _entry_text(client: KnownClient, name: str, entry: dict[str, Any]) -> str:
     text = with_entry("", client.member, name, entry, client.form)
     return json.dumps(json.loads(text)) if client.form == "json" else text.strip()
 
@@ -226,12 +226,12 @@ def _show(file: Path, before: str, edit: Edit, *, secret: bool) -> None:
     """
     line = before.count("\n", 0, edit.start) + 1
     lines = [f"--- {file}", f"+++ {file}", f"@@ line {line} @@"]
-    lines += [f"-{hidden(text)}" for text in before[edit.start : edit.end].splitlines() if text.strip(" ,")]
-    lines += [f"+{hidden(text) if secret else text}" for text in edit.text.splitlines() if text.strip(" ,")]
+    lines += [f"-{hide_secret(text)}" for text in before[edit.start : edit.end].splitlines() if text.strip(" ,")]
+    lines += [f"+{hide_secret(text) if secret else text}" for text in edit.text.splitlines() if text.strip(" ,")]
     print("\n".join(lines), file=sys.stderr)
 
 
-def hidden(line: str) -> str:
+def hide_secret(line: str) -> str:
     """A line of somebody's entry without the value of what may be a secret."""
     return _SECRET.sub(lambda match: f"{match[1]}…", line)
 

@@ -47,14 +47,14 @@ async def _install(kube: Kube, timeout: float, output: Output) -> None:
             await kube.apply(CUSTOM_RESOURCE_DEFINITIONS, None, manifest, manager="fairlead-crds")
             if output is Output.table:
                 print(f"{manifest['metadata']['name']} applied")
-        await _served(kube, {manifest["spec"]["names"]["plural"] for manifest in manifests})
+        await _wait_until_served(kube, {manifest["spec"]["names"]["plural"] for manifest in manifests})
     if output is Output.json:
         print_json({"applied": [manifest["metadata"]["name"] for manifest in manifests], "served": API_VERSION})
     else:
         print(f"{API_VERSION} is served")
 
 
-async def _served(kube: Kube, plurals: set[str]) -> None:
+async def _wait_until_served(kube: Kube, plurals: set[str]) -> None:
     from fairlead_kube.errors import NotFound
 
     while True:

@@ -7,7 +7,7 @@ from typing import Annotated
 import typer
 
 from fairlead_cli.models.wishes import PlanWish, TaskWish
-from fairlead_cli.optiongroups import grouped
+from fairlead_cli.optiongroups import expand_groups
 from fairlead_cli.options import (
     EndpointOptions,
     OutputOption,
@@ -38,7 +38,7 @@ def convert(
     run_convert(file, source, target, Options(strict=strict, model=model), output, losses=losses)
 
 
-@grouped
+@expand_groups
 def plan(
     wish: PlanWish = PlanWish(),
     task: TaskWish = TaskWish(),

@@ -9,7 +9,7 @@ from fairlead_cli.connecting import Destination
 from fairlead_cli.failure import USED_WRONGLY, Failure
 from fairlead_cli.models.converting import read_json
 from fairlead_cli.models.wishes import PlanWish, TaskWish
-from fairlead_cli.output import Output, named, print_json, print_table, printable
+from fairlead_cli.output import Output, print_json, print_table, printable, some_names
 from fairlead_cli.rest import Plane
 
 
@@ -47,20 +47,20 @@ def window_lines(answer: dict[str, Any]) -> Iterator[str]:
 def tool_lines(answer: dict[str, Any], pinned: Sequence[str]) -> Iterator[str]:
     """A line for the tools that the model gets, and one for each reason why others go; `--json` has every name."""
     names = [*answer["offer"]["names"].values()]
-    yield _counted("offered", sorted(names, key=lambda name: name not in pinned))
+    yield _count_label("offered", sorted(names, key=lambda name: name not in pinned))
     cuts: dict[str, list[Any]] = {}
     for cut in answer["cut"]:
         cuts.setdefault(str(cut["reason"]), []).append(cut)
     for reason, some in cuts.items():
         tokens = round(sum(cut["tokens"] for cut in some) * answer["numbers"]["toolFactor"])  # in the model's own
-        yield _counted(f"cut ({reason}, {tokens:,} tokens)", [cut["name"] for cut in some])
+        yield _count_label(f"cut ({reason}, {tokens:,} tokens)", [cut["name"] for cut in some])
     if answer["offline"]:
-        yield _counted("offline", answer["offline"])
+        yield _count_label("offline", answer["offline"])
 
 
-def _counted(what: str, names: Sequence[str]) -> str:
+def _count_label(what: str, names: Sequence[str]) -> str:
     number = f"{len(names)} tool{'' if len(names) == 1 else 's'}"
-    return f"{number} {what}{': ' if names else ''}{named(names)}"
+    return f"{number} {what}{': ' if names else ''}{some_names(names)}"
 
 
 def _print_exposure(exposure: dict[str, Any]) -> None:

@@ -9,7 +9,7 @@ import msgspec
 
 from fairlead_api.documents.pins import Pinned, Pins
 from fairlead_cli.failure import USED_WRONGLY, Failure
-from fairlead_cli.output import Output, named, print_json, printable
+from fairlead_cli.output import Output, print_json, printable, some_names
 from fairlead_cli.pinning.holding import PinLocation
 from fairlead_cli.pinning.showing import (
     IN_FORCE,
@@ -100,7 +100,7 @@ def _of(location: PinLocation, server: str) -> Pins:
         raise Failure(
             f"several servers are called {server}: {', '.join(sorted(str(p.key) for p in matching))}", code=USED_WRONGLY
         )
-    names = named(sorted(map(str, all_pins))) or "none"
+    names = some_names(sorted(map(str, all_pins))) or "none"
     raise Failure(f"nothing is pinned of {server}; servers with pin: true that were listed: {names}", code=USED_WRONGLY)
 
 

@@ -26,7 +26,7 @@ AT_ONCE: Final = 100
 
 def show_held(destination: Destination, server: str, output: Output) -> None:
     """Print the held-back definitions against those in force. Raises Failure."""
-    document = _held(Plane.of(destination), server)
+    document = _held_document(Plane.of(destination), server)
     if output is Output.json:
         print_json(document)
         return
@@ -41,7 +41,7 @@ def approve_held(
 ) -> None:
     """Approve what is held back now, after asking; with the hash `wanted` that alone. Raises Failure."""
     plane = Plane.of(destination)
-    document = _held(plane, server)
+    document = _held_document(plane, server)
     key, approval = document["server"], wanted or document["hash"]
     if approval is None:
         print_nothing_held(key, output)
@@ -58,7 +58,7 @@ def approve_held(
         print(f"{key}: approved {approval} (by the gateway at {destination.url})\n{outcome}")
 
 
-def _held(plane: Plane, server: str) -> dict[str, Any]:
+def _held_document(plane: Plane, server: str) -> dict[str, Any]:
     """The document of a server with all its pages. Raises Failure."""
     path = _path(server)
     document: dict[str, Any] = plane.get(path, limit=str(AT_ONCE))

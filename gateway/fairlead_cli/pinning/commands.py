@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from fairlead_cli.optiongroups import grouped
+from fairlead_cli.optiongroups import expand_groups
 from fairlead_cli.options import (
     GatewayOption,
     HeaderOption,
@@ -50,7 +50,7 @@ class PinOptions:
         return Destination.parse(url, self.header or [], None, self.timeout, self.token)
 
 
-@grouped
+@expand_groups
 def diff(
     server: ServerArgument,
     where: PinOptions = PinOptions(),
@@ -79,7 +79,7 @@ def diff(
         run_diff(location, server, output)
 
 
-@grouped
+@expand_groups
 def approve(
     server: ServerArgument,
     yes: Annotated[bool, typer.Option("--yes", "-y", help="Do not ask.")] = False,

@@ -7,7 +7,7 @@ from typing import Annotated
 import typer
 
 from fairlead_cli.completing import server_names
-from fairlead_cli.optiongroups import grouped
+from fairlead_cli.optiongroups import expand_groups
 from fairlead_cli.options import (
     GatewayOptions,
     OutputOption,
@@ -16,7 +16,7 @@ from fairlead_cli.options import (
 from fairlead_cli.output import Output
 
 
-@grouped
+@expand_groups
 def servers(
     server: Annotated[
         str | None,
@@ -47,7 +47,7 @@ def servers(
     run_servers(gateway.destination(), server, output)
 
 
-@grouped
+@expand_groups
 def refresh(
     server: ServerArgument,
     wait: Annotated[bool, typer.Option("--wait/--no-wait", help="Whether to wait for what it answers.")] = True,
@@ -70,7 +70,7 @@ def refresh(
     run_refresh(gateway.destination(), server, wait, output)
 
 
-@grouped
+@expand_groups
 def events(
     gateway: GatewayOptions = GatewayOptions(),
     output: OutputOption = Output.table,
@@ -88,7 +88,7 @@ def events(
     run_events(gateway.destination(), output)
 
 
-@grouped
+@expand_groups
 def logs(
     server: ServerArgument,
     follow: Annotated[bool, typer.Option("--follow", "-f", help="Go on with what it prints. Ctrl-C ends it.")] = False,

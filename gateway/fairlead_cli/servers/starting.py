@@ -43,7 +43,7 @@ def wait_for(destination: Destination, seconds: float, means: Callable[[Server],
             return waited
         if not waited and seconds > 0:
             verb = "is" if len(starting) == 1 else "are"
-            what = f"{named(starting)} {verb} still starting; waiting for up to {seconds:.0f} s"
+            what = f"{server_names(starting)} {verb} still starting; waiting for up to {seconds:.0f} s"
             print(f"fairlead: {what}", file=sys.stderr)
         waited = True
     return True
@@ -72,11 +72,11 @@ def lines_about(servers: Iterable[Server]) -> list[str]:
         some = [server for server in servers if server.get("state") in states]
         why = sentence(some[0]) if len(some) == 1 else ""
         if some:
-            lines.append(f"{verb}: {printable(why) or f'{named(some)}; `fairlead servers` says more'}")
+            lines.append(f"{verb}: {printable(why) or f'{server_names(some)}; `fairlead servers` says more'}")
     return lines
 
 
-def named(servers: list[Server]) -> str:
+def server_names(servers: list[Server]) -> str:
     """Their names, and how many more there are."""
     names = [printable(str(server.get("server", ""))) for server in servers[:NAMED]]
     rest = len(servers) - len(names)

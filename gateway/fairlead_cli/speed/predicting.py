@@ -10,9 +10,9 @@ from urllib.parse import quote
 import typer
 
 from fairlead_cli.failure import USED_WRONGLY, Failure
-from fairlead_cli.optiongroups import grouped
+from fairlead_cli.optiongroups import expand_groups
 from fairlead_cli.options import GatewayOptions, OutputOption
-from fairlead_cli.output import Output, duration, named, print_json, print_table, printable
+from fairlead_cli.output import Output, duration, print_json, print_table, printable, some_names
 from fairlead_cli.wording import look_at_tools, unknown_tool
 
 if TYPE_CHECKING:
@@ -26,7 +26,7 @@ class Strategy(StrEnum):
     sequential = "sequential"
 
 
-@grouped
+@expand_groups
 def predict(
     tools: Annotated[list[str], typer.Argument(metavar="TOOL...", help="Tools in the order of their calls.")],
     strategy: Annotated[Strategy, typer.Option(help="How they would be called.")] = Strategy.parallel,
@@ -66,7 +66,7 @@ def predict(
 def _unknown(plane: Plane, names: Sequence[str]) -> Failure:
     """The failure of names that are not tools, with what was probably meant where it is one."""
     if len(names) > 1:
-        return Failure(look_at_tools(f"Unknown tools: {named(map(printable, names))}"), code=USED_WRONGLY)
+        return Failure(look_at_tools(f"Unknown tools: {some_names(map(printable, names))}"), code=USED_WRONGLY)
     try:
         plane.get(f"/v1/tools/{quote(names[0], safe='')}")
     except Failure as failure:

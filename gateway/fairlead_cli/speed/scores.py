@@ -6,15 +6,15 @@ from typing import Annotated, Any, Final
 
 import typer
 
-from fairlead_cli.optiongroups import grouped
+from fairlead_cli.optiongroups import expand_groups
 from fairlead_cli.options import GatewayOptions, OutputOption
-from fairlead_cli.output import Output, duration, named, print_json, print_table, printable
+from fairlead_cli.output import Output, duration, print_json, print_table, printable, some_names
 
 MEASURED: Final = "measured"
 """Basis of a score that calls or probes gave."""
 
 
-@grouped
+@expand_groups
 def scores(
     gateway: GatewayOptions = GatewayOptions(),
     output: OutputOption = Output.table,
@@ -38,7 +38,7 @@ def scores(
         _print(answer["tools"])
 
 
-@grouped
+@expand_groups
 def leaderboard(
     category: Annotated[str | None, typer.Option(help="One category; all without it.")] = None,
     gateway: GatewayOptions = GatewayOptions(),
@@ -83,7 +83,7 @@ def _print(scores: list[dict[str, Any]]) -> None:
     if not scores:
         print("The gateway has no tools yet.")
     elif others:
-        what = "No tool was measured yet" if not rows else f"Never measured: {named(others)}"
+        what = "No tool was measured yet" if not rows else f"Never measured: {some_names(others)}"
         print(f"{what}. `fairlead call` measures a tool, and so does `fairlead up --probe`, where it is read-only.")
 
 

@@ -11,8 +11,8 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from fairlead_cli.failure import Failure
-from fairlead_cli.optiongroups import grouped
-from fairlead_cli.options import GatewayOptions, OutputOption, helped
+from fairlead_cli.optiongroups import expand_groups
+from fairlead_cli.options import GatewayOptions, OutputOption, show_help
 from fairlead_cli.output import Output, print_json, print_table, printable
 
 if TYPE_CHECKING:
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 telemetry = typer.Typer(
     help="How fast tools are, as a file that an installation may publish. Nothing is ever sent by itself.",
     invoke_without_command=True,
-    callback=helped,
+    callback=show_help,
 )
 _CONTENT = """\
 The file has a line per definition of a tool: what its server calls itself and its version, the tool's name, a hash of
@@ -36,7 +36,7 @@ ServersOption = Annotated[
 
 
 @telemetry.command()
-@grouped
+@expand_groups
 def show(
     files: Annotated[
         list[Path] | None, typer.Argument(metavar="FILE...", help="Aggregate files, in place of a gateway's own.")
@@ -73,7 +73,7 @@ def show(
 
 
 @telemetry.command()
-@grouped
+@expand_groups
 def export(
     file: Annotated[Path, typer.Argument(metavar="FILE", help="To be written; it must not exist.")],
     server: ServersOption = None,
@@ -90,7 +90,7 @@ def export(
 
     aggregates = aggregating.only(aggregating.ask(gateway.destination()), server or [])
     aggregating.write(file, aggregates)
-    _written(file, aggregates, output, ". Nothing was sent.")
+    _report_file(file, aggregates, output, ". Nothing was sent.")
 
 
 @telemetry.command()
@@ -107,10 +107,10 @@ def merge(
 
     aggregates = aggregating.read(files)
     aggregating.write(into, aggregates)
-    _written(into, aggregates, output, "")
+    _report_file(into, aggregates, output, "")
 
 
-def _written(file: Path, aggregates: Aggregates, output: Output, more: str) -> None:
+def _report_file(file: Path, aggregates: Aggregates, output: Output, more: str) -> None:
     calls = sum(line.calls for line in aggregates.tools)
     if output is Output.json:
         print_json({"file": str(file), "definitions": len(aggregates.tools), "calls": calls})

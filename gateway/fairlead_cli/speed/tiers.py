@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 from urllib.parse import quote
 
-from fairlead_cli.optiongroups import grouped
+from fairlead_cli.optiongroups import expand_groups
 from fairlead_cli.options import (
     GatewayOptions,
     OutputOption,
@@ -14,7 +14,7 @@ from fairlead_cli.options import (
 from fairlead_cli.output import Output, duration, print_json, print_table, printable
 
 
-@grouped
+@expand_groups
 def tiers(
     gateway: GatewayOptions = GatewayOptions(),
     output: OutputOption = Output.table,
@@ -36,7 +36,7 @@ def tiers(
         _print_tiers(answer)
 
 
-@grouped
+@expand_groups
 def explain(
     tool: ToolArgument,
     gateway: GatewayOptions = GatewayOptions(),

@@ -37,9 +37,9 @@ class TableLayout(Generic[Row]):
 
     def cells(self, row: Row) -> list[str]:
         """The cells of a row, each as wide as its column."""
-        cells = [shortened(short_name(row.name), self.name_width).ljust(self.name_width)]
+        cells = [shorten(short_name(row.name), self.name_width).ljust(self.name_width)]
         for column in self.columns:
-            text = shortened(printable(column.cell(row)), column.width)
+            text = shorten(printable(column.cell(row)), column.width)
             cells.append(text.rjust(column.width) if column.numeric else text.ljust(column.width))
         return cells
 
@@ -64,7 +64,7 @@ def short_name(name: str) -> str:
     return printable(name.removeprefix(f"{DEFAULT_NAMESPACE}/"))
 
 
-def shortened(text: str, width: int) -> str:
+def shorten(text: str, width: int) -> str:
     """The text in so many cells: its beginning, and its end, which tells tools of one server apart."""
     if len(text) <= width:
         return text

@@ -6,13 +6,13 @@ from typing import Annotated
 
 import typer
 
-from fairlead_cli.optiongroups import grouped
+from fairlead_cli.optiongroups import expand_groups
 from fairlead_cli.options import GatewayOptions, OutputOption
 from fairlead_cli.output import Output
 from fairlead_cli.top.sort_key import SortKey
 
 
-@grouped
+@expand_groups
 def top(
     sort: Annotated[SortKey, typer.Option(help="Order of the rows; keys of the screen change it.")] = SortKey.calls,
     interval: Annotated[float, typer.Option(min=0.5, max=3600, help="Seconds between two readings.")] = 2.0,

@@ -74,7 +74,7 @@ class WatchedRows:
         tools = [row for row in self.tools if _holds(words, row.name) or row.server in names]
         names |= {row.server for row in tools}
         servers = [row for row in self.servers if row.name in names]
-        return WatchedRows(arranged(servers, key), arranged(tools, key))
+        return WatchedRows(arrange(servers, key), arrange(tools, key))
 
 
 def rows_of(reading: GatewayReading, rates: Mapping[str, CallRate]) -> WatchedRows:
@@ -90,7 +90,7 @@ def rows_of(reading: GatewayReading, rates: Mapping[str, CallRate]) -> WatchedRo
     return WatchedRows(servers, tools)
 
 
-def arranged(rows: Iterable[Row], key: SortKey) -> tuple[Row, ...]:
+def arrange(rows: Iterable[Row], key: SortKey) -> tuple[Row, ...]:
     """Rows in the order of `key`; equal ones, and those without a figure, by name."""
     return tuple(sorted(rows, key=lambda row: (*_ORDER[key](row.figures), row.name)))
 

@@ -208,13 +208,13 @@ def row_for(key: ServerKey, status: McpServerStatus, tools: tuple[str, ...]) -> 
         return Row(key, "waiting", tools=tools)
     if ready.status == "True":
         worth = ready if ready.reason != Reason.AS_EXPECTED else _worth_a_look(status)
-        return Row(key, "ready", *(_told(worth) if worth else ("", "", "")), tools)
+        return Row(key, "ready", *(_reason_cause_message(worth) if worth else ("", "", "")), tools)
     state = cast("State", state_of(status))
-    reason, cause, message = _told(ready)
+    reason, cause, message = _reason_cause_message(ready)
     return Row(key, state, reason, cause, "" if state == "starting" and cause != Cause.SILENT else message, tools)
 
 
-def _told(condition: Condition) -> tuple[str, str, str]:
+def _reason_cause_message(condition: Condition) -> tuple[str, str, str]:
     """Reason, cause and message of a condition."""
     cause, message = cause_of(condition)
     return condition.reason, str(cause or condition.reason), message

@@ -45,7 +45,7 @@ def fold(text: str, width: int) -> list[str]:
             continue
         if line:
             lines.append(line)
-        *whole, line = chopped(word, width)
+        *whole, line = chop(word, width)
         lines += whole
         used = cell_len(line)
     return [*lines, line]
@@ -65,15 +65,15 @@ def fold_to(text: str, width: int, most: int) -> list[str]:
 
 def cut(text: str, width: int) -> str:
     """The beginning of a text that takes at most `width` cells."""
-    return text if cell_len(text) <= width else chopped(text, max(1, width))[0]
+    return text if cell_len(text) <= width else chop(text, max(1, width))[0]
 
 
-def padded(text: str, width: int) -> str:
+def pad(text: str, width: int) -> str:
     """The text with blanks behind it up to `width` cells."""
     return text + " " * max(0, width - cell_len(text))
 
 
-def chopped(word: str, width: int) -> list[str]:
+def chop(word: str, width: int) -> list[str]:
     """A word in pieces of at most `width` cells; a character wider than that stands alone."""
     pieces, piece, used = [], "", 0
     for char in word:

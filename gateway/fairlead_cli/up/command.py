@@ -251,7 +251,7 @@ def _check_tier(named: str | None, tiers: tuple[str, ...]) -> None:
 
 
 class _LocalServers(NamedTuple):
-    """What the gateway shares with the operator of this process."""
+    """Parts that the gateway shares with the operator of this process."""
 
     children: ChildHost
     outputs: ProcessOutputs
@@ -371,14 +371,14 @@ def _addresses(options: UpOptions, gateway: Gateway, model: str, token: str) -> 
 
 
 def _stop_on_signals(stop: asyncio.Event, abandon: Callable[[], None]) -> None:
-    def received() -> None:
+    def on_signal() -> None:
         if stop.is_set():
             abandon()
         stop.set()
 
     loop = asyncio.get_running_loop()
     for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
-        loop.add_signal_handler(number, received)
+        loop.add_signal_handler(number, on_signal)
 
 
 def _abandoning(display: Display, temporary: Folders | None) -> Callable[[], None]:

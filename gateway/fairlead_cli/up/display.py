@@ -189,14 +189,14 @@ class _Changes(ABC):
                 self._gone(key)
         for change in _unseen(board.tier_changes, self._last_change):
             self._last_change = change.number
-            self._moved(change)
+            self._on_move(change)
         problems = {_wherever(problem): problem for problem in board.problems}
         for location, problem in problems.items():
             if location not in self._problems:
                 self._problem(problem)
         for location, problem in sorted(self._problems.items()):
             if location not in problems:
-                self._solved(problem)
+                self._on_solved(problem)
         self._rows = rows
         self._problems = problems
 
@@ -208,12 +208,12 @@ class _Changes(ABC):
     def _gone(self, key: ServerKey) -> None: ...
 
     @abstractmethod
-    def _moved(self, change: TierChange) -> None: ...
+    def _on_move(self, change: TierChange) -> None: ...
 
     @abstractmethod
     def _problem(self, problem: ManifestProblem) -> None: ...
 
-    def _solved(self, problem: ManifestProblem) -> None:  # noqa: B027 - programs see the servers that are there again
+    def _on_solved(self, problem: ManifestProblem) -> None:  # noqa: B027 - programs see the servers that are there again
         """A problem is gone."""
 
 
@@ -245,23 +245,25 @@ class PlainLines(_Changes):
             last, self._shown[row.key] = self._shown.get(row.key), row
             if last is not None and last.state == row.state == "failed" and alike(last.text, row.text):
                 return
-        count = self._repeats.told(f"{row.key} {row.state} {row.cause}", f"{text} {' '.join(row.tools)}")
+        count = self._repeats.count(f"{row.key} {row.state} {row.cause}", f"{text} {' '.join(row.tools)}")
         if count:
             goes_on = before is not None and before.state == row.state != "failed"  # another step, or other tools
-            self._say(f"{row.name}  {harmless(ready_to_paste(text))}{_named(row)}{'' if goes_on else times(count)}")
+            self._say(
+                f"{row.name}  {harmless(ready_to_paste(text))}{_some_tools(row)}{'' if goes_on else times(count)}"
+            )
 
     def _gone(self, key: ServerKey) -> None:
         self._repeats.forget(f"{key} ")
         self._shown.pop(key, None)
         self._say(f"{plain_name(key)}  gone")
 
-    def _moved(self, change: TierChange) -> None:
+    def _on_move(self, change: TierChange) -> None:
         self._say(f"{plain_name(change.key)}  {harmless(change.text)}")
 
     def _problem(self, problem: ManifestProblem) -> None:
         self._say(f"problem: {harmless(str(problem))}")
 
-    def _solved(self, problem: ManifestProblem) -> None:
+    def _on_solved(self, problem: ManifestProblem) -> None:
         self._say(f"solved: {harmless(str(problem))}")
 
     def _say(self, line: str) -> None:
@@ -294,7 +296,7 @@ class JsonChanges(_Changes):
     def _gone(self, key: ServerKey) -> None:
         self._emit("gone", server=str(key))
 
-    def _moved(self, change: TierChange) -> None:
+    def _on_move(self, change: TierChange) -> None:
         self._emit("moved", server=str(change.key), message=change.text)
 
     def _problem(self, problem: ManifestProblem) -> None:
@@ -322,7 +324,7 @@ def _comes(row: Row) -> bool:
     return row.state in COMING and not row.message
 
 
-def _named(row: Row) -> str:
+def _some_tools(row: Row) -> str:
     """Some of its tools."""
     if row.state != "ready" or not row.tools:
         return ""

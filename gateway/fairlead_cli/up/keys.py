@@ -81,12 +81,12 @@ async def open_top_on_key(keys: TerminalKeys, stage: Stage, url: str, environ: M
     """Show the screen of `fairlead top` of a gateway each time that TOP_KEY is pressed; until cancelled."""
     wanted = asyncio.Event()
 
-    def pressed(key: str) -> None:
+    def on_key(key: str) -> None:
         if key == TOP_KEY:
             wanted.set()
 
     while True:
-        keys.listen(pressed)
+        keys.listen(on_key)
         await wanted.wait()
         keys.release()
         stage.suspend()

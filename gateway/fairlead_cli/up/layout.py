@@ -15,7 +15,7 @@ from typing import Final, NamedTuple
 from rich.cells import cell_len
 
 from fairlead_cli.up.board import State
-from fairlead_cli.up.cells import cut, fold, fold_to, harmless, padded
+from fairlead_cli.up.cells import cut, fold, fold_to, harmless, pad
 
 LONG_SECONDS: Final = 10.0
 """A server that starts for longer than this is shown among the problems."""
@@ -122,17 +122,17 @@ def screen(view: ScreenView, width: int, height: int) -> list[ScreenLine]:
     for detail in _DETAILS:
         lines = [*_head(view, width), *_problems(view, width, detail), *_summary(view, width)]
         lines += (
-            _rows(_sorted(view), width, detail) + _tier_changes(view, width, detail) + _clients(view, width, detail)
+            _rows(_by_urgency(view), width, detail) + _tier_changes(view, width, detail) + _clients(view, width, detail)
         )
         if len(lines) <= height:
             return lines
-    return _crowded(view, width, height)
+    return _crowded_lines(view, width, height)
 
 
-def _crowded(view: ScreenView, width: int, height: int) -> list[ScreenLine]:
+def _crowded_lines(view: ScreenView, width: int, height: int) -> list[ScreenLine]:
     """Not even one line for each has room: the worst first, then how many more there are."""
     least = _DETAILS[-1]
-    servers = _sorted(view)
+    servers = _by_urgency(view)
     top = [*_head(view, width), *_problems(view, width, least), *_summary(view, width)][: height - 1]
     below = [*_tier_changes(view, width, least)[1:], *_clients(view, width, least)]
     if len(top) + len(below) + 3 > height:
@@ -185,7 +185,7 @@ def _states(servers: Iterable[ServerRow], refused: int = 0) -> str:
     return ", ".join(f"{counts[state]} {state}" for state in _RANKS if counts[state])
 
 
-def _sorted(view: ScreenView) -> list[ServerRow]:
+def _by_urgency(view: ScreenView) -> list[ServerRow]:
     return sorted(view.servers, key=lambda server: server.order)
 
 
@@ -218,7 +218,7 @@ def _row(server: ServerRow, column: int, width: int, detail: _Detail) -> list[Sc
     first, *others = fold_to(description, width - column - 2, most)
     indent = " " * (column + 2)
     return [
-        ScreenLine(f"{padded(name, column)}  {first}", style),
+        ScreenLine(f"{pad(name, column)}  {first}", style),
         *(ScreenLine(indent + text, style) for text in others),
     ]
 

@@ -55,8 +55,8 @@ async def chosen_model(word: str | None, environ: Mapping[str, str]) -> AsyncIte
     if name != SCRIPTED:
         yield _remote(name, environ)
         return
-    async with _scripted() as port:
-        yield _chosen(SCRIPTED, Provider(f"http://127.0.0.1:{port}/v1"), SCRIPTED)
+    async with _serve_scripted() as port:
+        yield _model_choice(SCRIPTED, Provider(f"http://127.0.0.1:{port}/v1"), SCRIPTED)
 
 
 def _automatic(environ: Mapping[str, str]) -> str:
@@ -69,14 +69,14 @@ def _remote(name: str, environ: Mapping[str, str]) -> ChosenModel:
         provider, model = _PROVIDERS[name]
         if not environ.get(provider.key_env or ""):
             raise Failure(f"{OPTION} {name}: {provider.key_env} is not set: export your key in it", code=USED_WRONGLY)
-        return _chosen(name, provider, model)
+        return _model_choice(name, provider, model)
     if not name.startswith(("http://", "https://")):
         names = ", ".join((*_PROVIDERS, SCRIPTED, AUTO))
         raise Failure(f"{OPTION}: {name!r} is none of {names}, and no URL", code=USED_WRONGLY)
-    return _chosen(_NAME, Provider(name, key_env=KEY if environ.get(KEY) else None), "")
+    return _model_choice(_NAME, Provider(name, key_env=KEY if environ.get(KEY) else None), "")
 
 
-def _chosen(name: str, provider: Provider, model: str) -> ChosenModel:
+def _model_choice(name: str, provider: Provider, model: str) -> ChosenModel:
     """The provider for any model, with a route over the one that is known by name."""
     whole = msgspec.structs.replace(provider, models=(*((model,) if model else ()), _ANY))
     if not model:
@@ -85,7 +85,7 @@ def _chosen(name: str, provider: Provider, model: str) -> ChosenModel:
 
 
 @contextlib.asynccontextmanager
-async def _scripted() -> AsyncIterator[int]:
+async def _serve_scripted() -> AsyncIterator[int]:
     """The scripted model, on a free port of this machine."""
     from fairlead_gateway.endpoint.uvicorn_protocols import UvicornProtocols
 

@@ -21,7 +21,7 @@ def own_files(home: Path, folder: Path) -> str:
     if not files:
         return ""
     more = f" ({len(files) - _MOST} more)" if len(files) > _MOST else ""
-    return f"fairlead up {' '.join(_shown(file, home, folder) for file in files[:_MOST])}{more}"
+    return f"fairlead up {' '.join(_short_path(file, home, folder) for file in files[:_MOST])}{more}"
 
 
 def _declares_servers(file: Path) -> bool:
@@ -37,11 +37,11 @@ def _declares_servers(file: Path) -> bool:
     return bool(scan.contents.servers) or refused
 
 
-def _shown(file: Path, home: Path, folder: Path) -> str:
+def _short_path(file: Path, home: Path, folder: Path) -> str:
     if file.is_relative_to(folder):
-        return _quoted(str(file.relative_to(folder)))
-    return f"~/{_quoted(str(file.relative_to(home)))}" if file.is_relative_to(home) else _quoted(str(file))
+        return _quote(str(file.relative_to(folder)))
+    return f"~/{_quote(str(file.relative_to(home)))}" if file.is_relative_to(home) else _quote(str(file))
 
 
-def _quoted(path: str) -> str:
+def _quote(path: str) -> str:
     return f'"{path}"' if " " in path else path

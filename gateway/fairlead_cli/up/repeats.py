@@ -29,8 +29,8 @@ class Repeats:
         self._counts: dict[str, int] = {}
         self._wordings: dict[str, set[str]] = {}
 
-    def told(self, kind: str, text: str) -> int:
-        """How often it happened so far, where it is to be told; else 0. Numbers in `text` are no other wording."""
+    def count(self, kind: str, text: str) -> int:
+        """How often it happened so far, where it is to be printed, else 0. Numbers in `text` do not count."""
         kind = kind[:MOST_CHARACTERS]
         if len(self._counts) >= MOST_KINDS:
             self._counts.clear()
@@ -72,7 +72,7 @@ class FewerRepeats(logging.Filter):
         text = record.getMessage()
         ended = record.name.startswith("fairlead_mcp.") and any(words in text for words in _STATES)
         kind = " ".join(text.split(maxsplit=4)[:4]) if ended else text  # the server, and what became of it
-        count = self._repeats.told(f"{record.name} {without_numbers(kind)}", "")
+        count = self._repeats.count(f"{record.name} {without_numbers(kind)}", "")
         if not count or (count == 1 and ended):
             return False
         record.msg = harmless(text.removeprefix(f"{DEFAULT_NAMESPACE}/")) + times(count)

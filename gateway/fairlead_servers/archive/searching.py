@@ -103,7 +103,7 @@ class Summary(BaseModel):
 def find_sessions(archive: Archive, query: str, limit: int) -> SessionsFound:
     """Sessions whose title, summary or transcript match."""
     parts: dict[str, str] = {}
-    with archive.connected() as connection:
+    with archive.connect() as connection:
         for row in matches(
             connection,
             "SELECT id, snippet(sessions_index, -1, '', '', '…', 40) AS part FROM sessions_index "
@@ -133,7 +133,7 @@ def find_sessions(archive: Archive, query: str, limit: int) -> SessionsFound:
 
 def find_turns(archive: Archive, query: str, limit: int, around: int) -> TurnsFound:
     """Turns that match, each with `around` turns before and after it."""
-    with archive.connected() as connection:
+    with archive.connect() as connection:
         rows = matches(
             connection,
             "SELECT turns.* FROM turns_index JOIN turns ON turns.id = turns_index.rowid "
@@ -163,7 +163,7 @@ def find_turns(archive: Archive, query: str, limit: int, around: int) -> TurnsFo
 
 def find_entities(archive: Archive, query: str, kind: str, limit: int) -> EntitiesFound:
     """Entities whose name, aliases or description match; a name that is the query's comes first."""
-    with archive.connected() as connection:
+    with archive.connect() as connection:
         rows = matches(
             connection,
             "SELECT entities.* FROM entities_index JOIN entities ON entities.row = entities_index.rowid "
@@ -189,7 +189,7 @@ def find_entities(archive: Archive, query: str, kind: str, limit: int) -> Entiti
 
 def find_facts(archive: Archive, query: str, limit: int) -> FactsFound:
     """Facts whose subject or text match."""
-    with archive.connected() as connection:
+    with archive.connect() as connection:
         rows = matches(
             connection,
             "SELECT facts.* FROM facts_index JOIN facts ON facts.row = facts_index.rowid "
@@ -207,7 +207,7 @@ def find_facts(archive: Archive, query: str, limit: int) -> FactsFound:
 
 def summary_of(archive: Archive, session_id: str) -> Summary:
     """Summary of a session. Raises ToolError for an unknown one, and for one without a summary."""
-    with archive.connected() as connection:
+    with archive.connect() as connection:
         row = connection.execute("SELECT * FROM sessions WHERE id = ?", (session_id,)).fetchone()
         if row is None:
             latest = connection.execute("SELECT id FROM sessions ORDER BY started DESC, id DESC LIMIT ?", (KNOWN,))

@@ -57,7 +57,7 @@ class Archive:
     def __init__(self, folder: Path) -> None:
         self.path = folder / FILE
         try:
-            with self.connected() as connection:
+            with self.connect() as connection:
                 self._prepare(connection)
         except ArchiveError as error:
             raise SettingError(str(error)) from error
@@ -74,7 +74,7 @@ class Archive:
             raise ArchiveError(f"the archive {self.path} is of a newer Fairlead (version {version}); update Fairlead")
 
     @contextmanager
-    def connected(self) -> Iterator[sqlite3.Connection]:
+    def connect(self) -> Iterator[sqlite3.Connection]:
         """Connection for one piece of work. Raises ArchiveError for all that SQLite reports."""
         try:
             with closing(sqlite3.connect(self.path, timeout=_BUSY_S, isolation_level=None)) as connection:
@@ -98,7 +98,7 @@ class Archive:
     def ingest_records(self, records: Iterable[AnyRecord]) -> Counter[str]:
         """Take in records, all of them or none; counts by type. Raises ArchiveError, and what iterating raises."""
         counts: Counter[str] = Counter()
-        with self.connected() as connection:
+        with self.connect() as connection:
             connection.execute("BEGIN IMMEDIATE")
             try:
                 for record in records:

@@ -187,7 +187,7 @@ class _Parser:
     def whole(self) -> Node:
         node = self._sum()
         if self._rest():
-            raise self._expected("an operator or the end")
+            raise self._expectation("an operator or the end")
         return node
 
     def _sum(self) -> Node:
@@ -201,12 +201,12 @@ class _Parser:
         return node
 
     def _product(self) -> Node:
-        node = self._signed()
+        node = self._sign()
         while operator := self._take(r"[*/%x×]"):
-            node = Operation("*" if operator in "x×" else operator, node, self._signed())
+            node = Operation("*" if operator in "x×" else operator, node, self._sign())
         return node
 
-    def _signed(self) -> Node:
+    def _sign(self) -> Node:
         negative = False
         while sign := self._take(r"[+-]"):
             negative ^= sign == "-"
@@ -229,7 +229,7 @@ class _Parser:
         elif re.match(r"d\s*[\d%F(]", self._rest(), re.IGNORECASE):
             count = Number(1)
         else:
-            raise self._expected("a number, dice such as 2d6, or a bracket")
+            raise self._expectation("a number, dice such as 2d6, or a bracket")
         if self._take(r"[dD]"):
             return Dice(count, self._sides(), self._modifiers(of_dice=True), self._label())
         self._label()
@@ -298,7 +298,7 @@ class _Parser:
     def _number(self, expected: str) -> int:
         digits = self._digits()
         if digits is None:
-            raise self._expected(expected)
+            raise self._expectation(expected)
         return digits
 
     def _digits(self) -> int | None:
@@ -311,7 +311,7 @@ class _Parser:
 
     def _need(self, pattern: str, expected: str) -> None:
         if self._take(pattern) is None:
-            raise self._expected(expected)
+            raise self._expectation(expected)
 
     def _take(self, pattern: str) -> str | None:
         match = self._match(re.compile(pattern, re.IGNORECASE))
@@ -329,7 +329,7 @@ class _Parser:
         self._at += len(text) - len(stripped)
         return stripped
 
-    def _expected(self, what: str) -> BadExpression:
+    def _expectation(self, what: str) -> BadExpression:
         rest = self._rest()
         where = f"at {rest[:12]!r} (character {self._at + 1})" if rest else "at the end"
         return BadExpression(f"{self._text[:60]!r} is not a dice expression: {where} it needs {what}")

@@ -41,7 +41,7 @@ class Die:
     counts: int | None = None
     """In a pool: 1 for a success, -1 for a failure, 0 for neither."""
 
-    def shown(self) -> str:
+    def text(self) -> str:
         """Text of the die: `6!` exploded, `~2~` dropped, `5*` a success, `1-` a failure."""
         marked = f"{self.value}{'!' if self.exploded else ''}{_MARKS.get(self.counts or 0, '')}"
         return f"~{marked}~" if self.dropped else marked
@@ -82,7 +82,7 @@ class Roller:
             case Negative(of):
                 return -self.total(of)
             case Operation(operator, left, right):
-                return _computed(operator, self.total(left), self.total(right))
+                return _compute(operator, self.total(left), self.total(right))
             case Function(name, of):
                 values = [self.total(each) for each in of]
                 if name == "abs":
@@ -92,7 +92,7 @@ class Roller:
                 return min(values) if name == "min" else max(values)
             case Group(of, modifiers, label):
                 dice = [Die(self.total(each)) for each in of]
-                return self._settled(f"{{{len(of)}}}", dice, modifiers, label)
+                return self._settle(f"{{{len(of)}}}", dice, modifiers, label)
             case Dice(count, sides, modifiers, label):
                 return self._dice(self.total(count), None if sides == "F" else self.total(sides), modifiers, label)
 
@@ -113,9 +113,9 @@ class Roller:
                     die.value = (
                         max(die.value, modifier.number) if modifier.smallest else min(die.value, modifier.number)
                     )
-        return self._settled(f"{count}d{'F' if sides is None else sides}", dice, modifiers, label)
+        return self._settle(f"{count}d{'F' if sides is None else sides}", dice, modifiers, label)
 
-    def _settled(self, notation: str, dice: list[Die], modifiers: tuple[Modifier, ...], label: str) -> int:
+    def _settle(self, notation: str, dice: list[Die], modifiers: tuple[Modifier, ...], label: str) -> int:
         """Total of dice once some are dropped or counted; the throw is noted."""
         counts = [modifier for modifier in modifiers if isinstance(modifier, Count)]
         for modifier in modifiers:
@@ -178,7 +178,7 @@ def _select(dice: list[Die], modifier: Select) -> None:
         die.dropped = True
 
 
-def _computed(operator: str, left: int, right: int) -> int:
+def _compute(operator: str, left: int, right: int) -> int:
     match operator:
         case "+":
             return left + right

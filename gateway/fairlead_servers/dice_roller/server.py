@@ -96,13 +96,13 @@ class DiceRoller:
             total = roller.total(parse(expression))
         except BadExpression as error:
             raise ToolError(f"{error}.") from error
-        text = ", ".join(_shown(throw) for throw in roller.throws)
+        text = ", ".join(_throw_text(throw) for throw in roller.throws)
         return Rolled(
             expression=expression,
             total=total,
             throws=[
                 ThrowShown(
-                    notation=each.notation, dice=[d.shown() for d in each.dice], total=each.total, label=each.label
+                    notation=each.notation, dice=[d.text() for d in each.dice], total=each.total, label=each.label
                 )
                 for each in roller.throws
             ],
@@ -130,7 +130,7 @@ class DiceRoller:
         sides = table.weight()
         rolled = self._random.randint(1, sides)
 
-        def inserted(match: re.Match[str]) -> str:
+        def insert(match: re.Match[str]) -> str:
             left[0] -= 1
             if left[0] < 0:
                 raise BadTable(f"the entries of {table.name} roll more than {MOST_INSERTS} times")
@@ -139,12 +139,12 @@ class DiceRoller:
                 return self._on_table(inner[1:], left, depth + 1).text
             return str(Roller(self._random).total(parse(inner)))
 
-        text = _INSERT.sub(inserted, table.entry(rolled).text)
+        text = _INSERT.sub(insert, table.entry(rolled).text)
         return TableRolled(table=table.name, rolled=rolled, sides=sides, text=text)
 
 
-def _shown(throw: Throw) -> str:
-    dice = ", ".join(die.shown() for die in throw.dice)
+def _throw_text(throw: Throw) -> str:
+    dice = ", ".join(die.text() for die in throw.dice)
     label = f" {throw.label}" if throw.label else ""
     return f"{throw.notation}{label} [{dice}]"
 

@@ -88,7 +88,7 @@ class TableFolder:
             if len(content) > MOST_BYTES:
                 raise BadTable(f"the table {path.name} has more than {MOST_BYTES:,} bytes")
             text = content.decode("utf-8-sig")
-            parsed = TableFile(entries=_lines(text)) if path.suffix == ".txt" else _structured(text)
+            parsed = TableFile(entries=_lines(text)) if path.suffix == ".txt" else _parse_structured(text)
         except (OSError, UnicodeDecodeError, yaml.YAMLError, RecursionError) as error:
             raise BadTable(f"the table {path.name} cannot be read: {str(error)[:200]}") from error
         except ValidationError as error:
@@ -116,7 +116,7 @@ def _lines(text: str) -> list[TableEntry]:
     return entries
 
 
-def _structured(text: str) -> TableFile:
+def _parse_structured(text: str) -> TableFile:
     value: Any = yaml.safe_load(text)
     if isinstance(value, list):
         value = {"entries": value}

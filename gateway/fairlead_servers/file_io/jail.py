@@ -62,12 +62,12 @@ class Jail:
     def read(self, path: str) -> bytes:
         """Content of a file. Raises Refused."""
         *folders, name = parts(path)
-        with self._opened(folders, path, make=False) as folder:
+        with self._open(folders, path, make=False) as folder:
             try:
                 # O_NONBLOCK: a FIFO would keep the thread until somebody writes to it
                 handle = os.open(name, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC, dir_fd=folder)
             except OSError as error:
-                raise _refused(path, error) from error
+                raise _refusal(path, error) from error
             status = os.fstat(handle)
             if not stat.S_ISREG(status.st_mode) or status.st_nlink > 1:
                 os.close(handle)
@@ -87,29 +87,29 @@ class Jail:
             before = self._before(folders, name, path)
             self._within_quota(len(content) - (before or 0), new=before is None)
             # folders are made last: refused writes, of which there is no end, would leave theirs
-            with self._opened(folders, path, make=True) as folder:
+            with self._open(folders, path, make=True) as folder:
                 temporary = f"{_PART}{secrets.token_hex(8)}"
                 try:
-                    _written(folder, temporary, content)
+                    _write(folder, temporary, content)
                     os.replace(temporary, name, src_dir_fd=folder, dst_dir_fd=folder)
                     os.fsync(folder)
                 except OSError as error:
-                    _removed(folder, temporary)
-                    raise _refused(path, error, writing=True) from error
+                    _remove(folder, temporary)
+                    raise _refusal(path, error, writing=True) from error
         return before is None
 
     @contextmanager
-    def _opened(self, folders: list[str], path: str, *, make: bool) -> Iterator[int]:
+    def _open(self, folders: list[str], path: str, *, make: bool) -> Iterator[int]:
         """Descriptor of the folder of a path, part by part. Raises Refused."""
         folder = os.dup(self._root)
         try:
             for name in folders:
                 try:
                     if make:
-                        _made(folder, name)
+                        _make(folder, name)
                     deeper = os.open(name, _FOLDER, dir_fd=folder)
                 except OSError as error:
-                    raise _refused(path, error, writing=make) from error
+                    raise _refusal(path, error, writing=make) from error
                 os.close(folder)
                 folder = deeper
             yield folder
@@ -119,11 +119,11 @@ class Jail:
     def _before(self, folders: list[str], name: str, path: str) -> int | None:
         """Bytes of the file that is there; None where there is none. Raises Refused for anything but a file."""
         try:
-            with self._opened(folders, path, make=False) as folder:
+            with self._open(folders, path, make=False) as folder:
                 try:
                     status = os.stat(name, dir_fd=folder, follow_symlinks=False)
                 except OSError as error:
-                    raise _refused(path, error) from error
+                    raise _refusal(path, error) from error
         except Missing:
             return None
         if stat.S_ISLNK(status.st_mode):
@@ -171,14 +171,14 @@ def _kind(status: os.stat_result) -> str:
     return "a file of two names (a hard link)" if stat.S_ISREG(status.st_mode) else "no regular file"
 
 
-def _made(folder: int, name: str) -> None:
+def _make(folder: int, name: str) -> None:
     try:
         os.mkdir(name, 0o700, dir_fd=folder)
     except FileExistsError:
         return
 
 
-def _written(folder: int, name: str, content: bytes) -> None:
+def _write(folder: int, name: str, content: bytes) -> None:
     handle = os.open(name, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC, 0o600, dir_fd=folder)
     with os.fdopen(handle, "wb") as file:
         file.write(content)
@@ -186,14 +186,14 @@ def _written(folder: int, name: str, content: bytes) -> None:
         os.fsync(handle)
 
 
-def _removed(folder: int, name: str) -> None:
+def _remove(folder: int, name: str) -> None:
     try:
         os.unlink(name, dir_fd=folder)
     except FileNotFoundError:
         return
 
 
-def _walked(folder: int, depth: int) -> Iterator[tuple[int, os.DirEntry[str]]]:
+def _walk(folder: int, depth: int) -> Iterator[tuple[int, os.DirEntry[str]]]:
     """Files below a folder, each with the descriptor of its own; links are not followed."""
     with os.scandir(folder) as entries:
         for entry in entries:
@@ -205,7 +205,7 @@ def _walked(folder: int, depth: int) -> Iterator[tuple[int, os.DirEntry[str]]]:
                 except OSError:  # replaced since it was listed
                     continue
                 try:
-                    yield from _walked(deeper, depth + 1)
+                    yield from _walk(deeper, depth + 1)
                 finally:
                     os.close(deeper)
 
@@ -213,7 +213,7 @@ def _walked(folder: int, depth: int) -> Iterator[tuple[int, os.DirEntry[str]]]:
 def _usage(folder: int, depth: int) -> tuple[int, int]:
     """Number of files and their bytes."""
     files = total = 0
-    for _, entry in _walked(folder, depth):
+    for _, entry in _walk(folder, depth):
         with suppress(FileNotFoundError):  # removed since it was listed
             total += entry.stat(follow_symlinks=False).st_size
             files += 1
@@ -222,12 +222,12 @@ def _usage(folder: int, depth: int) -> tuple[int, int]:
 
 def _sweep(folder: int, depth: int) -> None:
     """Remove what a process that was killed had begun to write."""
-    for parent, entry in _walked(folder, depth):
+    for parent, entry in _walk(folder, depth):
         if entry.name.startswith(_PART):
-            _removed(parent, entry.name)
+            _remove(parent, entry.name)
 
 
-def _refused(path: str, error: OSError, *, writing: bool = False) -> Refused:
+def _refusal(path: str, error: OSError, *, writing: bool = False) -> Refused:
     match error.errno:
         case errno.ENOENT if writing:
             return Refused(

@@ -10,7 +10,7 @@ from pydantic import BaseModel, Field
 
 from fairlead_servers.definition import ServerSettings, SettingError, ToolServer
 from fairlead_servers.file_io.jail import FolderQuota, Jail, Refused
-from fairlead_servers.tool import READS, LatencyDeclaration, ToolError, annotated, tool
+from fairlead_servers.tool import READS, LatencyDeclaration, ToolError, tool, writing_annotations
 from fairlead_tools.version import VERSION
 
 Path_ = Annotated[
@@ -91,7 +91,7 @@ def open_server(folder: Path, settings: FileSettings) -> MCPServer[Any]:
         tools=[
             tool(
                 files.write_file,
-                annotated(destructive=True, idempotent=True),
+                writing_annotations(destructive=True, idempotent=True),
                 "Write a file",
                 LatencyDeclaration(30, 2000, "fast"),
             ),

@@ -24,7 +24,7 @@ MOST_CAPTION: Final = 160
 """Characters of the prompt that stand in the picture."""
 
 
-def drawn(prompt: str, style: str, width: int, height: int) -> bytes:
+def draw(prompt: str, style: str, width: int, height: int) -> bytes:
     """PNG of that many pixels; the same words make the same picture."""
     seed = hashlib.sha256(f"{style}\0{prompt}".encode()).digest()
     random = Random(seed)
@@ -47,9 +47,9 @@ def drawn(prompt: str, style: str, width: int, height: int) -> bytes:
 
 
 def work(given: bytes) -> bytes:
-    """PNG by a JSON array: the arguments of `drawn`."""
+    """PNG by a JSON array: the arguments of `draw`."""
     prompt, style, width, height = json.loads(given)
-    return drawn(prompt, style, width, height)
+    return draw(prompt, style, width, height)
 
 
 def _light(draw: ImageDraw.ImageDraw, random: Random, size: tuple[int, int], ink: tuple[int, int, int]) -> None:

@@ -14,7 +14,7 @@ from pydantic import BaseModel, Field
 from fairlead_servers.definition import ServerSettings, SettingError, ToolServer
 from fairlead_servers.image_gen.endpoint import EndpointFailed, ImagesEndpoint
 from fairlead_servers.limited_process import ProcessSlots, SlotsTaken, WorkFailed
-from fairlead_servers.tool import LatencyDeclaration, ToolError, annotated, tool
+from fairlead_servers.tool import LatencyDeclaration, ToolError, tool, writing_annotations
 from fairlead_tools.version import VERSION
 
 MARGIN_MS: Final = 10_000
@@ -76,7 +76,7 @@ class ImageTool:
         instead, and the result says so.
         """
         if self._endpoint is None:
-            picture, kind = await self._drawn(prompt, style), "image/png"
+            picture, kind = await self._draw(prompt, style), "image/png"
         else:
             try:
                 picture, kind = await self._endpoint.picture(f"{prompt}\n\nStyle: {style}" if style else prompt)
@@ -99,7 +99,7 @@ class ImageTool:
             structured_content=generated.model_dump(),
         )
 
-    async def _drawn(self, prompt: str, style: str) -> bytes:
+    async def _draw(self, prompt: str, style: str) -> bytes:
         """Bytes of a PNG. Raises ToolError."""
         given = json.dumps([prompt, style, *self._size]).encode()
         try:
@@ -131,7 +131,7 @@ def open_server(folder: Path, settings: ImageSettings) -> MCPServer[Any]:
         tools=[
             tool(
                 images.generate_image,
-                annotated(open_world=endpoint is not None),
+                writing_annotations(open_world=endpoint is not None),
                 "Make a picture",
                 LatencyDeclaration(3000, round(settings.timeout_s * 1000) + MARGIN_MS, "deep"),
             )

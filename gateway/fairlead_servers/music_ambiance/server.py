@@ -19,7 +19,7 @@ from fairlead_servers.definition import ServerSettings, SettingError, ToolServer
 from fairlead_servers.music_ambiance.player import Player, PlayerFailed, find_player
 from fairlead_servers.music_ambiance.playlists import Playlists
 from fairlead_servers.subscriptions import LegacySubscriptions
-from fairlead_servers.tool import LatencyDeclaration, ToolError, annotated, tool
+from fairlead_servers.tool import LatencyDeclaration, ToolError, tool, writing_annotations
 from fairlead_tools.version import VERSION
 
 STATE: Final = "music://state"
@@ -67,7 +67,7 @@ class Music:
         self._turn = asyncio.Lock()
         self._announcements: set[asyncio.Task[None]] = set()
         self.player: Player | None = None
-        self._state = self._stored()
+        self._state = self._read_state()
 
     async def play_track(
         self,
@@ -98,26 +98,26 @@ class Music:
                         await self._become(MusicState(note=str(error)))
                         raise ToolError(f"{error}.") from error
                     state.player = self.player.name
-            return shown(await self._become(state))
+            return answer_of(await self._become(state))
 
     async def stop_music(self) -> Playing:
         """Stop the music. Does nothing where none plays."""
         async with self._turn:
             if self.player is not None:
                 await self.player.stop()
-            return shown(await self._become(MusicState()) if self._state.playing else self._state)
+            return answer_of(await self._become(MusicState()) if self._state.playing else self._state)
 
     def state(self) -> str:
         """State as JSON."""
         return self._state.model_dump_json(indent=2)
 
-    def ended(self, code: int) -> None:
+    def note_end(self, code: int) -> None:
         """Note that the player ended by itself."""
-        task = asyncio.create_task(self._ended(self._state, code))
+        task = asyncio.create_task(self._end(self._state, code))
         self._announcements.add(task)
         task.add_done_callback(self._announcements.discard)
 
-    async def _ended(self, state: MusicState, code: int) -> None:
+    async def _end(self, state: MusicState, code: int) -> None:
         async with self._turn:
             if self._state is state:  # else something else plays meanwhile
                 note = f"the player ended with exit code {code} while it played {state.track}"
@@ -144,7 +144,7 @@ class Music:
         beside.write_text(text)
         beside.replace(self._file)
 
-    def _stored(self) -> MusicState:
+    def _read_state(self) -> MusicState:
         """State before a restart; that of a player that is gone counts as stopped."""
         try:
             state = MusicState.model_validate_json(self._file.read_bytes())
@@ -153,7 +153,7 @@ class Music:
         return state if state.player == "client" else MusicState()
 
 
-def shown(state: MusicState) -> Playing:
+def answer_of(state: MusicState) -> Playing:
     """Answer of a tool about the state."""
     return Playing.model_validate(state.model_dump(exclude={"since"}))
 
@@ -167,7 +167,7 @@ def open_server(folder: Path, settings: MusicSettings) -> MCPServer[Any]:
     bus = InMemorySubscriptionBus()
     music = Music(folder, SystemRandom() if settings.seed is None else Random(settings.seed), bus)
     if player is not None:
-        music.player = Player(*player, music.ended)
+        music.player = Player(*player, music.note_end)
 
     @asynccontextmanager
     async def lifespan(_: MCPServer[Any]) -> AsyncIterator[None]:
@@ -188,8 +188,13 @@ def open_server(folder: Path, settings: MusicSettings) -> MCPServer[Any]:
         "music-ambiance",
         instructions=f"Plays background music by mood. {STATE} says what plays now.",
         tools=[
-            tool(music.play_track, annotated(), "Play music", LatencyDeclaration(100, 5000, "fast")),
-            tool(music.stop_music, annotated(idempotent=True), "Stop the music", LatencyDeclaration(50, 5000, "fast")),
+            tool(music.play_track, writing_annotations(), "Play music", LatencyDeclaration(100, 5000, "fast")),
+            tool(
+                music.stop_music,
+                writing_annotations(idempotent=True),
+                "Stop the music",
+                LatencyDeclaration(50, 5000, "fast"),
+            ),
         ],
         resources=[state],
         subscriptions=bus,

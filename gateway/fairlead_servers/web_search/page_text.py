@@ -31,7 +31,7 @@ def readable(page: Page) -> tuple[str, str]:
     kind = _kind(page)
     if kind not in _HTML and not kind.startswith(_TEXT):
         raise Unreadable(f"{page.url[:200]} is {kind[:60]}, which has no text to read")
-    text = decoded(page)
+    text = decode(page)
     if kind not in _HTML:
         return "", text
     import trafilatura  # takes 0.2 s, and plain text needs none of it
@@ -51,7 +51,7 @@ def readable(page: Page) -> tuple[str, str]:
     return str(members.get("title") or ""), str(members.get("text") or "")
 
 
-def decoded(page: Page) -> str:
+def decode(page: Page) -> str:
     """Text of the body by the encodings of the web (WHATWG Encoding Standard): its byte order mark, the label of the
     Content-Type, the one that the page declares, UTF-8 where it is valid, or windows-1252.
 
@@ -83,7 +83,7 @@ def _is_utf8(page: Page) -> bool:
     return True
 
 
-def shortened(text: str, characters: int) -> tuple[str, bool]:
+def shorten(text: str, characters: int) -> tuple[str, bool]:
     """The text within a budget, cut at the end of a paragraph or a word where one is near; whether it was cut."""
     if len(text) <= characters:
         return text, False
@@ -102,7 +102,7 @@ def work(given: bytes) -> bytes:
     characters = members.pop("characters")
     try:
         title, text = readable(Page(**members, body=body))
-        text, cut = shortened(text, characters)
+        text, cut = shorten(text, characters)
         answer = {"title": title[:characters], "text": text, "cut": cut}
     except Unreadable as error:
         answer = {"unreadable": str(error)}

@@ -122,7 +122,7 @@ class WebSearch:
         try:
             async with self._slots.slot(host_of(url)) as slot:
                 page, indexed_title = (
-                    await self._indexed(url) if url.startswith(SCHEME) else (await self._fetched(url), "")
+                    await self._read_indexed(url) if url.startswith(SCHEME) else (await self._fetch(url), "")
                 )
                 title, text, cut = await read_apart(page, slot, self._settings.characters, self._settings.timeout_s)
         except SlotsTaken as error:
@@ -131,7 +131,7 @@ class WebSearch:
             raise ToolError(f"{error}.") from error
         return PageText(url=page.url, title=(indexed_title or title)[:TITLE_CHARACTERS], text=text, cut=cut or page.cut)
 
-    async def _indexed(self, url: str) -> tuple[Page, str]:
+    async def _read_indexed(self, url: str) -> tuple[Page, str]:
         """File of the index, and its title. Raises FetchFailed."""
         page = await asyncio.to_thread(self._index.page, url)
         if page is None:
@@ -139,7 +139,7 @@ class WebSearch:
         kind = "text/html" if page.html else "text/plain"
         return Page(url, 200, kind, "utf-8", page.text.encode(), cut=False), page.title
 
-    async def _fetched(self, url: str) -> Page:
+    async def _fetch(self, url: str) -> Page:
         """Raises FetchFailed."""
         page = await self._web.fetch(url)
         if page.status >= 400:

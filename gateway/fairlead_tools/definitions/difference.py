@@ -70,7 +70,7 @@ def unified(before: Raw | None, after: Raw) -> list[str]:
     for member in [*new, *(member for member in old if member not in new)]:
         if (before_words := old.get(member, [])) != (says := new.get(member, [])):
             lines.append(f"@@ {visible(member)} @@" if member else "@@")
-            lines += _compared(before_words, says)
+            lines += _compare(before_words, says)
     if not lines and before is not None:
         lines = ["@@ the same members, written otherwise @@", f"-{_raw(before)}", f"+{_raw(after)}"]
     return lines
@@ -84,7 +84,7 @@ def decoded(definition: Raw) -> Any:
         return _raw(definition)
 
 
-def _compared(before: Sequence[str], after: Sequence[str]) -> list[str]:
+def _compare(before: Sequence[str], after: Sequence[str]) -> list[str]:
     if before and after and max(len(before), len(after)) <= MOST_COMPARED:
         return [*difflib.unified_diff(before, after, lineterm="", n=CONTEXT)][3:]
     return [*(f"-{line}" for line in before), *(f"+{line}" for line in after)]

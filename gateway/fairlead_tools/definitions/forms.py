@@ -79,17 +79,17 @@ def forms_of(raw: bytes, listed: ListedType) -> Forms:
     try:
         value = _decode(raw)
     except jsonrpc.UNREADABLE as error:
-        return _refused(" ".join(str(error).split())[:_SHOWN] or "it is nested too deeply")
+        return _refusal(" ".join(str(error).split())[:_SHOWN] or "it is nested too deeply")
     if _LONG_NUMBER.search(raw) and _has_huge_integer(value):
-        return _refused(f"a number has more than {MAX_DIGITS} digits")
+        return _refusal(f"a number has more than {MAX_DIGITS} digits")
     if raw.count(b"{") + raw.count(b"[") > MAX_DEPTH and _is_deeper(value, MAX_DEPTH):
-        return _refused(f"it is nested deeper than {MAX_DEPTH} objects and lists")
+        return _refusal(f"it is nested deeper than {MAX_DEPTH} objects and lists")
     draft = _Draft(raw, value)
     if listed is ListedType.TOOL and isinstance(value, dict):
         draft.mend_schemas()
     refusal = draft.conform(_validator(MODERN_VERSION, listed)) or draft.suit_parsers(listed)
     if refusal:
-        return _refused(refusal)
+        return _refusal(refusal)
     modern = draft.form()
     if listed is not ListedType.TOOL:  # other definitions are the same in both revisions
         return Forms(modern, modern)
@@ -97,7 +97,7 @@ def forms_of(raw: bytes, listed: ListedType) -> Forms:
     return Forms(modern, Form(b"", draft.changes, refusal) if refusal else draft.form())
 
 
-def _refused(why: str) -> Forms:
+def _refusal(why: str) -> Forms:
     form = Form(b"", (), why)
     return Forms(form, form)
 
@@ -310,16 +310,16 @@ def _items(value: Any) -> Iterable[Any]:
 @cache
 def _validator(revision: str, definition: str) -> jsonschema_rs.Validator:
     """Validator of one definition of a revision's schema."""
-    return _compiled(revision, {"$ref": f"#/$defs/{definition}"})
+    return _compile(revision, {"$ref": f"#/$defs/{definition}"})
 
 
 @cache
 def _execution() -> jsonschema_rs.Validator:
     """Validator of a tool that looks at its `execution` alone."""
-    return _compiled(LATEST_LEGACY_VERSION, {"properties": {"execution": {"$ref": "#/$defs/ToolExecution"}}})
+    return _compile(LATEST_LEGACY_VERSION, {"properties": {"execution": {"$ref": "#/$defs/ToolExecution"}}})
 
 
-def _compiled(revision: str, root: dict[str, Any]) -> jsonschema_rs.Validator:
+def _compile(revision: str, root: dict[str, Any]) -> jsonschema_rs.Validator:
     folder = importlib.resources.files("fairlead_tools.definitions").joinpath("published")
     schema = {**_decode(folder.joinpath(f"{revision}.json").read_bytes()), **root}
     return jsonschema_rs.validator_for(schema, offline=True, mask=_HIDDEN_VALUE)

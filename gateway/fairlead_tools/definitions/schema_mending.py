@@ -93,7 +93,7 @@ def mend_schema(root: Schema) -> Iterator[tuple[Place, str]]:
             change = _mend_keyword(schema, keyword, value)
             if change:
                 yield (*path, keyword), change
-        for way, schemas in _held(schema):
+        for way, schemas in _schema_holders(schema):
             for key, value in list(schemas.items() if isinstance(schemas, dict) else enumerate(schemas)):
                 if value is None or value == []:
                     schemas[key] = {}
@@ -120,7 +120,7 @@ def _mend_keyword(schema: Schema, keyword: str, value: Any) -> str:
     return ""
 
 
-def _held(schema: Schema) -> Iterator[tuple[str, Any]]:
+def _schema_holders(schema: Schema) -> Iterator[tuple[str, Any]]:
     """Maps and lists of schemas of a schema."""
     for keyword, value in schema.items():
         named = keyword in _MAPS and isinstance(value, dict)

@@ -101,7 +101,7 @@ class Handlers:
         """
         run = HandlerCall(self, sink, deadline, max_bytes, token)
         try:
-            run.begin(*self._prepared(params))
+            run.begin(*self._prepare(params))
         except Exception as error:  # noqa: BLE001  # whatever kept it from beginning is its outcome
             run.failed(error)
         return run
@@ -121,12 +121,12 @@ class Handlers:
     def began(self, handler: _Handler) -> None:
         self.running.add(handler)
 
-    def returned(self, handler: _Handler) -> None:
+    def count_return(self, handler: _Handler) -> None:
         self.running.discard(handler)
         if not self.running:
             self._quiet.set()
 
-    def held(self, name: str, seconds: float) -> None:
+    def warn_of_hold(self, name: str, seconds: float) -> None:
         """Warn of an `async` handler that kept everybody else waiting, at most once a minute for each tool."""
         now = self._clock()
         if now - self._warned.get(name, -WARN_SECONDS) >= WARN_SECONDS:
@@ -144,7 +144,7 @@ class Handlers:
 
     # Inside
 
-    def _prepared(self, raw: bytes | Raw) -> tuple[Prepared, _Params]:
+    def _prepare(self, raw: bytes | Raw) -> tuple[Prepared, _Params]:
         try:
             params = _decode(raw)
         except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
@@ -219,18 +219,18 @@ class HandlerCall:
     # Inside
 
     def _on_loop(self, work: Callable[[], Awaitable[Any]]) -> None:
-        steps = awaited(work, self._held)
+        steps = awaited(work, self._on_hold)
         self._handler = task = self._loop.create_task(steps, name=f"custom tool {self._name}")
         self._handlers.began(task)
-        task.add_done_callback(self._returned)
+        task.add_done_callback(self._on_return)
 
     def _in_thread(self, work: Callable[[], Any]) -> None:
         self._handler = future = self._handlers.threads.submit(contextvars.copy_context().run, guarded, work)
         self._handlers.began(future)
-        future.add_done_callback(lambda ended: _tell(self._loop, self._returned, ended))
+        future.add_done_callback(lambda ended: _tell(self._loop, self._on_return, ended))
 
-    def _returned(self, handler: _Handler) -> None:
-        self._handlers.returned(handler)
+    def _on_return(self, handler: _Handler) -> None:
+        self._handlers.count_return(handler)
         if handler.cancelled():
             self.failed(ConnectFailed("the tool was stopped", reason="Closed"))
             return
@@ -238,7 +238,7 @@ class HandlerCall:
         if self._ended:
             return
         if error is not None:
-            self._raised(error)
+            self._on_exception(error)
             return
         value = handler.result()
         if inspect.isawaitable(value):
@@ -246,11 +246,11 @@ class HandlerCall:
         else:
             self._answer(value)
 
-    def _held(self, seconds: float) -> None:
+    def _on_hold(self, seconds: float) -> None:
         if seconds >= HELD_SECONDS:
-            self._handlers.held(self._name, seconds)
+            self._handlers.warn_of_hold(self._name, seconds)
 
-    def _raised(self, error: BaseException) -> None:
+    def _on_exception(self, error: BaseException) -> None:
         cause = error.cause if isinstance(error, HandlerFailed) else error
         if self._handlers.raises:
             self.failed(HandlerFailed(cause))

@@ -39,7 +39,7 @@ class Signature(typing.NamedTuple):
     bind: Bind
 
 
-def documented(handler: Callable[..., Any]) -> Documented:
+def documentation(handler: Callable[..., Any]) -> Documented:
     """The description in a docstring and those of the parameters, in the styles of Google, NumPy, reST and Epydoc."""
     text = inspect.getdoc(handler) or ""
     if not isinstance(handler, type) and not inspect.isroutine(handler):
@@ -73,7 +73,7 @@ def signature(handler: Callable[..., Any], descriptions: dict[str, str]) -> Sign
         field = f"p{len(fields)}"  # a name of ours: pydantic has opinions on `_x`, `model_x`, `json`, …
         names[field] = parameter.name
         default = ... if parameter.default is inspect.Parameter.empty else parameter.default
-        fields[field] = (_described(hint, descriptions.get(parameter.name)), _field(parameter.name, default))
+        fields[field] = (_with_description(hint, descriptions.get(parameter.name)), _field(parameter.name, default))
     model = _model(fields, extra)
     return Signature(_schema(lambda: model.model_json_schema(schema_generator=_Untitled)), _binding(model, names))
 
@@ -123,7 +123,7 @@ def _plain(hint: Any) -> Any:
     return members[0] if members == [Context] else hint
 
 
-def _described(hint: Any, description: str | None) -> Any:
+def _with_description(hint: Any, description: str | None) -> Any:
     """The hint with the docstring's words, unless it has words of its own: a `Field`, or a string in `Annotated`."""
     if typing.get_origin(hint) is Annotated:
         for extra in typing.get_args(hint)[1:]:

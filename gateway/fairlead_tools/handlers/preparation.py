@@ -25,12 +25,12 @@ def prepare(name: str, tool: CustomTool) -> Prepared:
         raise BadTool("its handler yields; a tool returns one result")
     if not _NAME.fullmatch(name):
         raise BadTool("a name is 1 to 128 of the characters A-Z a-z 0-9 _ . / -")
-    documented = derive.documented(tool.handler)
+    documented = derive.documentation(tool.handler)
     bind = None
     if tool.input_schema is None:
         schema, bind = derive.signature(tool.handler, documented.parameters)
     else:
-        schema = _given(tool.input_schema)
+        schema = _schema_copy(tool.input_schema)
     definition = {
         "name": name,
         "title": tool.title,
@@ -43,21 +43,21 @@ def prepare(name: str, tool: CustomTool) -> Prepared:
     return Prepared(
         name,
         tool,
-        _encoded({member: value for member, value in definition.items() if value is not None}),
+        _encode({member: value for member, value in definition.items() if value is not None}),
         bind,
         derive.context_parameter(tool.handler),
         _is_async(tool.handler),
     )
 
 
-def _given(schema: Mapping[str, Any]) -> dict[str, Any]:
+def _schema_copy(schema: Mapping[str, Any]) -> dict[str, Any]:
     copy = dict(schema)
     if copy.setdefault("type", "object") != "object":
         raise BadTool('its input_schema must be of "type": "object"')
     return copy
 
 
-def _encoded(definition: dict[str, Any]) -> bytes:
+def _encode(definition: dict[str, Any]) -> bytes:
     try:
         return jsonrpc.encode(definition)
     except (TypeError, ValueError, RecursionError) as error:

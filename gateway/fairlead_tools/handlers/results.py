@@ -36,19 +36,19 @@ def result(value: Any) -> bytes:
     Dataclasses, models of pydantic and msgspec, dates and the like are taken for the JSON that they stand for.
     """
     if isinstance(value, str):
-        return b'{"content":[{"type":"text","text":%b}]}' % _encoded(value)
+        return b'{"content":[{"type":"text","text":%b}]}' % _encode(value)
     if value is None:
         return b'{"content":[]}'
     plain = _plain(value)
     if _is_result(plain):
-        return _encoded(_tidy_result(plain))
+        return _encode(_tidy_result(plain))
     if _is_block(plain):
-        return b'{"content":[%b]}' % _encoded(_tidy(plain))
+        return b'{"content":[%b]}' % _encode(_tidy(plain))
     if isinstance(plain, list) and plain and all(_is_block(item) for item in plain):
-        return _encoded({"content": [_tidy(item) for item in plain]})
-    text = _encoded(plain)
+        return _encode({"content": [_tidy(item) for item in plain]})
+    text = _encode(plain)
     structured = b',"structuredContent":%b' % text if isinstance(plain, dict) else b""
-    return b'{"content":[{"type":"text","text":%b}]%b}' % (_encoded(text.decode()), structured)
+    return b'{"content":[{"type":"text","text":%b}]%b}' % (_encode(text.decode()), structured)
 
 
 def failure(error: BaseException) -> bytes:
@@ -56,7 +56,7 @@ def failure(error: BaseException) -> bytes:
     message = str(error)
     kind = type(error).__name__
     text = f"{kind}: {message}" if message and isinstance(error, LookupError) else message or kind
-    return b'{"content":[{"type":"text","text":%b}],"isError":true}' % _encoded(text.encode(errors="replace").decode())
+    return b'{"content":[{"type":"text","text":%b}],"isError":true}' % _encode(text.encode(errors="replace").decode())
 
 
 def _plain(value: Any) -> Any:
@@ -81,7 +81,7 @@ def _foreign(value: Any) -> Any:
     raise TypeError(f"{type(value).__name__} is not a JSON value")
 
 
-def _encoded(value: Any) -> bytes:
+def _encode(value: Any) -> bytes:
     try:
         return jsonrpc.encode(value)
     except (TypeError, ValueError, OverflowError, RecursionError) as error:

@@ -122,7 +122,7 @@ class _Counting(Generic[E]):
         self._deliveries = deliveries
         self._reasons = reasons
 
-    def _ended(self, items: int, size: int = 0, *, well: bool) -> None:
+    def _count(self, items: int, size: int = 0, *, well: bool) -> None:
         self._deliveries.ended(items, size, well=well, reason=self._reasons.take())
 
 
@@ -134,7 +134,7 @@ class CountedSpans(_Counting[SpanExporter], SpanExporter):
         try:
             result = self._inner.export(spans)
         finally:
-            self._ended(len(spans), well=result is SpanExportResult.SUCCESS)
+            self._count(len(spans), well=result is SpanExportResult.SUCCESS)
         return result
 
     def shutdown(self) -> None:
@@ -155,7 +155,7 @@ class CountedLogs(_Counting[LogRecordExporter], LogRecordExporter):
             result = self._inner.export(batch)
         finally:
             size = sum(body_size(each.log_record.body) for each in batch)
-            self._ended(len(batch), size, well=result is LogRecordExportResult.SUCCESS)
+            self._count(len(batch), size, well=result is LogRecordExportResult.SUCCESS)
         return result
 
     def shutdown(self) -> None:

@@ -106,7 +106,7 @@ class Pipelines:
 
     def _open_traces(self, protocol: Protocol, environ: Mapping[str, str], reasons: ExporterReasons) -> None:
         capacity, batch = _limits(environ, "OTEL_BSP")
-        deliveries = self._counted("traces", environ, capacity)
+        deliveries = self._deliveries("traces", environ, capacity)
         exporter = CountedSpans(span_exporter(protocol), deliveries, reasons)
         self.tracer_provider = TracerProvider(resource=self.resource, shutdown_on_exit=False)
         self.tracer_provider.add_span_processor(_BoundedSpans(exporter, deliveries, capacity, batch))
@@ -124,9 +124,9 @@ class Pipelines:
         return provider
 
     def _open_metrics(self, protocol: Protocol, environ: Mapping[str, str], reasons: ExporterReasons) -> None:
-        self.metrics = CountedMetrics(metric_exporter(protocol), self._counted("metrics", environ, 1), reasons)
+        self.metrics = CountedMetrics(metric_exporter(protocol), self._deliveries("metrics", environ, 1), reasons)
 
-    def _counted(self, signal: Signal, environ: Mapping[str, str], capacity: int) -> Deliveries:
+    def _deliveries(self, signal: Signal, environ: Mapping[str, str], capacity: int) -> Deliveries:
         made = Deliveries(signal, endpoint(environ, signal), capacity)
         self.deliveries.append(made)
         return made

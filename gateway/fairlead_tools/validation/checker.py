@@ -103,7 +103,7 @@ class Checker:
             validator, explained = bounded
         if validator.is_valid(decoded):
             return None
-        return _explained(validator, decoded, explained)
+        return _explain(validator, decoded, explained)
 
     def doubt(self, value: bytes | Raw) -> str | None:
         """As `wrong`, but a value that cannot be checked in full does not fit."""
@@ -122,7 +122,7 @@ class Checker:
             return "they are too large or too deep to be checked"
         if self._fast.is_valid(decoded):
             return None
-        return _explained(self._fast, decoded, len(value) * self._heights[height] <= MAX_EXPLAINED)
+        return _explain(self._fast, decoded, len(value) * self._heights[height] <= MAX_EXPLAINED)
 
     def _for(self, size: int, decoded: Any) -> tuple[Validator, bool] | None:
         """Validator for a value of that size, and whether it may look for more than one error."""
@@ -156,7 +156,7 @@ def height_of(value: Any, most: int) -> int:
     return height
 
 
-def _explained(validator: Validator, decoded: Any, all_errors: bool) -> str:
+def _explain(validator: Validator, decoded: Any, all_errors: bool) -> str:
     try:
         if all_errors:
             return "\n".join(sentences(validator.iter_errors(decoded)))

@@ -80,15 +80,15 @@ class Constraint:
         """Why a call with these raw arguments is not made; None: it may be."""
         raw = NO_ARGUMENTS if arguments is None or bytes(arguments) == b"null" else bytes(arguments)
         if len(raw) > MAX_ARGUMENT_BYTES:
-            return _refused(f"they are larger than {MAX_ARGUMENT_BYTES} bytes; send less in one call")
+            return _refusal(f"they are larger than {MAX_ARGUMENT_BYTES} bytes; send less in one call")
         if raw.count(b",") + raw.count(b"{") + raw.count(b"[") > MAX_VALUES:
-            return _refused(f"they hold more than {MAX_VALUES} values; send fewer in one call")
+            return _refusal(f"they hold more than {MAX_VALUES} values; send fewer in one call")
         try:
             text, alike = members.distinct(raw)
         except members.Ambiguous as error:
-            return _refused(str(error))
+            return _refusal(str(error))
         except jsonrpc.UNREADABLE:
-            return _refused("they cannot be read")
+            return _refusal("they cannot be read")
         reasons = []
         for allowance in self._allowances:
             wrong = allowance.wrong(raw, text, alike)
@@ -101,5 +101,5 @@ class Constraint:
         return Refusal(INVALID_ARGUMENTS, f"{_NOT_ALLOWED}:{listed}")
 
 
-def _refused(why: str) -> Refusal:
+def _refusal(why: str) -> Refusal:
     return Refusal(INVALID_ARGUMENTS, f"{_NOT_ALLOWED}: {why}")

@@ -73,13 +73,13 @@ def compile_schema(schema: bytes | Raw | Mapping[str, Any], *, of_objects: bool 
     try:
         heights = Weights(decoded).by_height
         left_out = _usable_patterns(decoded)
-        validator, more = _compiled(decoded)
+        validator, more = _compile(decoded)
     except UnresolvedReference as error:
         return _unusable(REMOTE_REFERENCE, f"it refers to {str(error)[:200]!r}, which is not in it; nothing is fetched")
     except (TooIntricate, RecursionError) as error:
         return _unusable(TOO_INTRICATE, str(error) or "it is nested too deeply")
     except (ValidationError, ValueError) as error:
-        return _unusable(*_refused(error))
+        return _unusable(*_fault(error))
     states = sum(_states(pattern) for subschema in every(decoded) for pattern in _patterns_of(subschema))
     return Compiled(Checker(validator, heights, states, partial(_without_patterns, decoded)), (*left_out, *more))
 
@@ -105,7 +105,7 @@ def _without_patterns(schema: Schema) -> jsonschema_rs.Validator:
     return _validator(plain)
 
 
-def _compiled(schema: Schema) -> tuple[jsonschema_rs.Validator, list[LeftOut]]:
+def _compile(schema: Schema) -> tuple[jsonschema_rs.Validator, list[LeftOut]]:
     """The validator, and the patterns that had to go for it. `schema` loses them too."""
     left_out: list[LeftOut] = []
     while True:
@@ -186,7 +186,7 @@ def _unusable(reason: str, message: str) -> Compiled:
     return Compiled(None, (LeftOut(reason, message),))
 
 
-def _refused(error: ValidationError | ValueError) -> tuple[str, str]:
+def _fault(error: ValidationError | ValueError) -> tuple[str, str]:
     if isinstance(error, ValidationError):
         if isinstance(error.kind, ValidationErrorKind.Referencing):
             return REMOTE_REFERENCE, f"it refers to something outside it: {_first_line(error.message)}"

@@ -79,14 +79,14 @@ class Spelling:
         key = tuple(map(id, schemas))
         location = self._places.get(key)
         if location is None:
-            applied = self._applied(schemas)
+            applied = self._applied_schemas(schemas)
             self._gathered += len(applied)
             if len(self._places) >= MAX_PLACES:
                 self._places.clear()
             location = self._places[key] = _Location(applied)
         return location
 
-    def _applied(self, schemas: Iterable[Schema]) -> list[Schema]:
+    def _applied_schemas(self, schemas: Iterable[Schema]) -> list[Schema]:
         """These, and all that they apply to the same value."""
         todo, schemas_by_id = [*schemas], dict[int, Schema]()
         while todo:

@@ -30,7 +30,7 @@ _KINDS: Final = {
 
 _EXPECTED: Final[dict[str, Callable[[dict[str, Any]], str]]] = {
     "enum": lambda kind: f"expected one of {_several(kind['options'])}",
-    "const": lambda kind: f"expected {_shown(kind['expected_value'])}",
+    "const": lambda kind: f"expected {_value_text(kind['expected_value'])}",
     "minimum": lambda kind: f"expected at least {kind['limit']}",
     "maximum": lambda kind: f"expected at most {kind['limit']}",
     "exclusiveMinimum": lambda kind: f"expected more than {kind['limit']}",
@@ -66,19 +66,19 @@ def sentence(error: ValidationError, depth: int = 0) -> str:
     where = path(error.instance_path)
     name = error.kind.name
     if name == "required":
-        return _cut(f"{_joined(where, kind['property'])}: required, but missing", MAX_TEXT)
+        return _cut(f"{_join(where, kind['property'])}: required, but missing", MAX_TEXT)
     if name in ("additionalProperties", "unevaluatedProperties"):
         return _cut(f"{where or 'top level'}: unknown {_several(kind['unexpected'])}", MAX_TEXT)
     if name in ("anyOf", "oneOf") and "context" in kind and depth < MAX_DEPTH:
         return _alternatives(where, kind["context"], depth)
-    return _cut(f"{where or 'top level'}: {_expected(name, kind, error)}", MAX_TEXT)
+    return _cut(f"{where or 'top level'}: {_expectation(name, kind, error)}", MAX_TEXT)
 
 
 def path(steps: Iterable[str | int]) -> str:
     """`filters[0].name`; empty for the whole."""
     text = ""
     for step in steps:
-        text = f"{text}[{step}]" if isinstance(step, int) else _joined(text, step)
+        text = f"{text}[{step}]" if isinstance(step, int) else _join(text, step)
     return text
 
 
@@ -100,22 +100,22 @@ def _shallow(branch: list[ValidationError], where: str) -> int:
     )
 
 
-def _expected(name: str, kind: dict[str, Any], error: ValidationError) -> str:
+def _expectation(name: str, kind: dict[str, Any], error: ValidationError) -> str:
     if name == "type":
         came = _KINDS.get(type(error.instance), "another value")
         return f"expected {' or '.join(kind['types'])}, got {came}"
     say = _EXPECTED.get(name)
     if say is None:
         return f"does not satisfy {name}"
-    return f"{say(kind)}, got {_shown(error.instance)}" if name != "falseSchema" else say(kind)
+    return f"{say(kind)}, got {_value_text(error.instance)}" if name != "falseSchema" else say(kind)
 
 
 def _several(values: list[Any]) -> str:
-    shown = [_shown(value) for value in values[:20]]
+    shown = [_value_text(value) for value in values[:20]]
     return ", ".join([*shown, "…"] if len(values) > len(shown) else shown)
 
 
-def _shown(value: Any) -> str:
+def _value_text(value: Any) -> str:
     if isinstance(value, list | dict):
         return _KINDS[type(value)]
     try:
@@ -124,7 +124,7 @@ def _shown(value: Any) -> str:
         return _cut(str(value), MAX_VALUE)
 
 
-def _joined(where: str, name: str) -> str:
+def _join(where: str, name: str) -> str:
     name = _cut(name, MAX_VALUE)
     return f"{where}.{name}" if where else name
 

@@ -201,7 +201,7 @@ def answer_to(data: bytes) -> bytes:
 
 
 class CallForm(NamedTuple):
-    """What calls of one case have that others have not."""
+    """Properties by which calls of one case differ from others."""
 
     server: str = ""
     """End of the server's name, behind the era."""

@@ -13,7 +13,7 @@ import sys
 from fairlead_api.logs import set_up
 from fairlead_kube.connection import load_configuration
 from fairlead_operator.app import Dependencies, build
-from fairlead_operator.probes import served
+from fairlead_operator.probes import serve
 from fairlead_operator.settings import Settings
 
 
@@ -28,7 +28,7 @@ async def main(port: int) -> None:
     operator = build(
         settings, await load_configuration(settings.release.kubeconfig), dependencies=Dependencies(resolve=resolve)
     )
-    async with served(operator, "127.0.0.1", settings.metrics.port):
+    async with serve(operator, "127.0.0.1", settings.metrics.port):
         task = asyncio.create_task(operator.run(), name="operator")
         asyncio.get_running_loop().add_signal_handler(signal.SIGTERM, task.cancel)
         await asyncio.wait([task])

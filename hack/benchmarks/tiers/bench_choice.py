@@ -80,7 +80,7 @@ def idling() -> Callable[[], object]:
             ledger.take(ToolKey(shop.key, entry.name, "cluster"), samples, 0.0)
     ledger.decide(0.0)
     for state in ledger.due(0.0, ""):
-        ledger.written(state, 0.0)
+        ledger.take_stored(state, 0.0)
     return lambda: (ledger.decide(100.0), ledger.due(100.0, ""))
 
 

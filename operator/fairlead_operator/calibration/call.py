@@ -70,7 +70,7 @@ async def call(session: McpSession, probe: PlannedProbe, clock: Callable[[], flo
     try:
         raw = await session.call_tool(probe.tool, probe.arguments, timeout=probe.timeout)
     except McpError as error:
-        return _failed(probe, error, (clock() - began) * 1000)
+        return _failure(probe, error, (clock() - began) * 1000)
     took = (clock() - began) * 1000
     try:
         words = _refusal(raw)
@@ -81,7 +81,7 @@ async def call(session: McpSession, probe: PlannedProbe, clock: Callable[[], flo
     return ProbeAnswer(ProbeOutcome(AttemptOutcome.OK, took), AttemptOutcome.OK, took)
 
 
-def _failed(probe: PlannedProbe, error: McpError, took: float) -> ProbeAnswer:
+def _failure(probe: PlannedProbe, error: McpError, took: float) -> ProbeAnswer:
     words = str(error)[:_WORDS]
     if isinstance(error, ConnectFailed | ConnectionLost):
         return ProbeAnswer(ProbeOutcome(None, took, words), AttemptOutcome.BAD, took, error)

@@ -88,7 +88,7 @@ class _Maker:
         if levels <= 0:
             raise Unsatisfied(f"its required members are nested more than {DEEPEST} deep")
         whole = self._whole(schema, levels)
-        given = list(_given(whole))
+        given = list(_named_values(whole))
         if self._choice < len(given):
             return given[self._choice]
         branches = whole.get("oneOf") or whole.get("anyOf")
@@ -106,12 +106,12 @@ class _Maker:
             if not isinstance(reference, str) and not isinstance(parts, list):
                 return whole
             if isinstance(reference, str):
-                whole = _merge(self._referred(reference), whole)
+                whole = _merge(self._target_of(reference), whole)
             for part in parts if isinstance(parts, list) else ():
                 whole = _merge(whole, part) if isinstance(part, Mapping) else whole
         raise Unsatisfied("its references lead in a circle")
 
-    def _referred(self, reference: str) -> Schema:
+    def _target_of(self, reference: str) -> Schema:
         if not reference.startswith("#"):
             raise Unsatisfied(f"it refers to {reference[:100]}, which is outside of it")
         target: Any = self._root
@@ -134,7 +134,7 @@ class _Maker:
             if declared
             else []
         )
-        kind = types[min(self._choice, len(types) - 1)] if types else _guessed(schema)
+        kind = types[min(self._choice, len(types) - 1)] if types else _guess_type(schema)
         match kind:
             case "string":
                 return self._text(schema)
@@ -195,7 +195,7 @@ class _Maker:
         return float(number)
 
 
-def _given(schema: Schema) -> Iterator[Any]:
+def _named_values(schema: Schema) -> Iterator[Any]:
     """Values that the schema itself names, the binding ones first."""
     if "const" in schema:
         yield schema["const"]
@@ -220,7 +220,7 @@ def _merge(schema: Schema, other: Schema) -> dict[str, Any]:
     return merged
 
 
-def _guessed(schema: Schema) -> str:
+def _guess_type(schema: Schema) -> str:
     """The type of a schema that names none."""
     if "properties" in schema or "required" in schema:
         return "object"

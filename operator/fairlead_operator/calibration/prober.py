@@ -63,7 +63,7 @@ class ProbeSet:
 class Judge(Protocol):
     """Who is told what probes measured. Called in the loop, may not raise."""
 
-    def probed(self, server: ServerKey, tool: str, sample: Sample) -> None:
+    def take_probe(self, server: ServerKey, tool: str, sample: Sample) -> None:
         """One probe that says something about a tool."""
         ...
 
@@ -75,7 +75,7 @@ class Judge(Protocol):
         """Tools that a tier hides: the milliseconds within which a probe speaks for them."""
         ...
 
-    def returned(self, server: ServerKey, milliseconds: float) -> None:
+    def take_round_trip(self, server: ServerKey, milliseconds: float) -> None:
         """The median of the last round trips to the server that called no tool."""
         ...
 
@@ -155,7 +155,7 @@ class Prober:
         if held is not None:
             held.close()
 
-    def stirred(self, key: ServerKey) -> None:
+    def look_again(self, key: ServerKey) -> None:
         """A tool of the server has left a tier or come back."""
         held = self._held.get(key)
         if held is not None:
@@ -254,7 +254,7 @@ class _Server:
             now = self._means.monotonic()
             if (probe := self.course.in_round(now)) is not None:
                 await self._round(session, probe)
-            elif (probe := self.course.watched(now)) is not None:
+            elif (probe := self.course.next_hidden(now)) is not None:
                 await self._watch(session, probe)
 
     async def _round(self, session: McpSession, probe: PlannedProbe) -> None:
@@ -264,7 +264,7 @@ class _Server:
         else:
             done = await self._probe(session, probe)
             last = done.lost is not None
-        self.course.answered(probe, done.answer, self._means.monotonic(), last=last)
+        self.course.take_answer(probe, done.answer, self._means.monotonic(), last=last)
         self._tell()
         if done.lost is not None:
             raise done.lost
@@ -273,7 +273,7 @@ class _Server:
         """A tool that is hidden."""
         limit_ms = self._means.judge.awaiting(self._key).get(probe.tool, 0.0)
         done = await self._probe(session, probe)
-        self.course.seen(probe, done.answer, limit_ms, self._means.monotonic())
+        self.course.take_hidden_answer(probe, done.answer, limit_ms, self._means.monotonic())
         self._tell()
         if done.lost is not None:
             raise done.lost
@@ -296,7 +296,7 @@ class _Server:
         await asyncio.sleep(self.bench.apart)
         async with Slot(means.slots):
             try:
-                self.course.returned(await round_trip(session, means.monotonic))
+                self.course.take_round_trip(await round_trip(session, means.monotonic))
             except McpError as error:
                 means.told(None)
                 return ProbeAnswer(ProbeOutcome(None, words=self._mask.text(str(error))), lost=error)
@@ -311,9 +311,9 @@ class _Server:
         means.told(done.sample)
         if done.sample is not None:
             sample = Sample(f"probe:{means.probes}", means.wall(), done.duration_ms, done.sample, probe=True)
-            means.judge.probed(self._key, probe.tool, sample)
+            means.judge.take_probe(self._key, probe.tool, sample)
         if self.course.round_trip_ms is not None:
-            means.judge.returned(self._key, self.course.round_trip_ms)
+            means.judge.take_round_trip(self._key, self.course.round_trip_ms)
         if isinstance(done.lost, ConnectionLost):
             means.spare(self._key, probe, self.bench.interval)
         return done

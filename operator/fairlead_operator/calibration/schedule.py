@@ -123,7 +123,7 @@ class ProbeSchedule:
         tool = next(free, None)
         return None if tool is None else self._probes[tool]
 
-    def watched(self, now: float) -> PlannedProbe | None:
+    def next_hidden(self, now: float) -> PlannedProbe | None:
         """The hidden tool that is to be probed now."""
         due = [(self._due(tool), tool) for tool in self._watched]
         due = [each for each in due if each[0] <= now]
@@ -131,7 +131,7 @@ class ProbeSchedule:
 
     # What came of it.
 
-    def answered(self, probe: PlannedProbe, answer: ProbeOutcome, now: float, *, last: bool = False) -> None:
+    def take_answer(self, probe: PlannedProbe, answer: ProbeOutcome, now: float, *, last: bool = False) -> None:
         """Take what a probe in a round came to. `last`: no more of the tool in this round."""
         pending = self._pending.pop(probe.tool)
         is_done = pending.take(answer)
@@ -143,7 +143,7 @@ class ProbeSchedule:
         elif not self._pending:
             self._round_due = now + self._interval
 
-    def seen(self, probe: PlannedProbe, answer: ProbeOutcome, limit_ms: float, now: float) -> None:
+    def take_hidden_answer(self, probe: PlannedProbe, answer: ProbeOutcome, limit_ms: float, now: float) -> None:
         """Take the answer to the probe of a hidden tool, which was in time within `limit_ms`."""
         self._answers[probe.tool] = answer
         watch = self._watched[probe.tool]
@@ -152,7 +152,7 @@ class ProbeSchedule:
         patient = max(WATCH_S, min((now - watch.since) / PATIENT, self._interval))
         watch.due = now + (CONFIRM_S if 0 < watch.confirms <= MOST_CONFIRMS else patient)
 
-    def returned(self, milliseconds: float) -> None:
+    def take_round_trip(self, milliseconds: float) -> None:
         """Take the duration of a baseline round trip."""
         self._round_trips = [*self._round_trips[1 - ROUND_TRIPS :], milliseconds]
 

@@ -62,9 +62,9 @@ class Discoverer:
         """Servers that somebody wants asked and that have no round yet."""
         self._unasked: dict[ServerKey, Refreshed] = {}
         """Why a server could not be asked when somebody wanted it; of servers without a round."""
-        self._looks = CapabilityComparisons(connector, self._compared, monotonic)
+        self._looks = CapabilityComparisons(connector, self._after_comparison, monotonic)
         self._listeners = Listeners(connector, self.hint, retry=self._pace.retry, rng=self._rng)
-        self._lines = IdleConnections(connector, ConnectionObserver(self.lost, self.back), rng=self._rng)
+        self._lines = IdleConnections(connector, ConnectionObserver(self.take_loss, self.back), rng=self._rng)
 
     def __repr__(self) -> str:
         running = sum(1 for round_ in self._rounds.values() if round_.task is not None)
@@ -152,7 +152,7 @@ class Discoverer:
         self._follow(round_)
         self._finished(key)
 
-    def lost(self, key: ServerKey, error: McpError) -> None:
+    def take_loss(self, key: ServerKey, error: McpError) -> None:
         """It accepts no connection, which is as good as a discovery that failed."""
         round_ = self._rounds.get(key)
         if round_ is None or round_.failure is not None:
@@ -191,7 +191,7 @@ class Discoverer:
             round_.due = min(round_.due, round_.asked_at + self._pace.prompt)
             self._finished(key)
 
-    def refreshed(self, key: ServerKey) -> Refreshed | None:
+    def last_refresh(self, key: ServerKey) -> Refreshed | None:
         """The last answer to a request to ask the server."""
         round_ = self._rounds.get(key)
         return (round_.refreshed if round_ is not None else None) or self._unasked.get(key)
@@ -280,13 +280,13 @@ class Discoverer:
         await self._looks.compare(
             key, round_.subject.endpoint, credential, listing, again=again, whole=again or round_.whole
         )
-        return self._looks.completed(key, listing)
+        return self._looks.complete(key, listing)
 
-    def _compared(self, key: ServerKey) -> None:
+    def _after_comparison(self, key: ServerKey) -> None:
         """A comparison is over that no discovery waits for."""
         round_ = self._rounds.get(key)
         if round_ is not None and round_.listed is not None and round_.task is None:
-            round_.listing = KeptListing.of(self._looks.completed(key, round_.listed.unpacked()))
+            round_.listing = KeptListing.of(self._looks.complete(key, round_.listed.unpack()))
             self._finished(key)
 
     async def _discover(

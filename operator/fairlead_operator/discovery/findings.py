@@ -36,7 +36,7 @@ class ListingFindings:
     @property
     def lines(self) -> tuple[str, ...]:
         """For the log: a line each, bounded however bad the server is."""
-        lines = [f"{fault.cause}: {fault.word} {_called(fault)}" for fault in self.faults]
+        lines = [f"{fault.cause}: {fault.word} {_label(fault)}" for fault in self.faults]
         lines += [f"{Cause.LISTING_INCOMPLETE}: {sentence}" for sentence in self.failed]
         lines += [f"{Cause.MENDED_ANSWERS}: {sentence}" for sentence in self.taken]
         lines += self.notes
@@ -59,11 +59,11 @@ class ListingFindings:
     def _clauses(self) -> Iterable[str]:
         out = [fault for fault in self.faults if fault.left_out]
         if out:
-            yield f"{len(out)} of {self.listed} definitions are left out: {_enumerated(out)}"
+            yield f"{len(out)} of {self.listed} definitions are left out: {_enumerate(out)}"
         for cause, words in _OFFERED.items():
             alike = [fault for fault in self.faults if fault.cause == cause and not fault.left_out]
             if alike:
-                yield f"{words.format(count=len(alike), listed=self.listed)}: {_enumerated(alike)}"
+                yield f"{words.format(count=len(alike), listed=self.listed)}: {_enumerate(alike)}"
         yield from self.failed
         yield from self.taken
         if self.disregarded:
@@ -79,15 +79,15 @@ _OFFERED: Final = {
 """Words for faults of definitions that are offered all the same."""
 
 
-def _enumerated(faults: list[Fault]) -> str:
+def _enumerate(faults: list[Fault]) -> str:
     """Some of each cause, so that many of one kind do not hide another."""
     shown: list[str] = []
     for cause in dict.fromkeys(fault.cause for fault in faults):
         alike = [fault for fault in faults if fault.cause == cause]
-        shown += [f"{fault.word} {_called(fault)}" for fault in alike[:SHOWN_NAMES]]
+        shown += [f"{fault.word} {_label(fault)}" for fault in alike[:SHOWN_NAMES]]
     more = len(faults) - len(shown)
     return ", ".join(shown) + (f" and {more} more" if more else "")
 
 
-def _called(fault: Fault) -> str:
+def _label(fault: Fault) -> str:
     return f"'{fault.name}'" + (f" ({fault.why})" if fault.why else "")

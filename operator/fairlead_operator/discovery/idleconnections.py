@@ -82,7 +82,7 @@ class IdleConnections:
     async def _watch(self, key: ServerKey, endpoint: Endpoint) -> None:
         clock, address, brief = asyncio.get_running_loop().time, None, 0
         while True:
-            opened = await self._connected(key, endpoint, address)
+            opened = await self._connect(key, endpoint, address)
             if opened is None:
                 return
             since, address = clock(), opened.peer
@@ -94,7 +94,7 @@ class IdleConnections:
             if brief:
                 await asyncio.sleep(PAUSE.delay(brief, self._rng))
 
-    async def _connected(
+    async def _connect(
         self, key: ServerKey, endpoint: Endpoint, address: tuple[str, int] | None
     ) -> IdleConnection | None:
         """A line, however long that takes; None where there is none to be had."""

@@ -144,27 +144,27 @@ class DefinitionFilter:
         size = memoryview(raw).nbytes
         if size > DEFINITION_LIMIT:
             why = f"{size} bytes; a definition may have {DEFINITION_LIMIT}"
-            self._note(Cause.DEFINITIONS_TOO_LARGE, kind, _called(raw, number), why)
+            self._note(Cause.DEFINITIONS_TOO_LARGE, kind, _label(raw, number), why)
             return None
         try:
             bytes(raw).decode()
             misread = _misread(raw)
             if misread:
-                self._note(Cause.INVALID_DEFINITIONS, kind, _called(raw, number), misread)
+                self._note(Cause.INVALID_DEFINITIONS, kind, _label(raw, number), misread)
                 return None
             forms = None if kind.listed is None else forms_of(bytes(raw), kind.listed)
             refusal = forms.modern.refusal if forms is not None else ""
             if refusal:
                 cause = Cause.INVALID_SCHEMAS if "inputSchema" in refusal else Cause.INVALID_DEFINITIONS
-                self._note(cause, kind, _called(raw, number), refusal)
+                self._note(cause, kind, _label(raw, number), refusal)
                 return None
             name = getattr(_read_skill(raw) if forms is None else _read_identity(raw), kind.member)
         except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError) as error:
-            self._note(Cause.INVALID_DEFINITIONS, kind, _called(raw, number), _words(error))
+            self._note(Cause.INVALID_DEFINITIONS, kind, _label(raw, number), _words(error))
             return None
         wrong = _wrong_name(name, kind.limit)
         if wrong:
-            self._note(Cause.INVALID_NAMES, kind, name or _numbered(number), wrong)
+            self._note(Cause.INVALID_NAMES, kind, name or _number_label(number), wrong)
             return None
         wrong = self._wrong_header(raw) if kind is TOOL else ""
         if wrong:
@@ -222,18 +222,18 @@ def _is_control(character: str) -> bool:
     return code < 0x20 or 0x7F <= code < 0xA0 or 0x200B <= code <= 0x200F or 0x2028 <= code <= 0x202E or code == 0xFEFF
 
 
-def _called(raw: Raw, number: int) -> str:
+def _label(raw: Raw, number: int) -> str:
     try:
         identity = _read_identity(raw)
     except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError):
-        return _numbered(number)
+        return _number_label(number)
     identifier = next(
         (text for text in (identity.uri, identity.uri_template, identity.name) if isinstance(text, str)), ""
     )
-    return identifier or _numbered(number)
+    return identifier or _number_label(number)
 
 
-def _numbered(number: int) -> str:
+def _number_label(number: int) -> str:
     return f"no. {number}"
 
 

@@ -69,7 +69,7 @@ class Listeners:
         await self._held.aclose()
 
     async def _listen(self, key: ServerKey, source: ListenTarget, credential: Credential | None) -> None:
-        def heard(method: str) -> None:
+        def on_notification(method: str) -> None:
             if method.endswith("/list_changed"):
                 name = method.removeprefix("notifications/").removesuffix("/list_changed")
                 logger.debug("%s announced %r", key, method[:80])  # as often as it likes
@@ -79,7 +79,7 @@ class Listeners:
         while True:
             opened = clock()
             try:
-                refused = await self._hold_once(key, source, credential, heard)
+                refused = await self._hold_once(key, source, credential, on_notification)
             except Exception:
                 logger.exception("listening to %s broke down", key)
                 refused = True

@@ -85,7 +85,7 @@ class KeptListing:
     def of(cls, listing: RawListing) -> KeptListing:
         return cls(listing.capabilities, zlib.compress(msgspec.json.encode(listing), level=1))
 
-    def unpacked(self) -> RawListing:
+    def unpack(self) -> RawListing:
         """The listing itself; its definitions are views of one buffer."""
         return msgspec.json.decode(zlib.decompress(self.packed), type=RawListing)
 
@@ -106,8 +106,8 @@ async def read_everything(session: McpSession, timeout: float = LIST_SECONDS) ->
     }
     return RawListing(
         protocol_version=session.protocol_version,
-        server_info=_copied(session.server_info),
-        capabilities=_copied(session.capabilities),
+        server_info=_copy(session.server_info),
+        capabilities=_copy(session.capabilities),
         instructions=session.instructions,
         tools=tools,
         resources=listings[RESOURCES],
@@ -123,7 +123,7 @@ async def read_everything(session: McpSession, timeout: float = LIST_SECONDS) ->
 
 async def _tools(session: McpSession, timeout: float) -> tuple[Raw, ...]:
     try:
-        return tuple(_copied(item) for item in await session.list_all("tools/list", timeout=timeout))
+        return tuple(_copy(item) for item in await session.list_all("tools/list", timeout=timeout))
     except RpcError as error:
         if error.code == METHOD_NOT_FOUND and not session.offers("tools"):
             return ()
@@ -132,7 +132,7 @@ async def _tools(session: McpSession, timeout: float) -> tuple[Raw, ...]:
 
 async def _optional(session: McpSession, method: str, notes: list[str], timeout: float) -> tuple[Raw, ...]:
     try:
-        return tuple(_copied(item) for item in await session.list_all(method, timeout=timeout))
+        return tuple(_copy(item) for item in await session.list_all(method, timeout=timeout))
     except (ConnectFailed, ConnectionLost):
         raise  # says something about the server as a whole
     except McpError as error:
@@ -145,6 +145,6 @@ def _has_skills(session: McpSession) -> bool:
     return methods.SKILLS in capabilities.extensions(session.capabilities)
 
 
-def _copied(raw: Raw) -> Raw:
+def _copy(raw: Raw) -> Raw:
     """An item is a view of its whole page: kept for long, it would keep the page."""
     return Raw(bytes(raw))

@@ -120,10 +120,10 @@ class CapabilityComparisons:
             work = self._until_compared(key, endpoint, credential, listing, tried)
             task = asyncio.get_running_loop().create_task(work, name=f"comparison of {key}")
             running = self._running[key] = _Running(of, task, tried)
-            task.add_done_callback(partial(self._ended, key))
+            task.add_done_callback(partial(self._after_task, key))
         await happened(running.tried, LOOK_SECONDS if whole else GRACE_SECONDS)
 
-    def completed(self, key: ServerKey, listing: RawListing) -> RawListing:
+    def complete(self, key: ServerKey, listing: RawListing) -> RawListing:
         """`listing` with the tools behind client capabilities, as far as they are known."""
         look = self._looks.get(key)
         if look is None or look.gated is None:
@@ -147,7 +147,7 @@ class CapabilityComparisons:
             task.cancel()
         await asyncio.gather(*tasks, return_exceptions=True)
 
-    def _ended(self, key: ServerKey, task: asyncio.Task[None]) -> None:
+    def _after_task(self, key: ServerKey, task: asyncio.Task[None]) -> None:
         running = self._running.get(key)
         if running is not None and running.task is task:
             del self._running[key]
@@ -200,7 +200,7 @@ def _compared_by(endpoint: Endpoint, listing: RawListing) -> str:
     )
 
 
-def remembered(listing: RawListing, published: Catalog | None) -> RawListing:
+def with_published(listing: RawListing, published: Catalog | None) -> RawListing:
     """`listing`, with what an operator that has just started can know from the catalog before alone: announcements, and
     where the server is not compared yet, its tools behind client capabilities.
     """

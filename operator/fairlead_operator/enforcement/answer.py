@@ -35,14 +35,14 @@ class Enforcement:
     def verdict(self) -> ConditionVerdict:
         """False where either direction is open: then policies do not hold what they say."""
         if self.incoming is False or self.outgoing is False:
-            return ConditionVerdict(False, Cause.NETWORK_POLICY_NOT_ENFORCED, self._opened())
+            return ConditionVerdict(False, Cause.NETWORK_POLICY_NOT_ENFORCED, self._open_directions())
         if self.incoming and self.outgoing:
             sentence = "a NetworkPolicy held a probe back, both ways"
             return ConditionVerdict(True, Cause.NETWORK_POLICY_ENFORCED, sentence)
         why = self.unanswered or "no probe has ended yet"
         return ConditionVerdict(None, Cause.NETWORK_POLICY_NOT_PROBED, f"{why[:UNANSWERED_LIMIT]}; {AGAIN}")
 
-    def _opened(self) -> str:
+    def _open_directions(self) -> str:
         if not (self.incoming or self.outgoing):
             return (
                 "a probe connected past a NetworkPolicy, both ways: any pod of the cluster can connect to this server, "
@@ -85,7 +85,7 @@ class ProbeRecord:
         return cls(checked, Enforcement(incoming, outgoing, data.get("message", "")), unended)
 
 
-def measured(line: str) -> Enforcement | None:
+def parse_answer(line: str) -> Enforcement | None:
     """The answer in the last words of the client's pod (`incoming=held outgoing=open`); None where there is none."""
     states = dict(word.split("=", 1) for word in line.split() if "=" in word)
     values = {"held": True, "open": False}

@@ -11,7 +11,7 @@ from typing import Final, Protocol, TypeVar
 from fairlead_kube.client import Json, Kube
 from fairlead_kube.errors import ApiError, Conflict, Forbidden, NotFound, NotLeading, Unavailable
 from fairlead_kube.resources import JOBS, NETWORK_POLICIES, PODS, Kind, Scope
-from fairlead_operator.enforcement.answer import DIRECTIONS, Enforcement, measured
+from fairlead_operator.enforcement.answer import DIRECTIONS, Enforcement, parse_answer
 from fairlead_operator.enforcement.manifests import (
     LABEL,
     TARGET,
@@ -84,7 +84,7 @@ class ClusterProbe:
         address = await self._until(target, _ready_address)
         client = await self._create(JOBS, client_job(self._pods, target, address))
         last_words = await self._until(client, _last_words)
-        answer = measured(last_words)
+        answer = parse_answer(last_words)
         if answer is None:
             heard = last_words.strip() or "the probe said nothing"
             return Enforcement(
@@ -93,9 +93,9 @@ class ClusterProbe:
             )
         if await self._pod(target, _ready_address) != address:
             return Enforcement(unanswered="the pod that the probe connects to did not last until its end")
-        return await self._judged(answer)
+        return await self._judge(answer)
 
-    async def _judged(self, answer: Enforcement) -> Enforcement:
+    async def _judge(self, answer: Enforcement) -> Enforcement:
         """Not known, where what is open may be so by another policy."""
         policies, _ = await self._kube.list(Scope(NETWORK_POLICIES, Json, self._namespace))
         for direction in DIRECTIONS:

@@ -31,7 +31,7 @@ class HttpGateways:
     """
 
     def __init__(self, urls: Sequence[str], token: str = "", resolve: Resolve = resolve_by_dns) -> None:
-        """Raises ValueError for what is no such URL."""
+        """Raises ValueError for another URL."""
         self._places = [_host_and_port(url) for url in urls]
         self._headers = {"authorization": f"Bearer {token}"} if token else {}
         self._resolve = resolve
@@ -66,7 +66,7 @@ class HttpGateways:
                     allow_redirects=False,
                 ) as answer,
             ):
-                body = await _bounded(answer)
+                body = await _read_bounded(answer)
                 if answer.status != 200:
                     raise GatewayTrouble(f"HTTP {answer.status}: {body[:200].decode('utf-8', 'replace').strip()}")
                 return _decode(body)
@@ -81,7 +81,7 @@ class HttpGateways:
             await self._session.close()
 
 
-async def _bounded(answer: aiohttp.ClientResponse) -> bytes:
+async def _read_bounded(answer: aiohttp.ClientResponse) -> bytes:
     body = bytearray()
     async for piece in answer.content.iter_any():
         body += piece

@@ -118,7 +118,7 @@ class CredentialStore:
         self._namespace = namespace
         self._lost = lost
         self._owners = list(owners)
-        self.store: ObjectStore[dict[str, str]] = ObjectStore(lambda item: item.get("data") or {}, self._changed)
+        self.store: ObjectStore[dict[str, str]] = ObjectStore(lambda item: item.get("data") or {}, self._on_change)
         """Data of each Secret, still encoded."""
 
     def token(self, key: ServerKey) -> str:
@@ -144,7 +144,7 @@ class CredentialStore:
         )
 
     async def _put(self, shard: str, data: dict[str, str]) -> Json:
-        answer = await self._created(shard, data) if self._key(shard) not in self.store else None
+        answer = await self._create(shard, data) if self._key(shard) not in self.store else None
         if answer is None:
             answer = await self._kube.merge(SECRETS, self._namespace, shard, {"data": data})
         self.store.put(answer)
@@ -172,7 +172,7 @@ class CredentialStore:
         else:
             self.store.put(answer)
 
-    async def _created(self, shard: str, data: dict[str, str]) -> Json | None:
+    async def _create(self, shard: str, data: dict[str, str]) -> Json | None:
         labels = {LABEL_MANAGED_BY: MANAGED_BY, STORE_LABEL: "true"}
         metadata: Json = {"name": shard, "namespace": self._namespace, "labels": labels}
         if self._owners:
@@ -192,7 +192,7 @@ class CredentialStore:
     def _data(self, shard: str) -> dict[str, str]:
         return self.store.get(self._key(shard)) or {}
 
-    def _changed(self, key: ServerKey, before: dict[str, str] | None, after: dict[str, str] | None) -> None:
+    def _on_change(self, key: ServerKey, before: dict[str, str] | None, after: dict[str, str] | None) -> None:
         for entry, value in (before or {}).items():
             lost = partial(self._lost, entry)
             if value != (after or {}).get(entry) and not self._drift.held_back(self._target(key.name, entry), lost):

@@ -49,7 +49,7 @@ class Declared(ObjectStore[R | Broken], Generic[R]):
     def __init__(
         self, kind: Kind, model: type[R], changed: Callable[[ServerKey, R | Broken | None, R | Broken | None], None]
     ) -> None:
-        super().__init__(self._parsed, changed)
+        super().__init__(self._parse, changed)
         self._kind = kind
         self._model = model
 
@@ -61,8 +61,8 @@ class Declared(ObjectStore[R | Broken], Generic[R]):
         """Those that could not."""
         return {key: content for key in self if isinstance(content := self.get(key), Broken)}
 
-    def _parsed(self, item: Json) -> R | Broken:
-        content = _parsed(self._model, _slim(item))
+    def _parse(self, item: Json) -> R | Broken:
+        content = _parse_resource(self._model, _slim(item))
         if isinstance(content, Broken):
             logger.warning("%s %s cannot be read: %s", self._kind.kind, key_of(item), content.problem)
         return content
@@ -81,7 +81,7 @@ class DeclaredServers(ObjectStore[bytes]):
     def server(self, key: ServerKey) -> McpServer | Broken | None:
         """The server as last seen; None where there is none."""
         text = self.get(key)
-        return None if text is None else _parsed(McpServer, msgspec.json.decode(text))
+        return None if text is None else _parse_resource(McpServer, msgspec.json.decode(text))
 
     def labels(self, key: ServerKey) -> Mapping[str, str] | None:
         """Its labels; None where there is no such server, or one that cannot be read."""
@@ -114,7 +114,7 @@ def _slim(item: Json) -> Json:
     return {**item, "metadata": metadata}
 
 
-def _parsed(model: type[R], item: Json) -> R | Broken:
+def _parse_resource(model: type[R], item: Json) -> R | Broken:
     if EXCESS in item:
         return Broken(item, f"it holds {item[EXCESS]}, which is more than is read")
     try:
@@ -165,7 +165,7 @@ class KubeDeclarations:
         """False where an installation of one namespace has no rights beyond it: its tiers are the default ones."""
         self._labels: dict[ServerKey, Mapping[str, str]] = {}
         self._of_tiers = asyncio.Lock()
-        self.servers = DeclaredServers(self._changed)
+        self.servers = DeclaredServers(self._on_change)
         self._tiers: Declared[LatencyTier] = Declared(LATENCY_TIERS, LatencyTier, self._tier_changed)
         self._policies: Declared[ToolPolicy] = Declared(TOOL_POLICIES, ToolPolicy, self._rule_changed)
 
@@ -236,7 +236,7 @@ class KubeDeclarations:
             partial(self._kube.apply, kind, namespace, body, subresource="status"),
         )
 
-    def _changed(self, key: ServerKey, before: object, after: object) -> None:
+    def _on_change(self, key: ServerKey, before: object, after: object) -> None:
         self._server_changed(key)
         if self._relabelled(key):
             self._rules_changed()

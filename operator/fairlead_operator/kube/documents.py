@@ -73,7 +73,7 @@ class PackedBlob:
     def is_part(self) -> bool:
         return self.labels.get(LABEL_PART) == "true"
 
-    def unpacked(self) -> Blob:
+    def unpack(self) -> Blob:
         """As it was stored."""
         values = msgspec.json.decode(zlib.decompress(self.values), type=_Values)
         return Blob(self.name, dict(self.labels), dict(self.annotations), values.data, values.binary)
@@ -122,7 +122,7 @@ class KubeDocuments:
         self._namespace = namespace
         self._disturbed = disturbed
         self._owners = list(owners)
-        self.store: ObjectStore[PackedBlob] = ObjectStore(PackedBlob.from_object, self._changed)
+        self.store: ObjectStore[PackedBlob] = ObjectStore(PackedBlob.from_object, self._on_change)
         self._heads: dict[str, Mapping[str, str]] = {}
         self._being_written: Counter[str] = Counter()
         self._being_tidied: dict[str, asyncio.Event] = {}
@@ -243,7 +243,7 @@ class KubeDocuments:
 
     def _blob(self, name: str) -> Blob | None:
         blob = self.store.get(self._key(name))
-        return blob.unpacked() if blob is not None else None
+        return blob.unpack() if blob is not None else None
 
     def _parts(self, name: str) -> Sequence[str]:
         blob = self.store.get(self._key(name))
@@ -257,9 +257,9 @@ class KubeDocuments:
         else:
             self._heads[name] = blob.labels
 
-    def _changed(self, key: ServerKey, before: PackedBlob | None, after: PackedBlob | None) -> None:
+    def _on_change(self, key: ServerKey, before: PackedBlob | None, after: PackedBlob | None) -> None:
         self._follow(key.name)
-        if after is None or before is None or not holds(after.unpacked(), before.unpacked()):
+        if after is None or before is None or not holds(after.unpack(), before.unpack()):
             blob = after or before
             disturbed = partial(self._disturbed, key.name, blob.labels if blob is not None else {})
             if not self._drift.held_back(WriteTarget(CONFIG_MAPS, self._namespace, key.name), disturbed):

@@ -129,7 +129,7 @@ class DriftRepairs:
             return None
         answer = await send()
         if repeats:
-            self.repaired(target, before.since(own_at) if before is not None else "", wake, owner)
+            self.count_repair(target, before.since(own_at) if before is not None else "", wake, owner)
         self._written[target] = hash(content), Writers.of(answer, target.subresource).own_at
         return answer
 
@@ -152,7 +152,9 @@ class DriftRepairs:
             repairs.due = asyncio.get_running_loop().call_later(pause, due)
         return True
 
-    def repaired(self, target: WriteTarget, by: str, wake: Callable[[], None], owner: ServerKey | None = None) -> None:
+    def count_repair(
+        self, target: WriteTarget, by: str, wake: Callable[[], None], owner: ServerKey | None = None
+    ) -> None:
         """The object was put back, after `by` had changed it (empty: nobody knows who). `wake` is called when it was
         disputed and is left alone again.
         """

@@ -7,7 +7,7 @@ Who follows all namespaces goes before who follows one, whichever came first. Th
 write Leases in some namespace (the cluster's role `edit` may) could keep the operator of the whole cluster from
 leading. So an operator of one namespace looks for the Lease of all before each renewal of its own, for which the
 installation of all lets every ServiceAccount read that Lease. The operator of all namespaces gives the others time to
-notice (`vacated`).
+notice (`wait_until_vacant`).
 """
 
 from __future__ import annotations
@@ -66,7 +66,7 @@ class OtherReleases:
         holder = self._holder(lease)
         return "" if self._of_all.expired(lease, now) else holder
 
-    async def vacated(self) -> None:
+    async def wait_until_vacant(self) -> None:
         """Return once no operator of a single namespace renews its Lease any more, or would still write if it did not.
 
         They look for ours before each renewal, and stop writing within their deadline where they cannot.

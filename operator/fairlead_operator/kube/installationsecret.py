@@ -47,13 +47,13 @@ class InstallationSecret:
         while True:
             secrets, _ = await self._kube.list(self.scope)
             try:
-                secret = await self._completed(secrets[0]) if secrets else await self._created()
+                secret = await self._complete(secrets[0]) if secrets else await self._create()
             except (Conflict, NotFound):
                 continue  # another replica, or somebody else, was faster
             self._values = secret["data"]
             return base64.b64decode(secret["data"][PULL_TOKEN]).decode()
 
-    async def _created(self) -> Json:
+    async def _create(self) -> Json:
         metadata: Json = {"name": self.scope.name, "labels": {LABEL_MANAGED_BY: MANAGED_BY}}
         if self._owners:
             metadata["ownerReferences"] = self._owners
@@ -64,7 +64,7 @@ class InstallationSecret:
         logger.info("made the Secret %s of the installation", self.scope.name)
         return made
 
-    async def _completed(self, secret: Json) -> Json:
+    async def _complete(self, secret: Json) -> Json:
         """Add what is missing."""
         missing = _missing(secret.get("data") or {})
         if not missing:
@@ -76,21 +76,21 @@ class InstallationSecret:
 
     def _wrote(self) -> None:
         if self._values:
-            self._drift.repaired(self._target, "", lambda: None)
+            self._drift.count_repair(self._target, "", lambda: None)
 
     # Called by the informer.
 
     async def listed(self, objects: Sequence[Json], version: str) -> None:
-        await self._restored()
+        await self._restore()
 
     async def changed(self, item: Json) -> None:
         if _missing(item.get("data") or {}):
-            await self._restored()
+            await self._restore()
 
     async def deleted(self, item: Json) -> None:
-        await self._restored()
+        await self._restore()
 
-    async def _restored(self) -> None:
+    async def _restore(self) -> None:
         await asyncio.sleep(self._drift.pause(self._target))  # no other event is kept waiting: it is the only Secret
         while True:
             try:

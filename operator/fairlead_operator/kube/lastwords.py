@@ -57,10 +57,10 @@ class LastWords:
             Mask.of_process(_arguments(server), written),
         )
         # before a line is chosen and cut, or half a secret would be left of one at its end
-        return diagnosis(_masked(printable(line), masks) for line in log.splitlines())
+        return diagnosis(_mask(printable(line), masks) for line in log.splitlines())
 
 
-def _masked(line: str, masks: Iterable[Mask]) -> str:
+def _mask(line: str, masks: Iterable[Mask]) -> str:
     for mask in masks:
         line = mask.text(line)
     return line

@@ -95,7 +95,7 @@ def owner_of(item: Json) -> tuple[ServerKey, str] | None:
     return None
 
 
-def _seen(item: Json) -> Seen:
+def _observe(item: Json) -> Seen:
     metadata, owner = item["metadata"], owner_of(item)
     return Seen(
         uid=metadata["uid"],
@@ -124,14 +124,14 @@ class Owned:
         self._enqueue = enqueue
         self._drift = drift or DriftRepairs()
         self.stores: dict[Kind, ObjectStore[Seen]] = {
-            kind: ObjectStore(_seen, partial(self._changed, kind)) for kind in kinds
+            kind: ObjectStore(_observe, partial(self._on_change, kind)) for kind in kinds
         }
         self._applied: dict[tuple[Kind, ServerKey], _Applied] = {}
 
     def __repr__(self) -> str:
         return f"<Owned {self.stores} applied={len(self._applied)}>"
 
-    def seen(self, kind: Kind, namespace: str, name: str) -> Seen | None:
+    def last_seen(self, kind: Kind, namespace: str, name: str) -> Seen | None:
         """The object as last seen."""
         return self.stores[kind].get(ServerKey(namespace, name))
 
@@ -155,18 +155,18 @@ class Owned:
             await self._claimable(kind, namespace, name, owner_uid)
         answer = await self._put_right(kind, manifest, exists=seen is not None)
         store.put(answer)
-        after = _seen(answer)
+        after = _observe(answer)
         self._applied[kind, key] = _Applied(wanted, after.fingerprint, after.writers.own_at)
         if seen is not None and seen.fingerprint == after.fingerprint:
             return  # what others had added is left to them: nothing was undone
         logger.info("%s %s/%s %s", kind.kind, namespace, name, "applied" if seen else "created or adopted")
         if repeats and applied is not None:
             by = seen.writers.since(applied.own_at) if seen is not None else ""
-            self._drift.repaired(target, by, wake, owner=key)
+            self._drift.count_repair(target, by, wake, owner=key)
 
     async def remove(self, kind: Kind, namespace: str, name: str, owner_uid: str) -> None:
         """Delete an object that is no longer wanted; fine when it is gone or somebody else's."""
-        seen = self.seen(kind, namespace, name)
+        seen = self.last_seen(kind, namespace, name)
         if seen is None or seen.owner_uid != owner_uid:
             return
         with contextlib.suppress(NotFound):
@@ -211,7 +211,7 @@ class Owned:
         if owner is None or owner[1] != owner_uid:
             raise ForeignObject(f"{kind.kind} {namespace}/{name} exists and does not belong to this McpServer")
 
-    def _changed(self, kind: Kind, key: ServerKey, before: Seen | None, after: Seen | None) -> None:
+    def _on_change(self, kind: Kind, key: ServerKey, before: Seen | None, after: Seen | None) -> None:
         reported = before is not None and after is not None and before.status_json != after.status_json
         target = WriteTarget(kind, key.namespace, key.name)
         if not reported and self._drift.held_back(target, partial(self._enqueue, key)):

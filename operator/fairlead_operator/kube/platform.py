@@ -150,11 +150,11 @@ class KubePlatform:
             return Workload(ConditionVerdict(None, Cause.APPLY_FAILED, str(error)), endpoint)
         if not wanted.apply:
             return Workload(workload.NOTHING_TO_RUN, endpoint)
-        seen = self._owned.seen(DEPLOYMENTS, server.metadata.namespace, server.metadata.name)
+        seen = self._owned.last_seen(DEPLOYMENTS, server.metadata.namespace, server.metadata.name)
         generation, status = (seen.generation, seen.status) if seen is not None else (0, {})
         verdict, down = workload.judge(server, generation, status)
         if down is not None or not verdict.ok:
-            verdict, down = workload.explained(verdict, down, self._pods.symptom(server.key))
+            verdict, down = workload.explain(verdict, down, self._pods.symptom(server.key))
         again = self._pods.until_late(server.key) if down is not None or verdict.ok is None else None
         return Workload(
             verdict, endpoint, workload.rollout(generation, status), down, workload.pod_count(server, status), again

@@ -14,7 +14,7 @@ from fairlead_api.v1alpha1.causes import Cause
 from fairlead_kube.client import Json
 from fairlead_kube.store import ObjectStore
 from fairlead_operator.server.podwarnings import PodWarning, pod_warning
-from fairlead_operator.server.symptoms import LISTEN_S, ClosedPort, Symptom, closed_port, started, symptom, unready
+from fairlead_operator.server.symptoms import LISTEN_S, ClosedPort, Symptom, closed_port, started_at, symptom, unready
 
 MOST_WARNINGS: Final = 5000
 """Pods of which the last warning is kept, those of others included: an event does not tell whose its pod is. Above that
@@ -29,7 +29,7 @@ class _Pod:
     unready: bool
     symptom: Symptom | None
     closed: ClosedPort | None
-    started: datetime | None
+    started_at: datetime | None
     """Start of the server's container, where it runs or ran."""
 
 
@@ -41,8 +41,8 @@ class Pods:
     ) -> None:
         self._now = now
         self._enqueue = enqueue
-        self.store: ObjectStore[_Pod] = ObjectStore(_pod, self._changed)
-        self.warnings = PodWarnings(self._warned)
+        self.store: ObjectStore[_Pod] = ObjectStore(_pod, self._on_change)
+        self.warnings = PodWarnings(self._on_warning)
         """Warning events, which tell of pods what their status does not."""
 
     def __repr__(self) -> str:
@@ -85,7 +85,7 @@ class Pods:
         return [
             warning
             for pod, warning in warnings
-            if warning is not None and (pod.started is None or warning.last >= pod.started)
+            if warning is not None and (pod.started_at is None or warning.last >= pod.started_at)
         ]
 
     def _ended_by_probe(self, name: ServerKey, pod: _Pod, fault: Symptom) -> Symptom | None:
@@ -98,12 +98,12 @@ class Pods:
     def _patience(self, since: datetime) -> float:
         return min(LISTEN_S, LISTEN_S - (self._now() - since).total_seconds())
 
-    def _changed(self, key: ServerKey, before: _Pod | None, after: _Pod | None) -> None:
+    def _on_change(self, key: ServerKey, before: _Pod | None, after: _Pod | None) -> None:
         pod = before or after
         if pod is not None and before != after:
             self._enqueue(pod.server)
 
-    def _warned(self, name: ServerKey) -> None:
+    def _on_warning(self, name: ServerKey) -> None:
         pod = self.store.get(name)
         if pod is not None and pod.unready:
             self._enqueue(pod.server)
@@ -163,5 +163,5 @@ def _pod(item: Json) -> _Pod:
         unready(item),
         symptom(item),
         closed_port(item),
-        started(item),
+        started_at(item),
     )

@@ -44,7 +44,7 @@ class Figures:
             self._at[key] = now
         return due
 
-    def shown(self, server: ServerKey) -> LatencySummary | None:
+    def summary(self, server: ServerKey) -> LatencySummary | None:
         """Summary for the server's status; None while nothing new is known."""
         return self._shown.get(server)
 

@@ -207,7 +207,7 @@ class Ledger:
         )
         return {name: limit_ms for name, limit_ms in waits.items() if limit_ms is not None}
 
-    def returned(self, server: ServerKey, milliseconds: float) -> None:
+    def take_round_trip(self, server: ServerKey, milliseconds: float) -> None:
         """Take how long a request takes that calls no tool."""
         server_record = self._servers.get(server)
         if server_record is not None:
@@ -229,7 +229,7 @@ class Ledger:
                 self._moved.add(server_record.shard)
             if before != after:
                 self.changes += 1
-                moves.append(Move(tool, before, after, record.told(tool.name, before)))
+                moves.append(Move(tool, before, after, record.describe_move(tool.name, before)))
             if record.restless:
                 self._restless[tool] = None
         self._stirred.clear()
@@ -237,7 +237,7 @@ class Ledger:
 
     def due(self, now: float, stamp: str) -> list[State]:
         """The state documents that have to be written now, stamped with an RFC 3339 time. Follow each write with
-        `written`; a document that is not written is due again.
+        `take_stored`; a document that is not written is due again.
         """
         due = []
         for shard in sorted({*self._moved, *self._other, *self._measured}):
@@ -246,7 +246,7 @@ class Ledger:
                 due.append(self._document(shard, now, stamp))
         return due
 
-    def written(self, state: State, now: float) -> None:
+    def take_stored(self, state: State, now: float) -> None:
         """The document is stored."""
         for waiting in (self._moved, self._other):
             waiting.discard(state.shard)
@@ -377,7 +377,7 @@ def _without(state: ToolState, same: Collection[str]) -> ToolState:
 
 def _declaration(entry: ToolEntry) -> Declaration:
     latency = entry.latency or NOTHING_DECLARED
-    return _shared(
+    return _intern(
         Declaration(
             latency.estimated_duration_ms,
             latency.max_duration_ms,
@@ -389,6 +389,6 @@ def _declaration(entry: ToolEntry) -> Declaration:
 
 
 @lru_cache(maxsize=256)
-def _shared(declaration: Declaration) -> Declaration:
+def _intern(declaration: Declaration) -> Declaration:
     """One object for equal ones: most tools declare nothing."""
     return declaration

@@ -19,7 +19,7 @@ from fairlead_operator.latency.window import Window
 
 @dataclass(frozen=True)
 class MoveReasons:
-    """What the last decision about a tool went by."""
+    """Measurements and declarations that the last decision about a tool went by."""
 
     scores: Mapping[str, TierScore]
     """By name of the tier; a tier without a limit has none."""
@@ -28,7 +28,7 @@ class MoveReasons:
     declared_ms: int | None
     floor: Floor | None = None
 
-    def lost(self, tier: str) -> str:
+    def why_lost(self, tier: str) -> str:
         """Why the tool is not in a tier any more; empty where that is not known."""
         score = self.scores.get(tier)
         if score is None:
@@ -43,9 +43,9 @@ class MoveReasons:
             return f"it declares {self.declared_ms:,} ms, and the tier allows {score.limit_ms:,.0f} ms"
         if score.cause == "unmeasured" or not len(self.window):
             return "it is not measured yet"
-        return _measured(score, self.window)
+        return _measurement(score, self.window)
 
-    def gained(self, tier: str) -> str:
+    def why_gained(self, tier: str) -> str:
         """Why the tool is in a tier again, as the end of a sentence; empty where that is not known."""
         score = self.scores.get(tier)
         if score is None:
@@ -55,7 +55,7 @@ class MoveReasons:
         if self.health.gate.trial:
             return f" for a trial of {_calls(self.health.gate.trial)}: one that fails takes it out again"
         if len(self.window):
-            return f": {_measured(score, self.window)}"
+            return f": {_measurement(score, self.window)}"
         if self.declared_ms is not None:
             return f": it declares {self.declared_ms:,} ms, and the tier allows {score.limit_ms:,.0f} ms"
         return ": it is not measured yet, and the tier shows such tools"
@@ -67,10 +67,10 @@ def sentence(name: str, before: Sequence[str], after: Sequence[str], reasons: Mo
     gained = [tier for tier in after if tier not in before]
     clauses = []
     if lost:
-        clauses.append(f"{name} left {_with_reasons(lost, [reasons.lost(tier) for tier in lost])}")
+        clauses.append(f"{name} left {_with_reasons(lost, [reasons.why_lost(tier) for tier in lost])}")
     if gained:
         # A slower tier shows what a faster one does, so the fastest one says why.
-        clauses.append(f"{name} returned to {_tiers(gained)}{reasons.gained(gained[0])}")
+        clauses.append(f"{name} returned to {_tiers(gained)}{reasons.why_gained(gained[0])}")
     return "; ".join(clauses) or f"{name} is in {_tiers(after)}"
 
 
@@ -87,7 +87,7 @@ def _tiers(names: Sequence[str]) -> str:
     return f"the {', '.join(names[:-1])} and {names[-1]} tiers"
 
 
-def _measured(score: TierScore, window: Window) -> str:
+def _measurement(score: TierScore, window: Window) -> str:
     late, seen = score.late(window), len(window)
     figure = window.quantile(1 - score.detector.share)
     digits = 1 if f"{figure:.0f}" == f"{score.late_from_ms:.0f}" else 0  # so that 500.4 ms is over 500 ms to the eye

@@ -111,7 +111,7 @@ class TierScore:
         elif self._proven(now, window):
             self._show(now, window, keep=self.run)
         elif trials and self.cause in MEASURED and self.gate.trial_in(now) <= 0:
-            self._show(now, window, keep=0, trial=self.needed(window))
+            self._show(now, window, keep=0, trial=self.samples_needed(window))
         self._alarm = self._was_late = False
         return self.gate.shown
 
@@ -119,14 +119,14 @@ class TierScore:
         """Late calls in the window."""
         return window.late(self.late_from_ms)
 
-    def needed(self, window: Window) -> int:
+    def samples_needed(self, window: Window) -> int:
         """Samples in time in a row that bring it back, in all, or that it shows on trial."""
         before = len(window) - self.run
         needed = run_needed(self.late(window) / before if before > 0 else 1.0, self.gate.relapses)
         return needed if self.cause in MEASURED else max(needed, self.min_samples)
 
     def _proven(self, now: float, window: Window) -> bool:
-        return self.run >= self.needed(window) and self.gate.evidence_counts(now)
+        return self.run >= self.samples_needed(window) and self.gate.evidence_counts(now)
 
     def _perhaps_hide(self, now: float, window: Window) -> None:
         too_many = len(window) >= self.min_samples and self.late(window) >= self.detector.late_allowed(len(window))

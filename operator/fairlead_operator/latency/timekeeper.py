@@ -124,7 +124,7 @@ class Timekeeper:
 
     # What probes measured: implements `calibration.prober.Judge`.
 
-    def probed(self, server: ServerKey, tool: str, sample: Sample) -> None:
+    def take_probe(self, server: ServerKey, tool: str, sample: Sample) -> None:
         """One probe."""
         if self.ledger.take(ToolKey(server, tool, self.environment), [sample], self._monotonic()):
             self._heard.set()
@@ -137,11 +137,11 @@ class Timekeeper:
         """Tools that a tier hides."""
         return self.ledger.awaiting(server)
 
-    def returned(self, server: ServerKey, milliseconds: float) -> None:
+    def take_round_trip(self, server: ServerKey, milliseconds: float) -> None:
         """A round trip without a tool."""
-        self.ledger.returned(server, milliseconds)
+        self.ledger.take_round_trip(server, milliseconds)
 
-    def disturbed(self, name: str) -> None:
+    def republish(self, name: str) -> None:
         """A state document was edited or deleted by hand."""
         shard = name.removeprefix(state_name(0)[:-1])
         if shard.isdigit():
@@ -175,7 +175,7 @@ class Timekeeper:
                 await self._documents.publish(pack(name, STATE, encode(state)))
             else:
                 await self._documents.withdraw(name)
-            self.ledger.written(state, now)
+            self.ledger.take_stored(state, now)
             self._offer(state)
         if self._changes != self.ledger.changes:
             self._changes = self.ledger.changes

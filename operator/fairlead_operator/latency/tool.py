@@ -84,8 +84,8 @@ class ToolRecord:
         """Names of the tiers that show it since the last decision, fastest first."""
         points = published.points if published else {}
         hidden = published.hidden if published else {}
-        self._scores = [self._score(tier, now, points, hidden) for tier in _limited(tiers)]
-        self._unlimited = _unlimited(tiers)
+        self._scores = [self._score(tier, now, points, hidden) for tier in _tiers_with_limit(tiers)]
+        self._unlimited = _tiers_without_limit(tiers)
         self._floors = _floors(tuple(tiers))
         self._running: dict[str, tuple[int, set[str]]] = {}
         self._samples = 0
@@ -97,9 +97,9 @@ class ToolRecord:
         """
         shown, existed = self.tiers, {*(score.tier for score in self._scores), *self._unlimited}
         scores = {(score.tier, score.definition): score for score in self._scores}
-        limited = _limited(tiers)
+        limited = _tiers_with_limit(tiers)
         self._scores = [scores.get((tier.name, definition(tier))) or self._score(tier, now, {}, {}) for tier in limited]
-        self._unlimited = _unlimited(tiers)
+        self._unlimited = _tiers_without_limit(tiers)
         self._floors = _floors(tuple(tiers))
         remaining = {score.tier for score in self._scores if (score.tier, score.definition) in scores}
         for _, counted in self._running.values():
@@ -194,7 +194,7 @@ class ToolRecord:
             return now
         return msgspec.structs.replace(before, samples=now.samples)
 
-    def told(self, name: str, before: Sequence[str]) -> str:
+    def describe_move(self, name: str, before: Sequence[str]) -> str:
         """The last decision as a sentence for people: how its tiers differ from those `before`, and why."""
         scores = {score.tier: score for score in self._scores}
         reasons = MoveReasons(scores, self.window, self.health, self.declaration.estimated_ms, self.floor)
@@ -278,7 +278,7 @@ class ToolRecord:
         return Health(score=self.health.score, state=DEGRADED, reason=reason)
 
 
-def _limited(tiers: Sequence[Tier]) -> list[Tier]:
+def _tiers_with_limit(tiers: Sequence[Tier]) -> list[Tier]:
     """Those with a limit, the fastest first."""
     return sorted((tier for tier in tiers if tier.max_latency_ms), key=lambda tier: (tier.max_latency_ms, tier.name))
 
@@ -289,6 +289,6 @@ def _floors(tiers: tuple[Tier, ...]) -> Floors:
     return Floors(tiers)
 
 
-def _unlimited(tiers: Sequence[Tier]) -> tuple[str, ...]:
+def _tiers_without_limit(tiers: Sequence[Tier]) -> tuple[str, ...]:
     """Names of those without one."""
     return tuple(sorted(tier.name for tier in tiers if not tier.max_latency_ms))

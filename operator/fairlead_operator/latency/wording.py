@@ -31,10 +31,14 @@ def why_hidden(
     """Why the tier does not show the tool, and what brings it back. `figures`: the published quantiles of `window`."""
     tier = f"tier={_ms(score.limit_ms)}"
     if score.cause == "unmeasured":
-        return f"unmeasured {tier} back={score.needed(window)}-in-time"
+        return f"unmeasured {tier} back={score.samples_needed(window)}-in-time"
     if score.cause == "declared":
-        return f"over_budget estimated={declared_ms}ms {tier} by=declared back={score.needed(window)}-in-time"
-    back = f"trial-in-{max(0, math.ceil(score.gate.trial_in(now)))}s" if trials else f"{score.needed(window)}-in-time"
+        return f"over_budget estimated={declared_ms}ms {tier} by=declared back={score.samples_needed(window)}-in-time"
+    back = (
+        f"trial-in-{max(0, math.ceil(score.gate.trial_in(now)))}s"
+        if trials
+        else f"{score.samples_needed(window)}-in-time"
+    )
     measured = f"{_quantile(score, figures)} " if figures is not None else ""
     return f"over_budget {measured}{tier} late={score.late(window)}/{len(window)} by={score.cause} back={back}"
 

@@ -9,14 +9,14 @@ from collections.abc import Mapping
 from pathlib import Path
 
 from fairlead_api.meta import ServerKey
-from fairlead_operator.local.documents import private_directory, troubled, write_private
+from fairlead_operator.local.documents import file_troubles, private_directory, write_private
 
 _LONGEST = 256
 
 
 def write(directory: Path, key: ServerKey, approval: str) -> Path:
     """Approve what has that hash; the file that says so. Raises PlatformTrouble."""
-    with troubled():
+    with file_troubles():
         file = private_directory(directory) / f"{key.namespace}.{key.name}"
         write_private(file, approval.encode())
     return file

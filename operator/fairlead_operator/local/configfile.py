@@ -67,7 +67,7 @@ def read_configuration(
         bare: Whether a list without a member around it is one: not in files that nobody named.
     """
     try:
-        document = _parsed(text, file)
+        document = _parse(text, file)
     except UnreadableJson as error:
         if _are_manifests(text):
             return None
@@ -89,7 +89,7 @@ def read_configuration(
     return Configuration(problems=[ManifestProblem(str(file), document.line_of((key,)) if key else 0, key, message)])
 
 
-def _parsed(text: str, file: Path) -> AnyDocument | None:
+def _parse(text: str, file: Path) -> AnyDocument | None:
     """The document of a file by its ending; None for YAML of several documents.
 
     Raises UnreadableJson, UnreadableToml.
@@ -163,7 +163,7 @@ class _ConfigurationReader:
     def read(self) -> Configuration:
         for entry in entries(self._content):
             try:
-                declared = self._declared(entry)
+                declared = self._server(entry)
             except EntryProblem as problem:
                 if entry.unserved:
                     left_out = f"{entry.unserved}; it is left out here, and nothing has to be done"
@@ -188,13 +188,13 @@ class _ConfigurationReader:
                 RefusedServer(key, (problem,), wanted_prefix, error.cause, "client-configuration")
             )
 
-    def _declared(self, entry: ConfiguredServer) -> DeclaredServer | None:
+    def _server(self, entry: ConfiguredServer) -> DeclaredServer | None:
         """The server of an entry; None for this gateway itself. Adds remarks. Raises EntryProblem."""
         translated = translate(entry, self._environ, self._around, lambda name: read_env_file(self._file.parent / name))
         url = translated.manifest["spec"].get("url")
         if url is not None and self._is_own(url):
             return None
-        server = _validated(entry, translated)
+        server = _validate(entry, translated)
         if entry.cwd is None and (name := resource_name(entry.name)) != server.key.name:  # projects share names
             told = f"comes to the name {name}, as another server does, and is {server.key.name}: rename one of them"
             self._result.remarks.append(self._problem(entry, "", told))
@@ -244,7 +244,7 @@ def _as_written(entry: ConfiguredServer, inner: str) -> str:
     return inner if written is None else written
 
 
-def _validated(entry: ConfiguredServer, translated: Translated) -> McpServer:
+def _validate(entry: ConfiguredServer, translated: Translated) -> McpServer:
     try:
         return McpServer.model_validate(translated.manifest)
     except ValidationError as error:

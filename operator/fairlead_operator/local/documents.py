@@ -55,7 +55,7 @@ class DirectoryTrouble(PlatformTrouble):
 
 
 @contextmanager
-def troubled() -> Iterator[None]:
+def file_troubles() -> Iterator[None]:
     """Turns what the file system refuses into trouble of the platform."""
     try:
         yield
@@ -80,7 +80,7 @@ class DirectoryDocuments:
 
     async def read(self, name: str) -> bytes | None:
         """The document of that name; None when there is none."""
-        with troubled():
+        with file_troubles():
             try:
                 return self._file(name).read_bytes()
             except FileNotFoundError:
@@ -105,7 +105,7 @@ class DirectoryDocuments:
         for blob in blobs:
             assembler.put(blob)
         for name, document in assembler.documents.items():
-            with troubled():
+            with file_troubles():
                 write_private(self._file(name), document)
             self._labels[name] = blobs[-1].labels
         self._written()
@@ -113,7 +113,7 @@ class DirectoryDocuments:
     async def withdraw(self, name: str) -> None:
         """Delete a document; fine when it is gone."""
         self._labels.pop(name, None)
-        with troubled():
+        with file_troubles():
             self._file(name).unlink(missing_ok=True)
         self._written()
 
@@ -147,12 +147,12 @@ class DirectoryCredentialStore:
         """Keep the credential of a server where the gateway finds it."""
         secret = bounded_name("fairlead-credential", key.namespace, key.name, limit=200)
         value = msgspec.json.encode(credential, order="deterministic")
-        with troubled():
+        with file_troubles():
             write_private(self._directory / f"{secret}{SUFFIX}", value)
         return CredentialRef(secret=secret, key=f"{key.namespace}.{key.name}", hash=sha256(value)[:16])
 
     def drop(self, key: ServerKey) -> None:
         """Forget it; fine when there is none."""
         secret = bounded_name("fairlead-credential", key.namespace, key.name, limit=200)
-        with troubled():
+        with file_troubles():
             (self._directory / f"{secret}{SUFFIX}").unlink(missing_ok=True)

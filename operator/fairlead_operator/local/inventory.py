@@ -96,7 +96,7 @@ class Inventory:
     def replace(self, contents: Contents) -> Difference:
         """Take over what is declared now, and say what differs from before."""
         before = self._contents
-        servers = {key: self._identified(declared) for key, declared in contents.servers.items()}
+        servers = {key: self._identify(declared) for key, declared in contents.servers.items()}
         self._contents = replace(contents, servers=servers)
         changed = {key for key in {*before.servers, *servers} if before.servers.get(key) != servers.get(key)}
         if (before.secrets, before.config_maps) != (contents.secrets, contents.config_maps):
@@ -130,7 +130,7 @@ class Inventory:
     async def show_tools(self, counts: Mapping[str, int]) -> None:
         """Declarations in files have no status; `fairlead tiers` shows the sizes."""
 
-    def _identified(self, declared: DeclaredServer) -> DeclaredServer:
+    def _identify(self, declared: DeclaredServer) -> DeclaredServer:
         key = declared.key
         before = self._contents.servers.get(key)
         if before is None:

@@ -17,7 +17,7 @@ from fairlead_api.meta import ServerKey
 from fairlead_mcp.egress import Egress
 from fairlead_mcp.host import ChildHost
 from fairlead_mcp.printed import PrintedLines
-from fairlead_operator.compose import InstallationOptions, composed
+from fairlead_operator.compose import InstallationOptions, compose
 from fairlead_operator.controller import World
 from fairlead_operator.local import approvals
 from fairlead_operator.local.documents import DirectoryCredentialStore, DirectoryDocuments, private_directory
@@ -114,7 +114,7 @@ class LocalOperator:
         )
         decided = InstallationOptions(options or ReconcilerOptions(), default_tier=default_tier, gateway_approvals=True)
         self._prefix_style = decided.options.prefix_style
-        self.controller = composed(world, decided, telemetry=telemetry)
+        self.controller = compose(world, decided, telemetry=telemetry)
         self._stop_listening = children.listen(
             ChildObserver(self.controller.queue.add, self.controller.reconciler.hint)
         )

@@ -125,7 +125,7 @@ class PackageStore:
             entry.task = loop.create_task(self._install(package, entry), name=f"install {package}")
         return entry.state
 
-    def printed(self, package: PackageVersion) -> PrintedLines | None:
+    def printed_lines(self, package: PackageVersion) -> PrintedLines | None:
         """Lines that its installers printed; None where none ran."""
         entry = self._entries.get(package)
         return entry.printed if entry is not None and entry.printed.run else None
@@ -192,7 +192,7 @@ class PackageStore:
             self._move(package, entry, Installing(f"{package} from {title}"))
         target.parent.mkdir(parents=True, exist_ok=True)
         with (target.parent / f"{target.name}.lock").open("w") as lock:
-            await _locked(lock)
+            await _lock(lock)
             if self._is_installed(package):
                 return launch(package, target, self._tools)
             await asyncio.to_thread(shutil.rmtree, target, ignore_errors=True)
@@ -228,7 +228,7 @@ class PackageStore:
             raise explain(package, entry.lines)
 
 
-async def _locked(lock: IO[str]) -> None:
+async def _lock(lock: IO[str]) -> None:
     """Wait until no other process installs the same package; the lock goes with the file."""
     while True:
         try:

@@ -136,7 +136,7 @@ class LocalPlatform:
         if isinstance(launch, ConditionVerdict):
             self._children.retire(server.key)
             return Workload(launch, None)
-        return self._started(declared, launch, credential.value)
+        return self._start(declared, launch, credential.value)
 
     def retry(self, key: ServerKey) -> None:
         """Start a process that waits for its next start now, and a failed installation as well."""
@@ -183,7 +183,7 @@ class LocalPlatform:
         """Lines that the installers of a server's package printed; None where none ran."""
         declared = self._inventory.get(key)
         package = None if declared is None else _package(declared.server)
-        return None if package is None else self._packages.printed(package)
+        return None if package is None else self._packages.printed_lines(package)
 
     def users_of(self, package: PackageVersion) -> list[ServerKey]:
         """The servers that come in `package`."""
@@ -213,7 +213,7 @@ class LocalPlatform:
             return ConditionVerdict(False, Cause.COMMAND_NOT_FOUND, f"there is no program {program} on this machine")
         return Launch(path, tuple(arguments))
 
-    def _started(self, declared: DeclaredServer, launch: Launch, credential: Credential | None) -> Workload:
+    def _start(self, declared: DeclaredServer, launch: Launch, credential: Credential | None) -> Workload:
         endpoint = ChildEndpoint(command=launch.command, args=launch.args, cwd=declared.cwd)
         child = self._children.get(declared.key, child_spec(endpoint, credential))
         programmed, down = _verdicts(child, launch.left_out)

@@ -114,7 +114,7 @@ class Sources:
         self._unreadable = unreadable
         self._scanned = True
         folders = FileContents(problems=[*unreadable, *self._empty_folders()])
-        scan = _merged([folders, *(contents for _, contents in read_files.values())])
+        scan = _merge([folders, *(contents for _, contents in read_files.values())])
         return replace(scan, problems=(*scan.problems, *pointers_kept_back(scan.contents, self._environ)))
 
     def _empty_folders(self) -> Iterator[ManifestProblem]:
@@ -158,14 +158,14 @@ class Sources:
         except (OSError, ValueError) as error:
             words = (error.strerror or str(error)) if isinstance(error, OSError) else str(error)
             return FileContents(problems=[ManifestProblem(str(file), 0, "", f"cannot be read: {words}")])
-        contents = self._parsed(text, file, bare=named or file.name in PROJECT_FILES)
+        contents = self._parse(text, file, bare=named or file.name in PROJECT_FILES)
         if not named and not any(word in text for word in _OURS):
             contents.problems = []
             contents.remarks = []
             contents.refused = []
         return contents
 
-    def _parsed(self, text: str, file: Path, *, bare: bool) -> FileContents:
+    def _parse(self, text: str, file: Path, *, bare: bool) -> FileContents:
         configuration = read_configuration(text, file, self._environ, self._is_own, bare=bare)
         if configuration is not None:
             return FileContents(
@@ -265,7 +265,7 @@ def _by_key(last: Iterable[KeyedT], fresh: Iterable[KeyedT]) -> list[KeyedT]:
     return list({each.key: each for each in [*last, *fresh]}.values())
 
 
-def _merged(files: Iterable[FileContents]) -> Scan:
+def _merge(files: Iterable[FileContents]) -> Scan:
     servers: dict[ServerKey, DeclaredServer] = {}
     tiers: dict[ServerKey, LatencyTier] = {}
     policies: dict[ServerKey, ToolPolicy] = {}

@@ -72,7 +72,7 @@ def _same(definition: Pinned, other: Pinned | None) -> bool:
     return other is not None and bytes(definition.definition) == bytes(other.definition)
 
 
-def restored(listing: RawListing, in_force: tuple[Pinned, ...]) -> RawListing:
+def restore(listing: RawListing, in_force: tuple[Pinned, ...]) -> RawListing:
     """The answer of a server as if it had listed what is in force."""
     of: dict[Sort, list[Raw]] = {}
     for definition in in_force:

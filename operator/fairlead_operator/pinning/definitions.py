@@ -25,7 +25,7 @@ from fairlead_api.v1alpha1.mcpserver import McpServer
 from fairlead_operator.discovery.build import Reached, build_catalog
 from fairlead_operator.discovery.findings import ListingFindings
 from fairlead_operator.discovery.listing import RawListing
-from fairlead_operator.discovery.looking import remembered
+from fairlead_operator.discovery.looking import with_published
 from fairlead_operator.pinning import cleanness, decide
 from fairlead_operator.pinning.asked import AskedApprovals
 from fairlead_operator.pinning.decide import PinDecision
@@ -41,7 +41,7 @@ Counted = Callable[[ServerKey, int | None], None]
 """Told how many definitions of a server are held back; None = it is not pinned, or gone."""
 
 
-def uncounted(key: ServerKey, held: int | None) -> None:
+def count_nothing(key: ServerKey, held: int | None) -> None:
     """Nobody counts."""
 
 
@@ -104,7 +104,7 @@ class PinnedDefinitions:
 
         `published` is what was served before: where nothing is pinned yet, that is what people have seen.
         """
-        key, listing = server.key, remembered(listing, published)
+        key, listing = server.key, with_published(listing, published)
         catalog, remarks = await _catalog(server, listing, reached)
         now = listed(catalog)
         suspicious, announcements = await self._scan(key, now)
@@ -112,7 +112,7 @@ class PinnedDefinitions:
         if server.spec.pin:
             decision, told = await self._decide(server, now, published)
             if decision.in_force != now:
-                catalog, _ = await _catalog(server, decide.restored(listing, decision.in_force), reached)
+                catalog, _ = await _catalog(server, decide.restore(listing, decision.in_force), reached)
             catalog = msgspec.structs.replace(catalog, held=len(decision.held))
             doubtful = {(finding.sort, finding.name) for finding in suspicious}
             approved = decide.verdict(
@@ -179,10 +179,10 @@ class PinnedDefinitions:
 
     async def _current_pins(self, server: McpServer) -> Pins | None:
         """Pins of this very server; this process's own knowledge counts more than the stored document."""
-        pins = self._pins.get(server.key) or await self._stored(server.key)
+        pins = self._pins.get(server.key) or await self._stored_pins(server.key)
         return pins if pins is not None and pins.uid == server.metadata.uid else None
 
-    async def _stored(self, key: ServerKey) -> Pins | None:
+    async def _stored_pins(self, key: ServerKey) -> Pins | None:
         data = await self._documents.read(pins_name(key))
         if data is None:
             return None
@@ -199,8 +199,8 @@ class PinnedDefinitions:
             namespace=key.namespace,
             name=key.name,
             uid=uid,
-            approved=_sorted(decision.approved),
-            held=_sorted(decision.held),
+            approved=_sort(decision.approved),
+            held=_sort(decision.held),
             approvals=approvals,
         )
         blobs = pack(pins_name(key), PINS, encode(pins), labels_for(key, uid))
@@ -209,7 +209,7 @@ class PinnedDefinitions:
         self._pins[key] = pins
 
 
-def _sorted(some: tuple[Pinned, ...]) -> tuple[Pinned, ...]:
+def _sort(some: tuple[Pinned, ...]) -> tuple[Pinned, ...]:
     """A server that lists in another order has changed nothing."""
     return tuple(sorted(some, key=lambda definition: definition.identity))
 

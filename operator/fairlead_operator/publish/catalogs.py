@@ -63,7 +63,7 @@ class Catalogs:
         self._last: dict[ServerKey, _Stamped] = {}
         self._retained: dict[ServerKey, _Retained] = {}
 
-    async def stored(self, key: ServerKey, uid: str) -> Catalog | None:
+    async def read(self, key: ServerKey, uid: str) -> Catalog | None:
         """Published catalog of this very server; None for none, an unreadable one, or one of a namesake."""
         data = await self._documents.read(catalog_name(key))
         if data is None:
@@ -84,7 +84,7 @@ class Catalogs:
             data = zlib.compress(encode(catalog), level=1)
             self._retained[catalog.key] = _Retained(catalog.hash, catalog.updated_at, data)
 
-    def retained(self, key: ServerKey, uid: str) -> Catalog | None:
+    def retained_copy(self, key: ServerKey, uid: str) -> Catalog | None:
         """The copy of this very server's catalog, None for none."""
         copy = self._retained.get(key)
         catalog = None if copy is None else decode(zlib.decompress(copy.data))
@@ -112,7 +112,7 @@ class Catalogs:
         return catalogs
 
     async def publish(self, catalog: Catalog, stored: Catalog | None) -> Catalog:
-        """Make `catalog` what is published, and return it as published. `stored` is what `stored` returned."""
+        """Make `catalog` what is published, and return it as published. `stored` is what `read` returned."""
         changed = stored is None or not same_content(stored, catalog) or stored.refreshed != catalog.refreshed
         digest = _digest(catalog)
         catalog = msgspec.structs.replace(catalog, updated_at=self._stamp(catalog, digest, stored))

@@ -41,7 +41,7 @@ class PolicyStatuses:
         """Causes that people were told last."""
         self.wanted = asyncio.Event()
 
-    def compiled(self, rules: Rules) -> None:
+    def take_rules(self, rules: Rules) -> None:
         """The rules as they are published."""
         self.wanted.set()
         self._rules = rules
@@ -102,12 +102,15 @@ class PolicyStatuses:
             name = tier.metadata.name
             if name in compiled:
                 taken = tier.spec.default and default is not None and default != name
-                given = {ConditionType.ACCEPTED: IN_FORCE, ConditionType.CONFLICTED: _taken(default) if taken else None}
+                given = {
+                    ConditionType.ACCEPTED: IN_FORCE,
+                    ConditionType.CONFLICTED: _accepted(default) if taken else None,
+                }
                 shown[name] = conditions(given, tier.status.conditions, tier.metadata.generation, self._now())
         await self._declarations.show_tiers(shown)
 
 
-def _taken(default: str | None) -> ConditionVerdict:
+def _accepted(default: str | None) -> ConditionVerdict:
     message = f"default: true has no effect, as {default} is the default tier; this one works under its own name"
     return ConditionVerdict(True, Cause.DEFAULT_TAKEN, message)
 

@@ -234,11 +234,11 @@ def _about_tools(policy: Policy, other: Policy, index: ToolIndex) -> Iterable[st
         sides.append((_union(each, matched, ALLOW), _union(each, matched, DENY), _union(each, free, ALLOW)))
     (allows, denies, freely), (they_allow, they_deny, they_freely) = sides
     if bits := allows & ~denies & they_deny:
-        yield f"it denies {_named(index, bits)}, which this one allows: denied"
+        yield f"it denies {_names(index, bits)}, which this one allows: denied"
     if bits := denies & they_allow & ~they_deny:
-        yield f"it allows {_named(index, bits)}, which this one denies: denied"
+        yield f"it allows {_names(index, bits)}, which this one denies: denied"
     if bits := allows & ~freely & they_freely & ~denies & ~they_deny:
-        yield f"it allows {_named(index, bits)} with any arguments, which this one bounds: any arguments are allowed"
+        yield f"it allows {_names(index, bits)} with any arguments, which this one bounds: any arguments are allowed"
 
 
 def _about_bounds(policy: Policy, other: Policy) -> Iterable[str]:
@@ -254,7 +254,7 @@ def _about_bounds(policy: Policy, other: Policy) -> Iterable[str]:
             yield f"its tiers.{member} is {theirs}, here {mine}: the faster one"
 
 
-def _named(index: ToolIndex, bits: int) -> str:
+def _names(index: ToolIndex, bits: int) -> str:
     names = [f"{server}/{tool}" for server, tool in index.chosen(bits, index.refs)]
     more = f" and {len(names) - _EXAMPLES} more" if len(names) > _EXAMPLES else ""
     return ", ".join(names[:_EXAMPLES]) + more

@@ -38,14 +38,14 @@ Check = Callable[[McpServer, Environment], ConditionVerdict | None]
 ACCEPTED: Final = ConditionVerdict(True, Cause.ACCEPTED, "the spec is valid and can be run here")
 
 
-def _refused(message: str) -> ConditionVerdict:
+def _refusal(message: str) -> ConditionVerdict:
     return ConditionVerdict(False, Cause.NOT_SUPPORTED_HERE, message)
 
 
 def command_on_a_cluster(server: McpServer, environment: Environment) -> ConditionVerdict | None:
     """A CEL rule refuses it at admission; an object written before that rule still exists."""
     if environment == "cluster" and server.spec.source_kind == "command":
-        return _refused(
+        return _refusal(
             "command runs a local child process, for `fairlead up` only: use image, package or url on a cluster"
         )
     return None
@@ -54,7 +54,7 @@ def command_on_a_cluster(server: McpServer, environment: Environment) -> Conditi
 def image_off_a_cluster(server: McpServer, environment: Environment) -> ConditionVerdict | None:
     """Nothing here runs containers."""
     if environment == "local" and server.spec.source_kind == "image":
-        return _refused("image needs a cluster: use package, command or url with `fairlead up`")
+        return _refusal("image needs a cluster: use package, command or url with `fairlead up`")
     return None
 
 
@@ -62,7 +62,7 @@ def nothing_to_start(server: McpServer, environment: Environment) -> ConditionVe
     """The entry point of an image is not known here, and something has to be started per connection."""
     image = server.spec.image
     if image is not None and image.transport == "stdio" and not image.command:
-        return _refused("an image with transport stdio needs command: the program to start for each connection")
+        return _refusal("an image with transport stdio needs command: the program to start for each connection")
     return None
 
 

@@ -13,7 +13,7 @@ from fairlead_api.meta import API_VERSION, LABEL_MANAGED_BY, LABEL_NAME, MANAGED
 from fairlead_api.v1alpha1.mcpserver import McpServer, Package
 from fairlead_operator.server import gate
 from fairlead_operator.server.egress import domain_rules, egress_rules
-from fairlead_operator.server.overlay import merged
+from fairlead_operator.server.overlay import merge
 from fairlead_operator.server.references import SecretReference, secret_references, without_secrets
 
 Json = dict[str, Any]
@@ -177,10 +177,10 @@ def deployment(server: McpServer, context: ManifestContext) -> Json:
 def pod_template(server: McpServer, context: ManifestContext) -> Json:
     """The generated template with `spec.podTemplate` laid over it, and `spec.unrestrictedPodTemplate` over both."""
     overlay = server.spec.pod_template
-    template: Json = merged(_generated(server, context), {} if overlay is None else overlay.overlay())
+    template: Json = merge(_generate(server, context), {} if overlay is None else overlay.overlay())
     if context.restricted and overlay is not None:
-        template = _confined(template)
-    template = merged(template, server.spec.unrestricted_pod_template or {})
+        template = _confine(template)
+    template = merge(template, server.spec.unrestricted_pod_template or {})
     return without_secrets(template, context.absent)
 
 
@@ -191,18 +191,18 @@ def references(server: McpServer) -> list[SecretReference]:
     return secret_references(pod_template(server, ManifestContext("", restricted=False)))
 
 
-def _confined(template: Json) -> Json:
+def _confine(template: Json) -> Json:
     """With what the restricted Pod Security Standard asks of a container below what its `securityContext` says."""
     spec = dict(template["spec"])
     for kind in ("initContainers", "containers"):
         if kind in spec:
             spec[kind] = [
-                {**each, "securityContext": merged(_LEAST, each.get("securityContext") or {})} for each in spec[kind]
+                {**each, "securityContext": merge(_LEAST, each.get("securityContext") or {})} for each in spec[kind]
             ]
     return {**template, "spec": spec}
 
 
-def _generated(server: McpServer, context: ManifestContext) -> Json:
+def _generate(server: McpServer, context: ManifestContext) -> Json:
     metadata: Json = {"labels": selector_labels(server)}
     if context.secrets_revision:
         metadata["annotations"] = {ANNOTATION_SECRETS: context.secrets_revision}

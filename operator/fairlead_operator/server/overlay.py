@@ -55,7 +55,7 @@ The members themselves are not listed: later versions of Kubernetes add some, su
 """
 
 
-def merged(base: Any, overlay: Any, *, member: str = "") -> Any:
+def merge(base: Any, overlay: Any, *, member: str = "") -> Any:
     """`overlay` laid over `base`; neither is changed. `member` is the name under which they stand."""
     if isinstance(base, Mapping) and isinstance(overlay, Mapping):
         return _merged_objects(_without_alternatives(base, overlay, member), overlay)
@@ -80,7 +80,7 @@ def _merged_objects(base: Mapping[str, Any], overlay: Mapping[str, Any]) -> dict
         if value is None:
             result.pop(name, None)
         elif name in result:
-            result[name] = merged(result[name], value, member=name)
+            result[name] = merge(result[name], value, member=name)
         else:
             result[name] = value
     return result
@@ -100,5 +100,5 @@ def _merged_lists(base: list[Any], overlay: list[Any], key: str, member: str) ->
         elif index is None or identity is None:
             result.append(item)
         else:
-            result[index] = merged(result[index], item, member=member)
+            result[index] = merge(result[index], item, member=member)
     return result

@@ -238,7 +238,7 @@ class Prefixes:
         claims = [self._claims[key] for key in self._by_prefix.get(prefix, ())]
         return min(claims).key if claims else None
 
-    def granted(self, server: McpServer) -> tuple[ConditionVerdict | None, str | None]:
+    def grant(self, server: McpServer) -> tuple[ConditionVerdict | None, str | None]:
         """The condition Conflicted of a server, and its prefix. Without one of its own it is served at its own
         endpoint, and told so.
         """

@@ -37,7 +37,7 @@ def secret_references(template: Mapping[str, Any]) -> list[SecretReference]:
     spec = _object(template, "spec")
     references = [reference for container in _containers(spec) for reference in _of_container(container)]
     references += [reference for volume in _objects(spec, "volumes") for reference in _of_volume(volume)]
-    return references + [_named(each, "name") for each in _objects(spec, "imagePullSecrets")]
+    return references + [_reference(each, "name") for each in _objects(spec, "imagePullSecrets")]
 
 
 def containers(template: Mapping[str, Any]) -> Iterator[Mapping[str, Any]]:
@@ -61,10 +61,10 @@ def without_secrets(template: Json, absent: Collection[str]) -> Json:
 def _of_container(container: Mapping[str, Any]) -> Iterator[SecretReference]:
     for variable in _objects(container, "env"):
         if selector := _object(_object(variable, "valueFrom"), "secretKeyRef"):
-            yield _named(selector, "name", key=_text(selector, "key"), environment=True)
+            yield _reference(selector, "name", key=_text(selector, "key"), environment=True)
     for source in _objects(container, "envFrom"):
         if reference := _object(source, "secretRef"):
-            yield _named(reference, "name", environment=True)
+            yield _reference(reference, "name", environment=True)
 
 
 def _of_volume(volume: Mapping[str, Any]) -> Iterator[SecretReference]:
@@ -75,18 +75,18 @@ def _of_volume(volume: Mapping[str, Any]) -> Iterator[SecretReference]:
             yield from _keys(secret, "name")
     for kind, member in _BY_REFERENCE:
         if reference := _object(_object(volume, kind), member):
-            yield _named(reference, "name")
+            yield _reference(reference, "name")
     if share := _object(volume, "azureFile"):
-        yield _named(share, "secretName")
+        yield _reference(share, "secretName")
 
 
 def _keys(secret: Mapping[str, Any], member: str) -> Iterator[SecretReference]:
     """One reference for each key that is chosen, or one for all."""
     for item in _objects(secret, "items") or [{}]:
-        yield _named(secret, member, key=_text(item, "key") or None)
+        yield _reference(secret, member, key=_text(item, "key") or None)
 
 
-def _named(
+def _reference(
     source: Mapping[str, Any], member: str, *, key: str | None = None, environment: bool = False
 ) -> SecretReference:
     return SecretReference(_text(source, member), key, source.get("optional") is True, environment)

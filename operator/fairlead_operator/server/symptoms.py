@@ -89,7 +89,7 @@ def closed_port(pod: Mapping[str, Any]) -> ClosedPort | None:
     status = pod.get("status") or {}
     if pod.get("metadata", {}).get("deletionTimestamp"):
         return None
-    container, since = _of_name(status.get("containerStatuses")), started(pod)
+    container, since = _of_name(status.get("containerStatuses")), started_at(pod)
     wanted = _of_name((pod.get("spec") or {}).get("containers"))
     probed = "tcpSocket" in (wanted.get("readinessProbe") or {}) and "startupProbe" not in wanted
     if container.get("ready") or since is None or not probed:
@@ -103,7 +103,7 @@ def unready(pod: Mapping[str, Any]) -> bool:
     return not pod.get("metadata", {}).get("deletionTimestamp") and _condition(status, "Ready").get("status") != "True"
 
 
-def started(pod: Mapping[str, Any]) -> datetime | None:
+def started_at(pod: Mapping[str, Any]) -> datetime | None:
     """When the server's container was started, by the clock of its node; None while it does not run."""
     container = _of_name((pod.get("status") or {}).get("containerStatuses"))
     running = ((container.get("state") or {}).get("running") or {}).get("startedAt")
@@ -117,7 +117,7 @@ def symptom(pod: Mapping[str, Any]) -> Symptom | None:
         return None
     scheduled = _condition(status, "PodScheduled")
     if scheduled.get("reason") == "Unschedulable":
-        return _unscheduled(str(scheduled.get("message", "")))
+        return _scheduling_symptom(str(scheduled.get("message", "")))
     for container in _containers(status):
         container_symptom = _of_container(container)
         if container_symptom is not None:
@@ -125,7 +125,7 @@ def symptom(pod: Mapping[str, Any]) -> Symptom | None:
     return None
 
 
-def _unscheduled(message: str) -> Symptom:
+def _scheduling_symptom(message: str) -> Symptom:
     """Cause by what the scheduler counts for each node, as each has another remedy. A node that only lacks room comes
     before nodes that do not fit: every control plane is tainted.
     """
@@ -142,7 +142,7 @@ def _unscheduled(message: str) -> Symptom:
 
 def _of_container(container: Mapping[str, Any]) -> Symptom | None:
     state = container.get("state") or {}
-    waiting, ended = state.get("waiting") or {}, _ended(container)
+    waiting, ended = state.get("waiting") or {}, _last_end(container)
     reason, message = str(waiting.get("reason", "")), cut(waiting.get("message", ""))
     if reason in _PULL:
         return Symptom(Cause.IMAGE_PULL_FAILED, f"its image cannot be fetched: {message}")
@@ -154,7 +154,7 @@ def _of_container(container: Mapping[str, Any]) -> Symptom | None:
         return None
     if ended.get("exitCode") in (None, 0) and reason != "CrashLoopBackOff":
         return None
-    return _crashed(ended)
+    return _crash_symptom(ended)
 
 
 def _not_created(message: str) -> Symptom:
@@ -177,7 +177,7 @@ def _of_installation(state: Mapping[str, Any], ended: Mapping[str, Any] | None) 
     return None
 
 
-def _crashed(ended: Mapping[str, Any]) -> Symptom:
+def _crash_symptom(ended: Mapping[str, Any]) -> Symptom:
     if ended.get("reason") in _NEVER_RAN:
         return _not_created(cut(ended.get("message") or ""))
     printed = str(ended.get("message") or "")  # the end of its log, where it left no message
@@ -195,7 +195,7 @@ def _telling(printed: str) -> str:
     return diagnosis(printable(line.encode()) for line in printed.splitlines())
 
 
-def _ended(container: Mapping[str, Any]) -> Mapping[str, Any] | None:
+def _last_end(container: Mapping[str, Any]) -> Mapping[str, Any] | None:
     """How it ended last, if it ever did."""
     for when in ("state", "lastState"):
         termination = (container.get(when) or {}).get("terminated")

@@ -59,7 +59,7 @@ def judge(
     return ConditionVerdict(None, Cause.DEPLOYING, "no pod is available yet"), None
 
 
-def explained(
+def explain(
     verdict: ConditionVerdict, down: ConditionVerdict | None, pod_symptom: Symptom | None
 ) -> tuple[ConditionVerdict, ConditionVerdict | None]:
     """Verdicts about the Deployment with a pod's symptom added. A server that is up is not blamed for a pod that is

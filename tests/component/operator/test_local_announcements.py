@@ -38,7 +38,7 @@ async def test_a_modern_child_is_subscribed_to_and_asked_again_when_it_announces
 
     async def knows(*wanted: str) -> bool:
         found = look().listing
-        return found is not None and names(found.unpacked().tools) == set(wanted)
+        return found is not None and names(found.unpack().tools) == set(wanted)
 
     await until_async("its first tool", lambda: knows("grow"))
     child = host.find(KEY)

@@ -14,7 +14,7 @@ from controlplane import ControlPlane, PlaneFactory
 from fairlead_api.crd import crd_manifests
 from fairlead_api.meta import ServerKey
 from fairlead_operator.kube.declared import Broken, DeclaredServers
-from fairlead_operator.server.overlay import merged
+from fairlead_operator.server.overlay import merge
 from podtemplates import TEMPLATES, Json, pod, secured, server
 from waiting import until
 
@@ -94,7 +94,7 @@ def test_no_change_of_an_object_from_before_a_rule_adds_what_is_forbidden(privat
         for template in [*(template for _, template in TEMPLATES), *_moved()]:
             before = plane.request("GET", f"{SERVERS}/{name}")[1]
             held = set(_leaves(before["spec"]["podTemplate"]))
-            overlay = merged(before["spec"]["podTemplate"], template)
+            overlay = merge(before["spec"]["podTemplate"], template)
             whole = {**before, "spec": {**before["spec"], "podTemplate": overlay}}
             for method, body in (("PUT", whole), ("PATCH", {"spec": {"podTemplate": overlay}})):
                 tried += 1

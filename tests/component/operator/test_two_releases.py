@@ -17,7 +17,7 @@ from controlplane import PlaneFactory
 from fairlead_kube.resources import LEASES
 from fairlead_operator.app import Operator
 from fairlead_operator.kube.followed import ALL_NAMESPACES, ONE_NAMESPACE
-from fairlead_operator.probes import served
+from fairlead_operator.probes import serve
 from operatorworld import QUICK, Json, World, running
 from toolservers import sdk_server
 
@@ -66,7 +66,7 @@ async def waits(world: World, operator: Operator) -> None:
 async def readiness(operator: Operator) -> tuple[int, str]:
     """Status and text of /readyz."""
     async with (
-        served(operator, "127.0.0.1", 0) as port,
+        serve(operator, "127.0.0.1", 0) as port,
         aiohttp.ClientSession() as session,
         session.get(f"http://127.0.0.1:{port}/readyz") as answer,
     ):

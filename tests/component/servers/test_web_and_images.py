@@ -19,12 +19,12 @@ from starlette.requests import Request
 from starlette.responses import JSONResponse, Response
 from starlette.routing import Route
 
-from fairlead_servers.image_gen.drawing import drawn
+from fairlead_servers.image_gen.drawing import draw
 from servedtools import VIAS, Via, said, served, structured
 from toolservers import serve_asgi
 
 pytestmark = pytest.mark.timeout(120)
-PICTURE = drawn("a ship", "ink", 64, 64)
+PICTURE = draw("a ship", "ink", 64, 64)
 
 
 @asynccontextmanager

@@ -28,7 +28,7 @@ from fairlead_app.configured_models import ConfiguredModels
 from fairlead_app.gateway import Gateway
 from fairlead_formats.scripted_turns import ScriptedCall, ScriptedTurn
 from fairlead_llm.scripted_model import ScriptedModel
-from fairlead_operator.probes import served
+from fairlead_operator.probes import serve
 from gatewayworld import Wire, ask, calling, modern
 from operatorworld import QUICK, World, running
 from ports import free_port
@@ -157,7 +157,7 @@ async def operating(world: World, ports: Ports, proxy: ApiProxy) -> AsyncIterato
     settings = QUICK.replaced(gateways=f"http://127.0.0.1:{ports.relay}", default_tier="fast")
     async with (
         running(world, settings, kubeconfig=str(proxy.kubeconfig)) as operator,
-        served(operator, "127.0.0.1", ports.operator),
+        serve(operator, "127.0.0.1", ports.operator),
     ):
         yield
 

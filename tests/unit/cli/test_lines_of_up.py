@@ -176,7 +176,7 @@ def test_a_log_of_restarts_thins_out_and_other_warnings_do_not_hide_behind_it() 
 def test_memory_of_repeats_is_bounded() -> None:
     repeats = Repeats()
     for number in range(5_000):
-        repeats.told(f"kind {number} " + "x" * 10_000, "y" * 10_000)
+        repeats.count(f"kind {number} " + "x" * 10_000, "y" * 10_000)
     assert len(repeats._counts) <= 1_000
     assert max(map(len, repeats._counts)) <= 400
 

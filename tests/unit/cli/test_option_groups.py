@@ -9,7 +9,7 @@ import pytest
 import typer
 from typer.testing import CliRunner
 
-from fairlead_cli.optiongroups import grouped
+from fairlead_cli.optiongroups import expand_groups
 
 
 @dataclass(frozen=True)
@@ -28,7 +28,7 @@ app = typer.Typer()
 
 
 @app.command()
-@grouped
+@expand_groups
 def ask(
     word: Annotated[str, typer.Argument()],
     where: Endpoint = Endpoint(),

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from fairlead_cli.calling.call import refused, shown
+from fairlead_cli.calling.call import refusal_of, text_of
 from fairlead_cli.calling.tools import description, hints
 from fairlead_cli.connecting import Destination
 from fairlead_cli.failure import USED_WRONGLY, Failure
@@ -32,7 +32,7 @@ from fairlead_cli.output import first_line
     ],
 )
 def test_a_result_is_shown_as_text(result: Any, text: str) -> None:
-    assert shown(result) == text
+    assert text_of(result) == text
 
 
 @pytest.mark.parametrize(
@@ -46,7 +46,7 @@ def test_a_result_is_shown_as_text(result: Any, text: str) -> None:
     ],
 )
 def test_a_refusal_of_the_gateway_is_shown_with_its_code(error: Any, line: str | None) -> None:
-    assert refused({"isError": True, "_meta": {"fairlead.dev/error": error}}) == line
+    assert refusal_of({"isError": True, "_meta": {"fairlead.dev/error": error}}) == line
 
 
 def test_hints_and_description_of_a_tool_are_what_it_says_and_no_more() -> None:

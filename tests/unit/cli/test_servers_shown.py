@@ -10,7 +10,7 @@ from fairlead_api.v1alpha1.causes import Cause
 from fairlead_api.v1alpha1.reasons import EXPLANATIONS
 from fairlead_cli.access.can import lines
 from fairlead_cli.servers.showing import details, row
-from fairlead_cli.servers.starting import has_tool, lines_about, named
+from fairlead_cli.servers.starting import has_tool, lines_about, server_names
 
 READY: dict[str, Any] = {
     "server": "default/time",
@@ -123,5 +123,5 @@ def test_a_server_that_is_missing_in_a_list_is_named_with_its_reason_and_several
         "not available: default/mail exited with code 1: no key [2J",
     ]
     assert lines_about([FAILED, FAILED]) == ["not available: default/mail, default/mail; `fairlead servers` says more"]
-    assert named([STARTS] * 7).endswith("and 2 more")
+    assert server_names([STARTS] * 7).endswith("and 2 more")
     assert lines_about([READY]) == []

@@ -6,7 +6,7 @@ from itertools import count
 
 import pytest
 
-from fairlead_cli.top.columns import GAP, SERVER_COLUMNS, TOOL_COLUMNS, layout_of, per_minute, shortened
+from fairlead_cli.top.columns import GAP, SERVER_COLUMNS, TOOL_COLUMNS, layout_of, per_minute, shorten
 from fairlead_cli.top.reading import CountedCalls, GatewayReading, MeasuredTool, WatchedServer
 from fairlead_cli.top.rows import WatchedRows, rows_of
 from fairlead_cli.top.sort_key import SortKey
@@ -163,8 +163,8 @@ def test_a_row_fits_its_window_with_the_first_columns_kept(width: int) -> None:
 
 
 def test_a_long_name_keeps_its_beginning_and_its_end() -> None:
-    assert shortened("github__list_pull_requests", 13) == "github…quests"
-    assert len(shortened("x" * 99, 5)) == 5
+    assert shorten("github__list_pull_requests", 13) == "github…quests"
+    assert len(shorten("x" * 99, 5)) == 5
 
 
 def test_small_rates_have_a_digit_more() -> None:

@@ -112,6 +112,13 @@ def test_retired_names_in_clean_packages_are_findings_wherever_they_are_defined(
     ]
 
 
+def test_odd_negations_in_clean_packages_are_findings(tmp_path: Path) -> None:
+    text = 'WHY = "it is no URL"  # made anew\nGOOD = "there is no URL, and it is no longer needed"\n'
+    assert [line.split(";")[0] for line in checked(tmp_path, {"crds/a.py": text, "gateway/b.py": text})[1]] == [
+        'crds/a.py:1: "is no"'
+    ]
+
+
 def test_retired_words_within_a_name_and_in_other_packages_pass(tmp_path: Path) -> None:
     text = '"""Rates."""\n\nfrom a import known\n\nknown_names = known.place\n'
     other = '"""Rates."""\n\nfound = 1\n'

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from fairlead_operator.enforcement.answer import Enforcement, ProbeRecord, measured
+from fairlead_operator.enforcement.answer import Enforcement, ProbeRecord, parse_answer
 from fairlead_operator.enforcement.manifests import LABEL, ProbePods, client_job, network_policy, openers, target_job
 from fairlead_operator.enforcement.probe import hindrance
 
@@ -27,7 +27,7 @@ PODS = ProbePods("registry.example/fairlead:1", ("pull",))
     ],
 )
 def test_a_direction_that_is_open_is_told_with_what_that_means(said: str, ok: bool, cause: str, words: str) -> None:
-    answer = measured(said)
+    answer = parse_answer(said)
     assert answer is not None
     verdict = answer.verdict()
     assert (verdict.ok, verdict.cause) == (ok, cause)
@@ -36,7 +36,7 @@ def test_a_direction_that_is_open_is_told_with_what_that_means(said: str, ok: bo
 
 @pytest.mark.parametrize("said", ["", "allowed=held", "incoming=held", "incoming=maybe outgoing=held", "Error"])
 def test_other_last_words_of_a_probe_are_not_an_answer(said: str) -> None:
-    assert measured(said) is None
+    assert parse_answer(said) is None
 
 
 def test_no_answer_says_why_and_how_to_have_it_tried_again() -> None:

@@ -14,7 +14,13 @@ from fairlead_mcp import capabilities
 from fairlead_mcp.errors import ConnectFailed
 from fairlead_operator.discovery.discoverer import Discoverer
 from fairlead_operator.discovery.listing import RawListing, read_everything
-from fairlead_operator.discovery.looking import GRACE_SECONDS, KEPT_SECONDS, PAUSES, CapabilityComparisons, remembered
+from fairlead_operator.discovery.looking import (
+    GRACE_SECONDS,
+    KEPT_SECONDS,
+    PAUSES,
+    CapabilityComparisons,
+    with_published,
+)
 from fairlead_operator.discovery.state import DiscoveryOptions, DiscoveryTarget
 from operatorfakes import Script, ScriptedConnector, tool_named
 from virtualtime import in_virtual_time
@@ -42,7 +48,7 @@ class Bench:
         async with self.connector.session(KEY, self.endpoint, None) as session:
             found = structs.replace(await read_everything(session), protocol_version=self.version)
         await self.looks.compare(KEY, self.endpoint, None, found, again=again, whole=True)
-        return self.looks.completed(KEY, found)
+        return self.looks.complete(KEY, found)
 
     def compared(self) -> int:
         """Sessions with capabilities since the last time."""
@@ -150,13 +156,13 @@ async def test_a_slow_comparison_holds_no_discovery_up_and_is_told_of_when_it_is
     await asyncio.sleep(GRACE_SECONDS + 1)
     first = rounds.look(KEY, subject, None, 600.0).listing
     assert first is not None
-    assert (len(first.unpacked().tools), first.unpacked().compared) == (1, False)
+    assert (len(first.unpack().tools), first.unpack().compared) == (1, False)
     may_compare.set()
     await asyncio.sleep(1)
     assert len(bench.told) == 2
     second = rounds.look(KEY, subject, None, 600.0).listing
     assert second is not None
-    assert (len(second.unpacked().tools), second.unpacked().compared) == (3, True)
+    assert (len(second.unpack().tools), second.unpack().compared) == (3, True)
     assert bench.script.asked == 1, "the server itself is not asked again for it"
     await rounds.aclose()
 
@@ -187,9 +193,9 @@ async def test_published_requirements_count_while_a_new_operator_cannot_compare(
     later = Bench(Script([tool_named("plain")], incomparable=ConnectFailed("busy", reason="Refused")))
     found = await later.found()
     assert not found.compared
-    kept = remembered(found, published)
+    kept = with_published(found, published)
     assert (len(kept.tools), kept.requires) == (2, {"ask_model": ("sampling",)})
-    assert remembered(await bench.found(), published).requires == (await bench.found()).requires
+    assert with_published(await bench.found(), published).requires == (await bench.found()).requires
 
 
 def test_announcements_to_an_earlier_operator_stay_announced() -> None:
@@ -203,4 +209,4 @@ def test_announcements_to_an_earlier_operator_stay_announced() -> None:
         announced={"tools": "1", "prompts": "1"},
     )
     found = RawListing("2026-07-28", announced={"tools": "2"})
-    assert remembered(found, published).announced == {"tools": "2", "prompts": "1"}
+    assert with_published(found, published).announced == {"tools": "2", "prompts": "1"}

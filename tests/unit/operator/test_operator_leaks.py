@@ -10,7 +10,7 @@ from fairlead_api.documents.catalog import Catalog
 from fairlead_api.meta import ServerKey
 from fairlead_api.v1alpha1.mcpserver import McpServer
 from fairlead_mcp.errors import ConnectFailed
-from fairlead_operator.compose import InstallationOptions, composed
+from fairlead_operator.compose import InstallationOptions, compose
 from fairlead_operator.controller import ControllerOptions, World
 from fairlead_operator.discovery.state import DiscoveryState
 from operatorfakes import MemoryDeclarations, MemoryDocuments, MemoryPlatform, Script, ScriptedConnector, mcp_server
@@ -53,7 +53,7 @@ async def test_servers_that_come_and_go_leave_nothing_behind() -> None:
     documents = MemoryDocuments()
     connector = ScriptedConnector()
     world = World(platform, documents, connector, MemoryDeclarations())
-    controller = composed(
+    controller = compose(
         world, InstallationOptions(controller=ControllerOptions(sweep=30.0), monotonic=asyncio.get_running_loop().time)
     )
     task = asyncio.create_task(controller.run())

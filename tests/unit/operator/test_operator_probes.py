@@ -11,7 +11,7 @@ import aiohttp
 import pytest
 
 from fairlead_operator.app import Operator
-from fairlead_operator.probes import served
+from fairlead_operator.probes import serve
 from fairlead_operator.telemetry import Telemetry
 from prometheus import lint
 
@@ -31,7 +31,7 @@ async def test_a_web_page_that_made_a_browser_ask_learns_nothing(
 ) -> None:
     operator: Any = SimpleNamespace(telemetry=Telemetry(), controller=None)
     async with (
-        served(cast("Operator", operator), "127.0.0.1", 0) as port,
+        serve(cast("Operator", operator), "127.0.0.1", 0) as port,
         aiohttp.ClientSession() as session,
         session.get(f"http://127.0.0.1:{port}{path}", headers=headers) as answer,
     ):
@@ -41,7 +41,7 @@ async def test_a_web_page_that_made_a_browser_ask_learns_nothing(
 async def test_the_operator_has_metrics_of_its_process_that_promtool_takes() -> None:
     operator: Any = SimpleNamespace(telemetry=Telemetry(), controller=None)
     async with (
-        served(cast("Operator", operator), "127.0.0.1", 0) as port,
+        serve(cast("Operator", operator), "127.0.0.1", 0) as port,
         aiohttp.ClientSession() as session,
         session.get(f"http://127.0.0.1:{port}/metrics") as answer,
     ):
@@ -60,7 +60,7 @@ async def test_the_operator_has_metrics_of_its_process_that_promtool_takes() -> 
 @pytest.mark.skipif(not socket.has_dualstack_ipv6(), reason="this kernel has no IPv6")
 async def test_every_address_answers_probes_of_ipv6_and_of_ipv4() -> None:
     operator: Any = SimpleNamespace(telemetry=Telemetry(), controller=None)
-    async with served(cast("Operator", operator), "::", 0) as port, aiohttp.ClientSession() as session:
+    async with serve(cast("Operator", operator), "::", 0) as port, aiohttp.ClientSession() as session:
         for host in ("127.0.0.1", "[::1]"):
             async with session.get(f"http://{host}:{port}/metrics") as answer:
                 assert answer.status == 200, host

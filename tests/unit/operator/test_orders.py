@@ -61,7 +61,7 @@ async def test_pods_that_came_up_before_the_answer_to_the_apply_are_seen() -> No
     owned = Owned(api.kube, told.append)
     for _ in range(2):
         await owned.apply(DEPLOYMENTS, MANIFEST, "s1")
-        seen = owned.seen(DEPLOYMENTS, "team", "demo")
+        seen = owned.last_seen(DEPLOYMENTS, "team", "demo")
         assert seen is not None
         assert seen.status == {"availableReplicas": 1}
     assert api.writes == 1

@@ -8,7 +8,7 @@ from contextlib import asynccontextmanager
 from typing import Any
 
 from fairlead_api.meta import ServerKey
-from fairlead_operator.compose import InstallationOptions, composed
+from fairlead_operator.compose import InstallationOptions, compose
 from fairlead_operator.controller import World
 from fairlead_operator.discovery.state import DiscoveryOptions
 from fairlead_operator.reconciler import ReconcilerOptions
@@ -53,7 +53,7 @@ class Polled:
             now=lambda: NOW,
             monotonic=asyncio.get_running_loop().time,
         )
-        task = asyncio.create_task(composed(world, installation, telemetry=self._telemetry).run())
+        task = asyncio.create_task(compose(world, installation, telemetry=self._telemetry).run())
         await asyncio.sleep(0.5)
         try:
             yield

@@ -57,7 +57,7 @@ def test_the_prefix_of_a_deleted_server_is_reserved_and_its_heir_reads_for_whom_
     prefixes = contested(Clocks())
     assert prefixes.release(OWNER) == {HEIR}, "it has another sentence to read"
     assert prefixes.holder("faces") == OWNER
-    conflicted, prefix = prefixes.granted(server(HEIR, age=30))
+    conflicted, prefix = prefixes.grant(server(HEIR, age=30))
     assert prefix is None
     assert conflicted is not None
     assert conflicted.cause == Cause.PREFIX_RESERVED
@@ -78,8 +78,8 @@ def test_a_server_that_never_listed_a_tool_gives_its_prefix_up_to_a_younger_one_
     assert (prefixes.expire(), prefixes.holder("faces")) == (set(), OWNER), "it may still be starting"
     clocks.pass_by(1)
     assert prefixes.expire() == {OWNER, HEIR}
-    assert prefixes.granted(young) == (None, "faces")
-    conflicted, prefix = prefixes.granted(old)
+    assert prefixes.grant(young) == (None, "faces")
+    conflicted, prefix = prefixes.grant(old)
     assert (prefix, conflicted and conflicted.cause) == (None, Cause.PREFIX_TAKEN)
     prefixes.claim(server(OWNER, age=60))
     assert prefixes.expire() == set()
@@ -117,8 +117,8 @@ def test_the_owner_has_its_prefix_at_once_when_it_is_back_however_old_its_heir_i
     prefixes = contested(Clocks())
     prefixes.release(OWNER)
     assert prefixes.claim(server(OWNER, served=False)) == {HEIR}
-    assert prefixes.granted(server(OWNER)) == (None, "faces")
-    conflicted, _ = prefixes.granted(server(HEIR, age=30))
+    assert prefixes.grant(server(OWNER)) == (None, "faces")
+    conflicted, _ = prefixes.grant(server(HEIR, age=30))
     assert conflicted is not None
     assert conflicted.cause == Cause.PREFIX_TAKEN
     assert prefixes.owners() == (PrefixOwner(prefix="faces", namespace="strict", name="faces"),), "age is not enough"
@@ -135,7 +135,7 @@ def test_the_heir_has_the_prefix_when_the_reservation_is_over_and_no_earlier() -
     assert prefixes.expire() == set()
     clocks.pass_by(1)
     assert prefixes.expire() == {HEIR}
-    assert prefixes.granted(server(HEIR)) == (None, "faces")
+    assert prefixes.grant(server(HEIR)) == (None, "faces")
 
 
 def test_a_correction_of_the_time_ends_no_reservation() -> None:
@@ -180,7 +180,7 @@ def test_reservations_of_one_leader_are_those_of_the_next() -> None:
     assert after.owners() == before.owners()
     after.claim(server(HEIR, age=30))
     after.claim(server(OWNER))
-    assert after.granted(server(OWNER)) == (None, "faces")
+    assert after.grant(server(OWNER)) == (None, "faces")
 
 
 def test_a_server_that_is_older_takes_no_prefix_by_changing_its_own() -> None:
@@ -197,7 +197,7 @@ def test_a_prefix_that_nobody_was_shown_is_not_reserved() -> None:
     prefixes.claim(server(OWNER, age=60, served=False))
     prefixes.claim(server(HEIR, age=30))
     assert prefixes.release(OWNER) == {HEIR}
-    assert prefixes.granted(server(HEIR)) == (None, "faces")
+    assert prefixes.grant(server(HEIR)) == (None, "faces")
 
 
 def test_an_owner_that_is_back_for_a_moment_and_answers_never_keeps_its_reservation() -> None:
@@ -258,5 +258,5 @@ def test_no_retention_passes_a_prefix_on_at_once_and_drops_what_was_reserved() -
     prefixes = Prefixes("name")
     prefixes.restore([PrefixOwner(prefix="faces", namespace="strict", name="faces", until="9999-01-01T00:00:00+00:00")])
     prefixes.claim(server(HEIR))
-    assert prefixes.granted(server(HEIR)) == (None, "faces")
+    assert prefixes.grant(server(HEIR)) == (None, "faces")
     assert prefixes.owners() == ()

@@ -203,9 +203,9 @@ async def test_a_catalog_is_written_when_it_says_something_new_and_keeps_its_tim
     documents = MemoryDocuments()
     catalogs = Catalogs(documents, Clock())
     first = await catalogs.publish(catalog("a"), None)
-    again = await catalogs.publish(catalog("a"), await catalogs.stored(KEY, "u"))
+    again = await catalogs.publish(catalog("a"), await catalogs.read(KEY, "u"))
     assert (documents.writes, again.updated_at) == (1, first.updated_at)
-    changed = await catalogs.publish(catalog("a", "b"), await catalogs.stored(KEY, "u"))
+    changed = await catalogs.publish(catalog("a", "b"), await catalogs.read(KEY, "u"))
     assert documents.writes == 2
     assert changed.updated_at > first.updated_at
 
@@ -216,11 +216,11 @@ async def test_a_catalog_that_was_deleted_or_spoiled_comes_back_as_it_was() -> N
     await catalogs.publish(catalog("a"), None)
     before = dict(documents.blobs)
     documents.blobs.clear()
-    await catalogs.publish(catalog("a"), await catalogs.stored(KEY, "u"))
+    await catalogs.publish(catalog("a"), await catalogs.read(KEY, "u"))
     assert documents.blobs == before
     name = catalog_name(KEY)
     documents.blobs[name] = replace(before[name], data={"document.json": "{}"})
-    assert await catalogs.stored(KEY, "u") is None
+    assert await catalogs.read(KEY, "u") is None
     await catalogs.publish(catalog("a"), None)
     assert documents.blobs == before
 
@@ -233,7 +233,7 @@ async def test_a_catalog_that_lost_its_labels_gets_them_back() -> None:
     blob = documents.blobs[name]
     labels = {label: value for label, value in blob.labels.items() if label != LABEL_UID}
     documents.blobs[name] = replace(blob, labels=labels)
-    await catalogs.publish(catalog("a"), await catalogs.stored(KEY, "u"))
+    await catalogs.publish(catalog("a"), await catalogs.read(KEY, "u"))
     assert documents.blobs[name] == blob
 
 

@@ -19,7 +19,7 @@ from fairlead_api.v1alpha1.conditions import ConditionType
 from fairlead_api.v1alpha1.latencytier import LatencyTier
 from fairlead_kube.errors import ApiError, Forbidden
 from fairlead_mcp.errors import ConnectFailed
-from fairlead_operator.compose import InstallationOptions, composed
+from fairlead_operator.compose import InstallationOptions, compose
 from fairlead_operator.controller import Controller, ControllerOptions, World
 from fairlead_operator.discovery.state import DiscoveryOptions
 from fairlead_operator.outcome import Stalled, Waiting
@@ -71,7 +71,7 @@ class Bench:
             now=lambda: NOW,
             monotonic=asyncio.get_running_loop().time,
         )
-        controller = composed(world, installation)
+        controller = compose(world, installation)
         task = asyncio.create_task(controller.run())
         await asyncio.sleep(0.5)
         try:

@@ -120,12 +120,12 @@ async def test_an_answer_says_which_lists_were_announced_before_it_was_asked_for
     bench = Bench(Script(capabilities=ANNOUNCES, listened=told, says=("notifications/tools/list_changed",)))
     first = (await bench.asked()).listing
     assert first is not None
-    assert first.unpacked().announced == {}
+    assert first.unpack().announced == {}
     await until(lambda: bench.look().announced)
     bench.now = 1
     second = (await bench.asked()).listing
     assert second is not None
-    assert second.unpacked().announced == {"tools": STAMP}
+    assert second.unpack().announced == {"tools": STAMP}
     await bench.rounds.aclose()
 
 
@@ -157,7 +157,7 @@ async def test_a_server_that_comes_and_goes_every_second_is_left_alone_for_longe
         bench.now = float(second)
         if round_.failure is None:
             moves.append(bench.now)
-        bench.rounds.lost(KEY, ConnectFailed("refused"))
+        bench.rounds.take_loss(KEY, ConnectFailed("refused"))
         bench.now += 0.5
         bench.rounds.back(KEY)
         if bench.rounds.until_due(round_) == 0:
@@ -172,7 +172,7 @@ async def test_a_loss_is_the_result_of_a_discovery_that_hangs() -> None:
     bench = Bench(Script(hang=True))
     bench.look()
     await until(lambda: bench.script.asked)
-    bench.rounds.lost(KEY, ConnectFailed("refused", reason="ConnectionRefused"))
+    bench.rounds.take_loss(KEY, ConnectFailed("refused", reason="ConnectionRefused"))
     failure = bench.look().failure
     assert failure is not None
     assert failure.reason == "ConnectionRefused"
@@ -225,11 +225,11 @@ async def test_a_server_that_is_left_alone_is_asked_on_request_and_not_on_doubt(
     round_ = await bench.asked()
     for _ in range(4):
         bench.now += 1
-        bench.rounds.lost(KEY, ConnectFailed("refused"))
+        bench.rounds.take_loss(KEY, ConnectFailed("refused"))
         bench.now += 100 if bench.rounds.until_due(round_) else 1
         await bench.asked()
     bench.now += 1
-    bench.rounds.lost(KEY, ConnectFailed("refused"))
+    bench.rounds.take_loss(KEY, ConnectFailed("refused"))
     bench.rounds.soon(KEY)
     held = bench.rounds.until_due(round_)
     bench.rounds.refresh(KEY)

@@ -10,7 +10,7 @@ from fairlead_api.meta import ServerKey
 from fairlead_operator.ports import Environment
 from fairlead_operator.server import workload
 from fairlead_operator.server.checks import check
-from fairlead_operator.server.overlay import merged
+from fairlead_operator.server.overlay import merge
 from fairlead_operator.server.prefixes import Prefixes, wanted_prefix
 from operatorfakes import mcp_server
 
@@ -146,7 +146,7 @@ def test_a_server_that_changes_its_prefix_frees_the_old_one() -> None:
     ],
 )
 def test_a_pod_template_is_merged_strategically(base: Any, overlay: Any, result: Any) -> None:
-    assert merged(base, overlay) == result
+    assert merge(base, overlay) == result
 
 
 HANDLERS: dict[str, dict[str, Any]] = {
@@ -164,13 +164,13 @@ def test_a_probe_of_a_pod_template_replaces_the_handler_below_and_keeps_its_timi
     probe: str, handler: str, generated: str
 ) -> None:
     below = {probe: {generated: HANDLERS[generated], "periodSeconds": 5, "failureThreshold": 3}}
-    result = merged(below, {probe: {handler: HANDLERS[handler], "periodSeconds": 9}})
+    result = merge(below, {probe: {handler: HANDLERS[handler], "periodSeconds": 9}})
     assert result == {probe: {handler: HANDLERS[handler], "periodSeconds": 9, "failureThreshold": 3}}
 
 
 def test_timings_of_a_pod_template_leave_the_handler_of_a_probe_alone() -> None:
     below = {"readinessProbe": {"tcpSocket": {"port": "mcp"}, "periodSeconds": 5}}
-    result = merged(below, {"readinessProbe": {"periodSeconds": 9, "httpGet": None}})
+    result = merge(below, {"readinessProbe": {"periodSeconds": 9, "httpGet": None}})
     assert result == {"readinessProbe": {"tcpSocket": {"port": "mcp"}, "periodSeconds": 9}}
 
 
@@ -220,7 +220,7 @@ def test_timings_of_a_pod_template_leave_the_handler_of_a_probe_alone() -> None:
     ],
 )
 def test_a_member_of_a_union_in_a_pod_template_replaces_another_one(base: Any, overlay: Any, result: Any) -> None:
-    assert merged(base, overlay) == result
+    assert merge(base, overlay) == result
 
 
 def up(generation: int = 1) -> dict[str, Any]:

@@ -45,7 +45,7 @@ async def test_a_listing_that_takes_two_minutes_is_waited_for_where_the_setting_
     round_ = await asked(Script(tools=[tool_named("a")], takes=120), timeout=180)
     assert round_.failure is None
     assert round_.listing is not None
-    assert len(round_.listing.unpacked().tools) == 1
+    assert len(round_.listing.unpack().tools) == 1
 
 
 @pytest.mark.parametrize(
@@ -55,8 +55,8 @@ async def test_prompts_that_cannot_be_listed_cost_a_server_no_tool(error: McpErr
     round_ = await asked(Script(tools=[tool_named("a")], capabilities=OFFERS, failing={"prompts/list": error}))
     assert round_.failure is None
     assert round_.listing is not None
-    assert len(round_.listing.unpacked().tools) == 1
-    assert round_.listing.unpacked().notes == (f"prompts/list failed: {error}",)
+    assert len(round_.listing.unpack().tools) == 1
+    assert round_.listing.unpack().notes == (f"prompts/list failed: {error}",)
 
 
 async def test_a_connection_that_is_lost_under_the_prompts_is_a_failure_of_the_server() -> None:

@@ -12,7 +12,7 @@ from fairlead_api.v1alpha1.causes import Cause
 from fairlead_operator.kube.pods import MOST_WARNINGS, Pods
 from fairlead_operator.ports import ConditionVerdict
 from fairlead_operator.server.symptoms import closed_port, symptom
-from fairlead_operator.server.workload import NO_POD, explained
+from fairlead_operator.server.workload import NO_POD, explain
 
 Json = dict[str, Any]
 
@@ -263,7 +263,7 @@ def test_warnings_about_pods_are_bounded_and_the_latest_stay() -> None:
 
 def test_a_probe_that_fails_beyond_the_deadline_of_the_deployment_is_told_with_it() -> None:
     probe = pods_with(pod(RUNNING), event("Unhealthy", PROBE)).symptom(DEMO)
-    verdict, _ = explained(ConditionVerdict(False, Cause.DEPLOYMENT_FAILED, "no pod in time"), None, probe)
+    verdict, _ = explain(ConditionVerdict(False, Cause.DEPLOYMENT_FAILED, "no pod in time"), None, probe)
     assert (verdict.ok, verdict.cause) == (False, Cause.DEPLOYMENT_FAILED)
     assert verdict.message.endswith(PROBE)
 
@@ -323,11 +323,11 @@ def test_the_symptom_of_a_pod_becomes_the_verdict_unless_another_pod_serves() ->
     found = symptom(pod(waiting("ImagePullBackOff", "not found")))
     deploying = ConditionVerdict(None, Cause.DEPLOYING, "no pod yet")
     up = ConditionVerdict(True, Cause.PROGRAMMED, "its pods are up")
-    verdict, _ = explained(deploying, None, found)
+    verdict, _ = explain(deploying, None, found)
     assert (verdict.ok, verdict.cause) == (False, "ImagePullFailed")
-    assert explained(up, None, found) == (up, None)
-    _, down = explained(up, NO_POD, found)
+    assert explain(up, None, found) == (up, None)
+    _, down = explain(up, NO_POD, found)
     assert down is not None
     assert (down.cause, "not found" in down.message) == ("Unreachable", True)
     installing = symptom(pod(init=[{"name": "install", "state": {"running": {}}}]))
-    assert explained(deploying, None, installing)[0].ok is None
+    assert explain(deploying, None, installing)[0].ok is None

@@ -70,6 +70,6 @@ async def test_a_status_that_the_api_server_refuses_holds_nothing_up() -> None:
     for name, spec in (("p", {"rules": [{"action": "Perhaps"}]}), ("q", SOUND)):
         found.stores()[TOOL_POLICIES].changed({"metadata": {**METADATA, "name": name}, "spec": spec})
     statuses = PolicyStatuses(found, MemoryPlatform())
-    statuses.compiled(compile_rules([], await found.policies(), {}))
+    statuses.take_rules(compile_rules([], await found.policies(), {}))
     await statuses.show()
     assert api.shown == ["q"]

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from msgspec import structs
 
 from fairlead_search.catalogs import HYBRID, WORDS
-from fairlead_search.fusion import fused
+from fairlead_search.fusion import fuse
 from fairlead_search.record import record, vector_key
 from search.labelled import own
 from vectorplaces import MEMORY, PLACES, VectorPlace, made, tool
@@ -23,7 +23,7 @@ import numpy as np  # behind the skip, as all that needs it
 
 from examples import examples
 from fairlead_search.search_index import LEAST_SWEPT
-from fairlead_search.vectors import VectorStore, decoded, encoded
+from fairlead_search.vectors import VectorStore, decode, encoded
 
 EAST = encoded([1, 0])
 NORTH = encoded([0, 1])
@@ -38,10 +38,10 @@ def place(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[VectorPlac
 
 
 def test_scores_of_both_rankings_are_joined_and_a_tool_without_a_vector_goes_by_its_words() -> None:
-    both = dict(fused({"a": 8.0, "b": 4.0}, {"a": 0.2, "c": 0.6}, 5))
+    both = dict(fuse({"a": 8.0, "b": 4.0}, {"a": 0.2, "c": 0.6}, 5))
     assert both == pytest.approx({"a": 0.4, "c": 0.6, "b": 0.5})
-    assert [key for key, _ in fused({"b": 1.0, "a": 1.0}, {}, 1)] == ["a"]
-    assert fused({}, {}, 5) == []
+    assert [key for key, _ in fuse({"b": 1.0, "a": 1.0}, {}, 1)] == ["a"]
+    assert fuse({}, {}, 5) == []
 
 
 def test_a_tool_that_shares_no_word_with_the_query_is_found_by_its_vector(place: VectorPlace) -> None:
@@ -151,9 +151,9 @@ def test_a_store_measures_the_vectors_that_it_is_asked_for() -> None:
     store.put({"7": EAST, "zero": encoded([0, 0])})
     names, rows = store.rows(["7", "odd", "zero", "1"])
     assert names == ["7", "zero", "1"]
-    query = store.cosines(decoded(EAST), rows)
+    query = store.cosines(decode(EAST), rows)
     assert list(query) == pytest.approx([1, 0, math.cos(1)], abs=1e-3)
-    assert list(store.cosines(decoded(encoded([1, 2, 3])), rows)) == [0, 0, 0]
+    assert list(store.cosines(decode(encoded([1, 2, 3])), rows)) == [0, 0, 0]
 
 
 def test_texts_of_a_vector_name_server_name_description_and_arguments_without_what_describes_these() -> None:

@@ -17,7 +17,7 @@ from fairlead_search.catalogs import HYBRID, IndexedCatalogs, StoredRequest
 from fairlead_search.record import IndexedTool
 from fairlead_search.row_filter import MAX_PARTS
 from fairlead_search.search_index import BackendFault
-from fairlead_search.vectors import decoded, encoded
+from fairlead_search.vectors import decode, encoded
 from vectorplaces import LANCEDB, WHY, VectorPlace, made, tool
 
 if TYPE_CHECKING:
@@ -144,8 +144,8 @@ def test_vectors_of_another_number_of_dimensions_replace_those_on_disk(tmp_path:
     vectors.add(of_circle(3))
     vectors.add({"new": encoded([1, 2, 3])})
     assert list(vectors.numbers) == ["new"]
-    assert vectors.nearest(decoded(EAST), [0, 1, 2, 3], 5) == {}
-    assert vectors.cosines(decoded(EAST), [0]) == {}
+    assert vectors.nearest(decode(EAST), [0, 1, 2, 3], 5) == {}
+    assert vectors.cosines(decode(EAST), [0]) == {}
     with pytest.raises(BackendFault, match="dimensions came together"):
         vectors.add({"a": EAST, "b": encoded([1, 2, 3])})
     vectors.close()
@@ -167,11 +167,11 @@ def test_many_writes_leave_few_files(tmp_path: Path, vectors: LanceVectors) -> N
 def test_numbers_far_apart_are_searched_exactly(vectors: LanceVectors) -> None:
     vectors.add(of_circle(3 * MAX_PARTS))
     even = [number for number in vectors.numbers.values() if number % 2 == 0]
-    found = vectors.nearest(decoded(EAST), even, 3)
+    found = vectors.nearest(decode(EAST), even, 3)
     assert list(found) == [0, 2, 4]
     assert found[2] == pytest.approx(5**-0.5, abs=1e-3)
-    assert list(vectors.nearest(decoded(EAST), [1, 3], 3)) == [1, 3]
-    assert vectors.cosines(decoded(EAST), [2, 4]) == pytest.approx({2: 5**-0.5, 4: 17**-0.5}, abs=1e-3)
+    assert list(vectors.nearest(decode(EAST), [1, 3], 3)) == [1, 3]
+    assert vectors.cosines(decode(EAST), [2, 4]) == pytest.approx({2: 5**-0.5, 4: 17**-0.5}, abs=1e-3)
 
 
 def test_vectors_that_no_catalog_uses_go_when_there_are_too_many(tmp_path: Path) -> None:
@@ -187,6 +187,6 @@ def test_vectors_that_no_catalog_uses_go_when_there_are_too_many(tmp_path: Path)
 
     assert count_after(a=EAST, b=NORTH, c=EAST, d=EAST) == 4
     assert count_after(e=EAST) == 2
-    assert index.search("zebra", decoded(NORTH), 5)[0].key == "b"
+    assert index.search("zebra", decode(NORTH), 5)[0].key == "b"
     assert count_after(c=EAST) == 3
     backend.close()

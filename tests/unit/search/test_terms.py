@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from fairlead_search.lexicon import lexicon, related
+from fairlead_search.lexicon import lexicon, related_terms
 from fairlead_search.text import MAX_CHARACTERS, MAX_TERM, query_terms, terms
 
 
@@ -36,7 +36,7 @@ def test_a_text_is_read_up_to_a_bound_and_data_gives_no_term() -> None:
 
 
 def test_related_words_hold_in_both_directions_in_the_singular_and_never_for_the_word_itself() -> None:
-    found = related(["folders directory", "directory path"])
+    found = related_terms(["folders directory", "directory path"])
     assert found["folder"] == {"directory"}
     assert found["directory"] == {"folder", "path"}
     assert all(word not in others for word, others in lexicon().items())

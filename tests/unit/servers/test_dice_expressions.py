@@ -76,8 +76,8 @@ def test_each_die_says_what_became_of_it() -> None:
     roller = Roller(Falling(6, 2, 3, 5, 8, 1, 5))
     roller.total(parse("3d6!kh3 + 3d10>=8f=1[luck]"))
     first, second = roller.throws
-    assert [die.shown() for die in first.dice] == ["6!", "5", "~2~", "3"]
-    assert [die.shown() for die in second.dice] == ["8*", "1-", "5"]
+    assert [die.text() for die in first.dice] == ["6!", "5", "~2~", "3"]
+    assert [die.text() for die in second.dice] == ["8*", "1-", "5"]
     assert (first.total, second.total, second.label) == (14, 0, "luck")
 
 

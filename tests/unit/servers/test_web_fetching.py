@@ -15,7 +15,7 @@ from fairlead_servers.fetching import Fetcher, FetchFailed
 from fairlead_servers.limited_process import ProcessSlots
 from fairlead_servers.page import Page
 from fairlead_servers.web_search.index import FileIndex
-from fairlead_servers.web_search.page_text import Unreadable, readable, shortened
+from fairlead_servers.web_search.page_text import Unreadable, readable, shorten
 from fairlead_servers.web_search.reading import read_apart
 
 ANSWERS: Mapping[str, bytes] = {
@@ -215,8 +215,8 @@ async def test_a_page_made_to_be_read_slowly_is_given_up() -> None:
 
 
 def test_a_text_is_cut_at_a_word_within_its_budget() -> None:
-    assert shortened("short", 100) == ("short", False)
-    text, cut = shortened("word " * 100, 52)
+    assert shorten("short", 100) == ("short", False)
+    text, cut = shorten("word " * 100, 52)
     assert (len(text) <= 52, text.endswith("word"), cut) == (True, True, True)
 
 

@@ -82,9 +82,9 @@ def router(console: ConsoleContext) -> APIRouter:
             live=live,
             older=older,
             newest=newest,
-            tools=_offered(answer.values.tools),
-            agents=_offered(answer.values.agents),
-            servers=_offered(answer.values.servers),
+            tools=_choices(answer.values.tools),
+            agents=_choices(answer.values.agents),
+            servers=_choices(answer.values.servers),
             outcomes=[OK, FAILED, *(outcome for outcome in answer.values.outcomes if outcome not in (OK, FAILED))],
         )
 
@@ -110,7 +110,7 @@ def router(console: ConsoleContext) -> APIRouter:
     return routes
 
 
-def _offered(values: Sequence[str]) -> list[str]:
+def _choices(values: Sequence[str]) -> list[str]:
     """Values to choose from: so many and so short that a page of hostile names stays small."""
     return [value for value in values if len(value) <= SHORT][:MAX_OFFERED]
 

@@ -79,7 +79,7 @@ def server_row(server: ServerDocument, figures: VisibleCalls) -> ConsoleServer:
         tools=None if server.tools is UNSET else server.tools,
         restarts=None if server.restarts is UNSET else server.restarts,
         memory=None if server.rss_bytes is UNSET else server.rss_bytes,
-        last_words=_unquoted(server.last_words or "", server.message or ""),
+        last_words=_unquote(server.last_words or "", server.message or ""),
         held=server.held or 0,
         breaker=server.breaker or None,
         sums=figures.of_server(server.server),
@@ -98,5 +98,5 @@ def advice(server: ServerDocument) -> ServerAdvice | None:
     )
 
 
-def _unquoted(last_words: str, message: str) -> str | None:
+def _unquote(last_words: str, message: str) -> str | None:
     return None if " ".join(last_words.split()).rstrip(".") in " ".join(message.split()) else last_words

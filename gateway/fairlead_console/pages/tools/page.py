@@ -87,8 +87,8 @@ def router(console: ConsoleContext) -> APIRouter:
     async def try_tool(request: Request, name: str) -> Response:
         visit = console.visit(request)
         typed = await visit.form()
-        untold = await facts.uncounted(console.rest.seen(request), name)
-        tried = await _tried(visit, untold, typed)
+        untold = await facts.facts_without_tokens(console.rest.seen(request), name)
+        tried = await _try_call(visit, untold, typed)
         return await _page(console, request, await facts.read(console.rest.seen(request), name), typed, tried)
 
     return routes
@@ -139,7 +139,7 @@ def _marks(explained: Explanation) -> list[tuple[str, float | None]]:
     ]
 
 
-async def _tried(visit: Visit, facts: ToolFacts, typed: Mapping[str, str]) -> TriedCall:
+async def _try_call(visit: Visit, facts: ToolFacts, typed: Mapping[str, str]) -> TriedCall:
     """Call the tool as the person, by the same route and rules as any client; the audit log has it."""
     try:
         arguments = arguments_of(fields_of(facts.input_schema), typed)

@@ -24,15 +24,15 @@ class PatientFacts:
         """The facts about a tool, without tokens where these take longer than PATIENCE_SECONDS. Raises Problem."""
         whole = asyncio.create_task(self._services.work.stepwise(lambda: tool_facts(self._services, seen, name)))
         self._counting.add(whole)
-        whole.add_done_callback(self._counted)
+        whole.add_done_callback(self._after_count)
         done, _ = await asyncio.wait({whole}, timeout=PATIENCE_SECONDS)
-        return whole.result() if done else await self.uncounted(seen, name)
+        return whole.result() if done else await self.facts_without_tokens(seen, name)
 
-    async def uncounted(self, seen: SubjectCatalog, name: str) -> ToolFacts:
+    async def facts_without_tokens(self, seen: SubjectCatalog, name: str) -> ToolFacts:
         """The facts without tokens. Raises Problem."""
         return await self._services.work.stepwise(lambda: tool_facts(self._services, seen, name, counted=False))
 
-    def _counted(self, task: asyncio.Task[ToolFacts]) -> None:
+    def _after_count(self, task: asyncio.Task[ToolFacts]) -> None:
         self._counting.discard(task)
         if not task.cancelled():
             task.exception()  # who waited has it; a page that did not shows no tokens, and asks again

@@ -225,7 +225,7 @@ def _yielding() -> Any:
         (lambda: 1, "the tool '<lambda>' cannot be published: a name is"),
         (CustomTool(name="a b", handler=print), "a name is"),
         (CustomTool(name="a", handler=print, input_schema={"type": "array"}), '"type": "object"'),
-        (CustomTool(name="a", handler=print, input_schema={"default": object()}), "no JSON"),
+        (CustomTool(name="a", handler=print, input_schema={"default": object()}), "not JSON"),
         (CustomTool(name="a", handler="x"), "cannot be called"),  # type: ignore[arg-type]  # that is the point
     ],
 )

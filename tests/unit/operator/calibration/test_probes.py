@@ -120,7 +120,7 @@ class World:
 
     # The judge.
 
-    def probed(self, server: ServerKey, tool: str, sample: Sample) -> None:
+    def take_probe(self, server: ServerKey, tool: str, sample: Sample) -> None:
         self.samples.append((tool, sample))
 
     def watches(self, server: ServerKey, tools: Collection[str]) -> None:
@@ -129,7 +129,7 @@ class World:
     def awaiting(self, server: ServerKey) -> Mapping[str, float]:
         return self.hidden
 
-    def returned(self, server: ServerKey, milliseconds: float) -> None:
+    def take_round_trip(self, server: ServerKey, milliseconds: float) -> None:
         self.round_trip = milliseconds
 
     # What a test does.
@@ -143,11 +143,11 @@ class World:
 
     def hide(self, tool: str, limit_ms: float = 500.0) -> None:
         self.hidden[tool] = limit_ms
-        self.prober.stirred(KEY)
+        self.prober.look_again(KEY)
 
     def show(self, tool: str) -> None:
         self.hidden.pop(tool)
-        self.prober.stirred(KEY)
+        self.prober.look_again(KEY)
 
     def calls(self, tool: str) -> list[float]:
         return [at for at, name in self.server.called if name == tool]

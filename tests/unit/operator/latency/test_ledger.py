@@ -54,7 +54,7 @@ def publish(book: Ledger, now: float) -> list[State]:
     due = [decode(encode(state)) for state in book.due(now, STAMP)]
     for state in due:
         assert isinstance(state, State)
-        book.written(state, now)
+        book.take_stored(state, now)
     return due  # type: ignore[return-value]  # the loop has looked
 
 

@@ -65,7 +65,7 @@ def test_a_floor_that_is_set_or_taken_back_moves_the_tool_and_says_why() -> None
     before = record.tiers
     record.declare(replace(record.declaration, min_tier="deep"), 1.0)
     assert record.decide(1.0) == ("deep",)
-    assert record.told("image", before) == "image left the fast and standard tiers: its lowest tier is deep"
+    assert record.describe_move("image", before) == "image left the fast and standard tiers: its lowest tier is deep"
     record.declare(replace(record.declaration, min_tier=None), 2.0)
     assert record.decide(2.0) == before
 

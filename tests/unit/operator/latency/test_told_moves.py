@@ -31,7 +31,7 @@ class Teller:
 
     def passed(self, at: float) -> str | None:
         before = self.record.tiers
-        return self.record.told("ask_supplier", before) if self.record.decide(at) != before else None
+        return self.record.describe_move("ask_supplier", before) if self.record.decide(at) != before else None
 
 
 def test_a_tool_that_leaves_a_tier_is_told_with_its_late_calls_and_its_p95() -> None:
