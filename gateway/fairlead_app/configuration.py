@@ -223,7 +223,7 @@ def check_paths(
     installation: InstallationSettings, search: ToolSearchSettings, audit: AuditSettings, keys: MadeKeySettings
 ) -> None:
     """Raises BadSetting for a path that cannot be used as its setting says. `cache_dir` is not looked at: a cache that
-    cannot be written is no reason not to serve.
+    cannot be written does not keep a gateway from serving.
     """
     if installation.credentials is not None and not installation.credentials.is_dir():
         raise BadSetting(f"FAIRLEAD_CREDENTIALS is {installation.credentials}; it takes a folder that is there")

@@ -156,7 +156,7 @@ class PageConnection(asyncio.Protocol):
         try:
             url = httptools.parse_url(self._target)
         except httptools.HttpParserInvalidURLError as error:
-            raise FramingError(400, "the request target is no URL") from error
+            raise FramingError(400, "the request target is not a valid URL") from error
         path, query = ((part or b"").decode("latin-1") for part in (url.path, url.query))
         peer = self._transport.get_extra_info("peername")
         address = unmapped(str(peer[0])) if isinstance(peer, tuple) else ""

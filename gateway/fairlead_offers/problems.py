@@ -100,7 +100,7 @@ class ProblemDocument(msgspec.Struct, frozen=True, rename="camel", omit_defaults
 
 
 class Problem(Exception):
-    """An answer of the REST API that is no success."""
+    """A refusal by the REST API, with its document."""
 
     def __init__(self, code: str, detail: str, **more: Any) -> None:
         super().__init__(detail)

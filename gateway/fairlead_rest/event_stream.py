@@ -38,7 +38,7 @@ class Opened(msgspec.Struct, frozen=True):
     type: str
     """`stream.opened`."""
     missed: bool
-    """Events may be missing before this one: read what they are about anew."""
+    """Events may be missing before this one: read again what they are about."""
 
 
 class EventStreamResponse(Response):

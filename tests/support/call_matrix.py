@@ -159,7 +159,13 @@ async def outcome(world: World, kind: str, server: str, method: str, play: Play)
     cell = Cell(world, kind, server)
     more = await play(cell)
     await eventually(
-        lambda: not [one for one in world.gateway.endpoint.context.calls if cell.owns(one.route.server.key.name)]
+        lambda: (
+            not [
+                call
+                for call in world.gateway.endpoint.context.calls
+                if isinstance(call, ToolCall) and cell.owns(call.route.server.key.name)
+            ]
+        )
     )
     new = world.counted(method) - counted
     written = await cell.written(new.total())

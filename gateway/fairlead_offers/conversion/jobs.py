@@ -180,8 +180,8 @@ def count(work: bytes) -> list[Size]:
 
 
 def measure(body: bytes) -> Measured:
-    """A request with `messages` and `system` to their tokens and the request without them. One that is no object comes
-    returned as it is, and its decoder reports it.
+    """A request with `messages` and `system` to their tokens and the request without them. Anything but an object
+    comes back as it is, and its decoder reports it.
     """
     try:
         request = _decode(body)

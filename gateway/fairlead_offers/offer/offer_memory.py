@@ -70,7 +70,7 @@ class OfferMemory:
         return offer
 
     def _find(self, key: tuple[Hashable, ...], seen: SubjectCatalog, bounds: OfferBounds) -> ToolOffer | None:
-        """The offer that was made for the same wishes and a conversation that is no shorter."""
+        """The offer that was made for the same wishes and a conversation of at least its length."""
         if self._snapshot is not seen.snapshot:
             self._snapshot = seen.snapshot
             self._made = OrderedDict()

@@ -129,7 +129,7 @@ class SessionContext:
         self._encoding_s = ENCODING_S if process and encodes else 0.0
 
     async def retrieve(self, seen: SubjectCatalog, arguments: RetrieveArguments) -> RetrievedContext:
-        """The parts that were asked for. Another principal's entry is no entry. Raises Problem."""
+        """The parts that were asked for; entries of other principals do not exist for this one. Raises Problem."""
         reading = msgspec.structs.replace(_reading(arguments), encoding_s=self._encoding_s)
         try:
             if arguments.entry_id is not None:

@@ -131,7 +131,7 @@ class ToolSearch:
             work = _encode(StoredRequest([*texts], self._folder))
             return (await self._pool.do(STORED, work)).vectors
         except NotDone as error:
-            log.warning("The process that searches told of no stored vectors, and they are made anew: %s", error)
+            log.warning("The process that searches told of no stored vectors, and they are made again: %s", error)
             return {}
 
     async def _ask(self, work: list[bytes]) -> SearchResult:

@@ -40,7 +40,7 @@ class LogLine(msgspec.Struct, frozen=True):
     run: int
     """Counts the starts of the process, from 1."""
     stream: str
-    """`stderr`; `stdout` for what is no MCP message; `run` for how a run began or ended."""
+    """`stderr`; `stdout` for anything but MCP messages; `run` for how a run began or ended."""
     text: str
     """Without control characters and secrets of the server's environment, and cut after 1,000 characters."""
 
@@ -113,7 +113,7 @@ def _called(context: RestContext, seen: SubjectCatalog, name: str) -> ServerKey:
 
 
 def _elsewhere(catalog: Catalog) -> None:
-    """Raises Problem for a server that is no process of this gateway; says where its output is."""
+    """Raises Problem for a server that another process runs; says where its output is."""
     endpoint, key = catalog.endpoint, catalog.key
     if isinstance(endpoint, LocalEndpoint):
         raise Problem(NOT_KEPT, f"the tools of {key} are functions of this gateway: they print into its own log")

@@ -1,4 +1,4 @@
-"""`/v1/servers`: which servers there are, how each fares, and a request to ask one anew.
+"""`/v1/servers`: which servers there are, how each fares, and a request to ask one again.
 
 Servers that never answered are among them; policies decide who may know of these (`policy.unready`). What a server
 wrote, and what its process takes up, is for those who may read logs.
