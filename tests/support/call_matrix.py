@@ -17,6 +17,7 @@ from typing import Any, Final
 import pytest
 
 from fairlead_app.gateway import Gateway
+from fairlead_gateway.calls.path.call import ToolCall
 from fairlead_gateway.policy.tiers import GRACE_SECONDS
 from gatewayworld import Clock, running
 from matrix_clients import KINDS, Answered, Client
