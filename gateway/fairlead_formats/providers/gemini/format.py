@@ -13,8 +13,7 @@ from msgspec import Raw
 from fairlead_formats.providers.gemini import turns as kept_turns
 from fairlead_formats.providers.gemini.answer import GeminiAnswer
 from fairlead_formats.providers.gemini.carried_ids import with_returned_ids
-from fairlead_formats.providers.gemini.error_bodies import error_body
-from fairlead_formats.providers.gemini.errors import error_in
+from fairlead_formats.providers.gemini.errors import error_body, error_in
 from fairlead_formats.providers.gemini.paths import GENERATE, STREAM, path_of
 from fairlead_formats.providers.gemini.request import GeminiRequest
 from fairlead_formats.providers.gemini.signatures import without_thoughts
