@@ -27,7 +27,7 @@ from fairlead_gateway.core.exchange import agent_in
 from fairlead_gateway.core.llm_counts import LlmCounts
 from fairlead_gateway.limits.shares import Shares, ShareTaken
 from fairlead_llm.count_endpoint import TokenCountEndpoint
-from fairlead_llm.error_forms import error_body
+from fairlead_formats.pairs.families import FORMAT_OF_KIND
 from fairlead_llm.gemini_endpoint import GeminiEndpoint
 from fairlead_llm.llm_endpoint import LlmEndpoint, ModelServices, origin_of
 from fairlead_llm.loop import LoopLimits
@@ -250,7 +250,7 @@ class ProviderApi:
         return await self._context.worker.do(lambda: self._context.windows)
 
     def _failed(self, error: LlmError) -> Response:
-        return Response(error_body(self._kind, error), error.status, error.headers, JSON)
+        return Response(FORMAT_OF_KIND[self._kind].error_body(error), error.status, error.headers, JSON)
 
 
 def _crowded(reached: ShareTaken) -> LlmError:

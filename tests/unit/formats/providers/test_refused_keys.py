@@ -7,8 +7,8 @@ import json
 import pytest
 
 from fairlead_formats.neutral.losses import TranslationLosses
+from fairlead_formats.neutral.provider_errors import refusal_of
 from fairlead_formats.pairs.families import FAMILIES
-from fairlead_formats.pairs.provider_errors import refusal_of
 from fairlead_formats.providers.anthropic.format import ANTHROPIC
 from fairlead_formats.providers.gemini.format import GEMINI_EVENTS
 from fairlead_formats.providers.openai_chat.format import CHAT
