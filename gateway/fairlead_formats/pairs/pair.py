@@ -24,9 +24,9 @@ from fairlead_formats.pairs.pair_answers import PairAnswer, PairStream
 from fairlead_formats.pairs.tools_for import translated_tools
 from fairlead_formats.tokens.models import ContextWindows
 from fairlead_formats.wire.errors import LlmError
-from fairlead_formats.wire.family_request import OWN_MEMBER
-from fairlead_formats.wire.media_types import EVENT_STREAM
+from fairlead_formats.wire.family_format import OWN_MEMBER
 from fairlead_formats.wire.protocol import (
+    EVENT_STREAM,
     BadAnswer,
     BadRequest,
     CallPlace,

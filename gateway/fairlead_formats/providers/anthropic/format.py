@@ -19,10 +19,9 @@ from fairlead_formats.providers.anthropic.neutral import answer as neutral_answe
 from fairlead_formats.providers.anthropic.neutral import events as neutral_events
 from fairlead_formats.providers.anthropic.neutral import messages as neutral_messages
 from fairlead_formats.providers.anthropic.neutral import request as neutral_request
-from fairlead_formats.providers.anthropic.request import AnthropicRequest
+from fairlead_formats.providers.anthropic.request import AnthropicRequest, without_thoughts
 from fairlead_formats.providers.anthropic.stream import AnthropicStream
 from fairlead_formats.providers.anthropic.tools import ANTHROPIC as FORMAT_NAME
-from fairlead_formats.providers.anthropic.unsealed import without_thoughts
 from fairlead_formats.wire.errors import LlmError
 from fairlead_formats.wire.family_format import FamilyFormat
 from fairlead_formats.wire.protocol import CallKey, CallPlace, KeptTurn, WireRequest

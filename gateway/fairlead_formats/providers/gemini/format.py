@@ -26,8 +26,7 @@ from fairlead_formats.providers.gemini.stream import GeminiStream
 from fairlead_formats.providers.gemini.tools import GEMINI
 from fairlead_formats.wire.errors import LlmError
 from fairlead_formats.wire.family_format import FamilyFormat
-from fairlead_formats.wire.media_types import EVENT_STREAM
-from fairlead_formats.wire.protocol import BadRequest, CallPlace, KeptTurn, WireRequest
+from fairlead_formats.wire.protocol import EVENT_STREAM, BadRequest, CallPlace, KeptTurn, WireRequest
 
 
 class GeminiFormat(FamilyFormat):

@@ -11,17 +11,15 @@ from typing import Final
 from msgspec import Raw
 
 from fairlead_formats.neutral.translation import FamilyTranslation
-from fairlead_formats.providers.openai_chat.answer import ChatAnswer
-from fairlead_formats.providers.openai_chat.calls import calls_of, name_of
+from fairlead_formats.providers.openai_chat.answer import ChatAnswer, calls_of, name_of
 from fairlead_formats.providers.openai_chat.errors import error_body
 from fairlead_formats.providers.openai_chat.neutral import answer as neutral_answer
 from fairlead_formats.providers.openai_chat.neutral import events as neutral_events
 from fairlead_formats.providers.openai_chat.neutral import messages as neutral_messages
 from fairlead_formats.providers.openai_chat.neutral import request as neutral_request
-from fairlead_formats.providers.openai_chat.request import ChatRequest
+from fairlead_formats.providers.openai_chat.request import ChatRequest, without_thoughts
 from fairlead_formats.providers.openai_chat.stream import ChatStream
 from fairlead_formats.providers.openai_chat.tools import OPENAI_CHAT
-from fairlead_formats.providers.openai_chat.unsealed import without_thoughts
 from fairlead_formats.wire.errors import LlmError
 from fairlead_formats.wire.family_format import FamilyFormat
 from fairlead_formats.wire.protocol import CallKey, CallPlace, KeptTurn, WireRequest
