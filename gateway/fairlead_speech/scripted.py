@@ -1,4 +1,4 @@
-"""What scripted speech models of all families share: scripts of words and calls, and the connection of a client."""
+"""Script of words and calls, and connection of a client, shared by the scripted speech models of all families."""
 
 from __future__ import annotations
 

@@ -1,1 +1,1 @@
-"""What wire formats of all families share: their protocol, raw JSON, ids of calls, errors. Pure modules."""
+"""Parts that wire formats of all families share: their protocol, raw JSON, ids of calls, errors. Pure modules."""
