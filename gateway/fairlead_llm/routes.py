@@ -15,6 +15,7 @@ from starlette.responses import Response
 from starlette.routing import Match, Route
 from starlette.types import Receive, Scope, Send
 
+from fairlead_formats.pairs.families import FORMAT_OF_KIND
 from fairlead_formats.provider import ProviderKind
 from fairlead_formats.providers.anthropic.counting import COUNT_TOKENS, COUNTING
 from fairlead_formats.providers.anthropic.format import ANTHROPIC, MESSAGES
@@ -27,7 +28,6 @@ from fairlead_gateway.core.exchange import agent_in
 from fairlead_gateway.core.llm_counts import LlmCounts
 from fairlead_gateway.limits.shares import Shares, ShareTaken
 from fairlead_llm.count_endpoint import TokenCountEndpoint
-from fairlead_llm.error_forms import error_body
 from fairlead_llm.gemini_endpoint import GeminiEndpoint
 from fairlead_llm.llm_endpoint import LlmEndpoint, ModelServices, origin_of
 from fairlead_llm.loop import LoopLimits
@@ -251,7 +251,7 @@ class ProviderApi:
         return await self._tools.work.do(lambda: self._tools.models.windows)
 
     def _failed(self, error: LlmError) -> Response:
-        return Response(error_body(self._kind, error), error.status, error.headers, JSON)
+        return Response(FORMAT_OF_KIND[self._kind].error_body(error), error.status, error.headers, JSON)
 
 
 def _crowded(reached: ShareTaken) -> LlmError:

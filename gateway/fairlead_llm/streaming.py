@@ -13,9 +13,8 @@ from starlette.responses import Response
 from starlette.types import Receive, Scope, Send
 
 from fairlead_formats.wire.call_ids import ProviderCallIds
-from fairlead_formats.wire.errors import LlmError
+from fairlead_formats.wire.errors import LlmError, key_refused, tells_of_key
 from fairlead_formats.wire.protocol import BadStream, FinishedCall
-from fairlead_formats.wire.refused_keys import key_refused, tells_of_key
 from fairlead_llm.continuation import Continuations, FinishedResponse
 from fairlead_llm.loop import ToolLoop
 from fairlead_llm.preparation import ModelRequest

@@ -7,6 +7,8 @@ turns were said is unknown: nothing that depends on it (a cooldown, a rapid exch
 
 from __future__ import annotations
 
+import hashlib
+import json
 from collections import OrderedDict
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Final
@@ -16,7 +18,6 @@ from msgspec import Raw
 
 from fairlead_formats.wire.protocol import WireFormat
 from fairlead_gateway.conversation.turn import COMMAND_TURNS, Choice, ConversationState, Turn
-from fairlead_llm.conversation_digest import ConversationDigest
 from fairlead_offers.catalogs.subject_catalog import SubjectCatalog, attainable
 from fairlead_offers.services import ToolServices
 
@@ -30,6 +31,8 @@ MOST_TURNS: Final = 4096
 """Turns that are remembered; the one that was seen longest ago goes first."""
 _APART: Final = 1e6
 """Seconds between two turns, as far as the rules are told."""
+_NOT_SAID: Final = frozenset({"system", "developer", "tool"})
+"""Roles that formats have in other places, and whose texts do not tell conversations apart."""
 
 
 class ChosenTier(msgspec.Struct, frozen=True):
@@ -101,3 +104,21 @@ def _replayed(chooser: Chooser, texts: Sequence[str], turns: int) -> Choice:
         turn = Turn(text=text[-MOST_TEXT:], number=turns - len(texts) + place)
         choice, state = chooser.choose(turn, state, place * _APART)
     return choice
+
+
+class ConversationDigest:
+    """Digest of a conversation's roles and texts, which grows with it: each message is read once."""
+
+    def __init__(self, wire: WireFormat) -> None:
+        self._wire = wire
+        self._read = 0
+        self._digest = hashlib.blake2b(digest_size=24)
+
+    def up_to(self, messages: Sequence[bytes | Raw], end: int) -> hashlib.blake2b:
+        """The digest of the messages in front of `end`, which never goes back."""
+        for message in messages[self._read : end]:
+            role, text = self._wire.role_and_text(message)
+            if role not in _NOT_SAID and text:
+                self._digest.update(json.dumps([role, text]).encode())
+        self._read = max(self._read, end)
+        return self._digest.copy()

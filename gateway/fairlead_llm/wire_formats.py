@@ -1,25 +1,12 @@
-"""Which wire formats there are, and which of them a provider is spoken to in. Pure module."""
+"""Which wire format a provider is spoken to in. Pure module."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from typing import Final
-
+from fairlead_formats.pairs.families import FORMAT_OF_KIND
 from fairlead_formats.pairs.pair import pair
-from fairlead_formats.provider import ProviderKind
-from fairlead_formats.providers.anthropic.format import ANTHROPIC
-from fairlead_formats.providers.gemini.format import GEMINI_EVENTS
-from fairlead_formats.providers.openai_chat.format import CHAT
 from fairlead_formats.providers.openai_responses.format import RESPONSES
 from fairlead_formats.wire.protocol import WireFormat
 from fairlead_models.providers import Provider
-
-FORMAT_OF_KIND: Final[Mapping[ProviderKind, WireFormat]] = {
-    "openai": CHAT,
-    "anthropic": ANTHROPIC,
-    "gemini": GEMINI_EVENTS,
-}
-"""The format of every provider of a kind; some of OpenAI's speak Responses too."""
 
 
 def spoken(front: WireFormat, provider: Provider) -> WireFormat:

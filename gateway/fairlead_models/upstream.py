@@ -17,7 +17,7 @@ from typing import Final, TypeAlias
 
 import aiohttp
 
-from fairlead_formats.wire.media_types import EVENT_STREAM, JSON
+from fairlead_formats.wire.protocol import EVENT_STREAM, JSON
 from fairlead_models.providers import Provider
 
 MAX_DIGITS: Final = 10

@@ -11,7 +11,7 @@ import pytest
 
 from fairlead_formats.scripted_turns import ScriptedCall, ScriptedTurn
 from fairlead_gateway.endpoint.reader import RequestReader
-from fairlead_speech.scripted.script import SpokenCall, SpokenReply
+from fairlead_speech.scripted import SpokenCall, SpokenReply
 from lifepages import LifePage, assert_taken_in_order, linked, steps, tracing
 from llmworld import ANTHROPIC, llm_world
 from restworld import get

@@ -15,11 +15,11 @@ from pathlib import Path
 from typing import Any
 
 from fairlead_speech.cascaded.answering import TurnAnswerer
+from fairlead_speech.cascaded.fake import ScriptedCascade
 from fairlead_speech.cascaded.session import CascadedSession
+from fairlead_speech.realtime.fake import ScriptedRealtime
 from fairlead_speech.routed.routing import RoutedSession
-from fairlead_speech.scripted.cascade import ScriptedCascade
-from fairlead_speech.scripted.realtime import ScriptedRealtime
-from fairlead_speech.scripted.script import SpeechScript, SpokenReply
+from fairlead_speech.scripted import SpeechScript, SpokenReply
 from speechworld import MODEL as SPEECH_MODEL
 from speechworld import RealtimeClient, SpeechWorld, SpokenGateway, realtime_client, spoken_gateway
 from waiting import eventually

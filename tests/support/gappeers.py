@@ -23,8 +23,8 @@ from redis.asyncio import Redis
 
 import gap_recorder
 from fairlead_gateway.context.store import digest
-from fairlead_speech.scripted.realtime import ScriptedRealtime
-from fairlead_speech.scripted.script import SpeechScript
+from fairlead_speech.realtime.fake import ScriptedRealtime
+from fairlead_speech.scripted import SpeechScript
 from framefloods import FLOODS
 from gap_recorder import Gaps
 from gapworld import Filled, shortest_gap_ms

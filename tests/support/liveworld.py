@@ -18,8 +18,8 @@ from typing import Any
 
 import aiohttp
 
-from fairlead_speech.scripted.gemini import LiveScriptSession, ScriptedLive
-from fairlead_speech.scripted.script import SpeechScript, SpokenReply
+from fairlead_speech.gemini.fake import LiveScriptSession, ScriptedLive
+from fairlead_speech.scripted import SpeechScript, SpokenReply
 from speechworld import SpokenGateway, spoken_gateway
 
 NEW = "gemini-3.8-live"

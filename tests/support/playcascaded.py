@@ -10,9 +10,8 @@ from typing import Any
 
 from cascadeworld import LOUD, MODEL, QUIET, engine_over
 from fairlead_mcp.addresses import authority
-from fairlead_speech.scripted.cascade import ScriptedCascade
-from fairlead_speech.scripted.connection import MadeCall
-from fairlead_speech.scripted.script import SpeechScript
+from fairlead_speech.cascaded.fake import ScriptedCascade
+from fairlead_speech.scripted import MadeCall, SpeechScript
 from playengines import PlayTalk
 from playrealtime import RealtimePlayClient, session_of
 from speechworld import RealtimeClient

@@ -7,8 +7,7 @@ import contextlib
 from collections.abc import Awaitable, Callable
 from typing import Any, Final, Protocol
 
-from fairlead_speech.scripted.connection import MadeCall
-from fairlead_speech.scripted.script import SpeechScript
+from fairlead_speech.scripted import MadeCall, SpeechScript
 
 FRAME_SECONDS: Final = 0.04
 """Between two pieces of the user's speech, each of which is a word."""

@@ -10,9 +10,8 @@ from typing import Any
 import aiohttp
 
 from fairlead_mcp.addresses import authority
-from fairlead_speech.scripted.connection import MadeCall, ScriptedConnection
-from fairlead_speech.scripted.gemini import ScriptedLive
-from fairlead_speech.scripted.script import SpeechScript
+from fairlead_speech.gemini.fake import ScriptedLive
+from fairlead_speech.scripted import MadeCall, ScriptedConnection, SpeechScript
 from liveworld import LOUD, PATH, QUIET, LiveClient
 from playengines import PlayTalk, spoken
 from voicetables import SPEECH as SPEECH_TABLE

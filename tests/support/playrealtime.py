@@ -11,9 +11,8 @@ from typing import Any
 import aiohttp
 
 from fairlead_mcp.addresses import authority
-from fairlead_speech.scripted.connection import MadeCall, ScriptedConnection
-from fairlead_speech.scripted.realtime import ScriptedRealtime
-from fairlead_speech.scripted.script import SpeechScript
+from fairlead_speech.realtime.fake import ScriptedRealtime
+from fairlead_speech.scripted import MadeCall, ScriptedConnection, SpeechScript
 from playengines import PlayTalk, spoken
 from speechworld import MODEL, SILENCE, SPEECH, RealtimeClient
 from voicetables import SPEECH as SPEECH_TABLE

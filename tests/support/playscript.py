@@ -10,7 +10,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Final, Literal
 
-from fairlead_speech.scripted.script import SpeechScript, SpokenCall, SpokenReply
+from fairlead_speech.scripted import SpeechScript, SpokenCall, SpokenReply
 
 HOLD: Final = "lighthouse bells"
 """Words of a search that is answered never."""

@@ -13,10 +13,10 @@ from pathlib import Path
 from typing import Any
 
 from cascadeworld import engine_over
+from fairlead_speech.cascaded.fake import ScriptedCascade
+from fairlead_speech.gemini.fake import ScriptedLive
 from fairlead_speech.gemini.routing import RoutedLive
-from fairlead_speech.scripted.cascade import ScriptedCascade
-from fairlead_speech.scripted.gemini import ScriptedLive
-from fairlead_speech.scripted.script import SpeechScript, SpokenReply
+from fairlead_speech.scripted import SpeechScript, SpokenReply
 from liveworld import NEW, LiveClient, LiveWorld
 from speechworld import spoken_gateway
 from waiting import eventually

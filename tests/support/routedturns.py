@@ -6,7 +6,7 @@ from typing import Any
 
 from cascadeworld import RoutedWorld
 from fairlead_api.documents.rules import Tier, TierSelection
-from fairlead_speech.scripted.script import SpokenCall
+from fairlead_speech.scripted import SpokenCall
 from speechworld import RealtimeClient
 
 TIERS = (

@@ -28,8 +28,8 @@ from fairlead_models.providers import read_providers
 from fairlead_speech.bounds import SpeechBounds
 from fairlead_speech.bridge import SpeechBridge
 from fairlead_speech.metrics import SpeechMetrics
-from fairlead_speech.scripted.realtime import RealtimeScriptSession, ScriptedRealtime
-from fairlead_speech.scripted.script import SpeechScript, SpokenReply
+from fairlead_speech.realtime.fake import RealtimeScriptSession, ScriptedRealtime
+from fairlead_speech.scripted import SpeechScript, SpokenReply
 from fairlead_speech.services import SpeechServices
 from gatewayworld import catalog, entry, running
 from llmworld import ADDS, FAILS

@@ -18,7 +18,7 @@ from cascadeworld import CascadeWorld, cascade_world, speak
 from fairlead_app.gateway import Gateway
 from fairlead_speech.gemini.session import LiveSession
 from fairlead_speech.metrics import SpeechMetrics
-from fairlead_speech.scripted.script import SpokenReply
+from fairlead_speech.scripted import SpokenReply
 from liveworld import LOUD, QUIET, LiveClient, LiveWorld, live_world, own_function
 from speechworld import SILENCE, SPEECH, RealtimeClient, SpeechWorld, own_tool, speech_world
 from waiting import eventually

@@ -8,7 +8,7 @@ import msgspec
 
 from fairlead_formats.messages.drafts import member
 from fairlead_formats.neutral.losses import TranslationLosses
-from fairlead_formats.wire.family_request import reading_body
+from fairlead_formats.wire.family_format import reading_body
 from fairlead_formats.wire.protocol import BadRequest
 
 MAX_ENTRIES: Final = 20_000

@@ -1,13 +1,15 @@
-"""Members of requests that both of OpenAI's APIs have. Pure module."""
+"""Members of requests that both of OpenAI's APIs have: flat in Responses; in Chat Completions all but `type` is in a
+member of the type's name. Pure module.
+"""
 
 from __future__ import annotations
 
 import re
+from collections.abc import Mapping
 from typing import Any, Final
 
 from fairlead_formats.messages.drafts import items, member, text_of
 from fairlead_formats.neutral.conversation import OutputSchema, SamplingSettings, ToolChoice
-from fairlead_formats.neutral.openai_forms import flat, nested
 from fairlead_formats.neutral.tools import TranslatedTools
 
 SHARED: Final = ("metadata", "service_tier", "prompt_cache_key", "prompt_cache_retention", "safety_identifier")
@@ -78,3 +80,16 @@ def written_tools(
 def plain_model(model: str) -> bool:
     """Whether a model is one of OpenAI's that do not reason."""
     return _PLAIN.search(model) is not None
+
+
+def flat(given: object) -> object:
+    """A member of Chat Completions as Responses have it."""
+    kind = text_of(member(given, "type"))
+    inner = member(given, kind) if kind else None
+    return {**inner, "type": kind} if isinstance(inner, dict) else given
+
+
+def nested(given: Mapping[str, Any]) -> dict[str, Any]:
+    """A member of Responses as Chat Completions have it."""
+    inner = {name: value for name, value in given.items() if name != "type"}
+    return {"type": given["type"], given["type"]: inner} if inner else dict(given)

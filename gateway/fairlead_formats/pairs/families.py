@@ -1,138 +1,31 @@
-"""The families of wire formats, each with its readers and writers. Pure module."""
+"""Registry of the families that requests are sent to: a new one is a row of each table. Pure module."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
-from typing import Any, Final, Protocol
+from collections.abc import Mapping
+from typing import Final
 
-import msgspec
-from msgspec import Raw
+from fairlead_formats.neutral.translation import FamilyTranslation
+from fairlead_formats.provider import ProviderKind
+from fairlead_formats.providers.anthropic import format as anthropic
+from fairlead_formats.providers.gemini import format as gemini
+from fairlead_formats.providers.openai_chat import format as openai_chat
+from fairlead_formats.providers.openai_responses import format as openai_responses
+from fairlead_formats.wire.protocol import WireFormat
 
-from fairlead_formats.neutral.answers import EventReader, EventWriter, ReportedUsage, TranslatedAnswer
-from fairlead_formats.neutral.conversation import MessageTurn, NeutralRequest, ToolChoice, WrittenTurns
-from fairlead_formats.neutral.losses import TranslationLosses
-from fairlead_formats.neutral.tools import TranslatedTools
-from fairlead_formats.pairs import provider_errors
-from fairlead_formats.providers.anthropic.neutral import answer as anthropic_answer
-from fairlead_formats.providers.anthropic.neutral import events as anthropic_events
-from fairlead_formats.providers.anthropic.neutral import messages as anthropic_messages
-from fairlead_formats.providers.anthropic.neutral import request as anthropic_request
-from fairlead_formats.providers.gemini.neutral import answer as gemini_answer
-from fairlead_formats.providers.gemini.neutral import events as gemini_events
-from fairlead_formats.providers.gemini.neutral import messages as gemini_messages
-from fairlead_formats.providers.gemini.neutral import request as gemini_request
-from fairlead_formats.providers.openai_chat.neutral import answer as chat_answer
-from fairlead_formats.providers.openai_chat.neutral import events as chat_events
-from fairlead_formats.providers.openai_chat.neutral import messages as chat_messages
-from fairlead_formats.providers.openai_chat.neutral import request as chat_request
-from fairlead_formats.providers.openai_responses.neutral import answer as responses_answer
-from fairlead_formats.providers.openai_responses.neutral import events as responses_events
-from fairlead_formats.providers.openai_responses.neutral import messages as responses_messages
-from fairlead_formats.providers.openai_responses.neutral import request as responses_request
-from fairlead_formats.registry import OPENAI_CHAT, OPENAI_RESPONSES
-
-
-class RequestTranslation(Protocol):
-    """Reader and writer of a family's requests. `TranslationLosses` collects what has no place."""
-
-    def read_request(
-        self, body: Mapping[str, Any], model: str | None, stream: bool | None, losses: TranslationLosses, /
-    ) -> NeutralRequest:
-        """A client's request; model and stream are those of the path. Raises BadRequest."""
-
-    def write_request(
-        self, asked: NeutralRequest, tools: TranslatedTools, choice: ToolChoice | None, losses: TranslationLosses, /
-    ) -> dict[str, Any]:
-        """A provider's request. Raises BadRequest."""
-
-    def settle(self, members: dict[str, Raw], model: str, window: int, losses: TranslationLosses, /) -> None:
-        """Change members of a provider's request by its model and the tokens of that model's window."""
-
-
-class MessageTranslation(Protocol):
-    """Reader and writer of a family's messages."""
-
-    def read_messages(self, messages: Sequence[object], losses: TranslationLosses, /) -> tuple[MessageTurn, ...]:
-        """The turns of a list of messages. Raises BadRequest."""
-
-    def write_messages(self, turns: Sequence[MessageTurn], losses: TranslationLosses, /) -> WrittenTurns:
-        """The turns as messages."""
-
-
-class AnswerTranslation(Protocol):
-    """Reader and writer of a family's whole answers."""
-
-    def read_answer(self, body: Mapping[str, Any], losses: TranslationLosses, /) -> TranslatedAnswer:
-        """A provider's answer."""
-
-    def write_answer(
-        self, answer: TranslatedAnswer, usage: ReportedUsage, asked: NeutralRequest, losses: TranslationLosses, /
-    ) -> dict[str, Any]:
-        """The body of an answer for a client."""
-
-    def read_usage(self, usage: Mapping[str, Any], /) -> ReportedUsage:
-        """Usage as a provider states it."""
-
-
-class FamilyTranslation(msgspec.Struct, frozen=True):
-    """Readers and writers of one family: modules, and classes of streams."""
-
-    name: str
-    """Name of its format in `fairlead_formats.registry`."""
-    errors: provider_errors.Family
-    messages_member: str
-    """Member of a request that holds its messages."""
-    requests: RequestTranslation
-    messages: MessageTranslation
-    answers: AnswerTranslation
-    reader: Callable[[TranslationLosses], EventReader]
-    writer: Callable[[NeutralRequest, int, TranslationLosses], EventWriter]
-    """Writer of a stream that answers a request, created at a time in seconds since 1970."""
-
-
+FORMAT_OF_KIND: Final[Mapping[ProviderKind, WireFormat]] = {
+    "openai": openai_chat.CHAT,
+    "anthropic": anthropic.ANTHROPIC,
+    "gemini": gemini.GEMINI_EVENTS,
+}
+"""The format of every provider of a kind; some of OpenAI's speak Responses too."""
 FAMILIES: Final[Mapping[str, FamilyTranslation]] = {
     family.name: family
     for family in (
-        FamilyTranslation(
-            OPENAI_CHAT,
-            "openai",
-            "messages",
-            chat_request,
-            chat_messages,
-            chat_answer,
-            chat_events.ChatEventReader,
-            chat_events.ChatEventWriter,
-        ),
-        FamilyTranslation(
-            OPENAI_RESPONSES,
-            "openai",
-            "input",
-            responses_request,
-            responses_messages,
-            responses_answer,
-            responses_events.ResponsesEventReader,
-            responses_events.ResponsesEventWriter,
-        ),
-        FamilyTranslation(
-            anthropic_messages.NAME,
-            "anthropic",
-            "messages",
-            anthropic_request,
-            anthropic_messages,
-            anthropic_answer,
-            anthropic_events.AnthropicEventReader,
-            anthropic_events.AnthropicEventWriter,
-        ),
-        FamilyTranslation(
-            gemini_messages.NAME,
-            "gemini",
-            "contents",
-            gemini_request,
-            gemini_messages,
-            gemini_answer,
-            gemini_events.GeminiEventReader,
-            gemini_events.GeminiEventWriter,
-        ),
+        openai_chat.TRANSLATION,
+        openai_responses.TRANSLATION,
+        anthropic.TRANSLATION,
+        gemini.TRANSLATION,
     )
 }
 """By the name of the format."""

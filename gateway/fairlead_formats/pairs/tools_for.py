@@ -1,16 +1,31 @@
-"""Translates the caller's own tools into the provider's form. Pure module."""
+"""Translates the caller's own tools into the provider's form, and calls of custom tools back. Pure module.
+
+Source: OpenAI's API reference, tools of the type `custom`, whose input is text: with `format` it is held to a grammar,
+which other families cannot do. There they are functions of one text, and the model is told of the grammar.
+"""
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+from typing import Any, Final
+
+import msgspec
+
+from fairlead_formats.messages.call import CUSTOM, INPUT, InvalidCall, ModelCall, freeform
+from fairlead_formats.messages.drafts import items, member, text_of
+from fairlead_formats.neutral.conversation import WRAPPED
 from fairlead_formats.neutral.losses import TranslationLosses
+from fairlead_formats.neutral.openai_members import flat, nested
 from fairlead_formats.neutral.tools import TranslatedTools
-from fairlead_formats.pairs.custom_tools import as_functions
-from fairlead_formats.registry import find
+from fairlead_formats.registry import OPENAI_CHAT, OPENAI_RESPONSES, find
 from fairlead_formats.tool_format import Action
 from fairlead_formats.tools.between import between
 
 _QUIET = frozenset({"title", "$schema", "examples", "default"})
 """Keywords whose absence changes no call."""
+GRAMMAR_LOSS: Final = "tools.format"
+_decode: Final = msgspec.json.Decoder().decode
+_encode: Final = msgspec.json.Encoder().encode
 
 
 def translated_tools(tools: object, source: str, target: str, losses: TranslationLosses) -> TranslatedTools:
@@ -26,3 +41,61 @@ def translated_tools(tools: object, source: str, target: str, losses: Translatio
             losses.add(f"tools.{loss.keyword}")
     properties = {found.names[name]: names for name, names in found.properties.items()}
     return TranslatedTools(found.tools, found.names, custom, properties)
+
+
+def as_functions(tools: object, source: str, losses: TranslationLosses) -> tuple[object, frozenset[str]]:
+    """The tools of a request with functions in place of custom tools, and the names of these; a grammar that the
+    provider does not enforce is reported.
+    """
+    if source not in (OPENAI_CHAT, OPENAI_RESPONSES) or not isinstance(tools, list):
+        return tools, frozenset()
+    names: set[str] = set()
+
+    def function(tool: object) -> object:
+        if member(tool, "type") == "namespace":
+            return {**_members(tool), "tools": [*map(function, items(member(tool, "tools")))]}
+        if member(tool, "type") != CUSTOM:
+            return tool
+        given = _members(flat(tool))
+        names.add(text_of(given.get("name")))
+        about = _about(given.pop("format", None), losses)
+        schema = {"type": "object", "properties": {INPUT: {"type": "string", **about}}, "required": [INPUT]}
+        made = {**given, "type": "function", "parameters": {**schema, "additionalProperties": False}}
+        return nested(made) if source == OPENAI_CHAT else made
+
+    return [*map(function, tools)], frozenset(names)
+
+
+def _about(form: object, losses: TranslationLosses) -> dict[str, str]:
+    """Description of the text, with its grammar where it has one; Chat Completions have that in a member of its own."""
+    grammar = flat(form)
+    definition = member(grammar, "definition")
+    if not isinstance(definition, str):
+        return {}
+    losses.add(GRAMMAR_LOSS)
+    syntax = text_of(member(grammar, "syntax")) or "grammar"
+    return {"description": f"Text that this {syntax} matches, and nothing else:\n{definition}"}
+
+
+def custom_call(call: ModelCall) -> ModelCall:
+    """A call of a function that stands for a custom tool, as one of that."""
+    return msgspec.structs.replace(call, kind=CUSTOM, arguments=freeform(_text(call.arguments)))
+
+
+def custom_input(arguments: str) -> str:
+    """The text of a custom tool's call, from the arguments of its function."""
+    try:
+        return _text(_decode(arguments))
+    except (msgspec.MsgspecError, UnicodeError, RecursionError):
+        return arguments  # a model that knows the tool by its own form wrote the text itself
+
+
+def _text(arguments: object) -> str:
+    if isinstance(arguments, InvalidCall):
+        return arguments.text
+    found = member(arguments, INPUT, WRAPPED)
+    return found if isinstance(found, str) else _encode(arguments).decode()
+
+
+def _members(value: object) -> dict[str, Any]:
+    return dict(value) if isinstance(value, Mapping) else {}

@@ -1,15 +1,23 @@
-"""Base of the wire formats of all families. Pure module."""
+"""Bases of the wire formats of all families, and of the requests of their clients: read as raw members, so that what is
+not understood goes out as it came. Pure module.
+"""
 
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from typing import Final
 
+import msgspec
 from msgspec import Raw
 
-from fairlead_formats.wire.errors import LlmError
-from fairlead_formats.wire.media_types import EVENT_STREAM
-from fairlead_formats.wire.raw_json import decoded, error_in, text_of
-from fairlead_formats.wire.refused_keys import without_key
+from fairlead_formats.wire.errors import LlmError, without_key
+from fairlead_formats.wire.protocol import EVENT_STREAM, BadRequest
+from fairlead_formats.wire.raw_json import array, decoded, error_in, text_of
+
+OWN_MEMBER: Final = "fairlead"
+"""Member of a request that is the gateway's, and does not go out."""
 
 
 class FamilyFormat(ABC):
@@ -35,3 +43,48 @@ class FamilyFormat(ABC):
 
     def error_in(self, body: bytes) -> bytes | None:
         return error_in(body)
+
+
+@contextmanager
+def reading_body() -> Iterator[None]:
+    """Raise BadRequest for what cannot be read of a body inside."""
+    try:
+        yield
+    except msgspec.ValidationError as error:
+        raise BadRequest(f"the body: {error}") from error
+    except (msgspec.DecodeError, UnicodeDecodeError) as error:
+        raise BadRequest(f"the body is not JSON: {error}") from error
+    except RecursionError as error:
+        raise BadRequest("the body is nested too deeply") from error
+
+
+class FamilyRequest:
+    """One request of a client: its messages, and what every format says of it."""
+
+    model: str
+    stream: bool
+    own: Raw
+    no_injection = False
+    client_messages: Sequence[bytes | Raw]
+    messages: Sequence[bytes | Raw]
+    tool_names: frozenset[str]
+    _members: dict[str, Raw]
+    _tools: Sequence[Raw] = ()
+
+    def _take_messages(self, messages: Sequence[bytes | Raw], member: str) -> None:
+        """Set the messages, of that member. Raises BadRequest where there is none."""
+        if not messages:
+            raise BadRequest(f"{member}: give at least one", member)
+        self.client_messages = self.messages = messages
+
+    @property
+    def tools(self) -> bytes:
+        return array(self._tools)
+
+    @property
+    def restored_bytes(self) -> int:
+        return 0 if self.messages is self.client_messages else _size(self.messages) - _size(self.client_messages)
+
+
+def _size(messages: Sequence[bytes | Raw]) -> int:
+    return sum(memoryview(message).nbytes for message in messages)

@@ -15,6 +15,9 @@ from msgspec import Raw
 
 from fairlead_formats.wire.errors import LlmError
 
+EVENT_STREAM: Final = "text/event-stream"
+JSON: Final = "application/json"
+
 
 class BadRequest(ValueError):
     """A request that cannot be read; `param` names the member."""

@@ -10,7 +10,7 @@ from typing import Final
 
 from aiohttp import web
 
-from fairlead_formats.providers.gemini.error_bodies import error_body
+from fairlead_formats.providers.gemini.errors import error_body
 from fairlead_formats.wire.errors import LlmError
 from fairlead_models.errors import of_problem
 from fairlead_models.providers import ModelTarget

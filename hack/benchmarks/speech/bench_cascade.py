@@ -17,7 +17,7 @@ from typing import Any, Final
 from cascadeworld import LOUD as SPEECH
 from cascadeworld import QUIET, CascadeWorld, cascade_world
 from fairlead_api.documents.rules import Tier, TierSelection
-from fairlead_speech.scripted.script import SpokenCall, SpokenReply
+from fairlead_speech.scripted import SpokenCall, SpokenReply
 from rig.harness import Goal, Report, Sample, Settings, in_rounds
 from rig.processes import become_realtime
 from speech.routed_live import LIVE_CASES, measure_live

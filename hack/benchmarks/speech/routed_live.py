@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final
 
-from fairlead_speech.scripted.script import SpokenCall, SpokenReply
+from fairlead_speech.scripted import SpokenCall, SpokenReply
 from liveworld import LiveClient
 from routedlive import PAUSE, VOICE, routed_live_world
 from routedturns import DEEP

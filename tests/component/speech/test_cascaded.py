@@ -14,8 +14,8 @@ import pytest
 
 from cascadeworld import LOUD, MODEL, QUIET, CascadeWorld, cascade_world, speak
 from fairlead_api.documents.rules import Tier, TierSelection
-from fairlead_speech.scripted.cascade import LLM, STT, TTS, ScriptedFault
-from fairlead_speech.scripted.script import SpokenCall, SpokenReply
+from fairlead_speech.cascaded.fake import LLM, STT, TTS, ScriptedFault
+from fairlead_speech.scripted import SpokenCall, SpokenReply
 from llmworld import PATH
 from restworld import post
 from speechworld import RealtimeClient

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from fairlead_api.documents.rules import Tier, TierSelection
-from fairlead_speech.scripted.script import SpokenCall, SpokenReply
+from fairlead_speech.scripted import SpokenCall, SpokenReply
 from liveworld import BLOCKS, NEW, OLD
 from llmworld import policy
 from spokenengines import CascadedEngine, LiveEngine, RealtimeEngine

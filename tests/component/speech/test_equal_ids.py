@@ -6,7 +6,7 @@ import asyncio
 from pathlib import Path
 from typing import Any
 
-from fairlead_speech.scripted.script import SpokenCall, SpokenReply
+from fairlead_speech.scripted import SpokenCall, SpokenReply
 from liveworld import live_world
 from speechworld import speech_world
 from spokenengines import SpokenWorld

@@ -11,8 +11,8 @@ import pytest
 
 from cascadeworld import cascade_world, speak
 from fairlead_api.documents.rules import Tier
-from fairlead_speech.scripted.cascade import LLM, TTS, ScriptedFault
-from fairlead_speech.scripted.script import SpokenCall, SpokenReply
+from fairlead_speech.cascaded.fake import LLM, TTS, ScriptedFault
+from fairlead_speech.scripted import SpokenCall, SpokenReply
 from speechworld import RealtimeClient
 from waiting import eventually
 

@@ -11,8 +11,8 @@ import pytest
 from aiohttp import WSMsgType
 
 from cascadeworld import cascade_world, routed_world
-from fairlead_speech.scripted.gemini import LiveScriptSession
-from fairlead_speech.scripted.realtime import RealtimeScriptSession
+from fairlead_speech.gemini.fake import LiveScriptSession
+from fairlead_speech.realtime.fake import RealtimeScriptSession
 from framefloods import FLOODS, LIVE_FLOODS, flooded
 from liveworld import live_world
 from routedlive import routed_live_world

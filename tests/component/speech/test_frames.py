@@ -12,7 +12,7 @@ import pytest
 
 from cascadeworld import cascade_world
 from fairlead_speech.frames import MAX_BYTES, MAX_VALUES
-from fairlead_speech.scripted.script import SpokenReply
+from fairlead_speech.scripted import SpokenReply
 from liveworld import NEW, live_world
 from speechworld import SPEECH, speech_world
 from waiting import eventually

@@ -8,9 +8,9 @@ from typing import Any
 import pytest
 
 from certificates import Authority
-from fairlead_speech.scripted.gemini import ScriptedLive
-from fairlead_speech.scripted.realtime import ScriptedRealtime
-from fairlead_speech.scripted.script import SpeechScript, SpokenCall, SpokenReply
+from fairlead_speech.gemini.fake import ScriptedLive
+from fairlead_speech.realtime.fake import ScriptedRealtime
+from fairlead_speech.scripted import SpeechScript, SpokenCall, SpokenReply
 from frameworkclients import PACKAGES, framework_talk
 from liveworld import NEW, OLD, live_world
 from speechworld import speech_world

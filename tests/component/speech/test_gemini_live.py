@@ -12,7 +12,7 @@ import aiohttp
 import pytest
 
 from fairlead_app.trust import Trust
-from fairlead_speech.scripted.script import SpokenCall, SpokenReply
+from fairlead_speech.scripted import SpokenCall, SpokenReply
 from liveworld import BLOCKS, NEW, OLD, PATH, live_world, own_function
 from policyworld import Vouching, anybody
 from waiting import eventually

@@ -12,8 +12,8 @@ from google import genai
 from google.genai import types
 
 from certificates import Authority
-from fairlead_speech.scripted.gemini import ScriptedLive
-from fairlead_speech.scripted.script import SpeechScript, SpokenCall, SpokenReply
+from fairlead_speech.gemini.fake import ScriptedLive
+from fairlead_speech.scripted import SpeechScript, SpokenCall, SpokenReply
 from liveworld import LOUD, NEW, OLD, QUIET, live_world
 from routedlive import PAUSE, VOICE, routed_live_world
 from routedturns import CALL, DEEP

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from fairlead_api.documents.catalog import DeclaredLatency
-from fairlead_speech.scripted.script import SpokenCall, SpokenReply
+from fairlead_speech.scripted import SpokenCall, SpokenReply
 from gatewayworld import entry
 from liveworld import BLOCKS, NEW, OLD, live_world
 from waiting import eventually

@@ -9,8 +9,8 @@ from typing import Any
 import pytest
 
 from fairlead_api.documents.rules import Tier, TierSelection
-from fairlead_speech.scripted.gemini import LiveScriptSession
-from fairlead_speech.scripted.script import SpokenCall, SpokenReply
+from fairlead_speech.gemini.fake import LiveScriptSession
+from fairlead_speech.scripted import SpokenCall, SpokenReply
 from liveworld import LOUD, NEW, OLD, QUIET, LiveClient, LiveWorld, live_world
 from waiting import eventually
 

@@ -9,7 +9,7 @@ from typing import Any
 from agents import function_tool
 from agents.realtime import RealtimeAgent, RealtimeModelConfig, RealtimeRunner, RealtimeSessionModelSettings
 
-from fairlead_speech.scripted.script import SpokenCall, SpokenReply
+from fairlead_speech.scripted import SpokenCall, SpokenReply
 from speechworld import MODEL, speech_world
 
 

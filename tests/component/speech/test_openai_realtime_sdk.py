@@ -12,8 +12,8 @@ from openai.resources.realtime.realtime import AsyncRealtimeConnection
 from openai.types.realtime import RealtimeConversationItemFunctionCallOutputParam, RealtimeFunctionToolParam
 
 from cascadeworld import LOUD, QUIET, cascade_world
-from fairlead_speech.scripted.realtime import ScriptedRealtime
-from fairlead_speech.scripted.script import SpeechScript, SpokenCall, SpokenReply
+from fairlead_speech.realtime.fake import ScriptedRealtime
+from fairlead_speech.scripted import SpeechScript, SpokenCall, SpokenReply
 from speechworld import MODEL, SPEECH, speech_world
 
 THEIR_TOOL: RealtimeFunctionToolParam = {

@@ -7,7 +7,7 @@ import json
 from pathlib import Path
 from typing import Any
 
-from fairlead_speech.scripted.script import SpokenCall, SpokenReply
+from fairlead_speech.scripted import SpokenCall, SpokenReply
 from llmworld import policy
 from speechworld import SILENCE, SPEECH, own_tool, speech_world
 

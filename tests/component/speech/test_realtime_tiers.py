@@ -9,7 +9,7 @@ from typing import Any
 
 from fairlead_api.documents.rules import Tier, TierSelection
 from fairlead_speech.realtime.session import RealtimeSession
-from fairlead_speech.scripted.script import SpokenCall, SpokenReply
+from fairlead_speech.scripted import SpokenCall, SpokenReply
 from speechworld import SpeechWorld, speech_world
 from waiting import eventually
 

@@ -8,8 +8,8 @@ from typing import Any
 
 import pytest
 
-from fairlead_speech.scripted.cascade import LLM, STT, ScriptedFault
-from fairlead_speech.scripted.script import SpokenCall, SpokenReply
+from fairlead_speech.cascaded.fake import LLM, STT, ScriptedFault
+from fairlead_speech.scripted import SpokenCall, SpokenReply
 from liveworld import NEW, OLD, own_function
 from routedlive import BEGINS, ENDS, PAUSE, VOICE, routed_live_world, speak
 from routedturns import CALL, DEEP

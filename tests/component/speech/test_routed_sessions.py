@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from cascadeworld import RoutedWorld, routed_world
-from fairlead_speech.scripted.script import SpokenCall, SpokenReply
+from fairlead_speech.scripted import SpokenCall, SpokenReply
 from routedturns import DEEP, ask, said, told
 from speechworld import own_tool
 from waiting import eventually

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import aiohttp
 
-from fairlead_speech.scripted.cascade import STT, ScriptedCascade
-from fairlead_speech.scripted.script import SpeechScript
+from fairlead_speech.cascaded.fake import STT, ScriptedCascade
+from fairlead_speech.scripted import SpeechScript
 
 FORM = b"".join(
     [

@@ -13,7 +13,7 @@ import pytest
 
 from fairlead_app.trust import Trust
 from fairlead_speech.bounds import SpeechBounds
-from fairlead_speech.scripted.script import SpokenCall, SpokenReply
+from fairlead_speech.scripted import SpokenCall, SpokenReply
 from gatewayworld import Ask, ask
 from llmworld import policy
 from policyworld import Vouching, anybody

@@ -10,7 +10,7 @@ import yaml
 
 from certificates import Authority
 from fairlead_models.providers import read_providers
-from fairlead_speech.scripted.script import SpokenCall, SpokenReply
+from fairlead_speech.scripted import SpokenCall, SpokenReply
 from liveworld import live_world
 from page_reader import blocks
 from speechworld import speech_world

@@ -10,14 +10,18 @@ from typing import Final
 
 from msgspec import Raw
 
+from fairlead_formats.neutral.translation import FamilyTranslation
 from fairlead_formats.providers.anthropic import history
 from fairlead_formats.providers.anthropic.answer import AnthropicAnswer
 from fairlead_formats.providers.anthropic.blocks import ELSEWHERE, MARK, SIGNED, TOOL_USE, called, thought_key
 from fairlead_formats.providers.anthropic.errors import error_body
-from fairlead_formats.providers.anthropic.request import AnthropicRequest
+from fairlead_formats.providers.anthropic.neutral import answer as neutral_answer
+from fairlead_formats.providers.anthropic.neutral import events as neutral_events
+from fairlead_formats.providers.anthropic.neutral import messages as neutral_messages
+from fairlead_formats.providers.anthropic.neutral import request as neutral_request
+from fairlead_formats.providers.anthropic.request import AnthropicRequest, without_thoughts
 from fairlead_formats.providers.anthropic.stream import AnthropicStream
 from fairlead_formats.providers.anthropic.tools import ANTHROPIC as FORMAT_NAME
-from fairlead_formats.providers.anthropic.unsealed import without_thoughts
 from fairlead_formats.wire.errors import LlmError
 from fairlead_formats.wire.family_format import FamilyFormat
 from fairlead_formats.wire.protocol import CallKey, CallPlace, KeptTurn, WireRequest
@@ -87,3 +91,13 @@ def _known_by(content: object) -> tuple[CallKey, ...]:
 
 
 ANTHROPIC: Final = AnthropicFormat()
+TRANSLATION: Final = FamilyTranslation(
+    FORMAT_NAME,
+    "anthropic",
+    "messages",
+    neutral_request,
+    neutral_messages,
+    neutral_answer,
+    neutral_events.AnthropicEventReader,
+    neutral_events.AnthropicEventWriter,
+)

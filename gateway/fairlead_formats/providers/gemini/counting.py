@@ -15,7 +15,7 @@ from fairlead_formats.provider import ProviderKind
 from fairlead_formats.providers.gemini.format import GEMINI_EVENTS
 from fairlead_formats.providers.gemini.parts import key_of
 from fairlead_formats.providers.gemini.paths import COUNT, path_of, resource_of
-from fairlead_formats.wire.family_request import OWN_MEMBER, reading_body
+from fairlead_formats.wire.family_format import OWN_MEMBER, reading_body
 from fairlead_formats.wire.protocol import WireRequest
 
 _WHOLE: Final = ("generateContentRequest", "generate_content_request")

@@ -1,15 +1,50 @@
-"""Errors of Gemini's API as providers answer them. Pure module."""
+"""Errors in the form of Google's APIs: `{"error": {code, message, status, details}}`, or a list of one. Pure module.
+
+Source: google.rpc.Status and google.rpc.Code, which name a status by its HTTP code.
+"""
 
 from __future__ import annotations
 
-from typing import Final
+from collections.abc import Mapping
+from typing import Any, Final
 
 import msgspec
 from msgspec import Raw
 
 from fairlead_formats.wire import raw_json
+from fairlead_formats.wire.errors import LlmError
 
+_STATUSES: Final[Mapping[int, str]] = {
+    400: "INVALID_ARGUMENT",
+    401: "UNAUTHENTICATED",
+    403: "PERMISSION_DENIED",
+    404: "NOT_FOUND",
+    409: "ABORTED",
+    429: "RESOURCE_EXHAUSTED",
+    499: "CANCELLED",
+    501: "UNIMPLEMENTED",
+    502: "UNAVAILABLE",
+    503: "UNAVAILABLE",
+    504: "DEADLINE_EXCEEDED",
+}
+_INFO: Final = "type.googleapis.com/google.rpc.ErrorInfo"
+_DOMAIN: Final = "fairlead.dev"
 _raws: Final = msgspec.json.Decoder(list[Raw]).decode
+
+
+def error_object(error: LlmError) -> dict[str, Any]:
+    """The object `error`, as streams have it; the gateway's code is the reason in its details."""
+    otherwise = "INTERNAL" if error.status >= 500 else "INVALID_ARGUMENT"
+    info: dict[str, Any] = {"@type": _INFO, "reason": error.code, "domain": _DOMAIN}
+    if error.param is not None:
+        info["metadata"] = {"field": error.param}
+    status = _STATUSES.get(error.status, otherwise)
+    return {"code": error.status, "message": str(error), "status": status, "details": [info]}
+
+
+def error_body(error: LlmError) -> bytes:
+    """The body of a refusal."""
+    return msgspec.json.encode({"error": error_object(error)})
 
 
 def error_in(body: bytes) -> bytes | None:

@@ -10,11 +10,15 @@ from typing import Final
 
 from msgspec import Raw
 
+from fairlead_formats.neutral.translation import FamilyTranslation
 from fairlead_formats.providers.gemini import turns as kept_turns
 from fairlead_formats.providers.gemini.answer import GeminiAnswer
 from fairlead_formats.providers.gemini.carried_ids import with_returned_ids
-from fairlead_formats.providers.gemini.error_bodies import error_body
-from fairlead_formats.providers.gemini.errors import error_in
+from fairlead_formats.providers.gemini.errors import error_body, error_in
+from fairlead_formats.providers.gemini.neutral import answer as neutral_answer
+from fairlead_formats.providers.gemini.neutral import events as neutral_events
+from fairlead_formats.providers.gemini.neutral import messages as neutral_messages
+from fairlead_formats.providers.gemini.neutral import request as neutral_request
 from fairlead_formats.providers.gemini.paths import GENERATE, STREAM, path_of
 from fairlead_formats.providers.gemini.request import GeminiRequest
 from fairlead_formats.providers.gemini.signatures import without_thoughts
@@ -22,8 +26,7 @@ from fairlead_formats.providers.gemini.stream import GeminiStream
 from fairlead_formats.providers.gemini.tools import GEMINI
 from fairlead_formats.wire.errors import LlmError
 from fairlead_formats.wire.family_format import FamilyFormat
-from fairlead_formats.wire.media_types import EVENT_STREAM
-from fairlead_formats.wire.protocol import BadRequest, CallPlace, KeptTurn, WireRequest
+from fairlead_formats.wire.protocol import EVENT_STREAM, BadRequest, CallPlace, KeptTurn, WireRequest
 
 
 class GeminiFormat(FamilyFormat):
@@ -77,3 +80,13 @@ class GeminiFormat(FamilyFormat):
 
 GEMINI_EVENTS: Final = GeminiFormat()
 GEMINI_ARRAY: Final = GeminiFormat(array=True)
+TRANSLATION: Final = FamilyTranslation(
+    GEMINI,
+    "gemini",
+    "contents",
+    neutral_request,
+    neutral_messages,
+    neutral_answer,
+    neutral_events.GeminiEventReader,
+    neutral_events.GeminiEventWriter,
+)

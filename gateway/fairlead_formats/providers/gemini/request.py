@@ -17,7 +17,7 @@ from fairlead_formats.messages.drafts import items, member, text_of
 from fairlead_formats.providers.gemini.parts import is_list, key_of
 from fairlead_formats.providers.gemini.paths import resource_of
 from fairlead_formats.providers.gemini.signatures import signed
-from fairlead_formats.wire.family_request import OWN_MEMBER, FamilyRequest, reading_body
+from fairlead_formats.wire.family_format import OWN_MEMBER, FamilyRequest, reading_body
 from fairlead_formats.wire.protocol import ModelRound
 from fairlead_formats.wire.raw_json import array
 

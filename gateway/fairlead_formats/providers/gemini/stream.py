@@ -19,8 +19,7 @@ from msgspec import Raw
 from fairlead_formats.messages.call import MAX_CALLS
 from fairlead_formats.providers.gemini.answer import joined
 from fairlead_formats.providers.gemini.carried_ids import carrying, shown
-from fairlead_formats.providers.gemini.error_bodies import error_object
-from fairlead_formats.providers.gemini.errors import error_in
+from fairlead_formats.providers.gemini.errors import error_in, error_object
 from fairlead_formats.providers.gemini.parts import ContentPart, called, content_of, unwrapped
 from fairlead_formats.providers.gemini.response import UNFINISHED, GeminiResponse, is_spoilt, message_of
 from fairlead_formats.wire.errors import LlmError

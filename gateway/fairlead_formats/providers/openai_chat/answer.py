@@ -1,18 +1,17 @@
 """Whole answers of Chat Completions: what one round said, and the one answer that all rounds become.
 
-Pure module. Members that are not understood stay as they came.
+Pure module, which takes whatever a model wrote. Members that are not understood stay as they came.
 """
 
 from __future__ import annotations
 
 import itertools
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from typing import Any, Final
 
 import msgspec
 from msgspec import Raw
 
-from fairlead_formats.providers.openai_chat.calls import TOOL_CALLS, UNFINISHED, calls_of, is_of, without_calls
 from fairlead_formats.wire.call_ids import new_id
 from fairlead_formats.wire.protocol import BadAnswer, CallKey, InnerCall, LoopResult, WireAnswer
 
@@ -22,6 +21,10 @@ _encode: Final = msgspec.json.Encoder().encode
 _members: Final = msgspec.json.Decoder(dict[str, Raw]).decode
 _raws: Final = msgspec.json.Decoder(list[Raw]).decode
 _any: Final = msgspec.json.Decoder().decode
+TOOL_CALLS: Final = "tool_calls"
+KINDS: Final = ("function", "custom")
+UNFINISHED: Final = ("length", "content_filter")
+"""Finish reasons after which a call may lack its end: it is not run."""
 
 
 class ChatAnswer:
@@ -107,3 +110,28 @@ class ChatAnswer:
         choice["message"] = Raw(_encode(message))
         members["choices"] = Raw(_encode([choice, *self._choices[1:]]))
         return _encode(members)
+
+
+def calls_of(message: Mapping[str, Any]) -> list[dict[str, Any]]:
+    """The calls in a message; what is none is left out."""
+    found = message.get(TOOL_CALLS)
+    return [call for call in found if isinstance(call, dict)] if isinstance(found, list) else []
+
+
+def without_calls(message: Mapping[str, Any]) -> dict[str, Any]:
+    """The message without its calls."""
+    return {name: value for name, value in message.items() if name != TOOL_CALLS}
+
+
+def name_of(call: Mapping[str, Any]) -> str:
+    """Name of the tool that is called; empty where none is said."""
+    for kind in KINDS:
+        function = call.get(kind)
+        if isinstance(function, dict) and isinstance(function.get("name"), str):
+            return str(function["name"])
+    return ""
+
+
+def is_of(call: Mapping[str, Any], names: Collection[str]) -> bool:
+    """Whether one of these tools is called."""
+    return name_of(call) in names

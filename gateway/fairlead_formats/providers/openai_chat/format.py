@@ -10,13 +10,16 @@ from typing import Final
 
 from msgspec import Raw
 
-from fairlead_formats.providers.openai_chat.answer import ChatAnswer
-from fairlead_formats.providers.openai_chat.calls import calls_of, name_of
+from fairlead_formats.neutral.translation import FamilyTranslation
+from fairlead_formats.providers.openai_chat.answer import ChatAnswer, calls_of, name_of
 from fairlead_formats.providers.openai_chat.errors import error_body
-from fairlead_formats.providers.openai_chat.request import ChatRequest
+from fairlead_formats.providers.openai_chat.neutral import answer as neutral_answer
+from fairlead_formats.providers.openai_chat.neutral import events as neutral_events
+from fairlead_formats.providers.openai_chat.neutral import messages as neutral_messages
+from fairlead_formats.providers.openai_chat.neutral import request as neutral_request
+from fairlead_formats.providers.openai_chat.request import ChatRequest, without_thoughts
 from fairlead_formats.providers.openai_chat.stream import ChatStream
 from fairlead_formats.providers.openai_chat.tools import OPENAI_CHAT
-from fairlead_formats.providers.openai_chat.unsealed import without_thoughts
 from fairlead_formats.wire.errors import LlmError
 from fairlead_formats.wire.family_format import FamilyFormat
 from fairlead_formats.wire.protocol import CallKey, CallPlace, KeptTurn, WireRequest
@@ -86,3 +89,13 @@ class ChatFormat(FamilyFormat):
 
 
 CHAT: Final = ChatFormat()
+TRANSLATION: Final = FamilyTranslation(
+    OPENAI_CHAT,
+    "openai",
+    "messages",
+    neutral_request,
+    neutral_messages,
+    neutral_answer,
+    neutral_events.ChatEventReader,
+    neutral_events.ChatEventWriter,
+)

@@ -1,6 +1,8 @@
 """Requests of Chat Completions: read as raw members, so that what is not understood goes out as it came.
 
-Pure module. Wire format: OpenAI's API reference, `POST /v1/chat/completions`.
+Pure module. Wire format: OpenAI's API reference, `POST /v1/chat/completions`. Some compatible servers put signed
+thoughts into messages: on calls (`extra_content`; Google's page on thought signatures, "OpenAI compatibility"), and as
+lists of details or blocks. A request can go without these.
 """
 
 from __future__ import annotations
@@ -11,13 +13,20 @@ from typing import Any, Final
 import msgspec
 from msgspec import Raw
 
-from fairlead_formats.wire.family_request import OWN_MEMBER, FamilyRequest, reading_body
+from fairlead_formats.providers.openai_chat.answer import TOOL_CALLS
+from fairlead_formats.wire.family_format import OWN_MEMBER, FamilyRequest, reading_body
 from fairlead_formats.wire.protocol import ModelRound
+from fairlead_formats.wire.raw_json import array
 
 Pieces = Sequence[bytes | Raw]
 _encode: Final = msgspec.json.Encoder().encode
 _AUTO: Final = Raw(b'"auto"')
 _NONE: Final = Raw(b'"none"')
+STAND_IN: Final = "skip_thought_signature_validator"
+_EXTRA: Final = "extra_content"
+_LISTS: Final = ("reasoning_details", "thinking_blocks")
+_members: Final = msgspec.json.Decoder(dict[str, Raw]).decode
+_raws: Final = msgspec.json.Decoder(list[Raw]).decode
 
 
 class _Function(msgspec.Struct):
@@ -46,8 +55,6 @@ class _ReadMembers(msgspec.Struct):
 
 
 _read: Final = msgspec.json.Decoder(_ReadMembers).decode
-_members: Final = msgspec.json.Decoder(dict[str, Raw]).decode
-_raws: Final = msgspec.json.Decoder(list[Raw]).decode
 
 
 class ChatRequest(FamilyRequest):
@@ -117,3 +124,31 @@ def _object(members: Mapping[str, Pieces]) -> Pieces:
     for name, value in members.items():
         pieces += (b"," if pieces else b"{", _encode(name), b":", *value)
     return [*pieces, b"}"]
+
+
+def without_thoughts(body: bytes, kept: int) -> bytes | None:
+    """The request without them, but for its last `kept` messages; None where there are none."""
+    members = _members(body)
+    messages = _raws(members["messages"])
+    early = len(messages) - kept
+    found = [_unsealed(message) for message in messages[:early]]
+    if found == messages[:early]:
+        return None
+    return _encode({**members, "messages": Raw(array([*found, *messages[early:]]))})
+
+
+def _unsealed(raw: Raw) -> bytes | Raw:
+    if not any(b'"%s"' % name.encode() in bytes(raw) for name in (_EXTRA, *_LISTS)):
+        return raw
+    members: dict[str, Any] = {name: value for name, value in _members(raw).items() if name not in _LISTS}
+    calls = members.get(TOOL_CALLS)
+    if calls is not None and bytes(calls)[:1] == b"[":
+        members[TOOL_CALLS] = [_unsigned(call) for call in _raws(calls)]
+    return _encode(members)
+
+
+def _unsigned(call: Raw) -> Raw:
+    members = _members(call)
+    if _EXTRA not in members:
+        return call
+    return Raw(_encode({**members, _EXTRA: {"google": {"thought_signature": STAND_IN}}}))

@@ -10,15 +10,19 @@ from typing import Final
 
 from msgspec import Raw
 
+from fairlead_formats.neutral.translation import FamilyTranslation
 from fairlead_formats.providers.openai_chat.errors import error_body
 from fairlead_formats.providers.openai_chat.format import ANSWER_HEADERS
 from fairlead_formats.providers.openai_responses.answer import ResponsesAnswer
 from fairlead_formats.providers.openai_responses.items import head_of, message_text, waiting
-from fairlead_formats.providers.openai_responses.request import ResponsesRequest
+from fairlead_formats.providers.openai_responses.neutral import answer as neutral_answer
+from fairlead_formats.providers.openai_responses.neutral import events as neutral_events
+from fairlead_formats.providers.openai_responses.neutral import messages as neutral_messages
+from fairlead_formats.providers.openai_responses.neutral import request as neutral_request
+from fairlead_formats.providers.openai_responses.request import ResponsesRequest, without_thoughts
 from fairlead_formats.providers.openai_responses.rounds import thoughts
 from fairlead_formats.providers.openai_responses.stream import ResponsesStream
 from fairlead_formats.providers.openai_responses.tools import OPENAI_RESPONSES
-from fairlead_formats.providers.openai_responses.unsealed import without_thoughts
 from fairlead_formats.wire.errors import LlmError
 from fairlead_formats.wire.family_format import FamilyFormat
 from fairlead_formats.wire.protocol import REASONING_ITEM, CallKey, CallPlace, KeptTurn, WireRequest
@@ -90,3 +94,13 @@ def marks(items: Sequence[bytes | Raw]) -> tuple[CallKey, ...]:
 
 
 RESPONSES: Final = ResponsesFormat()
+TRANSLATION: Final = FamilyTranslation(
+    OPENAI_RESPONSES,
+    "openai",
+    "input",
+    neutral_request,
+    neutral_messages,
+    neutral_answer,
+    neutral_events.ResponsesEventReader,
+    neutral_events.ResponsesEventWriter,
+)

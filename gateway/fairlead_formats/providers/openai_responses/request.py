@@ -1,6 +1,7 @@
 """Requests of OpenAI Responses: read as raw members, so that what is not understood goes out as it came.
 
-Pure module. Wire format: OpenAI's API reference, `POST /v1/responses`.
+Pure module. Wire format: OpenAI's API reference, `POST /v1/responses`. A request can go without the reasoning that only
+the model which encrypted it takes.
 """
 
 from __future__ import annotations
@@ -13,9 +14,12 @@ from msgspec import Raw
 
 from fairlead_formats.providers.openai_responses.approvals import Approvals, filled
 from fairlead_formats.providers.openai_responses.items import (
+    CALL,
     CLIENT_TOOLS,
+    CUSTOM_CALL,
     ELSEWHERE,
     OUTPUT,
+    REASONING,
     encode,
     head_of,
     members_of,
@@ -25,7 +29,7 @@ from fairlead_formats.providers.openai_responses.items import (
 )
 from fairlead_formats.providers.openai_responses.own_servers import LIST_ID, McpTool
 from fairlead_formats.providers.openai_responses.tool_choice import ChoiceOverRounds
-from fairlead_formats.wire.family_request import OWN_MEMBER, FamilyRequest, reading_body
+from fairlead_formats.wire.family_format import OWN_MEMBER, FamilyRequest, reading_body
 from fairlead_formats.wire.protocol import BadRequest, ModelRound
 from fairlead_formats.wire.raw_json import array, decoded
 
@@ -33,6 +37,7 @@ _ELSEWHERE: Final = ELSEWHERE.encode()
 _NONE: Final = Raw(b'"none"')
 _LOADS: Final = ("tool_search_output", "additional_tools")
 """Items that bring tools with them."""
+_raws: Final = msgspec.json.Decoder(list[Raw]).decode
 
 
 class _ResponsesMembers(msgspec.Struct):
@@ -208,3 +213,27 @@ def _last_results(more: Sequence[bytes]) -> list[bytes]:
     while place and head_of(more[place - 1]).kind.endswith("_output"):
         place -= 1
     return [*more[place:]]
+
+
+def without_thoughts(body: bytes, kept: int) -> bytes | None:
+    """The request without items of reasoning, but for those among its last `kept` items; None where there are none.
+
+    Calls lose their ids: a provider that knows one looks for the reasoning that it belongs to.
+    """
+    members: dict[str, Any] = dict(members_of(body))
+    given = members.get("input")
+    items = _raws(given) if given is not None and bytes(given)[:1] == b"[" else []
+    early = len(items) - kept
+    heads = [head_of(item) for item in items[:early]]
+    if not any(head.kind == REASONING for head in heads):
+        return None
+    left = [
+        _without_id(item) if head.kind in (CALL, CUSTOM_CALL) else item
+        for item, head in zip(items, heads, strict=False)
+        if head.kind != REASONING
+    ]
+    return encode({**members, "input": Raw(array([*left, *items[early:]]))})
+
+
+def _without_id(item: Raw) -> Raw:
+    return Raw(encode({name: raw for name, raw in members_of(item).items() if name != "id"}))

@@ -18,9 +18,9 @@ from fairlead_formats.neutral.conversation import (
 )
 from fairlead_formats.neutral.losses import TranslationLosses
 from fairlead_formats.neutral.members import RequestMembers, required_list
-from fairlead_formats.neutral.openai_forms import nested
 from fairlead_formats.neutral.openai_members import (
     SHARED,
+    nested,
     plain_model,
     read_choice,
     read_output,

@@ -16,9 +16,8 @@ from typing import Any, Final
 import msgspec
 from aiohttp import WSMsgType, web
 
-from fairlead_speech.scripted.connection import ScriptedConnection
-from fairlead_speech.scripted.realtime_response import ScriptedResponse
-from fairlead_speech.scripted.script import SpeechScript
+from fairlead_speech.realtime.fake_response import ScriptedResponse
+from fairlead_speech.scripted import ScriptedConnection, SpeechScript
 
 _TOOL: Final = frozenset({"type", "name", "description", "parameters"})
 _PROVIDER_TOOLS: Final = frozenset({"mcp"})

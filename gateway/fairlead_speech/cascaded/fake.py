@@ -17,8 +17,7 @@ from typing import Any, Final
 import msgspec
 from aiohttp import BodyPartReader, web
 
-from fairlead_speech.scripted.connection import MadeCall
-from fairlead_speech.scripted.script import SpeechScript, SpokenReply, audio_of
+from fairlead_speech.scripted import MadeCall, SpeechScript, SpokenReply, audio_of
 
 STT, LLM, TTS = "/v1/audio/transcriptions", "/v1/chat/completions", "/v1/audio/speech"
 _WAV_HEAD: Final = 44

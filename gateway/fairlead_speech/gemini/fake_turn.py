@@ -6,8 +6,7 @@ import asyncio
 import base64
 from typing import Any, Protocol
 
-from fairlead_speech.scripted.connection import MadeCall
-from fairlead_speech.scripted.script import SpeechScript, SpokenReply, audio_of
+from fairlead_speech.scripted import MadeCall, SpeechScript, SpokenReply, audio_of
 
 
 class LiveConnection(Protocol):

@@ -20,9 +20,8 @@ from typing import Any, Final
 import msgspec
 from aiohttp import WSMsgType, web
 
-from fairlead_speech.scripted.connection import ScriptedConnection
-from fairlead_speech.scripted.gemini_turn import LiveTurn
-from fairlead_speech.scripted.script import SpeechScript
+from fairlead_speech.gemini.fake_turn import LiveTurn
+from fairlead_speech.scripted import ScriptedConnection, SpeechScript
 
 BLOCKING, NON_BLOCKING = "BLOCKING", "NON_BLOCKING"
 _PATH: Final = re.compile(r"/ws/google\.ai\.generativelanguage\.v1\w*\.GenerativeService\.BidiGenerateContent")

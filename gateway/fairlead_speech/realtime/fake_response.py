@@ -8,8 +8,7 @@ import json
 from collections.abc import Callable
 from typing import Any, Protocol
 
-from fairlead_speech.scripted.connection import MadeCall
-from fairlead_speech.scripted.script import SpokenCall, SpokenReply, audio_of
+from fairlead_speech.scripted import MadeCall, SpokenCall, SpokenReply, audio_of
 
 
 class Conversation(Protocol):

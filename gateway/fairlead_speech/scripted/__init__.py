@@ -1,1 +1,0 @@
-"""Servers of speech models that follow a script, and speak the real wire formats."""
