@@ -17,7 +17,8 @@ _ACCEPTED: Final = {
     Cause.ACCEPTED: CauseExplanation("True", "The resource is valid and in force here."),
     Cause.INVALID: CauseExplanation(
         "False",
-        "The spec breaks a rule that the message names; it is older than the rule, or was written past it.",
+        "Its declaration breaks a rule that its message names: a spec that is older than the rule or was written past "
+        "it, or an entry of a file.",
         "Correct the field and apply again.",
     ),
     Cause.NOT_SUPPORTED_HERE: CauseExplanation(
