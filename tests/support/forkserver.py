@@ -21,6 +21,7 @@ import signal
 import socket
 import subprocess
 import sys
+import time
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from select import select
@@ -172,11 +173,17 @@ async def forked(*words: str, cwd: Path | None = None, env: Mapping[str, str]) -
     return ForkedProcess(pid, told, stdin, out, err)
 
 
+class _Pipe(asyncio.StreamReaderProtocol):
+    """Closes its end of a pipe when the other is closed, on uvloop too."""
+
+    def eof_received(self) -> bool:
+        super().eof_received()
+        return False
+
+
 async def _reader(file: int) -> asyncio.StreamReader:
     reader = asyncio.StreamReader(limit=_LIMIT)
-    await asyncio.get_running_loop().connect_read_pipe(
-        lambda: asyncio.StreamReaderProtocol(reader), os.fdopen(file, "rb", 0)
-    )
+    await asyncio.get_running_loop().connect_read_pipe(lambda: _Pipe(reader), os.fdopen(file, "rb", 0))
     return reader
 
 
@@ -232,6 +239,7 @@ def _become(request: Mapping[str, object], streams: Sequence[int]) -> None:
     os.chdir(str(folder))
     os.environ.clear()
     os.environ.update(environment)
+    time.tzset()
     sys.argv = ["fairlead", *words]
     sys.stdin = _text(0, "r", sys.stdin)
     sys.stdout = _text(1, "w", sys.stdout)

@@ -30,6 +30,7 @@ async def both(
     return forked
 
 
+@pytest.mark.both_loops
 async def test_a_forked_command_ends_as_one_in_an_interpreter_of_its_own(
     monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
