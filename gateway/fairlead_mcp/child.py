@@ -13,24 +13,21 @@ from __future__ import annotations
 import asyncio
 import logging
 import random as randomness
-import secrets
 import time
 from collections.abc import Callable
 from enum import Enum
 from typing import Final, Literal
 
-from msgspec import Raw
-
 from fairlead_mcp.backoff import Backoff
-from fairlead_mcp.childprocess import ChildProcess
-from fairlead_mcp.eras import Client, Era, Negotiated, listen_params, modern_params
+from fairlead_mcp.childprocess import ChildProcess, Supervisor
+from fairlead_mcp.eras import Client
 from fairlead_mcp.errors import ConnectFailed, ConnectionLost, McpError, Timeout, TransportError
-from fairlead_mcp.handshake import read_line, shake_hands
 from fairlead_mcp.masking import Mask
 from fairlead_mcp.multiplex import Offering
 from fairlead_mcp.printed import PrintedLines
 from fairlead_mcp.refusals import advised, alike, is_permanent
 from fairlead_mcp.stdio import FETCHED_BYTES, ChildSpec, Launcher
+from fairlead_mcp.stream_client import PROBE_SECONDS, process_name
 from fairlead_mcp.waiting import happened
 
 logger = logging.getLogger(__name__)
@@ -63,9 +60,8 @@ class ChildState(Enum):
     """Given up by us."""
 
 
-class Child:
-    """MCP server as a child process. `on_state()` and `on_notification(method, line)` are called in the loop and may
-    not raise.
+class Child(Supervisor):
+    """MCP server as a child process. `on_state()` is called in the loop and may not raise.
 
     `after` is awaited before the first start: the end of what ran before in its place.
     """
@@ -81,7 +77,7 @@ class Child:
         clock: Callable[[], float] = time.monotonic,
         start_seconds: float = START_SECONDS,
         stop_seconds: float = STOP_SECONDS,
-        probe_seconds: float = 10.0,
+        probe_seconds: float = PROBE_SECONDS,
         silent_seconds: float = SILENT_SECONDS,
         on_state: Callable[[], None] | None = None,
         on_notification: Callable[[str, bytes], None] | None = None,
@@ -89,34 +85,28 @@ class Child:
         offering: Offering | None = None,
         printed: PrintedLines | None = None,
     ) -> None:
-        self.name = name
+        super().__init__(
+            name,
+            client=client,
+            clock=clock,
+            offering=offering,
+            on_notification=on_notification,
+            backoff=Backoff(random),
+            probe_seconds=probe_seconds,
+        )
         self.spec = spec
-        self.clock = clock
         self.state = ChildState.STARTING
-        self.negotiated: Negotiated | None = None
-        """Set while RUNNING."""
-        self.failure: McpError | None = None
-        """Why it is not running, or why it last ended."""
-        self.starts = 0
-        self.process: bytes | None = None
-        """As of `channel.Lined`."""
         self.silent = False
         """Whether it was started `silent_seconds` ago and has written nothing since, to output or standard error."""
         self.step = ""
         """Work before its program is started, such as `fetching x with npx`; empty when there is none."""
         self._launcher = launcher
-        self.client = client or Client()
-        self.offering = offering
-        self._backoff = Backoff(random)
         self._start_seconds = start_seconds
         self._stop_seconds = stop_seconds
-        self._probe_seconds = probe_seconds
         self._silent_seconds = silent_seconds
         self._retry = asyncio.Event()
         self._on_state = on_state
-        self._on_notification = on_notification
         self._after = after
-        self._probe = True
         self.printed = printed or PrintedLines(clock)
         """Lines that its processes printed, without the secrets of their environment."""
         self._mask = Mask.of_process(spec.args, dict(spec.env))
@@ -129,9 +119,13 @@ class Child:
         return f"<Child {self.name} {self.state.value}, {self.starts} starts>"
 
     @property
+    def connection(self) -> ChildProcess | None:
+        return self._life
+
+    @property
     def pid(self) -> int | None:
         """Process id of the running process."""
-        process = self._life.process if self._life is not None else None
+        process = self._life.pipe if self._life is not None else None
         return process.pid if process is not None else None
 
     @property
@@ -139,13 +133,13 @@ class Child:
         """The last lines that it logged, over all its lives."""
         return self.printed.stderr()
 
-    async def ready(self, deadline: float) -> Negotiated:
-        """Wait until it takes requests. Raises at once while it is down: ConnectFailed with the reason of the cause,
+    async def connected(self, deadline: float) -> ChildProcess:
+        """Wait for a start that goes on. Raises at once while it is down: ConnectFailed with the reason of the cause,
         and Timeout when the deadline comes before a verdict.
         """
         while True:
-            if self.negotiated is not None:
-                return self.negotiated
+            if self._life is not None and self._life.negotiated is not None:
+                return self._life
             if self.state is not ChildState.STARTING:
                 raise self._down()
             try:
@@ -158,35 +152,6 @@ class Child:
         """Wait until the process that runs now has ended; why it did."""
         life = self._life
         return await asyncio.shield(life.end) if life is not None else self._down()
-
-    async def request(
-        self,
-        method: str,
-        params: bytes | Raw | None,
-        *,
-        deadline: float,
-        on_progress: Callable[[bytes], None] | None = None,
-    ) -> bytes:
-        """The raw response, with an id of ours: putting the caller's back is the caller's affair.
-
-        Waits for a first start, but not for a restart. `on_progress` gets progress notifications with the caller's
-        token. Raises ConnectFailed (nothing was sent), ConnectionLost, Timeout, PoolFull.
-        """
-        if self.negotiated is None:
-            await self.ready(deadline)
-        life = self._life
-        if life is None:
-            raise self._down()
-        return await life.stream.request(method, params, deadline=deadline, on_progress=on_progress)
-
-    async def listen(self, deadline: float) -> None:
-        """Have changes of the lists announced to `on_notification` until the process ends. Raises McpError, always."""
-        agreed = await self.ready(deadline)
-        if agreed.era is Era.MODERN:
-            params = modern_params(listen_params(agreed.announced), self.client)
-            read_line(await self.request("subscriptions/listen", params, deadline=float("inf")))
-            raise ConnectionLost(f"{self.name} ended the subscription", sent=True)
-        raise await self.end()
 
     def retry(self) -> None:
         """Start it now if it waits for its next start, and once more if a start that goes on fails; the delays after
@@ -247,30 +212,22 @@ class Child:
         """One process from start to end; the result is why it ended."""
         life = self._life = ChildProcess(self)
         self.starts += 1
-        self.process = secrets.token_hex(6).encode()
+        self.process = process_name()
         self.printed.began()
         watch: asyncio.TimerHandle | None = None
         try:
-            life.process = await self._launcher.launch(self.spec, life)
+            life.pipe = await self._launcher.launch(self.spec, life)
             watch = asyncio.get_running_loop().call_later(self._silent_seconds + _SILENT_GRACE, self._unheard, life)
-            negotiated = await shake_hands(
-                life.stream,
-                self.client,
-                deadline=self.clock() + self._start_seconds,
-                probe=self._probe,
-                probe_seconds=self._probe_seconds,
-                capabilities=b"{}" if self.offering is None else self.offering.capabilities,
-            )
+            negotiated = await self.negotiate(life, self.clock() + self._start_seconds)
         except McpError as error:
-            if life.process is None:  # no program that could say anything was started
+            if life.pipe is None:  # no program that could say anything was started
                 self.printed.add("run", f"was not started: {error}")
-            if isinstance(error, ConnectionLost):
-                self._probe = not self._probe  # some servers end when they do not know the first message
+            self.alternate(error)
             return self._start_failure(error)
         finally:
             if watch is not None:
                 watch.cancel()
-        self.negotiated = negotiated
+        life.negotiated = negotiated
         self._enter(ChildState.RUNNING)
         # shielded, or closing the child would cancel what its last lines still look at
         return await asyncio.shield(life.end)
@@ -282,12 +239,12 @@ class Child:
                 await self._stopping
             return
         lost = failure if isinstance(failure, TransportError) else ConnectionLost(str(failure), sent=True)
-        life.over(lost)
+        life.on_end(lost)
         life.stream.fail_all(lost)
-        if life.process is not None:
+        if life.pipe is not None:
             # a cancellation on the way must not leave the process half stopped
             self._stopping = asyncio.get_running_loop().create_task(
-                life.process.stop(self._stop_seconds), name=f"stop {self.name}"
+                life.pipe.stop(self._stop_seconds), name=f"stop {self.name}"
             )
             await asyncio.shield(self._stopping)
 
@@ -315,9 +272,9 @@ class Child:
 
     def _unheard(self, life: ChildProcess, before: int = 0) -> None:
         """It has had its time to say something; more where it has written `FETCHED_BYTES` since `before`."""
-        if life is not self._life or life.heard or life.process is None:
+        if life is not self._life or life.heard or life.pipe is None:
             return
-        if (written := life.process.written) >= before + FETCHED_BYTES:  # npx or uvx in front of it fetches
+        if (written := life.pipe.written) >= before + FETCHED_BYTES:  # npx or uvx in front of it fetches
             asyncio.get_running_loop().call_later(self._silent_seconds, self._unheard, life, written)
             return
         self.silent = True
@@ -328,8 +285,8 @@ class Child:
         self.state = state
         self.silent = False
         self.step = ""
-        if state is not ChildState.RUNNING:
-            self.negotiated = None
+        if state is not ChildState.RUNNING and self._life is not None:
+            self._life.negotiated = None
         changed, self._changed = self._changed, asyncio.Event()
         changed.set()
         self._tell()
@@ -361,10 +318,6 @@ class Child:
         self.printed.add("run", how)
         words = self.printed.telling(recent=self.state is ChildState.RUNNING)
         return f"{self.name} {how}: {advised(words)}" if words else f"{self.name} {how}"
-
-    def notified(self, method: str, line: bytes) -> None:
-        if self._on_notification is not None:
-            self._on_notification(method, line)
 
 
 def silence(name: str, seconds: float) -> str:

@@ -6,16 +6,17 @@ progress tokens are replaced there once more.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Hashable
+from collections.abc import Hashable
+from typing import Any
 
 from fairlead_api.documents.catalog import ChildEndpoint
 from fairlead_gateway.core.ports import Gauges
 from fairlead_gateway.upstream.shared_stream import ClientStream, StreamUpstream
-from fairlead_mcp.channel import Lined
 from fairlead_mcp.child import Child
 from fairlead_mcp.eras import Negotiated
 from fairlead_mcp.host import ChildHost
 from fairlead_mcp.stdio import ChildSpec
+from fairlead_mcp.stream_client import StreamClient
 
 
 class ChildUpstream(StreamUpstream):
@@ -48,9 +49,8 @@ class ChildUpstream(StreamUpstream):
         child = self._host.find(self._key)
         return None if child is None else child.negotiated
 
-    def stream(self) -> tuple[Lined, Callable[[], int]]:
-        child = self._child()
-        return child, lambda: child.starts
+    def stream(self) -> StreamClient[Any]:
+        return self._child()
 
     def gauges(self) -> Gauges:
         return Gauges(busy=self.limit.busy)

@@ -7,18 +7,18 @@ passed on only where the connection is one client's own.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from typing import Any
 
 from msgspec import Raw
 
 from fairlead_gateway.core.ports import Gauges
 from fairlead_gateway.core.upstream_request import ResponseSink, UpstreamRequest
 from fairlead_gateway.upstream.shared_stream import ClientStream, StreamUpstream
-from fairlead_mcp.channel import Lined
 from fairlead_mcp.eras import Negotiated
 from fairlead_mcp.errors import McpError
 from fairlead_mcp.link import Link
 from fairlead_mcp.masking import Mask
+from fairlead_mcp.stream_client import StreamClient
 
 
 class LinkUpstream(StreamUpstream):
@@ -34,8 +34,8 @@ class LinkUpstream(StreamUpstream):
     def negotiated(self) -> Negotiated | None:
         return self._link.negotiated
 
-    def stream(self) -> tuple[Lined, Callable[[], int]]:
-        return self._link, lambda: self._link.opened
+    def stream(self) -> StreamClient[Any]:
+        return self._link
 
     async def request(self, request: UpstreamRequest, sink: ResponseSink) -> Raw:
         try:

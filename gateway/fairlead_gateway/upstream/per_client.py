@@ -73,7 +73,7 @@ class _Session:
         self.ended = False
         """Whether it is to be closed when nothing is in progress in it."""
         self.process: bytes | None = None
-        """Name of its process (`channel.Lined`), where requests name it."""
+        """Name of its process (`StreamClient.process`), where requests name it."""
         self.tasks: ProcessTasks | None = None
         """Tasks that its process has open; None before the first."""
         self.awaited = False

@@ -7,8 +7,8 @@ from __future__ import annotations
 
 import contextlib
 import itertools
-from collections.abc import Callable, Hashable
-from typing import Final
+from collections.abc import Hashable
+from typing import Any, Final
 
 import msgspec
 from msgspec import Raw
@@ -21,12 +21,12 @@ from fairlead_gateway.upstream import affinity
 from fairlead_gateway.upstream.concurrency import ConcurrencyLimit
 from fairlead_gateway.upstream.log_levels import LogLevels
 from fairlead_mcp import jsonrpc, methods, states
-from fairlead_mcp.channel import Lined
 from fairlead_mcp.eras import Era, Negotiated
 from fairlead_mcp.errors import McpError, NotMcp, RpcError, TooLarge
 from fairlead_mcp.handshake import read_line
 from fairlead_mcp.messages import Message
 from fairlead_mcp.multiplex import Offering
+from fairlead_mcp.stream_client import StreamClient
 
 _PASSED_ON: Final = frozenset(
     {"notifications/message", "notifications/cancelled", "notifications/elicitation/complete"}
@@ -45,7 +45,7 @@ def is_about_task(request: UpstreamRequest) -> bool:
     return methods.extension_of(request.method) == methods.TASKS
 
 
-async def request_over(stream: Lined, request: UpstreamRequest, sink: ResponseSink) -> Raw:
+async def request_over(stream: StreamClient[Any], request: UpstreamRequest, sink: ResponseSink) -> Raw:
     """The raw result. Raises McpError.
 
     Progress is all that a server sends for one request on a stream that clients share; so no capability is declared.
@@ -79,25 +79,23 @@ class ClientStream:
         self._levels = LogLevels(shared=False)
         self._life = 0
 
-    async def request(
-        self, stream: Lined, request: UpstreamRequest, sink: ResponseSink, life: Callable[[], int]
-    ) -> Raw:
-        """As `request_over`, at the log level of the client. `life` numbers the connections or processes."""
+    async def request(self, stream: StreamClient[Any], request: UpstreamRequest, sink: ResponseSink) -> Raw:
+        """As `request_over`, at the log level of the client."""
         self._working.append(sink)
         try:
             if request.level is not None:
-                await self._set_level(stream, request.level, request.deadline, life)
+                await self._set_level(stream, request.level, request.deadline)
             return await request_over(stream, request, sink)
         finally:
             self._working = [other for other in self._working if other is not sink]
 
-    async def _set_level(self, stream: Lined, level: str, deadline: float, life: Callable[[], int]) -> None:
+    async def _set_level(self, stream: StreamClient[Any], level: str, deadline: float) -> None:
         agreed = await stream.ready(deadline)
         if agreed.era is Era.MODERN or not agreed.offers("logging"):
             return
-        if self._life != life():
+        if self._life != stream.starts:
             self._levels = LogLevels(shared=False)
-            self._life = life()
+            self._life = stream.starts
         due = self._levels.due(None, level, stream.clock())
         if due is not None:
             with contextlib.suppress(McpError):  # the request that follows meets the same trouble, if it lasts
@@ -137,8 +135,8 @@ class StreamUpstream(Upstream):
         """Outcome of the stream's handshake; None before it."""
         raise NotImplementedError
 
-    def stream(self) -> tuple[Lined, Callable[[], int]]:
-        """The stream, opened where it is not, and the number of its connections or processes so far."""
+    def stream(self) -> StreamClient[Any]:
+        """The stream, opened where it is not."""
         raise NotImplementedError
 
     @property
@@ -155,7 +153,7 @@ class StreamUpstream(Upstream):
     async def request(self, request: UpstreamRequest, sink: ResponseSink) -> Raw:
         """The raw result. Raises McpError."""
         with self.limit:
-            stream, life = self.stream()
+            stream = self.stream()
             process, own = None, self.own is not None
             about = request.instance is not None and is_about_task(request)
             if request.tasks or about or own:
@@ -166,7 +164,7 @@ class StreamUpstream(Upstream):
             if self.own is None:
                 result = await request_over(stream, request, sink)
             else:
-                result = await self.own.request(stream, request, sink, life)
+                result = await self.own.request(stream, request, sink)
             if process is None:
                 return result
             if request.tasks:

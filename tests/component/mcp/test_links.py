@@ -58,7 +58,7 @@ async def test_a_wrong_token_starts_no_server() -> None:
         assert refused.value.reason == "StartFailed"
         with pytest.raises(ConnectFailed):
             await link.ready(soon())
-        assert link.opened == 1, "the second request came a moment later and had to wait"
+        assert link.starts == 1, "the second request came a moment later and had to wait"
         await link.aclose()
         await becomes("no process is left", lambda: server.servers == [])
 
@@ -83,7 +83,7 @@ async def test_many_requests_share_one_connection_and_one_process() -> None:
             assert json.loads(json.loads(line)["result"]["content"][0]["text"]) == {"n": n}
 
         await asyncio.gather(*(ask(n) for n in range(200)))
-        assert (link.opened, len(server.servers)) == (1, 1)
+        assert (link.starts, len(server.servers)) == (1, 1)
         await link.aclose()
         await becomes("the process ends with the connection", lambda: server.servers == [])
 
@@ -95,7 +95,7 @@ async def test_an_idle_connection_is_closed_and_the_next_request_opens_another()
         await becomes("the process ends", lambda: server.servers == [])
         assert link.negotiated is None
         await link.request("tools/list", None, deadline=soon())
-        assert link.opened == 2
+        assert link.starts == 2
         await link.aclose()
 
 
@@ -176,7 +176,7 @@ async def test_no_more_servers_start_than_may_and_who_is_refused_is_told() -> No
 
         await until_async("there is room again", answers)
         await links[1].request("tools/list", None, deadline=soon())
-        assert links[1].opened == 1, "who had a process kept it"
+        assert links[1].starts == 1, "who had a process kept it"
         await asyncio.gather(*(link.aclose() for link in links[1:]))
 
 
@@ -245,7 +245,7 @@ async def test_an_event_stream_that_ends_is_opened_again_by_the_next_request() -
                 return False
 
         await until_async("it is opened again", answers)
-        assert link.opened == 2
+        assert link.starts == 2
         await link.aclose()
 
 

@@ -50,7 +50,7 @@ def test_a_tag_names_a_version_for_packages_and_one_for_charts(tag: str, version
 
 @pytest.mark.parametrize("tag", ["1.2.0", "v1.2", "v1.2.0rc1", "v1.2.0-beta", "v1.2.0 "])
 def test_other_tags_are_not_releases(tag: str) -> None:
-    with pytest.raises(Fault, match="no tag of a release"):
+    with pytest.raises(Fault, match="is not a tag of a release"):
         version_of_tag(tag)
 
 

@@ -10,7 +10,7 @@ import pytest
 
 from fairlead_mcp.child import Child, ChildState
 from fairlead_mcp.eras import Era
-from fairlead_mcp.errors import ConnectFailed, ConnectionLost, McpError, Timeout
+from fairlead_mcp.errors import ConnectFailed, ConnectionLost, McpError, PoolFull, Timeout
 from fairlead_mcp.session import McpSession
 from fairlead_mcp.stdio import ChildSpec
 from fakeprocesses import FakeLauncher, FakeProcess, host_of, legacy, modern, mute, now, silent
@@ -107,6 +107,27 @@ async def test_a_crash_fails_what_is_in_flight_and_what_comes_at_once() -> None:
         await child.request("tools/call", None, deadline=now() + 60)
     assert (caught.value.reason, now()) == ("ProcessExited", before)
     assert child.stderr == ("out of memory",)
+    await host.aclose()
+
+
+async def test_a_child_that_asks_and_reads_no_answer_is_ended_and_started_again() -> None:
+    def server(process: FakeProcess, message: dict[str, Any]) -> None:
+        if "method" not in message:
+            raise PoolFull("the server does not read its input")
+        if message["method"] != "tools/call":
+            modern(process, message)
+
+    launcher = FakeLauncher(server)
+    host = host_of(launcher)
+    child = host.get("a", SPEC)
+    await child.ready(now() + 5)
+    call = asyncio.ensure_future(child.request("tools/call", None, deadline=now() + 60))
+    await asyncio.sleep(0)
+    launcher.launched[0].say({"jsonrpc": "2.0", "id": 1, "method": "ping"})
+    with pytest.raises(PoolFull, match="does not read"):
+        await call
+    await asyncio.sleep(1)
+    assert (child.state, child.starts, launcher.launched[0].stopped) == (ChildState.RUNNING, 2, True)
     await host.aclose()
 
 
