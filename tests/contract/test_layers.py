@@ -171,3 +171,16 @@ def length(function: ast.FunctionDef) -> int:
 )
 def test_what_does_io_is_found_in_the_core(source: str) -> None:
     assert wrong(ast.parse(source))
+
+
+def test_the_parts_of_calls_import_each_other_in_no_circle_also_for_type_checkers() -> None:
+    name = "fairlead_gateway.calls."
+    graph: dict[str, set[str]] = {}
+    for module, file in MODULES.items():
+        if module.startswith(name):
+            part = module.removeprefix(name).split(".")[0]
+            named = {each for each in imports(module, file.read_text(encoding="utf-8")) if each.startswith(name)}
+            graph.setdefault(part, set()).update({each.removeprefix(name).split(".")[0] for each in named} - {part})
+
+    assert len(graph) > 5
+    graphlib.TopologicalSorter(graph).prepare()

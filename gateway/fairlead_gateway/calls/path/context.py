@@ -20,6 +20,7 @@ from fairlead_gateway.calls.subscriptions.resource_subscriptions import Resource
 from fairlead_gateway.calls.tasks.client_tasks import ClientTasks
 from fairlead_gateway.calls.tasks.open_tasks import OpenTasks
 from fairlead_gateway.core.request import McpRequest
+from fairlead_gateway.core.route import Route
 from fairlead_gateway.limits.limiter import Limiter
 from fairlead_gateway.recent.ring import RecentCalls
 from fairlead_gateway.telemetry import MetricsRegistry
@@ -31,6 +32,7 @@ class OpenCall(Protocol):
     """Request of a client without an answer yet."""
 
     request: McpRequest
+    route: Route
 
     def cancel(self) -> None:
         """Give the request up, for its client did or is gone. No-op when it is answered."""
