@@ -115,14 +115,15 @@ class Writer:
             self._closing.wait(self.gather_seconds)
             self._wake.clear()
             self._awake = False
+            closing = self._closing.is_set()  # once: a `close` that comes later wakes the thread for one more pass
             while self._buffer:
                 entries = [self._buffer.popleft() for _ in range(min(BATCH, len(self._buffer)))]
                 self._write(entries)
                 self._written += sum(entry.weight for entry in entries)
-            sums = self._repeated.take(self._now(), everything=self._closing.is_set())
+            sums = self._repeated.take(self._now(), everything=closing)
             for first in range(0, len(sums), BATCH):
                 self._write(sums[first : first + BATCH])
-            if self._closing.is_set():
+            if closing:
                 self._sink.close()
                 return
 

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+import threading
+import time
 from typing import Any
 
 import pytest
@@ -150,3 +152,24 @@ def test_addresses_of_one_ipv6_network_are_one_asker() -> None:
     lines = written(*(denial(identity=anonymous, address=f"2001:db8::{number:x}") for number in range(5_000)))
     assert len(lines) == LINES_OF_TOOL + 1
     assert lines[-1]["times"] == 5_000 - LINES_OF_TOOL
+
+
+def test_a_sum_that_counts_while_another_is_written_is_not_lost_by_a_close_in_between() -> None:
+    class ClosingSink(Lines):
+        def write(self, lines: bytes) -> None:
+            super().write(lines)
+            if closer.ident is None and any("times" in line for line in self.lines):
+                closer.start()
+                closer.join(0.05)
+
+    sink, clock = ClosingSink(), [1.0]
+    writer = Writer(sink, lambda entry: line_of(entry, lambda raw: {}), lambda: clock[0], gather_seconds=0.2)
+    closer = threading.Thread(target=writer.close)
+    for _ in range(LINES_OF_TOOL + 1):
+        writer.put(denial())
+    clock[0] += WINDOW_S
+    for _ in range(LINES_OF_TOOL + 1):
+        writer.put(denial(at=clock[0], identity=ALICE))
+    while not closer.ident or closer.is_alive():
+        time.sleep(0)
+    assert [line["agent"] for line in sink.lines if "times" in line] == ["mallory", "alice"]
