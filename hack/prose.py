@@ -31,6 +31,7 @@ CLEAN = (
     "gateway/fairlead_client",
     "gateway/fairlead_console",
     "gateway/fairlead_kube",
+    "gateway/fairlead_mcp",
     "gateway/fairlead_offers",
     "gateway/fairlead_rest",
     "gateway/fairlead_search",

@@ -63,7 +63,7 @@ class MessageStream(Protocol):
 class Opener(Protocol):
     """Opens streams to one server."""
 
-    async def open(self, ears: StreamListener) -> MessageStream:
+    async def open(self, listener: StreamListener) -> MessageStream:
         """Raises McpError; leaves nothing behind then."""
         ...
 

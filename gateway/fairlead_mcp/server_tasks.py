@@ -30,7 +30,7 @@ class Task(msgspec.Struct):
     ttl_ms: int | None = msgspec.field(name="ttlMs", default=None)
     poll_ms: int | None = msgspec.field(name="pollIntervalMs", default=None)
     status_message: str | None = msgspec.field(name="statusMessage", default=None)
-    asked: dict[str, Raw] | UnsetType = msgspec.field(name="inputRequests", default=UNSET)
+    questions: dict[str, Raw] | UnsetType = msgspec.field(name="inputRequests", default=UNSET)
     result: Raw | UnsetType = UNSET
     error: Raw | UnsetType = UNSET
 

@@ -77,7 +77,7 @@ async def _ended(created: Raw, client: TaskClient) -> Raw:
         if state.status not in ("working", "input_required"):
             raise _Ended(NotMcp(f"the task of the tool ended without a result ({state.status or 'no status'})"))
         client.tell(state.status_message or state.status)
-        open_questions = {} if state.asked is UNSET else state.asked
+        open_questions = {} if state.questions is UNSET else state.questions
         question = {key: question for key, question in open_questions.items() if key not in answered}
         if question:
             answered.update(question)

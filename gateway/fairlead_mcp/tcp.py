@@ -62,7 +62,7 @@ class TcpOpener:
 
 
 class LineProtocol(asyncio.Protocol):
-    """One connection. A `Pipe`."""
+    """One connection. A `MessageStream`."""
 
     def __init__(self, listener: StreamListener, greeting: bytes) -> None:
         self._listener = listener

@@ -99,7 +99,7 @@ class EventsOpener:
 
 
 class EventStream:
-    """One stream with the posts that belong to it. A `Pipe`."""
+    """One stream with the posts that belong to it. A `MessageStream`."""
 
     def __init__(self, opener: EventsOpener, listener: StreamListener) -> None:
         self._opener = opener

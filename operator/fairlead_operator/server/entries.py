@@ -73,9 +73,19 @@ def entry_for(
         reason="" if ready is None else ready.reason,
         cause=str(cause or ""),
         message=mask.text(message)[:MESSAGE_CHARS],
-        conflict="" if conflicted is None else worded(conflicted.cause, conflicted.message)[:MESSAGE_CHARS],
+        conflict=_conflict(status, conflicted)[:MESSAGE_CHARS],
         refreshed=refreshed and msgspec.structs.replace(refreshed, failure=mask.text(refreshed.failure)),
     )
+
+
+def _conflict(status: McpServerStatus, verdict: ConditionVerdict | None) -> str:
+    """Why another server has the prefix, with what to do about it; empty where none has."""
+    if verdict is None:
+        return ""
+    condition = status.condition(ConditionType.CONFLICTED)
+    if condition is not None and cause_of(condition)[0] is verdict.cause:
+        return condition.message
+    return worded(verdict.cause, verdict.message)
 
 
 def entry_of_refused(refused: RefusedServer, prefix: str | None) -> ServerEntry:

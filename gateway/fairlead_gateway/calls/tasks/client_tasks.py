@@ -217,10 +217,10 @@ def failed_notice(task: TaskRef, error: McpError) -> TaskNotice:
 def _renamed(members: jsonrpc.RawObject, task: Task, sealed: str, route: Route) -> bytes:
     members["taskId"] = Raw(jsonrpc.encode(sealed))
     own = task.task_id if route.task is None else route.task.id
-    if task.asked is not UNSET and len(task.asked) > MAX_QUESTIONS:
+    if task.questions is not UNSET and len(task.questions) > MAX_QUESTIONS:
         raise NotMcp(f"the task asks more than {MAX_QUESTIONS} questions at once")
-    if task.asked is not UNSET and own:
-        members["inputRequests"] = Raw(_rekeyed(task.asked, own, sealed))
+    if task.questions is not UNSET and own:
+        members["inputRequests"] = Raw(_rekeyed(task.questions, own, sealed))
     ref = route.task
     if task.result is not UNSET and ref is not None:
         result = _strict(task.result)
