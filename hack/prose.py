@@ -30,6 +30,7 @@ CLEAN = (
     "gateway/fairlead_cli",
     "gateway/fairlead_client",
     "gateway/fairlead_console",
+    "gateway/fairlead_gateway",
     "gateway/fairlead_kube",
     "gateway/fairlead_mcp",
     "gateway/fairlead_offers",

@@ -155,7 +155,7 @@ def _tokens(identity: IdentitySettings, vouchers: Vouchers, names: Issuers) -> T
         vouchers.issuers,
         address=identity.public_url,
         scopes=vouchers.scopes,
-        known=names,
+        issuer_names=names,
         now=time.time,
         clock=time.monotonic,
     )

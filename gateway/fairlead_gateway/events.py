@@ -75,10 +75,10 @@ class Missed(Exception):
 class EventLog:
     """Ring of the last events, with its subscribers. All methods are called in the gateway's loop."""
 
-    def __init__(self, now: Callable[[], datetime] = lambda: datetime.now(UTC), kept: int = KEPT) -> None:
+    def __init__(self, now: Callable[[], datetime] = lambda: datetime.now(UTC), most: int = KEPT) -> None:
         self._now = now
         self._life = secrets.token_hex(4)
-        self._ring: deque[Event] = deque(maxlen=kept)
+        self._ring: deque[Event] = deque(maxlen=most)
         self._fresh = asyncio.Event()
         self._listeners: list[Listener] = []
         self.number = 0
@@ -122,10 +122,10 @@ class EventLog:
                     await self._fresh.wait()
         except TimeoutError:
             return []
-        kept = self.number - len(self._ring)
-        if number < kept:
+        oldest = self.number - len(self._ring)
+        if number < oldest:
             raise Missed
-        return [*self._ring][number - kept :]
+        return [*self._ring][number - oldest :]
 
     def close(self) -> None:
         """No more is to come: nobody waits any longer."""

@@ -67,7 +67,7 @@ class TaskCall:
             if self._sink is not None:
                 self._sink.failed(ConnectionLost("the request was stopped with the gateway", sent=True))
             raise
-        except Exception as error:  # noqa: BLE001  # the edge of the task; the sink logs what is no McpError
+        except Exception as error:  # noqa: BLE001  # the edge of the task; the sink logs all but McpErrors
             if self._sink is not None:
                 self._sink.failed(error)
         else:

@@ -35,12 +35,12 @@ def _bucket_of(nanoseconds: int) -> int:
     """Place of the first bound that is not exceeded: looked for from below, where most calls end. Compiled, that
     costs a tenth of a call of `bisect`.
     """
-    place = 0
+    index = 0
     for bound in _BOUNDS_NS:
         if nanoseconds <= bound:
             break
-        place += 1
-    return place
+        index += 1
+    return index
 
 
 class SpanExemplar(NamedTuple):
@@ -71,8 +71,8 @@ class Histogram:
 
     def exemplify(self, nanoseconds: int, trace_id: str, span_id: str) -> None:
         """Keep a span as the exemplar of the bucket that its duration is in."""
-        place = _bucket_of(nanoseconds)
-        self.exemplars[place] = SpanExemplar(trace_id, span_id, nanoseconds / 1e9, time.time())
+        index = _bucket_of(nanoseconds)
+        self.exemplars[index] = SpanExemplar(trace_id, span_id, nanoseconds / 1e9, time.time())
 
     @property
     def count(self) -> int:
@@ -94,10 +94,10 @@ class Wait:
 class Recorder(ports.CallRecorder):
     """The histograms of one method of one tool, by outcome; made when first needed."""
 
-    __slots__ = ("_book", "_errors", "_method", "_ok", "_server", "_tool")
+    __slots__ = ("_errors", "_method", "_metrics", "_ok", "_server", "_tool")
 
-    def __init__(self, book: MetricsRegistry, method: str, tool: str = "", server: str = "") -> None:
-        self._book = book
+    def __init__(self, metrics: MetricsRegistry, method: str, tool: str = "", server: str = "") -> None:
+        self._metrics = metrics
         self._method = method
         self._tool = tool
         self._server = server
@@ -115,9 +115,9 @@ class Recorder(ports.CallRecorder):
             series.exemplify(nanoseconds, trace_id, span_id)
 
     def _open(self, error_type: str) -> Histogram:
-        series, own = self._book.series(self._method, self._tool, self._server, error_type)
+        series, own = self._metrics.series(self._method, self._tool, self._server, error_type)
         if not own:
-            self._book.overflowed += 1
+            self._metrics.overflowed += 1
         elif error_type:
             self._errors[error_type] = series
         else:
@@ -156,11 +156,11 @@ class MetricsRegistry:
         self.console = PageCounts()
         self.shares = ShareCounts()
 
-    def kept(self, *, recorded: bool) -> None:
+    def count_kept(self, *, recorded: bool) -> None:
         self.results_kept[recorded] += 1
 
-    def shortened(self, *, kept: bool, tokens: int, shown: int) -> None:
-        self.results_shortened[kept] += 1
+    def shortened(self, *, is_kept: bool, tokens: int, shown: int) -> None:
+        self.results_shortened[is_kept] += 1
         self.tokens_withheld += max(0, tokens - shown)
 
     def meta_call(self, name: str) -> None:
@@ -173,9 +173,9 @@ class MetricsRegistry:
     def series(self, method: str, tool: str, server: str, error_type: str) -> tuple[Histogram, bool]:
         """The histogram of a label set, and whether it is its own; False: there is no room, it is that of OTHER."""
         key = (method, tool, server, error_type)
-        found = self._series.get(key)
-        if found is not None:
-            return found, True
+        series = self._series.get(key)
+        if series is not None:
+            return series, True
         if len(self._series) < self._max:
             return self._series.setdefault(key, Histogram()), True
         other = (method, OTHER, OTHER, error_type)

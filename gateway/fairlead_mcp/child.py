@@ -2,7 +2,7 @@
 
 `fairlead_mcp.host.ChildHost` makes it for operator and gateway at the same time. The process is started at once and
 kept running: when it ends, all requests in flight fail with ConnectionLost, and it is started again after a delay (see
-`fairlead_mcp.backoff`). Each start negotiates anew.
+`fairlead_mcp.backoff`). Each start negotiates again.
 
 `request` passes params as they are: in the modern era the caller adds the envelope (`eras.modern_params`).
 Deadlines are absolute, in `Child.clock`.
@@ -155,7 +155,7 @@ class Child(Supervisor):
 
     def retry(self) -> None:
         """Start it now if it waits for its next start, and once more if a start that goes on fails; the delays after
-        failures begin anew.
+        failures are counted from zero.
         """
         if self.state not in (ChildState.RUNNING, ChildState.CLOSED) and not self._task.done():
             self._backoff.failures = 0

@@ -12,7 +12,7 @@ from fairlead_mcp.stream_client import StreamClient, StreamConnection
 
 
 class Supervisor(StreamClient[Process]):
-    """Starts the process anew when it ends, and keeps what it says."""
+    """Starts the process again when it ends, and keeps what it says."""
 
     @abstractmethod
     def spoke(self) -> None:
@@ -24,7 +24,7 @@ class Supervisor(StreamClient[Process]):
 
     @abstractmethod
     def logged(self, line: str, stream: Literal["stderr", "stdout"] = "stderr") -> None:
-        """The process wrote a line that is no MCP message."""
+        """The process wrote a line other than an MCP message."""
 
     @abstractmethod
     def exited(self, how: str) -> str:

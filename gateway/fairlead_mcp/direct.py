@@ -87,7 +87,7 @@ class DirectLauncher:
         if key not in self._genuine:
             genuine = _belongs_to_npm(path) if wrapped.kind == "npx" else await self._is_uv(path, environment)
             if not genuine:
-                logger.info("%s is no %s as it is known here: servers keep it in front of them", path, wrapped.kind)
+                logger.info("%s is not the %s that is known here: servers keep it in front of them", path, wrapped.kind)
             self._genuine[key] = genuine
         return self._genuine[key] and await self._script_runs(wrapped)
 

@@ -1,6 +1,6 @@
 """Handshake over a message stream, in the era that the server speaks.
 
-On a stream a legacy server may ignore a request that comes before `initialize`, so that silence is no failure here (MCP
+On a stream a legacy server may ignore a request that comes before `initialize`, so silence is not a failure here (MCP
 2026-07-28, stdio): `initialize` is sent after `probe_seconds`, and the first answer decides. A server answers in order,
 so one that was only slow to start is still recognized as modern.
 """

@@ -78,7 +78,7 @@ encode: Final = msgspec.json.Encoder().encode
 def read_response(data: bytes) -> Response:
     """The response in `data`, mended where a strict reader refuses it and its meaning is clear.
 
-    Raises BadJson for what is no JSON, NotMcp for JSON that is no response (a list, a request, neither member).
+    Raises BadJson for anything but JSON, NotMcp for JSON other than a response (a list, a request, neither member).
     """
     try:
         response = decode_response(data)

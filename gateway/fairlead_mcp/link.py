@@ -2,9 +2,9 @@
 
 Somebody else's process answers it: `tcp` and `http.events` open such streams. Nothing runs without requests: a link
 connects with its first request, closes after `idle` seconds without one, and after a loss the next request connects
-anew, unless the last loss was a moment ago (see `fairlead_mcp.backoff`).
+again, unless the last loss was a moment ago (see `fairlead_mcp.backoff`).
 
-Each connection negotiates anew. Deadlines are absolute, in `Link.clock`. One connection at a time, ever: a listener
+Each connection negotiates again. Deadlines are absolute, in `Link.clock`. One connection at a time, ever: a listener
 with a backlog of one is not flooded.
 """
 
@@ -150,7 +150,7 @@ class Link(StreamClient[MessageStream]):
     def _opened(self, task: asyncio.Task[LinkConnection]) -> None:
         self._opening = None
         if not task.cancelled():
-            task.exception()  # its waiters may be gone, which is no reason for a complaint
+            task.exception()  # its waiters may be gone, and nobody has to complain
 
     async def _open(self) -> LinkConnection:
         life = LinkConnection(self)

@@ -38,7 +38,7 @@ class Mask:
 
     def __init__(self, credential: Credential | None) -> None:
         sent = credential or Credential()
-        # where certificates and proxies are, is no secret, and what a server's failure is understood by
+        # where certificates and proxies are, is public, and what a server's failure is understood by
         own = {value for name, value in sent.env.items() if name.lower() not in NETWORK or "@" in value}
         values = {*sent.headers.values(), *own, sent.token}
         values |= {value.rpartition(" ")[2] for value in sent.headers.values()}

@@ -57,7 +57,7 @@ def _parameter(path: Path | None, schema: Schema) -> Parameter:
     if not path:
         raise InvalidAnnotation(f"{KEY} stands where it means no argument: not below `properties` alone")
     if not isinstance(header, str) or _TOKEN.fullmatch(header) is None:
-        raise InvalidAnnotation(f"the {KEY} of {_at(path)} is no header name")
+        raise InvalidAnnotation(f"the {KEY} of {_at(path)} is not a header name")
     if not isinstance(kind, str) or kind not in _TYPES:
         raise InvalidAnnotation(f"{_at(path)} has {KEY} and is neither string nor integer nor boolean")
     return Parameter(path, header, kind)

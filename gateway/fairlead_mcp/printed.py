@@ -23,7 +23,7 @@ _ESCAPES: Final = re.compile(r"\x1b(?:\[[0-?]*[ -/]*[@-~]|\][^\x07\x1b]*(?:\x07|
 """Terminal escape sequences: colors, cursor movements, titles."""
 
 Stream = Literal["stderr", "stdout", "run"]
-"""`stdout` has what is no MCP message, `run` has how runs of the process began and ended."""
+"""`stdout` has anything but MCP messages, `run` has how runs of the process began and ended."""
 
 
 class PrintedLine(NamedTuple):
@@ -83,7 +83,7 @@ class PrintedLines:
         """Line that says why the last run ended, or the one `back` runs before it; empty where none does. `recent`: out
         of its last `RECENT_SECONDS`.
 
-        Standard error comes first. Some programs print their error to standard output, where it is no MCP message.
+        Standard error comes first. Some programs print their error to standard output, where only MCP messages belong.
         """
         since = self._now() - RECENT_SECONDS if recent else float("-inf")
         lines = [line for line in self._lines if line.run == self.run - back and line.when >= since]

@@ -116,7 +116,7 @@ class ApprovedSkills:
         """Why the result of `resources/read` may not be passed on; None: it may. A MiB takes about a millisecond."""
         file = self._files.get(uri)
         if file is None:
-            return f"{uri} is no file of a skill that was approved of this server (pin: true)"
+            return f"{uri} is not a file of a skill that was approved of this server (pin: true)"
         try:
             contents = _decode_read(result).contents
             data = b"" if len(contents) != 1 else _bytes_of(contents[0])

@@ -2,7 +2,7 @@
 
 Pure module: no I/O. Fed by the HTTP connection. Follows the WHATWG parsing rules (line ends CR, LF and CRLF, also
 split over chunks; comments; a BOM), except that an event whose data is empty is dropped: TypeScript servers send one
-as a priming event, and it is no message (MCP 2025-11-25, Transports, "Resumability"). Compiled.
+as a priming event, and it is not a message (MCP 2025-11-25, Transports, "Resumability"). Compiled.
 """
 
 from __future__ import annotations

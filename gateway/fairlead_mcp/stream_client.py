@@ -44,7 +44,7 @@ class StreamConnection(Generic[PipeT]):
     """One message stream from its opening to its end; `end` is done with the reason when it is over."""
 
     sends: ClassVar[str] = "sent"
-    """Verb of the warning about a line that is no message."""
+    """Verb of the warning about a line other than a message."""
 
     def __init__(self, client: StreamClient[PipeT]) -> None:
         self.pipe: PipeT | None = None
@@ -77,7 +77,7 @@ class StreamConnection(Generic[PipeT]):
             self.on_stray_line(line)
 
     def on_stray_line(self, line: bytes) -> None:
-        """A line that is no message came."""
+        """A line other than a message came."""
 
     def on_end(self, error: McpError) -> None:
         """End it for this reason, unless it has ended for another."""

@@ -154,7 +154,7 @@ class RequestGuard:
         self, authorization: bytes | None, headers: dict[bytes, bytes], address: str
     ) -> Identity | Problem:
         """Identity of the principal with that credential, or the problem for which the request is refused."""
-        verdict = self.identities.known(authorization) or await self.identities.identify(authorization)
+        verdict = self.identities.remembered(authorization) or await self.identities.identify(authorization)
         if isinstance(verdict, Identity):
             crowded = self._crowded(verdict, headers, address)
             if crowded is None:

@@ -219,7 +219,7 @@ DOORS = (
         "fairlead_web.guard",
         (
             (
-                "verdict = self.identities.known(authorization) or await self.identities.identify(authorization)",
+                "verdict = self.identities.remembered(authorization) or await self.identities.identify(authorization)",
                 'verdict = Identity(kind="anonymous", principal="anonymous")',
             ),
         ),
@@ -231,7 +231,7 @@ DOORS = (
         f"{GATEWAY}.endpoint.mcp_endpoint",
         (
             (
-                'identity = self.identities.known(exchange.headers.get(b"authorization"))',
+                'identity = self.identities.remembered(exchange.headers.get(b"authorization"))',
                 "identity = exchange.identity",
             ),
         ),

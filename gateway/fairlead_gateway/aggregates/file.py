@@ -86,29 +86,31 @@ def line(server: str, version: str, tool: str, environment: str, tally: Tally) -
 
 def gathered(origin: str, lines: Iterable[Line]) -> Aggregates:
     """A file of one process, without definitions that nobody called. Servers may share a definition."""
-    return Aggregates(origins=(origin,), tools=_summed(one for one in lines if one.calls))
+    return Aggregates(origins=(origin,), tools=_summed(line for line in lines if line.calls))
 
 
 def merged(files: Sequence[Aggregates]) -> Aggregates:
     """All of them as one. Raises BadFile for two that have counted the same calls."""
-    origins = [origin for one in files for origin in one.origins]
+    origins = [origin for file in files for origin in file.origins]
     twice = sorted({origin for origin in origins if origins.count(origin) > 1})
     if twice:
         raise BadFile(f"calls of {', '.join(twice)} are in more than one of the files, and would count twice")
-    return Aggregates(origins=tuple(sorted(origins)), tools=_summed(line for one in files for line in one.tools))
+    return Aggregates(origins=tuple(sorted(origins)), tools=_summed(line for file in files for line in file.tools))
 
 
 def decode(data: bytes) -> Aggregates:
     """Read a file. Raises BadFile."""
     try:
-        found: Aggregates = _decode(data)
+        aggregates: Aggregates = _decode(data)
     except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError) as error:
         raise BadFile(f"not an aggregate file: {error}") from error
-    if found.kind != KIND or found.version != VERSION:
-        raise BadFile(f"kind {found.kind[:64]!r}, version {found.version}; what is read is {KIND!r}, version {VERSION}")
-    if found.bounds_ms != BOUNDS_MS or any(len(one.counts) != len(BOUNDS_MS) + 1 for one in found.tools):
+    if aggregates.kind != KIND or aggregates.version != VERSION:
+        raise BadFile(
+            f"kind {aggregates.kind[:64]!r}, version {aggregates.version}; what is read is {KIND!r}, version {VERSION}"
+        )
+    if aggregates.bounds_ms != BOUNDS_MS or any(len(line.counts) != len(BOUNDS_MS) + 1 for line in aggregates.tools):
         raise BadFile("its histograms have other buckets")
-    return found
+    return aggregates
 
 
 def encode(file: Aggregates) -> bytes:
@@ -121,12 +123,12 @@ _decode: Any = msgspec.json.Decoder(Aggregates).decode
 
 def _summed(lines: Iterable[Line]) -> tuple[Line, ...]:
     sums: dict[tuple[str, ...], Line] = {}
-    for one in lines:
-        held = sums.get(one.key)
-        sums[one.key] = one if held is None else _sum(held, one)
+    for line in lines:
+        held = sums.get(line.key)
+        sums[line.key] = line if held is None else _sum(held, line)
     return tuple(sums[key] for key in sorted(sums))
 
 
-def _sum(one: Line, other: Line) -> Line:
-    counts = tuple(a + b for a, b in zip(one.counts, other.counts, strict=True))
-    return msgspec.structs.replace(one, counts=counts, total_us=one.total_us + other.total_us)
+def _sum(line: Line, other: Line) -> Line:
+    counts = tuple(a + b for a, b in zip(line.counts, other.counts, strict=True))
+    return msgspec.structs.replace(line, counts=counts, total_us=line.total_us + other.total_us)

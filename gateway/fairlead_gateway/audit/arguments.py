@@ -49,8 +49,8 @@ def redacted(value: Any, paths: Sequence[Path]) -> Any:
         return value
     if isinstance(value, list):
         within = _below(None, paths)
-        return [redacted(one, within) for one in value]
-    return {name: redacted(one, _below(name, paths)) for name, one in value.items()}
+        return [redacted(item, within) for item in value]
+    return {name: redacted(item, _below(name, paths)) for name, item in value.items()}
 
 
 def _below(name: str | None, paths: Sequence[Path]) -> list[Path]:

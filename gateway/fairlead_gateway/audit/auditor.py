@@ -56,7 +56,7 @@ class Auditor:
 
     def called(
         self,
-        asked: AuditedRequest,
+        request: AuditedRequest,
         method: str,
         server: ServerKey | None,
         tool: str,
@@ -83,8 +83,8 @@ class Auditor:
             AuditEntry(
                 self._now(),
                 decision,
-                asked.identity,
-                asked.address,
+                request.identity,
+                request.address,
                 method,
                 tool,
                 server,
@@ -92,7 +92,7 @@ class Auditor:
                 limited or denied,
                 seconds,
                 size,
-                asked.headers.get(TRACEPARENT, b""),
+                request.headers.get(TRACEPARENT, b""),
                 _own(params.get("_meta")),
                 _own(arguments) if self._with_arguments else None,
                 0 if arguments is None else len(arguments),
@@ -102,7 +102,7 @@ class Auditor:
 
     def denied(
         self,
-        asked: AuditedRequest,
+        request: AuditedRequest,
         method: str,
         tool: str,
         outcome: str,
@@ -113,27 +113,27 @@ class Auditor:
         """Somebody may not do what they asked for, or know of no such thing. `tool` is the server's own name of it, or
         without a server whatever they called it.
         """
-        found = params or {}
-        arguments = found.get("arguments")
+        members = params or {}
+        arguments = members.get("arguments")
         self.writer.put(
             AuditEntry(
                 self._now(),
                 DENIED,
-                asked.identity,
-                asked.address,
+                request.identity,
+                request.address,
                 method,
                 tool[:MAX_NAME],
                 server,
                 outcome,
                 reason,
-                traceparent=asked.headers.get(TRACEPARENT, b""),
-                meta=_own(found.get("_meta")),
+                traceparent=request.headers.get(TRACEPARENT, b""),
+                meta=_own(members.get("_meta")),
                 arguments=_own(arguments) if self._with_arguments else None,
                 arguments_bytes=0 if arguments is None else len(arguments),
             )
         )
 
-    def asked_model(self, asked: AuditedRequest, path: str, outcome: str, seconds: float, use: ModelUse) -> None:
+    def asked_model(self, request: AuditedRequest, path: str, outcome: str, seconds: float, use: ModelUse) -> None:
         """A request to an endpoint in front of models is over. `outcome` is empty where all is well."""
         if outcome == RATE_LIMITED:
             decision: Decision = LIMITED
@@ -145,17 +145,19 @@ class Auditor:
             AuditEntry(
                 self._now(),
                 decision,
-                asked.identity,
-                asked.address,
+                request.identity,
+                request.address,
                 path,
                 outcome=outcome,
                 seconds=seconds,
-                traceparent=asked.headers.get(TRACEPARENT, b""),
+                traceparent=request.headers.get(TRACEPARENT, b""),
                 model=use,
             )
         )
 
-    def administered(self, asked: AuditedRequest, action: str, name: str, server: ServerKey | None, what: str) -> None:
+    def administered(
+        self, request: AuditedRequest, action: str, name: str, server: ServerKey | None, what: str
+    ) -> None:
         """Somebody changed something of the installation: a line at every level. `name` is the name or the hash of what
         is changed, `what` describes it.
         """
@@ -163,29 +165,29 @@ class Auditor:
             AuditEntry(
                 self._now(),
                 ALLOWED,
-                asked.identity,
-                asked.address,
+                request.identity,
+                request.address,
                 action,
                 name[:MAX_NAME],
                 server,
                 reason=what[:MAX_NAME],
-                traceparent=asked.headers.get(TRACEPARENT, b""),
+                traceparent=request.headers.get(TRACEPARENT, b""),
                 administers=True,
             )
         )
 
-    def turned_away(self, asked: AuditedRequest, status: int, reason: str) -> None:
+    def turned_away(self, request: AuditedRequest, status: int, reason: str) -> None:
         """A request without a credential, or with one that does not do."""
         self.writer.put(
             AuditEntry(
                 self._now(),
                 DENIED,
-                asked.identity,
-                asked.address,
+                request.identity,
+                request.address,
                 "",
                 outcome=str(status),
                 reason=reason,
-                traceparent=asked.headers.get(TRACEPARENT, b""),
+                traceparent=request.headers.get(TRACEPARENT, b""),
                 status=status,
             )
         )

@@ -20,20 +20,20 @@ SEQUENCE: Final = "fairlead.audit.sequence"
 
 def event_of(entry: AuditEntry, line: bytes, number: int) -> LogEvent:
     """LogEvent of an entry whose line is `line`, the `number`-th of its process."""
-    place = place_of(entry)
+    trace_place = place_of(entry)
     return LogEvent(
         f"{NAME}.{entry.event}",
         entry.at,
         line.rstrip(b"\n").decode(),
         _attributes(entry, number),
         entry.decision != ALLOWED,
-        *(("", "") if place is None else (place.trace_id, place.span_id)),
-        sampled=place is not None and place.sampled,
+        *(("", "") if trace_place is None else (trace_place.trace_id, trace_place.span_id)),
+        sampled=trace_place is not None and trace_place.sampled,
     )
 
 
 def _attributes(entry: AuditEntry, number: int) -> dict[str, str | int]:
-    found: dict[str, str | int] = {
+    attributes: dict[str, str | int] = {
         SEQUENCE: number,
         "fairlead.audit.decision": entry.decision,
         "fairlead.principal": entry.identity.principal,
@@ -42,17 +42,17 @@ def _attributes(entry: AuditEntry, number: int) -> dict[str, str | int]:
         "fairlead.audit.reason": entry.reason,
     }
     if entry.model is not None:
-        found["url.path"] = entry.method[:MAX_NAME]
-        found["gen_ai.provider.name"] = entry.model.provider
-        found["gen_ai.request.model"] = entry.model.model[:MAX_NAME]
+        attributes["url.path"] = entry.method[:MAX_NAME]
+        attributes["gen_ai.provider.name"] = entry.model.provider
+        attributes["gen_ai.request.model"] = entry.model.model[:MAX_NAME]
     elif entry.status:
-        found["http.response.status_code"] = entry.status
+        attributes["http.response.status_code"] = entry.status
     else:
-        found["mcp.method.name"] = entry.method
-        found["gen_ai.tool.name" if entry.method == CALL else "fairlead.name"] = entry.tool[:MAX_NAME]
-        found["fairlead.server"] = "" if entry.server is None else str(entry.server)
+        attributes["mcp.method.name"] = entry.method
+        attributes["gen_ai.tool.name" if entry.method == CALL else "fairlead.name"] = entry.tool[:MAX_NAME]
+        attributes["fairlead.server"] = "" if entry.server is None else str(entry.server)
     if not entry.status:
-        found["error.type"] = entry.outcome
+        attributes["error.type"] = entry.outcome
     if entry.times:
-        found["fairlead.audit.times"] = entry.times
-    return {name: value for name, value in found.items() if value}
+        attributes["fairlead.audit.times"] = entry.times
+    return {name: value for name, value in attributes.items() if value}

@@ -13,7 +13,7 @@ import msgspec
 from msgspec import Raw
 
 from fairlead_gateway.audit.entry import AuditEntry, ModelUse
-from fairlead_gateway.tracing.trace import TracePlace, place
+from fairlead_gateway.tracing.trace import TracePlace, trace_place
 from fairlead_tools.names import tool_id
 
 CALL: Final = "tools/call"
@@ -69,7 +69,7 @@ def place_of(entry: AuditEntry) -> TracePlace | None:
     """Span of the gateway that the entry is of, or else the client's that asked; None outside of a trace."""
     if entry.span is not None:
         return TracePlace(entry.span.trace_id, entry.span.span_id, sampled=True)
-    return place(entry.traceparent, entry.meta)
+    return trace_place(entry.traceparent, entry.meta)
 
 
 def _model(use: ModelUse) -> dict[str, Any]:

@@ -83,8 +83,8 @@ class DirectorySource:
     def _read(self, file: Path, seen: dict[str, Stamp]) -> list[Change]:
         """Changes of one file since the last look; none where it is as before, or gone."""
         try:
-            found = file.stat()
-            stamp = (found.st_ino, found.st_size, found.st_mtime_ns)
+            status = file.stat()
+            stamp = (status.st_ino, status.st_size, status.st_mtime_ns)
             seen[file.stem] = stamp
             if self._stamps.get(file.stem) == stamp:
                 return []

@@ -133,17 +133,17 @@ class _DocumentStore:
 
     def _unless_gone(self, changes: Iterable[Change]) -> list[Change]:
         """Those that can be passed on; what would be forgotten is held."""
-        kept = []
+        documents = []
         for change in changes:
             if change.document is not None or change.problem is not None:
                 self._let_go(change.name)
-                kept.append(change)
+                documents.append(change)
             elif change.name not in self._held:
                 log.warning("Document %s is gone and was not withdrawn: it is served on for a while", change.name)
                 forever = change.name == RULES_NAME
                 loop = asyncio.get_running_loop()
                 self._held[change.name] = None if forever else loop.call_later(self._hold, self._forget, change.name)
-        return kept
+        return documents
 
     def _forget(self, name: str) -> None:
         del self._held[name]

@@ -44,7 +44,7 @@ class Collision(msgspec.Struct, frozen=True):
     """
 
     exposed: str
-    kept: ServerKey
+    holder: ServerKey
     dropped: ServerKey
 
 

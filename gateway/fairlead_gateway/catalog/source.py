@@ -213,8 +213,8 @@ class SnapshotStore:
 
     def _mark_broken(self, name: str, problem: str) -> None:
         if self.broken.get(name) != problem:
-            kept = "its last version stays" if name in self._documents else "there is no version of it to serve"
-            log.warning("Document %s cannot be used, %s: %s", name, kept, problem)
+            what_stays = "its last version stays" if name in self._documents else "there is no version of it to serve"
+            log.warning("Document %s cannot be used, %s: %s", name, what_stays, problem)
             self.broken_total += 1
         self.broken[name] = problem
 
@@ -266,12 +266,12 @@ def _report(snapshot: Snapshot, before: Snapshot) -> None:
                 log.warning("%s", problem)
             if len(server.problems) > REPORTED:
                 log.warning("%d more definitions of %s are left out", len(server.problems) - REPORTED, key)
-    known = set(before.collisions)
+    reported = set(before.collisions)
     for collision in snapshot.collisions:
-        if collision not in known:
+        if collision not in reported:
             log.warning(
                 "Two servers expose %s: that of %s is shown, that of %s is not",
                 collision.exposed,
-                collision.kept,
+                collision.holder,
                 collision.dropped,
             )

@@ -2,7 +2,7 @@
 
 The file is a database of SQLite with its own thread, which also deletes what has ended while nobody adds anything. Keys
 are digests of principals and session ids, never these themselves. Nothing waits for the disk: after a loss of power the
-file may be unreadable, and is begun anew.
+file may be unreadable, and is begun again.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ from fairlead_gateway.context.store import (
 
 NAME: Final = "results.sqlite"
 VERSION: Final = 1
-"""Version of the tables: a file of another one is begun anew."""
+"""Version of the tables: a file of another one is begun again."""
 PAGE_BYTES: Final = 1024
 """Small, since an entry has its last page to itself."""
 SPARE_PAGES: Final = 1024
@@ -125,8 +125,8 @@ class DiskStore(ContextStore):
         return await self._done(lambda database: self._alive(database, account, session))
 
     async def entry(self, account: str, session: str, ident: str) -> bytes | None:
-        found = await self._done(lambda database: self._alive(database, account, session, ident))
-        return found[0] if found else None
+        entry = await self._done(lambda database: self._alive(database, account, session, ident))
+        return entry[0] if entry else None
 
     async def delete(self, account: str, session: str) -> int:
         def gone(database: sqlite3.Connection) -> int:
@@ -158,15 +158,15 @@ class DiskStore(ContextStore):
         due = time.monotonic() + pause
         while True:
             try:
-                asked = self._works.get(timeout=max(0.0, due - time.monotonic()))
+                queued = self._works.get(timeout=max(0.0, due - time.monotonic()))
             except queue.Empty:
                 with contextlib.suppress(ContextUnavailable):
                     self._transacted(self._sweep)
                 due = time.monotonic() + pause
                 continue
-            if asked is None:
+            if queued is None:
                 break
-            work, future = asked
+            work, future = queued
             if not future.set_running_or_notify_cancel():
                 continue
             try:
@@ -214,8 +214,8 @@ class DiskStore(ContextStore):
     def _make_room(self, database: sqlite3.Connection, account: str, wanted: int) -> None:
         """Delete what a new entry of that size leaves no room for: a file that is full takes it only then."""
         each = min(self._bounds.each_bytes, self._bounds.total_bytes) - wanted
-        found = database.execute("SELECT size, count FROM accounts WHERE account = ?", (account,)).fetchone()
-        size, count = found or (0, 0)
+        account_row = database.execute("SELECT size, count FROM accounts WHERE account = ?", (account,)).fetchone()
+        size, count = account_row or (0, 0)
         oldest = database.execute("SELECT number, size FROM entries WHERE account = ? ORDER BY number", (account,))
         for number, bytes_ in oldest.fetchall():
             if size <= each and count < MAX_ENTRIES:
@@ -244,7 +244,7 @@ class DiskStore(ContextStore):
         except sqlite3.DatabaseError as error:
             if isinstance(error, sqlite3.OperationalError):  # locked, or no room: nothing that a new file would mend
                 raise
-            log.warning("Kept results in %s cannot be read (%s), and are begun anew", self._path, error)
+            log.warning("Kept results in %s cannot be read (%s), and are begun again", self._path, error)
             self._path.unlink(missing_ok=True)
             self._path.with_name(f"{NAME}-journal").unlink(missing_ok=True)
             return self._connected()

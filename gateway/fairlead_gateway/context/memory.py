@@ -65,33 +65,33 @@ class MemoryStore(ContextStore):
             raise refused
         now = self._clock()
         self._expire(now)
-        kept = self._accounts.setdefault(account, _KeptEntries())
+        entries = self._accounts.setdefault(account, _KeptEntries())
         self._accounts.move_to_end(account)
-        before = kept.size
-        kept.expire(now)
-        kept.add(session, ident, entry, now + self._bounds.seconds)
-        while kept.size > self._bounds.each_bytes or len(kept.entries) > MAX_ENTRIES:
-            kept.drop_oldest()
-        self._size += kept.size - before
+        before = entries.size
+        entries.expire(now)
+        entries.add(session, ident, entry, now + self._bounds.seconds)
+        while entries.size > self._bounds.each_bytes or len(entries.entries) > MAX_ENTRIES:
+            entries.drop_oldest()
+        self._size += entries.size - before
         while self._size > self._bounds.total_bytes:
             self._size -= self._accounts.popitem(last=False)[1].size
 
     async def entries(self, account: str, session: str) -> list[bytes]:
-        kept = self._alive(account)
-        return [] if kept is None else [entry for key, entry in kept.entries.items() if key[0] == session]
+        entries = self._alive(account)
+        return [] if entries is None else [entry for key, entry in entries.entries.items() if key[0] == session]
 
     async def entry(self, account: str, session: str, ident: str) -> bytes | None:
-        kept = self._alive(account)
-        return None if kept is None else kept.entries.get((session, ident))
+        entries = self._alive(account)
+        return None if entries is None else entries.entries.get((session, ident))
 
     async def delete(self, account: str, session: str) -> int:
-        kept = self._alive(account)
-        if kept is None:
+        entries = self._alive(account)
+        if entries is None:
             return 0
-        before = kept.size
-        gone = kept.drop(session)
-        self._size += kept.size - before
-        if not kept.entries:  # bounds on bytes do not see empty ones
+        before = entries.size
+        gone = entries.drop(session)
+        self._size += entries.size - before
+        if not entries.entries:  # bounds on bytes do not see empty ones
             del self._accounts[account]
         return gone
 
@@ -100,18 +100,18 @@ class MemoryStore(ContextStore):
         self._size = 0
 
     def _alive(self, account: str) -> _KeptEntries | None:
-        kept = self._accounts.get(account)
-        if kept is not None:
-            before = kept.size
-            kept.expire(self._clock())
-            self._size += kept.size - before
-        return kept
+        entries = self._accounts.get(account)
+        if entries is not None:
+            before = entries.size
+            entries.expire(self._clock())
+            self._size += entries.size - before
+        return entries
 
     def _expire(self, now: float) -> None:
         """Forget accounts whose sessions have all ended: those without a new entry for longest stand in front."""
         while self._accounts:
-            account, kept = next(iter(self._accounts.items()))
-            if any(ends > now for ends in kept.ends.values()):
+            account, entries = next(iter(self._accounts.items()))
+            if any(ends > now for ends in entries.ends.values()):
                 return
-            self._size -= kept.size
+            self._size -= entries.size
             del self._accounts[account]

@@ -133,7 +133,7 @@ class RedisStore(ContextStore):
             raise refused
         bounds = self._bounds
         numbers = [size_of(entry), int(bounds.seconds * 1000), bounds.each_bytes, bounds.total_bytes, MAX_ENTRIES]
-        await self._asked(
+        await self._ask(
             lambda: self._append(
                 keys=[self._tag], args=[digest(account), digest(session), digest(ident), entry, *numbers]
             )
@@ -141,12 +141,12 @@ class RedisStore(ContextStore):
 
     async def entries(self, account: str, session: str) -> list[bytes]:
         key, most = self._key(account, session), [MAX_ENTRIES, self._bounds.total_bytes]
-        found: Any = await self._asked(lambda: self._entries(keys=[key], args=most))
-        return list(found or ())
+        entries: Any = await self._ask(lambda: self._entries(keys=[key], args=most))
+        return list(entries or ())
 
     async def entry(self, account: str, session: str, ident: str) -> bytes | None:
-        found: Any = await self._asked(lambda: self._redis.hget(self._key(account, session), digest(ident)))
-        return None if found is None else bytes(found)
+        entry: Any = await self._ask(lambda: self._redis.hget(self._key(account, session), digest(ident)))
+        return None if entry is None else bytes(entry)
 
     async def delete(self, account: str, session: str) -> int:
         key = self._key(account, session)
@@ -155,10 +155,10 @@ class RedisStore(ContextStore):
             async with self._redis.pipeline(transaction=True) as both:
                 both.hlen(key)
                 both.delete(key)
-                found: list[Any] = await both.execute()
-            return int(found[0])
+                deleted: list[Any] = await both.execute()
+            return int(deleted[0])
 
-        return await self._asked(gone)
+        return await self._ask(gone)
 
     async def aclose(self) -> None:
         try:
@@ -170,13 +170,13 @@ class RedisStore(ContextStore):
     def _key(self, account: str, session: str) -> str:
         return f"{self._tag}:{digest(account)}:{digest(session)}"
 
-    async def _asked(self, request: Callable[[], Awaitable[Found]]) -> Found:
+    async def _ask(self, request: Callable[[], Awaitable[Found]]) -> Found:
         """The answer of Redis. Raises ContextUnavailable."""
         if self._clock() < self._again_at:
             raise ContextUnavailable("the store of results does not answer")
         try:
             async with asyncio.timeout(self._timeout):
-                found = await request()
+                answer = await request()
         except UNREACHABLE as error:
             self._again_at = self._clock() + PAUSE_SECONDS
             if self._up:
@@ -186,4 +186,4 @@ class RedisStore(ContextStore):
         if not self._up:
             log.warning("Redis at %s answers again: results are kept", self._where)
         self._up = True
-        return found
+        return answer

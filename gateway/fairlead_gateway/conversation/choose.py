@@ -41,8 +41,8 @@ class Chooser:
         if not tiers:
             raise ValueError("there is no latency tier to choose from")
         self.tiers = by_speed(tuple(tiers))
-        found = default_tier(tuple(tiers))
-        self._default = self.tiers.index(found) if found is not None else 0
+        default = default_tier(tuple(tiers))
+        self._default = self.tiers.index(default) if default is not None else 0
         self._selections = [tier.selection for tier in self.tiers]
         self.ignored: list[str] = []
         """Phrases that cannot be used, with the reason."""
@@ -53,9 +53,9 @@ class Chooser:
         number = _number(turn, state)
         began = state.began if number == state.turn else (*state.began, now)[-RAPID_TURNS:]
         text = normal(turn.text if turn.final else settled(turn.text))
-        found = self._phrases.find(text)
-        commanded, until, phrase = self._command(found, text, number, state)
-        index, rule, matched = self._by_rule(found, turn, state, commanded, now)
+        phrases = self._phrases.find(text)
+        commanded, until, phrase = self._command(phrases, text, number, state)
+        index, rule, matched = self._by_rule(phrases, turn, state, commanded, now)
         if rule == "default":
             index, rule = self._circumstance(number, began)
         if rule == "command":
@@ -77,7 +77,7 @@ class Chooser:
 
     def _by_rule(
         self,
-        found: list[tuple[str, _Wanted]],
+        phrases: list[tuple[str, _Wanted]],
         turn: Turn,
         state: ConversationState,
         commanded: str | None,
@@ -89,22 +89,22 @@ class Chooser:
         for index, selection in enumerate(self._selections):
             if selection.queue_depth is not None and turn.queue_depth >= selection.queue_depth:
                 return index, "queue", None
-        wanted = {want.tier: phrase for phrase, want in reversed(found) if not want.command}
+        wanted = {want.tier: phrase for phrase, want in reversed(phrases) if not want.command}
         for index in sorted(wanted, reverse=True):
             if not self._cooling(index, turn, state, now):
                 return index, "keywords", wanted[index]
         return self._default, "default", None
 
     def _command(
-        self, found: list[tuple[str, _Wanted]], text: str, number: int, state: ConversationState
+        self, phrases: list[tuple[str, _Wanted]], text: str, number: int, state: ConversationState
     ) -> tuple[str | None, int, str | None]:
         """The tier asked for, the last turn that holds for, and the phrase; of several commands the last counts."""
-        commands = {phrase: want.tier for phrase, want in found if want.command}
+        commands = {phrase: want.tier for phrase, want in phrases if want.command}
         if commands:
             phrase = next(iter(commands)) if len(commands) == 1 else self._phrases.last(text, commands)
             return self.tiers[commands[phrase]].name, number + COMMAND_TURNS - 1, phrase
-        known = any(tier.name == state.commanded for tier in self.tiers)
-        if known and number <= state.commanded_until:
+        is_tier = any(tier.name == state.commanded for tier in self.tiers)
+        if is_tier and number <= state.commanded_until:
             return state.commanded, state.commanded_until, None
         return None, -1, None
 

@@ -40,10 +40,10 @@ def outlook(view: View, snapshot: Snapshot, limit_ms: int | None, speech_turn_ms
 def _slowest(view: View, snapshot: Snapshot) -> int | None:
     slowest: int | None = None
     for name in view.routes:
-        found = snapshot.merged.get(name)
-        if found is None:
+        merged = snapshot.merged.get(name)
+        if merged is None:
             continue
-        server, tool = found
+        server, tool = merged
         state = snapshot.states.get(server.key, {}).get(tool.name)
         measured = state.quantiles if state is not None else None
         duration = tool.estimated_duration_ms if measured is None else round(measured.p50_ms)

@@ -28,7 +28,7 @@ _BASIC_PLANE: Final = 0x10000
 
 @cache
 def _blanks(codes: int) -> dict[int, str | None]:
-    """Replacements of the code points below `codes` that are no part of a word."""
+    """Replacements of the code points below `codes` that are not part of a word."""
     return {
         code: None if chr(code) in _APOSTROPHES else " "
         for code in range(codes)
@@ -69,53 +69,53 @@ class Phrases(Generic[Meaning]):
         """The phrases in a `normal` text, as they were given and what they stand for, the longest first. One does not
         count where a longer one, which begins with its words, begins.
         """
-        found = sorted(self._all.Match(text) or ()) if self._phrases else []
-        return [self._phrases[place] for place in found if not self._covered(place, found, text)]
+        matches = sorted(self._all.Match(text) or ()) if self._phrases else []
+        return [self._phrases[index] for index in matches if not self._covered(index, matches, text)]
 
     def last(self, text: str, phrases: Collection[str]) -> str:
         """The phrase that begins last in a text, among some that are in it."""
-        known = {phrase: place for place, (phrase, _) in enumerate(self._phrases)}
-        return max(phrases, key=lambda phrase: max(self._starts(known[phrase], text.encode()), default=-1))
+        indexes = {phrase: index for index, (phrase, _) in enumerate(self._phrases)}
+        return max(phrases, key=lambda phrase: max(self._starts(indexes[phrase], text.encode()), default=-1))
 
-    def _covered(self, place: int, found: Sequence[int], text: str) -> bool:
+    def _covered(self, index: int, matches: Sequence[int], text: str) -> bool:
         """Whether a longer phrase that stands for something else begins wherever this one does."""
-        longer = [other for other in self._longer.get(place, ()) if other in found]
+        longer = [other for other in self._longer.get(index, ()) if other in matches]
         if not longer:
             return False
         data = text.encode()
         begun = {start for other in longer for start in self._starts(other, data)}
-        return all(start in begun for start in self._starts(place, data))
+        return all(start in begun for start in self._starts(index, data))
 
-    def _starts(self, place: int, text: bytes) -> Iterator[int]:
+    def _starts(self, index: int, text: bytes) -> Iterator[int]:
         """Where a phrase begins: at its blank, or at the begin of the text."""
-        at, single = 0, self._single(place)
+        at, single = 0, self._single(index)
         while (match := single.search(text, at)) is not None:
             yield match.start()
             at = match.end() - 1  # the blank behind a phrase may stand in front of the next
             if at <= match.start():
                 return
 
-    def _single(self, place: int) -> Any:
+    def _single(self, index: int) -> Any:
         """The search for one phrase alone."""
-        found = self._compiled.get(place)
-        if found is None:
-            found = self._compiled[place] = re2.compile(self._patterns[place])
-        return found
+        pattern = self._compiled.get(index)
+        if pattern is None:
+            pattern = self._compiled[index] = re2.compile(self._patterns[index])
+        return pattern
 
 
 def _longer(phrases: Sequence[tuple[str, Meaning]]) -> dict[int, list[int]]:
     """Place of a phrase to those of longer ones that begin with its words and stand for something else."""
     alike: dict[str, list[int]] = {}
     texts = [" ".join(normal(phrase).split()) for phrase, _ in phrases]
-    for place, text in enumerate(texts):
-        alike.setdefault(text[:SHORTEST_STEM], []).append(place)
-    found: dict[int, list[int]] = {}
+    for index, text in enumerate(texts):
+        alike.setdefault(text[:SHORTEST_STEM], []).append(index)
+    longer_ones: dict[int, list[int]] = {}
     for places in alike.values():
-        for place, other in permutations(places, 2):
-            longer = len(texts[other]) > len(texts[place]) and texts[other].startswith(texts[place])
-            if longer and phrases[other][1] != phrases[place][1]:
-                found.setdefault(place, []).append(other)
-    return found
+        for index, other in permutations(places, 2):
+            longer = len(texts[other]) > len(texts[index]) and texts[other].startswith(texts[index])
+            if longer and phrases[other][1] != phrases[index][1]:
+                longer_ones.setdefault(index, []).append(other)
+    return longer_ones
 
 
 def _options() -> re2.Options:

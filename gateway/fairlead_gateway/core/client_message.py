@@ -66,7 +66,7 @@ SESSION_ENDED: Final = Rejection(404, jsonrpc.INVALID_REQUEST, "The session has 
 SESSION_UNKNOWN: Final = Rejection(
     404, jsonrpc.INVALID_REQUEST, "There is no session of this id here: open another one with initialize"
 )
-NOT_YOURS: Final = Rejection(404, jsonrpc.INVALID_REQUEST, "The session was opened by somebody else: initialize anew")
+NOT_YOURS: Final = Rejection(404, jsonrpc.INVALID_REQUEST, "The session was opened by somebody else: initialize again")
 NO_STREAM: Final = Rejection(405, jsonrpc.INVALID_REQUEST, "MCP is spoken by POST; there is no stream to GET")
 NOT_RESUMABLE: Final = Rejection(400, jsonrpc.INVALID_REQUEST, "Nothing is kept of that stream here (Last-Event-ID)")
 
@@ -90,7 +90,7 @@ class LargeBody(msgspec.Struct, gc=False):
 
 
 class RequestBody(msgspec.Struct, gc=False):
-    """Type of a decoded body; the decoder raises msgspec.ValidationError for JSON that is no request."""
+    """Type of a decoded body; the decoder raises msgspec.ValidationError for JSON that is not a request."""
 
     jsonrpc: Literal["2.0"]
     method: str

@@ -62,8 +62,8 @@ class Shortener(Protocol):
 
 def tokens_in(text: str) -> int | None:
     """A number of tokens as a header has it; None for anything else."""
-    said = text.strip()
-    return within(int(said)) if said.isascii() and said.isdigit() and len(said) <= 9 else None
+    stripped = text.strip()
+    return within(int(stripped)) if stripped.isascii() and stripped.isdigit() and len(stripped) <= 9 else None
 
 
 def within(tokens: object) -> int | None:

@@ -36,5 +36,5 @@ Page: TypeAlias = Callable[[PageRequest], Awaitable[PageResponse]]
 
 
 def failure(status: int, sentence: str, header_lines: bytes = b"") -> PageResponse:
-    """A response that is no success, with a sentence that says why."""
+    """A refusal, with a sentence that says why."""
     return PageResponse(f"{sentence}\n".encode(), status, header_lines=header_lines)

@@ -135,7 +135,7 @@ class SchemaCheck(Protocol):
         ...
 
     def result(self, result: bytes | Raw) -> str | None:
-        """Errors of the `structuredContent` of a raw result that is no error."""
+        """Errors of the `structuredContent` of a raw result other than an error."""
         ...
 
     def mismatched(self, server: str) -> None:

@@ -44,7 +44,7 @@ class RequestMeta:
         self.traced = traced
         """Whether it has a member `traceparent` (SEP-414)."""
         self.result_tokens = result_tokens
-        """Tokens that the result may have (`core.long_results`); None for any number, 0 for what is no such number."""
+        """Tokens that the result may have (`core.long_results`); None for any number, 0 for anything else."""
         self.extensions = extensions
         """Extensions of MCP that a modern client declares with the request (SEP-2133)."""
         self.lacking = lacking
@@ -124,7 +124,7 @@ class McpRequest:
 
     def named(self, member: str) -> str:
         """The name or URI in `member`, which is the one that `Mcp-Name` repeats for this method. Raises KeyError where
-        there is none, msgspec.DecodeError or UnicodeDecodeError where it is no string.
+        there is none, msgspec.DecodeError or UnicodeDecodeError where it is not a string.
         """
         return jsonrpc.decode_text(self.params[member]) if self.name is None else self.name
 

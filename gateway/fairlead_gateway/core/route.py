@@ -28,11 +28,11 @@ from fairlead_tools.refusal import MISSING_CLIENT_CAPABILITY, Refusal
 _TIMEOUT: Final = "the time of a call (limits.timeout of the server, or FAIRLEAD_CALL_TIMEOUT)"
 
 
-def smaller(one: int | None, other: int | None) -> int | None:
+def smaller(first: int | None, other: int | None) -> int | None:
     """The smaller of two bounds, of which None bounds nothing."""
-    if one is None or other is None:
-        return other if one is None else one
-    return min(one, other)
+    if first is None or other is None:
+        return other if first is None else first
+    return min(first, other)
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
@@ -63,7 +63,7 @@ class Route:
     meter: AttemptMeter | None = None
     """Times the server's answers for the operator; None where nothing is timed."""
     timeout: float
-    """Seconds that a call may take; progress begins those of `binding` anew, up to `longest`."""
+    """Seconds that a call may take; progress begins those of `binding` again, up to `longest`."""
     longest: float = 0.0
     """Seconds that a call may take that goes on reporting progress; `timeout`, or less, where that changes nothing."""
     max_bytes: int

@@ -39,8 +39,8 @@ class SearchCounts:
         self.searches[ranking] = self.searches.get(ranking, 0) + 1
         hits = self._hits.setdefault(principal, OrderedDict())
         self._hits.move_to_end(principal)
-        for place, name in enumerate(names, 1):
-            hits[name] = place
+        for rank, name in enumerate(names, 1):
+            hits[name] = rank
             hits.move_to_end(name)
         while len(hits) > MAX_HITS:
             hits.popitem(last=False)
@@ -49,9 +49,9 @@ class SearchCounts:
 
     def called(self, principal: str, name: str) -> None:
         """Count the hit that a call goes to, once; any other call is none."""
-        place = self._hits.get(principal, OrderedDict()).pop(name, None)
-        if place is not None:
-            kind = "1" if place == 1 else "2-5" if place <= 5 else "6-"
+        rank = self._hits.get(principal, OrderedDict()).pop(name, None)
+        if rank is not None:
+            kind = "1" if rank == 1 else "2-5" if rank <= 5 else "6-"
             self.executed[kind] = self.executed.get(kind, 0) + 1
 
     def changed(self, kind: str, tools: int) -> None:

@@ -9,7 +9,7 @@ from fairlead_gateway.core.server import Server
 
 
 class ServerBinding(msgspec.Struct, frozen=True):
-    """One server, for requests that are no tool calls and as what its tools have in common."""
+    """One server, for requests other than tool calls and as what its tools have in common."""
 
     server: Server
     upstream: Upstream

@@ -51,41 +51,41 @@ def load(places: Iterable[str] = (), *, points: Iterable[EntryPoint] | None = No
     tools = CustomTools()
     problems: list[LoadProblem] = []
     installed = entry_points(group=GROUP) if points is None else points
-    sources: list[tuple[str, Callable[[], Any]]] = [(place, _importer(place)) for place in places]
+    sources: list[tuple[str, Callable[[], Any]]] = [(name, _importer(name)) for name in places]
     sources += [(f"{point.name} = {point.value}", point.load) for point in installed]
     for source, imported in sources:
         before = len(tools)
         try:
-            found = list(_tools_in(imported()))
+            tools_found = list(_tools_in(imported()))
         except (Exception, SystemExit) as error:  # noqa: BLE001  # an author's code may raise anything
             why = f"cannot be loaded: {type(error).__name__}: {error}{_where(error)}"
             problems.append(LoadProblem(source, why))
             continue
-        problems += [LoadProblem(source, why) for why in _taken(tools, found)]
+        problems += [LoadProblem(source, why) for why in _taken(tools, tools_found)]
         log.info("Custom tools of %s: %d", source, len(tools) - before)
     tools.problems = len(problems)
     return LoadedTools(tools, tuple(problems))
 
 
-def _taken(tools: CustomTools, found: list[CustomTool]) -> list[str]:
-    problems = [] if found else ["there are none; mark functions with @tool"]
-    for one in found:
+def _taken(tools: CustomTools, custom_tools: list[CustomTool]) -> list[str]:
+    problems = [] if custom_tools else ["there are none; mark functions with @tool"]
+    for tool in custom_tools:
         try:
-            tools.add(one)
+            tools.add(tool)
         except BadTool as error:
             problems.append(str(error))
     return problems
 
 
-def _importer(place: str) -> Callable[[], Any]:
+def _importer(source: str) -> Callable[[], Any]:
     def imported() -> Any:
-        if place.endswith(".py") or "/" in place:
-            return _from_file(Path(place))
-        name, _, member = place.partition(":")
-        found: Any = _from_module(name)
+        if source.endswith(".py") or "/" in source:
+            return _from_file(Path(source))
+        name, _, member = source.partition(":")
+        imported_object: Any = _from_module(name)
         for part in member.split(".") if member else ():
-            found = getattr(found, part)
-        return found
+            imported_object = getattr(imported_object, part)
+        return imported_object
 
     return imported
 
@@ -105,7 +105,7 @@ def _from_file(path: Path) -> ModuleType:
         return sys.modules[name]
     spec = importlib.util.spec_from_file_location(name, full)
     if spec is None or spec.loader is None:
-        raise ImportError(f"{path} is no Python file")
+        raise ImportError(f"{path} is not a Python file")
     module = importlib.util.module_from_spec(spec)
     sys.modules[name] = module  # type hints are looked up there
     try:
@@ -119,16 +119,16 @@ def _from_file(path: Path) -> ModuleType:
 def _tools_in(thing: Any) -> Iterable[CustomTool]:
     """The tools of what a source names, each once."""
     if isinstance(thing, ModuleType):
-        named = [one for name, one in vars(thing).items() if not name.startswith("_")]
-        tools = [each for one in named for each in _of_member(one)]
+        named = [value for name, value in vars(thing).items() if not name.startswith("_")]
+        tools = [each for value in named for each in _of_member(value)]
     elif isinstance(thing, CustomTools | CustomTool) or marked(thing) is not None:
         tools = list(_of_member(thing))
     elif isinstance(thing, Iterable) and not isinstance(thing, str):
-        tools = [each for one in thing for each in (_of_member(one) or [CustomTool(handler=one)])]
+        tools = [each for value in thing for each in (_of_member(value) or [CustomTool(handler=value)])]
     elif callable(thing):
         tools = [CustomTool(handler=thing)]
     else:
-        raise TypeError(f"{type(thing).__name__} is no tool, no list of tools and no module")
+        raise TypeError(f"{type(thing).__name__} is not a tool, a list of tools or a module")
     return {id(tool): tool for tool in tools}.values()
 
 

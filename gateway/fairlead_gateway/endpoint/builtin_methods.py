@@ -152,22 +152,22 @@ def capabilities(view: View, *, modern: bool) -> dict[str, dict[str, bool] | dic
     2026-07-28 alone (SEP-2663); those of 2025-11-25 (`capabilities.tasks`) are declared to nobody.
     """
     features = features_of(view)
-    said: dict[str, dict[str, bool] | dict[str, Raw]] = {"tools": {"listChanged": True}}
+    announced: dict[str, dict[str, bool] | dict[str, Raw]] = {"tools": {"listChanged": True}}
     if "prompts" in features:
-        said["prompts"] = {"listChanged": True}
+        announced["prompts"] = {"listChanged": True}
     if "resources" in features:
         subscribe = {"subscribe": True} if "resources.subscribe" in features else {}
-        said["resources"] = {"listChanged": True, **subscribe}
+        announced["resources"] = {"listChanged": True, **subscribe}
     if "completions" in features:
-        said["completions"] = {}
+        announced["completions"] = {}
     if "logging" in features or not modern:
-        said["logging"] = {}
+        announced["logging"] = {}
     extensions = {
         name: settings for name, settings in view.offers.extensions.items() if modern or name != methods.TASKS
     }
     if extensions:
-        said["extensions"] = extensions
-    return said
+        announced["extensions"] = extensions
+    return announced
 
 
 def _instructions(view: View) -> dict[str, str]:

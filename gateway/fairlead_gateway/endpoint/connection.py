@@ -394,7 +394,7 @@ class ClientConnection(RequestSink):
         if request is not self.current:
             self.pipeline.remove(request)
         elif request.response_started:
-            self.transport.close()  # half of an answer is no place for another one
+            self.transport.close()  # nothing can follow half of an answer
         else:
             self.current = None
         return False

@@ -219,25 +219,25 @@ class EventStore:
         self.clock = clock
         self.cancels_abandoned = cancels_abandoned
         self._new_name = new_name or StreamNames().new
-        self._kept: OrderedDict[bytes, ResumableStream] = OrderedDict()
+        self._streams: OrderedDict[bytes, ResumableStream] = OrderedDict()
         self._bytes = 0
 
     def __len__(self) -> int:
-        return len(self._kept)
+        return len(self._streams)
 
     def new(self, session: bytes, agent: str) -> ResumableStream:
         return ResumableStream(self, self._new_name(), session, agent)
 
     def find(self, session: bytes, event_id: bytes) -> tuple[ResumableStream, int] | None:
         """The stream of an event that was sent in a session, and the number of that event."""
-        found = _EVENT_ID.fullmatch(event_id)
-        stream = self._kept.get(found[1]) if found is not None else None
-        if found is None or stream is None or stream.session != session:
+        match = _EVENT_ID.fullmatch(event_id)
+        stream = self._streams.get(match[1]) if match is not None else None
+        if match is None or stream is None or stream.session != session:
             return None
-        return stream, int(found[2])
+        return stream, int(match[2])
 
     def keep(self, name: bytes, stream: ResumableStream) -> None:
-        self._kept[name] = stream
+        self._streams[name] = stream
 
     def grown(self, size: int) -> None:
         self._bytes += size
@@ -248,18 +248,18 @@ class EventStore:
         """Forget what was finished long enough ago, and cancel what is given up. Called every second or so."""
         now = self.clock()
         if self.cancels_abandoned:
-            for stream in [stream for stream in self._kept.values() if now - stream.left >= KEPT_SECONDS]:
+            for stream in [stream for stream in self._streams.values() if now - stream.left >= KEPT_SECONDS]:
                 call, stream.call = stream.call, None
                 if call is not None:
                     call.cancel()
-        for name in [name for name, stream in self._kept.items() if stream.until <= now]:
+        for name in [name for name, stream in self._streams.items() if stream.until <= now]:
             self._drop(name)
 
     def _make_room(self) -> None:
         """Forget the oldest streams of the agents that keep most. Looking takes a while where there are many streams:
         then there is room for an eighth afterwards.
         """
-        entries = [(name, stream.agent, stream.size) for name, stream in self._kept.items()]
+        entries = [(name, stream.agent, stream.size) for name, stream in self._streams.items()]
         spare = KEPT_BYTES // 8 if len(entries) > FEW else 0
         dropped = oldest_of_largest(entries, self._bytes - KEPT_BYTES + spare)
         for name in dropped:
@@ -267,6 +267,6 @@ class EventStore:
         self._counts.count("resumable_streams", "gave_way", len(dropped))
 
     def _drop(self, name: bytes) -> None:
-        stream = self._kept.pop(name)
+        stream = self._streams.pop(name)
         self._bytes -= stream.size
         stream.forget()

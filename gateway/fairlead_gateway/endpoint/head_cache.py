@@ -43,9 +43,9 @@ class CachedHead:
         """
         start, headers = self._head.body_start(data), self.headers
         if not start and self._named is not None:
-            found = self._named.read(data, self._of_name)
-            if found is not None:
-                start, headers = found[0], self._of_name.get(found[1]) or self._with(found[1])
+            named = self._named.read(data, self._of_name)
+            if named is not None:
+                start, headers = named[0], self._of_name.get(named[1]) or self._with(named[1])
         if not start or len(data) - start > limit:
             return None
         return HttpExchange(connection, b"POST", self._target, headers, data[start:], vetted=True)
@@ -61,7 +61,7 @@ class HeadCache:
 
     def __init__(self, entries: int = ENTRIES, size: int = MOST_BYTES) -> None:
         self.memory = CacheBudget(entries, size)
-        self._known: dict[tuple[bytes, bytes, bytes], CachedHead] = {}
+        self._heads: dict[tuple[bytes, bytes, bytes], CachedHead] = {}
 
     def learn(self, exchange: HttpExchange, data: bytes) -> CachedHead | None:
         """Cache the head in `data`, the bytes of one exchange; None where it cannot be cached: that of a client without
@@ -73,12 +73,12 @@ class HeadCache:
         if head is None:
             return None
         key = (*head.parts, exchange.target)
-        cached_head = self._known.get(key)
+        cached_head = self._heads.get(key)
         if cached_head is None:
             headers = exchange.headers
             named = NamedHead.of(data, self.memory) if b"mcp-name" in headers else None
             cached_head = CachedHead(head, named, exchange.target, headers, self.memory)
-            self.memory.keep(self._known, key, cached_head, 4 * head.size + sys.getsizeof(headers))
+            self.memory.keep(self._heads, key, cached_head, 4 * head.size + sys.getsizeof(headers))
         else:
             exchange.headers = cached_head.headers  # equal; connections hold on to the last exchange that was read
         return cached_head

@@ -243,14 +243,14 @@ def _misread_params(params: RawObject) -> str | None:
 
 def read_meta(raw: bytes) -> tuple[RequestMeta, ProgressToken | None]:
     """Members of a raw `_meta` that decide about a request, and its progress token. Raises one of jsonrpc.UNREADABLE
-    where it is no object.
+    where it is not an object.
     """
     meta = _known_metas.get(raw)
     if meta is not None and not meta.token:
         return meta, None
     begin, end = progress_token.place_of(raw)
-    known = raw[:begin] + _ANY_TOKEN + raw[end:] if begin else raw
-    meta = _known_metas.get(known) or _known_metas.learn(known)
+    tokenless = raw[:begin] + _ANY_TOKEN + raw[end:] if begin else raw
+    meta = _known_metas.get(tokenless) or _known_metas.learn(tokenless)
     if not meta.token:
         return meta, None
     if begin:
@@ -261,34 +261,34 @@ def read_meta(raw: bytes) -> tuple[RequestMeta, ProgressToken | None]:
 def _read_meta(raw: bytes) -> RequestMeta:
     if len(raw) > LONG_BYTES:
         return RequestMeta("", misread=f"params._meta is larger than {LONG_BYTES >> 10} KiB")
-    said = jsonrpc.decode_object(raw)
-    version, capabilities_said = said.get(eras.META_VERSION), said.get(eras.META_CAPABILITIES)
+    members = jsonrpc.decode_object(raw)
+    version, capabilities_said = members.get(eras.META_VERSION), members.get(eras.META_CAPABILITIES)
     lacking = ""
     if version is None or capabilities_said is None:
         missing = eras.META_VERSION if version is None else eras.META_CAPABILITIES
         lacking = f"params._meta lacks the required {missing}"
     elif bytes(capabilities_said)[:1] != b"{":
         lacking = f"{eras.META_CAPABILITIES} must be an object"
-    limit = said.get(META_LIMIT)
+    limit = members.get(META_LIMIT)
     return RequestMeta(
         lacking,
         None if version is None else _as_header(version),
         versioned=version is not None,
-        token=_TOKEN in said,
-        log_level=eras.META_LOG_LEVEL in said,
-        misread=_misread_meta(raw, said),
+        token=_TOKEN in members,
+        log_level=eras.META_LOG_LEVEL in members,
+        misread=_misread_meta(raw, members),
         extensions=frozenset() if capabilities_said is None else capabilities.extensions(capabilities_said),
         result_tokens=None if limit is None else within(msgspec.json.decode(limit)) or 0,
-        traced="traceparent" in said,
+        traced="traceparent" in members,
     )
 
 
-def _misread_meta(raw: bytes, said: RawObject) -> str:
+def _misread_meta(raw: bytes, meta: RawObject) -> str:
     """A sentence about what servers may read otherwise in a `_meta`, which goes on to them byte for byte."""
-    misread = META.misread(said, "params._meta")
+    misread = META.misread(meta, "params._meta")
     if misread is not None:
         return misread
-    for member in said:
+    for member in meta:
         # members of this prefix are left out for a server of the other era, in this spelling alone
         if not member.startswith(eras.PREFIX) and members.folded(member).startswith(eras.PREFIX):
             return members.misspelt(member, eras.PREFIX + "…", "params._meta")
@@ -388,7 +388,7 @@ def _accepts(accept: bytes, kind: bytes, range_: bytes) -> bool:
 
 
 def _classify_response(headers: Headers, body: bytes) -> ClientResponse | Rejection:
-    """JSON that is no request: a response from a legacy client is taken, the rest refused."""
+    """JSON other than a request: a response from a legacy client is taken, the rest refused."""
     ident = b"null"
     try:
         message = jsonrpc.decode_message(body)

@@ -104,7 +104,7 @@ class McpEndpoint:
         self.clock = clock
         self._served = served
         self.selection = served.selection  # each request reads it: a step less
-        self.known_views = self.selection.known
+        self.known_views = self.selection.known_views
         self.proxies = TrustedProxies() if proxies is None else proxies
         self.connection_limiter = ConnectionLimiter(
             bounds.connections, bounds.connections_each, self.proxies.many_share, metrics.shares
@@ -126,7 +126,7 @@ class McpEndpoint:
     def activate(self, selection: Selection) -> None:
         """Serve it from now on, in place of the last one; requests that wait for a server look again."""
         self.selection = self._served.selection = selection
-        self.known_views = selection.known
+        self.known_views = selection.known_views
         self.held_requests.startup_wait.swapped()
 
     def retire(self) -> None:
@@ -144,7 +144,7 @@ class McpEndpoint:
             headers, refused = exchange.headers, None
             if not exchange.vetted:
                 refused = check_origin(headers, exchange.authority, self.allow, self.installation)
-            identity = self.identities.known(exchange.headers.get(b"authorization"))
+            identity = self.identities.remembered(exchange.headers.get(b"authorization"))
             if refused is not None:
                 self.reject(exchange, refused)
             elif identity is None:
@@ -223,10 +223,10 @@ class McpEndpoint:
         """Open the stream of a session, or resume the stream of a request (`Last-Event-ID`)."""
         if b"last-event-id" not in exchange.headers:
             return self.streams.get(exchange, view)
-        found = self.event_store.find(exchange.headers[SESSION], exchange.headers[b"last-event-id"])
-        if found is None or not exchange.begin_stream():
+        resumed = self.event_store.find(exchange.headers[SESSION], exchange.headers[b"last-event-id"])
+        if resumed is None or not exchange.begin_stream():
             return client_message.NOT_RESUMABLE
-        stream, number = found
+        stream, number = resumed
         exchange.call = StreamResumption(stream, exchange)
         exchange.cancel_on_disconnect = True
         stream.attach(exchange, number)
@@ -344,11 +344,11 @@ class McpEndpoint:
         """
         lines = b""
         if route.param_headers:
-            found = param_lines(route, request, exchange.headers if named else None)
-            if isinstance(found, Rejection):
-                self.reject(exchange, found)
+            param_headers = param_lines(route, request, exchange.headers if named else None)
+            if isinstance(param_headers, Rejection):
+                self.reject(exchange, param_headers)
                 return
-            lines = found
+            lines = param_headers
         exchange.cancel_on_disconnect = request.modern
         if not request.modern:
             session = request.opened

@@ -121,10 +121,10 @@ class NotificationStream:
         """A resource that it watches has changed; `names` are those of its server's URIs on the endpoint."""
         try:
             shown = params if names is None else names.shown_in(params, UPDATE)
-            said: dict[str, object] = {"uri": jsonrpc.decode_object(shown)["uri"]}
+            members: dict[str, object] = {"uri": jsonrpc.decode_object(shown)["uri"]}
         except (*jsonrpc.UNREADABLE, KeyError):
             return
-        self._send(UPDATED, said)
+        self._send(UPDATED, members)
 
     def task(self, params: bytes) -> bool:
         """A task that it listens to has changed; False where its client does not read."""
@@ -197,34 +197,34 @@ class NotificationStreams:
 
     def _listen(self, stream: NotificationStream, view: View, idents: list[str], capabilities: bytes) -> None:
         """Listen to the tasks that a stream names, as far as they are its principal's and shown to it."""
-        identity, found = stream.exchange.identity, dict[tuple[ServerKey, bytes | None], list[TaskRef]]()
+        identity, tasks_of_pods = stream.exchange.identity, dict[tuple[ServerKey, bytes | None], list[TaskRef]]()
         for ident in idents:
             task = self._tasks.opened(view, ident, identity)
             if task is not None and self._watched.bound(stream.agent, len(ident)) is None:
                 self._watched.take(stream.agent, len(ident))
                 stream.tasks.append(ident)
-                found.setdefault((task.server, task.pod), []).append(task)
+                tasks_of_pods.setdefault((task.server, task.pod), []).append(task)
 
         def find(task: TaskRef) -> Route | None:
             view = self._selection().seen_by(identity).get(stream.exchange.target)
             return None if view is None else self._tasks.route(view, task)
 
         listener = TaskListener(stream.exchange, find, stream.task, capabilities)
-        for (server, pod), tasks in found.items():
+        for (server, pod), tasks in tasks_of_pods.items():
             holder = stream, server, pod
             stream.listened.append(holder)
             self._tasks.hold(holder, listener, tasks)
 
     def _watch(self, stream: NotificationStream, view: View, uris: list[str]) -> None:
         """Watch the resources that a stream names, as far as they can be."""
-        found: dict[int, tuple[ServerBinding, list[str]]] = {}
+        bindings: dict[int, tuple[ServerBinding, list[str]]] = {}
         for uri in uris:
             watched = subscribable(view.offers, uri)
             if watched is not None and self._watched.bound(stream.agent, len(uri)) is None:
                 self._watched.take(stream.agent, len(uri))
                 stream.resources.append(uri)
-                found.setdefault(id(watched[0]), (watched[0], []))[1].append(watched[1])
-        for binding, own in found.values():
+                bindings.setdefault(id(watched[0]), (watched[0], []))[1].append(watched[1])
+        for binding, own in bindings.values():
             tell = partial(stream.updated, view.offers.names(binding.server.key))
             self._watches.hold((stream, binding.server.key), stream.agent, binding, own, tell)
             stream.watched.append((stream, binding.server.key))
@@ -362,7 +362,7 @@ def _bytes(view: View, name: str) -> tuple[bytes, ...]:
 
 
 def _named(wanted: Raw | None) -> list[str]:
-    """Names of what a stream wants to hear of; none where they are no texts."""
+    """Names of what a stream wants to hear of; none where they are not texts."""
     try:
         names = msgspec.json.decode(wanted, type=list[str]) if wanted is not None else []
     except jsonrpc.UNREADABLE:
@@ -372,8 +372,8 @@ def _named(wanted: Raw | None) -> list[str]:
 
 def _capabilities(request: McpRequest) -> bytes:
     """Client capabilities of a request, raw JSON."""
-    said = jsonrpc.decode_object(request.params["_meta"])[eras.META_CAPABILITIES]
-    return bytes(said) if len(said) <= MAX_CAPABILITIES else declaring(None)
+    capabilities = jsonrpc.decode_object(request.params["_meta"])[eras.META_CAPABILITIES]
+    return bytes(capabilities) if len(capabilities) <= MAX_CAPABILITIES else declaring(None)
 
 
 def _nothing() -> None:

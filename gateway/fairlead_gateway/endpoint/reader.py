@@ -148,8 +148,8 @@ class RequestReader:
 
     def on_url(self, url: bytes) -> None:
         self._target = self._target + url if self._target else url
-        known = self._target in self._endpoint.selection.targets
-        self._reading = HttpExchange(self._sink, self.parser.get_method(), self._target, {}) if known else None
+        is_endpoint = self._target in self._endpoint.selection.targets
+        self._reading = HttpExchange(self._sink, self.parser.get_method(), self._target, {}) if is_endpoint else None
 
     def on_header(self, name: bytes, value: bytes) -> None:
         if not self.in_head:

@@ -37,7 +37,7 @@ class Certificates:
         self.context = self._loaded()
 
     def look(self) -> None:
-        """Take the files anew if they changed. Called every second or so."""
+        """Take the files again if they changed. Called every second or so."""
         if not self._changed():
             return
         try:

@@ -35,7 +35,7 @@ class TrustedProxies:
         self._is_trusted = lru_cache(maxsize=1024)(self._looked_up)
         self.outcomes: Counter[str] = Counter()
         """Requests with the header: `taken`; `ignored`, as it came from somebody who is not trusted; `unreadable`,
-        where what a trusted proxy wrote is no address.
+        where what a trusted proxy wrote is not an address.
         """
 
     def many_share(self, peer: str) -> bool:
@@ -50,17 +50,17 @@ class TrustedProxies:
         if not self._is_trusted(peer):
             self.outcomes[IGNORED] += 1
             return peer
-        found = peer
+        client = peer
         for text in reversed(forwarded.decode("latin-1").rsplit(",", MAX_HOPS)[-MAX_HOPS:]):
             address = _address(text.strip())
             if address is None:
                 self.outcomes[UNREADABLE] += 1
-                return found
-            found = str(address)
-            if not self._is_trusted(found):
+                return client
+            client = str(address)
+            if not self._is_trusted(client):
                 break
         self.outcomes[TAKEN] += 1
-        return found
+        return client
 
     def _looked_up(self, text: str) -> bool:
         address = _address(text)
@@ -75,7 +75,7 @@ def _network(text: str) -> ipaddress.IPv4Network | ipaddress.IPv6Network:
 
 
 def _address(text: str) -> _Address | None:
-    """One entry of the list; None for what is no address, such as `unknown`."""
+    """One entry of the list; None for anything but an address, such as `unknown`."""
     if len(text) > MAX_ADDRESS:
         return None
     written = _PORT.fullmatch(text)

@@ -1,6 +1,6 @@
 """Vouches for API keys, from any number of places where they are kept.
 
-An `Authenticator`. Each place tells of its document anew whenever that changes; a key that is gone or different then is
+An `Authenticator`. Each place tells of its document whenever that changes; a key that is gone or different then is
 revoked at once, with the streams that it opened. A place that cannot be read keeps what it told last: an outage of the
 API server locks nobody out and lets nobody in.
 """
@@ -45,11 +45,11 @@ class ApiKeys:
     kind: Kind = "apiKey"
     keeps = float("inf")
 
-    def __init__(self, places: Sequence[KeyPlace], now: Callable[[], float], known: Issuers = ALONE) -> None:
+    def __init__(self, places: Sequence[KeyPlace], now: Callable[[], float], issuers: Issuers = ALONE) -> None:
         self._places = tuple(places)
         self._now = now
         self._told: dict[str, KeyDocument] = {}
-        self._known = known
+        self._issuers = issuers
         self._records: Mapping[str, KeyRecord] = {}
         self._names: frozenset[Key] = frozenset()
         self._revoked: Revoked | None = None
@@ -73,7 +73,7 @@ class ApiKeys:
             agent=record.agent,
             groups=frozenset(record.groups),
             issuers=(API_KEYS,),
-            doubtful=self._known.of_api_key(record.groups),
+            doubtful=self._issuers.of_api_key(record.groups),
             credential=record.id,
             expires_at=record.expires_at,
         )
@@ -82,14 +82,14 @@ class ApiKeys:
         """The maker under another credential, as long as the one that it made the key with is good."""
         agent = record.agent or None
         if maker.kind == "jwt":
-            doubtful = self._known.of_token(agent, record.groups)
+            doubtful = self._issuers.of_token(agent, record.groups)
         else:
             parent = self._records.get(maker.credential)
             if parent is None:
                 return UNKNOWN_KEY if len(self._told) == len(self._places) else AWAY
             if parent.maker is not None or not _is_same(parent, record) or parent.expires_at <= self._now():
                 return UNKNOWN_KEY
-            doubtful = self._known.of_api_key(record.groups)
+            doubtful = self._issuers.of_api_key(record.groups)
         return Identity(
             kind=self.kind,
             principal=maker.principal,
@@ -117,9 +117,9 @@ class ApiKeys:
 
     async def start(self, revoked: Revoked) -> None:
         self._revoked = revoked
-        for place in self._places:
-            work = place.run(partial(self.told, place.name))
-            self._tasks.append(asyncio.get_running_loop().create_task(work, name=f"API keys of {place.name}"))
+        for source in self._places:
+            work = source.run(partial(self.told, source.name))
+            self._tasks.append(asyncio.get_running_loop().create_task(work, name=f"API keys of {source.name}"))
 
     async def aclose(self) -> None:
         for task in self._tasks:
@@ -137,10 +137,10 @@ class ApiKeys:
         before, names, complete = self._records, self._names, len(self._told) == len(self._places)
         self._told[name] = document
         records: dict[str, KeyRecord] = {}
-        for place in self._places:
-            for record in self._told.get(place.name, KeyDocument()).keys:
+        for source in self._places:
+            for record in self._told.get(source.name, KeyDocument()).keys:
                 if records.setdefault(record.id, record) is not record:
-                    log.error("The API key %s of %s has the id of another and is not taken", record.id, place.name)
+                    log.error("The API key %s of %s has the id of another and is not taken", record.id, source.name)
         self._records = records
         self._names = frozenset(
             key

@@ -88,17 +88,17 @@ def load_vouchers(path: Path | None) -> Vouchers:
     if path is None:
         return Vouchers()
     try:
-        found = msgspec.convert(read_yaml(path, "the issuers of FAIRLEAD_IDENTITY") or {}, Vouchers, dec_hook=_path)
+        vouchers = msgspec.convert(read_yaml(path, "the issuers of FAIRLEAD_IDENTITY") or {}, Vouchers, dec_hook=_path)
     except msgspec.ValidationError as error:
         raise BadSetting(f"{path} must hold the members issuers, scopes or serviceAccounts: {error}") from error
-    for issuer in found.issuers:
+    for issuer in vouchers.issuers:
         _check(path, issuer)
-    if len({issuer.issuer for issuer in found.issuers}) < len(found.issuers):
+    if len({issuer.issuer for issuer in vouchers.issuers}) < len(vouchers.issuers):
         raise BadSetting(f"{path} names an issuer twice")
-    short = [issuer.name for issuer in found.issuers if issuer.name]
+    short = [issuer.name for issuer in vouchers.issuers if issuer.name]
     if len(set(short)) < len(short):
         raise BadSetting(f"{path} gives two issuers the same name")
-    return found
+    return vouchers
 
 
 def _check(path: Path, issuer: Issuer) -> None:
@@ -112,8 +112,10 @@ def _check(path: Path, issuer: Issuer) -> None:
             )
     wrong = [name for name in issuer.algorithms if name not in ALGORITHMS]
     if wrong or not issuer.algorithms:
-        said = f"{wrong[0]!r} is not taken" if wrong else "there is none"
-        raise BadSetting(f"{path}: algorithms of {issuer.issuer}: {said}; asymmetric ones are {', '.join(ALGORITHMS)}")
+        complaint = f"{wrong[0]!r} is not taken" if wrong else "there is none"
+        raise BadSetting(
+            f"{path}: algorithms of {issuer.issuer}: {complaint}; asymmetric ones are {', '.join(ALGORITHMS)}"
+        )
 
 
 def is_private(url: str, issuer: Issuer) -> bool:

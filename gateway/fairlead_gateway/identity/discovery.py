@@ -79,14 +79,14 @@ async def discovered(
     path = parts.path.rstrip("/")
     places = (path + "/.well-known/openid-configuration", "/.well-known/oauth-authorization-server" + path)
     failure: IssuerAway | None = None
-    for place in places:
-        url = urlunsplit((parts.scheme, parts.netloc, place, "", ""))
+    for path_of_document in places:
+        url = urlunsplit((parts.scheme, parts.netloc, path_of_document, "", ""))
         try:
-            found = await fetched(session, url, verify, kind)
+            document = await fetched(session, url, verify, kind)
         except IssuerAway as error:
             failure = failure or error
             continue
-        if found.issuer != issuer.issuer:
-            raise IssuerAway(f"{url} is the document of {found.issuer[:200]!r}, another issuer")
-        return url, found
+        if document.issuer != issuer.issuer:
+            raise IssuerAway(f"{url} is the document of {document.issuer[:200]!r}, another issuer")
+        return url, document
     raise failure or IssuerAway("nothing was found")

@@ -18,8 +18,10 @@ def id_token_fault(claims: Mapping[str, Any], client_id: str, nonce: str) -> str
         return "the ID token is for another client"
     if party != client_id and (party is not None or len(given) > 1):
         return "the ID token was issued to another client"
-    said = claims.get("nonce")
-    if not isinstance(said, str) or not hmac.compare_digest(said.encode("utf-8", "replace"), nonce.encode()):
+    nonce_claim = claims.get("nonce")
+    if not isinstance(nonce_claim, str) or not hmac.compare_digest(
+        nonce_claim.encode("utf-8", "replace"), nonce.encode()
+    ):
         return "the ID token belongs to another sign-in"
     subject = claims.get("sub")
     return None if isinstance(subject, str) and subject else "the ID token does not say whose it is"

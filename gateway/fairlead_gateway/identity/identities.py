@@ -53,7 +53,7 @@ class Identities:
         authenticators: Sequence[Authenticator] = (),
         *,
         anonymous: bool = True,
-        kept: int = KEPT,
+        most: int = KEPT,
         seconds: float = LOOK_UP_SECONDS,
         now: Callable[[], float] = time.time,
     ) -> None:
@@ -62,7 +62,7 @@ class Identities:
         """Whether everybody may come in."""
         self._anonymous = anonymous
         self._now = now
-        self._kept = kept
+        self._most = most
         self._seconds = seconds
         self._young: dict[bytes | None, _Entry] = {}
         self._young_bytes = 0
@@ -76,7 +76,7 @@ class Identities:
         again.
         """
 
-    def known(self, authorization: bytes | None) -> Identity | None:
+    def remembered(self, authorization: bytes | None) -> Identity | None:
         """Identity of a request from the cache; None where it is not there."""
         if self.open:
             return ANONYMOUS
@@ -87,14 +87,14 @@ class Identities:
 
     async def identify(self, authorization: bytes | None) -> Verdict:
         """Verdict about a request's credential. Raises nothing but CancelledError."""
-        found = self.known(authorization)
-        if found is not None:
-            return found
+        remembered = self.remembered(authorization)
+        if remembered is not None:
+            return remembered
         if authorization is None:
             return NO_CREDENTIAL
-        kept = self._remembered(authorization)
-        if kept is not None:
-            return kept
+        last_identity = self._remembered(authorization)
+        if last_identity is not None:
+            return last_identity
         match = _BEARER.fullmatch(authorization)
         if match is None or len(authorization) > MAX_TOKEN:
             self.outcomes["none", "refused"] += 1
@@ -189,7 +189,7 @@ class Identities:
         return verdict
 
     def _remember(self, authorization: bytes, identity: Identity, until: float) -> None:
-        if len(self._young) >= self._kept or self._young_bytes >= KEPT_BYTES:
+        if len(self._young) >= self._most or self._young_bytes >= KEPT_BYTES:
             self._old, self._young, self._young_bytes = self._young, {}, 0
         self._young_bytes += 0 if authorization in self._young else len(authorization)
         self._young[authorization] = identity, until

@@ -1,4 +1,4 @@
-"""Keys of one issuer: found, fetched, kept while the issuer is away, fetched anew where a token names another.
+"""Keys of one issuer: found, fetched, kept while the issuer is away, fetched again where a token names another.
 
 A fetch is bounded in time and size and follows no redirects; however many tokens name unknown keys, the issuer is asked
 once per `COOL_DOWN`.
@@ -32,7 +32,7 @@ log = logging.getLogger(__name__)
 COOL_DOWN: Final = 10.0
 """Seconds between two fetches that tokens cause."""
 FRESH_SECONDS: Final = 300.0
-"""After which keys are fetched anew by themselves, so that one that was withdrawn ends."""
+"""After which keys are fetched again by themselves, so that one that was withdrawn ends."""
 FIRST_PAUSE: Final = 1.0
 LONGEST_PAUSE: Final = 30.0
 """Seconds between attempts while the issuer is away."""
@@ -62,7 +62,7 @@ class IssuerKeys:
         self._fetching = asyncio.Lock()
 
     @property
-    def known(self) -> bool:
+    def has_keys(self) -> bool:
         """Whether there are any."""
         return self._keys is not None
 
@@ -92,14 +92,14 @@ class IssuerKeys:
     async def _refresh(self) -> None:
         self._asked_at = self._clock()
         try:
-            found = await self._fetch()
+            keys = await self._fetch()
         except IssuerAway as error:
             self._failed = True
-            kept = "its last keys are used" if self.known else "its tokens cannot be checked"
-            log.warning("%s: %s; %s", self.issuer.issuer, error, kept)
+            consequence = "its last keys are used" if self.has_keys else "its tokens cannot be checked"
+            log.warning("%s: %s; %s", self.issuer.issuer, error, consequence)
             return
-        before, self._keys, self._failed = self._keys or {}, found, False
-        gone = {kid for kid, key in before.items() if kid not in found or found[kid].as_dict() != key.as_dict()}
+        before, self._keys, self._failed = self._keys or {}, keys, False
+        gone = {kid for kid, key in before.items() if kid not in keys or keys[kid].as_dict() != key.as_dict()}
         if gone:
             self._withdrawn(gone)
 
@@ -114,25 +114,25 @@ class IssuerKeys:
             raise IssuerAway(f"its keys cannot be fetched: {failure_of(error)}") from error
 
     async def _discover(self, session: aiohttp.ClientSession, verify: ssl.SSLContext | bool) -> str:
-        url, found = await discovered(session, self.issuer, verify, _KeysMetadata)
-        if not is_private(found.jwks_uri, self.issuer):
-            raise IssuerAway(f"{url} leads to keys without TLS, at {found.jwks_uri[:200]!r}: that must be https")
-        return found.jwks_uri
+        url, metadata = await discovered(session, self.issuer, verify, _KeysMetadata)
+        if not is_private(metadata.jwks_uri, self.issuer):
+            raise IssuerAway(f"{url} leads to keys without TLS, at {metadata.jwks_uri[:200]!r}: that must be https")
+        return metadata.jwks_uri
 
 
-def _usable(found: _Set) -> dict[str, Key]:
+def _usable(key_set: _Set) -> dict[str, Key]:
     """Public keys for signatures, by id. Secret ones are none: a token that was signed with one proves nothing."""
     keys: dict[str, Key] = {}
-    for place, data in enumerate(found.keys[:MAX_KEYS]):
+    for number, data in enumerate(key_set.keys[:MAX_KEYS]):
         if data.get("kty") not in _KINDS or data.get("use", "sig") != "sig":
             continue
         public = {name: value for name, value in data.items() if name not in ("d", "p", "q", "dp", "dq", "qi", "oth")}
         try:
             key = JWKRegistry.import_key(public)
         except (JoseError, ValueError, TypeError):
-            log.warning("A key of an issuer cannot be used: %r", str(data.get("kid", place))[:64])
+            log.warning("A key of an issuer cannot be used: %r", str(data.get("kid", number))[:64])
             continue
-        keys[str(data.get("kid", f"#{place}"))] = key
+        keys[str(data.get("kid", f"#{number}"))] = key
     if not keys:
         raise IssuerAway("it has no usable key")
     return keys

@@ -2,7 +2,7 @@
 
 Pure module but for the randomness given. A key is `flk_ID_SECRET`, its secret 32 random bytes. Kept are the id, and the
 SHA-256 of the whole key: with 256 bits of randomness there is nothing to guess, so a slow hash, which passwords need,
-would protect nothing and would let anybody keep the gateway busy. The id is no secret: it finds the one record to
+would protect nothing and would let anybody keep the gateway busy. The id is not a secret: it finds the one record to
 compare with, in logs and lists it names the key.
 """
 
@@ -77,17 +77,17 @@ def read(data: bytes) -> KeyDocument:
     if not data.strip():
         return KeyDocument()
     try:
-        found = msgspec.json.decode(data, type=KeyDocument)
+        document = msgspec.json.decode(data, type=KeyDocument)
     except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError) as error:
         raise BadKeys(f'must be JSON of the form {{"keys": [...]}}: {error}') from None
-    for record in found.keys:
+    for record in document.keys:
         try:
             _ = record.expires_at
         except ValueError:
             raise BadKeys(f"the key {record.id[:12]!r} expires at no time of RFC 3339") from None
-    if len({record.id for record in found.keys}) < len(found.keys):
+    if len({record.id for record in document.keys}) < len(document.keys):
         raise BadKeys("two keys have the same id")
-    return found
+    return document
 
 
 def written(records: Iterable[KeyRecord]) -> bytes:
@@ -112,8 +112,8 @@ def new_key(
 
 def id_of(key: str) -> str | None:
     """The id in a key; None for what is none."""
-    found = _KEY.fullmatch(key)
-    return None if found is None else found[1]
+    match = _KEY.fullmatch(key)
+    return None if match is None else match[1]
 
 
 def digest(key: str) -> str:

@@ -54,12 +54,12 @@ class SecretKeyStore:
 
     async def load(self) -> KeyDocument:
         """Implements KeyStore."""
-        return (await self._found())[0]
+        return (await self._read())[0]
 
     async def change(self, change: Callable[[KeyDocument], KeyDocument]) -> None:
         """Implements KeyStore."""
         for attempt in range(TRIES):
-            before, version = await self._found()
+            before, version = await self._read()
             data = {MEMBER: base64.b64encode(written(change(before).keys)).decode()}
             body = {"metadata": {"resourceVersion": version}, "data": data}
             try:
@@ -73,7 +73,7 @@ class SecretKeyStore:
             else:
                 return
 
-    async def _found(self) -> tuple[KeyDocument, str]:
+    async def _read(self) -> tuple[KeyDocument, str]:
         """The keys, and the resourceVersion that they are of."""
         try:
             async with asyncio.timeout(API_SECONDS):

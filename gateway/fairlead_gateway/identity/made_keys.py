@@ -110,8 +110,8 @@ class MadeKeys:
         """Whether a principal may make keys; `subjects` are the names that policies know it by."""
         if identity.made or identity.kind not in ("apiKey", "jwt"):
             return False
-        known = (key for key in subjects if key not in identity.doubtful)
-        return self._everybody or not self._makers.isdisjoint(known)
+        sure = (key for key in subjects if key not in identity.doubtful)
+        return self._everybody or not self._makers.isdisjoint(sure)
 
     async def make(self, identity: Identity, name: str, days: int) -> tuple[str, KeyRecord]:
         """A key for the principal, shown once, and its record. Raises KeysRefused, KeysUnwritable."""
@@ -138,8 +138,8 @@ class MadeKeys:
         record = msgspec.structs.replace(record, maker=maker)
 
         def added(document: KeyDocument) -> KeyDocument:
-            alive = [one for one in document.keys if one.expires_at > now.timestamp()]
-            if sum(_is_of(one, identity) for one in alive) >= self.each:
+            alive = [key for key in document.keys if key.expires_at > now.timestamp()]
+            if sum(_is_of(key, identity) for key in alive) >= self.each:
                 raise KeysRefused(f"you have {self.each} keys, and may have no more: revoke one of them")
             made = KeyDocument((*alive, record))
             if len(written(made.keys)) > MOST_BYTES:
@@ -153,21 +153,21 @@ class MadeKeys:
         """Made keys of everybody that are good, oldest first. Raises KeysUnwritable."""
         now = self._now().timestamp()
         document = await self._store.load()
-        return tuple(one for one in document.keys if one.maker is not None and one.expires_at > now)
+        return tuple(key for key in document.keys if key.maker is not None and key.expires_at > now)
 
     async def of(self, identity: Identity) -> tuple[KeyRecord, ...]:
         """Made keys of a principal. Raises KeysUnwritable."""
-        return tuple(one for one in await self.all() if _is_of(one, identity))
+        return tuple(key for key in await self.all() if _is_of(key, identity))
 
     async def revoke(self, identity: Identity, ident: str, *, anybodys: bool) -> KeyRecord:
         """Take out a key of the principal, or, with `anybodys`, of anybody. Raises KeysRefused, KeysUnwritable."""
         gone: list[KeyRecord] = []
 
         def without(document: KeyDocument) -> KeyDocument:
-            gone[:] = [one for one in document.keys if one.id == ident and (anybodys or _is_of(one, identity))]
+            gone[:] = [key for key in document.keys if key.id == ident and (anybodys or _is_of(key, identity))]
             if not gone or gone[0].maker is None:
                 raise KeysRefused(f"there is no key {ident[:16]!r} of yours")
-            return KeyDocument(tuple(one for one in document.keys if one is not gone[0]))
+            return KeyDocument(tuple(key for key in document.keys if key is not gone[0]))
 
         await self._store.change(without)
         return gone[0]

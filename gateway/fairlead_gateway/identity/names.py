@@ -43,11 +43,11 @@ class Issuers(msgspec.Struct, frozen=True, kw_only=True):
         return len(self.tokens) > 1
 
     @property
-    def known(self) -> tuple[str, ...]:
+    def prefixes(self) -> tuple[str, ...]:
         """Every name that may stand before a `#`, the short ones first."""
-        found = [name for names in self.tokens for name in reversed(names)]
-        found += [API_KEYS] * self.api_keys + [SERVICE_ACCOUNTS] * self.service_accounts
-        return (*found, ANY_ISSUER) if found else ()
+        every = [name for names in self.tokens for name in reversed(names)]
+        every += [API_KEYS] * self.api_keys + [SERVICE_ACCOUNTS] * self.service_accounts
+        return (*every, ANY_ISSUER) if every else ()
 
     def called(self, name: str) -> tuple[str, ...] | None:
         """All names of the issuer that goes by one; None: there is no such."""
@@ -58,8 +58,8 @@ class Issuers(msgspec.Struct, frozen=True, kw_only=True):
     def of_token(self, agent: str | None, groups: Iterable[str]) -> frozenset[Key]:
         """Names in a token that without an issuer may be somebody else's."""
         keys = keys_of_names(agent, groups)
-        found = {key for key in keys if self.several or self._reserved(key) or self.carried(key)}
-        return frozenset(found | {(CLAIM,)}) if self.several else frozenset(found)
+        keys_of_issuer = {key for key in keys if self.several or self._reserved(key) or self.carried(key)}
+        return frozenset(keys_of_issuer | {(CLAIM,)}) if self.several else frozenset(keys_of_issuer)
 
     def of_api_key(self, groups: Iterable[str]) -> frozenset[Key]:
         """Groups of an API key that without an issuer may be somebody else's."""
@@ -79,20 +79,20 @@ class Issuers(msgspec.Struct, frozen=True, kw_only=True):
         """Groups in a setting, each written `NAME` or `ISSUER#NAME`. Raises BadSetting for one that may be that of
         several issuers.
         """
-        found: set[Key] = set()
-        known = self.known
+        groups: set[Key] = set()
+        issuers = self.prefixes
         for text in given:
             issuer, sharp, name = text.partition("#")
-            if sharp and issuer in known:
-                found.add(named(GROUP, name, issuer))
+            if sharp and issuer in issuers:
+                groups.add(named(GROUP, name, issuer))
             elif self.several and not self._reserved((GROUP, text)):
                 raise BadSetting(
                     f"{setting}: each of {len(self.tokens)} issuers may say that somebody is in {text!r}: write "
-                    f"ISSUER#{text}, with one of {', '.join(known[:8])} as ISSUER; * is any of them"
+                    f"ISSUER#{text}, with one of {', '.join(issuers[:8])} as ISSUER; * is any of them"
                 )
             else:
-                found.add(named(GROUP, text))
-        return frozenset(found)
+                groups.add(named(GROUP, text))
+        return frozenset(groups)
 
     def without_issuer(self, policies: Iterable[Policy]) -> tuple[str, ...]:
         """`namespace/name` of the policies with a subject that needs an issuer here and has none: it only restricts."""

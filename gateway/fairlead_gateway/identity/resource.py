@@ -65,16 +65,16 @@ class ProtectedResource:
         return headers
 
     def _challenge(self, refusal: CredentialRefusal, host: str, path: str) -> str:
-        said = []
+        parameters = []
         if refusal.word:
-            said += [f'error="{refusal.word}"', f'error_description="{refusal.message}"']
+            parameters += [f'error="{refusal.word}"', f'error_description="{refusal.message}"']
         base = self._base(host)
         if self._issuers and base is not None:
             shown = path if _PATH.fullmatch(path) is not None else ""
-            said.append(f'resource_metadata="{base}{WELL_KNOWN}{shown}"')
+            parameters.append(f'resource_metadata="{base}{WELL_KNOWN}{shown}"')
         if self.scopes:
-            said.append(f'scope="{" ".join(self.scopes)}"')
-        return f"Bearer {', '.join(said)}" if said else 'Bearer realm="fairlead"'
+            parameters.append(f'scope="{" ".join(self.scopes)}"')
+        return f"Bearer {', '.join(parameters)}" if parameters else 'Bearer realm="fairlead"'
 
     def _base(self, host: str) -> str | None:
         if self.address:

@@ -96,5 +96,5 @@ class ServiceAccountTokens:
 
 def _claims(token: str) -> dict[str, object] | None:
     parts = token.split(".")
-    found = json_of(parts[1]) if len(parts) == 3 and len(token) <= MAX_TOKEN else None
-    return None if found is None else dict(found)
+    claims = json_of(parts[1]) if len(parts) == 3 and len(token) <= MAX_TOKEN else None
+    return None if claims is None else dict(claims)

@@ -69,7 +69,7 @@ class Tokens:
         *,
         address: str,
         scopes: Sequence[str] = (),
-        known: Issuers | None = None,
+        issuer_names: Issuers | None = None,
         now: Callable[[], float],
         clock: Callable[[], float],
     ) -> None:
@@ -78,7 +78,7 @@ class Tokens:
         }
         self._address = address.rstrip("/")
         self._scopes = tuple(scopes)
-        self._known = known or Issuers(tokens=tuple(issuer.names for issuer in issuers))
+        self._issuer_names = issuer_names or Issuers(tokens=tuple(issuer.names for issuer in issuers))
         self._now = now
         self._registry = JWSRegistry(strict_check_header=False)
         self._registry.max_header_length = self._registry.max_payload_length = MAX_TOKEN
@@ -89,15 +89,15 @@ class Tokens:
         return len(token) > MAX_TOKEN or self._of(token) is not None
 
     def check(self, token: str) -> Verdict | None:
-        found = self._signed(token)
-        return found if found is None or isinstance(found, CredentialRefusal) else self._judged(*found)
+        signed = self._signed(token)
+        return signed if signed is None or isinstance(signed, CredentialRefusal) else self._judged(*signed)
 
     async def look_up(self, token: str) -> Verdict:
         """The key is not known: its issuer may have a new one."""
-        found = self._of(token)
-        if found is None:
+        issuer = self._of(token)
+        if issuer is None:
             return UNREADABLE
-        certain = await found[1].refetch()
+        certain = await issuer[1].refetch()
         return self.check(token) or (UNKNOWN_SIGNER if certain else AWAY)
 
     async def verified(self, token: str, issuer: str) -> Mapping[str, Any] | CredentialRefusal:
@@ -105,8 +105,8 @@ class Tokens:
         makes it fit its purpose, is for the caller to look at.
         """
         signed = self._signed(token)
-        if signed is None and (found := self._of(token)) is not None:
-            certain = await found[1].refetch()
+        if signed is None and (issuer_keys := self._of(token)) is not None:
+            certain = await issuer_keys[1].refetch()
             signed = self._signed(token) or (UNKNOWN_SIGNER if certain else AWAY)
         if signed is None or isinstance(signed, CredentialRefusal):
             return signed or UNREADABLE
@@ -147,10 +147,10 @@ class Tokens:
 
     def _signed(self, token: str) -> _Signed | CredentialRefusal | None:
         """Claims of a token with the right signature; None where its key is not known."""
-        found = None if len(token) > MAX_TOKEN else self._of(token)
-        if found is None:
+        issuer = None if len(token) > MAX_TOKEN else self._of(token)
+        if issuer is None:
             return UNREADABLE
-        header, keys = found
+        header, keys = issuer
         if not self._allowed(header, keys.issuer):
             return invalid("tokens of this kind or with this algorithm are not taken")
         if not isinstance(header.get("kid", ""), str):
@@ -200,7 +200,7 @@ class Tokens:
             agent=agent,
             groups=groups,
             issuers=issuer.names,
-            doubtful=self._known.of_token(agent, groups),
+            doubtful=self._issuer_names.of_token(agent, groups),
             scopes=scopes,
             claims=claims,
             credential=credential,
@@ -226,16 +226,16 @@ class Tokens:
         if issuer.audiences:
             return is_among(given, issuer.audiences)
         ours = self._address
-        return any(one.rstrip("/") == ours or one.startswith(ours + "/") for one in given if isinstance(one, str))
+        return any(name.rstrip("/") == ours or name.startswith(ours + "/") for name in given if isinstance(name, str))
 
 
 def json_of(part: str) -> Mapping[str, Any] | None:
     """One part of a JWT that holds a JSON object."""
     try:
-        found = json.loads(base64.urlsafe_b64decode(part + "=" * (-len(part) % 4)))
+        members = json.loads(base64.urlsafe_b64decode(part + "=" * (-len(part) % 4)))
     except (binascii.Error, ValueError, RecursionError):
         return None
-    return found if isinstance(found, dict) else None
+    return members if isinstance(members, dict) else None
 
 
 def _time(value: Any) -> float | None:
@@ -253,4 +253,4 @@ def _words(value: Any, *, whole: bool = False) -> list[str]:
     """A list of strings, or one string: of words divided by spaces, or `whole` a word."""
     if isinstance(value, str):
         return [value] if whole else value.split()
-    return [one for one in value if isinstance(one, str)] if isinstance(value, list) else []
+    return [word for word in value if isinstance(word, str)] if isinstance(value, list) else []

@@ -146,14 +146,14 @@ class TokenLimiter:
         request is offered.
         """
         name = account_name(agent)
-        found = []
+        budgets = []
         if self._per_agent is not None:
-            found.append((self._account(f"agent:{name}"), self._per_agent, AGENT, ""))
+            budgets.append((self._account(f"agent:{name}"), self._per_agent, AGENT, ""))
         for quota in quotas:
             if quota.tokens_per_day is not None:
                 account = self._account(f"policy:{quota.namespace}:{name}")
-                found.append((account, quota.tokens_per_day, POLICY, quota.by["tokens_per_day"]))
-        return TokenBudget(found, self._clock, self._sharing)
+                budgets.append((account, quota.tokens_per_day, POLICY, quota.by["tokens_per_day"]))
+        return TokenBudget(budgets, self._clock, self._sharing)
 
     def _account(self, key: str) -> DayAccount:
         account = self._accounts.get(key)

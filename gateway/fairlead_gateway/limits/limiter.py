@@ -182,5 +182,5 @@ class Limiter:
             self._accounts.popitem(last=False)
 
 
-def _same(one: Bound, other: Bound) -> bool:
-    return one.calls_per_minute == other.calls_per_minute and one.concurrency == other.concurrency
+def _same(bound: Bound, other: Bound) -> bool:
+    return bound.calls_per_minute == other.calls_per_minute and bound.concurrency == other.concurrency

@@ -41,7 +41,7 @@ class Rate:
     ) -> None:
         """With `sharing`, `name` is what it is called among replicas. Raises ValueError for a rate of nothing."""
         if calls <= 0 or seconds <= 0:
-            raise ValueError(f"{calls:g} calls in {seconds:g} s are no rate")
+            raise ValueError(f"{calls:g} calls in {seconds:g} s are not a rate")
         self.calls = calls
         self.step = seconds / calls
         """Seconds that one call takes up."""

@@ -161,8 +161,8 @@ class Settler:
         days = [account.day for account in accounts]
         arguments: list[int] = [KEPT_MS]
         for account in accounts:
-            known = account.spent
-            arguments += [known, account.to_settle()]
+            spent = account.spent
+            arguments += [spent, account.to_settle()]
         keys = [self._key(f"tokens:{day}", account.name) for account, day in zip(accounts, days, strict=True)]
         async with asyncio.timeout(self._timeout):
             told = await self._day_script(keys=keys, args=arguments)
@@ -174,19 +174,19 @@ class Settler:
         """Key of one size for any subject, and on one node of a cluster."""
         return f"{{{self._prefix}}}:{kind}:{hashlib.blake2b(name.encode(), digest_size=16).hexdigest()}"
 
-    async def _attempt(self, asked: Callable[[], Awaitable[None]]) -> bool:
+    async def _attempt(self, exchange: Callable[[], Awaitable[None]]) -> bool:
         self._asked_at = self._clock()
         try:
-            await asked()
+            await exchange()
         except UNREACHABLE as error:
             self.failures += 1
-            self._found(error)
+            self._note(error)
             await self._hang_up()
             return False
-        self._found(None)
+        self._note(None)
         return True
 
-    def _found(self, error: Exception | None) -> None:
+    def _note(self, error: Exception | None) -> None:
         before, self.up = self.up, error is None
         if self._closed:
             self._sharing.blocked = 0.0 if self.up else BLOCKED_SECONDS

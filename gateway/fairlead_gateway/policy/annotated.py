@@ -26,7 +26,7 @@ def annotated(definition: bytes, tool: Tool, state: ToolState | None, floor: Flo
     names are replaced, all others stay.
     """
     figures = state.quantiles if state is not None else None
-    known = {
+    hints = {
         "estimated_duration_ms": tool.estimated_duration_ms,
         "max_duration_ms": tool.max_duration_ms,
         "measured_duration_ms": round(figures.p50_ms) if figures else None,
@@ -35,5 +35,5 @@ def annotated(definition: bytes, tool: Tool, state: ToolState | None, floor: Flo
         "cacheable_seconds": tool.cacheable_seconds,
         "min_tier": None if floor is None else floor.tier,
     }
-    members = {PREFIX + name: Raw(msgspec.json.encode(value)) for name, value in known.items() if value is not None}
+    members = {PREFIX + name: Raw(msgspec.json.encode(value)) for name, value in hints.items() if value is not None}
     return with_meta(definition, members)

@@ -23,11 +23,11 @@ def for_apps(routes: Mapping[str, Route]) -> dict[str, list[str]]:
     for route in routes.values():
         if route.tool is not None and route.tool.interface.resources:
             having.add(route.server.key)
-    found: dict[str, list[str]] = {}
+    tools: dict[str, list[str]] = {}
     for name, route in routes.items() if having else ():
         if route.server.key in having and route.tool is not None and route.tool.interface.for_app:
-            found.setdefault(route.name, []).append(name)
-    return found
+            tools.setdefault(route.name, []).append(name)
+    return tools
 
 
 def ambiguous(name: str, shown: list[str]) -> str:

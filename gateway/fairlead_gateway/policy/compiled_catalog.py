@@ -99,8 +99,8 @@ def compile_in_slices(
     floors = Floors(tiers)
     hidden: dict[str, Mapping[ToolRef, Hidden]] = {}
     for tier in tiers:
-        known = before.hidden.get(tier.name, {}) if before is not None else {}
-        hidden[tier.name] = yield from hide_in_slices(tier, snapshot, known, now)
+        hidden_before = before.hidden.get(tier.name, {}) if before is not None else {}
+        hidden[tier.name] = yield from hide_in_slices(tier, snapshot, hidden_before, now)
     merged = (
         (name, server, tool, shown(tool.merged, server, tool), legacy(tool.legacy_merged, server, tool))
         for name, (server, tool) in snapshot.merged.items()
@@ -170,10 +170,10 @@ def bind_in_slices(
     """
     bound: dict[ServerKey, Mapping[str, Route]] = {}
     for key, reach in reaches.items():
-        server, kept = reach.server, before.get(key)
-        first = kept.get(server.tools[0].name) if kept and server.tools else None
-        if kept and first is not None and first.server is server and first.binding.upstream is reach.upstream:
-            bound[key] = kept
+        server, binding = reach.server, before.get(key)
+        first = binding.get(server.tools[0].name) if binding and server.tools else None
+        if binding and first is not None and first.server is server and first.binding.upstream is reach.upstream:
+            bound[key] = binding
             yield
             continue
         routes = {}

@@ -39,8 +39,8 @@ def changes_of_server(rules: RuleSet, server: ServerKey) -> Changes:
 
 def changes_of_tools(rules: RuleSet) -> Mapping[ToolRef, Changes]:
     """Attributes that the rules change of routes to single tools."""
-    found: dict[ToolRef, dict[str, Any]] = {}
+    changes: dict[ToolRef, dict[str, Any]] = {}
     for attribute, read in OF_TOOLS.items():
         for tool, value in read(rules).items():
-            found.setdefault(tool, {})[attribute] = value
-    return found
+            changes.setdefault(tool, {})[attribute] = value
+    return changes

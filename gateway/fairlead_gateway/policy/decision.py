@@ -40,13 +40,13 @@ class Decision(msgspec.Struct, frozen=True):
 def decide(policies: Policies, rules: RuleSet, server: ServerKey, tool: str) -> Decision:
     """About a tool that exists."""
     rules.work_out()
-    found = policies.verdict(server, tool, rules.key)
-    if found is None:
+    verdict = policies.verdict(server, tool, rules.key)
+    if verdict is None:
         raise KeyError(f"{server}/{tool}")
-    by = found.by
+    by = verdict.by
     return Decision(
-        allowed=found.allowed,
-        reason=policies.sentence(found),
+        allowed=verdict.allowed,
+        reason=policies.sentence(verdict),
         told=rules.explains(server),
         policy=policies.name(by.policy) if by is not None else None,
         rule=by.rule if by is not None else None,
@@ -65,10 +65,10 @@ def denial(selection: Selection, identity: Identity, view: View, name: str) -> D
     """Server, tool and the sentence of the policy, of a tool that is kept from an asker who calls it by a name that
     `view` does not show; None where there is no such tool, or no policy is the reason.
     """
-    policies, found = selection.policies, _named(selection.snapshot, view.base, name)
-    if found is None or not policies.enforced:
+    policies, named_tool = selection.policies, _named(selection.snapshot, view.base, name)
+    if named_tool is None or not policies.enforced:
         return None
-    key, tool = found
+    key, tool = named_tool
     decision = decide(policies, selection.views_of(identity).rules, key, tool)
     return None if decision.allowed else (key, tool, decision.reason)
 

@@ -26,20 +26,20 @@ ByServer: TypeAlias = dict[str, dict[ServerKey, dict[str, str]]]
 
 def by_server(routes: Mapping[str, Route]) -> ByServer:
     """The tools behind routes, by the names of their servers."""
-    found: ByServer = {}
+    servers: ByServer = {}
     for name, route in routes.items():
         key = route.server.key
-        found.setdefault(key.name, {}).setdefault(key, {})[route.name] = name
-    return found
+        servers.setdefault(key.name, {}).setdefault(key, {})[route.name] = name
+    return servers
 
 
-def named(known: ByServer, rest: str) -> tuple[list[str], list[ServerKey]]:
+def named(tools_by_server: ByServer, rest: str) -> tuple[list[str], list[ServerKey]]:
     """The tools, by shown names, and the servers that `{server}.{tool}` may mean."""
     shown: list[str] = []
     servers: list[ServerKey] = []
     dot = rest.find(".")
     while dot >= 0:
-        meant, tool = known.get(rest[:dot], {}), rest[dot + 1 :]
+        meant, tool = tools_by_server.get(rest[:dot], {}), rest[dot + 1 :]
         having = [tools[tool] for tools in meant.values() if tool in tools]
         if having:
             shown += having

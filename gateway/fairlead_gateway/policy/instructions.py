@@ -39,7 +39,7 @@ class Spoken(NamedTuple):
     title: str
     """Name of the server and how its tools are called, on one line."""
     text: str
-    place: str
+    location: str
     """Target of the endpoint that tells all of it."""
 
 
@@ -54,13 +54,13 @@ def instructions_of(
     """
     speaking = [server for server in endpoint.servers if server.catalog.instructions]
     if endpoint.alone or not speaking:
-        return _said(speaking[0], escaping) if speaking else None
+        return _instructions_of(speaking[0], escaping) if speaking else None
     seen = {route.server.key for route in routes.values()}
     return together(
         [
             Spoken(
                 title(server.key.name, server.catalog.prefix or ""),
-                _said(server, escaping) or "",
+                _instructions_of(server, escaping) or "",
                 server_target(server.key).decode(),
             )
             for server in speaking
@@ -69,7 +69,7 @@ def instructions_of(
     )
 
 
-def _said(server: Server, escaping: Collection[ServerKey]) -> str | None:
+def _instructions_of(server: Server, escaping: Collection[ServerKey]) -> str | None:
     text = server.catalog.instructions
     return escaped_text(text) if text and server.key in escaping else text
 
@@ -84,7 +84,7 @@ def together(servers: Sequence[Spoken]) -> str | None:
     if not servers:
         return None
     room = MAX_TOKENS - tokens(OPENING) - 1
-    sections = [_Section(one) for one in servers[: room // LEAST * 8]]
+    sections = [_Section(server) for server in servers[: room // LEAST * 8]]
     if len(sections) < len(servers) or sum(min(section.needs, LEAST) for section in sections) > room:
         room -= _REST
         sections = sections[: _fitting([min(section.needs, LEAST) for section in sections], room)]
@@ -102,8 +102,8 @@ def tokens(text: str) -> int:
 
 def _pieces(text: str) -> Iterator[tuple[int, int]]:
     """Where each word, number or run of signs ends, and its tokens."""
-    for found in _PIECE.finditer(text):
-        piece = found.group()
+    for match in _PIECE.finditer(text):
+        piece = match.group()
         if piece.isspace():
             cost = 0 if piece == " " else 1
         elif not piece.isascii():
@@ -114,7 +114,7 @@ def _pieces(text: str) -> Iterator[tuple[int, int]]:
             cost = (len(piece) + 2) // 3
         else:
             cost = len(piece)
-        yield found.end(), cost
+        yield match.end(), cost
 
 
 class _Section:
@@ -134,7 +134,7 @@ class _Section:
         """As much of it as fits so many tokens, cut at the end of a word."""
         if self.needs <= share:
             return self._heading + self._text
-        mark = f"\n[cut here; all {len(self._spoken.text):,} characters are told at {self._spoken.place}]"
+        mark = f"\n[cut here; all {len(self._spoken.text):,} characters are told at {self._spoken.location}]"
         room, end = share - 1 - tokens(self._heading) - tokens(mark), 0
         for after, cost in _pieces(self._text):
             room -= cost
@@ -156,7 +156,7 @@ def _fitting(needs: Sequence[int], room: int) -> int:
 def _shares(needs: Sequence[int], room: int) -> list[int]:
     """Tokens for each: what it needs, or an equal part of what the more modest leave."""
     shares = [0] * len(needs)
-    for done, place in enumerate(sorted(range(len(needs)), key=needs.__getitem__)):
-        shares[place] = min(needs[place], room // (len(needs) - done))
-        room -= shares[place]
+    for done, index in enumerate(sorted(range(len(needs)), key=needs.__getitem__)):
+        shares[index] = min(needs[index], room // (len(needs) - done))
+        room -= shares[index]
     return shares

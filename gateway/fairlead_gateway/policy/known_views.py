@@ -31,8 +31,8 @@ class KnownViews:
         """The view of a target; None where it was not put together before or does not exist: see `Selection.ready`."""
         if not self._enforced:
             return self._targets.get(target)
-        found = self.of_subject.get(identity)
-        if found is None:
+        views = self.of_subject.get(identity)
+        if views is None:
             return None
-        found.asked = True
-        return found.views.get(target)
+        views.is_used = True
+        return views.views.get(target)

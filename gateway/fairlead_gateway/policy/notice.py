@@ -63,9 +63,9 @@ def hidden_tool(name: str, tier: str, hidden: Hidden, base: bytes) -> HiddenTool
     return HiddenTool(name, tier, hidden.reason[:REASON_CHARACTERS], hidden.tier, endpoint)
 
 
-def member_of(found: HiddenTools | None) -> bytes:
+def member_of(hidden: HiddenTools | None) -> bytes:
     """The member of `_meta`, without the braces around it; empty for None."""
-    return b"" if found is None else b'"%b":%b' % (META_HIDDEN.encode(), msgspec.json.encode(found))
+    return b"" if hidden is None else b'"%b":%b' % (META_HIDDEN.encode(), msgspec.json.encode(hidden))
 
 
 def over_budget(name: str, hidden: Hidden, base: bytes) -> str:

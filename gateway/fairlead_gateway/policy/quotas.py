@@ -47,8 +47,8 @@ class Cutter:
         yield
         if isinstance(outcome, Plan):
             return {cut.name: _reason(quota, by_count=cut.reason == MAX_TOOLS) for cut in outcome.cut}
-        kept = {name for name, _, pinned in tools if pinned}
-        return {name: _reason(quota, by_count=quota.max_tools == 0) for name, _, _ in tools if name not in kept}
+        names = {name for name, _, pinned in tools if pinned}
+        return {name: _reason(quota, by_count=quota.max_tools == 0) for name, _, _ in tools if name not in names}
 
 
 def _reason(quota: Quota, *, by_count: bool) -> str:

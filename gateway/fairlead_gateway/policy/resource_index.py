@@ -124,30 +124,30 @@ class ResourceIndex:
 
     def prompt(self, name: str) -> Resolved | None:
         """Who has the prompt that is shown under a name."""
-        found = self._prompts.get(name)
-        return None if found is None else self._asked(*found)
+        prompt = self._prompts.get(name)
+        return None if prompt is None else self._resolve(*prompt)
 
     def resource(self, uri: str) -> Resolved | None:
         """Server that answers for a URI: the one that lists it, that has a template for it, or the only one."""
-        found = self._resources.get(uri)
-        if found is not None:
-            return self._asked(found[0], found[1])
+        resource = self._resources.get(uri)
+        if resource is not None:
+            return self._resolve(resource[0], resource[1])
         if self._alone is not None:
             return None if self._withheld(self._alone.server.key, uri) else (self._alone, uri)
         if uris.scheme_of(uri) in uris.SCHEMES:
             return self._of_part(uri) or self._of_owner(uri)
         of_skill = self._skill_files.get(uri)
         if of_skill is not None:
-            return self._asked(*of_skill, uri)
+            return self._resolve(*of_skill, uri)
         for template, server, item in self._uri_templates:
             if template.matches(uri):
-                return self._asked(server, item, uri)
+                return self._resolve(server, item, uri)
         return self._of_owner(uri)
 
     def skill(self, uri: str) -> Resolved | None:
         """Server that has a skill, by the URI of its `SKILL.md`, listed or not."""
-        found = self._skills.get(uri)
-        return self.resource(uri) if found is None else self._asked(*found)
+        skill = self._skills.get(uri)
+        return self.resource(uri) if skill is None else self._resolve(*skill)
 
     def lists(self, name: str) -> bool:
         """Whether a prompt, a resource or a skill is listed under a name; templates have none."""
@@ -192,18 +192,18 @@ class ResourceIndex:
     @cached_property
     def _names_of_owners(self) -> Mapping[str, list[Server]]:
         """Servers by the URIs that they list, or that their tools and skills name."""
-        found: dict[str, list[Server]] = {}
+        owners: dict[str, list[Server]] = {}
         for server in self._servers:
             listed = {item.name for item in server.offered.resources}
             own = {uri for uri in listed.union(server.interfaces) if uris.scheme_of(uri) in uris.SCHEMES}
             for uri in own.union(*(uris_of(item.definition) for item in server.offered.skills)):
-                found.setdefault(uri, []).append(server)
-        return found
+                owners.setdefault(uri, []).append(server)
+        return owners
 
     def template(self, uri: str) -> Resolved | None:
         """Who has a template (or a resource), as `ref/resource` of a completion names it."""
-        found = self._templates.get(uri)
-        return self.resource(uri) if found is None else self._asked(found[0], found[1])
+        template = self._templates.get(uri)
+        return self.resource(uri) if template is None else self._resolve(template[0], template[1])
 
     @cached_property
     def listings(self) -> Mapping[str, bytes]:
@@ -230,10 +230,10 @@ class ResourceIndex:
         """Capabilities of the servers behind: "prompts", "resources", "skills", "completions", "logging", and
         "resources.subscribe"; what a shared stream cannot pass on is left out.
         """
-        found: set[str] = set()
+        features: set[str] = set()
         for server in self._servers:
-            found |= _features(server)
-        return frozenset(found)
+            features |= _features(server)
+        return frozenset(features)
 
     @cached_property
     def extensions(self) -> Mapping[str, Raw]:
@@ -241,22 +241,22 @@ class ResourceIndex:
         differ in them, but that directories can be read where one of them has any. Tasks are those of modern servers:
         a legacy one makes none (SEP-2663).
         """
-        found: dict[str, Raw] = {} if self._tasks is None else {TASKS: self._tasks}
+        extensions: dict[str, Raw] = {} if self._tasks is None else {TASKS: self._tasks}
         for server in self._servers:
             modern = eras.era_of(server.catalog.protocol_version) is eras.Era.MODERN
             for name, settings in extension_settings(server.catalog.capabilities).items():
                 if name == TASKS and not modern:
                     continue
-                known = found.setdefault(name, settings)
-                if bytes(known) != bytes(settings):
-                    directories = name == SKILLS and (reads_directories(known) or reads_directories(settings))
-                    found[name] = Raw(b'{"directoryRead":true}' if directories else b"{}")
-        return MappingProxyType(found)
+                announced = extensions.setdefault(name, settings)
+                if bytes(announced) != bytes(settings):
+                    directories = name == SKILLS and (reads_directories(announced) or reads_directories(settings))
+                    extensions[name] = Raw(b'{"directoryRead":true}' if directories else b"{}")
+        return MappingProxyType(extensions)
 
     @cached_property
     def announcements(self) -> Mapping[tuple[ServerKey, str], str]:
         """Server and list ("tools", "prompts", "resources") to the time when it last announced a change."""
-        return {(one.key, name): at for one in self._servers for name, at in one.catalog.announced.items()}
+        return {(server.key, name): at for server in self._servers for name, at in server.catalog.announced.items()}
 
     @cached_property
     def _skill_files(self) -> Mapping[str, tuple[Server, Item]]:
@@ -273,7 +273,7 @@ class ResourceIndex:
     def _uri_templates(self) -> list[tuple[UriTemplate, Server, Item]]:
         return [(uri_template(name), server, item) for name, (server, item) in self._templates.items()]
 
-    def _asked(self, server: Server, item: Item, name: str | None = None) -> Resolved | None:
+    def _resolve(self, server: Server, item: Item, name: str | None = None) -> Resolved | None:
         reach = self._alone or self._reaches.get(server.key)
         return None if reach is None else (reach, item.name if name is None else name)
 
@@ -342,18 +342,18 @@ def _features(server: Server) -> set[str]:
         declared = jsonrpc.decode_object(server.catalog.capabilities)
     except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
         declared = {}
-    found: set[str] = {name for name in ("prompts", "resources", "completions") if name in declared}
+    features: set[str] = {name for name in ("prompts", "resources", "completions") if name in declared}
     if "logging" in declared and passes_log_messages(server):
-        found.add("logging")
+        features.add("logging")
     if SKILLS in extension_settings(server.catalog.capabilities):
-        found.add("skills")
+        features.add("skills")
     if server.offered.prompts:
-        found.add("prompts")
+        features.add("prompts")
     if server.offered.resources or server.offered.templates:
-        found.add("resources")
+        features.add("resources")
     if is_watchable(server) and _says_subscribe(declared.get("resources")):
-        found.add("resources.subscribe")
-    return found
+        features.add("resources.subscribe")
+    return features
 
 
 def _says_subscribe(capability: Raw | None) -> bool:

@@ -44,7 +44,7 @@ class RuleSet:
     def __init__(self, policies: Policies, key: tuple[int, ...]) -> None:
         self.key = key
         """Places of the policies among the rules."""
-        self.names = tuple(policies.name(place) for place in key)
+        self.names = tuple(policies.name(index) for index in key)
         self._policies = policies
         self._merged: dict[str, Merged] = {}
         self.unseen: frozenset[ToolRef] = frozenset()
@@ -66,14 +66,14 @@ class RuleSet:
         pinned: set[ToolRef] = set()
         for namespace in policies.namespaces:
             index = policies.index(namespace)
-            found = yield from policies.merge_in_slices(namespace, self.key)
-            self._merged[namespace] = found
+            merged = yield from policies.merge_in_slices(namespace, self.key)
+            self._merged[namespace] = merged
             yield
-            unseen.update(policies.tools(namespace, index.all & ~found.visible))
+            unseen.update(policies.tools(namespace, index.all & ~merged.visible))
             yield
-            if found.pinned:
-                pinned.update(policies.tools(namespace, found.pinned))
-            dark.update(policies.dark(namespace, found))
+            if merged.pinned:
+                pinned.update(policies.tools(namespace, merged.pinned))
+            dark.update(policies.dark(namespace, merged))
             yield
         if not policies.allow_by_default:
             for server in policies.others():
@@ -83,7 +83,7 @@ class RuleSet:
         self.unseen = frozenset(unseen)
         self.dark = frozenset(dark)
         self.pinned = frozenset(pinned)
-        self.alters = any(alters(found) for found in self._merged.values())
+        self.alters = any(alters(merged) for merged in self._merged.values())
         self.open = not (unseen or dark or self.alters)
         self.ready = True
 
@@ -94,13 +94,13 @@ class RuleSet:
 
     def tiers(self, server: ServerKey) -> ServerTiers:
         """Latency tiers that policies set at a server."""
-        found = self._merged.get(server.namespace)
-        return NO_TIERS if found is None else found.tiers.get(server.name, NO_TIERS)
+        merged = self._merged.get(server.namespace)
+        return NO_TIERS if merged is None else merged.tiers.get(server.name, NO_TIERS)
 
     @cached_property
     def tiered(self) -> bool:
         """Whether policies say anything of tiers."""
-        return any(found.tiers for found in self._merged.values())
+        return any(merged.tiers for merged in self._merged.values())
 
     @cached_property
     def quotas(self) -> Mapping[str, Quota]:
@@ -108,19 +108,19 @@ class RuleSet:
         return {
             namespace: Quota(
                 namespace,
-                **msgspec.structs.asdict(found.limits),
-                by={member: self._policies.name(place) for member, place in found.limited_by.items()},
+                **msgspec.structs.asdict(merged.limits),
+                by={member: self._policies.name(index) for member, index in merged.limited_by.items()},
             )
-            for namespace, found in self._merged.items()
-            if found.limited_by
+            for namespace, merged in self._merged.items()
+            if merged.limited_by
         }
 
     @cached_property
     def constraints(self) -> Mapping[ToolRef, Constraint]:
         """Constraints of tools that may be called with some arguments only."""
         allowed: dict[ToolRef, list[RuleRef]] = {}
-        for namespace, found in self._merged.items():
-            for bits, by in found.constrained:
+        for namespace, merged in self._merged.items():
+            for bits, by in merged.constrained:
                 for tool in self._policies.tools(namespace, bits):
                     allowed.setdefault(tool, []).append(by)
         made: dict[tuple[tuple[RuleRef, ...], bool], Constraint] = {}
@@ -136,34 +136,34 @@ class RuleSet:
     @cached_property
     def floors(self) -> Mapping[ToolRef, Floor]:
         """The fastest tiers in which policies allow tools."""
-        tiers, found = Floors(self._policies.rules.tiers), {}
+        tiers, floors = Floors(self._policies.rules.tiers), {}
         for namespace, merged in self._merged.items():
             for bits, tier in merged.floors:
                 floor = tiers.floor(tier, "policy")
                 if floor is not None:
-                    found.update(dict.fromkeys(self._policies.tools(namespace, bits), floor))
-        return found
+                    floors.update(dict.fromkeys(self._policies.tools(namespace, bits), floor))
+        return floors
 
     @cached_property
     def manual(self) -> Mapping[ToolRef, str]:
         """Tools that no loop of model and tools calls by itself, each with the sentence that says why."""
-        found: dict[ToolRef, str] = {}
+        sentences: dict[ToolRef, str] = {}
         for namespace, merged in self._merged.items():
-            for bits, place in merged.manual:
-                why = self._policies.manual_sentence(place)
-                found.update(dict.fromkeys(self._policies.tools(namespace, bits), why))
-        return found
+            for bits, index in merged.manual:
+                why = self._policies.manual_sentence(index)
+                sentences.update(dict.fromkeys(self._policies.tools(namespace, bits), why))
+        return sentences
 
     def explains(self, server: ServerKey) -> bool:
         """Whether reasons are told at a server."""
-        found = self._merged.get(server.namespace)
-        return found is not None and server.name in found.explaining
+        merged = self._merged.get(server.namespace)
+        return merged is not None and server.name in merged.explaining
 
     @cached_property
     def escaping(self) -> frozenset[ServerKey]:
         """Servers whose control characters are made visible."""
         merged = self._merged.items()
-        return frozenset(ServerKey(namespace, name) for namespace, found in merged for name in found.escaping)
+        return frozenset(ServerKey(namespace, name) for namespace, rules in merged for name in rules.escaping)
 
 
 def compile_policies_in_slices(snapshot: Snapshot, before: Policies | None = None) -> Generator[None, None, Policies]:
@@ -182,11 +182,11 @@ class Policies:
         self.allow_by_default = rules.default_action == ALLOW
         self._servers = snapshot.servers
         same = before is not None and before.rules == rules
-        known = before.speakers if before is not None and same else None
-        self.speakers: Speakers = known or Speakers(rules.policies)
+        speakers = before.speakers if before is not None and same else None
+        self.speakers: Speakers = speakers or Speakers(rules.policies)
         self._by_namespace: dict[str, dict[int, Policy]] = {}
-        for place, policy in enumerate(rules.policies):
-            self._by_namespace.setdefault(policy.namespace, {})[place] = policy
+        for index, policy in enumerate(rules.policies):
+            self._by_namespace.setdefault(policy.namespace, {})[index] = policy
         self.ranks = {tier.name: rank for rank, tier in enumerate(by_speed(rules.tiers))}
         self.indexed: dict[str, _Indexed] = {}
         """By namespace."""
@@ -215,22 +215,22 @@ class Policies:
         """The rule set of an asker."""
         return self.speakers.of(subjects_of(identity), identity.claims, identity.issuers, identity.doubtful)
 
-    def name(self, place: int) -> str:
+    def name(self, index: int) -> str:
         """`namespace/name` of a policy, also of one that only restricts (`~place`)."""
-        policy = self.rules.policies[place if place >= 0 else ~place]
+        policy = self.rules.policies[index if index >= 0 else ~index]
         return f"{policy.namespace}/{policy.name}"
 
-    def sentence(self, found: Verdict) -> str:
+    def sentence(self, verdict: Verdict) -> str:
         """A verdict in words."""
-        by = self.called(found.by) if found.by is not None else ""
-        policies = ", ".join(self.name(place) for place in found.policies)
-        match found.why:
+        by = self.called(verdict.by) if verdict.by is not None else ""
+        policies = ", ".join(self.name(index) for index in verdict.policies)
+        match verdict.why:
             case "Rule":
-                return f"{by} {'allows' if found.allowed else 'denies'} it"
+                return f"{by} {'allows' if verdict.allowed else 'denies'} it"
             case "Default":
                 return f"no policy selects the server; the installation's defaultAction is {self.rules.default_action}"
             case "NothingAllows":
-                doubted = ", ".join(self.name(place) for place in found.policies if place < 0)
+                doubted = ", ".join(self.name(index) for index in verdict.policies if index < 0)
                 hint = f"; {doubted} names its subject without an issuer, and several may: say which, as `issuer`"
                 return f"no rule of {policies} allows it" + (hint if doubted else "")
             case "NotSpokenOf":
@@ -238,14 +238,14 @@ class Policies:
             case _:
                 return "the policies were not compiled for this server yet"
 
-    def manual_sentence(self, place: int) -> str:
+    def manual_sentence(self, index: int) -> str:
         """Why a policy lets no loop of model and tools run a tool by itself."""
-        policy = self.rules.policies[place]
+        policy = self.rules.policies[index]
         if policy.auto_run == READ_ONLY:
             return (
-                f"policy {self.name(place)} has autoRun: ReadOnly, and no trusted readOnlyHint says that it only reads"
+                f"policy {self.name(index)} has autoRun: ReadOnly, and no trusted readOnlyHint says that it only reads"
             )
-        return f"policy {self.name(place)} has autoRun: {policy.auto_run}"
+        return f"policy {self.name(index)} has autoRun: {policy.auto_run}"
 
     def called(self, ref: RuleRef) -> str:
         """A rule in words, by its name where it has one."""
@@ -291,7 +291,7 @@ class Policies:
             unjudged=self._unjudged(server.namespace),
         )
 
-    def dark(self, namespace: str, found: Merged) -> Iterable[ServerKey]:
+    def dark(self, namespace: str, merged: Merged) -> Iterable[ServerKey]:
         """Servers of a namespace of which nothing is visible. One without tools is, if anything that it could have is
         allowed.
         """
@@ -300,9 +300,9 @@ class Policies:
             name = server.key.name
             bits = index.of_servers((name,))
             if bits:
-                shown = bool(bits & found.visible)
+                shown = bool(bits & merged.visible)
             elif any(selects(policy, name) for policy in policies.values()) or name in unjudged:
-                shown = name in found.bare and name not in unjudged
+                shown = name in merged.bare and name not in unjudged
             else:
                 shown = self.allow_by_default
             if not shown:
@@ -313,25 +313,25 @@ class Policies:
         return (server for key, server in self._servers.items() if key.namespace not in self._by_namespace)
 
     def _unjudged(self, namespace: str) -> frozenset[str]:
-        """Servers that selectors were not asked about yet; tools of the gateway's own are no McpServer."""
+        """Servers that selectors were not asked about yet; tools of the gateway's own have no McpServer."""
         judged = self.rules.judged.get(namespace)
         if judged is None:
             return frozenset()
-        known = frozenset(judged)
+        judged_servers = frozenset(judged)
         return frozenset(
             server.key.name
             for server in self.indexed[namespace][0]
-            if server.key.name not in known and not isinstance(server.catalog.endpoint, LocalEndpoint)
+            if server.key.name not in judged_servers and not isinstance(server.catalog.endpoint, LocalEndpoint)
         )
 
     def index_in_slices(self, namespace: str, before: Policies | None) -> Generator[None, None, _Indexed]:
         """The tools of one namespace."""
         policies = self._by_namespace[namespace].values()
         servers = tuple(server for key, server in self._servers.items() if key.namespace == namespace)
-        known = before.indexed.get(namespace) if before is not None else None
-        if known is not None and len(known[0]) == len(servers) and all(map(_is, known[0], servers)):
-            yield from known[1].preparing(policies)
-            return known
+        indexed = before.indexed.get(namespace) if before is not None else None
+        if indexed is not None and len(indexed[0]) == len(servers) and all(map(_is, indexed[0], servers)):
+            yield from indexed[1].preparing(policies)
+            return indexed
         index = ToolIndex()
         yield from index.filling(
             Shelved(server.key.name, server.tools, server.catalog.trust_annotations) for server in servers
@@ -348,21 +348,21 @@ class Policies:
         if before is not None and before.rules == self.rules:
             return before.allowances
         return {
-            (ref := RuleRef(place, number)): allowance(self.called(ref), rule.arguments)
-            for place, policy in enumerate(self.rules.policies)
+            (ref := RuleRef(index, number)): allowance(self.called(ref), rule.arguments)
+            for index, policy in enumerate(self.rules.policies)
             for number, rule in enumerate(policy.rules)
             if rule.arguments is not None
         }
 
 
-def alters(found: Merged) -> bool:
+def alters(merged: Merged) -> bool:
     """Whether it does more than to allow and to deny."""
-    rest = Merged(found.visible, found.free, explaining=found.explaining, bare=found.bare)
-    return found != rest
+    rest = Merged(merged.visible, merged.free, explaining=merged.explaining, bare=merged.bare)
+    return merged != rest
 
 
-def _is(one: Server, other: Server) -> bool:
-    return one is other
+def _is(server: Server, other: Server) -> bool:
+    return server is other
 
 
 def subjects_of(identity: Identity) -> tuple[Key, ...]:

@@ -44,8 +44,8 @@ def select_in_slices(
     lists have what is known of each tool's speed.
     """
     routes = yield from bind_in_slices(reaches, bind, {} if before is None else before.routes)
-    known = None if before is None else before.catalog
-    catalog = yield from compile_in_slices(snapshot, routes, reaches, known, now=now, figures=figures)
+    catalog_before = None if before is None else before.catalog
+    catalog = yield from compile_in_slices(snapshot, routes, reaches, catalog_before, now=now, figures=figures)
     yield from build_unconstrained_in_slices(catalog)
     return Selection(snapshot, routes, catalog, before, view_bytes)
 
@@ -73,7 +73,7 @@ class Selection:
         self.targets = catalog.views
         """The views of subjects of whom no policy speaks."""
         self.policies = catalog.policies
-        self.known = KnownViews(catalog.views, enforced=catalog.policies.enforced)
+        self.known_views = KnownViews(catalog.views, enforced=catalog.policies.enforced)
         """Views that were put together before, for the look-up of each request."""
         self._earlier = before.bounded_lists() if before is not None else {}
         self._of_rules: OrderedDict[tuple[int, ...], SubjectViews] = OrderedDict()
@@ -87,26 +87,26 @@ class Selection:
         """
         if not self.policies.enforced:
             return self.targets
-        found = self.views_of(identity)
-        return self.targets if found.rules.ready and found.rules.open else found
+        views = self.views_of(identity)
+        return self.targets if views.rules.ready and views.rules.open else views
 
     def views_of(self, identity: Identity) -> SubjectViews:
         """The views of a subject, also where policies leave nothing out."""
-        found = self.known.of_subject.get(identity)
-        if found is None:  # not by its truth, which is that of its length: that would work its rules out at once
-            found = self._find(identity)
-        found.asked = True
-        return found
+        views = self.known_views.of_subject.get(identity)
+        if views is None:  # not by its truth, which is that of its length: that would work its rules out at once
+            views = self._find(identity)
+        views.is_used = True
+        return views
 
     def _find(self, identity: Identity) -> SubjectViews:
         key = self.policies.key_for(identity)
-        found = self._of_rules.get(key)
-        if found is None:
-            found = self._new(key)
-        if len(self.known.of_subject) >= SUBJECTS:
-            self.known.of_subject = {}
-        self.known.of_subject[identity] = found
-        return found
+        views = self._of_rules.get(key)
+        if views is None:
+            views = self._new(key)
+        if len(self.known_views.of_subject) >= SUBJECTS:
+            self.known_views.of_subject = {}
+        self.known_views.of_subject[identity] = views
+        return views
 
     def prepare_in_slices(self, before: Selection) -> Generator[None, None, None]:
         """Put together what is looked at in the selection before, so that nobody has to wait for it when
@@ -116,14 +116,14 @@ class Selection:
             old = before.targets.get(target)
             if target == MERGED or (old is not None and old.listed):
                 yield from view.prepare_in_slices()
-        for identity, known in [*before.known.of_subject.items()]:
-            if not known.asked or not self.policies.enforced:
+        for identity, views in [*before.known_views.of_subject.items()]:
+            if not views.is_used or not self.policies.enforced:
                 continue
-            mine = self.known.of_subject.get(identity)
+            mine = self.known_views.of_subject.get(identity)
             if mine is None:
                 mine = self._find(identity)
             yield
-            for target in [*known.views]:
+            for target in [*views.views]:
                 if not mine.ready(target):
                     yield from mine.build_in_slices(target)
 
@@ -145,36 +145,36 @@ class Selection:
             *{id(view): view for view in self.targets.values()}.values(),
             *(view for each in of_rules for view in each.views.values()),
         ]
-        found: list[object] = []
+        parts: list[object] = []
         for view in views:
-            found += view.parts if view.listed else ()
+            parts += view.parts if view.listed else ()
         for namespace in self.policies.namespaces:
-            found += self.policies.index(namespace).parts()
+            parts += self.policies.index(namespace).parts()
             yield
         for routes in self.routes.values():
-            found += routes.values()
+            parts += routes.values()
             yield
         for server in servers:
-            found += server.tools
-            found += server.catalog.tools
+            parts += server.tools
+            parts += server.catalog.tools
             yield
         for endpoint in endpoints:
-            found += endpoint.tools.values()
+            parts += endpoint.tools.values()
             yield
-        found += self.snapshot.merged.values()
+        parts += self.snapshot.merged.values()
         yield
         for holders in (servers, endpoints, views, of_rules):
-            found += holders
-        return found
+            parts += holders
+        return parts
 
     def _new(self, key: tuple[int, ...]) -> SubjectViews:
         rules = RuleSet(self.policies, key)
         grown = weakref.WeakMethod(self._grown)  # nothing in a selection leads back to it: it ends with its last call
 
         def told(views: SubjectViews) -> None:
-            known = grown()
-            if known is not None:
-                known(views)
+            grown_views = grown()
+            if grown_views is not None:
+                grown_views(views)
 
         made = SubjectViews(self.catalog, rules, self._earlier.get(rules.names, {}), told)
         with self._lock:
@@ -188,15 +188,15 @@ class Selection:
             weight = self.weight
             while weight > self._view_bytes and len(self._of_rules) > 1:
                 weight -= self._of_rules.popitem(last=False)[1].weight
-                self.known.of_subject = {}
+                self.known_views.of_subject = {}
 
     def bounded_lists(self) -> dict[tuple[str, ...], Mapping[bytes, View]]:
         """By policies, the views of rule sets whose lists are bounded: what is cut from them now stays callable for a
         while.
         """
         with self._lock:
-            kept = [each for each in self._of_rules.values() if each.rules.ready and each.rules.quotas]
-        return {each.rules.names: each.views for each in kept}
+            bounded = [each for each in self._of_rules.values() if each.rules.ready and each.rules.quotas]
+        return {each.rules.names: each.views for each in bounded}
 
 
 class ServedSelection:

@@ -41,7 +41,7 @@ class SubjectViews(Mapping[bytes, View]):
         """Bytes, about."""
         self.views: dict[bytes, View] = {}
         """Those that were asked for."""
-        self.asked = False
+        self.is_used = False
         """Whether somebody asked since it was made."""
         self._catalog = catalog
         self._before = before

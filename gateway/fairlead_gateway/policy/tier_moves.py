@@ -50,26 +50,26 @@ class TierMove(msgspec.Struct, frozen=True):
 class TierMoves:
     """The last moves, oldest first. Belongs to the gateway's loop."""
 
-    def __init__(self, now: Callable[[], datetime] = lambda: datetime.now(UTC), kept: int = KEPT) -> None:
+    def __init__(self, now: Callable[[], datetime] = lambda: datetime.now(UTC), most: int = KEPT) -> None:
         self._now = now
-        self._kept: deque[TierMove] = deque(maxlen=kept)
+        self._moves: deque[TierMove] = deque(maxlen=most)
         self._since = self._stamp()
 
     @property
     def since(self) -> str:
         """Time from which every move is known, RFC 3339: the start of this, or the oldest move that is kept."""
-        return self._since if len(self._kept) < (self._kept.maxlen or 0) else self._kept[0].at
+        return self._since if len(self._moves) < (self._moves.maxlen or 0) else self._moves[0].at
 
     @property
     def all(self) -> Sequence[TierMove]:
         """Moves since then, oldest first: a copy."""
-        return tuple(self._kept)
+        return tuple(self._moves)
 
     def swapped(self, before: Snapshot, after: Snapshot) -> Generator[None, None, None]:
         """Another snapshot is served; in slices."""
         at = self._stamp()
         for move in (yield from moves_between(before, after, at)):
-            self._kept.append(move)
+            self._moves.append(move)
 
     def _stamp(self) -> str:
         return self._now().isoformat(timespec="milliseconds")
@@ -77,9 +77,9 @@ class TierMoves:
 
 def moves_between(before: Snapshot, after: Snapshot, at: str) -> Generator[None, None, list[TierMove]]:
     """Moves of the tools that both snapshots have, between tiers that both have."""
-    found: list[TierMove] = []
-    known = {tier.name: tier for tier in before.rules.tiers}
-    tiers = [(known[tier.name], tier) for tier in by_speed(after.rules.tiers) if tier.name in known]
+    moves: list[TierMove] = []
+    tiers_before = {tier.name: tier for tier in before.rules.tiers}
+    tiers = [(tiers_before[tier.name], tier) for tier in by_speed(after.rules.tiers) if tier.name in tiers_before]
     same_rules = before.rules.tiers == after.rules.tiers
     floors = Floors(before.rules.tiers), Floors(after.rules.tiers)
     for key, server in after.servers.items():
@@ -99,7 +99,7 @@ def moves_between(before: Snapshot, after: Snapshot, at: str) -> Generator[None,
             showed = [old.name for old, _ in tiers if _shows(old, tool_before, state_before, floors[0])]
             shows = [new.name for _, new in tiers if _shows(new, tool, state, floors[1])]
             if showed != shows:
-                found.append(
+                moves.append(
                     _move(
                         at,
                         tool,
@@ -110,7 +110,7 @@ def moves_between(before: Snapshot, after: Snapshot, at: str) -> Generator[None,
                     )
                 )
         yield
-    return found
+    return moves
 
 
 def _decided(state: ToolState | None) -> tuple[str, ...] | None:

@@ -79,7 +79,7 @@ def hide_in_slices(
     tier: Tier, snapshot: Snapshot, before: Mapping[ToolRef, Hidden], now: float
 ) -> Generator[None, None, dict[ToolRef, Hidden]]:
     """The tools that a tier does not show. `before` are those that it did not show until now: they keep their time."""
-    found: dict[ToolRef, Hidden] = {}
+    hidden: dict[ToolRef, Hidden] = {}
     ordered, untiered = by_speed(snapshot.rules.tiers), default_tier(snapshot.rules.tiers) is None
     floors = Floors(snapshot.rules.tiers)
     for key, server in snapshot.servers.items():
@@ -91,8 +91,8 @@ def hide_in_slices(
             reason = why_hidden(tier, tool, state, floor)
             if reason is not None:
                 holder = next((other.name for other in ordered if why_hidden(other, tool, state, floor) is None), None)
-                known = before.get(tool.ref)
-                until = now + GRACE_SECONDS if known is None else known.callable_until
-                found[tool.ref] = Hidden(reason, holder, until, tier.name, untiered)
+                hidden_before = before.get(tool.ref)
+                until = now + GRACE_SECONDS if hidden_before is None else hidden_before.callable_until
+                hidden[tool.ref] = Hidden(reason, holder, until, tier.name, untiered)
         yield
-    return found
+    return hidden

@@ -50,10 +50,10 @@ def of_tool(selection: Selection, identity: Identity, name: str, target: bytes =
 
 def of_server(selection: Selection, identity: Identity, name: str) -> ServerEntry | None:
     """The server without a catalog of that `namespace/name`, name or prefix, if the asker may know of it."""
-    known = [*unready_for(selection, identity)]
-    exact = [entry for entry in known if str(entry.key) == name]
-    found = exact or [entry for entry in known if name in (entry.name, entry.prefix)]
-    return found[0] if len(found) == 1 else None
+    unready = [*unready_for(selection, identity)]
+    exact = [entry for entry in unready if str(entry.key) == name]
+    matches = exact or [entry for entry in unready if name in (entry.name, entry.prefix)]
+    return matches[0] if len(matches) == 1 else None
 
 
 def of_endpoint(selection: Selection, identity: Identity, target: bytes) -> ServerEntry | None:
@@ -82,7 +82,7 @@ def comes_soon(selection: Selection, server: ServerKey) -> bool:
 
 
 def _candidates(selection: Selection, name: str, target: bytes) -> Iterator[tuple[ServerEntry, str]]:
-    prefix, found, tool = name.partition(SEPARATOR)
+    prefix, separator, tool = name.partition(SEPARATOR)
     bare = []
     for entry in unready(selection):
         if entry.removed:
@@ -90,7 +90,7 @@ def _candidates(selection: Selection, name: str, target: bytes) -> Iterator[tupl
         if target != MERGED:
             if target == server_target(entry.key):
                 yield entry, name
-        elif found and entry.prefix == prefix:
+        elif separator and entry.prefix == prefix:
             yield entry, tool
         elif name.startswith(f"{ID}{entry.name}."):
             yield entry, name.removeprefix(f"{ID}{entry.name}.")

@@ -162,9 +162,9 @@ class View:
             return did_you_mean(name, self.routes)
         start, names = name[:NEAR_START].casefold(), []
         behind = SEPARATOR + (name.partition(SEPARATOR)[2] or name)[:NEAR_START]
-        for one in self.routes:
-            if behind in one or one[:NEAR_START].casefold() == start:
-                names.append(one)
+        for exposed in self.routes:
+            if behind in exposed or exposed[:NEAR_START].casefold() == start:
+                names.append(exposed)
                 if len(names) == NEAR:
                     break
         return did_you_mean(name, names)

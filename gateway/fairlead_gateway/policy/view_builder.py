@@ -59,25 +59,25 @@ def build_unconstrained_in_slices(catalog: CompiledCatalog) -> Generator[None, N
 
 
 def tiers_at(
-    catalog: CompiledCatalog, rules: RuleSet, endpoint: EndpointTools, asked: Tier | None
+    catalog: CompiledCatalog, rules: RuleSet, endpoint: EndpointTools, wanted: Tier | None
 ) -> dict[ServerKey, Tier | None]:
     """The tier that counts at each server that exists for the rule set: the one asked for, else that of policies, else
     the installation's; never a slower one than policies allow.
     """
-    plain = catalog.default if asked is None else asked
+    plain = catalog.default if wanted is None else wanted
     lit = (server.key for server in endpoint.servers if server.key not in rules.dark)
     if not rules.tiered:
         return dict.fromkeys(lit, plain)
-    known, ranks = catalog.policies.tiers, catalog.policies.ranks
-    found: dict[ServerKey, Tier | None] = {}
+    tiers, ranks = catalog.policies.tiers, catalog.policies.ranks
+    tiers_of_servers: dict[ServerKey, Tier | None] = {}
     for key in lit:
-        said, tier = rules.tiers(key), plain
-        if asked is None and said.default is not None:
-            tier = known[said.default]
-        if said.max is not None and (tier is None or ranks[tier.name] > ranks[said.max]):
-            tier = known[said.max]
-        found[key] = tier
-    return found
+        decided, tier = rules.tiers(key), plain
+        if wanted is None and decided.default is not None:
+            tier = tiers[decided.default]
+        if decided.max is not None and (tier is None or ranks[tier.name] > ranks[decided.max]):
+            tier = tiers[decided.max]
+        tiers_of_servers[key] = tier
+    return tiers_of_servers
 
 
 class ViewBuilder:
@@ -87,9 +87,9 @@ class ViewBuilder:
         self._catalog = catalog
         self._rules = rules
         self._target = target
-        self._endpoint, asked = catalog.endpoints[target]
-        self._tiers = tiers_at(catalog, rules, self._endpoint, asked)
-        self._default = catalog.default if asked is None else asked
+        self._endpoint, wanted = catalog.endpoints[target]
+        self._tiers = tiers_at(catalog, rules, self._endpoint, wanted)
+        self._default = catalog.default if wanted is None else wanted
         self._of_tools = changes_of_tools(rules)
         self._of_servers = {
             key: (
@@ -191,10 +191,10 @@ class ViewBuilder:
 
     def _attainable(self, key: ServerKey, hidden: Hidden) -> Hidden:
         """Nobody is told of a tier, or of an endpoint, that does not show it to them."""
-        said, ranks = self._rules.tiers(key), self._catalog.policies.ranks
-        if said.default is None and said.max is None:
+        decided, ranks = self._rules.tiers(key), self._catalog.policies.ranks
+        if decided.default is None and decided.max is None:
             return hidden
-        beyond = said.max is not None and hidden.tier is not None and ranks[hidden.tier] > ranks[said.max]
+        beyond = decided.max is not None and hidden.tier is not None and ranks[hidden.tier] > ranks[decided.max]
         return msgspec.structs.replace(hidden, tier=None if beyond else hidden.tier, untiered=False)
 
     def _cut_in_slices(self, before: View | None) -> Generator[None, None, None]:
@@ -215,9 +215,9 @@ class ViewBuilder:
     def _callable_until(self, name: str, before: View | None) -> float:
         if before is None:
             return 0.0
-        known = before.hidden.get(name)
-        if known is not None:
-            return known.callable_until
+        hidden_before = before.hidden.get(name)
+        if hidden_before is not None:
+            return hidden_before.callable_until
         return self._catalog.now + GRACE_SECONDS if name in before.routes else 0.0
 
     def _list_in_slices(
@@ -230,8 +230,8 @@ class ViewBuilder:
             marks.append("\0")
         key = frozenset((*self._denied, *self._hidden, *marks))
         yield
-        found = lists.get(key)
-        if found is None:
+        listed = lists.get(key)
+        if listed is None:
             made = yield from self._definitions_in_slices(routes, escaping, reads=reads)
             legacy = self._endpoint.legacy
             for_legacy = None
@@ -239,8 +239,8 @@ class ViewBuilder:
                 for_legacy = ToolList(
                     (yield from self._definitions_in_slices(routes, escaping, reads=reads, legacy=legacy))
                 )
-            found = lists[key] = ToolList(made, for_legacy)
-        return found
+            listed = lists[key] = ToolList(made, for_legacy)
+        return listed
 
     def _definitions_in_slices(
         self,
@@ -268,10 +268,10 @@ class ViewBuilder:
         if not lost and not escaping and not withheld:
             return endpoint.resources
         key = frozenset((*lost, *withheld, *(f"\0{server}" for server in escaping)))
-        found = endpoint.indexes.get(key)
-        if found is None:
-            found = endpoint.indexes[key] = endpoint.resources.without(dark, escaping, unseen)
-        return found
+        index = endpoint.indexes.get(key)
+        if index is None:
+            index = endpoint.indexes[key] = endpoint.resources.without(dark, escaping, unseen)
+        return index
 
 
 def _denied(rules: RuleSet, policies: Policies, endpoint: EndpointTools, name: str) -> str | None:
@@ -280,5 +280,5 @@ def _denied(rules: RuleSet, policies: Policies, endpoint: EndpointTools, name: s
     if held is None or held[0] not in rules.unseen or not rules.explains(held[0][0]):
         return None
     key, tool = held[0]
-    found = policies.verdict(key, tool, rules.key)
-    return None if found is None else policies.sentence(found)
+    verdict = policies.verdict(key, tool, rules.key)
+    return None if verdict is None else policies.sentence(verdict)

@@ -34,7 +34,7 @@ NEVER: Final = -1.0
 MAX_PHASES: Final = 32
 """Phases that a trail keeps; a call that asks its client again and again has no more."""
 _SMALL: Final = 1e-5
-"""Seconds between two phases that are no phase of their own."""
+"""Seconds between two phases that do not count as one."""
 
 
 class CallPhase(NamedTuple):
@@ -81,11 +81,11 @@ def timeline(
     """All phases of a call, without gaps, in seconds from its beginning on. `sent` and `answered`: its last attempt
     that is not in the trail; NEVER for none, and for one that the end of the call cut off.
     """
-    known, seconds = [*trail], ended - began
+    phases, seconds = [*trail], ended - began
     if sent >= 0:
-        known.append(CallPhase(ATTEMPT, sent, ended if answered < 0 else answered))
+        phases.append(CallPhase(ATTEMPT, sent, ended if answered < 0 else answered))
     at, kind = 0.0, CHECKS
-    for phase in sorted(known, key=lambda one: one.begin):
+    for phase in sorted(phases, key=lambda each: each.begin):
         begin = max(at, min(phase.begin - began, seconds))
         end = max(begin, min(phase.end - began, seconds))
         if begin - at > (_SMALL if at else 0.0):
@@ -94,5 +94,5 @@ def timeline(
             begin = at
         yield CallPhase(phase.kind, begin, end, phase.error)
         at, kind = end, TRANSLATION if phase.kind in (ATTEMPT, CACHE, TASK) else CHECKS
-    if seconds > at or not known:
+    if seconds > at or not phases:
         yield CallPhase(kind, at, seconds)

@@ -57,8 +57,8 @@ class KeptCalls:
 
     def newest_first(self) -> Iterator[tuple[int, EndedCall]]:
         """Numbers and calls."""
-        for place, packed in enumerate(reversed(self._packed)):
-            yield self.number - place, EndedCall(*packed)
+        for offset, packed in enumerate(reversed(self._packed)):
+            yield self.number - offset, EndedCall(*packed)
 
     def behind(self, number: int) -> KeptCalls:
         """Those with a higher number."""
@@ -139,7 +139,7 @@ class RecentCalls:
             return None
         return bytes(raw) if len(raw) <= MAX_ARGUMENTS else b""
 
-    def kept(self) -> KeptCalls:
+    def snapshot(self) -> KeptCalls:
         """All calls that are kept."""
         return KeptCalls([*self._ring], self.number, time.time() - self._clock())
 

@@ -15,9 +15,9 @@ class History:
 
     __slots__ = ("__weakref__", "attempts", "server", "tally", "tool")
 
-    def __init__(self, server: ServerKey, tool: str, kept: int) -> None:
+    def __init__(self, server: ServerKey, tool: str, most: int) -> None:
         self.server = server
         self.tool = tool
-        self.attempts = Ring(kept)
+        self.attempts = Ring(most)
         self.tally: Tally | None = None
         """Histogram of all attempts, where the installation keeps aggregates."""

@@ -46,7 +46,7 @@ class Outbox:
         self._clock = clock
         self._wall = wall
         self._replica = secrets.token_hex(8)
-        self._news: deque[tuple[int, ServerKey | Doubt | AskedApproval]] = deque(maxlen=MOST_KEPT)
+        self._happened: deque[tuple[int, ServerKey | Doubt | AskedApproval]] = deque(maxlen=MOST_KEPT)
         self._number = 0
         self._doubted: dict[ServerKey, float] = {}
         self._awake = asyncio.Event()
@@ -89,16 +89,16 @@ class Outbox:
     def report(self, cursor: str) -> Report:
         """Everything since a cursor."""
         self.asked_at = self._wall()
-        samples, news = self._read(cursor)
-        while self._news and self._news[0][0] <= news:
-            self._news.popleft()  # an operator has it; the next one need not do it again
+        samples, happened = self._read(cursor)
+        while self._happened and self._happened[0][0] <= happened:
+            self._happened.popleft()  # an operator has it; the next one need not do it again
         now = self._clock()
         tools = tuple(
             ToolAttempts(meter.server.namespace, meter.server.name, meter.tool, tuple(attempts))
             for meter, attempts in self.samples.since(samples, now, self._wall() - now)
         )
         self._told_overdue = self.samples.overdue(now)
-        fresh = [item for number, item in self._news if number > news]
+        fresh = [item for number, item in self._happened if number > happened]
         return Report(
             replica=self._replica,
             cursor=f"{self._replica}.{self.samples.sequence}.{self._number}",
@@ -112,22 +112,22 @@ class Outbox:
 
     def _tell(self, item: ServerKey | Doubt | AskedApproval) -> None:
         self._number += 1
-        self._news.append((self._number, item))
+        self._happened.append((self._number, item))
         self._wake()
 
     def _wake(self) -> None:
         self._awake.set()
 
     def _urgent(self, cursor: str) -> bool:
-        samples, news = self._read(cursor)
-        if self._number > news or self.samples.overdue(self._clock()) > self._told_overdue:
+        samples, happened = self._read(cursor)
+        if self._number > happened or self.samples.overdue(self._clock()) > self._told_overdue:
             return True
         return self._awake.is_set() and self.samples.sequence > samples
 
     def _read(self, cursor: str) -> tuple[int, int]:
         """The last sample and the last piece of news that a cursor knows of."""
         replica, _, rest = cursor.partition(".")
-        samples, _, news = rest.partition(".")
-        if replica != self._replica or not (samples.isdigit() and news.isdigit()):
+        samples, _, happened = rest.partition(".")
+        if replica != self._replica or not (samples.isdigit() and happened.isdigit()):
             return 0, 0
-        return int(samples), int(news)
+        return int(samples), int(happened)

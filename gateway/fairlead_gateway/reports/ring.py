@@ -26,10 +26,10 @@ FIRST_ROOM: Final = 8
 class Ring:
     """Ring buffer of attempts, packed in bytes. `kept` of them at most."""
 
-    __slots__ = ("_count", "_data", "_kept", "_room", "last")
+    __slots__ = ("_count", "_data", "_room", "_size", "last")
 
-    def __init__(self, kept: int) -> None:
-        self._kept = kept
+    def __init__(self, size: int) -> None:
+        self._size = size
         self._count = 0
         """Attempts that were ever added."""
         self._data = bytearray()
@@ -40,18 +40,18 @@ class Ring:
 
     def add(self, sequence: int, number: int, ended: float, took: float, outcome: str) -> None:
         """An attempt ended. `sequence` grows from one to the next; `ended`: seconds, `took`: milliseconds."""
-        place = self._count % self._kept
-        if place >= self._room:
+        index = self._count % self._size
+        if index >= self._room:
             self._grow()
         numbered = number << _OUTCOME_BITS | _CODES[outcome]
-        _pack_into(self._data, place * _SIZE, sequence, numbered, ended, took)
+        _pack_into(self._data, index * _SIZE, sequence, numbered, ended, took)
         self._count += 1
         self.last = sequence
 
     def since(self, cursor: int) -> Iterator[tuple[int, float, float, str]]:
         """Number, end, milliseconds and outcome of those with a higher sequence, the oldest first."""
-        if self._count > self._kept:
-            oldest = self._count % self._kept * _SIZE
+        if self._count > self._size:
+            oldest = self._count % self._size * _SIZE
             ordered = self._data[oldest:] + self._data[:oldest]
         else:
             ordered = self._data[: self._count * _SIZE]
@@ -62,5 +62,5 @@ class Ring:
     def _grow(self) -> None:
         # In two steps: of many thousand tools most are called a few times, and buffers that grow with each attempt,
         # a thousand of them in turn, leave a third as much again between them that nothing fits into.
-        self._room = self._kept if self._room else min(FIRST_ROOM, self._kept)
+        self._room = self._size if self._room else min(FIRST_ROOM, self._size)
         self._data += bytes(self._room * _SIZE - len(self._data))

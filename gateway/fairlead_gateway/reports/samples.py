@@ -80,17 +80,17 @@ class SampleLog:
         """A meter of a tool, whose history is the same for everybody who holds one; its aggregates are of one
         definition, by hash.
         """
-        found = self._histories.get((server, tool))
-        if found is None:
-            found = self._histories[server, tool] = History(server, tool, KEPT)
-        if self.tallying and (found.tally is None or found.tally.definition != definition):
-            found.tally = Tally(definition)
-        return Meter(self, found)
+        history = self._histories.get((server, tool))
+        if history is None:
+            history = self._histories[server, tool] = History(server, tool, KEPT)
+        if self.tallying and (history.tally is None or history.tally.definition != definition):
+            history.tally = Tally(definition)
+        return Meter(self, history)
 
     def tally(self, server: ServerKey, tool: str) -> Tally | None:
         """The aggregates of a tool that is served; None where none are kept."""
-        found = self._histories.get((server, tool))
-        return None if found is None else found.tally
+        history = self._histories.get((server, tool))
+        return None if history is None else history.tally
 
     def overdue(self, now: float) -> int:
         """How many attempts run longer than a call in the fastest tier may take."""
@@ -105,10 +105,10 @@ class SampleLog:
         """Attempts that ended after `cursor`, and those that are overdue at `now`; `epoch` is what has to be added to
         the gateway's clock to get seconds since the epoch.
         """
-        found: dict[History, list[Attempt]] = {}
+        attempts: dict[History, list[Attempt]] = {}
         for history in list(self._histories.values()):
             if history.attempts.last > cursor:
-                found[history] = [
+                attempts[history] = [
                     Attempt(number, ended + epoch, took, outcome)
                     for number, ended, took, outcome in history.attempts.since(cursor)
                 ]
@@ -116,5 +116,5 @@ class SampleLog:
             took = (now - started) * 1000
             if took <= self.late_ms:
                 break
-            found.setdefault(history, []).append(Attempt(number, now + epoch, took, RUNNING))
-        return list(found.items())
+            attempts.setdefault(history, []).append(Attempt(number, now + epoch, took, RUNNING))
+        return list(attempts.items())

@@ -104,10 +104,10 @@ class OtelModelSpan:
 
 def _ids_of(span: Span) -> SpanIds | None:
     """None where its trace is not sampled."""
-    found = span.get_span_context()
-    if not found.trace_flags.sampled:
+    context = span.get_span_context()
+    if not context.trace_flags.sampled:
         return None
-    return SpanIds(f"{found.trace_id:032x}", f"{found.span_id:016x}")
+    return SpanIds(f"{context.trace_id:032x}", f"{context.span_id:016x}")
 
 
 def _trace_of(span: Span) -> Trace:

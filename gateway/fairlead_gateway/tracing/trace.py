@@ -48,12 +48,12 @@ def named(parent: bytes | None, state: bytes | None, meta: Raw | None) -> Trace 
     """The trace of a request with these headers, or None, and this `_meta`; None for none of the proper form."""
     if meta is not None and _IN_META in bytes(meta):
         try:
-            said = _decode_meta(meta)
+            members = _decode_meta(meta)
         except jsonrpc.UNREADABLE:
-            said = _Meta()
-        if isinstance(said.traceparent, str):
-            of_state = said.tracestate if isinstance(said.tracestate, str) else ""
-            return _checked(said.traceparent.encode(), of_state.encode())
+            members = _Meta()
+        if isinstance(members.traceparent, str):
+            of_state = members.tracestate if isinstance(members.tracestate, str) else ""
+            return _checked(members.traceparent.encode(), of_state.encode())
     return None if parent is None else _checked(parent, state or b"")
 
 
@@ -67,18 +67,18 @@ class TracePlace(msgspec.Struct, frozen=True):
 
 def trace_id(parent: bytes, meta: Raw | None) -> str:
     """32 hexadecimal digits; empty for no trace."""
-    found = named(parent or None, None, meta)
-    return "" if found is None else found.parent[3:35].decode()
+    ids = named(parent or None, None, meta)
+    return "" if ids is None else ids.parent[3:35].decode()
 
 
-def place(parent: bytes, meta: Raw | None) -> TracePlace | None:
+def trace_place(parent: bytes, meta: Raw | None) -> TracePlace | None:
     """The caller's span, of a request with this `traceparent` header, empty for none, and this `_meta`; None for no
     trace.
     """
-    found = named(parent or None, None, meta)
-    if found is None:
+    ids = named(parent or None, None, meta)
+    if ids is None:
         return None
-    text = found.parent.decode()
+    text = ids.parent.decode()
     return TracePlace(text[3:35], text[36:52], sampled=bool(int(text[53:55], 16) & 1))
 
 

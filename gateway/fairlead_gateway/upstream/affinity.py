@@ -45,12 +45,12 @@ def marked(result: Raw, tag_bytes: bytes, member: str) -> Raw:
     return states.rewritten(result, lambda state: f"{tag}{_sum(tag, state)}.{state}", member)
 
 
-def split(said: str) -> tuple[str, bytes | None]:
+def split(tagged: str) -> tuple[str, bytes | None]:
     """The server's own text behind a tag, and the tag; None where it has none."""
-    found = _TAGGED.match(said)
-    if found is None or _sum(found.group(1), said[found.end() :]) != found.group(2):
-        return said, None
-    return said[found.end() :], found.group(1).encode()
+    match = _TAGGED.match(tagged)
+    if match is None or _sum(match.group(1), tagged[match.end() :]) != match.group(2):
+        return tagged, None
+    return tagged[match.end() :], match.group(1).encode()
 
 
 def untagged(params: jsonrpc.RawObject) -> tuple[jsonrpc.RawObject, bytes | None]:

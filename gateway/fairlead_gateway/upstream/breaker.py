@@ -58,7 +58,7 @@ class Breaker:
         """Times that it opened."""
         self._failures = 0
         self._others = 0
-        """Failures that are no time-outs of a tool."""
+        """Failures other than time-outs of a tool."""
         self._late: set[str] = set()
         """Tools that the other failures are time-outs of; not all of them where there are many."""
         self._last = ""

@@ -72,7 +72,7 @@ class ChildUpstream(StreamUpstream):
 
     def child_notified(self, key: Hashable, child: Child, method: str, line: bytes) -> None:
         if self.own is not None and key == self._key:
-            self.own.said(method, line)
+            self.own.relay(method, line)
 
     def _child(self) -> Child:
         return (self._host.find(self._key) if self._shared else None) or self._host.get(

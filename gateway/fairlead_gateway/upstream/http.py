@@ -132,9 +132,9 @@ class HttpUpstream(Upstream):
 
     def gauges(self) -> Gauges:
         seen = [pool.statistics() for pool in self._pools.all_calls()]
-        busy, idle = sum(one.busy for one in seen), sum(one.idle for one in seen)
+        busy, idle = sum(connection.busy for connection in seen), sum(connection.idle for connection in seen)
         serving, left = self._health.counts()
-        return Gauges(busy, idle, sum(one.waiting for one in seen), serving, left)
+        return Gauges(busy, idle, sum(connection.waiting for connection in seen), serving, left)
 
     async def aclose(self, grace: float, *, replaced: bool = False) -> None:
         await asyncio.gather(*[pool.aclose(grace) for pool in self._pools.all_calls()])

@@ -23,7 +23,7 @@ class LogLevels:
 
     def __init__(self, *, shared: bool) -> None:
         self._shared = shared
-        self._asked: OrderedDict[bytes, tuple[int, float]] = OrderedDict()
+        self._wanted: OrderedDict[bytes, tuple[int, float]] = OrderedDict()
         self._current: int | None = None
 
     def due(self, client: bytes | None, level: str, now: float) -> str | None:
@@ -31,11 +31,11 @@ class LogLevels:
 
         What is returned counts as set. Clients without a session count as one.
         """
-        self._asked[client or b""] = LEVELS.index(level), now
-        self._asked.move_to_end(client or b"")
-        while len(self._asked) > MAX_CLIENTS or next(iter(self._asked.values()))[1] < now - REMEMBERED_SECONDS:
-            self._asked.popitem(last=False)
-        lowest = min(asked for asked, _ in self._asked.values())
+        self._wanted[client or b""] = LEVELS.index(level), now
+        self._wanted.move_to_end(client or b"")
+        while len(self._wanted) > MAX_CLIENTS or next(iter(self._wanted.values()))[1] < now - REMEMBERED_SECONDS:
+            self._wanted.popitem(last=False)
+        lowest = min(wanted_level for wanted_level, _ in self._wanted.values())
         if self._shared:
             lowest = min(lowest, LEVELS.index(DEFAULT_LEVEL))
         if lowest == self._current:

@@ -159,9 +159,9 @@ class PerClientUpstream(Upstream):
         return call
 
     def end_session(self, session: bytes) -> None:
-        found = self._clients.get(session)
-        if found is not None:
-            self._retire(found)
+        client = self._clients.get(session)
+        if client is not None:
+            self._retire(client)
 
     def gauges(self) -> Gauges:
         busy = sum(session.busy > 0 or session.has_tasks for session in self._sessions) + self._alone

@@ -34,15 +34,15 @@ class Pinger:
         self._task = asyncio.get_running_loop().create_task(self._ask(told), name="ping")
 
     async def _ask(self, told: Callable[[Exception | None], None]) -> None:
-        found: Exception | None = ConnectFailed("the ping was given up", reason="Closed")
+        outcome: Exception | None = ConnectFailed("the ping was given up", reason="Closed")
         deadline = self._clock() + self._seconds
         try:
             upstream = self._upstream()
             modern = upstream.modern
             method, params = ("server/discover", eras.modern_params(None, self._client)) if modern else ("ping", b"{}")
             await result_of(upstream, UpstreamRequest(upstream.next_id(), method, params, deadline, MAX_BYTES))
-            found = None
+            outcome = None
         except McpError as error:
-            found = error
+            outcome = error
         finally:
-            told(found)
+            told(outcome)

@@ -228,8 +228,8 @@ class PodPools:
         if not current or not (self.spread or len(current) > 1):
             return
         pods = [pod for pod in self._pods if pod.address in current]
-        known = {pod.address for pod in pods}
-        fresh = [address for address in current if address not in known]
+        pod_addresses = {pod.address for pod in pods}
+        fresh = [address for address in current if address not in pod_addresses]
         gone = [pod for pod in self._pods if pod.address not in current]
         if fresh or gone:
             self.health.keep(current)

@@ -170,11 +170,11 @@ class Registry:
         return any(not held.complete for held in self._held.values())
 
     def gauges(self) -> dict[ServerKey, Gauges]:
-        found = {}
+        gauges = {}
         for key, held in list(self._held.items()):
             own = held.upstream.gauges()
-            found[key] = own._replace(waiting=own.waiting + held.guard.waiting)
-        return found
+            gauges[key] = own._replace(waiting=own.waiting + held.guard.waiting)
+        return gauges
 
     @property
     def guards(self) -> dict[ServerKey, Guard]:
@@ -361,7 +361,7 @@ class Registry:
                 client=self._client,
                 legacy=not identity.modern,
                 idle=self.link_seconds if own is None else NEVER,  # `PerClientUpstream` ends those of clients
-                on_notification=None if own is None else own.said,
+                on_notification=None if own is None else own.relay,
                 offering=None if own is None else own.offering,
                 process=isinstance(endpoint, TcpEndpoint) or own is not None,
             )

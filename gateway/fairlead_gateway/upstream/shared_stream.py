@@ -74,7 +74,7 @@ class ClientStream:
     """
 
     def __init__(self, features: bytes) -> None:
-        self.offering = Offering(features, self._asked)
+        self.offering = Offering(features, self._ask)
         self._working: list[ResponseSink] = []
         self._levels = LogLevels(shared=False)
         self._life = 0
@@ -101,7 +101,7 @@ class ClientStream:
             with contextlib.suppress(McpError):  # the request that follows meets the same trouble, if it lasts
                 await stream.request("logging/setLevel", jsonrpc.encode({"level": due}), deadline=deadline)
 
-    def said(self, method: str, line: bytes) -> None:
+    def relay(self, method: str, line: bytes) -> None:
         """Pass a notification on. May not raise."""
         if method not in _PASSED_ON:
             return
@@ -110,7 +110,7 @@ class ClientStream:
             with contextlib.suppress(*jsonrpc.UNREADABLE):
                 sink.notify(jsonrpc.decode_message(line))
 
-    def _asked(self, message: Message, answer: AnswerServer) -> None:
+    def _ask(self, message: Message, answer: AnswerServer) -> None:
         """Pass a question on by the latest request of the client."""
         if self._working:
             self._working[-1].ask(message, answer)

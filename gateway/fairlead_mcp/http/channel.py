@@ -1,9 +1,9 @@
 """MCP over streamable HTTP: era negotiation, legacy sessions, streamed answers.
 
-It builds each request anew and is therefore no hot path: that prepares its heads and uses the pool itself.
+It builds each request on its own and is too slow for the hot path: that prepares its heads and uses the pool itself.
 
 Era rule: only a positive answer to `server/discover` makes an endpoint modern, any other *answer* leads to
-`initialize`, and a transport error is no verdict at all. A request that the server did not execute because it no
+`initialize`, and a transport error says nothing. A request that the server did not execute because it no
 longer knows the session (404, or 400 naming the session) or the era is repeated once after a new negotiation.
 """
 

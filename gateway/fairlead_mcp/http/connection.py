@@ -4,7 +4,7 @@ Made and owned by `fairlead_mcp.http.pool.Pool`; nobody else calls it. It decide
 reports `released` (ready for the next call) or `gone` (closed) to its owner, exactly one of them per exchange.
 
 States: *idle* (no call), *busy* (a call), *draining* (the call has its answer out of an event stream whose end has
-not come yet). Bytes in the idle state, bytes after a complete answer, or anything that is no HTTP close it: whatever
+not come yet). Bytes in the idle state, bytes after a complete answer, or anything but HTTP close it: whatever
 came would be taken for the answer to somebody else's request.
 """
 
@@ -350,7 +350,7 @@ class Connection(asyncio.Protocol):
     def _count(self, size: int) -> None:
         """Have so many bytes of an answer that is not complete counted, all in all."""
         if self._arrival is not None and size < self._arrival.size:
-            self._uncount(self._arrival)  # an event that is no answer was complete
+            self._uncount(self._arrival)  # an event other than an answer was complete
         call = self.call
         if self._arrival is None and size > SMALL and call is not None and call.counter is not None:
             self._arrival = call.counter.arrival(self)

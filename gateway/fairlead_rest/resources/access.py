@@ -154,9 +154,9 @@ def _with_issuer(other: Identity, issuer: str | None, issuers: Issuers) -> Ident
     if issuer is None:
         names, doubtful = issuers.unnamed(other.agent, other.groups)
         return msgspec.structs.replace(other, issuers=names, doubtful=doubtful)
-    named = issuers.called(issuer) if issuers.known else (issuer,)
+    named = issuers.called(issuer) if issuers.prefixes else (issuer,)
     if named is None:
-        raise Problem(INVALID_ARGUMENTS, f"issuer: {issuer[:128]!r} is none of {', '.join(issuers.known[:-1])}")
+        raise Problem(INVALID_ARGUMENTS, f"issuer: {issuer[:128]!r} is none of {', '.join(issuers.prefixes[:-1])}")
     if issuer in (API_KEYS, SERVICE_ACCOUNTS):
         return msgspec.structs.replace(other, issuers=named)
     return msgspec.structs.replace(other, issuers=named, doubtful=issuers.of_token(other.agent, other.groups))

@@ -91,7 +91,7 @@ def router(context: RestContext) -> APIRouter:
     ) -> Response:
         recent, reader = _recent(context), _reader(context, request)
         wanted = CallFilter(agent, server, tool, outcome, slow)
-        calls_kept, number = recent.kept(), None
+        calls_kept, number = recent.snapshot(), None
         if before:
             number = recent.number_of(before)
             if number is None:
@@ -122,7 +122,7 @@ def router(context: RestContext) -> APIRouter:
     @routes.get("/calls/{id}", **described("Show one call and what its time went to", CallDetails, examples.CALL))
     async def show_call(request: Request, id: str) -> Response:  # noqa: A002  # the name of the parameter in the path
         recent, reader = _recent(context), _reader(context, request)
-        calls_kept, number = recent.kept(), recent.number_of(id)
+        calls_kept, number = recent.snapshot(), recent.number_of(id)
         call = calls_kept.call(number) if number is not None and number >= calls_kept.first else None
         if call is None or not reader.visible(call):
             raise Problem(NOT_FOUND, "this replica keeps no call of that id that you may see")
@@ -189,7 +189,7 @@ async def _tail(
 
 def _ended(recent: RecentCalls, reader: CallReader, wanted: CallFilter, number: int) -> CallsEnded | None:
     """The event about calls behind a number; None where none passes."""
-    calls_kept = recent.kept().behind(number)
+    calls_kept = recent.snapshot().behind(number)
     newest_calls = [*newest(reader, wanted, calls_kept.newest_first())]
     if not newest_calls:
         return None

@@ -107,8 +107,8 @@ async def test_a_key_is_made_shown_once_listed_and_revoked(tmp_path: Path, chrom
 async def test_a_made_key_is_its_maker_but_administers_nothing_and_makes_no_keys(tmp_path: Path) -> None:
     async with gateway_with(tmp_path) as gateway:
         key = (await made(gateway))["key"]
-        seen = gateway.endpoint.identities.known(f"Bearer {key}".encode())
-        ann = gateway.endpoint.identities.known(f"Bearer {ANN}".encode())
+        seen = gateway.endpoint.identities.remembered(f"Bearer {key}".encode())
+        ann = gateway.endpoint.identities.remembered(f"Bearer {ANN}".encode())
         logs = await get(gateway, "/v1/access?agent=ben&tool=shop__buy", **bearer(key))
         again = await post(gateway, "/v1/keys", {"name": "more"}, **bearer(key))
         listed = await get(gateway, "/v1/keys", **bearer(key))

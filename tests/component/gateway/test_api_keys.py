@@ -119,7 +119,7 @@ async def test_a_key_is_refused_from_its_expiry_on() -> None:
     at[0] += 2
     identities.sweep()
     assert ended == ["stream"]
-    assert identities.known(header) is None
+    assert identities.remembered(header) is None
     assert not isinstance(await identities.identify(header), Identity)
 
 
@@ -236,7 +236,7 @@ async def test_a_service_account_is_let_in_by_a_token_that_is_made_for_the_gatew
     async with gateway_on(control_plane, namespace, identity=file) as gateway:
         good = await token("fairlead")
         assert await status(gateway, good) == 200
-        identity = gateway.endpoint.identities.known(f"Bearer {good}".encode())
+        identity = gateway.endpoint.identities.remembered(f"Bearer {good}".encode())
         assert identity is not None
         assert (identity.kind, identity.principal) == ("serviceAccount", f"sa:{namespace}/npc")
         assert str(identity.service_account) == f"{namespace}/npc"

@@ -131,7 +131,7 @@ async def test_a_quiet_stream_sends_heartbeats() -> None:
 
 
 async def test_what_falls_out_of_the_ring_is_missed_and_the_reader_is_told() -> None:
-    news = EventLog(kept=4)
+    news = EventLog(most=4)
     stream = events.pieces(news, None, heartbeat=5)
     await anext(stream)
     snapshots = [build({"a": catalog("demo", URL, ["add"])}), EMPTY]

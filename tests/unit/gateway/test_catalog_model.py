@@ -69,7 +69,7 @@ def test_of_two_tools_of_one_name_that_of_the_first_server_by_namespace_and_name
     kept = ServerKey("team-a", "b")
     dropped = ServerKey("team-b", "a")
     assert snapshot.merged["same__x"][0].key == kept
-    assert [(c.exposed, c.kept, c.dropped) for c in snapshot.collisions] == [("same__x", kept, dropped)]
+    assert [(c.exposed, c.holder, c.dropped) for c in snapshot.collisions] == [("same__x", kept, dropped)]
     assert "same__y" in snapshot.merged
 
 

@@ -90,7 +90,7 @@ def test_the_oldest_go_when_there_are_too_many() -> None:
     recent = RecentCalls(3, LEAST_BYTES)
     for number in range(5):
         recent.put(packed(f"tool{number}"))
-    kept = recent.kept()
+    kept = recent.snapshot()
     assert [(number, call.name) for number, call in kept.newest_first()] == [(5, "tool4"), (4, "tool3"), (3, "tool2")]
     assert (kept.first, kept.number, recent.number) == (3, 5, 5)
     assert kept.call(4).name == "tool3"
@@ -107,7 +107,7 @@ def test_huge_names_and_arguments_stay_within_the_bytes() -> None:
             assert recent.size <= LEAST_BYTES
 
     assert used_by(work) <= LEAST_BYTES
-    assert 3 < len(recent.kept()) < 20
+    assert 3 < len(recent.snapshot()) < 20
 
 
 def test_plain_calls_take_no_more_bytes_than_they_are_counted_with() -> None:
@@ -117,8 +117,8 @@ def test_plain_calls_take_no_more_bytes_than_they_are_counted_with() -> None:
         for number in range(5000):
             recent.put(packed(f"tool-{number:0130}"))
 
-    assert used_by(work) <= len(recent.kept()) * PLAIN_BYTES <= 2 << 20
-    assert recent.size == len(recent.kept()) * PLAIN_BYTES
+    assert used_by(work) <= len(recent.snapshot()) * PLAIN_BYTES <= 2 << 20
+    assert recent.size == len(recent.snapshot()) * PLAIN_BYTES
 
 
 def test_a_large_call_costs_the_oldest_and_leaves_the_numbers_right() -> None:
@@ -127,7 +127,7 @@ def test_a_large_call_costs_the_oldest_and_leaves_the_numbers_right() -> None:
         recent.put(packed(f"tool{number}"))
     for number in range(40):
         recent.put_large(*largest(number))
-        kept = recent.kept()
+        kept = recent.snapshot()
         assert (kept.number, recent.number) == (9 + number, 9 + number)
         assert kept.call(kept.number).arguments is not None
     for number in range(10):
@@ -159,11 +159,11 @@ async def test_who_follows_gets_what_came_behind_and_is_let_go_at_the_end() -> N
     await asyncio.sleep(0)
     recent.put(packed("one"))
     assert await waiting
-    assert [call.name for _, call in recent.kept().behind(0).newest_first()] == ["one"]
+    assert [call.name for _, call in recent.snapshot().behind(0).newest_first()] == ["one"]
     assert not await recent.newer(1, 0.001)
     for name in ("two", "three", "four"):
         recent.put(packed(name))
-    missed = recent.kept().behind(1)
+    missed = recent.snapshot().behind(1)
     assert [number for number, _ in missed.newest_first()] == [4, 3]
     assert missed.first == 3
     waiting = asyncio.create_task(recent.newer(4, 30))

@@ -7,7 +7,7 @@ import json
 import pytest
 from msgspec import Raw
 
-from fairlead_gateway.tracing.trace import Trace, TracePlace, named, place, with_trace
+from fairlead_gateway.tracing.trace import Trace, TracePlace, named, trace_place, with_trace
 
 PARENT = b"00-4bf92f3577b34da6a3ce929d0e0e4736-00f067aa0ba902b7-01"
 OTHER = "00-aaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaa-bbbbbbbbbbbbbbbb-00"
@@ -18,9 +18,9 @@ def test_the_meta_of_a_message_counts_before_the_headers_of_its_request() -> Non
     assert named(PARENT, b"x=y", None) == Trace(PARENT, b"x=y")
     assert named(PARENT, b"x=y", Raw(b'{"progressToken":1}')) == Trace(PARENT, b"x=y")
     assert named(PARENT, b"x=y", meta) == Trace(OTHER.encode(), b"a=b")
-    assert place(PARENT, meta) == TracePlace("a" * 32, "b" * 16, sampled=False)
-    assert place(PARENT, None) == TracePlace(PARENT[3:35].decode(), PARENT[36:52].decode(), sampled=True)
-    assert place(b"", None) is None
+    assert trace_place(PARENT, meta) == TracePlace("a" * 32, "b" * 16, sampled=False)
+    assert trace_place(PARENT, None) == TracePlace(PARENT[3:35].decode(), PARENT[36:52].decode(), sampled=True)
+    assert trace_place(b"", None) is None
     assert named(None, None, None) is None
 
 

@@ -261,7 +261,7 @@ class Attempts(ResponseSink):
         return longest
 
     def _extend_deadline(self) -> None:
-        """The server reported progress: begin its time anew (MCP, Lifecycle, "Timeouts"), but that of nobody else."""
+        """The server reported progress: begin its time again (MCP, Lifecycle, "Timeouts"), but that of nobody else."""
         if self._watched:
             route = self.route
             self.moved_to = min(self.context.clock() + route.binding.timeout, self.started + route.longest)
@@ -292,7 +292,7 @@ class Attempts(ResponseSink):
         return NOT_AGAIN
 
     def enter_phase(self, kind: str, since: float = NEVER) -> None:
-        """Note what the call waits for that is no attempt, from now on unless it began before."""
+        """Note what the call waits for beside attempts, from now on unless it began before."""
         self._leave_attempt("")
         if self.trail is None:
             self.trail = CallTrail()
@@ -347,7 +347,7 @@ class Attempts(ResponseSink):
             if not self.done:
                 self.failed(McpError("the request was stopped with the gateway"))
             raise
-        except Exception as error:  # noqa: BLE001  # the edge of the task; `give_up` logs what is no error of the wire
+        except Exception as error:  # noqa: BLE001  # the edge of the task; `give_up` logs all but errors of the wire
             self.failed(error)
 
     def _leave(self, error: Exception | None, *, given_up: bool = False) -> None:

@@ -172,7 +172,7 @@ class ToolCall(AttemptOwner):
                     return
             if self._following is None and not self.attempts.done:
                 self.send()
-        except Exception as error:  # noqa: BLE001  # the edge of the request; `give_up` logs what is no error of the wire
+        except Exception as error:  # noqa: BLE001  # the edge of the request; `give_up` logs all but errors of the wire
             self.give_up(error)
 
     # For the cache
@@ -180,10 +180,10 @@ class ToolCall(AttemptOwner):
     def look_up(self, key: bytes) -> None:
         """Answer with a kept result, or wait for that of an equal call; otherwise its own will be kept."""
         cache = self.context.cache
-        kept = cache.get(key)
-        if kept is not None:
+        cached = cache.get(key)
+        if cached is not None:
             self.attempts.enter_phase(CACHE)
-            self.take_result(kept)
+            self.take_result(cached)
         elif self.route.caller_deadline:
             return  # it may end before those who wait for it want it to
         elif cache.follow(key, self):
@@ -192,13 +192,13 @@ class ToolCall(AttemptOwner):
         else:
             self._key = key
 
-    def take_result(self, kept: Kept) -> None:
+    def take_result(self, cached: Kept) -> None:
         route, cache = self.route, self.context.cache
         self._following = None
         try:
-            outcome = translate.answer(route, self.request, kept.result, from_modern=kept.modern)
+            outcome = translate.answer(route, self.request, cached.result, from_modern=cached.modern)
             outcome = presented(route, self.request.method, outcome)
-            result = translate.noted(outcome.result, META_CACHE, b'{"ageMs":%d}' % round(cache.age(kept) * 1000))
+            result = translate.noted(outcome.result, META_CACHE, b'{"ageMs":%d}' % round(cache.age(cached) * 1000))
             self._present(TranslatedResult(result, outcome.is_error))
         except ANSWER_ERRORS as error:
             self.reject_answer(error)
@@ -298,7 +298,7 @@ class ToolCall(AttemptOwner):
             self.reject_answer(error)
 
     def finish(self, result: Raw, members: ResultMembers | None = None, *, from_modern: bool) -> None:
-        """Answer with a server's result; `members`: read already. Raises ANSWER_ERRORS for what is no result."""
+        """Answer with a server's result; `members`: read already. Raises ANSWER_ERRORS for anything else."""
         if self.attempts.answered_at < 0:  # of a bridged call
             self.attempts.answered_at = self.context.clock()
         route, request = self.route, self.request
@@ -587,7 +587,7 @@ class ToolCall(AttemptOwner):
         except asyncio.CancelledError:
             self.cancel()
             raise
-        except Exception as error:  # noqa: BLE001  # the edge of the task; `give_up` logs what is no error of the wire
+        except Exception as error:  # noqa: BLE001  # the edge of the task; `give_up` logs all but errors of the wire
             self.reject_answer(error)
 
     def _reject(self, error_type: str, rejection: Rejection) -> None:

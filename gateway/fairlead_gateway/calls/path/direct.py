@@ -122,8 +122,8 @@ class Caller:
         """Call the tool that `view` shows as `name`, or `read_result`, on behalf of `origin`; its raw result in the
         form of 2025-11-25, but with structured content of any type. A refusal is a result too. `arguments` is a raw
         JSON object; `timeout`, in seconds, can only shorten what the tool has; `retries` are attempts after the first,
-        at most as many as the server allows where it says so; `holding` counts the result, which is refused where there
-        is no room; `result_tokens` are those that it may have, and `recording` is the session that it is kept in.
+        at most as many as the server allows where it says so; `holding` counts the result, which is refused where it
+        has no room; `result_tokens` are those that it may have, and `recording` is the session that it is kept in.
         Raises nothing but CancelledError.
         """
         request = _request(name, arguments)

@@ -36,18 +36,18 @@ class BadExecution(ValueError):
 def inner_call(recorder: ContextRecorder, identity: Identity, request: McpRequest) -> McpRequest:
     """The call that a call of `execute_tool` asks for, recorded in the session that it names. Raises BadExecution."""
     try:
-        asked = msgspec.json.decode(request.params.get("arguments", NO_ARGUMENTS), type=ExecuteArguments)
+        execution = msgspec.json.decode(request.params.get("arguments", NO_ARGUMENTS), type=ExecuteArguments)
     except jsonrpc.UNREADABLE as error:
         raise BadExecution(f"{EXECUTE_TOOL} takes name, arguments and session_id: {error}") from error
-    if bytes(asked.arguments)[:1] not in (b"{", b"n"):
+    if bytes(execution.arguments)[:1] not in (b"{", b"n"):
         raise BadExecution(f"{EXECUTE_TOOL}: `arguments` must be an object: that of the inner tool's inputSchema")
-    arguments = NO_ARGUMENTS if bytes(asked.arguments) == b"null" else asked.arguments
-    params = {**request.params, "name": Raw(jsonrpc.encode(asked.name)), "arguments": arguments}
+    arguments = NO_ARGUMENTS if bytes(execution.arguments) == b"null" else execution.arguments
+    params = {**request.params, "name": Raw(jsonrpc.encode(execution.name)), "arguments": arguments}
     inner = McpRequest(request.modern, CALL, request.id, params, request.session, request.meta, request.token)
     inner.opened = request.opened
     inner.default_tokens = request.default_tokens
     try:
-        inner.recording = recorder.session(identity, asked.session_id)
+        inner.recording = recorder.session(identity, execution.session_id)
     except BadSession as error:
         raise BadExecution(str(error)) from error
     return inner

@@ -63,7 +63,7 @@ def upstream_request(
     if request.token is None and request.modern == modern:
         params = jsonrpc.encode(members) if name is None else translate.renamed(members, route.member, name)
     else:
-        said = None if client is None else client.features
+        features = None if client is None else client.features
         params = translate.params(
             members,
             name,
@@ -73,7 +73,7 @@ def upstream_request(
             token=request.token,
             ours=ident,
             client=context.client,
-            capabilities=said if request.modern else _declared(said, request.method, tasks=tasks),
+            capabilities=features if request.modern else _declared(features, request.method, tasks=tasks),
             log_level=b'"%b"' % (level or DEFAULT_LEVEL).encode() if modern and not request.modern else None,
         )
     return UpstreamRequest(
@@ -97,8 +97,8 @@ def upstream_request(
     )
 
 
-def _declared(said: bytes | None, method: str, *, tasks: bool) -> bytes | None:
+def _declared(capabilities: bytes | None, method: str, *, tasks: bool) -> bytes | None:
     """Capabilities of a legacy client with the extensions that the gateway has for it."""
     if tasks:
-        return declaring(said)
-    return for_method(said or b"{}", method) if method in EXTENDED else said
+        return declaring(capabilities)
+    return for_method(capabilities or b"{}", method) if method in EXTENDED else capabilities

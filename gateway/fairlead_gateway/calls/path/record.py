@@ -106,7 +106,7 @@ def _remember(
     """
     route = attempts.route
     name, address, caller = route.name, exchange.address, recent.caller(exchange.identity)
-    arguments, kept, trace, span = request.params.get("arguments"), None, "", attempts.span
+    arguments, arguments_kept, trace, span = request.params.get("arguments"), None, "", attempts.span
     trail: tuple[CallPhase, ...] = ()
     letters, more = len(name) + len(address) + caller.letters, 0
     if letters > PLAIN_LETTERS:
@@ -121,8 +121,8 @@ def _remember(
         trail = (*attempts.trail.phases,)
         more += PHASE_BYTES * len(trail)
     if audited:
-        kept = recent.arguments(arguments)
-        more += 0 if kept is None else len(kept)
+        arguments_kept = recent.arguments(arguments)
+        more += 0 if arguments_kept is None else len(arguments_kept)
     if why is not None:
         more += why.weight
     packed = (
@@ -140,7 +140,7 @@ def _remember(
         trace,
         0 if arguments is None else len(arguments),
         size,
-        kept,
+        arguments_kept,
         why,
         trail,
     )
@@ -168,7 +168,7 @@ def remember_other(
     """Keep a request that no server got: of a tool of the gateway's own, or of a name that its client does not see."""
     name, address, caller = name[:MAX_NAME], exchange.address[:MAX_ADDRESS], recent.caller(exchange.identity)
     arguments = params.get("arguments")
-    kept = recent.arguments(arguments) if audited else None
+    arguments_kept = recent.arguments(arguments) if audited else None
     recent.put_large(
         (
             began,
@@ -185,11 +185,11 @@ def remember_other(
             trace_id(exchange.headers.get(TRACEPARENT, b""), params.get("_meta")),
             0 if arguments is None else len(arguments),
             size,
-            kept,
+            arguments_kept,
             why,
             (),
         ),
         WIDEST * (len(name) + len(address) + caller.letters)
-        + (0 if kept is None else len(kept))
+        + (0 if arguments_kept is None else len(arguments_kept))
         + (0 if why is None else why.weight),
     )

@@ -53,14 +53,14 @@ def result_limit(call: ToolCall) -> Refusal | None:
     """Tokens that the result may have: the fewest that the tool, policies and the request say."""
     request, route = call.request, call.route
     bound = route.result_tokens if route.quota is None else route.most_tokens
-    header, asked = call.exchange.headers.get(HEADER_LIMIT), request.meta.result_tokens
-    if header is not None or asked is not None or request.result_tokens is not None:
+    header, limit = call.exchange.headers.get(HEADER_LIMIT), request.meta.result_tokens
+    if header is not None or limit is not None or request.result_tokens is not None:
         if header is not None:
-            asked = smaller(asked, tokens_in(header.decode("latin-1")) or 0)
-        if asked == 0:
+            limit = smaller(limit, tokens_in(header.decode("latin-1")) or 0)
+        if limit == 0:
             bounds = f"a number of tokens, {LEAST_TOKENS} to {MOST_TOKENS}"
             return Refusal(INVALID_ARGUMENTS, f"{META_LIMIT} and the header Fairlead-Result-Tokens take {bounds}")
-        bound = smaller(bound, smaller(asked, request.result_tokens))
+        bound = smaller(bound, smaller(limit, request.result_tokens))
     call.most_tokens = request.default_tokens if bound is None else bound
     return None
 
@@ -78,11 +78,11 @@ def limits(call: ToolCall) -> Refusal | None:
     limiter, route = call.context.limiter, call.route
     if limiter is None or route.tool is None or not (limiter.counts_all or route.counted):
         return None
-    found = limiter.admit(call.agent, route.quota, route.id, route.caps)
-    if isinstance(found, Limited):
-        call.limit = found.scope
-        return refusals.limited(found.message, found.retry_after)
-    call.lease = found
+    admission = limiter.admit(call.agent, route.quota, route.id, route.caps)
+    if isinstance(admission, Limited):
+        call.limit = admission.scope
+        return refusals.limited(admission.message, admission.retry_after)
+    call.lease = admission
     return None
 
 

@@ -39,12 +39,12 @@ class MessageRelay:
     """Messages of a server on the way to the client of one request, filtered and rewritten for that client."""
 
     __slots__ = (
-        "_asked",
         "_client",
         "_escapes",
         "_exchange",
         "_level",
         "_modern",
+        "_open",
         "_ours",
         "_server_requests",
         "_session",
@@ -77,7 +77,7 @@ class MessageRelay:
         self._token = request.token
         self._level = level
         self._ours = b""
-        self._asked: dict[bytes, bytes] = {}
+        self._open: dict[bytes, bytes] = {}
         """Ids under which the client was asked, and those of the server."""
 
     def follow(self, ours: bytes) -> None:
@@ -86,7 +86,7 @@ class MessageRelay:
 
     def close(self) -> None:
         """Forget what the client was asked, for its request is answered or given up."""
-        for ident in self._asked:
+        for ident in self._open:
             self._server_requests.forget(ident)
 
     def notify(self, message: Message) -> bool:
@@ -114,13 +114,13 @@ class MessageRelay:
     def on_request(self, message: Message, answer: AnswerServer) -> None:
         """Pass a legacy server's request on to a client that declared its capability; refuse it otherwise."""
         assert message.id is not UNSET
-        if not offers(self._client, message) or self._session is None or len(self._asked) >= MAX_OPEN:
+        if not offers(self._client, message) or self._session is None or len(self._open) >= MAX_OPEN:
             answer(jsonrpc.reply_to_server(message))
             return
         ident = self._server_requests.ask(self._session, bytes(message.id), answer)
         params = None if message.params is UNSET else message.params
         if self._tell(jsonrpc.request(ident, str(message.method), params)):
-            self._asked[ident] = bytes(message.id)
+            self._open[ident] = bytes(message.id)
         else:
             self._server_requests.forget(ident)
             answer(jsonrpc.error(message.id, jsonrpc.INTERNAL_ERROR, "The client cannot be asked now"))
@@ -128,10 +128,10 @@ class MessageRelay:
     def _withdraw(self, params: Raw) -> None:
         """Pass on the server's cancellation of a request to the client."""
         given_up = cancelled_id(params)
-        for ident, server_id in self._asked.items():
+        for ident, server_id in self._open.items():
             if server_id == given_up:
                 self._server_requests.forget(ident)
-                del self._asked[ident]
+                del self._open[ident]
                 self._tell(jsonrpc.notification(CANCELLED, jsonrpc.with_member(params, "requestId", ident)))
                 return
 

@@ -83,12 +83,12 @@ def asking_in(raw: Raw) -> InputRequired | None:
     try:
         if _decode_type(raw).result_type != INPUT_REQUIRED:
             return None
-        found = _decode(well_formed(raw))
+        asking = _decode(well_formed(raw))
     except jsonrpc.UNREADABLE as error:
         raise NotMcp(_UNKNOWN_FORM) from error
-    if len(found.questions) > MAX_QUESTIONS:
+    if len(asking.questions) > MAX_QUESTIONS:
         raise NotMcp(f"the tool asks more than {MAX_QUESTIONS} questions at once")
-    return found
+    return asking
 
 
 def well_formed(raw: bytes | Raw) -> bytes | Raw:

@@ -50,7 +50,7 @@ class ServerRequests:
         self.sessions = sessions
         self.outlet = outlet
         self._new_id = new_id
-        self._asked: dict[bytes, _OpenRequest] = {}
+        self._open: dict[bytes, _OpenRequest] = {}
         self._counts = counts or ShareCounts()
         self.levels: dict[bytes, str] = {}
         """Least severe log message that each of the latest sessions asked for."""
@@ -79,25 +79,25 @@ class ServerRequests:
 
     def answered(self, session: bytes | None, message: Message) -> bool:
         """Pass a client's response on to the server that asked; False where nothing was asked of that session."""
-        asked = self._asked.get(bytes(message.id)) if message.id is not UNSET else None
-        if asked is None or asked.session != session:
+        request = self._open.get(bytes(message.id)) if message.id is not UNSET else None
+        if request is None or request.session != session:
             return False
-        del self._asked[bytes(message.id)]  # type: ignore[arg-type]  # it has one: see above
+        del self._open[bytes(message.id)]  # type: ignore[arg-type]  # it has one: see above
         if message.result is not UNSET:
-            asked.answer(jsonrpc.result(asked.server_id, message.result))
+            request.answer(jsonrpc.result(request.server_id, message.result))
         elif isinstance(message.error, ErrorObject):
             data = None if message.error.data is UNSET else message.error.data
-            asked.answer(jsonrpc.error(asked.server_id, message.error.code, message.error.message, data))
+            request.answer(jsonrpc.error(request.server_id, message.error.code, message.error.message, data))
         return True
 
     def ask(self, session: bytes, server_id: bytes, answer: AnswerServer) -> bytes:
         """Open a request to a client; its id, raw JSON."""
         ident = b'"%b"' % self._new_id().encode()
-        self._asked[ident] = _OpenRequest(session, server_id, answer)
+        self._open[ident] = _OpenRequest(session, server_id, answer)
         return ident
 
     def forget(self, ident: bytes) -> None:
-        self._asked.pop(ident, None)
+        self._open.pop(ident, None)
 
 
 class _LevelMeta(msgspec.Struct):

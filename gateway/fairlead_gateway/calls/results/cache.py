@@ -49,7 +49,7 @@ class Kept(msgspec.Struct, frozen=True):
 class Follower(Protocol):
     """An equal call that waits for the result of another."""
 
-    def take_result(self, kept: Kept) -> None:
+    def take_result(self, cached: Kept) -> None:
         """Take the result. May not raise."""
         ...
 
@@ -71,15 +71,15 @@ def scope(*parts: str | bytes) -> bytes:
 def key_of(of_scope: bytes, arguments: bytes | Raw | None, meta: bytes | Raw | None = None) -> bytes | None:
     """The key of a call; None where its arguments or `_meta` are too large, or cannot be read."""
     try:
-        said = _canonical(arguments)
+        canonical = _canonical(arguments)
         about = _canonical(meta, _is_of_caller)
     except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
         return None
-    if said is None or about is None:
+    if canonical is None or about is None:
         return None
     if about != _EMPTY:
         of_scope = scope(of_scope, about)
-    return of_scope if said == _EMPTY else hashlib.blake2b(of_scope + said, digest_size=16).digest()
+    return of_scope if canonical == _EMPTY else hashlib.blake2b(of_scope + canonical, digest_size=16).digest()
 
 
 def _canonical(raw: bytes | Raw | None, counts: Callable[[str], bool] | None = None) -> bytes | None:
@@ -90,12 +90,12 @@ def _canonical(raw: bytes | Raw | None, counts: Callable[[str], bool] | None = N
         return _EMPTY
     if len(raw) > MAX_ARGUMENTS:
         return None
-    found = _decode(raw) or {}
-    if counts is not None and isinstance(found, dict):
-        found = {name: value for name, value in found.items() if counts(name)}
-        if not found:
+    given = _decode(raw) or {}
+    if counts is not None and isinstance(given, dict):
+        given = {name: value for name, value in given.items() if counts(name)}
+        if not given:
             return _EMPTY
-    return None if members.repeats(raw) else _encode(found)
+    return None if members.repeats(raw) else _encode(given)
 
 
 def _is_of_caller(name: str) -> bool:
@@ -108,7 +108,7 @@ class ResultCache:
     def __init__(self, max_bytes: int = MAX_BYTES, clock: Callable[[], float] = time.monotonic) -> None:
         self._max_bytes = max_bytes
         self._clock = clock
-        self._kept: OrderedDict[bytes, Kept] = OrderedDict()
+        self._results: OrderedDict[bytes, Kept] = OrderedDict()
         self._followers: dict[bytes, list[Follower]] = {}
         self.bytes = 0
         self.hits = 0
@@ -119,19 +119,19 @@ class ResultCache:
         return self._max_bytes > 0
 
     def __len__(self) -> int:
-        return len(self._kept)
+        return len(self._results)
 
-    def age(self, kept: Kept) -> float:
+    def age(self, cached: Kept) -> float:
         """Seconds."""
-        return max(0.0, self._clock() - kept.made_at)
+        return max(0.0, self._clock() - cached.made_at)
 
     def get(self, key: bytes) -> Kept | None:
-        found = self._kept.get(key)
-        if found is not None and found.until > self._clock():
-            self._kept.move_to_end(key)
+        cached = self._results.get(key)
+        if cached is not None and cached.until > self._clock():
+            self._results.move_to_end(key)
             self.hits += 1
-            return found
-        if found is not None:
+            return cached
+        if cached is not None:
             self._drop(key)
         self.misses += 1
         return None
@@ -156,18 +156,18 @@ class ResultCache:
     def store(self, key: bytes, result: Raw, *, modern: bool, seconds: float) -> None:
         """Keep the result of the call that was made, and give it to its followers."""
         now = self._clock()
-        kept = Kept(Raw(bytes(result)), modern, now, now + seconds)
-        size = len(kept.result) + _OVERHEAD
-        if key in self._kept:
+        cached = Kept(Raw(bytes(result)), modern, now, now + seconds)
+        size = len(cached.result) + _OVERHEAD
+        if key in self._results:
             self._drop(key)
         if size * LARGEST_SHARE <= self._max_bytes:
-            self._kept[key] = kept
+            self._results[key] = cached
             self.bytes += size
             while self.bytes > self._max_bytes:
-                self._drop(next(iter(self._kept)))
+                self._drop(next(iter(self._results)))
         for follower in self._followers.pop(key, ()):
             self.hits += 1
-            follower.take_result(kept)
+            follower.take_result(cached)
 
     def failed(self, key: bytes) -> None:
         """Have each follower make the call, for there is no result that could be kept."""
@@ -183,4 +183,4 @@ class ResultCache:
             self._followers.pop(key, None)
 
     def _drop(self, key: bytes) -> None:
-        self.bytes -= len(self._kept.pop(key).result) + _OVERHEAD
+        self.bytes -= len(self._results.pop(key).result) + _OVERHEAD

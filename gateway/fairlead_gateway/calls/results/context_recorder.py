@@ -86,16 +86,16 @@ class ContextRecorder:
         store = self._readable()
         if not self._may_name(identity, session):
             return []
-        found = [_named(session, entry) for entry in await store.entries(self.account(identity, session), session)]
-        return sorted(found, key=lambda entry: entry.at)
+        entries = [_named(session, entry) for entry in await store.entries(self.account(identity, session), session)]
+        return sorted(entries, key=lambda entry: entry.at)
 
     async def entry(self, identity: Identity, ident: str) -> SessionEntry | None:
         """One entry of the caller's; None where it has none of that id. Raises ContextUnavailable."""
         session = ident.rpartition("/")[0]
         if not self._may_name(identity, session):
             return None
-        found = await self._readable().entry(self.account(identity, session), session, ident)
-        return None if found is None else _named(session, found)
+        entry = await self._readable().entry(self.account(identity, session), session, ident)
+        return None if entry is None else _named(session, entry)
 
     async def forget(self, identity: Identity, session: str) -> int:
         """Delete a session of the caller's; how many entries it had. Raises ContextUnavailable."""

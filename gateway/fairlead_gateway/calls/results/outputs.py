@@ -42,7 +42,7 @@ def judged(check: SchemaCheck | None, server: ServerKey, outcome: TranslatedResu
     try:
         return TranslatedResult(translate.noted(outcome.result, META_WARNING, warning), False)
     except NotMcp:
-        return outcome  # its `_meta` is no object and has no room for a mark
+        return outcome  # its `_meta` is not an object and has no room for a mark
 
 
 def presented(route: Route, method: str, outcome: TranslatedResult) -> TranslatedResult:

@@ -76,7 +76,7 @@ class ResultKeeper:
             return result
         session = self.recorder.session(identity, None)
         ident = new_entry(session)
-        lost = await self._kept(identity, request, route, session, ident, result)
+        lost = await self._keep(identity, request, route, session, ident, result)
         return await self._shown(request, route, most, result, ident, lost, READ_RESULT)
 
     async def of_task(
@@ -97,28 +97,28 @@ class ResultKeeper:
         self, identity: Identity, request: McpRequest, route: Route, most: int | None, result: bytes | Raw, session: str
     ) -> bytes:
         ident = new_entry(session)
-        lost = await self._kept(identity, request, route, session, ident, result)
-        self._metrics.kept(recorded=not lost)
+        lost = await self._keep(identity, request, route, session, ident, result)
+        self._metrics.count_kept(recorded=not lost)
         told: dict[str, object] = {"sessionId": session, "recorded": not lost}
         if lost:
             told["reason"] = lost
-            said = f"This result was not kept for retrieve_context: {lost}. session_id: {session}"
+            sentence = f"This result was not kept for retrieve_context: {lost}. session_id: {session}"
         else:
             told["entryId"] = ident
-            said = f"Kept as entry_id {ident} of session_id {session} (retrieve_context)."
+            sentence = f"Kept as entry_id {ident} of session_id {session} (retrieve_context)."
         if most is not None and not surely_fits(result, most):
             result = await self._shown(request, route, most, result, ident, lost, RETRIEVE_CONTEXT)
         members = jsonrpc.decode_object(result)
         content = members.get("content")
         if content is not None and bytes(content)[:1] == b"[":
             blocks = msgspec.json.decode(content, type=list[Raw])
-            note = Raw(jsonrpc.encode({"type": "text", "text": said}))
+            note = Raw(jsonrpc.encode({"type": "text", "text": sentence}))
             members["content"] = Raw(jsonrpc.encode([*blocks, note]))
         meta = jsonrpc.decode_object(members["_meta"]) if "_meta" in members else {}
         members["_meta"] = Raw(jsonrpc.encode({**meta, META_CONTEXT: told}))
         return jsonrpc.encode(members)
 
-    async def _kept(
+    async def _keep(
         self, identity: Identity, request: McpRequest, route: Route, session: str, ident: str, result: bytes | Raw
     ) -> str:
         """Keep a result; why it is not kept, else nothing."""
@@ -136,7 +136,7 @@ class ResultKeeper:
         self, request: McpRequest, route: Route, most: int, result: bytes | Raw, ident: str, lost: str, reader: str
     ) -> bytes | Raw:
         argument = "entry_id" if reader == RETRIEVE_CONTEXT else "id"
-        asked = LongResult(
+        long_result = LongResult(
             bytes(result),
             most,
             ident,
@@ -145,13 +145,13 @@ class ResultKeeper:
             _declares_output(route),
             linked=_knows_links(request),
         )
-        shown = await self._shortener.shorten(asked)
+        shown = await self._shortener.shorten(long_result)
         if shown.result is None and not shown.unfit:
             return result
-        self._metrics.shortened(kept=not lost, tokens=shown.tokens, shown=shown.shown)
+        self._metrics.shortened(is_kept=not lost, tokens=shown.tokens, shown=shown.shown)
         if shown.result is not None and not self._misfit(route, shown):
             return shown.result
-        whole = f"It is kept as {ident}: {asked.reader}" if not lost else f"It is lost: {lost}"
+        whole = f"It is kept as {ident}: {long_result.reader}" if not lost else f"It is lost: {lost}"
         refusal = Refusal(
             RESULT_TOO_LARGE,
             f"The call was made. Its result has about {shown.tokens:,} tokens, {most:,} may be shown, and no part of "

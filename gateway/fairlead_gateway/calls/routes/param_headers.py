@@ -60,9 +60,9 @@ def misread(arguments: Raw | None, names: ParamHeaders) -> str | None:
         for step in path:
             if not isinstance(value, dict):
                 break
-            found = members.Known((step,)).misread(value, "params.arguments")
-            if found is not None:
-                return found
+            fault = members.Known((step,)).misread(value, "params.arguments")
+            if fault is not None:
+                return fault
             value = value.get(step)
     return None
 
@@ -81,24 +81,24 @@ def _values(arguments: Raw | None, names: ParamHeaders) -> dict[str, str]:
         decoded = msgspec.json.decode(arguments) if arguments is not None else {}
     except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
         decoded = {}
-    found = {}
+    values = {}
     for path, name, _ in names:
         value: Any = decoded
         for step in path:
             value = value.get(step) if isinstance(value, dict) else None
         if isinstance(value, bool):
-            found[name] = "true" if value else "false"
+            values[name] = "true" if value else "false"
         elif isinstance(value, str | int | float):
-            found[name] = str(value)
-    return found
+            values[name] = str(value)
+    return values
 
 
 def _same(header: str | None, value: str, kind: str) -> bool:
     """Whether both are equal, as texts; whole numbers by their value, so that 42 and 42.0 are."""
     if header is None or header == value:
         return header is not None
-    one, other = _WHOLE.fullmatch(header), _WHOLE.fullmatch(value)
-    return kind == "integer" and one is not None and other is not None and _digits(one[1]) == _digits(other[1])
+    first, other = _WHOLE.fullmatch(header), _WHOLE.fullmatch(value)
+    return kind == "integer" and first is not None and other is not None and _digits(first[1]) == _digits(other[1])
 
 
 def _digits(number: str) -> str:

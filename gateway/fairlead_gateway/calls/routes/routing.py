@@ -76,7 +76,7 @@ def request_route(
     uris: UriNames | None = None,
     verify: Check | None = None,
 ) -> Route:
-    """Route of a request that is no tool call; `name` is the server's own, empty where the method has none, and
+    """Route of a request other than a tool call; `name` is the server's own, empty where the method has none, and
     `member` the one of `params` that it is put into, empty for none; `uris`: names of the server's URIs on the
     endpoint; `verify`: check of a result that may not be changed.
     """

@@ -66,7 +66,7 @@ def param_lines(route: Route, request: McpRequest, headers: Headers | None) -> b
 
 
 def resolve(offers: ResourceIndex, request: McpRequest, metrics: MetricsRegistry) -> Route | Rejection:
-    """The route of a request that is no tool call, as far as the view shows its target."""
+    """The route of a request other than a tool call, as far as the view shows its target."""
     row = METHODS[request.method]
     try:
         if row.kind is TargetKind.REFERENCE:
@@ -77,10 +77,10 @@ def resolve(offers: ResourceIndex, request: McpRequest, metrics: MetricsRegistry
     route = offers.routes.get((request.method, name))
     if route is not None:
         return route
-    found = _new_route(offers, row, request, name, metrics)
-    if isinstance(found, Route) and offers.lists(name):  # what only matches a template has no bound
-        offers.routes[request.method, name] = found
-    return found
+    new_route = _new_route(offers, row, request, name, metrics)
+    if isinstance(new_route, Route) and offers.lists(name):  # what only matches a template has no bound
+        offers.routes[request.method, name] = new_route
+    return new_route
 
 
 def _new_route(
@@ -89,12 +89,12 @@ def _new_route(
     if row.extension and row.extension not in offers.extensions:
         status = 404 if request.modern else 200
         return Rejection(status, jsonrpc.METHOD_NOT_FOUND, f"Method not found: {request.method}", request.id)
-    found = _FINDERS[row.kind](offers, name)
-    if found is None:
+    target = _FINDERS[row.kind](offers, name)
+    if target is None:
         if row.kind is TargetKind.RESOURCE and not row.extension:
             return not_found(request, name)
         return invalid(request, f"Unknown {row.kind.value}: {name}")
-    binding, own = found
+    binding, own = target
     if request.method == DIRECTORY and not _reads_directories(binding):
         return invalid(request, f"{binding.server.key} has no directories to read")
     if request.method in SUBSCRIPTIONS and not is_watchable(binding.server):
@@ -147,10 +147,10 @@ def _completion(offers: ResourceIndex, request: McpRequest, metrics: MetricsRegi
     kind = jsonrpc.decode_text(ref["type"])
     member = "name" if kind == "ref/prompt" else "uri"
     name = jsonrpc.decode_text(ref[member])
-    found = offers.prompt(name) if kind == "ref/prompt" else offers.template(name)
-    if found is None:
+    target = offers.prompt(name) if kind == "ref/prompt" else offers.template(name)
+    if target is None:
         return invalid(request, f"Unknown reference: {name}")
-    binding, own = found
+    binding, own = target
     ref[member] = Raw(jsonrpc.encode(own))
     request.params = {**request.params, "ref": Raw(jsonrpc.encode(ref))}
     key = binding.server.key

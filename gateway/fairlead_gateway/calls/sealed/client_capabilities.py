@@ -44,16 +44,16 @@ def normalized(capabilities: bytes | Raw) -> str | None:
         seen = _decode_capabilities(capabilities)
     except jsonrpc.UNREADABLE:
         return None
-    said: dict[str, dict[str, dict[str, str]]] = {}
+    features: dict[str, dict[str, dict[str, str]]] = {}
     if seen.elicitation is not UNSET:
         modes = {"form": seen.elicitation.form, "url": seen.elicitation.url}
-        said["elicitation"] = {mode: {} for mode, given in modes.items() if given is not UNSET}
+        features["elicitation"] = {mode: {} for mode, given in modes.items() if given is not UNSET}
     if seen.roots is not UNSET:
-        said["roots"] = {}
+        features["roots"] = {}
     if seen.sampling is not UNSET:
         extras = {"context": seen.sampling.context, "tools": seen.sampling.tools}
-        said["sampling"] = {extra: {} for extra, given in extras.items() if given is not UNSET}
-    return msgspec.json.encode(said).decode() if said else None
+        features["sampling"] = {extra: {} for extra, given in extras.items() if given is not UNSET}
+    return msgspec.json.encode(features).decode() if features else None
 
 
 def features_of(request: McpRequest) -> bytes | None:

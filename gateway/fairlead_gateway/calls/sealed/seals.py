@@ -19,8 +19,8 @@ class Seal:
 
     def mac(self, owner: str, value: str) -> str:
         """Code of a value of that owner, 32 hexadecimal digits."""
-        said = f"{owner} {value}".encode("utf-8", "surrogatepass")
-        return hashlib.blake2b(said, key=self._key, digest_size=16).hexdigest()
+        message = f"{owner} {value}".encode("utf-8", "surrogatepass")
+        return hashlib.blake2b(message, key=self._key, digest_size=16).hexdigest()
 
     def verifies(self, mac: str, owner: str, value: str) -> bool:
         return hmac.compare_digest(mac.encode("utf-8", "surrogatepass"), self.mac(owner, value).encode())

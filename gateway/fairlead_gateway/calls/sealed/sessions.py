@@ -38,7 +38,7 @@ class SessionIds:
     def __init__(self, key: bytes = b"", nonce: Callable[[], str] = lambda: secrets.token_urlsafe(18)) -> None:
         self._key = hashlib.blake2b(key or secrets.token_bytes(32), digest_size=32).digest()
         self._nonce = nonce
-        self._known: dict[bytes, LegacySession | None] = {}
+        self._verified_sessions: dict[bytes, LegacySession | None] = {}
         self._ended: OrderedDict[bytes, None] = OrderedDict()
 
     def issue(self, version: str, capabilities: bytes | Raw, owner: str = "") -> bytes:
@@ -50,15 +50,15 @@ class SessionIds:
     def read(self, ident: bytes) -> LegacySession | None:
         """The session of an id; None where it was not signed here."""
         try:
-            return self._known[ident]
+            return self._verified_sessions[ident]
         except KeyError:
             pass
-        found = self._verified(ident) if len(ident) <= _MAX_ID else None
-        if found is not None or len(ident) <= MAX_FOREIGN_ID:
-            if len(self._known) >= _REMEMBERED:
-                self._known.clear()
-            self._known[ident] = found
-        return found
+        session = self._verified(ident) if len(ident) <= _MAX_ID else None
+        if session is not None or len(ident) <= MAX_FOREIGN_ID:
+            if len(self._verified_sessions) >= _REMEMBERED:
+                self._verified_sessions.clear()
+            self._verified_sessions[ident] = session
+        return session
 
     def opened_by(self, owner: str, ident: bytes | None) -> bool:
         """Whether the id is that of a session of `owner`, ended or not."""

@@ -2,7 +2,7 @@
 
 An id may act as a bearer token, and servers behind a gateway with one credential cannot tell its clients apart: the
 gateway alone knows whose task it is. All of that is in the id that the client gets, with a code over it, so that
-nothing is kept: any replica with the same key takes it, also after a restart. The server's own id is no secret (its
+nothing is kept: any replica with the same key takes it, also after a restart. The server's own id is not a secret (its
 keys of `inputRequests` may repeat it), and is never taken from a client.
 """
 
@@ -42,18 +42,18 @@ class TaskIds:
         """
         if not 0 < len(task_id) <= MAX_ID:
             raise NotMcp(f"the id of the task has {len(task_id)} characters; 1 to {MAX_ID} are taken")
-        said = msgspec.json.encode((server.namespace, server.name, tool, task_id))
-        payload = base64.urlsafe_b64encode(said).rstrip(b"=").decode()
+        members = msgspec.json.encode((server.namespace, server.name, tool, task_id))
+        payload = base64.urlsafe_b64encode(members).rstrip(b"=").decode()
         return f"fairlead-task.{self._seal.mac(identity.owner, payload)}.{payload}"
 
     def opened(self, sealed: str, identity: Identity) -> TaskRef | None:
         """The task of an id; None where it was not sealed with this key for this principal."""
-        found = _SEALED.fullmatch(sealed) if len(sealed) <= MAX_SEALED else None
-        if found is None or not self._seal.verifies(found[1], identity.owner, found[2]):
+        match = _SEALED.fullmatch(sealed) if len(sealed) <= MAX_SEALED else None
+        if match is None or not self._seal.verifies(match[1], identity.owner, match[2]):
             return None
         try:
-            said = base64.urlsafe_b64decode(found[2] + "=" * (-len(found[2]) % 4))
-            namespace, name, tool, task_id = _decode(said)
+            members = base64.urlsafe_b64decode(match[2] + "=" * (-len(match[2]) % 4))
+            namespace, name, tool, task_id = _decode(members)
         except (binascii.Error, ValueError, msgspec.DecodeError):
             return None
         own, pod = affinity.split(task_id)

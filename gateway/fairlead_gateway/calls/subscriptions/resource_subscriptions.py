@@ -2,7 +2,7 @@
 
 They are those of modern clients, whose stream names resources, and of legacy clients at modern servers. A modern
 server gets `subscriptions/listen`, a legacy one `resources/subscribe` in a session of the subscription's own; one that
-ends is begun anew after a while. Only at servers over streamable HTTP (`is_watchable`).
+ends is begun again after a while. Only at servers over streamable HTTP (`is_watchable`).
 """
 
 from __future__ import annotations
@@ -38,14 +38,14 @@ MAX_URI: Final = 2048
 """Bytes of a URI that is watched, about: characters."""
 FIRST_DELAY: Final = 1.0
 LAST_DELAY: Final = 60.0
-"""Seconds before a watch that ended is begun anew."""
+"""Seconds before a watch that ended is begun again."""
 NEVER: Final = float("inf")
 
 
 def subscribable(offers: Offers, uri: str) -> tuple[Reach, str] | None:
     """Server of a URI and its name there, where it can be subscribed to."""
-    found = offers.resource(uri) if len(uri) <= MAX_URI else None
-    return None if found is None or not is_watchable(found[0].server) else found
+    resource = offers.resource(uri) if len(uri) <= MAX_URI else None
+    return None if resource is None or not is_watchable(resource[0].server) else resource
 
 
 class ResourceSubscriptions:

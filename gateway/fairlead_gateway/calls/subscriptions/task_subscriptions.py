@@ -206,11 +206,11 @@ class _TaskWatch:
         upstream, pod = route.binding.upstream, next(iter(self._open.values())).pod
         wanted = jsonrpc.encode({"notifications": {"taskIds": [*self._open]}})
         params = eras.modern_params(wanted, self._subscriptions.client, listener.capabilities)
-        asked = UpstreamRequest(
+        request = UpstreamRequest(
             upstream.next_id(), "subscriptions/listen", params, NEVER, route.max_bytes, instance=pod, listens=True
         )
         with contextlib.suppress(McpError):
-            await result_of(upstream, asked, self._heard)
+            await result_of(upstream, request, self._heard)
         self._granted.clear()
         self._woken.set()
 

@@ -1,6 +1,6 @@
 """Tasks of servers: which call may become one, its sealed id for the client, and the requests about it (SEP-2663).
 
-A task belongs to the principal that created it, and its requests are decided about anew each time: they reach the
+A task belongs to the principal that created it, and its requests are decided about each time: they reach the
 server while the client sees the tool that made the task.
 """
 
@@ -238,17 +238,17 @@ def _strict(result: Raw) -> bytes | Raw:
 def without_tasks(members: jsonrpc.RawObject) -> jsonrpc.RawObject:
     """Params without the client's declaration of tasks, for a call that may not become one."""
     meta = jsonrpc.decode_object(members["_meta"])
-    said = jsonrpc.decode_object(meta[eras.META_CAPABILITIES])
+    declared = jsonrpc.decode_object(meta[eras.META_CAPABILITIES])
     extensions = {**capabilities.extension_settings(meta[eras.META_CAPABILITIES])}
     extensions.pop(methods.TASKS, None)
-    said["extensions"] = Raw(jsonrpc.encode(extensions))
-    meta[eras.META_CAPABILITIES] = Raw(jsonrpc.encode(said))
+    declared["extensions"] = Raw(jsonrpc.encode(extensions))
+    meta[eras.META_CAPABILITIES] = Raw(jsonrpc.encode(declared))
     return {**members, "_meta": Raw(jsonrpc.encode(meta))}
 
 
-def declaring(said: bytes | None) -> bytes:
+def declaring(declared: bytes | None) -> bytes:
     """Client capabilities, raw JSON, with tasks among the extensions."""
-    return capabilities.declaring(said, methods.TASKS)
+    return capabilities.declaring(declared, methods.TASKS)
 
 
 def under_client_id(error: RpcError, route: Route) -> RpcError:

@@ -36,7 +36,7 @@ class OpenTasks:
         if not self.most or len(mine) < self.most:
             return True
         now = self._clock()
-        for key in [(agent, one) for one in mine if self._expiries[agent, one] <= now]:
+        for key in [(agent, task) for task in mine if self._expiries[agent, task] <= now]:
             self._drop(key)
         return len(mine) < self.most
 

@@ -70,9 +70,9 @@ class TaskWait:
         )
         return await result_of(self._route.binding.upstream, made)
 
-    async def answer(self, asked: dict[str, Raw]) -> jsonrpc.RawObject:
+    async def answer(self, raw_questions: dict[str, Raw]) -> jsonrpc.RawObject:
         try:
-            questions = _decode_questions(jsonrpc.encode(asked))
+            questions = _decode_questions(jsonrpc.encode(raw_questions))
         except jsonrpc.UNREADABLE as error:
             raise NotMcp("the task asks for input in an unknown form") from error
         self._asks()
@@ -112,8 +112,8 @@ def progress(exchange: Exchange, token: ProgressToken | None, *, escapes: bool) 
 
     def tell(status: str) -> None:
         if token is not None:
-            said = {progress_token.NAME: Raw(token.value), "progress": count(), "message": status}
-            body = jsonrpc.notification("notifications/progress", jsonrpc.encode(said))
+            params = {progress_token.NAME: Raw(token.value), "progress": count(), "message": status}
+            body = jsonrpc.notification("notifications/progress", jsonrpc.encode(params))
             exchange.notify(bytes(escaped(body)) if escapes else body)
 
     return tell
@@ -124,8 +124,8 @@ def cancel_soon(tasks: ClientTasks, route: Route, created: bytes | Raw, capabili
     shape.
     """
     task_id, pod = affinity.split(server_tasks.read(created).task_id)
-    said = declaring(None) if capabilities is None else capabilities
-    made = request(tasks.client, route, CANCEL, {}, task_id, pod, said, tasks.clock() + CANCEL_SECONDS)
+    declared = declaring(None) if capabilities is None else capabilities
+    made = request(tasks.client, route, CANCEL, {}, task_id, pod, declared, tasks.clock() + CANCEL_SECONDS)
     tasks.running.start(_cancel(route, made), "cancel a task")
 
 

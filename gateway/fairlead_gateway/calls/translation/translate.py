@@ -37,7 +37,7 @@ class TranslatedResult:
         self.is_error = is_error
         self.needs_input = needs_input
         self.is_task = is_task
-        """Whether it is no result yet, but a task that goes on (SEP-2663)."""
+        """Whether it is a task that goes on in place of a result (SEP-2663)."""
         self.mended = ""
         """Why clients would have refused it as its server sent it; empty for a result that they take."""
         self.left_out = False
@@ -62,7 +62,7 @@ def params(
     `name` is the server's own name of the target, raw, for that `member`. The progress token `ours` takes the place of
     the client's, if it has one: it must be unique on a connection that several clients share. `capabilities` and
     `log_level` (raw JSON) are what a legacy client said earlier and a modern server is told with each request. Raises
-    msgspec.DecodeError when `_meta` is no object.
+    msgspec.DecodeError when `_meta` is not an object.
     """
     if name is not None:
         members[member] = name
@@ -226,7 +226,7 @@ def _meta(members: RawObject) -> RawObject:
     try:
         return jsonrpc.decode_object(members["_meta"]) if "_meta" in members else {}
     except jsonrpc.UNREADABLE as error:
-        raise NotMcp("the _meta of the tool's result is no object") from error
+        raise NotMcp("the _meta of the tool's result is not an object") from error
 
 
 def progress(message_params: Raw, *, ours: bytes, clients: bytes) -> bytes | None:

@@ -80,7 +80,7 @@ def test_the_cache_is_bounded_and_lets_go_of_what_was_not_used() -> None:
     assert cache.get(A) is None
     assert cache.get(keys[-1]) is not None
     cache.store(keys[-1], Raw(b"y"), modern=True, seconds=10)
-    assert cache.bytes == sum(len(kept.result) + 300 for kept in cache._kept.values())
+    assert cache.bytes == sum(len(kept.result) + 300 for kept in cache._results.values())
 
 
 def test_equal_calls_wait_for_the_one_that_is_made() -> None:
