@@ -33,6 +33,7 @@ CLEAN = (
     "gateway/fairlead_gateway",
     "gateway/fairlead_kube",
     "gateway/fairlead_mcp",
+    "gateway/fairlead_models",
     "gateway/fairlead_offers",
     "gateway/fairlead_rest",
     "gateway/fairlead_search",

@@ -105,16 +105,16 @@ class ModelBreakers:
     ) -> None:
         self._clock = clock
         self._random = random
-        self._kept: OrderedDict[ModelTarget, GuardedModel] = OrderedDict()
+        self._guarded: OrderedDict[ModelTarget, GuardedModel] = OrderedDict()
 
     def attempt(self, target: ModelTarget) -> ModelAttempt:
         """Leave to ask a model. Its outcome has to be told. Raises ModelClosed."""
-        known = self._kept.get(target)
-        if known is None:
+        guarded = self._guarded.get(target)
+        if guarded is None:
             return ModelAttempt(self, target, trial=False)
-        now, breaker, name = self._clock(), known.breaker, f"{target.provider}/{target.model[:128]}"
-        if now < known.later:
-            seconds = known.later - now
+        now, breaker, name = self._clock(), guarded.breaker, f"{target.provider}/{target.model[:128]}"
+        if now < guarded.later:
+            seconds = guarded.later - now
             raise ModelClosed(f"{name} wants no request for {seconds:.0f} s (retry-after)", _TOO_MANY, seconds)
         trial = not breaker.closed
         if trial and not breaker.try_now(now):
@@ -124,14 +124,14 @@ class ModelBreakers:
     def states(self) -> Iterator[tuple[ModelTarget, str, int]]:
         """Every model that has failed: its state, and how many times it opened."""
         now = self._clock()
-        for target, known in [*self._kept.items()]:
-            yield target, known.state(now), known.breaker.opened
+        for target, guarded in [*self._guarded.items()]:
+            yield target, guarded.state(now), guarded.breaker.opened
 
     def succeeded(self, target: ModelTarget) -> None:
         """Close the breaker of a model."""
-        known = self._kept.get(target)
-        if known is not None and known.breaker.troubled:
-            known.breaker.succeeded()
+        guarded = self._guarded.get(target)
+        if guarded is not None and guarded.breaker.troubled:
+            guarded.breaker.succeeded()
 
     def failed(self, target: ModelTarget, error: Exception, *, trial: bool) -> None:
         """Count a failure of a model."""
@@ -139,20 +139,20 @@ class ModelBreakers:
 
     def given_up(self, target: ModelTarget) -> None:
         """End a trial without an outcome."""
-        known = self._kept.get(target)
-        if known is not None:
-            known.breaker.given_up()
+        guarded = self._guarded.get(target)
+        if guarded is not None:
+            guarded.breaker.given_up()
 
     def put_off(self, target: ModelTarget, seconds: float) -> None:
         """Leave a model alone for so long."""
         self._of(target).later = self._clock() + seconds
 
     def _of(self, target: ModelTarget) -> GuardedModel:
-        known = self._kept.get(target)
-        if known is None:
-            known = self._kept[target] = GuardedModel(self._random)
-            if len(self._kept) > MAX_KEPT:
+        guarded = self._guarded.get(target)
+        if guarded is None:
+            guarded = self._guarded[target] = GuardedModel(self._random)
+            if len(self._guarded) > MAX_KEPT:
                 now = self._clock()
-                least = next((one for one, each in self._kept.items() if each.state(now) == CLOSED), target)
-                self._kept.pop(least if least != target else next(iter(self._kept)))
-        return known
+                least = next((closed for closed, each in self._guarded.items() if each.state(now) == CLOSED), target)
+                self._guarded.pop(least if least != target else next(iter(self._guarded)))
+        return guarded

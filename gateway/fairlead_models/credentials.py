@@ -49,14 +49,14 @@ def _shown(fields: list[tuple[bytes, bytes]]) -> Iterator[bytes]:
 
 def _of_query(scope: Scope) -> Iterator[bytes]:
     """Keys in the query, which loses them."""
-    kept = []
+    pairs = []
     for part in scope["query_string"].split(b"&"):
         name, _, value = part.partition(b"=")
         if name != _QUERY:
-            kept.append(part)
+            pairs.append(part)
         elif value:
             yield b"Bearer " + unquote_to_bytes(value)
-    scope["query_string"] = b"&".join(kept)
+    scope["query_string"] = b"&".join(pairs)
 
 
 def _take_provider_key(scope: Scope, values: list[bytes]) -> None:

@@ -1,4 +1,4 @@
-"""Answers that are no success, before they are written in the form of an API. Pure module."""
+"""Refusals and failures, before they are written in the form of an API. Pure module."""
 
 from __future__ import annotations
 

@@ -137,14 +137,14 @@ class Provider(msgspec.Struct, frozen=True, rename="camel", forbid_unknown_field
         """Headers of a request with the key, or without one where it is empty; `more` are the client's, below those of
         the configuration, lists apart. Names are lower-case.
         """
-        found = {"anthropic-version": ANTHROPIC_VERSION} if self.kind == "anthropic" else {}
-        found.update(more)
+        headers = {"anthropic-version": ANTHROPIC_VERSION} if self.kind == "anthropic" else {}
+        headers.update(more)
         for name, value in ((name.lower(), value) for name, value in self.headers.items()):
-            found[name] = f"{found[name]},{value}" if name in _LISTS and name in found else value
+            headers[name] = f"{headers[name]},{value}" if name in _LISTS and name in headers else value
         if key:
             name, prefix = _KEY_HEADERS[self.kind]
-            found[name] = prefix + key
-        return found
+            headers[name] = prefix + key
+        return headers
 
 
 class ModelTarget(msgspec.Struct, frozen=True):
@@ -202,14 +202,14 @@ class Providers:
         if len(wanted) > MAX_NAME:  # caches of tools and breakers have it in their keys
             raise UnknownModel(f"no provider serves a model {wanted[:128]!r}: its name is over {MAX_NAME} characters")
         if not wanted.startswith(ROUTE_PREFIX):
-            found = self._speaking(wanted, [self.target(wanted)], spoken)
-            return ModelRoute((wanted,), reserved_output_tokens=0), self._taking(found, keyed)
+            matching = self._speaking(wanted, [self.target(wanted)], spoken)
+            return ModelRoute((wanted,), reserved_output_tokens=0), self._taking(matching, keyed)
         route = self.routes.get(wanted.removeprefix(ROUTE_PREFIX))
         if route is None:
-            known = ", ".join(sorted(f"{ROUTE_PREFIX}{name}" for name in self.routes)) or "none"
-            raise UnknownModel(f"there is no route {wanted[:128]!r}; routes: {known}")
-        found = self._speaking(wanted, [self.target(model_of(choice)) for choice in route.models], spoken)
-        return route, self._taking(found, keyed)
+            route_names = ", ".join(sorted(f"{ROUTE_PREFIX}{name}" for name in self.routes)) or "none"
+            raise UnknownModel(f"there is no route {wanted[:128]!r}; routes: {route_names}")
+        matching = self._speaking(wanted, [self.target(model_of(choice)) for choice in route.models], spoken)
+        return route, self._taking(matching, keyed)
 
     def check_key(self, name: str, *, keyed: bool) -> None:
         """Check that a provider takes a request with, or without, a key of its own. Raises ProviderKeyRefused."""
@@ -217,10 +217,10 @@ class Providers:
 
     def _speaking(self, wanted: str, targets: list[ModelTarget], spoken: bool) -> list[ModelTarget]:
         """Those that take requests of a kind: text, or speech too. Raises UnknownModel for none."""
-        found = [target for target in targets if spoken or target.provider not in self.cascaded]
-        if not found:
+        speaking = [target for target in targets if spoken or target.provider not in self.cascaded]
+        if not speaking:
             raise UnknownModel(f"{wanted[:128]!r} is a cascaded engine: open a speech session with it at /v1/realtime")
-        return found
+        return speaking
 
     def _check_cascaded(self, name: str, engine: CascadedProvider) -> None:
         """Raises InvalidProvider."""
@@ -237,9 +237,9 @@ class Providers:
     def _taking(self, targets: list[ModelTarget], keyed: bool) -> list[ModelTarget]:
         """Those that take a request with, or without, a key of its own. Raises ProviderKeyRefused for none."""
         unfit = "Refuse" if keyed else "Require"
-        found = [target for target in targets if self._caller_key(target.provider) != unfit]
-        if found:
-            return found
+        taking = [target for target in targets if self._caller_key(target.provider) != unfit]
+        if taking:
+            return taking
         name = targets[0].provider
         if keyed:
             why = f"the provider {name} takes no keys of callers (its setting callerKey is Refuse)"
@@ -262,29 +262,29 @@ class Providers:
 
     def listed(self) -> dict[str, str]:
         """Models that may be asked for by name, with the provider of each: plain names of `models`, no patterns."""
-        found: dict[str, str] = {}
+        names: dict[str, str] = {}
         for _, models in self._models():
             for model in models:
                 if not _PATTERN.search(model):
-                    found.setdefault(model, self.target(model).provider)
-        return found
+                    names.setdefault(model, self.target(model).provider)
+        return names
 
     def target(self, wanted: str) -> ModelTarget:
         """The provider of one model: by `PROVIDER/MODEL`, else the first whose `models` has the name. Raises
         UnknownModel.
         """
         if not _DOTS.isdisjoint(wanted.split("/")):  # Gemini has the name in the path, where they lead elsewhere
-            raise UnknownModel(f"{wanted[:128]!r} is no name of a model: no part of it may be `.` or `..`")
+            raise UnknownModel(f"{wanted[:128]!r} is not a valid name of a model: no part of it may be `.` or `..`")
         first, slash, rest = wanted.partition("/")
         if slash and rest and (first in self.by_name or first in self.cascaded):
             return ModelTarget(first, rest)
         for name, models in self._models():
             if any(fnmatchcase(wanted, pattern) for pattern in models):
                 return ModelTarget(name, wanted)
-        known = ", ".join([*self.by_name, *self.cascaded]) or "none"
+        provider_names = ", ".join([*self.by_name, *self.cascaded]) or "none"
         raise UnknownModel(
             f"no provider serves a model {wanted[:128]!r}; name it in `models` of one of them, or ask for "
-            f"PROVIDER/MODEL (providers: {known})"
+            f"PROVIDER/MODEL (providers: {provider_names})"
         )
 
 
@@ -297,18 +297,20 @@ def read_providers(
         engines = {name: each for name, each in given.items() if each.get("kind") == CASCADED}
         cascaded = msgspec.convert(engines, dict[str, CascadedProvider])
         others = {name: each for name, each in given.items() if name not in engines}
-        found = msgspec.convert(others, dict[str, Provider])
+        providers = msgspec.convert(others, dict[str, Provider])
     except msgspec.ValidationError as error:
         raise InvalidProvider(f"providers: {error}") from error
     for name, provider in (added or {}).items():
-        if name in cascaded or found.setdefault(name, provider) is not provider:
+        if name in cascaded or providers.setdefault(name, provider) is not provider:
             raise InvalidProvider(f"providers: {name} is there already: give one of the two another name")
-    return Providers(found, routes, cascaded)
+    return Providers(providers, routes, cascaded)
 
 
 def _check_name(name: str) -> None:
     if _NAME.fullmatch(name) is None or name == ROUTE_PREFIX.rstrip("/"):
-        raise InvalidProvider(f"providers: {name!r} is no name: small letters, digits and -, and not `fairlead`")
+        raise InvalidProvider(
+            f"providers: {name!r} is not a valid name: small letters, digits and -, and not `fairlead`"
+        )
 
 
 def _check(name: str, provider: Provider) -> None:

@@ -55,7 +55,7 @@ class ProviderRefused(Exception):
 
 
 class _SilenceTimer:
-    """Breaks a body off that goes silent while it is read. One timer for all of it: aiohttp's own is set anew for each
+    """Breaks a body off that goes silent while it is read. One timer for all of it: aiohttp's own is set again for each
     piece, which takes a tenth of all the time that the piece needs.
     """
 
@@ -90,7 +90,7 @@ class ProviderAnswer:
         self, answer: aiohttp.ClientResponse, passed_on: Sequence[str], idle_seconds: float, key: str = ""
     ) -> None:
         """`passed_on`: headers for the client; one that ends with `-` is the beginning of several. Values that hold the
-        `key`, or that are no printable ASCII, are not passed on.
+        `key`, or that are not printable ASCII, are not passed on.
         """
         self._answer = answer
         self._key = key
@@ -111,18 +111,18 @@ class ProviderAnswer:
         """
         if self._whole is not None:
             return self._whole
-        found = bytearray()
+        received = bytearray()
         async for piece in self.pieces():
-            found += piece
-            if self.status != _OK and len(found) > MAX_REFUSAL:
-                found.clear()
+            received += piece
+            if self.status != _OK and len(received) > MAX_REFUSAL:
+                received.clear()
                 self.close()
                 break
-            if len(found) > MAX_ANSWER:
+            if len(received) > MAX_ANSWER:
                 raise ProviderUnavailable(f"the provider answered more than {MAX_ANSWER} bytes")
         if self._key and self.status != _OK:
-            found = found.replace(self._key.encode(), HIDDEN)
-        self._whole = bytes(found)
+            received = received.replace(self._key.encode(), HIDDEN)
+        self._whole = bytes(received)
         return self._whole
 
     async def pieces(self) -> AsyncIterator[bytes]:
