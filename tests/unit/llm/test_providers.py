@@ -45,8 +45,8 @@ def test_a_model_that_nobody_serves_is_told_with_what_there_is(wanted: str) -> N
 @pytest.mark.parametrize(
     ("name", "more", "why"),
     [
-        ("fairlead", {}, "is no name"),
-        ("Big", {}, "is no name"),
+        ("fairlead", {}, "is not a valid name"),
+        ("Big", {}, "is not a valid name"),
         ("x", {"baseUrl": "ftp://x"}, "baseUrl"),
         ("x", {"baseUrl": "http://user:key@x"}, "baseUrl"),
         ("x", {"keyEnv": "A", "keyFile": "/b"}, "either"),
