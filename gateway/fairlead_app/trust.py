@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import logging
 import time
+from functools import partial
 from typing import TYPE_CHECKING, Final
 
 import msgspec
@@ -71,7 +72,7 @@ def trusted(settings: Settings, kube: Kube | None = None) -> Trust:
             "authenticator with FAIRLEAD_API_KEYS, FAIRLEAD_API_KEY_SECRETS or FAIRLEAD_IDENTITY"
         )
     sign_in = None if client is None or tokens is None else ConsoleSignIn(client, tokens)
-    made = _made_keys(identity.made_keys, namespace, kube, names)
+    made = _made_keys(identity.made_keys, namespace, kube, names, keys)
     return Trust(authenticators, issuers, vouchers.scopes, names, sign_in, made)
 
 
@@ -118,13 +119,16 @@ def _keys(identity: IdentitySettings, namespace: str, kube: Kube | None, names: 
     return keys
 
 
-def _made_keys(settings: MadeKeySettings, namespace: str, kube: Kube | None, names: Issuers) -> MadeKeys | None:
+def _made_keys(
+    settings: MadeKeySettings, namespace: str, kube: Kube | None, names: Issuers, keys: ApiKeys | None
+) -> MadeKeys | None:
     """Raises BadSetting."""
     if not settings.makers:
         return None
     store: KeyStore
     if settings.file is not None:
-        store = FileKeyStore(settings.file)
+        assert keys is not None  # the file is one of its places
+        store = FileKeyStore(settings.file, partial(keys.told, KeyFile(settings.file).name))
     elif settings.secret and kube is not None:
         from fairlead_gateway.identity.keysecret import SecretKeyStore
 

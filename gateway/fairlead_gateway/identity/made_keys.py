@@ -53,10 +53,13 @@ class KeyStore(Protocol):
 
 
 class FileKeyStore:
-    """A file of one gateway, readable by its owner alone."""
+    """A file of one gateway, readable by its owner alone. `tell` takes what was written, as the file is looked at again
+    only after a while, and a new key is used at once.
+    """
 
-    def __init__(self, path: Path) -> None:
+    def __init__(self, path: Path, tell: Callable[[KeyDocument], None]) -> None:
         self._path = path
+        self._tell = tell
         self._writing = asyncio.Lock()
 
     async def load(self) -> KeyDocument:
@@ -66,7 +69,9 @@ class FileKeyStore:
     async def change(self, change: Change) -> None:
         """Implements KeyStore."""
         async with self._writing:
-            await asyncio.to_thread(self._write, change(await self.load()))
+            document = change(await self.load())
+            await asyncio.to_thread(self._write, document)
+            self._tell(document)
 
     def _read(self) -> KeyDocument:
         try:

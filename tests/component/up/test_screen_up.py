@@ -152,7 +152,7 @@ def configuration(folder: Path, names: Iterable[str]) -> None:
 async def test_a_window_shows_problems_on_top_and_follows_its_size(tmp_path: Path) -> None:
     configuration(tmp_path, ("one", "two"))
     async with terminal(tmp_path, "mcp.json") as shown:
-        await showing(shown, "4 servers: 2 failed, 2 ready; 8 tools", "last 日本語 words", "restart")
+        await showing(shown, "5 servers: 3 failed, 2 ready; 8 tools", "last 日本語 words", "restart")
         lines = [line.rstrip() for line in shown.rows]
         assert lines[1].startswith("problem: mcp.json:1: mcpServers.typo.comand: unknown key: did you mean")
         assert [line.split()[0] for line in lines if re.match(r"\w+ +failed", line)] == ["absent", "crashing"]
@@ -180,14 +180,14 @@ async def test_without_a_terminal_there_are_lines(tmp_path: Path) -> None:
 async def test_t_opens_top_in_the_same_terminal_and_q_returns(tmp_path: Path) -> None:
     configuration(tmp_path, ("one",))
     async with terminal(tmp_path, "mcp.json", width=120, height=40) as shown:
-        await showing(shown, "t opens `fairlead top` here", "3 servers: 2 failed, 1 ready")
+        await showing(shown, "t opens `fairlead top` here", "4 servers: 3 failed, 1 ready")
         assert not shown.canonical
         shown.press("xt")
         await shown.until_raw(b"\x1b[?1049h", b"CALLS/MIN")
         shown.press("q")
         await shown.until_raw(b"\x1b[?1049l")
         shown.forget()
-        await showing(shown, "t opens `fairlead top` here", "3 servers: 2 failed, 1 ready")
+        await showing(shown, "t opens `fairlead top` here", "4 servers: 3 failed, 1 ready")
         assert not shown.canonical
     assert shown.was_canonical
 

@@ -145,10 +145,10 @@ async def test_values_of_the_environment_reach_the_server_and_no_document(tmp_pa
     environment = {"SECRET_OF_MINE": "s3cret", "OTHER_SECRET": "hidden"}
     words = (tmp_path / "mcp.json", "--state-dir", state)
     async with fairlead_up(*words, cwd=tmp_path, env=environment) as up:
-        failed = await up.server("default/shows", "failed")
+        assert (await up.states(2))["default/any"] == "ready:"
+        failed = next(event for event in up.events if event.get("state") == "failed")
         assert "token [credential]" in failed["message"], "the value reached it, and is taken out of what it prints"
         assert "SECRET" not in failed["message"], "a server gets what its entry names, and not all that we have"
-        await up.ready("default/any")
         documents = list((state / "documents").iterdir())
         assert documents
         assert not any("s3cret" in file.read_text() for file in documents)
