@@ -225,11 +225,14 @@ class Attempts(ResponseSink):
         self._attempts = 0
         self.begin()
 
-    def release(self) -> None:
-        """Let go of the owner, who holds this and is kept until the garbage collector comes otherwise."""
+    def release(self, *, listens: bool = False) -> None:
+        """Let go of the owner, who holds this and is kept until the garbage collector comes otherwise. With `listens`
+        it still gets messages of the server: a session keeps the sink that subscribed last, for updates.
+        """
         self.done = True
         self.pending = None
-        self._owner = _NOBODY
+        if not listens:
+            self._owner = _NOBODY
         self._unwatch()
 
     def measure(self, outcome: str) -> None:
