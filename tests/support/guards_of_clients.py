@@ -87,7 +87,7 @@ IDENTITY = (
     Guard(
         "a task of somebody else, or by an id that was altered",
         f"{GATEWAY}.calls.sealed.task_ids",
-        (("found is None or not self._seal.verifies(found[1], identity.owner, found[2])", "found is None"),),
+        (("match is None or not self._seal.verifies(match[1], identity.owner, match[2])", "match is None"),),
         f"{AT}/test_tasks.py::test_nobody_reaches_a_task_of_somebody_else",
         "KeyError: 'error'",
     ),
@@ -134,7 +134,7 @@ IDENTITY = (
     Guard(
         "a task of somebody else, listened to",
         f"{GATEWAY}.calls.sealed.task_ids",
-        (("found is None or not self._seal.verifies(found[1], identity.owner, found[2])", "found is None"),),
+        (("match is None or not self._seal.verifies(match[1], identity.owner, match[2])", "match is None"),),
         f"{AT}/test_task_notifications.py::test_nobody_is_notified_of_a_task_of_somebody_else",
         "taskIds",
     ),
@@ -208,7 +208,7 @@ IDENTITY = (
     Guard(
         "keys of an issuer from where there is no TLS",
         f"{GATEWAY}.identity.jwks",
-        (("if not is_private(found.jwks_uri, self.issuer):", "if False:"),),
+        (("if not is_private(metadata.jwks_uri, self.issuer):", "if False:"),),
         f"{AT}/test_issuers_without_tls.py::test_a_discovery_that_leads_to_keys_without_tls_is_not_followed",
         "its keys cannot be fetched: 0",
     ),

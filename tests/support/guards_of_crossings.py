@@ -35,7 +35,7 @@ CROSSINGS = (
     Guard(
         "an altered or swapped id of a task",
         f"{GATEWAY}.calls.sealed.task_ids",
-        (("found is None or not self._seal.verifies(found[1], identity.owner, found[2])", "found is None"),),
+        (("match is None or not self._seal.verifies(match[1], identity.owner, match[2])", "match is None"),),
         f"{_TEST}::test_no_altered_replayed_or_swapped_id_of_a_task_opens_it",
         "fairlead-task.",
     ),

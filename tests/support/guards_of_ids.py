@@ -90,7 +90,7 @@ IDS = (
     Guard(
         "a question of another session, answered by its id",
         f"{GATEWAY}.calls.questions.server_requests",
-        ((" or asked.session != session", ""),),
+        ((" or request.session != session", ""),),
         f"{_IDS}::test_a_question_is_answered_in_the_session_that_it_went_to_alone",
         "forged",
     ),
@@ -118,7 +118,7 @@ IDS = (
     Guard(
         "a made key of somebody else, revoked by its id",
         f"{GATEWAY}.identity.made_keys",
-        (("one.id == ident and (anybodys or _is_of(one, identity))", "one.id == ident"),),
+        (("key.id == ident and (anybodys or _is_of(key, identity))", "key.id == ident"),),
         "tests/component/console/test_made_keys.py::test_keys_of_other_principals_are_for_administrators_alone",
         "[200, 200] == [404, 200]",
     ),

@@ -17,8 +17,8 @@ POLICIES = (
         f"{GATEWAY}.policy.rules",
         (
             (
-                "self._by_namespace.setdefault(policy.namespace, {})[place] = policy",
-                "[self._by_namespace.setdefault(p.namespace, {}).update({place: policy}) for p in rules.policies]",
+                "self._by_namespace.setdefault(policy.namespace, {})[index] = policy",
+                "[self._by_namespace.setdefault(p.namespace, {}).update({index: policy}) for p in rules.policies]",
             ),
         ),
         "tests/component/together/test_tenants_and_policies.py::test_a_policy_takes_effect_in_its_own_namespace_alone",
@@ -296,7 +296,7 @@ READERS = (
     Guard(
         "a result that was kept for other arguments, of which one comes twice",
         f"{GATEWAY}.calls.results.cache",
-        (("return None if members.repeats(raw) else _encode(found)", "return _encode(found)"),),
+        (("return None if members.repeats(raw) else _encode(given)", "return _encode(given)"),),
         f"{AT}/test_parser_differences.py::test_a_result_is_not_kept_for_arguments_that_servers_read_otherwise",
         "[2] == [2, 2]",
     ),

@@ -191,7 +191,7 @@ SHARES = (
     Guard(
         "a refusal of a model that takes half a second to read",
         "fairlead_models.upstream",
-        (("if self.status != _OK and len(found) > MAX_REFUSAL:", "if False:"),),
+        (("if self.status != _OK and len(received) > MAX_REFUSAL:", "if False:"),),
         "tests/component/llm/test_hostile_providers.py::test_a_refusal_of_megabytes_is_read_by_its_status_alone",
         'assert b\'{"error":',
     ),

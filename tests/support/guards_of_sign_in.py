@@ -12,7 +12,7 @@ SIGN_IN = (
     Guard(
         "an ID token of another sign-in",
         f"{GATEWAY}.identity.id_tokens",
-        (("if not isinstance(said, str) or not hmac.", "if False and not hmac."),),
+        (("if not isinstance(nonce_claim, str) or not hmac.", "if False and not hmac."),),
         _ID_TOKENS,
         "200 == 400",
     ),
