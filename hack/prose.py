@@ -2,11 +2,14 @@
 
 Prints `FILE:LINE: what is wrong; what to write instead` per finding and exits with 1 when there is one.
 
-Rules: the opening of a docstring is a noun or a verb, never a word that leans on a neighbouring line · a docstring
-does not claim who calls its function or makes its object (tests and imports say it, and stay true) · nobody is
-called "whoever" · a class name has one definition in all packages · no identifier of a clean package is a retired word,
-and none of its lines says that something "is no" other thing · an entry of the changelog is one line of at most 25
-words.
+Rules:
+
+- A docstring opens with a noun or a verb, never with a word that leans on a neighbouring line.
+- It does not claim who calls its function or makes its object: tests and imports say that, and stay true.
+- The party is named: no text of a docstring says "whoever".
+- A class name has one definition in all packages.
+- In the packages of `CLEAN` no identifier is one of `RETIRED`, and no line says that something "is no" other thing.
+- An entry of the changelog is one line of at most 25 words.
 """
 
 from __future__ import annotations

@@ -59,16 +59,14 @@ def _llm(
     requests: ModelCollector,
     speech: SpeechFront,
 ) -> LlmEndpoints:
-    from fairlead_llm.loop import LoopLimits
     from fairlead_llm.routes import LlmEndpoints
 
     settings = shared.settings.models.llm
-    limits = LoopLimits(settings.rounds, settings.seconds, settings.tokens, settings.request_bytes)
     return LlmEndpoints(
         tools,
         lambda: models.current.providers,
         recorder,
-        limits,
+        settings,
         requests.breakers,
         _records(shared, models, requests),
         shared.metrics.llm,
@@ -90,19 +88,13 @@ def _speech(
     from fairlead_speech.front import SpeechFront
     from fairlead_speech.services import SpeechSettings
 
-    settings, client = shared.settings.models.speech, ProviderClient()
-    allowed = SpeechSettings(
-        settings.sessions,
-        settings.sessions_each,
-        settings.provider_mcp,
-        settings.client_secrets,
-        shared.settings.installation.session_key.encode(),
-    )
+    client = ProviderClient()
+    settings = SpeechSettings(shared.settings.models.speech, shared.settings.installation.session_key.encode())
     return SpeechFront(
         tools,
         guard,
         lambda: models.current.providers,
-        allowed,
+        settings,
         requests.breakers,
         _records(shared, models, requests),
         sessions.metrics,

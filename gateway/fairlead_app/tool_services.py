@@ -22,13 +22,13 @@ from fairlead_offers.results.session_context import SessionContext
 from fairlead_offers.search.tool_search import ToolSearch
 from fairlead_offers.search.tool_vectors import INDEXING_SHARE, embedder
 from fairlead_offers.services import ToolServices
-from fairlead_offers.work.heavy_work import HeavyWork
-from fairlead_offers.work.throttle import Throttle
-from fairlead_offers.work.worker import WorkerThread
+from fairlead_offers.workers.heavy_work import HeavyWork
+from fairlead_offers.workers.throttle import Throttle
+from fairlead_offers.workers.worker import WorkerThread
 from fairlead_rest.call_counts import CallCounts
 from fairlead_rest.context import Administration, Records, RestContext, Tallies
 from fairlead_rest.process_outputs import ProcessOutputs
-from fairlead_search.embedding import missing_modules
+from fairlead_search.embedding import EmbeddingConfig, missing_modules
 from fairlead_web.guard import RequestGuard
 
 
@@ -48,6 +48,8 @@ def tool_services(shared: SharedParts, path: McpPath, models: ConfiguredModels) 
     settings, metrics = shared.settings, shared.metrics
     throttle = Throttle(lambda: metrics.in_flight, settings.rest.share, metrics.shares)
     work = HeavyWork(throttle, metrics.shares, settings.rest.processes)
+    reach = ModelApiReach(settings.upstream.egress, settings.installation.release_namespace)
+    encoder = embedding(settings.search, reach)
     return ToolServices(
         catalogs=SubjectCatalogs(shared.served.get, shared.startup_wait),
         work=work,
@@ -57,41 +59,32 @@ def tool_services(shared: SharedParts, path: McpPath, models: ConfiguredModels) 
             prices=lambda: models.current.prices,
             live=models.live,
         ),
-        search=_search(shared, work.worker),
+        search=_search(shared, encoder, work.worker),
         counts=metrics.search,
-        results=_results(shared, path, work.worker),
+        results=SessionContext(
+            path.recorder,
+            work.worker,
+            process=settings.rest.processes > 0,
+            encodes=encoder is not None and not missing_modules(),
+            compressor=compressor(compression(settings.results.compressor, reach), metrics.search, work.worker),
+        ),
         caller=path.caller,
         choosers=Choosers(settings.installation.session_key.encode()),
         changes=CatalogChanges(shared.events, lambda: shared.served.get().snapshot, work.worker, metrics.search),
     )
 
 
-def _search(shared: SharedParts, worker: WorkerThread) -> ToolSearch:
+def _search(shared: SharedParts, encoder: EmbeddingConfig | None, worker: WorkerThread) -> ToolSearch:
     settings, metrics = shared.settings, shared.metrics
-    config, process = embedding(settings.search, _reach(shared)), settings.rest.processes > 0
+    process = settings.rest.processes > 0
     indexing = Throttle(lambda: metrics.in_flight, INDEXING_SHARE)
     return ToolSearch(
         worker,
         process=process,
-        embedder=None if config is None else embedder(config, worker, indexing, process=process),
+        embedder=None if encoder is None else embedder(encoder, worker, indexing, process=process),
         folder=vector_folder(settings.search, settings.rest),
         shares=metrics.shares,
     )
-
-
-def _results(shared: SharedParts, path: McpPath, worker: WorkerThread) -> SessionContext:
-    settings = shared.settings
-    return SessionContext(
-        path.recorder,
-        worker,
-        process=settings.rest.processes > 0,
-        encodes=embedding(settings.search, _reach(shared)) is not None and not missing_modules(),
-        compressor=compressor(compression(settings.results.compressor, _reach(shared)), shared.metrics.search, worker),
-    )
-
-
-def _reach(shared: SharedParts) -> ModelApiReach:
-    return ModelApiReach(shared.settings.upstream.egress, shared.settings.installation.release_namespace)
 
 
 def rest_context(

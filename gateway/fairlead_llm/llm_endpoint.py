@@ -29,7 +29,7 @@ from fairlead_gateway.calls.path.direct import Origin
 from fairlead_gateway.core.identity import IDENTITY
 from fairlead_gateway.core.llm_counts import LlmCounts
 from fairlead_llm.continuation import Continuations, FinishedResponse
-from fairlead_llm.loop import LoopLimits, Prepare, ToolLoop
+from fairlead_llm.loop import Prepare, ToolLoop
 from fairlead_llm.preparation import ModelRequest, RequestPreparation
 from fairlead_llm.round_calls import NO_RESULTS
 from fairlead_llm.streaming import StreamedAnswer
@@ -42,6 +42,7 @@ from fairlead_models.credentials import PROVIDER_KEY
 from fairlead_models.errors import of_problem, over_budget
 from fairlead_models.providers import ModelTarget, ProviderKeyRefused, Providers, UnknownModel
 from fairlead_models.request_record import CLIENT_CLOSED, RequestRecord, RequestRecords
+from fairlead_models.settings import LlmSettings
 from fairlead_models.upstream import ProviderAnswer, ProviderClient, ProviderUnavailable
 from fairlead_offers.catalogs.subject_catalog import SubjectCatalog
 from fairlead_offers.offer.offers import OfferWishes
@@ -69,7 +70,7 @@ class ModelServices(msgspec.Struct, frozen=True):
     preparation: RequestPreparation
     turns: TurnStore
     client: ProviderClient
-    limits: LoopLimits
+    limits: LlmSettings
     breakers: ModelBreakers
     records: RequestRecords
     counts: LlmCounts
@@ -275,7 +276,7 @@ async def answered(
     codes for `broken`.
     """
     try:
-        body = b"".join(await read_pieces(request, services.limits.max_body))
+        body = b"".join(await read_pieces(request, services.limits.request_bytes))
         refused = await services.tools.work.excess(body)
         if refused is not None:
             raise LlmError(400, f"the body holds {refused}: send fewer", "invalid_request")

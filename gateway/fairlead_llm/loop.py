@@ -12,8 +12,6 @@ import time
 from collections.abc import Awaitable, Callable, Collection, Mapping, Sequence
 from typing import Any, Final
 
-import msgspec
-
 from fairlead_formats.messages.call import MAX_CALLS, ModelCall
 from fairlead_formats.pairs.pair import losses_of
 from fairlead_formats.registry import message_format
@@ -30,6 +28,7 @@ from fairlead_models.breakers import ModelAttempt, ModelBreakers, ModelClosed, a
 from fairlead_models.errors import NO_RETRY, over_budget, unavailable
 from fairlead_models.providers import ModelTarget, Providers
 from fairlead_models.request_record import OK, PENDING, STOPPED, RequestRecord
+from fairlead_models.settings import LlmSettings
 from fairlead_models.upstream import KeyedClient, ProviderAnswer, ProviderUnavailable
 from fairlead_offers.catalogs.subject_catalog import SubjectCatalog
 from fairlead_offers.documents import encode
@@ -37,7 +36,7 @@ from fairlead_offers.offer.offered_calls import held_inside
 from fairlead_offers.offer.offered_runs import all_repeatable, run_offered
 from fairlead_offers.offer.offers import OfferWishes, ToolOffer
 from fairlead_offers.services import ToolServices
-from fairlead_offers.work.worker import in_turn
+from fairlead_offers.workers.worker import in_turn
 
 LAST_WORDS: Final = 30.0
 """Seconds at most for a client to take the end of a stream whose time is over."""
@@ -46,19 +45,6 @@ ERROR_ROUNDS: Final = 2
 LOSSES: Final = "x-fairlead-losses"
 """Header of an answer: codes of what was lost, such as on the way to a provider of another family."""
 Prepare = Callable[[Sequence[ModelTarget]], Awaitable[PreparedRequest]]
-
-
-class LoopLimits(msgspec.Struct, frozen=True):
-    """Bounds of one request."""
-
-    max_rounds: int
-    """Rounds in which the model may call tools; in one more it must not."""
-    timeout_s: float
-    """Seconds for the whole request, all rounds and tool calls included."""
-    max_tokens: int = 0
-    """Tokens read and written after which the model may call nothing more; 0: any number."""
-    max_body: int = 10 << 20
-    """Bytes of the client's request."""
 
 
 class ToolLoop:
@@ -74,7 +60,7 @@ class ToolLoop:
         prepared: PreparedRequest,
         prepare: Prepare,
         wishes: OfferWishes,
-        limits: LoopLimits,
+        limits: LlmSettings,
         breakers: ModelBreakers,
         record: RequestRecord,
     ) -> None:
@@ -93,7 +79,7 @@ class ToolLoop:
         self.long = prepared.long
         """Whether the request or an answer is long, and read and written beside the event loop."""
         self.record = record
-        self._end = time.monotonic() + limits.timeout_s
+        self._end = time.monotonic() + limits.seconds
         self._more: list[bytes] = []
         self._failed_rounds = 0
         self._rounds = 0
@@ -139,7 +125,7 @@ class ToolLoop:
     def limits_reached(self) -> bool:
         """Whether a limit is reached, of rounds, failed rounds or tokens, so that the model must call no more tools."""
         return (
-            self._rounds >= self._limits.max_rounds
+            self._rounds >= self._limits.rounds
             or self._failed_rounds >= ERROR_ROUNDS
             or self._must_answer
             or self._spent
@@ -147,7 +133,7 @@ class ToolLoop:
 
     @property
     def _spent(self) -> bool:
-        most = self._limits.max_tokens
+        most = self._limits.tokens
         return bool(self._rounds) and (0 < most <= self.record.used.total or self.record.refusal() is not None)
 
     @property
@@ -290,7 +276,7 @@ class ToolLoop:
     @property
     def last_words_s(self) -> float:
         """Seconds for a client to take the end of a stream whose time is over."""
-        return min(self._limits.timeout_s, LAST_WORDS)
+        return min(self._limits.seconds, LAST_WORDS)
 
     def seconds_left(self) -> float:
         """Seconds until the time for all of it is over."""

@@ -30,7 +30,6 @@ from fairlead_gateway.limits.shares import Shares, ShareTaken
 from fairlead_llm.count_endpoint import TokenCountEndpoint
 from fairlead_llm.gemini_endpoint import GeminiEndpoint
 from fairlead_llm.llm_endpoint import LlmEndpoint, ModelServices, origin_of
-from fairlead_llm.loop import LoopLimits
 from fairlead_llm.model_lists import document, found, listing, offered
 from fairlead_llm.paths import MODELS, TWICE, kind_of
 from fairlead_llm.preparation import RequestPreparation
@@ -43,6 +42,7 @@ from fairlead_models.credentials import take_credential
 from fairlead_models.errors import of_problem
 from fairlead_models.providers import Providers, UnknownModel
 from fairlead_models.request_record import RequestRecords
+from fairlead_models.settings import LlmSettings
 from fairlead_models.upstream import ProviderClient
 from fairlead_offers.documents import encode
 from fairlead_offers.problems import OVERLOADED, RATE_LIMITED, Problem
@@ -71,7 +71,7 @@ class LlmEndpoints:
         tools: ToolServices,
         providers: Callable[[], Providers],
         recorder: ContextRecorder,
-        limits: LoopLimits,
+        limits: LlmSettings,
         breakers: ModelBreakers,
         records: RequestRecords,
         counts: LlmCounts,
@@ -132,7 +132,7 @@ class LlmEndpoints:
             GeminiEndpoint(services),
         )
         responses = LlmEndpoint(services, RESPONSES, self._kept)
-        stored = StoredResponses(self._kept, providers, self._client, self._limits.timeout_s)
+        stored = StoredResponses(self._kept, providers, self._client, self._limits.seconds)
         counts = TokenCountEndpoint(services, COUNTING)
         one = f"{RESPONSES_PATH}/{{response_id}}"
         routes: dict[ProviderKind, list[Route]] = {

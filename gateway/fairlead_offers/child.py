@@ -1,7 +1,7 @@
 """`python -m fairlead_offers.child`: a process that does `jobs` for a gateway, and ends with it.
 
-Started by `work.process`. Frames (`job`) come and go on standard input and output. The end of standard input, however
-it comes, ends the process at once, work or no work.
+`workers.process` is the other side. Frames (`job`) come and go on standard input and output. The end of standard input,
+however it comes, ends the process at once, work or no work.
 """
 
 from __future__ import annotations

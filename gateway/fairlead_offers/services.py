@@ -12,7 +12,7 @@ from fairlead_offers.catalogs.subject_catalogs import SubjectCatalogs
 from fairlead_offers.models.model_facts import ModelFacts
 from fairlead_offers.results.session_context import SessionContext
 from fairlead_offers.search.tool_search import ToolSearch
-from fairlead_offers.work.heavy_work import HeavyWork
+from fairlead_offers.workers.heavy_work import HeavyWork
 
 
 class ToolServices(msgspec.Struct, frozen=True, kw_only=True):

@@ -65,7 +65,7 @@ class SpeechFront:
         self._records = records
         self._services = SpeechServices(tools, providers, settings, breakers, metrics, clock, client, chat)
         self._entrances: tuple[Entrance, ...] = (RealtimeEntrance(self._services), LiveEntrance(self._services))
-        self._slots = SessionSlots(settings.sessions, settings.sessions_each, shares)
+        self._slots = SessionSlots(settings.allowed.sessions, settings.allowed.sessions_each, shares)
         self._draining = False
         self._server: web.Server | None = None
 
@@ -99,8 +99,8 @@ class SpeechFront:
         secrets = ClientSecrets(
             services.providers,
             services.client,
-            allowed=services.settings.client_secrets,
-            provider_mcp=services.settings.provider_mcp,
+            allowed=services.settings.allowed.client_secrets,
+            provider_mcp=services.settings.allowed.provider_mcp,
         )
         return [Route(CLIENT_SECRETS, secrets.answer, methods=["POST"])]
 

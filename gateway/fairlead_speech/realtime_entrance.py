@@ -98,7 +98,7 @@ class RealtimeEntrance:
             record,
             services.metrics,
             engine,
-            provider_mcp=services.settings.provider_mcp,
+            provider_mcp=services.settings.allowed.provider_mcp,
             hears_first=engine == CASCADED,
         )
         if isinstance(opened.side, CascadedSession):

@@ -16,6 +16,7 @@ from fairlead_models.breakers import ModelBreakers, ModelClosed, asks_next
 from fairlead_models.errors import over_budget, unavailable
 from fairlead_models.providers import ModelTarget, ProviderKeyRefused, Providers, UnknownModel
 from fairlead_models.request_record import RequestRecord
+from fairlead_models.settings import SpeechSessionSettings
 from fairlead_models.upstream import ProviderClient, ProviderRefused, ProviderSocket, ProviderUnavailable, transport_of
 from fairlead_offers.services import ToolServices
 from fairlead_speech.admission import SessionRequest
@@ -29,7 +30,7 @@ from fairlead_speech.session import BridgedSession
 from fairlead_speech.session_slots import SessionSlot
 from fairlead_speech.sockets import CLIENT_PING_SECONDS, CLOSE_SECONDS, MAX_MESSAGE, SessionSide, SessionSocket
 from fairlead_speech.tiers import SpokenTier
-from fairlead_speech.toolbox import SessionToolbox, ToolShelf
+from fairlead_speech.toolbox import SessionToolbox, SpeechOffers
 
 DEFAULT_BOUNDS: Final = SpeechBounds()
 Dial = Callable[[ModelTarget], Awaitable[SessionSide]]
@@ -41,14 +42,7 @@ Serve = Callable[[web.BaseRequest, RequestRecord], Awaitable[web.StreamResponse]
 class SpeechSettings(msgspec.Struct, frozen=True):
     """Bounds and permissions of speech sessions."""
 
-    sessions: int
-    """Sessions at the same time."""
-    sessions_each: int
-    """Those of one agent; 0: a quarter of all."""
-    provider_mcp: bool
-    """Whether clients may have providers call MCP servers by themselves."""
-    client_secrets: bool
-    """Whether clients get secrets with which they speak to providers themselves."""
+    allowed: SpeechSessionSettings
     key: bytes
     """Key that binds handles of sessions to principals; replicas share it. Empty: one of this process."""
 
@@ -111,7 +105,7 @@ class SpeechServices:
         """Set when the last session that runs has ended."""
         self._turns = asyncio.Lock()
         self._breakers = breakers
-        self._shelf = ToolShelf(tools)
+        self._offers = SpeechOffers(tools)
 
     def targets(
         self, wanted: str, asked: SessionRequest, kinds: Collection[str], api: str
@@ -145,7 +139,7 @@ class SpeechServices:
         """
 
         def make(target: ModelTarget, name: str = format_name) -> SessionToolbox:
-            return SessionToolbox(self._shelf, asked.origin, asked.wishes, route, name, record, target)
+            return SessionToolbox(self._offers, asked.origin, asked.wishes, route, name, record, target)
 
         toolbox = make(targets[0])
         tier = SpokenTier(self.tools, toolbox.catalog, asked.wishes.tier)

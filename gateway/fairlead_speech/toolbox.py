@@ -45,7 +45,7 @@ class ToolTraits(msgspec.Struct, frozen=True):
 UNKNOWN: Final = ToolTraits()
 
 
-class ToolShelf:
+class SpeechOffers:
     """Makes offers for all speech sessions. One per gateway."""
 
     def __init__(self, tools: ToolServices) -> None:
@@ -60,7 +60,7 @@ class SessionToolbox:
 
     def __init__(
         self,
-        shelf: ToolShelf,
+        offers: SpeechOffers,
         origin: Origin,
         wishes: OfferWishes,
         route: ModelRoute,
@@ -68,7 +68,7 @@ class SessionToolbox:
         record: RequestRecord,
         target: ModelTarget,
     ) -> None:
-        self._shelf = shelf
+        self._offers = offers
         self._origin = origin
         self._wishes = wishes
         self._target = target
@@ -81,7 +81,7 @@ class SessionToolbox:
 
     def catalog(self) -> SubjectCatalog:
         """The catalog that the principal may see now."""
-        return self._shelf.tools.catalogs.seen_by(self._origin.identity)
+        return self._offers.tools.catalogs.seen_by(self._origin.identity)
 
     @property
     def wanted(self) -> bool:
@@ -92,7 +92,7 @@ class SessionToolbox:
         """Have the tools of a tier be those that may be called, and nothing else, from now on. Raises Problem."""
         if not self.wanted:
             return self.offer
-        tools, catalog = self._shelf.tools, self.catalog()
+        tools, catalog = self._offers.tools, self.catalog()
         wishes = msgspec.structs.replace(self._wishes, tier=tier)
         window = tools.models.windows.window(self._target.model)
         models = [RouteModel(self._target.model, window, self._format, registry.find(self._format).max_tools)]
@@ -100,10 +100,10 @@ class SessionToolbox:
         bounds = OfferBounds(models, limits, client_tool_names, _EMPTY, exact=True)
 
         async def make(bounds: OfferBounds) -> ToolOffer | None:
-            return await tools.work.stepwise(lambda: self._shelf.offers.made(self._format, catalog, wishes, bounds))
+            return await tools.work.stepwise(lambda: self._offers.offers.made(self._format, catalog, wishes, bounds))
 
-        async with self._shelf.turns:
-            offer = await self._shelf.memory.made(self._format, catalog, wishes, bounds, make)
+        async with self._offers.turns:
+            offer = await self._offers.memory.made(self._format, catalog, wishes, bounds, make)
             assert offer is not None, "an exact offer is always made"
             self._traits = await tools.work.do(lambda: self._traits_of(catalog, tier, offer))
         self._wishes = wishes
@@ -121,18 +121,18 @@ class SessionToolbox:
     async def run(self, call: ModelCall) -> Mapping[str, Any]:
         """The result of a call, by what tier and policies allow now. Raises Problem."""
         runs = await run_offered(
-            self._shelf.tools, self._origin, self.catalog, self._wishes, self.offer, self._format, [call]
+            self._offers.tools, self._origin, self.catalog, self._wishes, self.offer, self._format, [call]
         )
         if runs[0].tool is not None:
             self._record.tool_called(runs[0].tool, runs[0].result_tokens)
         return runs[0].result or {}
 
     def _traits_of(self, catalog: SubjectCatalog, tier: str | None, offer: ToolOffer) -> Mapping[str, ToolTraits]:
-        shelf = self._shelf.tools.catalogs.visible(catalog, tier)
-        found = {}
+        visible = self._offers.tools.catalogs.visible(catalog, tier)
+        traits = {}
         for name in offer.names:
-            entry = shelf.find(shelf.names.original(name) or name)
+            entry = visible.find(visible.names.original(name) or name)
             if entry is not None:
                 reads = bool((entry.decoded.get("annotations") or {}).get("readOnlyHint"))
-                found[name] = ToolTraits(reads, guess(entry).usual_ms, entry.tool.speech)
-        return found
+                traits[name] = ToolTraits(reads, guess(entry).usual_ms, entry.tool.speech)
+        return traits

@@ -213,8 +213,8 @@ class SnapshotStore:
 
     def _mark_broken(self, name: str, problem: str) -> None:
         if self.broken.get(name) != problem:
-            what_stays = "its last version stays" if name in self._documents else "there is no version of it to serve"
-            log.warning("Document %s cannot be used, %s: %s", name, what_stays, problem)
+            consequence = "its last version stays" if name in self._documents else "there is no version of it to serve"
+            log.warning("Document %s cannot be used, %s: %s", name, consequence, problem)
             self.broken_total += 1
         self.broken[name] = problem
 

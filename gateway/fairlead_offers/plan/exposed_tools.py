@@ -29,7 +29,7 @@ from fairlead_offers.catalogs.subject_catalogs import SubjectCatalogs
 from fairlead_offers.catalogs.visible_tools import VisibleTool, VisibleTools, gateway_tool
 from fairlead_offers.plan.caller_tools import CallerTools
 from fairlead_offers.plan.offered_tools import candidates
-from fairlead_offers.work.heavy_work import HeavyWork
+from fairlead_offers.workers.heavy_work import HeavyWork
 
 ROUTER_TOOLS: Final = tuple(map(gateway_tool, DEFINITIONS))
 INSTRUCTIONS_TOKENS: Final = 71

@@ -14,8 +14,8 @@ import msgspec
 from fairlead_mcp.errors import McpError
 from fairlead_offers.search.embeddings_api import EmbeddingsApi, embedded
 from fairlead_offers.search.jobs import EMBED
-from fairlead_offers.work.pool import ProcessPool
-from fairlead_offers.work.process import NotDone
+from fairlead_offers.workers.pool import ProcessPool
+from fairlead_offers.workers.process import NotDone
 from fairlead_search.embedding import EmbeddingConfig, EmbedRequest, VectorText
 from fairlead_search.query_vectors import QueryVectors
 

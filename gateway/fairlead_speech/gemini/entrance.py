@@ -117,7 +117,7 @@ class LiveEntrance:
             record.end("client_closed")
             return
         slot.begin()
-        if not services.settings.provider_mcp and has_provider_mcp(members(setup, "tools")):
+        if not services.settings.allowed.provider_mcp and has_provider_mcp(members(setup, "tools")):
             raise LlmError(403, MCP_REFUSED, "mcp_tools_refused")
         identity, resumption = asked.origin.identity, member(setup, "sessionResumption")
         wanted = text(setup, "model").removeprefix(_RESOURCE)
@@ -171,7 +171,7 @@ class LiveEntrance:
             services.metrics,
             services.clock,
             lambda handle: self._handles.shown(handle, opened.target.provider, identity),
-            provider_mcp=services.settings.provider_mcp,
+            provider_mcp=services.settings.allowed.provider_mcp,
             elsewhere=None if routing is None else routing.is_slow,
         )
         bridged: BridgedSession = session

@@ -17,8 +17,8 @@ import pytest
 from fairlead_api.documents.catalog import Catalog
 from fairlead_offers.conversion import jobs
 from fairlead_offers.job import ConvertedBody
-from fairlead_offers.work.pool import ProcessPool
-from fairlead_offers.work.process import NotDone, Overloaded
+from fairlead_offers.workers.pool import ProcessPool
+from fairlead_offers.workers.process import NotDone, Overloaded
 from gatewayworld import ask, calling, catalog, reached, running, scraped
 from rawserver import RawServer, Reply, Request, raw_server
 from restworld import get, post, problem
@@ -231,7 +231,7 @@ async def test_processes_die_with_a_gateway_that_is_killed(tmp_path: Path) -> No
     program = (
         "import asyncio, json\n"
         "from fairlead_offers.conversion.jobs import COUNT\n"
-        "from fairlead_offers.work.pool import ProcessPool\n"
+        "from fairlead_offers.workers.pool import ProcessPool\n"
         "async def main():\n"
         "    pool = ProcessPool(2, seconds=600)\n"
         "    await asyncio.gather(pool.do(COUNT, b'[]'), pool.do(COUNT, b'[]'))\n"

@@ -23,9 +23,9 @@ needs_uv = needs("uv")
 
 
 @pytest.fixture
-def shelf(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+def index(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """The only place that packages come from; once it is empty, nothing can be installed."""
-    folder = tmp_path / "shelf"
+    folder = tmp_path / "index"
     folder.mkdir()
     with zipfile.ZipFile(folder / "demo_server-1.0-py3-none-any.whl", "w") as wheel:
         for name, text in FILES.items():
@@ -49,28 +49,28 @@ def served(volume: Path) -> str:
 
 
 @needs_uv
-def test_a_pod_that_starts_again_does_not_install_again(tmp_path: Path, shelf: Path) -> None:
+def test_a_pod_that_starts_again_does_not_install_again(tmp_path: Path, index: Path) -> None:
     volume = tmp_path / "cache"
     assert prepared(volume) == 0
     assert served(volume) == "at your service"
-    shutil.rmtree(shelf)
+    shutil.rmtree(index)
     shutil.rmtree(volume / "uv", ignore_errors=True)
     assert prepared(volume) == 0
     assert served(volume) == "at your service"
 
 
 @needs_uv
-def test_another_pod_has_a_volume_of_its_own_and_installs_for_itself(tmp_path: Path, shelf: Path) -> None:
+def test_another_pod_has_a_volume_of_its_own_and_installs_for_itself(tmp_path: Path, index: Path) -> None:
     assert prepared(tmp_path / "first") == 0
     assert prepared(tmp_path / "second") == 0
     assert served(tmp_path / "second") == "at your service"
-    shutil.rmtree(shelf)
+    shutil.rmtree(index)
     assert prepared(tmp_path / "third") != 0
     assert "demo-server" in (tmp_path / "termination-log").read_text()
 
 
 @needs_uv
-def test_an_installation_that_was_cut_off_is_made_again(tmp_path: Path, shelf: Path) -> None:
+def test_an_installation_that_was_cut_off_is_made_again(tmp_path: Path, index: Path) -> None:
     volume = tmp_path / "cache"
     assert prepared(volume) == 0
     (half,) = [path.parent for path in (volume / "pypi").glob("*/pyvenv.cfg")]

@@ -122,41 +122,41 @@ async def test_streams_end_when_the_gateway_stops_and_are_bounded_in_number(tmp_
 
 
 async def test_a_quiet_stream_sends_heartbeats() -> None:
-    news = EventLog()
-    stream = events.pieces(news, None, heartbeat=0.01)
+    log = EventLog()
+    stream = events.pieces(log, None, heartbeat=0.01)
     assert b"stream.opened" in await anext(stream)
     assert await anext(stream) == b": heartbeat\n\n"
-    news.close()
+    log.close()
     assert [piece async for piece in stream] == []
 
 
 async def test_what_falls_out_of_the_ring_is_missed_and_the_reader_is_told() -> None:
-    news = EventLog(most=4)
-    stream = events.pieces(news, None, heartbeat=5)
+    log = EventLog(most=4)
+    stream = events.pieces(log, None, heartbeat=5)
     await anext(stream)
     snapshots = [build({"a": catalog("demo", URL, ["add"])}), EMPTY]
     for number in range(4):
-        await news.swapped(snapshots[(number + 1) % 2], snapshots[number % 2])
+        await log.swapped(snapshots[(number + 1) % 2], snapshots[number % 2])
     with pytest.raises(Missed):
-        await news.after(0, 0)
-    assert len(await news.after(news.number - 4, 0)) == 4
+        await log.after(0, 0)
+    assert len(await log.after(log.number - 4, 0)) == 4
     assert b'"missed":true' in await anext(stream)
 
 
 async def test_a_listener_hears_each_event_and_one_that_fails_stops_no_other() -> None:
-    news = EventLog()
+    log = EventLog()
     heard = list[Event]()
 
     def fails(event: Event) -> None:
         raise RuntimeError("of the listener's own")
 
-    news.subscribe(fails)
-    end = news.subscribe(heard.append)
+    log.subscribe(fails)
+    end = log.subscribe(heard.append)
     one = build({"a": catalog("demo", URL, ["add"])})
-    await news.swapped(EMPTY, one)
+    await log.swapped(EMPTY, one)
     assert [event.type for event in heard] == ["tools.changed", "server.connected", "catalog.swapped"]
     end()
-    await news.swapped(one, EMPTY)
+    await log.swapped(one, EMPTY)
     assert len(heard) == 3
 
 

@@ -14,7 +14,7 @@ from waiting import until_async
 
 UNSET = "FAIRLEAD_TEST_UNSET"
 WHY = f"mcpServers.mail.env.MAIL_TOKEN: environment variable {UNSET} is not set"
-TODO = "Once it is set where fairlead up starts, start that again."
+REMEDY = "Once it is set where fairlead up starts, start that again."
 
 
 def mail_beside_a_good_server(folder: Path, **more: Any) -> Path:
@@ -37,7 +37,7 @@ async def test_a_server_refused_for_an_unset_variable_is_shown_failed_by_command
     assert "failed" in out
     assert "VariableNotSet" in out
     assert WHY in out
-    assert TODO in out
+    assert REMEDY in out
     assert (answer["state"], answer["reason"], answer["cause"]) == ("failed", "InvalidRef", "VariableNotSet")
     assert WHY in answer["message"]
     assert top == 0

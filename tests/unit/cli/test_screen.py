@@ -131,10 +131,10 @@ def test_a_cut_screen_says_how_much_more_there_is() -> None:
     assert "more lines" in drawn(replace(FOURTEEN, servers=(*FOURTEEN.servers, long)), 80, 23)
     problems = tuple(f"mcp.json:{line}: mcpServers.a: wrong" for line in range(40))
     assert "… 36 more problems" in drawn(replace(FOURTEEN, problems=problems), 80, 23)
-    news = replace(FOURTEEN, tier_changes=tuple(f"demo: tool {number} left" for number in range(9)), earlier=91)
-    assert "more moves before" in drawn(news, 80, 23)
-    shown = sum(line.startswith("demo: tool") for line in drawn(news, 200, 70).splitlines())
-    assert f"… {100 - shown} more moves before" in drawn(news, 200, 70)
+    moved = replace(FOURTEEN, tier_changes=tuple(f"demo: tool {number} left" for number in range(9)), earlier=91)
+    assert "more moves before" in drawn(moved, 80, 23)
+    shown = sum(line.startswith("demo: tool") for line in drawn(moved, 200, 70).splitlines())
+    assert f"… {100 - shown} more moves before" in drawn(moved, 200, 70)
 
 
 def test_many_servers_on_a_small_screen_are_counted_by_state() -> None:

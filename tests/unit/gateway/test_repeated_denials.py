@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import threading
-import time
 from typing import Any
 
 import pytest
@@ -161,15 +160,16 @@ def test_a_sum_that_counts_while_another_is_written_is_not_lost_by_a_close_in_be
             if closer.ident is None and any("times" in line for line in self.lines):
                 closer.start()
                 closer.join(0.05)
+                begun.set()
 
     sink, clock = ClosingSink(), [1.0]
     writer = Writer(sink, lambda entry: line_of(entry, lambda raw: {}), lambda: clock[0], gather_seconds=0.2)
-    closer = threading.Thread(target=writer.close)
+    closer, begun = threading.Thread(target=writer.close), threading.Event()
     for _ in range(LINES_OF_TOOL + 1):
         writer.put(denial())
     clock[0] += WINDOW_S
     for _ in range(LINES_OF_TOOL + 1):
         writer.put(denial(at=clock[0], identity=ALICE))
-    while not closer.ident or closer.is_alive():
-        time.sleep(0)
+    assert begun.wait(30)
+    closer.join()
     assert [line["agent"] for line in sink.lines if "times" in line] == ["mallory", "alice"]

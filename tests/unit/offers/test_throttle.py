@@ -6,8 +6,8 @@ import asyncio
 
 import pytest
 
-from fairlead_offers.work.process import Overloaded
-from fairlead_offers.work.throttle import HOLD, LOOK, MAX_WAIT, Throttle
+from fairlead_offers.workers.process import Overloaded
+from fairlead_offers.workers.throttle import HOLD, LOOK, MAX_WAIT, Throttle
 from virtualtime import in_virtual_time
 
 pytestmark = in_virtual_time

@@ -46,7 +46,7 @@ class AttemptOwner:
 
     def build_request(self, modern: bool) -> UpstreamRequest | None:
         """The request for a server of that era; None where it has been answered without one. Raises McpError."""
-        raise NotImplementedError
+        raise NotImplementedError  # of attempts that are over, too: they fail, and free their place
 
     def accept_result(self, result: Raw, members: ResultMembers | None) -> None:
         """The raw result of the last attempt; `members` are its own, where they were read already."""

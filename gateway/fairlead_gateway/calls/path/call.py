@@ -420,7 +420,7 @@ class ToolCall(AttemptOwner):
         attempts = self.attempts
         if attempts.done:
             return
-        attempts.release(listens=self.request.method in SUBSCRIPTIONS)
+        attempts.release(listens=self.request.method == SUBSCRIBE)
         for account in self.lease:
             account.leave()
         self._bridged = None

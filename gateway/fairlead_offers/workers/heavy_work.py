@@ -29,11 +29,11 @@ from fairlead_offers.conversion.jobs import (
     measure,
     repeats,
 )
-from fairlead_offers.work.pool import ProcessPool
-from fairlead_offers.work.process import NotDone
-from fairlead_offers.work.stepwise import InProcesses, Steps, refuse_or_log, stepwise
-from fairlead_offers.work.throttle import Throttle
-from fairlead_offers.work.worker import WorkerThread, in_turn
+from fairlead_offers.workers.pool import ProcessPool
+from fairlead_offers.workers.process import NotDone
+from fairlead_offers.workers.stepwise import InProcesses, Steps, refuse_or_log, stepwise
+from fairlead_offers.workers.throttle import Throttle
+from fairlead_offers.workers.worker import WorkerThread, in_turn
 
 PIECE: Final = 256
 """Definitions that a process gets at once."""

@@ -16,7 +16,7 @@ from typing import Final
 from fairlead_gateway.core.share_counts import ShareCounts
 from fairlead_gateway.limits.shares import Shares
 from fairlead_gateway.limits.turns import WORKS_FOR, FairTurns
-from fairlead_offers.work.process import Overloaded
+from fairlead_offers.workers.process import Overloaded
 
 HOLD: Final = 1.0
 """Seconds for which a call that was seen counts as being made: the next one comes soon."""

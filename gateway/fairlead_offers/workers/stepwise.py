@@ -13,9 +13,9 @@ from typing import Any, Generic, TypeAlias, TypeVar
 
 from fairlead_offers.job import Answer, Job
 from fairlead_offers.problems import RATE_LIMITED, Problem
-from fairlead_offers.work.pool import ProcessPool
-from fairlead_offers.work.process import NotDone, Overloaded
-from fairlead_offers.work.worker import WorkerThread
+from fairlead_offers.workers.pool import ProcessPool
+from fairlead_offers.workers.process import NotDone, Overloaded
+from fairlead_offers.workers.worker import WorkerThread
 
 Result = TypeVar("Result")
 Steps: TypeAlias = Coroutine["InProcesses[Any]", "list[Any] | None", Result]
