@@ -45,10 +45,8 @@ class SignInForm:
 
     async def admit(self, request: Request, credential: str) -> Identity | Problem:
         """Whom the guard lets in with a credential."""
-        guard, headers = (
-            self._console.rest.guard,
-            {b"user-agent": request.headers.get("user-agent", "").encode("latin-1")},
-        )
+        guard = self._console.rest.guard
+        headers = {b"user-agent": request.headers.get("user-agent", "").encode("latin-1")}
         address, _ = guard.client(request.scope, headers)
         return await guard.admitted(f"Bearer {credential}".encode(), headers, address)
 

@@ -126,11 +126,9 @@ class LlmEndpoints:
             self._counts,
             self._tier_changes,
         )
-        chat, anthropic, gemini = (
-            LlmEndpoint(services, CHAT),
-            LlmEndpoint(services, ANTHROPIC),
-            GeminiEndpoint(services),
-        )
+        chat = LlmEndpoint(services, CHAT)
+        anthropic = LlmEndpoint(services, ANTHROPIC)
+        gemini = GeminiEndpoint(services)
         responses = LlmEndpoint(services, RESPONSES, self._kept)
         stored = StoredResponses(self._kept, providers, self._client, self._limits.seconds)
         counts = TokenCountEndpoint(services, COUNTING)

@@ -162,10 +162,8 @@ class CallReader:
 
     def details(self, call: EndedCall, ident: str, epoch: float, tell: ArgumentTeller | None) -> CallDetails:
         """Document of one call. `tell` says what there is to say of arguments."""
-        phases, why = (
-            [*timeline(call.trail, call.sent, call.answered, call.began, call.ended)],
-            call.why or CallRefusal(),
-        )
+        phases = [*timeline(call.trail, call.sent, call.answered, call.began, call.ended)]
+        why = call.why or CallRefusal()
         return CallDetails(
             **self._common(call, ident, epoch),
             principal=call.caller.principal,

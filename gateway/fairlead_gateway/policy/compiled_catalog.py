@@ -155,10 +155,8 @@ def _endpoint_in_slices(
             yield
     yield
     info = server_info(servers[0]) if alone else None
-    lists, indexes = (
-        WeakValueDictionary[frozenset[str], ToolList](),
-        WeakValueDictionary[frozenset[str], ResourceIndex](),
-    )
+    lists = WeakValueDictionary[frozenset[str], ToolList]()
+    indexes = WeakValueDictionary[frozenset[str], ResourceIndex]()
     return EndpointTools(target, tools, legacy, led, resources, servers, alone, info, lists, indexes)
 
 

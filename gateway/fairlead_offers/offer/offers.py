@@ -203,10 +203,8 @@ class Offers:
             ways = await exposed(
                 self._services.catalogs, self._services.work, seen, visible, entries, filters, CallerTools()
             )
-            fit, both = (
-                Fit(model, ConversationTokens(0, 0), NO_LIMITS),
-                [way for way in ways if way.way in (LIST, SEARCH)],
-            )
+            fit = Fit(model, ConversationTokens(0, 0), NO_LIMITS)
+            both = [way for way in ways if way.way in (LIST, SEARCH)]
             best = compared(_TASK, fit, both, self._services.models.prices).cheapest
             _keep(cheaper, key, best is not None and best.way == SEARCH)
         return CHEAPER if cheaper[key] else ""

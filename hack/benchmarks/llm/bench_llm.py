@@ -136,11 +136,9 @@ def _fairlead(stage: Stage, model: int, core: int) -> Target:
 
 
 def _litellm(stage: Stage, model: int, core: int) -> Target:
-    program, port, key = (
-        venv("litellm", "litellm[proxy]", "uvloop") / "litellm",
-        free_port(),
-        f"sk-{secrets.token_hex(20)}",
-    )
+    program = venv("litellm", "litellm[proxy]", "uvloop") / "litellm"
+    port = free_port()
+    key = f"sk-{secrets.token_hex(20)}"
     base = {"api_base": f"http://127.0.0.1:{model}/v1", "api_key": "none"}
     names = {f"bench-{events}-{gap}" for events, gap in ((EVENTS, 0), (EVENTS, 5))}
     models = [{"model_name": name, "litellm_params": {"model": f"openai/{name}", **base}} for name in sorted(names)]

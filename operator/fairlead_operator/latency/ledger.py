@@ -53,7 +53,7 @@ class Move:
 
 
 @dataclass
-class _Kept:
+class _ServerRecord:
     """Records of one server's tools."""
 
     shard: int
@@ -77,7 +77,7 @@ class Ledger:
         self._tiers = tuple(tiers)
         self._floors = Floors(self._tiers)
         self._environment = environment
-        self._servers: dict[ServerKey, _Kept] = {}
+        self._servers: dict[ServerKey, _ServerRecord] = {}
         self._written_at: dict[int, float] = {}
         self.changes = 0
         """Grows with everything that may change how many tools a tier shows."""
@@ -98,7 +98,7 @@ class Ledger:
         """Take over what was published before a restart. Called once, before anything else."""
         for state in states:
             for server in state.servers:
-                record = self._servers.setdefault(ServerKey(server.namespace, server.name), _Kept(state.shard))
+                record = self._servers.setdefault(ServerKey(server.namespace, server.name), _ServerRecord(state.shard))
                 record.published = {(tool.name, tool.environment): tool for tool in server.tools}
                 record.round_trips = dict(server.round_trip_ms)
                 record.round_trips_published = dict(server.round_trip_ms)
@@ -107,11 +107,9 @@ class Ledger:
         """Learn what a server declares of its tools; records of tools that it no longer has are dropped."""
         server_record = self._servers.get(catalog.key)
         if server_record is None:
-            server_record = self._servers[catalog.key] = _Kept(self._room())
-        before, after = (
-            server_record.declarations,
-            {entry.name: _declaration(entry) for entry in catalog.tools if entry.enabled},
-        )
+            server_record = self._servers[catalog.key] = _ServerRecord(self._room())
+        before = server_record.declarations
+        after = {entry.name: _declaration(entry) for entry in catalog.tools if entry.enabled}
         if before == after:
             return
         self.changes += 1
@@ -127,12 +125,9 @@ class Ledger:
             del server_record.published[key]
         if gone:
             self._moved.add(server_record.shard)
-        for name, environment in server_record.published:
-            if (
-                name,
-                environment,
-            ) not in server_record.records:  # as it was before a restart, it goes on without being called
-                self._stirred[ToolKey(catalog.key, name, environment)] = None
+        for key in server_record.published:
+            if key not in server_record.records:  # as it was before a restart, it goes on without being called
+                self._stirred[ToolKey(catalog.key, *key)] = None
 
     def forget(self, alive: Collection[ServerKey]) -> None:
         """Drop every server that is not among the living."""
@@ -288,7 +283,7 @@ class Ledger:
                     count[tier.name] += self._shows(server_record, name, declaration, tier)
         return count
 
-    def _shows(self, server_record: _Kept, name: str, declaration: Declaration, tier: Tier) -> bool:
+    def _shows(self, server_record: _ServerRecord, name: str, declaration: Declaration, tier: Tier) -> bool:
         record = server_record.records.get((name, self._environment))
         if record is not None:
             return tier.name in record.tiers
@@ -312,7 +307,7 @@ class Ledger:
         return record
 
     def _begin(
-        self, server_record: _Kept, name: str, environment: str, now: float, published: ToolState | None
+        self, server_record: _ServerRecord, name: str, environment: str, now: float, published: ToolState | None
     ) -> ToolRecord:
         probed = name in server_record.probed and environment == self._environment
         return ToolRecord(
@@ -342,7 +337,7 @@ class Ledger:
         ]
         return State(shard=shard, servers=tuple(servers), decided_at=stamp)
 
-    def _of_server(self, server_record: _Kept, now: float) -> tuple[ToolState, ...]:
+    def _of_server(self, server_record: _ServerRecord, now: float) -> tuple[ToolState, ...]:
         """Records where there are any, else what was published."""
         states = dict(server_record.published)
         for (name, environment), record in server_record.records.items():
