@@ -74,7 +74,6 @@ MODULES: Final = (
     "fairlead_gateway/core/session.py",
     "fairlead_gateway/identity/identities.py",
     "fairlead_gateway/recent/ring.py",
-    "fairlead_gateway/reports/ring.py",
     "fairlead_gateway/reports/samples.py",
     "fairlead_gateway/policy/known_views.py",
     "fairlead_gateway/policy/view.py",

@@ -5,9 +5,13 @@ Made and read by `reports.samples`. A module of its own, as it is held weakly, w
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
 from fairlead_api.meta import ServerKey
 from fairlead_gateway.aggregates.tally import Tally
-from fairlead_gateway.reports.ring import Ring
+
+if TYPE_CHECKING:
+    from fairlead_gateway.reports.samples import Ring
 
 
 class History:
@@ -15,9 +19,9 @@ class History:
 
     __slots__ = ("__weakref__", "attempts", "server", "tally", "tool")
 
-    def __init__(self, server: ServerKey, tool: str, most: int) -> None:
+    def __init__(self, server: ServerKey, tool: str, attempts: Ring) -> None:
         self.server = server
         self.tool = tool
-        self.attempts = Ring(most)
+        self.attempts = attempts
         self.tally: Tally | None = None
         """Histogram of all attempts, where the installation keeps aggregates."""

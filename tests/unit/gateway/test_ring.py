@@ -7,8 +7,8 @@ import tracemalloc
 import pytest
 
 from fairlead_api.reports import BAD, NEUTRAL, OK, UNREADABLE
-from fairlead_gateway.reports import ring as ring_module
-from fairlead_gateway.reports.ring import FIRST_ROOM, Ring
+from fairlead_gateway.reports import samples
+from fairlead_gateway.reports.samples import FIRST_ROOM, Ring
 
 
 @pytest.mark.parametrize("kept", [5, FIRST_ROOM, FIRST_ROOM + 1, 20])
@@ -38,7 +38,7 @@ def test_large_numbers_and_times_are_told_with_seven_digits() -> None:
 @pytest.mark.parametrize(("attempts", "most"), [(1, 500), (FIRST_ROOM, 500), (200, 3_100)])
 def test_the_bytes_of_a_ring_follow_from_how_often_a_tool_is_called(attempts: int, most: int) -> None:
     # other threads allocate meanwhile
-    places = [tracemalloc.Filter(True, __file__), tracemalloc.Filter(True, ring_module.__file__)]
+    places = [tracemalloc.Filter(True, __file__), tracemalloc.Filter(True, samples.__file__)]
     tracemalloc.start()
     try:
         rings = [Ring(100) for _ in range(50)]
