@@ -11,8 +11,7 @@ from contextvars import ContextVar
 from typing import Final
 
 from fairlead_gateway.core.share_counts import ShareCounts
-from fairlead_gateway.limits.fairqueue import FairQueue
-from fairlead_gateway.limits.shares import ShareTaken
+from fairlead_gateway.limits.shares import FairQueue, ShareTaken
 
 WORKS_FOR: Final[ContextVar[str]] = ContextVar("works_for", default="")
 """Agent that a task works for, and tasks that it begins; empty for the gateway itself."""

@@ -15,8 +15,8 @@ from typing import Final, TypeAlias
 
 from fairlead_gateway.core import ports
 from fairlead_gateway.core.ports import Ticket, Waiter
-from fairlead_gateway.limits.fairqueue import FairQueue
 from fairlead_gateway.limits.rate import Rate, Sharing
+from fairlead_gateway.limits.shares import FairQueue
 from fairlead_gateway.upstream.bounds import AdmissionLimits
 from fairlead_gateway.upstream.breaker import Breaker, counts
 from fairlead_mcp.errors import ConnectFailed, ConnectionLost, PoolFull, Timeout

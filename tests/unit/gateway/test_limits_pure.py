@@ -6,8 +6,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from fairlead_gateway.limits.fairqueue import FairQueue
 from fairlead_gateway.limits.rate import Rate, Sharing
+from fairlead_gateway.limits.shares import FairQueue
 
 
 @given(
