@@ -31,8 +31,7 @@ from fairlead_gateway.context.store import Bounds, ContextStore
 from fairlead_gateway.core.quota import Caps
 from fairlead_gateway.core.redis_settings import RedisSettings
 from fairlead_gateway.endpoint.trusted_proxies import TrustedProxies
-from fairlead_gateway.limits.daily import TokenLimiter
-from fairlead_gateway.limits.limiter import Limiter
+from fairlead_gateway.limits.limiter import Limiter, TokenLimiter
 from fairlead_gateway.limits.rate import Sharing
 from fairlead_gateway.limits.settings import LimitSettings
 from fairlead_gateway.recent.ring import ArgumentTeller, RecentCalls

@@ -16,8 +16,7 @@ from fairlead_gateway.audit.entry import ModelUse
 from fairlead_gateway.calls.path.direct import Origin
 from fairlead_gateway.core.exchange import agent_name
 from fairlead_gateway.core.quota import Quota
-from fairlead_gateway.limits.daily import NO_BUDGET, TokenLimiter
-from fairlead_gateway.limits.limiter import Limited
+from fairlead_gateway.limits.limiter import NO_BUDGET, Limited, TokenLimiter
 from fairlead_gateway.tracing.spans import ModelSpan, SpanIds, Spans
 from fairlead_gateway.tracing.trace import TRACEPARENT, TRACESTATE
 from fairlead_models.model_metrics import DEFINITION, RESULT, ModelMetrics

@@ -8,7 +8,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Final
 
 if TYPE_CHECKING:
-    from fairlead_gateway.limits.daily import DayAccount
+    from fairlead_gateway.limits.limiter import DayAccount
 
 MINUTE: Final = 60.0
 _EXACT: Final = 1e-9

@@ -18,7 +18,7 @@ from functools import partial
 from typing import Final
 
 from fairlead_gateway.core.redis_settings import RedisSettings
-from fairlead_gateway.limits.daily import DAY, DayAccount
+from fairlead_gateway.limits.limiter import DAY, DayAccount
 from fairlead_gateway.limits.rate import Rate, Sharing
 from fairlead_gateway.redis_client import UNREACHABLE, connect, host_of
 

@@ -16,8 +16,7 @@ import pytest
 from fairlead_app.gateway import Gateway
 from fairlead_gateway.core.quota import Caps
 from fairlead_gateway.core.redis_settings import RedisSettings
-from fairlead_gateway.limits.daily import TokenLimiter
-from fairlead_gateway.limits.limiter import Limited, Limiter
+from fairlead_gateway.limits.limiter import Limited, Limiter, TokenLimiter
 from fairlead_gateway.limits.rate import Sharing
 from fairlead_gateway.limits.shared import Settler
 from fairlead_gateway.redis_client import BadUrl, connect

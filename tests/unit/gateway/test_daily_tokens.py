@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from fairlead_gateway.core.quota import Quota
-from fairlead_gateway.limits.daily import DAY, NO_BUDGET, TokenLimiter
+from fairlead_gateway.limits.limiter import DAY, NO_BUDGET, TokenLimiter
 from fairlead_gateway.limits.rate import Sharing
 from virtualtime import HandClock
 
