@@ -12,7 +12,7 @@ import hashlib
 import time
 from collections import OrderedDict
 from collections.abc import Callable, Iterable, Iterator
-from typing import Final
+from typing import Final, TypeVar
 
 import msgspec
 
@@ -172,20 +172,11 @@ class Limiter:
     def _account(self, key: str, scope: str, whose: str, bound: Bound, now: float) -> Account:
         account = self._accounts.get(key)
         if account is None:
-            self._sweep(now)
+            _make_room(self._accounts, self._most, now)
             account = self._accounts[key] = Account(key, scope, whose, bound, self._sharing)
         elif account.bound is not bound and not _same(account.bound, bound):
             account.bind(bound)
         return account
-
-    def _sweep(self, now: float) -> None:
-        """Drop what is idle among the oldest; what is not goes to the end."""
-        for _ in range(min(SWEPT, len(self._accounts))):
-            key, account = self._accounts.popitem(last=False)
-            if not account.idle(now):
-                self._accounts[key] = account
-        while len(self._accounts) >= self._most:
-            self._accounts.popitem(last=False)
 
 
 class DayAccount:
@@ -328,22 +319,24 @@ class TokenLimiter:
         account = self._accounts.get(key)
         if account is None:
             now = self._clock()
-            self._sweep(now)
+            _make_room(self._accounts, self._most, now)
             account = self._accounts[key] = DayAccount(key, self._sharing, now)
         return account
 
-    def _sweep(self, now: float) -> None:
-        """Drop those of yesterday among the oldest; the others go to the end."""
-        for _ in range(min(SWEPT, len(self._accounts))):
-            key, account = self._accounts.popitem(last=False)
-            if not account.idle(now):
-                self._accounts[key] = account
-        while len(self._accounts) >= self._most:
-            self._accounts.popitem(last=False)
 
-
+Use = TypeVar("Use", Account, DayAccount)
 NO_BUDGET: Final = TokenLimiter().budget("")
 """That of requests that nothing bounds."""
+
+
+def _make_room(accounts: OrderedDict[str, Use], most: int, now: float) -> None:
+    """Drop what is idle among the oldest accounts; what is not goes to the end. Then one more may be opened."""
+    for _ in range(min(SWEPT, len(accounts))):
+        key, account = accounts.popitem(last=False)
+        if not account.idle(now):
+            accounts[key] = account
+    while len(accounts) >= most:
+        accounts.popitem(last=False)
 
 
 def _same(bound: Bound, other: Bound) -> bool:
