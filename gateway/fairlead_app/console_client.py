@@ -9,7 +9,7 @@ from fairlead_console.settings import ConsoleSettings
 from fairlead_gateway.identity.configuration import Issuer, Vouchers
 from fairlead_gateway.identity.console_client import ConsoleClient
 from fairlead_gateway.identity.settings import IdentitySettings
-from fairlead_mcp.hosts import is_loopback
+from fairlead_mcp.addresses import is_loopback
 
 
 def console_client(settings: ConsoleSettings, identity: IdentitySettings, vouchers: Vouchers) -> ConsoleClient | None:

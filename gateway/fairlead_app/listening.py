@@ -13,7 +13,7 @@ from fairlead_app.served_console import ConsoleEntry, served_console
 from fairlead_app.served_rest import served_rest
 from fairlead_gateway.endpoint.fallback import FallbackServer
 from fairlead_gateway.endpoint.listener import Listener
-from fairlead_mcp.hosts import AllowList
+from fairlead_mcp.addresses import AllowList
 from fairlead_web.guard import GuardMiddleware
 from fairlead_web.public_pages import PublicPages
 

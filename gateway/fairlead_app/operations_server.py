@@ -19,8 +19,7 @@ from fairlead_gateway.core.operations_page import Page, PageRequest, PageRespons
 from fairlead_gateway.endpoint import framing, responses
 from fairlead_gateway.endpoint.framing import Field, FramingError
 from fairlead_gateway.endpoint.listener import PortTaken
-from fairlead_mcp.addresses import unmapped
-from fairlead_mcp.hosts import AllowList
+from fairlead_mcp.addresses import AllowList, unmapped
 from fairlead_mcp.listening import listen
 from fairlead_web.public_pages import PROBES
 

@@ -19,8 +19,8 @@ from fairlead_gateway.identity.resource import ProtectedResource
 from fairlead_gateway.limits.buffers import AnswerBuffers
 from fairlead_gateway.policy.selection import ServedSelection
 from fairlead_gateway.telemetry import MetricsRegistry
+from fairlead_mcp.addresses import AllowList
 from fairlead_mcp.eras import Client
-from fairlead_mcp.hosts import AllowList
 from fairlead_mcp.via import pseudonym
 from fairlead_tools.validation.shelf import Checks
 from fairlead_tools.version import NAME, VERSION

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from urllib.parse import urlsplit
 
-from fairlead_mcp.hosts import is_loopback
+from fairlead_mcp.addresses import is_loopback
 
 
 def is_here(host: str) -> bool:

@@ -9,7 +9,7 @@ from typing import Final
 from starlette.requests import Request
 
 from fairlead_gateway.core.identity import Identity
-from fairlead_mcp.hosts import is_loopback
+from fairlead_mcp.addresses import is_loopback
 from fairlead_offers.problems import FORBIDDEN, Problem
 from fairlead_rest.context import RestContext
 

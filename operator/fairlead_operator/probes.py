@@ -15,8 +15,7 @@ from aiohttp import web
 from aiohttp.typedefs import Handler
 from prometheus_client import CONTENT_TYPE_LATEST, generate_latest
 
-from fairlead_mcp.addresses import EVERY_ADDRESS
-from fairlead_mcp.hosts import AllowList
+from fairlead_mcp.addresses import EVERY_ADDRESS, AllowList
 from fairlead_mcp.listening import every_address_socket
 from fairlead_operator.app import Operator
 

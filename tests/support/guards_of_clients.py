@@ -349,7 +349,7 @@ FRAMING = (
     ),
     Guard(
         "long hosts that fill the memory",
-        "fairlead_mcp.hosts",
+        "fairlead_mcp.addresses",
         (_NO_SIZE,),
         "tests/fuzz/test_costs.py::test_nothing_of_somebody_unknown_is_remembered_but_what_is_short",
         "of hosts",
@@ -394,7 +394,7 @@ SMUGGLING = (
     ),
     Guard(
         "a host that a web page made the browser ask",
-        "fairlead_mcp.hosts",
+        "fairlead_mcp.addresses",
         (('if not self._allowed(value.decode("latin-1").lower(), self._hosts):', "if False:"),),
         f"{AT}/test_mcp_endpoint.py::test_each_request_gets_its_status",
         "403",

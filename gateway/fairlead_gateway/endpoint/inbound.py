@@ -25,8 +25,8 @@ from fairlead_gateway.core.client_message import (
 from fairlead_gateway.core.long_results import HEADER_LIMIT, META_LIMIT, within
 from fairlead_gateway.core.request import NO_META, McpRequest, RequestMeta
 from fairlead_mcp import capabilities, eras, jsonrpc, members, methods, progress_token, via
+from fairlead_mcp.addresses import AllowList
 from fairlead_mcp.eras import LEGACY_VERSIONS, MODERN_VERSION
-from fairlead_mcp.hosts import AllowList
 from fairlead_mcp.jsonrpc import UNSET, RawObject
 from fairlead_mcp.mending import mend
 from fairlead_mcp.progress_token import ProgressToken

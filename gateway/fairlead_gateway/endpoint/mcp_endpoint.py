@@ -47,7 +47,7 @@ from fairlead_gateway.policy.tiers import in_tier
 from fairlead_gateway.policy.view import MERGED, View
 from fairlead_gateway.telemetry import MetricsRegistry
 from fairlead_mcp import eras, jsonrpc
-from fairlead_mcp.hosts import AllowList
+from fairlead_mcp.addresses import AllowList
 from fairlead_mcp.methods import method_in_era
 
 LISTEN: Final = "subscriptions/listen"

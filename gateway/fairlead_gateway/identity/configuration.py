@@ -11,7 +11,7 @@ from msgspec import Meta
 
 from fairlead_api.bad_setting import BadSetting
 from fairlead_gateway.yaml_files import read_yaml
-from fairlead_mcp.hosts import is_loopback
+from fairlead_mcp.addresses import is_loopback
 
 ALGORITHMS: Final = (
     "RS256",

@@ -16,7 +16,7 @@ import uvloop
 
 from fairlead_app.operations_server import LIFE_SECONDS, OperationsServer, PageConnection
 from fairlead_gateway.core.operations_page import PageRequest, PageResponse
-from fairlead_mcp.hosts import AllowList
+from fairlead_mcp.addresses import AllowList
 from virtualtime import in_virtual_time
 from waiting import eventually
 

@@ -11,7 +11,7 @@ from fairlead_api.bad_setting import BadSetting
 from fairlead_app.settings import Settings
 from fairlead_gateway.telemetry import BOUNDS, OTHER, Histogram, MetricsRegistry
 from fairlead_mcp import errors
-from fairlead_mcp.hosts import AllowList
+from fairlead_mcp.addresses import AllowList
 from fairlead_tools import refusals
 from fairlead_tools.refusal import Refusal
 from fairlead_tools.refusals import refusal_for

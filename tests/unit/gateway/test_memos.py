@@ -16,7 +16,7 @@ from fairlead_gateway.endpoint.trusted_proxies import TrustedProxies
 from fairlead_gateway.identity.authenticator import Revoked, Verdict
 from fairlead_gateway.identity.identities import KEPT_BYTES, Identities
 from fairlead_gateway.identity.refusal import UNKNOWN_TOKEN
-from fairlead_mcp.hosts import AllowList
+from fairlead_mcp.addresses import AllowList
 from gatewayworld import modern
 
 SIZE = 60_000
