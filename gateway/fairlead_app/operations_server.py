@@ -14,8 +14,8 @@ from urllib.parse import parse_qsl, unquote
 import httptools
 
 from fairlead_api.reports import LONGEST_WAIT_S
-from fairlead_gateway.core.client_message import by_name
 from fairlead_gateway.core.operations_page import Page, PageRequest, PageResponse, failure
+from fairlead_gateway.core.request import by_name
 from fairlead_gateway.endpoint import framing, responses
 from fairlead_gateway.endpoint.framing import Field, FramingError
 from fairlead_gateway.endpoint.listener import PortTaken

@@ -24,8 +24,8 @@ from fairlead_formats.providers.openai_responses.format import RESPONSES
 from fairlead_formats.tokens.models import ContextWindows
 from fairlead_formats.wire.errors import LlmError
 from fairlead_gateway.calls.results.context_recorder import ContextRecorder
-from fairlead_gateway.core.exchange import agent_in
 from fairlead_gateway.core.llm_counts import LlmCounts
+from fairlead_gateway.core.request import agent_in
 from fairlead_gateway.limits.shares import Shares, ShareTaken
 from fairlead_llm.count_endpoint import TokenCountEndpoint
 from fairlead_llm.gemini_endpoint import GeminiEndpoint

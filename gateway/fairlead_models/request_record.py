@@ -14,8 +14,8 @@ from fairlead_formats.tokens.prices import ModelPrice
 from fairlead_gateway.audit.auditor import Auditor
 from fairlead_gateway.audit.entry import ModelUse
 from fairlead_gateway.calls.path.direct import Origin
-from fairlead_gateway.core.exchange import agent_name
 from fairlead_gateway.core.quota import Quota
+from fairlead_gateway.core.request import agent_name
 from fairlead_gateway.limits.limiter import NO_BUDGET, Limited, TokenLimiter
 from fairlead_gateway.tracing.spans import ModelSpan, SpanIds, Spans
 from fairlead_gateway.tracing.trace import TRACEPARENT, TRACESTATE

@@ -14,8 +14,8 @@ from fairlead_api.meta import ServerKey
 from fairlead_api.policies.subjects import Key
 from fairlead_gateway.aggregates.tally import Tally
 from fairlead_gateway.catalog.pins import PinReader
-from fairlead_gateway.core.exchange import agent_in
 from fairlead_gateway.core.identity import IDENTITY, Identity
+from fairlead_gateway.core.request import agent_in
 from fairlead_gateway.core.share_counts import ShareCounts
 from fairlead_gateway.events import EventLog
 from fairlead_gateway.identity.made_keys import MadeKeys

@@ -13,7 +13,7 @@ from aiohttp import web
 from starlette.routing import Route
 
 from fairlead_formats.wire.errors import LlmError
-from fairlead_gateway.core.exchange import agent_name
+from fairlead_gateway.core.request import agent_name
 from fairlead_gateway.core.share_counts import ShareCounts
 from fairlead_gateway.endpoint import responses
 from fairlead_gateway.endpoint.framing import Field

@@ -19,9 +19,8 @@ from starlette.types import ASGIApp, Receive, Scope, Send
 from fairlead_api.meta import ServerKey
 from fairlead_gateway.audit.auditor import Auditor
 from fairlead_gateway.calls.path.direct import Origin
-from fairlead_gateway.core.client_message import by_name
-from fairlead_gateway.core.exchange import agent_in, agent_name
 from fairlead_gateway.core.identity import IDENTITY, Identity
+from fairlead_gateway.core.request import agent_in, agent_name, by_name
 from fairlead_gateway.identity.identities import Identities
 from fairlead_gateway.identity.refusal import CredentialRefusal
 from fairlead_gateway.identity.resource import ProtectedResource

@@ -5,8 +5,7 @@ Declarations, apart from `inbound`: classes that msgspec makes are not compiled.
 
 from __future__ import annotations
 
-from collections.abc import Iterable
-from typing import Final, Literal, TypeAlias
+from typing import Final, Literal
 
 import msgspec
 from msgspec import UNSET, Raw, UnsetType
@@ -15,17 +14,6 @@ from fairlead_mcp import jsonrpc
 from fairlead_mcp.jsonrpc import RawObject
 from fairlead_mcp.messages import Message
 from fairlead_tools.refusal import META_ERROR, RATE_LIMITED
-
-Headers: TypeAlias = dict[bytes, bytes]
-"""Lower-case name to value; the values of a repeated header are joined by a comma (RFC 9110 section 5.3)."""
-
-
-def by_name(fields: Iterable[tuple[bytes, bytes]]) -> Headers:
-    """Headers out of fields in their order, with names in lower case."""
-    headers: Headers = {}
-    for name, value in fields:
-        headers[name] = value if name not in headers else headers[name] + b", " + value
-    return headers
 
 
 class Notification(msgspec.Struct, frozen=True):

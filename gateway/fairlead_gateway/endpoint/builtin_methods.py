@@ -13,8 +13,7 @@ from msgspec import Raw
 
 from fairlead_gateway.calls.sealed.sessions import SessionIds
 from fairlead_gateway.core.client_message import Rejection
-from fairlead_gateway.core.exchange import Exchange, agent_of
-from fairlead_gateway.core.request import McpRequest
+from fairlead_gateway.core.request import Exchange, McpRequest, agent_of
 from fairlead_gateway.endpoint.responses import NO_EXTRA, result_parts
 from fairlead_gateway.policy.view import View
 from fairlead_mcp import eras, jsonrpc, methods, via

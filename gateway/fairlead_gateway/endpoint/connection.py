@@ -11,7 +11,7 @@ from collections.abc import Callable
 from typing import Final
 
 from fairlead_gateway.core.client_message import Rejection
-from fairlead_gateway.core.exchange import agent_in, agent_of
+from fairlead_gateway.core.request import agent_in, agent_of
 from fairlead_gateway.endpoint import responses
 from fairlead_gateway.endpoint.buffered_transport import BufferedTransport
 from fairlead_gateway.endpoint.client_limits import STALLED_SECONDS

@@ -1,6 +1,6 @@
 """HTTP exchange of one MCP request: the request as it was read, and its response (RFC 9110 section 3.4).
 
-Its base, and all that a call knows of it, is `core.exchange`.
+Its base, and all that a call knows of it, is `core.request.Exchange`.
 """
 
 from __future__ import annotations
@@ -11,10 +11,10 @@ from typing import Final
 
 from msgspec import Raw
 
-from fairlead_gateway.core import exchange as core
-from fairlead_gateway.core.client_message import Headers, Rejection
-from fairlead_gateway.core.exchange import agent_of
+from fairlead_gateway.core import request as core
+from fairlead_gateway.core.client_message import Rejection
 from fairlead_gateway.core.identity import ANONYMOUS
+from fairlead_gateway.core.request import Headers, agent_of
 from fairlead_gateway.endpoint import responses
 from fairlead_gateway.endpoint.event_store import Cancellable, EventStore, ResumableStream
 from fairlead_gateway.endpoint.stream_starts import DeferredStream, StreamStarts

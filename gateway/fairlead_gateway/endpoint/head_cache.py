@@ -12,7 +12,7 @@ from __future__ import annotations
 import sys
 from typing import Final
 
-from fairlead_gateway.core.client_message import Headers
+from fairlead_gateway.core.request import Headers
 from fairlead_gateway.endpoint.exchange import HttpConnection, HttpExchange
 from fairlead_mcp.http.heads import CacheBudget, KnownHead, NamedHead
 

@@ -11,9 +11,8 @@ from fairlead_gateway.calls.path.startup import AGAIN_MS, StartupWait, refusal_o
 from fairlead_gateway.calls.routes.targets import name_in
 from fairlead_gateway.calls.translation import translate
 from fairlead_gateway.core.client_message import Rejection
-from fairlead_gateway.core.exchange import agent_of
 from fairlead_gateway.core.identity import Identity
-from fairlead_gateway.core.request import McpRequest
+from fairlead_gateway.core.request import McpRequest, agent_of
 from fairlead_gateway.endpoint.exchange import HttpExchange
 from fairlead_gateway.policy.selection import Selection
 from fairlead_gateway.policy.unready import of_endpoint, of_tool, on_the_way

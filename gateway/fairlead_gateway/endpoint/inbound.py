@@ -15,7 +15,6 @@ from msgspec import Raw
 
 from fairlead_gateway.core.client_message import (
     ClientResponse,
-    Headers,
     LargeBody,
     Notification,
     RawParams,
@@ -23,7 +22,7 @@ from fairlead_gateway.core.client_message import (
     RequestBody,
 )
 from fairlead_gateway.core.long_results import HEADER_LIMIT, META_LIMIT, within
-from fairlead_gateway.core.request import NO_META, McpRequest, RequestMeta
+from fairlead_gateway.core.request import NO_META, Headers, McpRequest, RequestMeta
 from fairlead_mcp import capabilities, eras, jsonrpc, members, methods, progress_token, via
 from fairlead_mcp.addresses import AllowList
 from fairlead_mcp.eras import LEGACY_VERSIONS, MODERN_VERSION

@@ -19,9 +19,8 @@ from fairlead_gateway.calls.results.context_recorder import ContextRecorder
 from fairlead_gateway.calls.routes.targets import name_in, param_lines
 from fairlead_gateway.core import client_message
 from fairlead_gateway.core.client_message import ClientResponse, Notification, Rejection, crowded
-from fairlead_gateway.core.exchange import agent_of
 from fairlead_gateway.core.identity import Identity
-from fairlead_gateway.core.request import McpRequest
+from fairlead_gateway.core.request import McpRequest, agent_of
 from fairlead_gateway.core.route import Route
 from fairlead_gateway.endpoint import responses
 from fairlead_gateway.endpoint.builtin_methods import BuiltinMethods

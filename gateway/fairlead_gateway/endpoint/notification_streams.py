@@ -24,8 +24,7 @@ from fairlead_gateway.calls.subscriptions.task_subscriptions import (
 )
 from fairlead_gateway.calls.tasks.client_tasks import declaring
 from fairlead_gateway.core.client_message import Rejection, crowded
-from fairlead_gateway.core.exchange import agent_of
-from fairlead_gateway.core.request import McpRequest
+from fairlead_gateway.core.request import McpRequest, agent_of
 from fairlead_gateway.core.route import Route
 from fairlead_gateway.core.server_binding import ServerBinding
 from fairlead_gateway.core.share_counts import ShareCounts

@@ -17,8 +17,7 @@ from opentelemetry.trace.propagation.tracecontext import TraceContextTextMapProp
 from opentelemetry.util.types import AttributeValue
 
 from fairlead_api.meta import ServerKey
-from fairlead_gateway.core.exchange import Exchange
-from fairlead_gateway.core.request import McpRequest
+from fairlead_gateway.core.request import Exchange, McpRequest
 from fairlead_gateway.tracing.spans import SpanIds
 from fairlead_gateway.tracing.trace import TRACEPARENT, TRACESTATE, Trace, named, with_trace
 from fairlead_mcp import eras, jsonrpc

@@ -10,8 +10,7 @@ from typing import Protocol
 import msgspec
 
 from fairlead_api.meta import ServerKey
-from fairlead_gateway.core.exchange import Exchange
-from fairlead_gateway.core.request import McpRequest
+from fairlead_gateway.core.request import Exchange, McpRequest
 from fairlead_mcp import jsonrpc
 
 

@@ -17,7 +17,7 @@ from fairlead_formats.messages.call import META_ERROR, Carry, InvalidCall, Resul
 from fairlead_formats.registry import message_format
 from fairlead_formats.tool_format import JsonObject
 from fairlead_gateway.calls.path.direct import Origin
-from fairlead_gateway.core.exchange import agent_in
+from fairlead_gateway.core.request import agent_in
 from fairlead_offers.catalogs.visible_tools import VisibleTools
 from fairlead_offers.conversion.formats import find_format
 from fairlead_offers.documents import encode

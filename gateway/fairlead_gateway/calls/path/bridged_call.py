@@ -16,8 +16,7 @@ from fairlead_gateway.calls.questions.input_required import Bridge
 from fairlead_gateway.calls.questions.message_relay import CANCELLED, MessageRelay, cancelled_id, offers
 from fairlead_gateway.calls.translation.errors import ANSWER_ERRORS
 from fairlead_gateway.core.client_peer import AnswerServer, ClientPeer
-from fairlead_gateway.core.exchange import Exchange
-from fairlead_gateway.core.request import McpRequest
+from fairlead_gateway.core.request import Exchange, McpRequest
 from fairlead_gateway.core.route import Route
 from fairlead_gateway.core.upstream_request import UpstreamRequest
 from fairlead_gateway.reports.outcomes import outcome_of_result

@@ -39,8 +39,7 @@ from fairlead_gateway.calls.translation.errors import (
 from fairlead_gateway.calls.translation.translate import TranslatedResult
 from fairlead_gateway.core.client_message import Rejection
 from fairlead_gateway.core.client_peer import AnswerServer, ClientPeer
-from fairlead_gateway.core.exchange import Exchange, agent_of
-from fairlead_gateway.core.request import McpRequest
+from fairlead_gateway.core.request import Exchange, McpRequest, agent_of
 from fairlead_gateway.core.route import Route
 from fairlead_gateway.core.upstream_request import UpstreamRequest
 from fairlead_gateway.limits.limiter import NO_LEASE, Lease

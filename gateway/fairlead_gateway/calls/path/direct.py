@@ -16,11 +16,10 @@ from fairlead_api.meta import ServerKey
 from fairlead_gateway.calls.path.dispatch import CALL, Dispatcher
 from fairlead_gateway.calls.path.own_tools import OwnToolCalls
 from fairlead_gateway.calls.translation.errors import TOO_DEEP
-from fairlead_gateway.core.client_message import Headers, Rejection
-from fairlead_gateway.core.exchange import Exchange, agent_of
+from fairlead_gateway.core.client_message import Rejection
 from fairlead_gateway.core.identity import ANONYMOUS, Identity
 from fairlead_gateway.core.meta_tools import EXECUTE_TOOL, READ_RESULT
-from fairlead_gateway.core.request import McpRequest
+from fairlead_gateway.core.request import Exchange, Headers, McpRequest, agent_of
 from fairlead_gateway.limits.buffers import AnswerBuffers, Holding
 from fairlead_gateway.policy.view import View
 from fairlead_mcp import jsonrpc

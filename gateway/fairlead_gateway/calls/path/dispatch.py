@@ -19,10 +19,9 @@ from fairlead_gateway.calls.path.stages import STAGES
 from fairlead_gateway.calls.routes import targets
 from fairlead_gateway.calls.routes.targets import invalid, name_in
 from fairlead_gateway.core.client_message import Rejection
-from fairlead_gateway.core.exchange import Exchange
 from fairlead_gateway.core.identity import ANONYMOUS, Identity
 from fairlead_gateway.core.meta_tools import OWN_TOOLS
-from fairlead_gateway.core.request import McpRequest
+from fairlead_gateway.core.request import Exchange, McpRequest
 from fairlead_gateway.core.route import Route
 from fairlead_gateway.policy.view import View
 from fairlead_gateway.recent.ended_call import CallRefusal

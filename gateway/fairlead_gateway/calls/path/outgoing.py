@@ -6,8 +6,7 @@ from fairlead_gateway.calls.path.context import CallContext
 from fairlead_gateway.calls.tasks.client_tasks import declaring
 from fairlead_gateway.calls.translation import translate
 from fairlead_gateway.core.client_peer import ClientPeer
-from fairlead_gateway.core.exchange import Exchange
-from fairlead_gateway.core.request import McpRequest
+from fairlead_gateway.core.request import Exchange, McpRequest
 from fairlead_gateway.core.route import Route
 from fairlead_gateway.core.upstream_request import UpstreamRequest
 from fairlead_gateway.tracing.trace import TRACEPARENT, carried

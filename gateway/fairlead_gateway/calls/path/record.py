@@ -11,8 +11,7 @@ from msgspec import Raw
 from fairlead_api.logs import SPAN_ID, TRACE_ID
 from fairlead_api.meta import ServerKey
 from fairlead_gateway.calls.path.attempts import Attempts
-from fairlead_gateway.core.exchange import Exchange
-from fairlead_gateway.core.request import McpRequest
+from fairlead_gateway.core.request import Exchange, McpRequest
 from fairlead_gateway.recent.ended_call import MAX_ADDRESS, MAX_NAME, CallRefusal
 from fairlead_gateway.recent.phases import NEVER, CallPhase
 from fairlead_gateway.recent.ring import PHASE_BYTES, PLAIN_LETTERS, WIDEST, RecentCalls

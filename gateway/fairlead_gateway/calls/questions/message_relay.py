@@ -14,8 +14,7 @@ from fairlead_gateway.calls.questions.server_requests import ServerRequests
 from fairlead_gateway.calls.translation import translate
 from fairlead_gateway.calls.translation.wire import Level
 from fairlead_gateway.core.client_peer import AnswerServer, ClientPeer
-from fairlead_gateway.core.exchange import Exchange
-from fairlead_gateway.core.request import McpRequest
+from fairlead_gateway.core.request import Exchange, McpRequest
 from fairlead_gateway.upstream.log_levels import LEVELS
 from fairlead_mcp import jsonrpc
 from fairlead_mcp.escaping import escaped

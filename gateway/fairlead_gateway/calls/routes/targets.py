@@ -14,8 +14,8 @@ from msgspec import Raw
 from fairlead_gateway.calls.results.verbatim_reads import check_of
 from fairlead_gateway.calls.routes import param_headers
 from fairlead_gateway.calls.routes.routing import request_route
-from fairlead_gateway.core.client_message import Headers, Rejection
-from fairlead_gateway.core.request import McpRequest
+from fairlead_gateway.core.client_message import Rejection
+from fairlead_gateway.core.request import Headers, McpRequest
 from fairlead_gateway.core.route import Route
 from fairlead_gateway.core.server_binding import ServerBinding
 from fairlead_gateway.policy.resource_index import Resolved, ResourceIndex, is_watchable

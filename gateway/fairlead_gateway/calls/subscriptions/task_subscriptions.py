@@ -24,9 +24,8 @@ from fairlead_gateway.calls.subscriptions.watches import WatchTasks
 from fairlead_gateway.calls.tasks.client_tasks import TaskNotice, failed_notice, notified, route_of
 from fairlead_gateway.calls.tasks.open_tasks import OpenTasks
 from fairlead_gateway.calls.tasks.task_wait import request
-from fairlead_gateway.core.exchange import Exchange, agent_of
 from fairlead_gateway.core.identity import Identity
-from fairlead_gateway.core.request import McpRequest
+from fairlead_gateway.core.request import Exchange, McpRequest, agent_of
 from fairlead_gateway.core.route import Route
 from fairlead_gateway.core.task import TaskRef
 from fairlead_gateway.core.upstream_request import UpstreamRequest

@@ -21,9 +21,8 @@ from fairlead_gateway.calls.tasks.open_tasks import OpenTasks
 from fairlead_gateway.calls.translation.errors import detail_of
 from fairlead_gateway.calls.translation.translate import TranslatedResult
 from fairlead_gateway.core.client_message import Rejection
-from fairlead_gateway.core.exchange import Exchange, agent_of
 from fairlead_gateway.core.identity import Identity
-from fairlead_gateway.core.request import McpRequest
+from fairlead_gateway.core.request import Exchange, McpRequest, agent_of
 from fairlead_gateway.core.route import Route
 from fairlead_gateway.core.task import TaskRef
 from fairlead_gateway.policy.view import View

@@ -17,7 +17,7 @@ from fairlead_gateway.calls.questions import round_trips
 from fairlead_gateway.calls.questions.message_relay import MessageRelay
 from fairlead_gateway.calls.routes.routing import name_lines
 from fairlead_gateway.calls.tasks.client_tasks import ClientTasks, declaring
-from fairlead_gateway.core.exchange import Exchange
+from fairlead_gateway.core.request import Exchange
 from fairlead_gateway.core.route import Route
 from fairlead_gateway.core.upstream_request import UpstreamRequest
 from fairlead_gateway.sending import result_of
