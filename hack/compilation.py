@@ -74,7 +74,6 @@ MODULES: Final = (
     "fairlead_gateway/identity/identities.py",
     "fairlead_gateway/recent/ring.py",
     "fairlead_gateway/reports/samples.py",
-    "fairlead_gateway/policy/known_views.py",
     "fairlead_gateway/policy/view.py",
     "fairlead_gateway/telemetry.py",
     "fairlead_gateway/upstream/breaker.py",

@@ -18,10 +18,9 @@ from fairlead_gateway.catalog.model import EMPTY, Snapshot
 from fairlead_gateway.core.identity import Identity
 from fairlead_gateway.core.server_binding import ServerBinding
 from fairlead_gateway.policy.compiled_catalog import Bind, CompiledCatalog, Routes, bind_in_slices, compile_in_slices
-from fairlead_gateway.policy.known_views import KnownViews
 from fairlead_gateway.policy.rules import RuleSet
 from fairlead_gateway.policy.subject_views import SubjectViews
-from fairlead_gateway.policy.view import MERGED, View
+from fairlead_gateway.policy.view import MERGED, KnownViews, View
 from fairlead_gateway.policy.view_builder import build_unconstrained_in_slices
 
 VIEW_BYTES: Final = 256 << 20

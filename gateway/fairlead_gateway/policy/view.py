@@ -1,4 +1,5 @@
-"""The view of one subject at one request target: the tools that are listed there, which are those that can be called.
+"""The view of one subject at one request target: the tools that are listed there, which are those that can be called;
+and the table that each request finds its view in.
 
 Pure module. The very object answers `tools/list` and resolves `tools/call`, so that a tool which is not listed cannot
 be called.
@@ -8,11 +9,12 @@ from __future__ import annotations
 
 from collections.abc import Callable, Generator, Iterable, Mapping
 from functools import cache
-from typing import Final
+from typing import TYPE_CHECKING, Final
 from urllib.parse import quote
 
 from fairlead_api.meta import ServerKey
 from fairlead_formats.names import SEPARATOR, did_you_mean
+from fairlead_gateway.core.identity import Identity
 from fairlead_gateway.core.route import Route
 from fairlead_gateway.policy import app_tools
 from fairlead_gateway.policy.app_tools import for_apps
@@ -22,6 +24,9 @@ from fairlead_gateway.policy.resource_index import ResourceIndex
 from fairlead_gateway.policy.tiers import Hidden
 from fairlead_gateway.policy.tool_list import ToolList
 from fairlead_tools.refusal import OVER_BUDGET, Refusal
+
+if TYPE_CHECKING:
+    from fairlead_gateway.policy.subject_views import SubjectViews
 
 MERGED: Final = b"/mcp"
 """Target without a tier; each tier has its own below it."""
@@ -223,3 +228,29 @@ class View:
 def server_target(key: ServerKey) -> bytes:
     """Target of the endpoint that shows one server alone, its tools unprefixed."""
     return f"/servers/{quote(key.namespace, safe='')}/{quote(key.name, safe='')}/mcp".encode()
+
+
+class KnownViews:
+    """The views of one selection that were put together before, which every request looks up.
+
+    Apart from the selection, which is held weakly: nothing compiled can be. `targets` are the views of subjects of whom
+    no policy speaks, by request target; `enforced`: whether any policy speaks of anybody.
+    """
+
+    __slots__ = ("_enforced", "_targets", "of_subject")
+
+    def __init__(self, targets: dict[bytes, View], *, enforced: bool) -> None:
+        self._targets = targets
+        self._enforced = enforced
+        self.of_subject: dict[Identity, SubjectViews] = {}
+        """Views by subject, for those whose rule set is known. Another thread may look here too."""
+
+    def find(self, identity: Identity, target: bytes) -> View | None:
+        """The view of a target; None where it was not put together before or does not exist: see `Selection.ready`."""
+        if not self._enforced:
+            return self._targets.get(target)
+        views = self.of_subject.get(identity)
+        if views is None:
+            return None
+        views.is_used = True
+        return views.views.get(target)
