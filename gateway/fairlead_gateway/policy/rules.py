@@ -180,6 +180,8 @@ class Policies:
     def __init__(self, snapshot: Snapshot, before: Policies | None) -> None:
         self.rules = rules = snapshot.rules
         self.allow_by_default = rules.default_action == ALLOW
+        self.enforced = bool(rules.policies) or not self.allow_by_default
+        """Whether policies decide about anybody; read with every request."""
         self._servers = snapshot.servers
         same = before is not None and before.rules == rules
         speakers = before.speakers if before is not None and same else None
@@ -192,11 +194,6 @@ class Policies:
         """By namespace."""
         self.allowances = self._allowances(before)
         """Compiled schemas of the rules that have one."""
-
-    @property
-    def enforced(self) -> bool:
-        """Whether there is anything to go by."""
-        return bool(self.rules.policies) or not self.allow_by_default
 
     @property
     def namespaces(self) -> Iterable[str]:
