@@ -13,10 +13,9 @@ from msgspec import Raw
 
 from fairlead_api.meta import ServerKey
 from fairlead_gateway.audit.arguments import Mode
-from fairlead_gateway.audit.entry import ALLOWED, DENIED, LIMITED, REFUSED, AuditEntry, Decision, ModelUse
+from fairlead_gateway.audit.entry import ALLOWED, DENIED, LIMITED, REFUSED, AuditedCall, AuditEntry, Decision, ModelUse
 from fairlead_gateway.audit.writer import Writer
 from fairlead_gateway.core.identity import Identity
-from fairlead_gateway.tracing.spans import SpanIds
 from fairlead_gateway.tracing.trace import TRACEPARENT
 from fairlead_tools.refusal import RATE_LIMITED
 
@@ -54,82 +53,40 @@ class Auditor:
         self._with_arguments = arguments != "none"
         self._now = now
 
-    def called(
-        self,
-        request: AuditedRequest,
-        method: str,
-        server: ServerKey | None,
-        tool: str,
-        params: Mapping[str, Raw],
-        outcome: str,
-        seconds: float,
-        size: int,
-        limited: str = "",
-        denied: str = "",
-        span: SpanIds | None = None,
-    ) -> None:
-        """A call of a tool, or another request to a server, is over. `outcome` is empty where all is well, `size` that
-        of the result in bytes; `server` is None for a tool of the gateway's own. `limited` names the limit that refused
-        it, `denied` the rules of policies that did. `span`: the call's own, where it has one that is exported.
-        """
-        if limited or denied:
-            decision: Decision = LIMITED if limited else DENIED
+    def called(self, request: AuditedRequest, call: AuditedCall) -> None:
+        """A call of a tool, or another request to a server, is over."""
+        if call.limited or call.denied:
+            decision: Decision = LIMITED if call.limited else DENIED
         elif not self.every:
             return
         else:
-            decision = REFUSED if outcome in _KEPT_BACK else ALLOWED
-        arguments = params.get("arguments")
+            decision = REFUSED if call.outcome in _KEPT_BACK else ALLOWED
+        self._put(request, call, call.tool, decision, call.limited or call.denied)
+
+    def denied(self, request: AuditedRequest, call: AuditedCall, reason: str) -> None:
+        """Somebody may not do what they asked for, or know of no such thing."""
+        self._put(request, call, call.tool[:MAX_NAME], DENIED, reason)
+
+    def _put(self, request: AuditedRequest, call: AuditedCall, tool: str, decision: Decision, reason: str) -> None:
+        arguments = call.params.get("arguments")
         self.writer.put(
             AuditEntry(
                 self._now(),
                 decision,
                 request.identity,
                 request.address,
-                method,
+                call.method,
                 tool,
-                server,
-                outcome,
-                limited or denied,
-                seconds,
-                size,
+                call.server,
+                call.outcome,
+                reason,
+                call.seconds,
+                call.size,
                 request.headers.get(TRACEPARENT, b""),
-                _own(params.get("_meta")),
+                _own(call.params.get("_meta")),
                 _own(arguments) if self._with_arguments else None,
                 0 if arguments is None else len(arguments),
-                span=span,
-            )
-        )
-
-    def denied(
-        self,
-        request: AuditedRequest,
-        method: str,
-        tool: str,
-        outcome: str,
-        reason: str,
-        params: Mapping[str, Raw] | None = None,
-        server: ServerKey | None = None,
-    ) -> None:
-        """Somebody may not do what they asked for, or know of no such thing. `tool` is the server's own name of it, or
-        without a server whatever they called it.
-        """
-        members = params or {}
-        arguments = members.get("arguments")
-        self.writer.put(
-            AuditEntry(
-                self._now(),
-                DENIED,
-                request.identity,
-                request.address,
-                method,
-                tool[:MAX_NAME],
-                server,
-                outcome,
-                reason,
-                traceparent=request.headers.get(TRACEPARENT, b""),
-                meta=_own(members.get("_meta")),
-                arguments=_own(arguments) if self._with_arguments else None,
-                arguments_bytes=0 if arguments is None else len(arguments),
+                span=call.span,
             )
         )
 

@@ -6,6 +6,7 @@ nothing is formatted for it.
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Final, Literal
 
 import msgspec
@@ -24,6 +25,28 @@ LIMITED: Final = "limited"
 """They may, but not so many."""
 REFUSED: Final = "refused"
 """The gateway kept it from the server for another reason, which `outcome` names."""
+
+
+class AuditedCall(msgspec.Struct, gc=False):
+    """A request for a tool, a prompt or a resource that is over."""
+
+    method: str
+    tool: str
+    """The server's own name of it; without a server what the caller asked for."""
+    params: Mapping[str, Raw]
+    outcome: str
+    """As in `AuditEntry`; empty where all is well."""
+    server: ServerKey | None = None
+    """None for a tool of the gateway's own, and for a name that the caller is not shown."""
+    seconds: float = 0.0
+    size: int = 0
+    """Bytes of the result."""
+    limited: str = ""
+    """Limit that refused it."""
+    denied: str = ""
+    """Rules of policies that did."""
+    span: SpanIds | None = None
+    """Its own, where that is exported."""
 
 
 class ModelUse(msgspec.Struct, frozen=True):

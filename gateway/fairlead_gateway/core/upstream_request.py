@@ -18,7 +18,9 @@ from fairlead_mcp.messages import Message, ResultMembers
 
 
 class UpstreamRequest:
-    """A request under the server's own names, in the era that `Upstream.modern_for` gave. Never changed once sent."""
+    """A request under the server's own names, in the era that `Upstream.modern_for` gave. Its maker sets what differs
+    from the defaults; never changed once sent.
+    """
 
     __slots__ = (
         "client",
@@ -46,17 +48,6 @@ class UpstreamRequest:
         params: bytes,
         deadline: float,
         max_bytes: int,
-        name_lines: bytes = b"",
-        header_lines: bytes = b"",
-        counter: Counter | None = None,
-        client: ClientPeer | None = None,
-        session: bytes | None = None,
-        level: str | None = None,
-        instance: bytes | None = None,
-        listens: bool = False,
-        gated: bool = False,
-        tasks: bool = False,
-        idempotent: bool = False,
     ) -> None:
         self.id = id
         """Raw JSON, from the upstream's `next_id`."""
@@ -67,29 +58,29 @@ class UpstreamRequest:
         """Seconds of the monotonic clock."""
         self.max_bytes = max_bytes
         """Largest answer, in bytes."""
-        self.name_lines = name_lines
+        self.name_lines = b""
         """`Mcp-Name` and `Mcp-Param-*` as lines of an HTTP head, for modern servers (SEP-2243)."""
-        self.header_lines = header_lines
+        self.header_lines = b""
         """`traceparent`, `tracestate`, `Via` and whatever else servers over HTTP are told, as lines of a head; `params`
         name the trace too (SEP-414)."""
-        self.counter = counter
+        self.counter: Counter | None = None
         """Counts a large answer while it arrives; None where nothing bounds it."""
-        self.client = client
+        self.client: ClientPeer | None = None
         """Client whose own session with a legacy server is used; None for the session that all share."""
-        self.session = session
+        self.session: bytes | None = None
         """Id of the client's session with the gateway, where it has one."""
-        self.level = level
+        self.level: str | None = None
         """Least severe log message that a legacy server shall send (`upstream.log_levels.LEVELS`); `params` of a modern
         request have it."""
-        self.instance = instance
+        self.instance: bytes | None = None
         """Tag of the pod, or of the process, that has to get it (`upstream.affinity`)."""
-        self.listens = listens
+        self.listens = False
         """Whether its client asked for notifications, or may be asked in mid-call: twice if it were sent twice."""
-        self.tasks = tasks
+        self.tasks = False
         """Whether the answer may be a task, whose id has to lead back to the pod that has it (SEP-2663)."""
-        self.gated = gated
+        self.gated = False
         """Whether the server knows the tool only in a session that declared the client's capabilities."""
-        self.idempotent = idempotent
+        self.idempotent = False
         """Whether it may be sent to a second pod while the first may still execute it."""
 
     def with_id(self, ident: bytes) -> UpstreamRequest:
@@ -113,24 +104,19 @@ class UpstreamRequest:
         return copy
 
     def _copy(self) -> UpstreamRequest:
-        return UpstreamRequest(
-            self.id,
-            self.method,
-            self.params,
-            self.deadline,
-            self.max_bytes,
-            self.name_lines,
-            self.header_lines,
-            self.counter,
-            self.client,
-            self.session,
-            self.level,
-            self.instance,
-            self.listens,
-            self.gated,
-            self.tasks,
-            self.idempotent,
-        )
+        copy = UpstreamRequest(self.id, self.method, self.params, self.deadline, self.max_bytes)
+        copy.name_lines = self.name_lines
+        copy.header_lines = self.header_lines
+        copy.counter = self.counter
+        copy.client = self.client
+        copy.session = self.session
+        copy.level = self.level
+        copy.instance = self.instance
+        copy.listens = self.listens
+        copy.gated = self.gated
+        copy.tasks = self.tasks
+        copy.idempotent = self.idempotent
+        return copy
 
 
 @mypyc_attr(allow_interpreted_subclasses=True)

@@ -16,7 +16,7 @@ from msgspec import Raw
 from fairlead_api.meta import ServerKey
 from fairlead_gateway.audit.arguments import REDACTED, BadPath, read_path, redacted, teller
 from fairlead_gateway.audit.auditor import Auditor
-from fairlead_gateway.audit.entry import ALLOWED, AuditEntry
+from fairlead_gateway.audit.entry import ALLOWED, AuditedCall, AuditEntry
 from fairlead_gateway.audit.lines import line_of
 from fairlead_gateway.audit.sink import File
 from fairlead_gateway.audit.writer import Writer
@@ -265,10 +265,10 @@ class Someone:
 def test_a_level_says_which_decisions_get_a_line(level: Any, decisions: list[str]) -> None:
     sink = Kept()
     auditor = Auditor(Writer(sink, plain, lambda: 0.0), level, now=lambda: 0.0)
-    auditor.denied(Someone(), "tools/call", "rm", "-32602", "unknown")
-    auditor.called(Someone(), "tools/call", KEY, "add", {}, "RATE_LIMITED", 0.0, 3, "agent")
-    auditor.called(Someone(), "tools/call", KEY, "add", {}, "", 0.1, 3)
-    auditor.called(Someone(), "tools/call", KEY, "add", {}, "OVER_BUDGET", 0.1, 3)
+    auditor.denied(Someone(), AuditedCall("tools/call", "rm", {}, "-32602"), "unknown")
+    auditor.called(Someone(), AuditedCall("tools/call", "add", {}, "RATE_LIMITED", KEY, limited="agent"))
+    auditor.called(Someone(), AuditedCall("tools/call", "add", {}, "", KEY, seconds=0.1, size=3))
+    auditor.called(Someone(), AuditedCall("tools/call", "add", {}, "OVER_BUDGET", KEY, seconds=0.1, size=3))
     auditor.turned_away(Someone(), 401, "no credential")
     auditor.writer.close()
     assert [line["decision"] for line in sink.lines] == decisions

@@ -79,7 +79,10 @@ class Processes:
 
     async def call(self, method: str = "tools/call", session: bytes | None = None, **more: Any) -> Raw:
         params = jsonrpc.encode({"taskId": "t"})
-        asked = UpstreamRequest(self.server.next_id(), method, params, 1e9, 1 << 20, session=session, **more)
+        asked = UpstreamRequest(self.server.next_id(), method, params, 1e9, 1 << 20)
+        asked.session = session
+        for name, value in more.items():
+            setattr(asked, name, value)
         return await result_of(self.server, asked)
 
     async def task(self) -> Process:

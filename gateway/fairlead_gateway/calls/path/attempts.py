@@ -18,6 +18,7 @@ from fairlead_gateway.calls.path.context import CallContext
 from fairlead_gateway.calls.path.watched_calls import NOT_AGAIN
 from fairlead_gateway.core.client_peer import AnswerServer, ClientPeer
 from fairlead_gateway.core.ports import Pending, Ticket
+from fairlead_gateway.core.request import Exchange, McpRequest
 from fairlead_gateway.core.route import Route
 from fairlead_gateway.core.upstream_request import ResponseSink, UpstreamRequest
 from fairlead_gateway.recent.phases import ATTEMPT, BACKOFF, NEVER, QUEUE, SESSION, CallPhase, CallTrail
@@ -385,3 +386,68 @@ class Attempts(ResponseSink):
         self.pending = None
         if not self.done:
             self.begin()
+
+
+class ClientCall(AttemptOwner):
+    """A client's request to a server: what it is, what its checks have set, and the attempts that are made of it."""
+
+    __slots__ = (
+        "attempts",
+        "context",
+        "continued",
+        "denied",
+        "exchange",
+        "level",
+        "limit",
+        "param_lines",
+        "refusal",
+        "request",
+        "rounds",
+        "route",
+    )
+
+    def __init__(
+        self, context: CallContext, exchange: Exchange, route: Route, request: McpRequest, param_lines: bytes
+    ) -> None:
+        self.context = context
+        self.exchange = exchange
+        self.route = route
+        self.request = request
+        self.attempts = Attempts(self, context, route, context.clock())
+        self.param_lines = param_lines
+        """`Mcp-Param-*`, as lines of an HTTP head."""
+        self.level: str | None = None
+        """Least severe log message that the client asked for."""
+        self.continued = False
+        """Whether it goes on with a call that was answered by questions (SEP-2322)."""
+        self.rounds = 0
+        """Times that a modern server asked a legacy client."""
+        self.refusal = ""
+        """Why the gateway did not let it be answered by its server, as the client was told."""
+        self.denied = ""
+        """Policy that does not allow its arguments."""
+        self.limit = ""
+        """Limit that refused it because there were too many calls."""
+
+    @property
+    def done(self) -> bool:
+        """Whether it is answered, or nobody waits for its answer any more."""
+        return self.attempts.done
+
+    @property
+    def own_session(self) -> bytes | None:
+        """Id of the client's session, where it was signed here: another may be anybody's."""
+        request = self.request
+        return request.session if request.opened is not None else None
+
+    def finish(self, result: Raw, members: ResultMembers | None = None, *, from_modern: bool) -> None:
+        """Answer with a server's result; `members`: read already. Raises ANSWER_ERRORS for anything else."""
+        raise NotImplementedError
+
+    def answer_with_questions(self, questions: bytes) -> None:
+        """Answer a modern client with the questions of a legacy server, as its result. Raises ANSWER_ERRORS."""
+        raise NotImplementedError
+
+    def reject_answer(self, error: Exception) -> None:
+        """Give up because of what the server answered."""
+        raise NotImplementedError

@@ -5,18 +5,17 @@ from __future__ import annotations
 import asyncio
 import itertools
 from collections.abc import Callable
-from typing import Final, Protocol
+from typing import Final
 
 from msgspec import UNSET, Raw
 
-from fairlead_gateway.calls.path.attempts import AttemptOwner, Attempts
+from fairlead_gateway.calls.path.attempts import AttemptOwner, Attempts, ClientCall
 from fairlead_gateway.calls.path.context import CallContext
 from fairlead_gateway.calls.path.outgoing import upstream_request
 from fairlead_gateway.calls.questions.input_required import Bridge
 from fairlead_gateway.calls.questions.message_relay import CANCELLED, MessageRelay, cancelled_id, offers
 from fairlead_gateway.calls.translation.errors import ANSWER_ERRORS
 from fairlead_gateway.core.client_peer import AnswerServer, ClientPeer
-from fairlead_gateway.core.request import Exchange, McpRequest
 from fairlead_gateway.core.route import Route
 from fairlead_gateway.core.upstream_request import UpstreamRequest
 from fairlead_gateway.reports.outcomes import outcome_of_result
@@ -26,46 +25,6 @@ from fairlead_mcp.messages import Message, ResultMembers
 
 MAX_QUESTIONS: Final = 64
 """Questions of one call that its client has not answered."""
-
-
-class BridgingCall(Protocol):
-    """One request of a client, which a bridged call answers with its outcome or with questions."""
-
-    @property
-    def attempts(self) -> Attempts: ...
-
-    @property
-    def request(self) -> McpRequest: ...
-
-    @property
-    def exchange(self) -> Exchange: ...
-
-    @property
-    def level(self) -> str | None: ...
-
-    @property
-    def done(self) -> bool: ...
-
-    @property
-    def congested(self) -> bool: ...
-
-    def when_writable(self, go_on: Callable[[], None]) -> None: ...
-
-    def answer_with_questions(self, questions: bytes) -> None:
-        """Answer with the questions of a legacy server, as the client's result. Raises ANSWER_ERRORS."""
-        ...
-
-    def finish(self, result: Raw, members: ResultMembers | None = None, *, from_modern: bool) -> None:
-        """Answer with a server's result. Raises ANSWER_ERRORS for what is not a result."""
-        ...
-
-    def give_up(self, error: Exception) -> None:
-        """Answer with an error."""
-        ...
-
-    def reject_answer(self, error: Exception) -> None:
-        """Give up because of what the server answered."""
-        ...
 
 
 class BridgedCall(AttemptOwner):
@@ -108,7 +67,7 @@ class BridgedCall(AttemptOwner):
         """Its outcome, kept for the client."""
         self._agent = agent
         self._bridge = bridge
-        self._call: BridgingCall | None = None
+        self._call: ClientCall | None = None
         self._relay: MessageRelay | None = None
         self._ours = b""
         self._count = itertools.count(1).__next__
@@ -133,7 +92,7 @@ class BridgedCall(AttemptOwner):
             return 0 if self.result is None else len(self.result)
         return sum(len(message.params) for message, _ in self.questions.values() if isinstance(message.params, Raw))
 
-    def attach(self, call: BridgingCall, relay: MessageRelay) -> None:
+    def attach(self, call: ClientCall, relay: MessageRelay) -> None:
         """Answer a request of the client with the outcome or with questions; the first request begins the call."""
         self._call = call
         self._relay = relay
@@ -171,20 +130,7 @@ class BridgedCall(AttemptOwner):
         call = self._call
         assert call is not None
         attempts = self.attempts
-        deadline = attempts.deadline if call.request.token is None else attempts.watch_deadline()
-        made = upstream_request(
-            attempts.context,
-            attempts.route,
-            call.request,
-            call.exchange,
-            call.request.params,
-            deadline,
-            modern,
-            call.level,
-            attempts.client,
-            traced=attempts.span is not None,
-            continued=call.request.continued,
-        )
+        made = upstream_request(call, attempts, call.request.params, attempts.client, modern=modern)
         self._ours = made.id
         if self._relay is not None:
             self._relay.follow(made.id)

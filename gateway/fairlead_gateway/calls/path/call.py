@@ -14,7 +14,7 @@ from typing import Any, Final, TypeVar
 from msgspec import Raw
 
 from fairlead_api.reports import NEUTRAL, OK
-from fairlead_gateway.calls.path.attempts import AttemptOwner, Attempts
+from fairlead_gateway.calls.path.attempts import ClientCall
 from fairlead_gateway.calls.path.bridged_call import BridgedCall
 from fairlead_gateway.calls.path.context import CallContext
 from fairlead_gateway.calls.path.outgoing import upstream_request
@@ -58,14 +58,13 @@ NO_FEATURES: Final = b"{}"
 T = TypeVar("T")
 
 
-class ToolCall(AttemptOwner):
+class ToolCall(ClientCall):
     """A request from its checks to the recorded answer. `attempts` get it to its server, in whose place a call that
     bridges the eras has its own; a relay takes what the server says meanwhile to the client.
     """
 
     __slots__ = (
         "_bridged",
-        "_continued",
         "_declaration",
         "_following",
         "_key",
@@ -74,44 +73,19 @@ class ToolCall(AttemptOwner):
         "_ours",
         "_peer",
         "_relay",
-        "_rounds",
-        "attempts",
-        "context",
-        "denied",
-        "exchange",
         "lease",
-        "level",
-        "limit",
         "most_tokens",
-        "param_lines",
-        "refusal",
-        "request",
-        "route",
         "waiter",
     )
 
     def __init__(
         self, context: CallContext, exchange: Exchange, route: Route, request: McpRequest, param_lines: bytes = b""
     ) -> None:
-        self.context = context
-        self.exchange = exchange
-        self.route = route
-        self.request = request
-        self.attempts = Attempts(self, context, route, context.clock())
-        self.denied = ""
-        """Policy that does not allow its arguments."""
-        self.limit = ""
-        """Limit that refused it because there were too many calls."""
-        self.refusal = ""
-        """Why the gateway did not let it be answered by its server, as the client was told."""
+        super().__init__(context, exchange, route, request, param_lines)
         self.lease: Lease = NO_LEASE
         """Accounts that it is counted in until it ends."""
         self.waiter: asyncio.Future[None] | None = None
         """Resolved at its end, for a caller within the gateway."""
-        self.param_lines = param_lines
-        """`Mcp-Param-*`, as lines of an HTTP head."""
-        self.level: str | None = None
-        """Least severe log message that the client asked for."""
         self.most_tokens: int | None = None
         """Tokens that the result may have; None for any number."""
         self._key: bytes | None = None
@@ -125,8 +99,6 @@ class ToolCall(AttemptOwner):
         """Era of the server that it was sent to."""
         self._members: jsonrpc.RawObject | None = None
         """Params as they were, for further rounds with a modern server."""
-        self._rounds = 0
-        self._continued = False
         self._bridged: BridgedCall | None = None
         self._peer: ClientPeer | None = None
         """Client to be asked what a task asks, which is not created in its session."""
@@ -134,19 +106,8 @@ class ToolCall(AttemptOwner):
         """State of its declaration of tasks to the server (`calls.tasks.client_tasks`)."""
 
     @property
-    def done(self) -> bool:
-        """Whether it is answered, or nobody waits for its answer any more."""
-        return self.attempts.done
-
-    @property
     def agent(self) -> str:
         return agent_of(self.exchange)
-
-    @property
-    def own_session(self) -> bytes | None:
-        """Id of the client's session, where it was signed here: another may be anybody's."""
-        request = self.request
-        return request.session if request.opened is not None else None
 
     def capabilities(self) -> bytes | None:
         """Client capabilities, normalized raw JSON; None for none."""
@@ -233,25 +194,9 @@ class ToolCall(AttemptOwner):
                 route, request, self.agent, members, self._declaration, modern=modern
             )
         self._modern = modern
-        attempts = self.attempts
-        deadline = attempts.deadline if request.token is None else attempts.watch_deadline()
-        made = upstream_request(
-            self.context,
-            route,
-            request,
-            self.exchange,
-            members,
-            deadline,
-            modern,
-            self.level,
-            self._peer or self.attempts.client,
-            session=self.own_session,
-            param_lines=self.param_lines,
-            traced=self.attempts.span is not None,
-            continued=self._continued,
-            follows=self._rounds > 0,
-            tasks=self._declaration in client_tasks.MAY_BECOME,
-        )
+        tasks = self._declaration in client_tasks.MAY_BECOME
+        client = self._peer or self.attempts.client
+        made = upstream_request(self, self.attempts, members, client, modern=modern, tasks=tasks)
         self._ours = made.id
         if self._relay is not None:
             self._relay.follow(made.id)
@@ -297,7 +242,6 @@ class ToolCall(AttemptOwner):
             self.reject_answer(error)
 
     def finish(self, result: Raw, members: ResultMembers | None = None, *, from_modern: bool) -> None:
-        """Answer with a server's result; `members`: read already. Raises ANSWER_ERRORS for anything else."""
         if self.attempts.answered_at < 0:  # of a bridged call
             self.attempts.answered_at = self.context.clock()
         route, request = self.route, self.request
@@ -380,7 +324,6 @@ class ToolCall(AttemptOwner):
             self.refuse(refusals.refusal_for(error))
 
     def reject_answer(self, error: Exception) -> None:
-        """Give up because of what the server answered."""
         self.attempts.measure(outcome_of_refusal(error))
         # the context, as mypyc drops the cause of a `raise … from`
         if isinstance(error, RecursionError) or isinstance(error.__context__, RecursionError):
@@ -405,7 +348,6 @@ class ToolCall(AttemptOwner):
         self.end(refusal.code, result=outcome.result)
 
     def answer_with_questions(self, questions: bytes) -> None:
-        """Answer a modern client with the questions of a legacy server, as its result."""
         self.attempts.answered_at = self.context.clock()
         outcome = translate.result(questions, from_modern=True, to_modern=True, server_info=self.route.server_info)
         self.end("", result=outcome.result)
@@ -440,7 +382,7 @@ class ToolCall(AttemptOwner):
                 self.exchange.answer(status, *body)
         finally:
             self.context.end(self)
-            record(self.attempts, self.exchange, self.request, error_type, body, self.refusal, self.denied, self.limit)
+            record(self, error_type, body)
             if self.waiter is not None and not self.waiter.done():
                 self.waiter.set_result(None)
 
@@ -496,7 +438,7 @@ class ToolCall(AttemptOwner):
                 raise RpcError(jsonrpc.METHOD_NOT_FOUND, "Subscriptions need a session", None)
             self.attempts.client = ClientPeer(request.session, NO_FEATURES)
         if request.continued:
-            self._continued = True
+            self.continued = True
             self.attempts.idempotent = False
 
     def _bridge(self) -> bool:
@@ -515,6 +457,7 @@ class ToolCall(AttemptOwner):
                 self.context, bridge, route, self.agent, of, self.attempts.started, bridge.lease(features)
             )
         self.level = level_asked_for(request) if request.meta.log_level else None
+        self.continued = request.continued
         relay = self._open_relay()
         self._bridged = call
         self.attempts.sent_at = self.context.clock()
@@ -532,8 +475,8 @@ class ToolCall(AttemptOwner):
         self.attempts.answered(Raw(b"{}"))
 
     def _ask_client(self, asking: round_trips.InputRequired) -> None:
-        self._rounds += 1
-        if self._rounds > round_trips.MAX_ROUNDS:
+        self.rounds += 1
+        if self.rounds > round_trips.MAX_ROUNDS:
             raise NotMcp(f"the tool asked more than {round_trips.MAX_ROUNDS} times")
         self._unshare()
         left = self.attempts.deadline - self.context.clock()
@@ -550,7 +493,7 @@ class ToolCall(AttemptOwner):
         """Send it once more, with what its client answered."""
         self._members = {**(self._members or {}), **more}
         self.attempts.idempotent = False
-        self._continued = True
+        self.continued = True
         self.attempts.begin_again()
 
     def _hand_over(self, outcome: TranslatedResult) -> TranslatedResult:

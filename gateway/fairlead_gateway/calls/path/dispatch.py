@@ -12,6 +12,7 @@ import msgspec
 
 from fairlead_api.meta import ServerKey
 from fairlead_formats.names import unknown_tool
+from fairlead_gateway.audit.entry import AuditedCall
 from fairlead_gateway.calls.path.call import ToolCall
 from fairlead_gateway.calls.path.context import CallContext
 from fairlead_gateway.calls.path.record import remember_other
@@ -85,32 +86,24 @@ class Dispatcher:
         code, method = str(rejection.code), request.method
         context, now = self.context, self.context.clock()
         context.metrics.recorder(method).record(0, code)
-        server, name, reason = by or (None, name_in(request) or "", rejection.message)
+        name = name_in(request) or ""
+        server, tool, reason = by or (None, name, rejection.message)
         if context.auditor is not None:
-            context.auditor.denied(exchange, method, name, code, reason[:MAX_REASON], request.params, server)
+            denied = AuditedCall(method, tool, request.params, code, server)
+            context.auditor.denied(exchange, denied, reason[:MAX_REASON])
         if context.recent is not None:
-            remember_other(
-                context.recent,
-                exchange,
-                method,
-                name_in(request) or "",
-                request.params,
-                code,
-                now,
-                now,
-                server=server,
-                why=CallRefusal.cut(rejection.message, reason if by else "", hidden=True),
-                audited=context.auditor is not None,
-            )
+            why = CallRefusal.cut(rejection.message, reason if by else "", hidden=True)
+            call = AuditedCall(method, name, request.params, code, server)
+            remember_other(context.recent, exchange, call, now, why, audited=context.auditor is not None)
 
     def unreadable(self, exchange: Exchange, route: Route, code: str) -> None:
         """Audit a call of a known tool that was not made, for its arguments cannot be read."""
         auditor, recent = self.context.auditor, self.context.recent
+        call = AuditedCall(CALL, route.name, {}, code, route.server.key)
         if auditor is not None:
-            auditor.called(exchange, CALL, route.server.key, route.name, {}, code, 0.0, 0)
+            auditor.called(exchange, call)
         if recent is not None:
-            now, key = self.context.clock(), route.server.key
-            remember_other(recent, exchange, CALL, route.name, {}, code, now, now, server=key, audited=False)
+            remember_other(recent, exchange, call, self.context.clock(), audited=False)
 
     def start(self, exchange: Exchange, route: Route, request: McpRequest, param_lines: bytes = b"") -> ToolCall:
         """Make the call; it is answered by itself, possibly before this returns. Raises nothing."""

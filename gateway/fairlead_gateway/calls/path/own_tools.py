@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import time
 
+from fairlead_gateway.audit.entry import AuditedCall
 from fairlead_gateway.calls.path.context import CallContext
 from fairlead_gateway.calls.path.execution import NO_ARGUMENTS
 from fairlead_gateway.calls.path.record import remember_other
@@ -41,20 +42,11 @@ class OwnToolCalls:
         return contents
 
     def _audit(self, exchange: Exchange, request: McpRequest, name: str, outcome: str, began: float, size: int) -> None:
-        auditor, recent, seconds = self._context.auditor, self._context.recent, time.monotonic() - began
+        auditor, recent = self._context.auditor, self._context.recent
+        seconds = time.monotonic() - began
+        call = AuditedCall(request.method, name, request.params, outcome, seconds=seconds, size=size)
         if recent is not None:
-            ended = self._context.clock()
-            remember_other(
-                recent,
-                exchange,
-                request.method,
-                name,
-                request.params,
-                outcome,
-                ended - seconds,
-                ended,
-                size=size,
-                audited=auditor is not None and auditor.every,
-            )
+            audited = auditor is not None and auditor.every
+            remember_other(recent, exchange, call, self._context.clock(), audited=audited)
         if auditor is not None:
-            auditor.called(exchange, request.method, None, name, request.params, outcome, seconds, size)
+            auditor.called(exchange, call)

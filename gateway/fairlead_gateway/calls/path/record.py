@@ -3,18 +3,18 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Mapping
 from typing import TypeAlias
 
 from msgspec import Raw
 
 from fairlead_api.logs import SPAN_ID, TRACE_ID
-from fairlead_api.meta import ServerKey
-from fairlead_gateway.calls.path.attempts import Attempts
+from fairlead_gateway.audit.entry import AuditedCall
+from fairlead_gateway.calls.path.attempts import Attempts, ClientCall
 from fairlead_gateway.core.request import Exchange, McpRequest
 from fairlead_gateway.recent.ended_call import MAX_ADDRESS, MAX_NAME, CallRefusal
 from fairlead_gateway.recent.phases import NEVER, CallPhase
 from fairlead_gateway.recent.ring import PHASE_BYTES, PLAIN_LETTERS, WIDEST, RecentCalls
+from fairlead_gateway.tracing.spans import SpanIds
 from fairlead_gateway.tracing.trace import TRACEPARENT, trace_id
 
 log = logging.getLogger(__name__)
@@ -23,20 +23,9 @@ Body: TypeAlias = tuple[bytes | Raw, ...]
 """Parts of an answer."""
 
 
-def record(
-    attempts: Attempts,
-    exchange: Exchange,
-    request: McpRequest,
-    error_type: str,
-    body: Body,
-    refusal: str,
-    denied: str,
-    limit: str,
-) -> None:
-    """Count and audit a request that was answered with `body`, and keep it where the latest calls are kept. Why it was
-    refused, if it was: `refusal` as its client was told, `denied` the policy, `limit` the limit.
-    """
-    context, route = attempts.context, attempts.route
+def record(call: ClientCall, error_type: str, body: Body) -> None:
+    """Count and audit a request that was answered with `body`, and keep it where the latest calls are kept."""
+    attempts, exchange, route, context = call.attempts, call.exchange, call.route, call.context
     metrics, tier = context.metrics, exchange.tier
     ended = context.clock()
     seconds = ended - attempts.started
@@ -49,30 +38,15 @@ def record(
         route.recorder.exemplify(took, error_type, span.trace_id, span.span_id)
         if route.tool is not None:
             metrics.exemplify_wait(tier, took, span.trace_id, span.span_id)
-    if limit:
-        metrics.limit(limit)
+    if call.limit:
+        metrics.limit(call.limit)
     auditor, recent = context.auditor, context.recent
     size = len(body[0]) if len(body) == 1 else sum(map(len, body))
-    audited = auditor is not None and (auditor.every or limit != "" or denied != "")
+    audited = auditor is not None and (auditor.every or call.limit != "" or call.denied != "")
     if auditor is not None and audited:
-        auditor.called(
-            exchange,
-            request.method,
-            route.server.key,
-            route.name,
-            request.params,
-            error_type,
-            seconds,
-            size,
-            limit,
-            denied,
-            span,
-        )
+        auditor.called(exchange, _audited(call, error_type, seconds, size, span))
     if recent is not None:
-        why = None
-        if error_type and (refusal or denied or limit):
-            why = CallRefusal.cut(refusal, denied, limit)
-        _remember(recent, attempts, exchange, request, why, error_type, ended, size, audited=audited)
+        _remember(recent, call, error_type, ended, size, audited=audited)
 
 
 def log_defect(attempts: Attempts, request: McpRequest, error: Exception) -> None:
@@ -88,24 +62,29 @@ def log_defect(attempts: Attempts, request: McpRequest, error: Exception) -> Non
     )
 
 
-def _remember(
-    recent: RecentCalls,
-    attempts: Attempts,
-    exchange: Exchange,
-    request: McpRequest,
-    why: CallRefusal | None,
-    outcome: str,
-    ended: float,
-    size: int,
-    *,
-    audited: bool,
-) -> None:
+def _audited(call: ClientCall, outcome: str, seconds: float, size: int, span: SpanIds | None) -> AuditedCall:
+    return AuditedCall(
+        call.request.method,
+        call.route.name,
+        call.request.params,
+        outcome,
+        call.route.server.key,
+        seconds,
+        size,
+        call.limit,
+        call.denied,
+        span,
+    )
+
+
+def _remember(recent: RecentCalls, call: ClientCall, outcome: str, ended: float, size: int, *, audited: bool) -> None:
     """Keep a request to a server that is over. `ended`: seconds of the gateway's clock, `size`: bytes of its answer,
     `audited`: whether the audit log has it.
     """
-    route = attempts.route
+    attempts, exchange, request, route = call.attempts, call.exchange, call.request, call.route
     name, address, caller = route.name, exchange.address, recent.caller(exchange.identity)
     arguments, arguments_kept, trace, span = request.params.get("arguments"), None, "", attempts.span
+    why: CallRefusal | None = None
     trail: tuple[CallPhase, ...] = ()
     letters, more = len(name) + len(address) + caller.letters, 0
     if letters > PLAIN_LETTERS:
@@ -122,7 +101,8 @@ def _remember(
     if audited:
         arguments_kept = recent.arguments(arguments)
         more += 0 if arguments_kept is None else len(arguments_kept)
-    if why is not None:
+    if outcome and (call.refusal or call.denied or call.limit):
+        why = CallRefusal.cut(call.refusal, call.denied, call.limit)
         more += why.weight
     packed = (
         attempts.started,
@@ -152,38 +132,34 @@ def _remember(
 def remember_other(
     recent: RecentCalls,
     exchange: Exchange,
-    method: str,
-    name: str,
-    params: Mapping[str, Raw],
-    outcome: str,
-    began: float,
+    call: AuditedCall,
     ended: float,
-    *,
-    server: ServerKey | None = None,
-    size: int = 0,
     why: CallRefusal | None = None,
+    *,
     audited: bool,
 ) -> None:
-    """Keep a request that no server got: of a tool of the gateway's own, or of a name that its client does not see."""
-    name, address, caller = name[:MAX_NAME], exchange.address[:MAX_ADDRESS], recent.caller(exchange.identity)
-    arguments = params.get("arguments")
+    """Keep a request that no server got: of a tool of the gateway's own, or of a name that its client does not see.
+    `ended`: seconds of the gateway's clock, `audited`: whether the audit log has it.
+    """
+    name, address, caller = call.tool[:MAX_NAME], exchange.address[:MAX_ADDRESS], recent.caller(exchange.identity)
+    arguments = call.params.get("arguments")
     arguments_kept = recent.arguments(arguments) if audited else None
     recent.put_large(
         (
-            began,
+            ended - call.seconds,
             ended,
             NEVER,
             NEVER,
-            method,
+            call.method,
             name,
-            server,
-            outcome,
+            call.server,
+            call.outcome,
             caller,
             address,
             exchange.tier,
-            trace_id(exchange.headers.get(TRACEPARENT, b""), params.get("_meta")),
+            trace_id(exchange.headers.get(TRACEPARENT, b""), call.params.get("_meta")),
             0 if arguments is None else len(arguments),
-            size,
+            call.size,
             arguments_kept,
             why,
             (),

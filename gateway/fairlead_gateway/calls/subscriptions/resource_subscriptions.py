@@ -96,7 +96,8 @@ class ResourceSubscriptions:
         wanted = jsonrpc.encode({"notifications": {"resourceSubscriptions": uris}})
         ident, params = reach.upstream.next_id(), eras.modern_params(wanted, self._client)
         most = min(reach.max_bytes, MAX_EVENT)
-        request = UpstreamRequest(ident, "subscriptions/listen", params, NEVER, most, listens=True)
+        request = UpstreamRequest(ident, "subscriptions/listen", params, NEVER, most)
+        request.listens = True
         await result_of(reach.upstream, request, notify)
 
     async def _subscribe(self, reach: Reach, uris: Sequence[str], notify: Callable[[Message], None]) -> None:
@@ -118,4 +119,6 @@ class ResourceSubscriptions:
     def _legacy(self, reach: Reach, method: str, uri: str, client: ClientPeer) -> UpstreamRequest:
         params, deadline = jsonrpc.encode({"uri": uri}), self._clock() + reach.timeout
         most = min(reach.max_bytes, MAX_EVENT)
-        return UpstreamRequest(reach.upstream.next_id(), method, params, deadline, most, client=client)
+        request = UpstreamRequest(reach.upstream.next_id(), method, params, deadline, most)
+        request.client = client
+        return request

@@ -18,6 +18,7 @@ from msgspec import Raw
 
 from fairlead_api.documents.catalog import HttpEndpoint
 from fairlead_gateway.audit.auditor import Auditor
+from fairlead_gateway.audit.entry import AuditedCall
 from fairlead_gateway.calls.results.result_keeper import ResultKeeper
 from fairlead_gateway.calls.sealed.task_ids import TaskIds
 from fairlead_gateway.calls.subscriptions.watches import WatchTasks
@@ -128,7 +129,8 @@ class TaskSubscriptions:
         """A client was notified of the end of its task."""
         self._open_tasks.closed(agent_of(exchange), task.sealed)
         if self._auditor is not None:
-            self._auditor.called(exchange, NOTIFIED, task.server, task.tool, {}, notice.code, 0.0, len(notice.params))
+            call = AuditedCall(NOTIFIED, task.tool, {}, notice.code, task.server, size=len(notice.params))
+            self._auditor.called(exchange, call)
 
 
 class _TaskWatch:
@@ -205,9 +207,9 @@ class _TaskWatch:
         upstream, pod = route.binding.upstream, next(iter(self._open.values())).pod
         wanted = jsonrpc.encode({"notifications": {"taskIds": [*self._open]}})
         params = eras.modern_params(wanted, self._subscriptions.client, listener.capabilities)
-        request = UpstreamRequest(
-            upstream.next_id(), "subscriptions/listen", params, NEVER, route.max_bytes, instance=pod, listens=True
-        )
+        request = UpstreamRequest(upstream.next_id(), "subscriptions/listen", params, NEVER, route.max_bytes)
+        request.instance = pod
+        request.listens = True
         with contextlib.suppress(McpError):
             await result_of(upstream, request, self._heard)
         self._granted.clear()

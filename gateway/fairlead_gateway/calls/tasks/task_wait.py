@@ -103,7 +103,10 @@ def request(
     members = jsonrpc.encode({**params, "taskId": task_id})
     body = eras.modern_params(members, client, capabilities)
     ident = route.binding.upstream.next_id()
-    return UpstreamRequest(ident, method, body, deadline, route.max_bytes, name_lines(task_id), instance=pod)
+    made = UpstreamRequest(ident, method, body, deadline, route.max_bytes)
+    made.name_lines = name_lines(task_id)
+    made.instance = pod
+    return made
 
 
 def progress(exchange: Exchange, token: ProgressToken | None, *, escapes: bool) -> Callable[[str], None]:

@@ -46,36 +46,27 @@ class TranslatedResult:
 
 def params(
     members: RawObject,
-    name: Raw | None = None,
+    declared: RawObject | None,
+    token: ProgressToken | None,
+    ours: bytes,
     *,
-    member: str = "name",
     from_modern: bool,
     to_modern: bool,
-    ours: bytes,
-    client: eras.Client,
-    token: ProgressToken | None = None,
-    capabilities: bytes | None = None,
-    log_level: bytes | None = None,
 ) -> bytes:
     """The params of a request as the server shall get them; `members` is used up.
 
-    `name` is the server's own name of the target, raw, for that `member`. The progress token `ours` takes the place of
-    the client's, if it has one: it must be unique on a connection that several clients share. `capabilities` and
-    `log_level` (raw JSON) are what a legacy client said earlier and a modern server is told with each request. Raises
-    msgspec.DecodeError when `_meta` is not an object.
+    `declared` are members of `_meta` that a modern server gets with each request, and a legacy client said earlier. The
+    progress token `ours` takes the place of the client's `token`, if it has one: it must be unique on a connection that
+    several clients share. Raises msgspec.DecodeError when `_meta` is not an object.
     """
-    if name is not None:
-        members[member] = name
     if from_modern == to_modern:
         if token is not None:
             members["_meta"] = _with_token(members["_meta"], token, ours)
         return jsonrpc.encode(members)
     meta = jsonrpc.decode_object(members["_meta"]) if "_meta" in members else {}
     meta = {key: value for key, value in meta.items() if not key.startswith(eras.PREFIX)}
-    if to_modern:
-        meta.update(eras.meta_members(client, capabilities or b"{}"))
-        if log_level is not None:
-            meta[eras.META_LOG_LEVEL] = Raw(log_level)
+    if to_modern and declared is not None:
+        meta.update(declared)
     if token is not None:
         meta[progress_token.NAME] = Raw(ours)
     if meta:
@@ -90,12 +81,6 @@ def _with_token(meta: Raw, token: ProgressToken, ours: bytes) -> Raw:
     if replaced is not None:
         return Raw(replaced)
     return Raw(jsonrpc.encode({**jsonrpc.decode_object(meta), progress_token.NAME: Raw(ours)}))
-
-
-def renamed(members: RawObject, member: str, name: Raw) -> bytes:
-    """The params of a request within one era, under the server's own name of its target; `members` is used up."""
-    members[member] = name
-    return jsonrpc.encode(members)
 
 
 def answer(

@@ -12,7 +12,7 @@ from msgspec import Raw
 from fairlead_gateway.calls.translation import translate
 from fairlead_gateway.calls.translation.translate import TranslatedResult
 from fairlead_gateway.endpoint.inbound import read_meta
-from fairlead_mcp.eras import Client
+from fairlead_mcp.eras import Client, meta_members
 from fairlead_mcp.errors import NotMcp
 from fairlead_mcp.jsonrpc import decode_object, decode_result
 from fairlead_mcp.progress_token import ProgressToken
@@ -25,15 +25,9 @@ INFO = b'{"name":"srv","version":"2"}'
 def params(text: bytes, *, was: str, to: str, ours: bytes = b"") -> bytes:
     members = decode_object(text)
     token = read_meta(bytes(members["_meta"]))[1] if ours else None
-    return translate.params(
-        members,
-        Raw(b'"own"'),
-        from_modern=was == "modern",
-        to_modern=to == "modern",
-        token=token,
-        ours=ours,
-        client=CLIENT,
-    )
+    members["name"] = Raw(b'"own"')
+    declared = meta_members(CLIENT)
+    return translate.params(members, declared, token, ours, from_modern=was == "modern", to_modern=to == "modern")
 
 
 def result(text: bytes, *, was: str, to: str) -> TranslatedResult:
