@@ -6,7 +6,7 @@ import msgspec
 
 from fairlead_app.governance import result_store
 from fairlead_app.shared_parts import CLIENT, SERVER_INFO, SharedParts
-from fairlead_gateway.calls.path.context import CallContext
+from fairlead_gateway.calls.path.context import CallContext, CallServices, Introduction
 from fairlead_gateway.calls.path.direct import Caller
 from fairlead_gateway.calls.path.dispatch import Dispatcher
 from fairlead_gateway.calls.path.own_tools import OwnToolCalls
@@ -20,6 +20,7 @@ from fairlead_gateway.calls.sealed.sessions import SessionIds
 from fairlead_gateway.calls.sealed.task_ids import TaskIds
 from fairlead_gateway.calls.subscriptions.resource_subscriptions import ResourceSubscriptions
 from fairlead_gateway.calls.subscriptions.task_subscriptions import TaskSubscriptions
+from fairlead_gateway.calls.tasks.client_tasks import ClientTasks
 from fairlead_gateway.calls.tasks.open_tasks import OpenTasks
 from fairlead_gateway.core.credentials import Credentials
 from fairlead_gateway.custom.upstream import LocalUpstream
@@ -94,11 +95,8 @@ def call_path(shared: SharedParts, registry: Registry, router_tools: RouterTools
     recorder = ContextRecorder(result_store(settings.results, settings.limits.redis, clock), key)
     keeper = ResultKeeper(recorder, router_tools, shared.metrics)
     subscriptions = ResourceSubscriptions(CLIENT, clock)
-    task_ids = TaskIds(key)
-    open_tasks = OpenTasks(calls.open_tasks, clock)
-    task_subscriptions = TaskSubscriptions(
-        CLIENT, task_ids, open_tasks, shared.metrics, shared.governance.auditor, clock, keeper
-    )
+    tasks = ClientTasks(TaskIds(key), OpenTasks(calls.open_tasks, clock), shared.metrics, CLIENT, clock)
+    task_subscriptions = TaskSubscriptions(tasks, shared.governance.auditor, keeper)
     streams = NotificationStreams(
         subscriptions,
         task_subscriptions,
@@ -110,22 +108,22 @@ def call_path(shared: SharedParts, registry: Registry, router_tools: RouterTools
     server_requests = ServerRequests(SessionIds(key), streams.notify, counts=counts)
     context = CallContext(
         shared.metrics,
-        CLIENT,
-        SERVER_INFO,
+        Introduction(CLIENT, SERVER_INFO),
         server_requests,
         subscriptions,
         Bridge(clock, counts=counts),
-        clock,
-        ResultCache(calls.result_cache_bytes, clock),
-        shared.governance.limiter,
-        shared.governance.auditor,
-        shared.governance.spans,
-        RequestStateSigner(key),
-        registry.end_session,
-        task_ids,
-        open_tasks,
-        keeper,
-        shared.governance.recent,
+        CallServices(
+            cache=ResultCache(calls.result_cache_bytes, clock),
+            limiter=shared.governance.limiter,
+            auditor=shared.governance.auditor,
+            spans=shared.governance.spans,
+            keeper=keeper,
+            recent=shared.governance.recent,
+            tasks=tasks,
+            state_signer=RequestStateSigner(key),
+            end_upstream_session=registry.end_session,
+            clock=clock,
+        ),
     )
     dispatcher, own_tools = Dispatcher(context), OwnToolCalls(context, router_tools)
     endpoint = _endpoint(shared, dispatcher, own_tools, recorder, streams)

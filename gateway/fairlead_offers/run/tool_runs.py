@@ -15,7 +15,7 @@ from msgspec import Raw
 
 from fairlead_formats.messages.call import InvalidCall, invalid_result
 from fairlead_formats.tool_format import JsonObject
-from fairlead_gateway.calls.path.direct import Origin, Unknown
+from fairlead_gateway.calls.path.direct import DirectCall, Origin, Unknown
 from fairlead_gateway.calls.path.startup import refusal_of
 from fairlead_gateway.limits.buffers import Holding
 from fairlead_offers.catalogs.visible_tools import GATEWAY, VisibleTools
@@ -89,17 +89,10 @@ def _work(
         if entry.server == GATEWAY:
             made = await services.caller.answer(origin, visible.view, entry.name, planned.arguments, holding=holding)
         else:
-            made = await services.caller.call(
-                origin,
-                visible.view,
-                entry.name,
-                planned.arguments,
-                timeout=planned.timeout,
-                retries=planned.retries,
-                holding=holding,
-                result_tokens=result_tokens,
-                recording=planned.recording,
+            asked = DirectCall(
+                entry.name, planned.arguments, planned.timeout, planned.retries, result_tokens, planned.recording
             )
+            made = await services.caller.call(origin, visible.view, asked, holding)
         seconds = time.monotonic() - began
         if isinstance(made, Unknown):
             return CallOutcome(None, seconds, made.message)

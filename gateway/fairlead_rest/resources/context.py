@@ -8,7 +8,7 @@ import msgspec
 from fastapi import APIRouter, Query, Request, Response
 from msgspec import Raw
 
-from fairlead_gateway.calls.path.direct import Origin, Unknown
+from fairlead_gateway.calls.path.direct import DirectCall, Origin, Unknown
 from fairlead_gateway.calls.results.context_recorder import BadSession
 from fairlead_gateway.context.store import ContextUnavailable
 from fairlead_gateway.core.long_results import LEAST_TOKENS
@@ -106,9 +106,8 @@ async def _executed(
         or visible.tool(execution.name)
     )
     origin = Origin(request.client.host if request.client else "", dict(request.headers.raw), seen.identity)
-    made = await services.caller.call(
-        origin, visible.view, entry.name, arguments, result_tokens=execution.result_tokens, recording=session
-    )
+    asked = DirectCall(entry.name, arguments, result_tokens=execution.result_tokens, recording=session)
+    made = await services.caller.call(origin, visible.view, asked)
     if isinstance(made, Unknown):
         raise Problem(INVALID_ARGUMENTS, made.message)
     services.counts.called(seen.identity.principal, entry.name)

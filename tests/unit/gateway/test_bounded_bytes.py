@@ -14,7 +14,7 @@ from fairlead_gateway.audit.auditor import MAX_NAME, Auditor
 from fairlead_gateway.audit.entry import AuditedCall, AuditEntry
 from fairlead_gateway.audit.writer import CAPACITY_BYTES, Writer
 from fairlead_gateway.calls.path.bridged_call import BridgedCall
-from fairlead_gateway.calls.path.context import CallContext
+from fairlead_gateway.calls.path.context import CallContext, CallServices, Introduction
 from fairlead_gateway.calls.questions.input_required import MAX_PARKED, MAX_PARKED_BYTES, Bridge
 from fairlead_gateway.calls.questions.message_relay import MAX_ID, offers
 from fairlead_gateway.calls.questions.server_requests import MAX_SESSION, ServerRequests
@@ -154,16 +154,15 @@ def bridged(bridge: Bridge[BridgedCall], agent: str = "agent") -> BridgedCall:
     client = Client()
     context = CallContext(
         book,
-        client,
-        b"{}",
+        Introduction(client, b"{}"),
         ServerRequests(SessionIds(b"key"), lambda session, params: False),
         ResourceSubscriptions(client),
         bridge,
-        lambda: 0.0,
+        CallServices(clock=lambda: 0.0),
     )
     recorder = book.recorder("tools/call")
-    route = request_route(binding(Silent()), "x", recorder, idempotent=False, escapes=False)
-    return BridgedCall(context, bridge, route, agent, "of", 0.0, ASKING)
+    route = request_route(binding(Silent()), "x", recorder, idempotent=False)
+    return BridgedCall(context, route, agent, "of", 0.0, ASKING)
 
 
 async def test_questions_that_wait_for_their_clients_are_bounded_in_bytes_and_the_oldest_go() -> None:

@@ -50,7 +50,6 @@ class BridgedCall(AttemptOwner):
     def __init__(
         self,
         context: CallContext,
-        bridge: Bridge[BridgedCall],
         route: Route,
         agent: str,
         of: object,
@@ -66,7 +65,7 @@ class BridgedCall(AttemptOwner):
         self.error: Exception | None = None
         """Its outcome, kept for the client."""
         self._agent = agent
-        self._bridge = bridge
+        self._bridge: Bridge[BridgedCall] = context.bridge
         self._call: ClientCall | None = None
         self._relay: MessageRelay | None = None
         self._ours = b""

@@ -417,8 +417,7 @@ class ToolCall(ClientCall):
                 self.request,
                 self._peer or self.attempts.client,
                 self.level,
-                escapes=self.route.escapes,
-                uris=self.route.uris,
+                self.route,
             )
             relay.follow(self._ours)
         return relay
@@ -453,9 +452,7 @@ class ToolCall(ClientCall):
             features = features_of(request)
             if features is None:
                 return False
-            call = BridgedCall(
-                self.context, bridge, route, self.agent, of, self.attempts.started, bridge.lease(features)
-            )
+            call = BridgedCall(self.context, route, self.agent, of, self.attempts.started, bridge.lease(features))
         self.level = level_asked_for(request) if request.meta.log_level else None
         self.continued = request.continued
         relay = self._open_relay()
@@ -510,10 +507,10 @@ class ToolCall(ClientCall):
         tell = task_wait.progress(self.exchange, self.request.token, escapes=self.route.escapes)
         features = None if self._peer is None else self._peer.features
         self.attempts.enter_phase(TASK)
-        wait = task_wait.TaskWait(
-            self.context.tasks, self.route, relay, created, tell, features, self.attempts.deadline, asks=self._unshare
-        )
-        self._later(wait.outcome(), partial(self.finish, from_modern=True), "wait for a task")
+        task = task_wait.ServerTask.of(self.route, created, features)
+        tasks, deadline = self.context.tasks, self.attempts.deadline
+        wait = task_wait.TaskWait(tasks, task, relay, tell, deadline, asks=self._unshare)
+        self._later(wait.outcome(created), partial(self.finish, from_modern=True), "wait for a task")
 
     def _later(self, work: Coroutine[Any, Any, T], then: Callable[[T], None], name: str) -> None:
         """Go on with what the coroutine returns."""

@@ -5,7 +5,8 @@ from __future__ import annotations
 import asyncio
 import time
 from collections.abc import Callable
-from typing import Any, Protocol
+from dataclasses import dataclass
+from typing import Any, NamedTuple, Protocol
 
 from fairlead_gateway.audit.auditor import Auditor
 from fairlead_gateway.calls.path.watched_calls import WatchedCalls
@@ -39,56 +40,71 @@ class OpenCall(Protocol):
         ...
 
 
+class Introduction(NamedTuple):
+    """The gateway as it introduces itself."""
+
+    client: eras.Client
+    """To servers."""
+    server_info: bytes
+    """To clients, raw JSON."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class CallServices:
+    """Services that calls do without where the installation has none."""
+
+    cache: ResultCache | None = None
+    limiter: Limiter | None = None
+    auditor: Auditor | None = None
+    spans: Spans | None = None
+    keeper: ResultKeeper | None = None
+    recent: RecentCalls | None = None
+    """The last calls, where they are kept."""
+    tasks: ClientTasks | None = None
+    state_signer: RequestStateSigner | None = None
+    end_upstream_session: Callable[[bytes], None] | None = None
+    """Ends what servers keep for a session that its client gave up."""
+    clock: Callable[[], float] = time.monotonic
+    """Seconds, the clock of upstreams' deadlines."""
+
+
 class CallContext:
-    """Services of one gateway's calls. `clock`: seconds, the clock of upstreams' deadlines."""
+    """Services of one gateway's calls."""
 
     def __init__(
         self,
         metrics: MetricsRegistry,
-        client: eras.Client,
-        server_info: bytes,
+        introduction: Introduction,
         server_requests: ServerRequests,
         subscriptions: ResourceSubscriptions,
         bridge: Bridge[Any],
-        clock: Callable[[], float] = time.monotonic,
-        cache: ResultCache | None = None,
-        limiter: Limiter | None = None,
-        auditor: Auditor | None = None,
-        spans: Spans | None = None,
-        state_signer: RequestStateSigner | None = None,
-        end_upstream_session: Callable[[bytes], None] | None = None,
-        task_ids: TaskIds | None = None,
-        open_tasks: OpenTasks | None = None,
-        keeper: ResultKeeper | None = None,
-        recent: RecentCalls | None = None,
+        services: CallServices,
     ) -> None:
-        """`end_upstream_session` ends what servers keep for a session that its client gave up."""
+        client, clock = introduction.client, services.clock
         self.metrics = metrics
         self.client = client
-        """The gateway as it introduces itself to servers."""
-        self.server_info = server_info
-        """The gateway as it introduces itself to clients, raw JSON."""
+        self.server_info = introduction.server_info
         self.server_requests = server_requests
         self.levels = server_requests.levels
         """Read with every call of a legacy session, so kept beside the rest."""
         self.subscriptions = subscriptions
         self.bridge = bridge
         self.clock = clock
-        self.cache = ResultCache(0) if cache is None else cache
-        self.limiter = limiter
-        self.auditor = auditor
-        self.spans = spans
-        self.state_signer = RequestStateSigner() if state_signer is None else state_signer
-        if open_tasks is None:
-            open_tasks = OpenTasks(0, clock)
-        self.tasks = ClientTasks(task_ids or TaskIds(), open_tasks, metrics, client, clock)
-        self.keeper = keeper
+        self.cache = ResultCache(0) if services.cache is None else services.cache
+        self.limiter = services.limiter
+        self.auditor = services.auditor
+        self.spans = services.spans
+        self.state_signer = RequestStateSigner() if services.state_signer is None else services.state_signer
+        tasks = services.tasks
+        if tasks is None:
+            tasks = ClientTasks(TaskIds(), OpenTasks(0, clock), metrics, client, clock)
+        self.tasks = tasks
+        self.keeper = services.keeper
         self.mended = MendedResults()
         self.watched = WatchedCalls(clock)
         """Calls whose deadlines progress moves."""
-        self.recent = recent
-        """The last calls, where they are kept."""
-        self._end_upstream_session = end_upstream_session
+        self.recent = services.recent
+        self._end_upstream_session = services.end_upstream_session
         self.calls: set[OpenCall] = set()
         """Requests to servers without an answer yet."""
         self._tasks: set[asyncio.Task[None]] = set()

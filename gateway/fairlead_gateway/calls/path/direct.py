@@ -7,7 +7,7 @@ metrics.
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Final
+from typing import Final, NamedTuple
 
 import msgspec
 from msgspec import UNSET, Raw
@@ -93,6 +93,23 @@ class _Captured(Exchange):
         self.body = jsonrpc.result(ident, result)
 
 
+class DirectCall(NamedTuple):
+    """A call of a tool from within the gateway."""
+
+    name: str
+    """As the view shows it."""
+    arguments: bytes
+    """Raw JSON object."""
+    timeout: float | None = None
+    """Seconds, which can only shorten what the tool has."""
+    retries: int | None = None
+    """Attempts after the first, at most as many as the server allows where it says so."""
+    result_tokens: int | None = None
+    """Tokens that the result may have."""
+    recording: str | None = None
+    """Session that the result is kept in."""
+
+
 class Caller:
     """Maker of calls from within the gateway."""
 
@@ -106,30 +123,18 @@ class Caller:
         return self._buffers.holding(agent_of(_Captured(origin, None, self._buffers)))
 
     async def call(
-        self,
-        origin: Origin,
-        view: View,
-        name: str,
-        arguments: bytes,
-        *,
-        timeout: float | None = None,
-        retries: int | None = None,
-        holding: Holding | None = None,
-        result_tokens: int | None = None,
-        recording: str | None = None,
+        self, origin: Origin, view: View, asked: DirectCall, holding: Holding | None = None
     ) -> Raw | Unknown:
-        """Call the tool that `view` shows as `name`, or `read_result`, on behalf of `origin`; its raw result in the
-        form of 2025-11-25, but with structured content of any type. A refusal is a result too. `arguments` is a raw
-        JSON object; `timeout`, in seconds, can only shorten what the tool has; `retries` are attempts after the first,
-        at most as many as the server allows where it says so; `holding` counts the result, which is refused where it
-        has no room; `result_tokens` are those that it may have, and `recording` is the session that it is kept in.
-        Raises nothing but CancelledError.
+        """Call a tool that `view` shows, or `read_result`, on behalf of `origin`; its raw result in the form of
+        2025-11-25, but with structured content of any type. A refusal is a result too. `holding` counts the result,
+        which is refused where it has no room. Raises nothing but CancelledError.
         """
-        request = _request(name, arguments)
-        request.result_tokens = result_tokens
-        request.recording = recording
+        name = asked.name
+        request = _request(name, asked.arguments)
+        request.result_tokens = asked.result_tokens
+        request.recording = asked.recording
         request.any_structured = True
-        if recording is not None:
+        if asked.recording is not None:
             self._dispatcher.context.metrics.meta_call(EXECUTE_TOOL)
         captured = _Captured(origin, view.tier, self._buffers)
         route = self._dispatcher.resolve(view, request)
@@ -138,11 +143,11 @@ class Caller:
                 return self._held(await self._own_tools.answer(captured, request, name, view.tier), holding)
             self._dispatcher.record_unresolved(captured, request, route)
             return Unknown(route.message)
-        if timeout is not None:
-            route = route.within(timeout)
-        if retries is not None:
+        if asked.timeout is not None:
+            route = route.within(asked.timeout)
+        if asked.retries is not None:
             allowed = route.server.catalog.limits.retries
-            route = route.retried(retries if allowed is None else min(retries, allowed))
+            route = route.retried(asked.retries if allowed is None else min(asked.retries, allowed))
         await self._dispatcher.run(captured, route, request)
         try:
             response = jsonrpc.decode_response(captured.body)

@@ -15,12 +15,13 @@ from fairlead_gateway.calls.translation import translate
 from fairlead_gateway.calls.translation.wire import Level
 from fairlead_gateway.core.client_peer import AnswerServer, ClientPeer
 from fairlead_gateway.core.request import Exchange, McpRequest
+from fairlead_gateway.core.route import Route
 from fairlead_gateway.upstream.log_levels import LEVELS
 from fairlead_mcp import jsonrpc
 from fairlead_mcp.escaping import escaped
 from fairlead_mcp.jsonrpc import UNSET
 from fairlead_mcp.messages import Message
-from fairlead_mcp.uris import UPDATE, UriNames
+from fairlead_mcp.uris import UPDATE
 
 MAX_ID: Final = 256
 """Bytes of the id of a server's request that is passed on to a client."""
@@ -58,16 +59,13 @@ class MessageRelay:
         request: McpRequest,
         client: ClientPeer | None,
         level: str | None,
-        *,
-        escapes: bool = False,
-        uris: UriNames | None = None,
+        route: Route,
     ) -> None:
-        """`client` is set where the client offers something to servers, `level` where it asks for log messages;
-        `escapes` makes control characters visible to it; `uris` are the names of the server's URIs for it. To be closed
-        with the request.
+        """`client` is set where the client offers something to servers, `level` where it asks for log messages. To be
+        closed with the request.
         """
-        self._escapes = escapes
-        self._uris = uris
+        self._escapes = route.escapes
+        self._uris = route.uris
         self._server_requests = server_requests
         self._exchange = exchange
         self._modern = request.modern

@@ -73,11 +73,11 @@ class ContextRecorder:
         return f"{identity.kind} {identity.principal}" if identity.owner else f"anonymous {session}"
 
     async def append(
-        self, identity: Identity, session: str, ident: str, tool: str, route: Route, arguments: bytes, result: bytes
+        self, identity: Identity, ident: str, tool: str, route: Route, arguments: bytes, result: bytes
     ) -> None:
         """Keep a result under the id of `new_entry`. Raises ContextUnavailable."""
         key = route.server.key
-        number = ident.rpartition("/")[2]  # a session id is a secret, and stands in no store
+        session, _, number = ident.rpartition("/")  # a session id is a secret, and stands in no store
         entry = SessionEntry(number, self._clock(), tool, key.namespace, key.name, route.name, arguments, result)
         await self._readable().append(self.account(identity, session), session, ident, _encode(entry))
 

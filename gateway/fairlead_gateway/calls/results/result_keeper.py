@@ -9,7 +9,7 @@ principal or the request allow. Then a part is shown, and the rest is read by `r
 from __future__ import annotations
 
 from collections.abc import Coroutine
-from typing import Any, Final
+from typing import Any, Final, NamedTuple
 
 import msgspec
 from msgspec import Raw
@@ -32,6 +32,16 @@ from fairlead_tools.refusal import META_ERROR, RESULT_TOO_LARGE, Refusal
 LINKS_SINCE: Final = "2025-06-18"
 """First version of MCP with links to resources in results."""
 _HOW: Final = "path | range | grep | query"
+
+
+class _KeptResult(NamedTuple):
+    """Place of a whole result of which a part is shown."""
+
+    id: str
+    reader: str
+    """Call that reads on in it."""
+    lost: str
+    """Why it is not kept; empty where it is."""
 
 
 class ResultKeeper:
@@ -74,10 +84,10 @@ class ResultKeeper:
         shown = await self._shortener.shorten(LongResult(bytes(result), most))
         if shown.result is None and not shown.unfit:
             return result
-        session = self.recorder.session(identity, None)
-        ident = new_entry(session)
-        lost = await self._keep(identity, request, route, session, ident, result)
-        return await self._shown(request, route, most, result, ident, lost, READ_RESULT)
+        ident = new_entry(self.recorder.session(identity, None))
+        lost = await self._keep(identity, request, route, ident, result)
+        kept = _KeptResult(ident, f"{READ_RESULT}(id, {_HOW})", lost)
+        return await self._shown(request, route, most, result, kept)
 
     async def of_task(
         self, identity: Identity, request: McpRequest, route: Route, most: int, answer: bytes
@@ -97,7 +107,7 @@ class ResultKeeper:
         self, identity: Identity, request: McpRequest, route: Route, most: int | None, result: bytes | Raw, session: str
     ) -> bytes:
         ident = new_entry(session)
-        lost = await self._keep(identity, request, route, session, ident, result)
+        lost = await self._keep(identity, request, route, ident, result)
         self._metrics.count_kept(recorded=not lost)
         told: dict[str, object] = {"sessionId": session, "recorded": not lost}
         if lost:
@@ -107,7 +117,8 @@ class ResultKeeper:
             told["entryId"] = ident
             sentence = f"Kept as entry_id {ident} of session_id {session} (retrieve_context)."
         if most is not None and not surely_fits(result, most):
-            result = await self._shown(request, route, most, result, ident, lost, RETRIEVE_CONTEXT)
+            kept = _KeptResult(ident, f"{RETRIEVE_CONTEXT}(entry_id, {_HOW})", lost)
+            result = await self._shown(request, route, most, result, kept)
         members = jsonrpc.decode_object(result)
         content = members.get("content")
         if content is not None and bytes(content)[:1] == b"[":
@@ -119,39 +130,36 @@ class ResultKeeper:
         return jsonrpc.encode(members)
 
     async def _keep(
-        self, identity: Identity, request: McpRequest, route: Route, session: str, ident: str, result: bytes | Raw
+        self, identity: Identity, request: McpRequest, route: Route, ident: str, result: bytes | Raw
     ) -> str:
-        """Keep a result; why it is not kept, else nothing."""
+        """Keep a result under an id; why it is not kept, else nothing."""
         exposed = None if route.tool is None else route.tool.exposed
         arguments = request.params.get("arguments", b"{}")
         try:
-            await self.recorder.append(
-                identity, session, ident, exposed or route.name, route, bytes(arguments), bytes(result)
-            )
+            await self.recorder.append(identity, ident, exposed or route.name, route, bytes(arguments), bytes(result))
         except ContextUnavailable as error:
             return str(error)
         return ""
 
     async def _shown(
-        self, request: McpRequest, route: Route, most: int, result: bytes | Raw, ident: str, lost: str, reader: str
+        self, request: McpRequest, route: Route, most: int, result: bytes | Raw, kept: _KeptResult
     ) -> bytes | Raw:
-        argument = "entry_id" if reader == RETRIEVE_CONTEXT else "id"
         long_result = LongResult(
             bytes(result),
             most,
-            ident,
-            f"read on with {reader}({argument}, {_HOW})",
-            lost,
+            kept.id,
+            f"read on with {kept.reader}",
+            kept.lost,
             _declares_output(route),
             linked=_knows_links(request),
         )
         shown = await self._shortener.shorten(long_result)
         if shown.result is None and not shown.unfit:
             return result
-        self._metrics.shortened(is_kept=not lost, tokens=shown.tokens, shown=shown.shown)
+        self._metrics.shortened(is_kept=not kept.lost, tokens=shown.tokens, shown=shown.shown)
         if shown.result is not None and not self._misfit(route, shown):
             return shown.result
-        whole = f"It is kept as {ident}: {long_result.reader}" if not lost else f"It is lost: {lost}"
+        whole = f"It is lost: {kept.lost}" if kept.lost else f"It is kept as {kept.id}: {long_result.reader}"
         refusal = Refusal(
             RESULT_TOO_LARGE,
             f"The call was made. Its result has about {shown.tokens:,} tokens, {most:,} may be shown, and no part of "

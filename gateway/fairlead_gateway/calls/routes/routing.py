@@ -8,7 +8,6 @@ import msgspec
 from msgspec import Raw
 
 from fairlead_gateway.calls.results.cache import scope
-from fairlead_gateway.calls.results.verbatim_reads import Check
 from fairlead_gateway.calls.routes import param_headers
 from fairlead_gateway.core.ports import AttemptMeter, CallRecorder, SchemaCheck, Upstream
 from fairlead_gateway.core.route import Route
@@ -16,7 +15,6 @@ from fairlead_gateway.core.server import Server, Tool
 from fairlead_gateway.core.server_binding import ServerBinding
 from fairlead_gateway.core.task import TaskRef
 from fairlead_mcp import eras, jsonrpc
-from fairlead_mcp.uris import UriNames
 from fairlead_tools.refusals import lacking
 
 
@@ -66,19 +64,10 @@ def tool_route(
 
 
 def request_route(
-    binding: ServerBinding,
-    name: str,
-    recorder: CallRecorder,
-    *,
-    idempotent: bool,
-    escapes: bool,
-    member: str = "",
-    uris: UriNames | None = None,
-    verify: Check | None = None,
+    binding: ServerBinding, name: str, recorder: CallRecorder, *, idempotent: bool, member: str = ""
 ) -> Route:
     """Route of a request other than a tool call; `name` is the server's own, empty where the method has none, and
-    `member` the one of `params` that it is put into, empty for none; `uris`: names of the server's URIs on the
-    endpoint; `verify`: check of a result that may not be changed.
+    `member` the one of `params` that it is put into, empty for none.
     """
     server = binding.server
     return Route(
@@ -100,9 +89,6 @@ def request_route(
         per_client=server.catalog.session == "PerClient",
         offline=not server.catalog.online,
         caller_deadline=binding.caller_deadline,
-        escapes=escapes,
-        uris=uris,
-        verify=verify,
     )
 
 
@@ -110,10 +96,15 @@ def task_route(made_by: Route, task: TaskRef, recorder: CallRecorder, *, idempot
     """Route of a request about a task, from that of the tool that made it: no quota, time or kept result of the tool
     counts for it.
     """
-    plain = request_route(
-        made_by.binding, "", recorder, idempotent=idempotent, escapes=made_by.escapes, uris=made_by.uris
+    return replace(
+        request_route(made_by.binding, "", recorder, idempotent=idempotent),
+        name=task.tool,
+        name_lines=name_lines(task.id),
+        task=task,
+        result_tokens=made_by.most_tokens,
+        escapes=made_by.escapes,
+        uris=made_by.uris,
     )
-    return replace(plain, name=task.tool, name_lines=name_lines(task.id), task=task, result_tokens=made_by.most_tokens)
 
 
 def name_lines(name: str) -> bytes:

@@ -6,6 +6,7 @@ Pure module. Tools are found by `calls.path.dispatch`.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
+from dataclasses import replace
 from typing import Final
 
 import msgspec
@@ -100,31 +101,17 @@ def _new_route(
     if request.method in SUBSCRIPTIONS and not is_watchable(binding.server):
         message = f"{binding.server.key} is on stdio or HTTP+SSE, where resources cannot be subscribed to"
         return invalid(request, message)
-    return _beside(offers, binding, request.method, own, row.member, metrics, idempotent=row.idempotent)
+    return _beside(offers, binding, request.method, own, metrics)
 
 
-def _beside(
-    offers: ResourceIndex,
-    binding: ServerBinding,
-    method: str,
-    name: str,
-    member: str,
-    metrics: MetricsRegistry,
-    *,
-    idempotent: bool = True,
-) -> Route:
-    key = binding.server.key
+def _beside(offers: ResourceIndex, binding: ServerBinding, method: str, name: str, metrics: MetricsRegistry) -> Route:
+    """Route of a method with the server's own name of its target; empty where the params have it elsewhere."""
+    key, row = binding.server.key, METHODS[method]
     escapes = offers.escapes(key)
-    return request_route(
-        binding,
-        name,
-        metrics.recorder(method, "", str(key)),
-        idempotent=idempotent,
-        escapes=escapes,
-        member=member,
-        uris=offers.names(key),
-        verify=check_of(binding.server, method, name, escapes=escapes),
-    )
+    recorder = metrics.recorder(method, "", str(key))
+    route = request_route(binding, name, recorder, idempotent=row.idempotent, member=row.member if name else "")
+    verify = check_of(binding.server, method, name, escapes=escapes)
+    return replace(route, escapes=escapes, uris=offers.names(key), verify=verify)
 
 
 def _reads_directories(binding: ServerBinding) -> bool:
@@ -156,7 +143,7 @@ def _completion(offers: ResourceIndex, request: McpRequest, metrics: MetricsRegi
     key = binding.server.key
     route = offers.routes.get((COMPLETE, key))
     if route is None:
-        route = offers.routes[COMPLETE, key] = _beside(offers, binding, COMPLETE, "", "", metrics)
+        route = offers.routes[COMPLETE, key] = _beside(offers, binding, COMPLETE, "", metrics)
     return route
 
 

@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-import time
 from collections.abc import Callable, Sequence
 from typing import Final, NamedTuple
 
@@ -20,11 +19,9 @@ from fairlead_api.documents.catalog import HttpEndpoint
 from fairlead_gateway.audit.auditor import Auditor
 from fairlead_gateway.audit.entry import AuditedCall
 from fairlead_gateway.calls.results.result_keeper import ResultKeeper
-from fairlead_gateway.calls.sealed.task_ids import TaskIds
 from fairlead_gateway.calls.subscriptions.watches import WatchTasks
-from fairlead_gateway.calls.tasks.client_tasks import TaskNotice, failed_notice, notified, route_of
-from fairlead_gateway.calls.tasks.open_tasks import OpenTasks
-from fairlead_gateway.calls.tasks.task_wait import request
+from fairlead_gateway.calls.tasks.client_tasks import ClientTasks, TaskNotice, failed_notice, notified, route_of
+from fairlead_gateway.calls.tasks.task_wait import ServerTask
 from fairlead_gateway.core.identity import Identity
 from fairlead_gateway.core.request import Exchange, McpRequest, agent_of
 from fairlead_gateway.core.route import Route
@@ -32,7 +29,6 @@ from fairlead_gateway.core.task import TaskRef
 from fairlead_gateway.core.upstream_request import UpstreamRequest
 from fairlead_gateway.policy.view import View
 from fairlead_gateway.sending import result_of
-from fairlead_gateway.telemetry import MetricsRegistry
 from fairlead_mcp import eras, jsonrpc
 from fairlead_mcp.errors import McpError, NotMcp, RpcError, TooLarge
 from fairlead_mcp.messages import Message
@@ -75,22 +71,8 @@ class _Acknowledged(msgspec.Struct):
 class TaskSubscriptions:
     """Tasks of one gateway's clients that are listened to, by holder."""
 
-    def __init__(
-        self,
-        client: eras.Client,
-        ids: TaskIds,
-        open_tasks: OpenTasks,
-        metrics: MetricsRegistry,
-        auditor: Auditor | None = None,
-        clock: Callable[[], float] = time.monotonic,
-        keeper: ResultKeeper | None = None,
-    ) -> None:
-        """`client`: the gateway as it introduces itself to servers; `clock` in seconds."""
-        self.ids = ids
-        self.client = client
-        self.clock = clock
-        self._open_tasks = open_tasks
-        self._metrics = metrics
+    def __init__(self, tasks: ClientTasks, auditor: Auditor | None = None, keeper: ResultKeeper | None = None) -> None:
+        self.tasks = tasks
         self._auditor = auditor
         self._keeper = keeper
         self._held = WatchTasks()
@@ -100,11 +82,11 @@ class TaskSubscriptions:
 
     def route(self, view: View, task: TaskRef) -> Route | None:
         """Route to ask for a task; None where the view does not show the tool that made it."""
-        return route_of(self._metrics, view, task, GET)
+        return route_of(self.tasks.metrics, view, task, GET)
 
     def opened(self, view: View, sealed: str, identity: Identity) -> TaskRef | None:
         """The task of an id; None where it is not one of this principal that the view shows."""
-        task = self.ids.opened(sealed, identity)
+        task = self.tasks.ids.opened(sealed, identity)
         return None if task is None or self.route(view, task) is None else task
 
     def hold(self, holder: object, listener: TaskListener, tasks: Sequence[TaskRef]) -> None:
@@ -127,7 +109,7 @@ class TaskSubscriptions:
 
     def ended(self, exchange: Exchange, task: TaskRef, notice: TaskNotice) -> None:
         """A client was notified of the end of its task."""
-        self._open_tasks.closed(agent_of(exchange), task.sealed)
+        self.tasks.open_tasks.closed(agent_of(exchange), task.sealed)
         if self._auditor is not None:
             call = AuditedCall(NOTIFIED, task.tool, {}, notice.code, task.server, size=len(notice.params))
             self._auditor.called(exchange, call)
@@ -175,9 +157,10 @@ class _TaskWatch:
         if route is None:
             del self._open[task.id]
             return LONGEST
-        deadline = subscriptions.clock() + route.timeout
+        tasks = subscriptions.tasks
+        server_task = ServerTask(route, task.id, task.pod, listener.capabilities)
         try:
-            made = request(subscriptions.client, route, GET, {}, task.id, task.pod, listener.capabilities, deadline)
+            made = server_task.request(tasks.client, GET, {}, tasks.clock() + route.timeout)
             notice = notified(route, await result_of(route.binding.upstream, made))
         except TooLarge as error:  # and so it would be each time
             notice = failed_notice(task, error)
@@ -206,7 +189,7 @@ class _TaskWatch:
             return  # on a stream of messages that clients share nothing says which one a notification is for
         upstream, pod = route.binding.upstream, next(iter(self._open.values())).pod
         wanted = jsonrpc.encode({"notifications": {"taskIds": [*self._open]}})
-        params = eras.modern_params(wanted, self._subscriptions.client, listener.capabilities)
+        params = eras.modern_params(wanted, self._subscriptions.tasks.client, listener.capabilities)
         request = UpstreamRequest(upstream.next_id(), "subscriptions/listen", params, NEVER, route.max_bytes)
         request.instance = pod
         request.listens = True

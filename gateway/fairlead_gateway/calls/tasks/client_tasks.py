@@ -65,9 +65,9 @@ class ClientTasks:
         client: eras.Client,
         clock: Callable[[], float],
     ) -> None:
-        self._ids = ids
-        self._open_tasks = open_tasks
-        self._metrics = metrics
+        self.ids = ids
+        self.open_tasks = open_tasks
+        self.metrics = metrics
         self.client = client
         self.clock = clock
         self.running = TaskSet()
@@ -79,10 +79,10 @@ class ClientTasks:
             sealed = jsonrpc.decode_text(request.params["taskId"])
         except (KeyError, *jsonrpc.UNREADABLE):
             return invalid(request, "params.taskId must be a string")
-        task = self._ids.opened(sealed, identity)
+        task = self.ids.opened(sealed, identity)
         if task is None and methods.TASKS not in view.offers.extensions:
             return Rejection(404, jsonrpc.METHOD_NOT_FOUND, f"Method not found: {request.method}", request.id)
-        route = None if task is None else route_of(self._metrics, view, task, request.method)
+        route = None if task is None else route_of(self.metrics, view, task, request.method)
         if task is None or route is None:
             return invalid(request, UNKNOWN)
         params = {**request.params, "taskId": Raw(jsonrpc.encode(task.id))}
@@ -116,14 +116,14 @@ class ClientTasks:
 
     def may_create(self, route: Route, agent: str) -> bool:
         """Whether a call of an agent whose client declares tasks may become one."""
-        return route.upstream.keeps_tasks and self._open_tasks.room(agent)
+        return route.upstream.keeps_tasks and self.open_tasks.room(agent)
 
     def hand_over(self, exchange: Exchange, route: Route, result: bytes | Raw) -> bytes:
         """The first answer of a task, under its sealed id. Raises NotMcp for another shape."""
         task = server_tasks.read(result)
-        sealed = self._ids.sealed(task.task_id, route.server.key, route.name, exchange.identity)
+        sealed = self.ids.sealed(task.task_id, route.server.key, route.name, exchange.identity)
         if task.status not in TERMINAL:
-            self._open_tasks.opened(agent_of(exchange), sealed, task.ttl_ms)
+            self.open_tasks.opened(agent_of(exchange), sealed, task.ttl_ms)
         return _renamed(jsonrpc.decode_object(result), task, sealed, route)
 
     def translate_answer(self, exchange: Exchange, route: Route, outcome: TranslatedResult, method: str) -> bytes:
@@ -133,18 +133,18 @@ class ClientTasks:
         agent = agent_of(exchange)
         if method in (CANCEL, UPDATE):
             if method == CANCEL:
-                self._open_tasks.closed(agent, ref.sealed)
+                self.open_tasks.closed(agent, ref.sealed)
             return bytes(outcome.result)
         task = server_tasks.read(outcome.result)
         if task.status in TERMINAL:
-            self._open_tasks.closed(agent, ref.sealed)
+            self.open_tasks.closed(agent, ref.sealed)
         return _renamed(jsonrpc.decode_object(outcome.result), task, ref.sealed, route)
 
     def over_limit_refusal(self, route: Route, agent: str, *, waits: bool) -> Refusal | None:
         """Refusal of a tool that is a task always, where its caller or its server has as many as it may; None where
         there is room for more. `waits`: the call waits for its task, which is none that its caller has open.
         """
-        open_tasks = self._open_tasks
+        open_tasks = self.open_tasks
         if not waits and not open_tasks.room(agent):
             message = f"you have {open_tasks.most} open tasks, which is the most: wait for one to end, or cancel it"
         elif not route.upstream.keeps_tasks:

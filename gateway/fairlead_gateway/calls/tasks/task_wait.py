@@ -9,6 +9,7 @@ from __future__ import annotations
 import contextlib
 import itertools
 from collections.abc import Callable
+from typing import NamedTuple
 
 import msgspec
 from msgspec import Raw
@@ -32,43 +33,63 @@ from fairlead_mcp.task_polling import CANCEL_SECONDS
 _decode_questions = msgspec.json.Decoder(dict[str, round_trips.Question]).decode
 
 
+class ServerTask(NamedTuple):
+    """A task that a server has made of a call."""
+
+    route: Route
+    id: str
+    """The server's own."""
+    pod: bytes | None
+    """Tag of the pod that has it (`upstream.affinity`)."""
+    capabilities: bytes
+    """Those of the client, raw JSON, which requests about the task declare."""
+
+    @classmethod
+    def of(cls, route: Route, created: bytes | Raw, capabilities: bytes | None) -> ServerTask:
+        """The task of a first answer. Raises NotMcp for an answer of another shape."""
+        task_id, pod = affinity.split(server_tasks.read(created).task_id)
+        return cls(route, task_id, pod, declaring(capabilities))
+
+    def request(self, client: eras.Client, method: str, params: jsonrpc.RawObject, deadline: float) -> UpstreamRequest:
+        """A request about the task, of the gateway's own, to the pod that has it."""
+        members = jsonrpc.encode({**params, "taskId": self.id})
+        body = eras.modern_params(members, client, self.capabilities)
+        ident = self.route.binding.upstream.next_id()
+        made = UpstreamRequest(ident, method, body, deadline, self.route.max_bytes)
+        made.name_lines = name_lines(self.id)
+        made.instance = self.pod
+        return made
+
+
 class TaskWait:
-    """One task that is waited for. `tell` gets what the task says of itself with each poll; `capabilities` are the
-    client's, raw JSON; `deadline` is in seconds of the tasks' clock; `asks` is called before the client is asked
-    anything. Raises NotMcp for a first answer of another shape.
+    """One task that is waited for. `tell` gets what the task says of itself with each poll; `deadline` is in seconds of
+    the tasks' clock; `asks` is called before the client is asked anything.
     """
 
     def __init__(
         self,
         tasks: ClientTasks,
-        route: Route,
+        task: ServerTask,
         relay: MessageRelay,
-        created: Raw,
         tell: Callable[[str], None],
-        capabilities: bytes | None,
         deadline: float,
         *,
         asks: Callable[[], None],
     ) -> None:
         self._tasks = tasks
         self._asks = asks
-        self._route = route
+        self._task = task
         self._relay = relay
-        self._created = created
-        self._id, self._pod = affinity.split(server_tasks.read(created).task_id)
         self._tell = tell
-        self._capabilities = declaring(capabilities)
         self._deadline = deadline
 
-    async def outcome(self) -> Raw:
-        """As of `task_polling.outcome`."""
-        return await task_polling.outcome(self._created, self)
+    async def outcome(self, created: Raw) -> Raw:
+        """As of `task_polling.outcome`, from the first answer on."""
+        return await task_polling.outcome(created, self)
 
     async def ask(self, method: str, params: jsonrpc.RawObject) -> Raw:
-        made = request(
-            self._tasks.client, self._route, method, params, self._id, self._pod, self._capabilities, self._deadline
-        )
-        return await result_of(self._route.binding.upstream, made)
+        made = self._task.request(self._tasks.client, method, params, self._deadline)
+        return await result_of(self._task.route.binding.upstream, made)
 
     async def answer(self, raw_questions: dict[str, Raw]) -> jsonrpc.RawObject:
         try:
@@ -86,27 +107,7 @@ class TaskWait:
         return self._deadline - self._tasks.clock()
 
     def cancel(self) -> None:
-        cancel_soon(self._tasks, self._route, self._created, self._capabilities)
-
-
-def request(
-    client: eras.Client,
-    route: Route,
-    method: str,
-    params: jsonrpc.RawObject,
-    task_id: str,
-    pod: bytes | None,
-    capabilities: bytes,
-    deadline: float,
-) -> UpstreamRequest:
-    """A request about a task, of the gateway's own, to the pod that has it."""
-    members = jsonrpc.encode({**params, "taskId": task_id})
-    body = eras.modern_params(members, client, capabilities)
-    ident = route.binding.upstream.next_id()
-    made = UpstreamRequest(ident, method, body, deadline, route.max_bytes)
-    made.name_lines = name_lines(task_id)
-    made.instance = pod
-    return made
+        _cancel_soon(self._tasks, self._task)
 
 
 def progress(exchange: Exchange, token: ProgressToken | None, *, escapes: bool) -> Callable[[str], None]:
@@ -122,14 +123,16 @@ def progress(exchange: Exchange, token: ProgressToken | None, *, escapes: bool) 
     return tell
 
 
-def cancel_soon(tasks: ClientTasks, route: Route, created: bytes | Raw, capabilities: bytes | None = None) -> None:
+def cancel_soon(tasks: ClientTasks, route: Route, created: bytes | Raw) -> None:
     """Have the task of this first answer cancelled; what becomes of that nobody waits for. Raises NotMcp for another
     shape.
     """
-    task_id, pod = affinity.split(server_tasks.read(created).task_id)
-    declared = declaring(None) if capabilities is None else capabilities
-    made = request(tasks.client, route, CANCEL, {}, task_id, pod, declared, tasks.clock() + CANCEL_SECONDS)
-    tasks.running.start(_cancel(route, made), "cancel a task")
+    _cancel_soon(tasks, ServerTask.of(route, created, None))
+
+
+def _cancel_soon(tasks: ClientTasks, task: ServerTask) -> None:
+    made = task.request(tasks.client, CANCEL, {}, tasks.clock() + CANCEL_SECONDS)
+    tasks.running.start(_cancel(task.route, made), "cancel a task")
 
 
 async def _cancel(route: Route, made: UpstreamRequest) -> None:

@@ -18,8 +18,8 @@ from msgspec import Raw
 
 from fairlead_api.meta import ServerKey
 from fairlead_gateway.calls.path.call import ToolCall
-from fairlead_gateway.calls.path.context import CallContext
-from fairlead_gateway.calls.path.direct import Caller, Origin, _Captured
+from fairlead_gateway.calls.path.context import CallContext, CallServices, Introduction
+from fairlead_gateway.calls.path.direct import Caller, DirectCall, Origin, _Captured
 from fairlead_gateway.calls.path.dispatch import Dispatcher
 from fairlead_gateway.calls.path.stages import STAGES
 from fairlead_gateway.calls.questions.input_required import Bridge
@@ -145,14 +145,15 @@ class Case:
         client = eras.Client()
         context = CallContext(
             metrics,
-            client,
-            b"{}",
+            Introduction(client, b"{}"),
             ServerRequests(SessionIds(b"k"), lambda session, params: False),
             ResourceSubscriptions(client),
             Bridge(lambda: CLOCK),
-            lambda: CLOCK,
-            ResultCache(),
-            keeper=ResultKeeper(ContextRecorder(None), Half(), metrics),
+            CallServices(
+                cache=ResultCache(),
+                keeper=ResultKeeper(ContextRecorder(None), Half(), metrics),
+                clock=lambda: CLOCK,
+            ),
         )
         for _ in range(self.copies):
             said = f'{{"{META}clientCapabilities":{self.capabilities}}}'
@@ -313,7 +314,7 @@ async def test_a_caller_within_the_gateway_has_a_result_of_any_depth_or_a_refusa
         ((call, _),) = CASES["within the legacy era"].calls(server)
         own_tools: Any = None
         caller = Caller(Dispatcher(call.context), own_tools)
-        calling = asyncio.create_task(below(STEPS // 4, caller.call(Origin(), view, "get", b"{}")))
+        calling = asyncio.create_task(below(STEPS // 4, caller.call(Origin(), view, DirectCall("get", b"{}"))))
         await settled()
         await from_the_loop(lambda: server.answer(nested('"content":[]', depth)))  # noqa: B023  # awaited
         made = await calling

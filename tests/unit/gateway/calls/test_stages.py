@@ -12,7 +12,7 @@ from msgspec import Raw
 
 from fairlead_gateway.calls.path import stages
 from fairlead_gateway.calls.path.call import ToolCall
-from fairlead_gateway.calls.path.context import CallContext
+from fairlead_gateway.calls.path.context import CallContext, CallServices, Introduction
 from fairlead_gateway.calls.path.direct import Origin, _Captured
 from fairlead_gateway.calls.path.stages import STAGES, Stage
 from fairlead_gateway.calls.questions.input_required import Bridge
@@ -65,14 +65,11 @@ def call(
     client = eras.Client()
     context = CallContext(
         MetricsRegistry(),
-        client,
-        b"{}",
+        Introduction(client, b"{}"),
         ServerRequests(SessionIds(b"k"), lambda session, params: False),
         ResourceSubscriptions(client),
         Bridge(lambda: CLOCK),
-        lambda: CLOCK,
-        cache,
-        limiter,
+        CallServices(cache=cache, limiter=limiter, clock=lambda: CLOCK),
     )
     named = {} if arguments is None else {"arguments": Raw(arguments.encode())}
     raw = {name: Raw(value.encode()) for name, value in params.items()}
