@@ -36,6 +36,7 @@ from fairlead_kube.resources import (
 from fairlead_mcp.egress import Egress
 from fairlead_mcp.http.dial import Resolve, resolve_by_dns
 from fairlead_mcp.via import pseudonym
+from fairlead_operator.clocks import Clocks
 from fairlead_operator.compose import InstallationOptions, Wakeups, compose
 from fairlead_operator.controller import Controller, ControllerOptions, World
 from fairlead_operator.discovery.connect import NetworkConnector
@@ -62,9 +63,9 @@ from fairlead_operator.kube.events import Events
 from fairlead_operator.kube.followed import PATIENCE, OtherReleases, explain, family_of, lease_place
 from fairlead_operator.kube.installationsecret import InstallationSecret
 from fairlead_operator.kube.lastwords import LastWords
-from fairlead_operator.kube.lease import Lease, Timings
+from fairlead_operator.kube.lease import Lease, LeaseOptions, Timings
 from fairlead_operator.kube.owned import Owned
-from fairlead_operator.kube.platform import KubePlatform
+from fairlead_operator.kube.platform import KubePlatform, KubePlatformParts
 from fairlead_operator.kube.pods import Pods
 from fairlead_operator.kube.preflight import knows_domain_policies
 from fairlead_operator.kube.seeds import TierSeeder
@@ -127,16 +128,19 @@ class Operator:
         lease = settings.lease
         duration = lease.seconds
         timings = Timings(duration=duration, renew=duration * 2 / 15, deadline=duration * 2 / 3, grace=duration / 5)
+        options = LeaseOptions(
+            timings=timings,
+            rng=dependencies.rng,
+            end_process=dependencies.end_process,
+            owners=self._given.owners,
+        )
         release = settings.release.release_namespace
         self.lease = Lease(
             dataclasses.replace(self._kube, on_write=self._count),
             release,
             lease.name,
             lease.replica,
-            timings=timings,
-            rng=dependencies.rng,
-            end_process=dependencies.end_process,
-            owners=self._given.owners,
+            options,
         )
         watched, family = settings.release.watch_namespace, family_of(release, lease.name)
         namespace, name = lease_place(watched)
@@ -146,13 +150,14 @@ class Operator:
             namespace,
             name,
             f"{family}{lease.replica}",
-            timings=dataclasses.replace(timings, renew=2 * timings.renew, duration=PATIENCE * duration),
-            rng=dependencies.rng,
-            end_process=dependencies.end_process,
-            owners=self._given.owners if namespace == release else (),
-            family=family,
-            superior=self._others.superior,
-            explain=partial(explain, watched=watched),
+            dataclasses.replace(
+                options,
+                timings=dataclasses.replace(timings, renew=2 * timings.renew, duration=PATIENCE * duration),
+                owners=self._given.owners if namespace == release else (),
+                family=family,
+                superior=self._others.superior,
+                explain=partial(explain, watched=watched),
+            ),
         )
         """Lease over the followed namespaces, for which the holder of `lease` contends."""
         self.controller: Controller | None = None
@@ -223,9 +228,7 @@ class _Leadership:
             default_tier=publish.default_tier,
             gateway_approvals=publish.gateway_approvals,
             environment=measurements.environment,
-            now=dependencies.now,
-            monotonic=dependencies.monotonic,
-            rng=dependencies.rng,
+            clocks=Clocks(now=dependencies.now, monotonic=dependencies.monotonic, rng=dependencies.rng),
         )
         wakeups = Wakeups.of(decided)
         queue = wakeups.queue
@@ -273,21 +276,21 @@ class _Leadership:
         name = settings.release.installation_secret
         self.installation_secret = InstallationSecret(kube, release, name, given.owners, drift) if name else None
         resolver = Resolver(kube, self.secrets, credentials)
-        platform = KubePlatform(
-            kube,
-            servers,
-            self.owned,
-            resolver,
-            self.store,
-            Events(kube, settings.lease.replica, monotonic=dependencies.monotonic),
-            self.pods,
-            dataclasses.replace(pods.manifest_context(release), domain_policies=domain_policies),
-            pods.template_rules,
-            self.enforcement.verdict if self.enforcement is not None else None,
-            LastWords(kube, self.pods.newest, resolver.environment) if pods.logs else None,
+        parts = KubePlatformParts(
+            servers=servers,
+            owned=self.owned,
+            resolver=resolver,
+            store=self.store,
+            events=Events(kube, settings.lease.replica, monotonic=dependencies.monotonic),
+            pods=self.pods,
+            installation=dataclasses.replace(pods.manifest_context(release), domain_policies=domain_policies),
+            pod_templates=pods.template_rules,
+            enforcement=self.enforcement.verdict if self.enforcement is not None else None,
+            last_words=LastWords(kube, self.pods.newest, resolver.environment) if pods.logs else None,
             enqueue=queue.add,
             drift=drift,
         )
+        platform = KubePlatform(kube, parts)
         connector = NetworkConnector(
             resolve=dependencies.resolve,
             egress=given.egress,

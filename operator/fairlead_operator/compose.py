@@ -6,27 +6,24 @@ Each part gets its collaborators here and nowhere else; who follows what a part 
 from __future__ import annotations
 
 import asyncio
-import random
-import time
-from collections.abc import Callable
 from dataclasses import dataclass, field
-from datetime import UTC, datetime
 
 from fairlead_api.documents.catalog import Catalog
 from fairlead_api.documents.rules import Rules
 from fairlead_api.meta import ServerKey
 from fairlead_api.reports import Report
 from fairlead_operator.calibration.prober import Prober
+from fairlead_operator.clocks import Clocks
 from fairlead_operator.controller import Controller, ControllerOptions, ControllerParts, World
 from fairlead_operator.gateways.pull import Puller
 from fairlead_operator.latency.ledger import Move
-from fairlead_operator.latency.timekeeper import Timekeeper
+from fairlead_operator.latency.timekeeper import Timekeeper, TimekeeperObserver
 from fairlead_operator.pinning.asked import AskedApprovals
 from fairlead_operator.pinning.definitions import PinnedDefinitions
 from fairlead_operator.publish.policies import PolicyStatuses
 from fairlead_operator.publish.rules import RulesPublisher
 from fairlead_operator.publish.servers import ServerEntries
-from fairlead_operator.reconciler import Reconciler, ReconcilerOptions
+from fairlead_operator.reconciler import Reconciler, ReconcilerObserver, ReconcilerOptions, ReconcilerParts
 from fairlead_operator.server.prefixes import Prefixes
 from fairlead_operator.telemetry import Telemetry
 from fairlead_operator.workqueue import WorkQueue
@@ -44,9 +41,7 @@ class InstallationOptions:
     """Whether administrators of gateways may approve definitions that are held back."""
     environment: str = ""
     """Name that figures of probes are kept under; empty: that of the platform."""
-    now: Callable[[], datetime] = lambda: datetime.now(UTC)
-    monotonic: Callable[[], float] = time.monotonic
-    rng: random.Random = field(default_factory=random.Random)
+    clocks: Clocks = field(default_factory=Clocks)
 
 
 @dataclass(frozen=True)
@@ -60,7 +55,7 @@ class Wakeups:
     def of(cls, installation: InstallationOptions) -> Wakeups:
         """Workers and back-off are those of the installation."""
         options = installation.controller
-        return cls(WorkQueue(workers=options.workers, backoff=options.backoff, rng=installation.rng))
+        return cls(WorkQueue(workers=options.workers, backoff=options.backoff, rng=installation.clocks.rng))
 
 
 def compose(
@@ -74,7 +69,7 @@ def compose(
     options = installation or InstallationOptions()
     wakeups = wakeups or Wakeups.of(options)
     telemetry = telemetry or Telemetry()
-    queue, moves = wakeups.queue, asyncio.Queue[Move]()
+    queue, moves, clocks = wakeups.queue, asyncio.Queue[Move](), options.clocks
 
     def on_move(move: Move) -> None:
         moves.put_nowait(move)
@@ -82,18 +77,13 @@ def compose(
 
     timekeeper = Timekeeper(
         world.documents,
-        on_move,
+        TimekeeperObserver(moved=on_move, remeasured=queue.add, delayed=telemetry.publish_failures.labels("state").inc),
         environment=options.environment or world.platform.environment,
         figures_every=options.controller.figures,
-        remeasured=queue.add,
-        delayed=telemetry.publish_failures.labels("state").inc,
-        now=options.now,
-        monotonic=options.monotonic,
+        clocks=clocks,
     )
-    prober = Prober(
-        world.connector, timekeeper, queue.add, told=telemetry.count_probe, monotonic=options.monotonic, rng=options.rng
-    )
-    policies = PolicyStatuses(world.declarations, world.platform, options.now)
+    prober = Prober(world.connector, timekeeper, queue.add, told=telemetry.count_probe, clocks=clocks)
+    policies = PolicyStatuses(world.declarations, world.platform, clocks.now)
 
     def on_catalog(catalog: Catalog) -> None:
         timekeeper.know(catalog)
@@ -111,29 +101,31 @@ def compose(
         options.options.prefix_style,
         options.options.prefix_retention,
         changed=on_prefix,
-        now=options.now,
-        monotonic=options.monotonic,
+        now=clocks.now,
+        monotonic=clocks.monotonic,
     )
     entries = ServerEntries(world.documents, prefixes)
     approvals = AskedApprovals()
     reconciler = Reconciler(
-        world.platform,
-        world.documents,
-        world.connector,
-        changed=queue.add,
-        published=on_catalog,
-        shown=telemetry.show_ready,
-        entered=entries.put,
-        prober=prober,
-        figures=timekeeper.figures,
-        definitions=PinnedDefinitions(world.documents, telemetry.hold_back, options.now, approvals),
-        prefixes=prefixes,
-        store_prefixes=entries.publish,
-        tools_changed=telemetry.tools_changed,
-        options=options.options,
-        now=options.now,
-        monotonic=options.monotonic,
-        rng=options.rng,
+        ReconcilerParts(
+            platform=world.platform,
+            documents=world.documents,
+            connector=world.connector,
+            prefixes=prefixes,
+            store_prefixes=entries.publish,
+            prober=prober,
+            figures=timekeeper.figures,
+            definitions=PinnedDefinitions(world.documents, telemetry.hold_back, clocks.now, approvals),
+        ),
+        ReconcilerObserver(
+            changed=queue.add,
+            published=on_catalog,
+            shown=telemetry.show_ready,
+            entered=entries.put,
+            tools_changed=telemetry.tools_changed,
+        ),
+        options.options,
+        clocks,
     )
 
     def on_report(report: Report) -> None:
@@ -141,7 +133,7 @@ def compose(
         timekeeper.take(report)
         for namespace, name in report.refresh:
             key = ServerKey(namespace, name)
-            if not entries.refuse_refresh(key, options.now()):
+            if not entries.refuse_refresh(key, clocks.now()):
                 reconciler.refresh(key)
         for key in approvals.take(report.approvals) if options.gateway_approvals else ():
             queue.add(key)
@@ -149,7 +141,7 @@ def compose(
             reconciler.doubt(ServerKey(doubt.namespace, doubt.server))
 
     puller = (
-        Puller(world.gateways, on_report, poll_observer=telemetry.count_poll, rng=options.rng)
+        Puller(world.gateways, on_report, poll_observer=telemetry.count_poll, rng=clocks.rng)
         if world.gateways is not None
         else None
     )
@@ -165,4 +157,4 @@ def compose(
     parts = ControllerParts(
         queue, reconciler, timekeeper, entries, rules, wakeups.rules, policies, moves, puller, telemetry
     )
-    return Controller(world, parts, options.controller, options.monotonic)
+    return Controller(world, parts, options.controller, clocks.monotonic)

@@ -9,11 +9,8 @@ from __future__ import annotations
 
 import dataclasses
 import logging
-import random
-import time
 from collections.abc import AsyncIterator, Awaitable, Callable
 from dataclasses import dataclass, field
-from datetime import UTC, datetime
 from typing import Final
 
 import msgspec
@@ -29,6 +26,7 @@ from fairlead_api.v1alpha1.mcpserver import McpServer, McpServerStatus, ProbePol
 from fairlead_mcp.masking import Mask
 from fairlead_operator.calibration.plan import ProbePlan, plan
 from fairlead_operator.calibration.prober import APART_S, Prober, ProbeSet
+from fairlead_operator.clocks import Clocks
 from fairlead_operator.discovery.build import Reached
 from fairlead_operator.discovery.discoverer import Discoverer
 from fairlead_operator.discovery.findings import ListingFindings
@@ -79,56 +77,68 @@ class ReconcilerOptions:
     """For servers that do not say which of their tools may be probed."""
 
 
-class Reconciler:
-    """Reconciles McpServers, one look at a time. `changed(key)` is called when a server needs another look, `published`
-    with each catalog, `tools_changed` with what one changed, `shown` with each condition Ready, and with None where the
-    server is gone. `entered` is called with the server's entry for gateways, None for one that is ready or gone.
-    `store_prefixes` is awaited before the catalog of a server is withdrawn whose prefix is reserved from now on.
+@dataclass(frozen=True, kw_only=True)
+class ReconcilerParts:
+    """Ports and parts of an installation that a look at a server goes through."""
 
-    Without a `prober` no tool is probed, without `figures` no status shows any.
-    """
+    platform: Platform
+    documents: Documents
+    connector: Connector
+    prefixes: Prefixes
+    store_prefixes: Callable[[], Awaitable[object]] | None = None
+    """Awaited before the catalog of a server is withdrawn whose prefix is reserved from now on."""
+    prober: Prober | None = None
+    """Without it no tool is probed."""
+    figures: Figures | None = None
+    """Without them no status shows any."""
+    definitions: PinnedDefinitions | None = None
+
+
+@dataclass(frozen=True, kw_only=True)
+class ReconcilerObserver:
+    """Hears of what looks at servers lead to."""
+
+    changed: Callable[[ServerKey], None]
+    """Called when a server needs another look."""
+    published: Callable[[Catalog], None] = lambda catalog: None
+    tools_changed: Callable[[ToolChanges], None] = lambda changes: None
+    """Gets what a catalog that was published changed."""
+    shown: Callable[[ServerKey, Condition | None], None] = lambda key, ready: None
+    """Gets each condition Ready, and None where the server is gone."""
+    entered: Callable[[ServerKey, ServerEntry | None], None] = lambda key, entry: None
+    """Gets the server's entry for gateways, None for a server that is ready or gone."""
+
+
+class Reconciler:
+    """Reconciles McpServers, one look at a time."""
 
     def __init__(
         self,
-        platform: Platform,
-        documents: Documents,
-        connector: Connector,
-        *,
-        changed: Callable[[ServerKey], None],
-        prefixes: Prefixes,
-        published: Callable[[Catalog], None] = lambda catalog: None,
-        shown: Callable[[ServerKey, Condition | None], None] = lambda key, ready: None,
-        entered: Callable[[ServerKey, ServerEntry | None], None] = lambda key, entry: None,
-        prober: Prober | None = None,
-        figures: Figures | None = None,
-        definitions: PinnedDefinitions | None = None,
-        store_prefixes: Callable[[], Awaitable[object]] | None = None,
-        tools_changed: Callable[[ToolChanges], None] = lambda changes: None,
+        parts: ReconcilerParts,
+        observer: ReconcilerObserver,
         options: ReconcilerOptions | None = None,
-        now: Callable[[], datetime] = lambda: datetime.now(UTC),
-        monotonic: Callable[[], float] = time.monotonic,
-        rng: random.Random | None = None,
+        clocks: Clocks | None = None,
     ) -> None:
-        self._platform = platform
-        self._changed = changed
-        self._published = published
-        self._shown = shown
-        self._entered = entered
-        self._prober = prober
-        self._figures = figures
+        options, clocks = options or ReconcilerOptions(), clocks or Clocks()
+        self._platform = parts.platform
+        self._changed = observer.changed
+        self._published = observer.published
+        self._shown = observer.shown
+        self._entered = observer.entered
+        self._prober = parts.prober
+        self._figures = parts.figures
         self._plans: dict[ServerKey, tuple[tuple[str, int], ProbePlan]] = {}
         """Plan of probes by the catalog's hash and the server's generation, which determine it."""
-        self._now = now
-        self._monotonic = monotonic
-        options = options or ReconcilerOptions()
+        self._now = clocks.now
+        self._monotonic = clocks.monotonic
         self._pod_templates = options.pod_templates
         self._probe = options.probe
-        self._prefixes = prefixes
-        self._store_prefixes = store_prefixes
-        self.floors = TierFloors(changed)
-        self._rounds = Discoverer(connector, changed, pace=options.pace, monotonic=monotonic, now=now, rng=rng)
-        self.catalogs = Catalogs(documents, now, tools_changed)
-        self._definitions = definitions or PinnedDefinitions(documents, count_nothing, now)
+        self._prefixes = parts.prefixes
+        self._store_prefixes = parts.store_prefixes
+        self.floors = TierFloors(observer.changed)
+        self._rounds = Discoverer(parts.connector, observer.changed, pace=options.pace, clocks=clocks)
+        self.catalogs = Catalogs(parts.documents, clocks.now, observer.tools_changed)
+        self._definitions = parts.definitions or PinnedDefinitions(parts.documents, count_nothing, clocks.now)
         self._remarks: dict[ServerKey, ListingFindings] = {}
 
     async def start(self) -> None:

@@ -16,10 +16,11 @@ from fairlead_api.documents.pins import Pins
 from fairlead_api.meta import ANNOTATION_APPROVE, ServerKey
 from fairlead_api.reports import AskedApproval
 from fairlead_api.v1alpha1.common import Condition
+from fairlead_operator.clocks import Clocks
 from fairlead_operator.discovery.state import DiscoveryOptions
 from fairlead_operator.pinning.asked import AskedApprovals
 from fairlead_operator.pinning.definitions import PinnedDefinitions
-from fairlead_operator.reconciler import Reconciler, ReconcilerOptions
+from fairlead_operator.reconciler import Reconciler, ReconcilerObserver, ReconcilerOptions, ReconcilerParts
 from fairlead_operator.server.prefixes import Prefixes
 from fairlead_operator.workqueue import ItemBackoff
 from operatorfakes import (
@@ -57,14 +58,16 @@ class World:
     @asynccontextmanager
     async def operator(self) -> AsyncIterator[None]:
         self.reconciler = Reconciler(
-            self.platform,
-            self.documents,
-            ScriptedConnector({KEY: self.script}),
-            changed=lambda key: None,
-            prefixes=Prefixes("name"),
-            definitions=PinnedDefinitions(self.documents, self.held.__setitem__, lambda: NOW, self.asked),
-            options=AT_ONCE,
-            now=lambda: NOW,
+            ReconcilerParts(
+                platform=self.platform,
+                documents=self.documents,
+                connector=ScriptedConnector({KEY: self.script}),
+                prefixes=Prefixes("name"),
+                definitions=PinnedDefinitions(self.documents, self.held.__setitem__, lambda: NOW, self.asked),
+            ),
+            ReconcilerObserver(changed=lambda key: None),
+            AT_ONCE,
+            Clocks(now=lambda: NOW),
         )
         try:
             yield

@@ -60,7 +60,7 @@ from fairlead_mcp.eras import Client
 from fairlead_mcp.host import ChildHost
 from fairlead_operator.local.documents import DirectoryDocuments
 from fairlead_operator.local.installers import Tools
-from fairlead_operator.local.localoperator import Fixed, Folders, LocalOperator, Scanner
+from fairlead_operator.local.localoperator import Fixed, Folders, LocalObserver, LocalOperator, LocalOptions, Scanner
 from fairlead_operator.local.sources import Sources
 from fairlead_operator.reconciler import ReconcilerOptions
 from fairlead_operator.telemetry import Telemetry
@@ -163,16 +163,16 @@ async def _serve(
         where,
         children,
         installers(os.environ),
-        board,
-        os.environ,
-        problems=board.complain,
-        written=nudge.set,
-        gateways=OwnGateway(gateway.outbox),
-        egress=gateway.settings.upstream.egress.rules,
-        installation=gateway.endpoint.installation,
-        telemetry=telemetry,
-        options=ReconcilerOptions(probe="ReadOnly" if options.probe else "Declared"),
-        default_tier=options.tier or "",
+        LocalObserver(statuses=board, problems=board.complain, written=nudge.set),
+        LocalOptions(
+            environ=os.environ,
+            gateways=OwnGateway(gateway.outbox),
+            egress=gateway.settings.upstream.egress.rules,
+            installation=gateway.endpoint.installation,
+            telemetry=telemetry,
+            reconciler=ReconcilerOptions(probe="ReadOnly" if options.probe else "Declared"),
+            default_tier=options.tier or "",
+        ),
     )
     board.own(ServerKey(gateway.settings.installation.local_namespace, SERVER), custom)
     try:

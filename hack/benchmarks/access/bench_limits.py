@@ -24,7 +24,7 @@ from opentelemetry.sdk._logs.export import LogRecordExporter, LogRecordExportRes
 
 from fairlead_api.meta import ServerKey
 from fairlead_gateway.audit.auditor import Auditor
-from fairlead_gateway.audit.entry import ALLOWED, AuditEntry
+from fairlead_gateway.audit.entry import ALLOWED, AuditedCall, AuditEntry
 from fairlead_gateway.audit.events import event_of
 from fairlead_gateway.audit.lines import line_of
 from fairlead_gateway.audit.writer import Writer
@@ -105,7 +105,7 @@ def works() -> dict[str, Callable[[], object]]:
 
     def audited(auditor: Auditor) -> Callable[[], None]:
         def call() -> None:
-            auditor.called(request, "tools/call", KEY, "add", params, "", 0.01, 100)
+            auditor.called(request, AuditedCall("tools/call", "add", params, "", KEY, 0.01, 100))
 
         return call
 

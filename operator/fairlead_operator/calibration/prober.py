@@ -23,6 +23,7 @@ from fairlead_operator.calibration.budget import ProbeBudget
 from fairlead_operator.calibration.call import ProbeAnswer, call, round_trip
 from fairlead_operator.calibration.plan import PlannedProbe, ProbePlan
 from fairlead_operator.calibration.schedule import ProbeOutcome, ProbeSchedule
+from fairlead_operator.clocks import Clocks
 from fairlead_operator.discovery.slot import Slot
 from fairlead_operator.latency.samples import AttemptOutcome, Sample
 from fairlead_operator.ports import ConditionVerdict, Connector
@@ -88,10 +89,10 @@ class _Dependencies:
     judge: Judge
     finished: Callable[[ServerKey], None]
     told: Callable[[AttemptOutcome | None], None]
-    retry: ItemBackoff
     monotonic: Callable[[], float]
     wall: Callable[[], float]
     rng: random.Random
+    retry: ItemBackoff = field(default_factory=lambda: ItemBackoff(first=2.0, limit=120.0))
     slots: asyncio.Semaphore = field(default_factory=lambda: asyncio.Semaphore(AT_ONCE))
     probes: int = 0
     spared: dict[tuple[ServerKey, PlannedProbe], float] = field(default_factory=dict)
@@ -128,13 +129,12 @@ class Prober:
         finished: Callable[[ServerKey], None],
         *,
         told: Callable[[AttemptOutcome | None], None] = lambda outcome: None,
-        retry: ItemBackoff | None = None,
-        monotonic: Callable[[], float] = time.monotonic,
+        clocks: Clocks | None = None,
         wall: Callable[[], float] = time.time,
-        rng: random.Random | None = None,
     ) -> None:
-        retry = retry or ItemBackoff(first=2.0, limit=120.0)
-        self._means = _Dependencies(connector, judge, finished, told, retry, monotonic, wall, rng or random.Random())
+        """`wall`: seconds since the epoch, which samples are dated by."""
+        clocks = clocks or Clocks()
+        self._means = _Dependencies(connector, judge, finished, told, clocks.monotonic, wall, clocks.rng)
         self._held: dict[ServerKey, _Server] = {}
 
     def __repr__(self) -> str:

@@ -8,10 +8,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
-import random
-import time
 from collections.abc import Callable
-from datetime import UTC, datetime
 
 from msgspec import structs
 
@@ -20,6 +17,7 @@ from fairlead_api.meta import ServerKey
 from fairlead_mcp import eras
 from fairlead_mcp.errors import McpError
 from fairlead_mcp.opening import reached_endpoint
+from fairlead_operator.clocks import Clocks
 from fairlead_operator.discovery.idleconnections import ConnectionObserver, IdleConnections
 from fairlead_operator.discovery.listening import Listeners, ListenTarget
 from fairlead_operator.discovery.listing import KeptListing, RawListing, read_everything
@@ -45,24 +43,23 @@ class Discoverer:
         *,
         pace: DiscoveryOptions | None = None,
         at_once: int = 64,
-        monotonic: Callable[[], float] = time.monotonic,
-        now: Callable[[], datetime] = lambda: datetime.now(UTC),
-        rng: random.Random | None = None,
+        clocks: Clocks | None = None,
     ) -> None:
-        self._now = now
+        clocks = clocks or Clocks()
+        self._now = clocks.now
         self._connector = connector
         self._finished = finished
         self._pace = pace or DiscoveryOptions()
         self._slots = asyncio.Semaphore(at_once)
         self._suspects = asyncio.Semaphore(max(at_once // 4, 1))
-        self._monotonic = monotonic
-        self._rng = rng or random.Random()
+        self._monotonic = clocks.monotonic
+        self._rng = clocks.rng
         self._rounds: dict[ServerKey, DiscoveryState] = {}
         self._wanted: set[ServerKey] = set()
         """Servers that somebody wants asked and that have no round yet."""
         self._unasked: dict[ServerKey, Refreshed] = {}
         """Why a server could not be asked when somebody wanted it; of servers without a round."""
-        self._looks = CapabilityComparisons(connector, self._after_comparison, monotonic)
+        self._looks = CapabilityComparisons(connector, self._after_comparison, clocks.monotonic)
         self._listeners = Listeners(connector, self.hint, retry=self._pace.retry, rng=self._rng)
         self._lines = IdleConnections(connector, ConnectionObserver(self.take_loss, self.back), rng=self._rng)
 

@@ -20,7 +20,7 @@ import logging
 import random
 import threading
 from collections.abc import Awaitable, Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from typing import Final
 
@@ -79,12 +79,27 @@ async def no_superior(now: float) -> str:
     return ""
 
 
-class Lease:
-    """Contends for one Lease object and runs `lead` while it is held.
+@dataclass(frozen=True, kw_only=True)
+class LeaseOptions:
+    """Timings of a lease, and those that it yields to."""
 
-    Holders whose identity begins with `family` are kept apart by another lease, which this process holds: it takes
-    theirs over at once. `explain(holder)` says for whom it waits.
+    timings: Timings = field(default_factory=Timings)
+    monotonic: Callable[[], float] = boottime
+    rng: random.Random = field(default_factory=random.Random)
+    end_process: Callable[[], None] | None = None
+    owners: Sequence[Json] = ()
+    """Of the Lease object."""
+    family: str = ""
+    """Holders whose identity begins with it are kept apart by another lease, which this process holds: it takes theirs
+    over at once.
     """
+    superior: Superior = no_superior
+    explain: Callable[[str], str] = "the lease is held by {}".format
+    """Sentence that says for which holder this process waits."""
+
+
+class Lease:
+    """Contends for one Lease object and runs `lead` while it is held."""
 
     def __init__(
         self,
@@ -92,31 +107,25 @@ class Lease:
         namespace: str,
         name: str,
         identity: str,
-        *,
-        timings: Timings | None = None,
-        monotonic: Callable[[], float] = boottime,
-        rng: random.Random | None = None,
-        end_process: Callable[[], None] | None = None,
-        owners: Sequence[Json] = (),
-        family: str = "",
-        superior: Superior = no_superior,
-        explain: Callable[[str], str] = "the lease is held by {}".format,
+        options: LeaseOptions | None = None,
     ) -> None:
+        options = options or LeaseOptions()
+        timings = options.timings
         self._kube = kube
-        self._family = family
-        self._superior = superior
-        self._explain = explain
-        self._owners = list(owners)
+        self._family = options.family
+        self._superior = options.superior
+        self._explain = options.explain
+        self._owners = list(options.owners)
         self._namespace = namespace
         self._name = name
         self.identity = identity
-        self._timings = timings = timings or Timings()
-        self._monotonic = monotonic
-        self._rng = rng or random.Random()
+        self._timings = timings
+        self._monotonic = options.monotonic
+        self._rng = options.rng
         self._until = 0.0
         self._held: Json | None = None
         self._expiry = Expiry(timings.duration)
-        self._watchdog = Watchdog(timings.grace, end_process)
+        self._watchdog = Watchdog(timings.grace, options.end_process)
         self._trouble = ""
         self.holder = ""
         """Identity of the other one that this process waits for; empty while it holds the lease, or does not know."""

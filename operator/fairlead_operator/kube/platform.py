@@ -10,6 +10,7 @@ import dataclasses
 import logging
 import secrets
 from collections.abc import Callable, Collection
+from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from functools import partial
 
@@ -46,39 +47,41 @@ from fairlead_operator.server.plan import WorkloadPlan, plan
 logger = logging.getLogger(__name__)
 
 
-class KubePlatform:
-    """Runs servers on a cluster. Informers feed the stores of its collaborators."""
+@dataclass(frozen=True, kw_only=True)
+class KubePlatformParts:
+    """Collaborators of a platform, whose stores informers feed."""
 
-    def __init__(
-        self,
-        kube: Kube,
-        servers: DeclaredServers,
-        owned: Owned,
-        resolver: Resolver,
-        store: CredentialStore,
-        events: Events,
-        pods: Pods,
-        installation: ManifestContext,
-        pod_templates: PodTemplateChecker = RESTRICTED,
-        enforcement: Callable[[], ConditionVerdict | None] | None = None,
-        last_words: LastWords | None = None,
-        *,
-        enqueue: Callable[[ServerKey], None] = lambda key: None,
-        drift: DriftRepairs | None = None,
-    ) -> None:
-        self._enqueue = enqueue
-        self._drift = drift or DriftRepairs()
+    servers: DeclaredServers
+    owned: Owned
+    resolver: Resolver
+    store: CredentialStore
+    events: Events
+    pods: Pods
+    installation: ManifestContext
+    pod_templates: PodTemplateChecker = RESTRICTED
+    enforcement: Callable[[], ConditionVerdict | None] | None = None
+    last_words: LastWords | None = None
+    enqueue: Callable[[ServerKey], None] = lambda key: None
+    drift: DriftRepairs = field(default_factory=DriftRepairs)
+
+
+class KubePlatform:
+    """Runs servers on a cluster."""
+
+    def __init__(self, kube: Kube, parts: KubePlatformParts) -> None:
         self._kube = kube
-        self._servers = servers
-        self._owned = owned
-        self._resolver = resolver
-        self._store = store
-        self._events = events
-        self._last_words = last_words
-        self._pods = pods
-        self._installation = installation
-        self._pod_templates = pod_templates
-        self._enforcement = enforcement
+        self._enqueue = parts.enqueue
+        self._drift = parts.drift
+        self._servers = parts.servers
+        self._owned = parts.owned
+        self._resolver = parts.resolver
+        self._store = parts.store
+        self._events = parts.events
+        self._last_words = parts.last_words
+        self._pods = parts.pods
+        self._installation = parts.installation
+        self._pod_templates = parts.pod_templates
+        self._enforcement = parts.enforcement
 
     @property
     def environment(self) -> Environment:

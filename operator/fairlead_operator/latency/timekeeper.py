@@ -7,9 +7,8 @@ from __future__ import annotations
 
 import asyncio
 import logging
-import time
 from collections.abc import Callable, Collection, Iterable, Mapping
-from datetime import UTC, datetime
+from dataclasses import dataclass
 from typing import Final
 
 from fairlead_api.documents.catalog import CATALOG, Catalog, LocalEndpoint
@@ -19,6 +18,7 @@ from fairlead_api.documents.state import STATE, State
 from fairlead_api.documents.store import pack
 from fairlead_api.meta import LABEL_DOCUMENT, ServerKey
 from fairlead_api.reports import Attempt, Report, ToolAttempts
+from fairlead_operator.clocks import Clocks
 from fairlead_operator.latency.figures import Figures
 from fairlead_operator.latency.ledger import FIGURES_EVERY_S, Ledger, Move, ToolKey
 from fairlead_operator.latency.samples import AttemptOutcome, Sample
@@ -31,34 +31,43 @@ ROUND_SECONDS: Final = 1.0
 RETRY_SECONDS: Final = 1.0
 
 
+@dataclass(frozen=True, kw_only=True)
+class TimekeeperObserver:
+    """Hears of what measurements lead to."""
+
+    moved: Callable[[Move], None] = lambda move: None
+    """Gets each tool that changed tiers."""
+    remeasured: Callable[[ServerKey], None] = lambda server: None
+    """Gets each server whose status has other figures to show."""
+    delayed: Callable[[], None] = lambda: None
+    """Called whenever nothing could be published."""
+
+
 class Timekeeper:
-    """Turns measurements into tier decisions and publishes them. `moved` is called with every tool that changed tiers,
-    `remeasured` with each server whose status has other figures to show, at most every `figures_every` seconds,
-    `delayed` whenever nothing could be published.
+    """Turns measurements into tier decisions and publishes them. A server is remeasured at most every `figures_every`
+    seconds.
     """
 
     def __init__(
         self,
         documents: Documents,
-        moved: Callable[[Move], None] = lambda move: None,
+        observer: TimekeeperObserver | None = None,
         *,
         environment: str = "cluster",
         figures_every: float = FIGURES_EVERY_S,
-        remeasured: Callable[[ServerKey], None] = lambda server: None,
-        delayed: Callable[[], None] = lambda: None,
-        now: Callable[[], datetime] = lambda: datetime.now(UTC),
-        monotonic: Callable[[], float] = time.monotonic,
+        clocks: Clocks | None = None,
     ) -> None:
+        observer, clocks = observer or TimekeeperObserver(), clocks or Clocks()
         self._documents = documents
-        self._moved = moved
-        self._now = now
-        self._monotonic = monotonic
+        self._moved = observer.moved
+        self._now = clocks.now
+        self._monotonic = clocks.monotonic
         self._heard = asyncio.Event()
         self._own: set[ServerKey] = set()
         """Servers of gateways' own, which are judged like any other and declared by nobody."""
         self.environment = environment
-        self._remeasured = remeasured
-        self._delayed = delayed
+        self._remeasured = observer.remeasured
+        self._delayed = observer.delayed
         self._changes = 0
         self.resized = asyncio.Event()
         """Set when a tier may show another number of tools than before."""

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable, Collection, Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Final, Protocol
 
@@ -68,11 +68,35 @@ class Folders:
     """Where `fairlead approve` says what may be in force; None = nowhere."""
 
 
+@dataclass(frozen=True, kw_only=True)
+class LocalObserver:
+    """Hears of what happens to the servers of one machine."""
+
+    statuses: StatusObserver
+    problems: Callable[[tuple[ManifestProblem, ...]], None]
+    """Gets all faults of the files each time that they change."""
+    written: Callable[[], None] = lambda: None
+    """Called when a document was written."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class LocalOptions:
+    """Settings of an operator of one machine."""
+
+    environ: Mapping[str, str]
+    """Variables that servers may be given."""
+    gateways: Gateways | None = None
+    """Polled for measurements; without them tiers go by declared latency."""
+    egress: Egress | None = None
+    installation: str = ""
+    """Name in the `Via` header of requests to servers."""
+    telemetry: Telemetry | None = None
+    reconciler: ReconcilerOptions = field(default_factory=ReconcilerOptions)
+    default_tier: str = ""
+
+
 class LocalOperator:
-    """Operator of one machine, without a cluster. `problems` is called with all faults of the files each time that they
-    change. `gateways` are polled for measurements; without them tiers go by declared latency. `installation` is the
-    name in the `Via` header of requests to servers.
-    """
+    """Operator of one machine, without a cluster."""
 
     def __init__(
         self,
@@ -80,47 +104,37 @@ class LocalOperator:
         folders: Folders,
         children: ChildHost,
         tools: Tools,
-        audience: StatusObserver,
-        environ: Mapping[str, str],
-        *,
-        problems: Callable[[tuple[ManifestProblem, ...]], None],
-        written: Callable[[], None] = lambda: None,
-        gateways: Gateways | None = None,
-        egress: Egress | None = None,
-        installation: str = "",
-        telemetry: Telemetry | None = None,
-        options: ReconcilerOptions | None = None,
-        default_tier: str = "",
+        observer: LocalObserver,
+        options: LocalOptions,
     ) -> None:
         self._scanner = scanner
         self._approvals = folders.approvals
-        self._problems = problems
+        self._problems = observer.problems
         self._runner = StepRunner()
         self._packages = PackageStore(
             private_directory(folders.packages), tools, self._runner, on_change=self._package_changed
         )
         self.inventory = Inventory()
-        self.documents = DirectoryDocuments(folders.documents, written)
+        self.documents = DirectoryDocuments(folders.documents, observer.written)
         self._platform = LocalPlatform(
             self.inventory,
             children,
             self._packages,
             DirectoryCredentialStore(folders.credentials),
-            audience,
-            environ=environ,
+            observer.statuses,
+            environ=options.environ,
         )
-        world = World(
-            self._platform, self.documents, LocalConnector(children, egress, installation), self.inventory, gateways
-        )
-        decided = InstallationOptions(options or ReconcilerOptions(), default_tier=default_tier, gateway_approvals=True)
+        connector = LocalConnector(children, options.egress, options.installation)
+        world = World(self._platform, self.documents, connector, self.inventory, options.gateways)
+        decided = InstallationOptions(options.reconciler, default_tier=options.default_tier, gateway_approvals=True)
         self._prefix_style = decided.options.prefix_style
-        self.controller = compose(world, decided, telemetry=telemetry)
+        self.controller = compose(world, decided, telemetry=options.telemetry)
         self._stop_listening = children.listen(
             ChildObserver(self.controller.queue.add, self.controller.reconciler.hint)
         )
 
     def __repr__(self) -> str:
-        return f"<Station {self.inventory!r}>"
+        return f"<LocalOperator {self.inventory!r}>"
 
     @property
     def declared(self) -> Mapping[ServerKey, str]:

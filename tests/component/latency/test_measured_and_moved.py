@@ -17,7 +17,7 @@ from fairlead_gateway import tool
 from fairlead_operator.gateways.http import HttpGateways
 from fairlead_operator.gateways.pull import Puller
 from fairlead_operator.latency.ledger import Move
-from fairlead_operator.latency.timekeeper import Timekeeper
+from fairlead_operator.latency.timekeeper import Timekeeper, TimekeeperObserver
 from fairlead_operator.local.documents import DirectoryDocuments
 from gatewayworld import LEGACY, MODERN, Wire, ask, calling, catalog, entry, modern, running
 from rawserver import Reply, Request, raw_server
@@ -71,7 +71,7 @@ async def world(
         shop = catalog("shop", raw.url, [entry("knot", latency=latency)])
         async with running(folder, shop, Rules(tiers=tiers), pull_token=token) as gateway:
             moves: list[Move] = []
-            timekeeper = Timekeeper(DirectoryDocuments(folder / "documents"), moves.append)
+            timekeeper = Timekeeper(DirectoryDocuments(folder / "documents"), TimekeeperObserver(moved=moves.append))
             await timekeeper.restore()
             timekeeper.decide_by(tiers)
             timekeeper.know(shop)

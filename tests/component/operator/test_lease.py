@@ -12,7 +12,7 @@ import pytest
 from controlplane import PlaneFactory
 from fairlead_kube.client import Kube
 from fairlead_kube.resources import LEASES
-from fairlead_operator.kube.lease import Lease, Timings
+from fairlead_operator.kube.lease import Lease, LeaseOptions, Timings
 from operatorworld import Json, World, configuration_of
 from waiting import eventually
 
@@ -29,7 +29,7 @@ class Leader:
     """Runs a Lease and notes when its tasks begin and end."""
 
     def __init__(self, kube: Kube, world: World, identity: str, **more: Any) -> None:
-        self.lease = Lease(kube, world.release, "lease", identity, timings=TIMES, **more)
+        self.lease = Lease(kube, world.release, "lease", identity, LeaseOptions(timings=TIMES, **more))
         self.began = asyncio.Event()
         self.ended = asyncio.Event()
         self.stubborn = False
@@ -153,7 +153,7 @@ async def test_a_leader_whose_work_breaks_down_releases_the_lease_and_says_so(wo
         raise RuntimeError("boom")
 
     async with connected(world) as kube:
-        lease = Lease(kube, world.release, "lease", "leader", timings=TIMES)
+        lease = Lease(kube, world.release, "lease", "leader", LeaseOptions(timings=TIMES))
         with pytest.raises(RuntimeError, match="boom"):
             await lease.run(work)
     assert lease_object(world)["spec"]["holderIdentity"] == ""
@@ -162,7 +162,7 @@ async def test_a_leader_whose_work_breaks_down_releases_the_lease_and_says_so(wo
 async def test_a_write_gets_no_more_time_than_is_left_until_another_may_lead(world: World) -> None:
     now = 1000.0
     async with connected(world) as kube:
-        lease = Lease(kube, world.release, "lease", "leader", timings=TIMES, monotonic=lambda: now)
+        lease = Lease(kube, world.release, "lease", "leader", LeaseOptions(timings=TIMES, monotonic=lambda: now))
         assert lease.allowance() == 0
 
         async def work() -> None:

@@ -14,6 +14,7 @@ from fairlead_api.documents.catalog import ChildEndpoint
 from fairlead_api.meta import ServerKey
 from fairlead_mcp.eras import Era, modern_params
 from fairlead_mcp.host import ChildHost
+from fairlead_operator.clocks import Clocks
 from fairlead_operator.discovery.discoverer import Discoverer
 from fairlead_operator.discovery.state import DiscoveryOptions, DiscoveryState, DiscoveryTarget
 from fairlead_operator.local.platform import ChildObserver, LocalConnector
@@ -30,7 +31,9 @@ def names(tools: Iterable[Raw]) -> set[str]:
 async def test_a_modern_child_is_subscribed_to_and_asked_again_when_it_announces_a_change() -> None:
     host = ChildHost()
     subject = DiscoveryTarget("uid", ChildEndpoint(command=sys.executable, args=(SCRIPT,)), "", "")
-    rounds = Discoverer(LocalConnector(host), lambda key: None, pace=DiscoveryOptions(floor=0.05), rng=random.Random(1))
+    rounds = Discoverer(
+        LocalConnector(host), lambda key: None, pace=DiscoveryOptions(floor=0.05), clocks=Clocks(rng=random.Random(1))
+    )
     stop = host.listen(ChildObserver(lambda key: None, rounds.hint))
 
     def look() -> DiscoveryState:

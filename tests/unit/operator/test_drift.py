@@ -23,7 +23,7 @@ from fairlead_operator.kube.documents import KubeDocuments
 from fairlead_operator.kube.drift import CALM_S, DriftRepairs, Writers, WriteTarget
 from fairlead_operator.kube.installationsecret import InstallationSecret
 from fairlead_operator.kube.owned import Owned
-from fairlead_operator.kube.platform import KubePlatform
+from fairlead_operator.kube.platform import KubePlatform, KubePlatformParts
 from fairlead_operator.ports import ConditionVerdict
 from fairlead_operator.server.status import Facts, Verdicts, build_status
 from operatorfakes import NOW, mcp_server
@@ -307,9 +307,18 @@ async def test_a_status_that_is_changed_each_time_is_shown_ever_more_seldom_what
         await platform.report(shown, build_status(shown, verdicts, Facts(), NOW.replace(minute=looks.count % 60)))
 
     looks = Looks(look)
-    platform = KubePlatform(
-        cluster.kube, servers, unused, unused, unused, unused, unused, unused, enqueue=looks.enqueue, drift=drift
+    parts = KubePlatformParts(
+        servers=servers,
+        owned=unused,
+        resolver=unused,
+        store=unused,
+        events=unused,
+        pods=unused,
+        installation=unused,
+        enqueue=looks.enqueue,
+        drift=drift,
     )
+    platform = KubePlatform(cluster.kube, parts)
 
     def strip() -> None:
         servers.changed(cluster.becomes({**whole, "status": McpServerStatus().to_wire()}, "stripper", "status"))

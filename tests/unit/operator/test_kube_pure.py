@@ -22,7 +22,7 @@ from fairlead_operator.kube.credentials import (
 from fairlead_operator.kube.declared import Broken, Declared, DeclaredServers, closing
 from fairlead_operator.kube.documents import blob_from, config_map_for, holds
 from fairlead_operator.kube.owned import fingerprint, has_surplus, owner_of
-from fairlead_operator.kube.platform import KubePlatform, dialled_url, endpoint_of
+from fairlead_operator.kube.platform import KubePlatform, KubePlatformParts, dialled_url, endpoint_of
 from fairlead_operator.ports import UnreadableServer
 from operatorfakes import mcp_server
 
@@ -143,7 +143,16 @@ async def test_a_broken_resource_whose_status_is_refused_is_one_that_cannot_be_r
     metadata = {"namespace": "team", "name": "demo", "uid": "u", "resourceVersion": "1"}
     servers.changed({"metadata": metadata, "spec": {"url": 5}})
     unused = cast("Any", None)
-    platform = KubePlatform(cast("Kube", Refusing()), servers, unused, unused, unused, unused, unused, unused)
+    parts = KubePlatformParts(
+        servers=servers,
+        owned=unused,
+        resolver=unused,
+        store=unused,
+        events=unused,
+        pods=unused,
+        installation=unused,
+    )
+    platform = KubePlatform(cast("Kube", Refusing()), parts)
     with pytest.raises(UnreadableServer, match=r"spec\.url"):
         await platform.get(ServerKey("team", "demo"))
 

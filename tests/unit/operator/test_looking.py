@@ -12,6 +12,7 @@ from fairlead_api.documents.catalog import Catalog, ChildEndpoint, Endpoint, Htt
 from fairlead_api.meta import ServerKey
 from fairlead_mcp import capabilities
 from fairlead_mcp.errors import ConnectFailed
+from fairlead_operator.clocks import Clocks
 from fairlead_operator.discovery.discoverer import Discoverer
 from fairlead_operator.discovery.listing import RawListing, read_everything
 from fairlead_operator.discovery.looking import (
@@ -150,7 +151,9 @@ async def test_a_gated_tool_that_is_listed_to_everybody_now_requires_nothing() -
 async def test_a_slow_comparison_holds_no_discovery_up_and_is_told_of_when_it_is_over() -> None:
     may_compare = asyncio.Event()
     bench = Bench(Script([tool_named("plain")], gated=GATED, comparable=may_compare))
-    rounds = Discoverer(bench.connector, bench.told.append, pace=DiscoveryOptions(jitter=0.0), monotonic=lambda: 0.0)
+    rounds = Discoverer(
+        bench.connector, bench.told.append, pace=DiscoveryOptions(jitter=0.0), clocks=Clocks(monotonic=lambda: 0.0)
+    )
     subject = DiscoveryTarget("uid", HTTP, "", "")
     rounds.look(KEY, subject, None, 600.0)
     await asyncio.sleep(GRACE_SECONDS + 1)

@@ -10,6 +10,7 @@ from fairlead_api.documents.catalog import Catalog
 from fairlead_api.meta import ServerKey
 from fairlead_api.v1alpha1.mcpserver import McpServer
 from fairlead_mcp.errors import ConnectFailed
+from fairlead_operator.clocks import Clocks
 from fairlead_operator.compose import InstallationOptions, compose
 from fairlead_operator.controller import ControllerOptions, World
 from fairlead_operator.discovery.state import DiscoveryState
@@ -54,7 +55,10 @@ async def test_servers_that_come_and_go_leave_nothing_behind() -> None:
     connector = ScriptedConnector()
     world = World(platform, documents, connector, MemoryDeclarations())
     controller = compose(
-        world, InstallationOptions(controller=ControllerOptions(sweep=30.0), monotonic=asyncio.get_running_loop().time)
+        world,
+        InstallationOptions(
+            controller=ControllerOptions(sweep=30.0), clocks=Clocks(monotonic=asyncio.get_running_loop().time)
+        ),
     )
     task = asyncio.create_task(controller.run())
     counts = []

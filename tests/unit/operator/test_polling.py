@@ -8,6 +8,7 @@ from contextlib import asynccontextmanager
 from typing import Any
 
 from fairlead_api.meta import ServerKey
+from fairlead_operator.clocks import Clocks
 from fairlead_operator.compose import InstallationOptions, compose
 from fairlead_operator.controller import World
 from fairlead_operator.discovery.state import DiscoveryOptions
@@ -50,8 +51,7 @@ class Polled:
         world = World(self._platform, self.documents, connector, MemoryDeclarations())
         installation = InstallationOptions(
             options=ReconcilerOptions(pace=DiscoveryOptions(jitter=0)),
-            now=lambda: NOW,
-            monotonic=asyncio.get_running_loop().time,
+            clocks=Clocks(now=lambda: NOW, monotonic=asyncio.get_running_loop().time),
         )
         task = asyncio.create_task(compose(world, installation, telemetry=self._telemetry).run())
         await asyncio.sleep(0.5)

@@ -19,6 +19,7 @@ from fairlead_api.v1alpha1.conditions import ConditionType
 from fairlead_api.v1alpha1.latencytier import LatencyTier
 from fairlead_kube.errors import ApiError, Forbidden
 from fairlead_mcp.errors import ConnectFailed
+from fairlead_operator.clocks import Clocks
 from fairlead_operator.compose import InstallationOptions, compose
 from fairlead_operator.controller import Controller, ControllerOptions, World
 from fairlead_operator.discovery.state import DiscoveryOptions
@@ -68,8 +69,7 @@ class Bench:
         installation = InstallationOptions(
             options=ReconcilerOptions(**{"pace": pace, **options}),
             controller=ControllerOptions(backoff=ItemBackoff(first=1, limit=60, jitter=0)),
-            now=lambda: NOW,
-            monotonic=asyncio.get_running_loop().time,
+            clocks=Clocks(now=lambda: NOW, monotonic=asyncio.get_running_loop().time),
         )
         controller = compose(world, installation)
         task = asyncio.create_task(controller.run())

@@ -11,6 +11,7 @@ import pytest
 from fairlead_api.documents.catalog import HttpEndpoint, Refreshed
 from fairlead_api.meta import ServerKey
 from fairlead_mcp.errors import ConnectFailed
+from fairlead_operator.clocks import Clocks
 from fairlead_operator.discovery.discoverer import Discoverer
 from fairlead_operator.discovery.state import DiscoveryOptions, DiscoveryState, DiscoveryTarget
 from operatorfakes import NOW, Script, ScriptedConnector, until
@@ -36,9 +37,7 @@ class Bench:
             connector,
             self.told.append,
             pace=pace,
-            monotonic=lambda: self.now,
-            now=lambda: NOW,
-            rng=random.Random(1),
+            clocks=Clocks(monotonic=lambda: self.now, now=lambda: NOW, rng=random.Random(1)),
         )
 
     def look(self) -> DiscoveryState:

@@ -18,6 +18,7 @@ from fairlead_api.v1alpha1.causes import REASON_OF, Cause, cause_of, worded
 from fairlead_api.v1alpha1.conditions import Reason
 from fairlead_api.v1alpha1.mcpserver import McpServerStatus
 from fairlead_mcp.errors import ConnectFailed, Timeout
+from fairlead_operator.clocks import Clocks
 from fairlead_operator.compose import InstallationOptions, compose
 from fairlead_operator.controller import Controller, World
 from fairlead_operator.ports import ConditionVerdict, ResolvedCredential, Workload
@@ -57,7 +58,9 @@ class Bench:
         self.platform.declare(mcp_server("demo", **self.spec))
         connector = ScriptedConnector({KEY: self.script})
         world = World(self.platform, self.documents, connector, MemoryDeclarations())
-        controller = compose(world, InstallationOptions(now=lambda: NOW, monotonic=asyncio.get_running_loop().time))
+        controller = compose(
+            world, InstallationOptions(clocks=Clocks(now=lambda: NOW, monotonic=asyncio.get_running_loop().time))
+        )
         task = asyncio.create_task(controller.run())
         await asyncio.sleep(0.5)
         try:

@@ -10,6 +10,7 @@ import pytest
 from fairlead_api.documents.catalog import HttpEndpoint
 from fairlead_api.meta import ServerKey
 from fairlead_mcp.errors import BadListing, ConnectionLost, McpError, Timeout
+from fairlead_operator.clocks import Clocks
 from fairlead_operator.discovery.discoverer import Discoverer
 from fairlead_operator.discovery.state import DiscoveryOptions, DiscoveryState, DiscoveryTarget
 from operatorfakes import Script, ScriptedConnector, tool_named
@@ -26,7 +27,9 @@ async def asked(script: Script, timeout: float = 60.0) -> DiscoveryState:
     """One discovery of a server."""
     done = asyncio.Event()
     pace = DiscoveryOptions(timeout=timeout)
-    rounds = Discoverer(ScriptedConnector({KEY: script}), lambda key: done.set(), pace=pace, rng=random.Random(1))
+    rounds = Discoverer(
+        ScriptedConnector({KEY: script}), lambda key: done.set(), pace=pace, clocks=Clocks(rng=random.Random(1))
+    )
     round_ = rounds.look(KEY, SUBJECT, None, 600.0)
     await done.wait()
     await rounds.aclose()
@@ -76,8 +79,7 @@ async def test_two_hundred_servers_that_hang_keep_a_good_one_waiting_for_seconds
         ScriptedConnector(scripts),
         lambda key: answered.set() if key == good else None,
         at_once=64,
-        rng=random.Random(1),
-        monotonic=loop.time,
+        clocks=Clocks(rng=random.Random(1), monotonic=loop.time),
     )
     for key in hanging:
         rounds.look(key, SUBJECT, None, 600.0)

@@ -9,6 +9,7 @@ from dataclasses import dataclass, field
 
 from fairlead_api.v1alpha1.common import ObjectMeta
 from fairlead_api.v1alpha1.latencytier import LatencyTier, LatencyTierSpec
+from fairlead_operator.clocks import Clocks
 from fairlead_operator.compose import InstallationOptions, compose
 from fairlead_operator.controller import World
 from operatorfakes import (
@@ -56,7 +57,9 @@ class Installation:
         sizes = Sizes(tier_list=[deep])
         world = World(self.platform, self.documents, self.connector, sizes)
         loop = asyncio.get_running_loop()
-        task = asyncio.create_task(compose(world, InstallationOptions(now=lambda: NOW, monotonic=loop.time)).run())
+        task = asyncio.create_task(
+            compose(world, InstallationOptions(clocks=Clocks(now=lambda: NOW, monotonic=loop.time))).run()
+        )
         try:
             yield sizes
         finally:

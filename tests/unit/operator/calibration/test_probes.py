@@ -20,6 +20,7 @@ from fairlead_mcp.errors import BadJson, ConnectionLost, HttpRefused, McpError, 
 from fairlead_mcp.session import McpSession
 from fairlead_operator.calibration.plan import PlannedProbe, ProbePlan
 from fairlead_operator.calibration.prober import Prober, ProbeSet
+from fairlead_operator.clocks import Clocks
 from fairlead_operator.idleconnection import IdleConnection
 from fairlead_operator.latency.samples import AttemptOutcome, Sample
 from fairlead_operator.ports import Heard
@@ -94,7 +95,7 @@ class World:
 
     def __post_init__(self) -> None:
         clock = asyncio.get_running_loop().time
-        self.prober = Prober(self, self, self.told, monotonic=clock, wall=clock, rng=random.Random(1))
+        self.prober = Prober(self, self, self.told, clocks=Clocks(monotonic=clock, rng=random.Random(1)), wall=clock)
 
     def told(self, key: ServerKey) -> None:
         self.finished += 1
