@@ -121,9 +121,9 @@ class Operator:
     def __init__(self, settings: Settings, configuration: Configuration, dependencies: Dependencies) -> None:
         self.settings = settings
         self.telemetry = Telemetry()
-        self._configuration = configuration
-        self._dependencies = dependencies
-        self._given = StartupConfiguration.by(settings)
+        self.configuration = configuration
+        self.dependencies = dependencies
+        self.given = StartupConfiguration.by(settings)
         self._kube = Kube.connect(configuration)
         lease = settings.lease
         duration = lease.seconds
@@ -132,7 +132,7 @@ class Operator:
             timings=timings,
             rng=dependencies.rng,
             end_process=dependencies.end_process,
-            owners=self._given.owners,
+            owners=self.given.owners,
         )
         release = settings.release.release_namespace
         self.lease = Lease(
@@ -153,7 +153,7 @@ class Operator:
             dataclasses.replace(
                 options,
                 timings=dataclasses.replace(timings, renew=2 * timings.renew, duration=PATIENCE * duration),
-                owners=self._given.owners if namespace == release else (),
+                owners=self.given.owners if namespace == release else (),
                 family=family,
                 superior=self._others.superior,
                 explain=partial(explain, watched=watched),
@@ -186,10 +186,7 @@ class Operator:
         self.telemetry.leader.set(1)
         try:
             named = await knows_domain_policies(kube)
-            leadership = _Leadership(
-                self._configuration, self._dependencies, self.telemetry, kube, self.settings, self._given, named
-            )
-            await leadership.run(self)
+            await _Leadership(self, kube, domain_policies=named).run(self)
         finally:
             self.controller = None
             self.telemetry.leader.set(0)
@@ -200,16 +197,10 @@ class Operator:
 class _Leadership:
     """Everything that exists while this replica leads; made again each time, so that nothing stale is left over."""
 
-    def __init__(
-        self,
-        configuration: Configuration,
-        dependencies: Dependencies,
-        telemetry: Telemetry,
-        kube: Kube,
-        settings: Settings,
-        given: StartupConfiguration,
-        domain_policies: bool,
-    ) -> None:
+    def __init__(self, operator: Operator, kube: Kube, *, domain_policies: bool) -> None:
+        """`domain_policies`: the cluster has network policies that name domains."""
+        dependencies, telemetry = operator.dependencies, operator.telemetry
+        settings, given = operator.settings, operator.given
         release, watched = settings.release.release_namespace, settings.release.watch_namespace or None
         controller, publish, pods = settings.controller, settings.publish, settings.pods
         measurements = settings.measurements
@@ -308,7 +299,7 @@ class _Leadership:
                 "the chart); it renames the tools of servers without spec.prefix"
             )
         self._kube = kube
-        self._configuration = configuration
+        self._configuration = operator.configuration
         self._release = release
         self._watched = watched
         self._list_seconds = controller.list_seconds

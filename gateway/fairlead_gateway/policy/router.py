@@ -11,7 +11,7 @@ from typing import Final
 from fairlead_gateway.core.meta_tools import DEFINITIONS, INSTRUCTIONS, OWN_TOOLS, READ_DEFINITION
 from fairlead_gateway.core.server import ToolRef
 from fairlead_gateway.policy.tool_list import ToolList
-from fairlead_gateway.policy.view import MERGED, View
+from fairlead_gateway.policy.view import MERGED, View, ViewTarget, ViewTools
 from fairlead_mcp.escaping import escaped
 
 ROUTER: Final = b"/router/mcp"
@@ -38,19 +38,14 @@ def router_view(whole: View, tools: Mapping[str, tuple[ToolRef, bytes]], legacy:
         return [*own, *(bytes(escaped(raw)) if route.escapes else raw for route, raw in shown if raw)]
 
     for_legacy = None if pinned.keys().isdisjoint(legacy) else ToolList(definitions(legacy))
-    return View(
-        pinned,
-        ToolList(definitions({}), for_legacy),
-        None,
-        lambda: INSTRUCTIONS,
-        whole.offers.tasks_alone(),
-        base=ROUTER,
-        tier=whole.tier,
-        hidden={},
+    shown = ViewTools(
+        routes=pinned,
         everything=whole.everything,
+        hidden={},
         pinned=whole.pinned,
         denied=whole.denied,
-        escaping=whole.escaping,
-        behind=whole,
         reads=whole.reads,
     )
+    target = ViewTarget(base=ROUTER, tier=whole.tier, server_info=None, instructions=lambda: INSTRUCTIONS, behind=whole)
+    listing = ToolList(definitions({}), for_legacy)
+    return View(shown, listing, whole.offers.tasks_alone(), target, whole.escaping)

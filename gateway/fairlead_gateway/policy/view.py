@@ -8,6 +8,7 @@ be called.
 from __future__ import annotations
 
 from collections.abc import Callable, Generator, Iterable, Mapping
+from dataclasses import dataclass
 from functools import cache
 from typing import TYPE_CHECKING, Final
 from urllib.parse import quote
@@ -36,6 +37,29 @@ NEAR_START: Final = 3
 """Characters."""
 
 
+@dataclass(frozen=True, kw_only=True)
+class ViewTools:
+    """Tools of a view, by the names that it shows them under; the attributes are those of `View`."""
+
+    routes: dict[str, Route]
+    everything: Mapping[str, Route]
+    hidden: Mapping[str, Hidden]
+    pinned: frozenset[str]
+    denied: Callable[[str], str | None]
+    reads: bool
+
+
+@dataclass(frozen=True, kw_only=True)
+class ViewTarget:
+    """Request target of a view, and how it introduces itself; the attributes are those of `View`."""
+
+    base: bytes
+    tier: str | None
+    server_info: bytes | None
+    instructions: Callable[[], str | None]
+    behind: View | None = None
+
+
 class View:
     """The tools that one target shows, by the names it shows them under, in the order of the names."""
 
@@ -61,45 +85,35 @@ class View:
 
     def __init__(
         self,
-        routes: dict[str, Route],
+        tools: ViewTools,
         listing: ToolList,
-        server_info: bytes | None,
-        instructions: Callable[[], str | None],
         offers: ResourceIndex,
-        *,
-        base: bytes,
-        tier: str | None,
-        hidden: Mapping[str, Hidden],
-        everything: Mapping[str, Route],
-        pinned: frozenset[str],
-        denied: Callable[[str], str | None],
+        target: ViewTarget,
         escaping: frozenset[ServerKey],
-        behind: View | None = None,
-        reads: bool = False,
     ) -> None:
-        self.base = base
+        self.base = target.base
         """Target of the endpoint that this is a view of; those of its tiers stand below it."""
-        self.tier = tier
+        self.tier = target.tier
         """The latency tier that chose the tools; None where none did, or different ones for different servers."""
-        self.hidden = hidden
+        self.hidden = tools.hidden
         """Tools that the tier, or a limit on lists, does not show. What a policy denies is not among them."""
-        self.everything = everything
+        self.everything = tools.everything
         """Routes of shown and hidden tools."""
         self.offers = offers
         """Prompts, resources and templates."""
-        self.routes = routes  # a dict, as the look-up of any other Mapping costs five times as much
-        self.server_info = server_info
+        self.routes = tools.routes  # a dict, as the look-up of any other Mapping costs five times as much
+        self.server_info = target.server_info
         """Raw `serverInfo` of the one server behind the view; None where the gateway speaks for itself."""
-        self._instructions = cache(instructions)
-        self.pinned = pinned
+        self._instructions = cache(target.instructions)
+        self.pinned = tools.pinned
         """Tools that no budget cuts."""
-        self.denied = denied
+        self.denied = tools.denied
         """Why a tool is kept from the subject, by name; None where it is unknown, or is not to be known."""
         self.escaping = escaping
         """Servers whose control characters are made visible here."""
-        self.behind = behind
+        self.behind = target.behind
         """View of everything that the router endpoint finds and calls; None for any other endpoint."""
-        self.reads = reads
+        self.reads = tools.reads
         """Whether it lists `read_result`, since a tool or a policy bounds the tokens of results."""
         self._listing = listing
         self._hidden_member: bytes | None = None

@@ -32,7 +32,7 @@ from fairlead_gateway.policy.router import behind, router_view
 from fairlead_gateway.policy.rules import Policies, RuleSet
 from fairlead_gateway.policy.tiers import GRACE_SECONDS, Hidden, by_speed, in_tier
 from fairlead_gateway.policy.tool_list import ToolList
-from fairlead_gateway.policy.view import View
+from fairlead_gateway.policy.view import View, ViewTarget, ViewTools
 from fairlead_mcp.escaping import escaped
 
 SLICE: Final = 64
@@ -130,21 +130,22 @@ class ViewBuilder:
             routes = yield from tabled((name, route) for name, route in everything.items() if name not in hidden)
         escaping = rules.escaping.intersection(self._tiers)
         names = {tier.name if tier is not None else None for tier in self._tiers.values() or [self._default]}
-        return View(
-            routes,
-            (yield from self._list_in_slices(routes, escaping)),
-            endpoint.server_info,
-            partial(instructions_of, endpoint, routes, rules.dark, escaping),
-            self._resources(escaping),
-            base=endpoint.target,
-            tier=names.pop() if len(names) == 1 else None,
-            hidden=hidden,
+        view_tools = ViewTools(
+            routes=routes,
             everything=everything,
+            hidden=hidden,
             pinned=frozenset(self._pinned),
             denied=partial(_denied, rules, catalog.policies, endpoint),
-            escaping=escaping,
             reads=self._reads(routes),
         )
+        target = ViewTarget(
+            base=endpoint.target,
+            tier=names.pop() if len(names) == 1 else None,
+            server_info=endpoint.server_info,
+            instructions=partial(instructions_of, endpoint, routes, rules.dark, escaping),
+        )
+        listing = yield from self._list_in_slices(routes, escaping)
+        return View(view_tools, listing, self._resources(escaping), target, escaping)
 
     def _reads(self, routes: Mapping[str, Route]) -> bool:
         return self._bounds_results and READ_RESULT not in routes
