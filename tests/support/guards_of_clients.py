@@ -271,8 +271,8 @@ DOORS = (
     ),
     Guard(
         "a web page that asks the operations port",
-        "fairlead_app.operations_server",
-        (("misplaced = None if request.path in PROBES else self._misplaced(request)", "misplaced = None"),),
+        f"{GATEWAY}.endpoint.page_server",
+        (("misplaced = None if request.path in self._public else self._misplaced(request)", "misplaced = None"),),
         f"{AT}/test_operations_port.py::test_a_web_page_that_made_a_browser_ask_learns_nothing",
         "421",
     ),
