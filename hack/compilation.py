@@ -62,6 +62,7 @@ MODULES: Final = (
     "fairlead_gateway/endpoint/event_store.py",
     "fairlead_gateway/endpoint/exchange.py",
     "fairlead_gateway/endpoint/head_cache.py",
+    "fairlead_gateway/endpoint/http_service.py",
     "fairlead_gateway/endpoint/mcp_endpoint.py",
     "fairlead_gateway/endpoint/inbound.py",
     "fairlead_gateway/endpoint/connection.py",

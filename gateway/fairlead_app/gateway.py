@@ -9,7 +9,6 @@ from typing import Final
 from prometheus_client import CollectorRegistry
 
 from fairlead_app.lifecycle import GatewayLifecycle
-from fairlead_app.operations_server import OperationsServer
 from fairlead_app.parts import GatewayParts
 from fairlead_gateway.catalog.model import Snapshot
 from fairlead_gateway.endpoint.listener import Listener, PortTaken
@@ -27,7 +26,7 @@ class Gateway:
         parts: GatewayParts,
         lifecycle: GatewayLifecycle,
         listener: Listener,
-        operations: OperationsServer,
+        operations: Listener,
         metrics: CollectorRegistry,
     ) -> None:
         shared, models = parts.shared, parts.models
@@ -77,10 +76,11 @@ class Gateway:
         self._lifecycle.begin()
         await self._listener.bind()
         try:
-            await self._operations.start()
+            await self._operations.bind()
         except PortTaken:
             await self._listener.stop(0)
             raise
+        await self._operations.serve()
         self._heap.start()
         self.governance.start(self.metrics)
         await self.endpoint.identities.start()
@@ -120,5 +120,5 @@ class Gateway:
         await self.registry.aclose(0)
         await self.governance.stop()
         await self.rest.services.results.recorder.aclose()
-        await self._operations.stop()
+        await self._operations.stop(0)
         await self._heap.stop()

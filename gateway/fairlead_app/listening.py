@@ -7,15 +7,15 @@ from prometheus_client import CollectorRegistry
 from fairlead_app.configuration import certificates
 from fairlead_app.lifecycle import GatewayLifecycle
 from fairlead_app.operations_pages import operations_pages
-from fairlead_app.operations_server import OperationsServer
 from fairlead_app.parts import GatewayParts
 from fairlead_app.served_console import ConsoleEntry, served_console
 from fairlead_app.served_rest import served_rest
 from fairlead_gateway.endpoint.fallback import FallbackServer
 from fairlead_gateway.endpoint.listener import Listener
+from fairlead_gateway.endpoint.page_server import PageServer, operations_service
 from fairlead_mcp.addresses import AllowList
 from fairlead_web.guard import GuardMiddleware
-from fairlead_web.public_pages import PublicPages
+from fairlead_web.public_pages import PROBES, PublicPages
 
 
 def client_listener(parts: GatewayParts, lifecycle: GatewayLifecycle, entry: ConsoleEntry) -> Listener:
@@ -32,12 +32,11 @@ def client_listener(parts: GatewayParts, lifecycle: GatewayLifecycle, entry: Con
     return Listener(parts.path.endpoint, fallbacks, listening.address, listening.port, certificates(listening.tls))
 
 
-def operations_listener(
-    parts: GatewayParts, lifecycle: GatewayLifecycle, metrics: CollectorRegistry
-) -> OperationsServer:
+def operations_listener(parts: GatewayParts, lifecycle: GatewayLifecycle, metrics: CollectorRegistry) -> Listener:
     """Listener for probes, `metrics` and the report that operators fetch."""
     settings = parts.shared.settings
     listening = settings.listening
     pages = operations_pages(metrics, lifecycle.readiness, parts.outbox, settings.installation.pull_token)
     allow = AllowList.for_operations(listening.address, listening.allowed_hosts, listening.allowed_origins)
-    return OperationsServer(pages, allow, listening.address, listening.metrics_port)
+    server = PageServer(pages, allow, PROBES)
+    return Listener(operations_service(), server, listening.address, listening.metrics_port)

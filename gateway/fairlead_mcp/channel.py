@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable
-from typing import Any
 
 from msgspec import Raw
 
@@ -19,7 +18,7 @@ class LineChannel:
     """
 
     def __init__(
-        self, client: StreamClient[Any], close: Callable[[], Awaitable[None]] | None = None, capabilities: bytes = b"{}"
+        self, client: StreamClient, close: Callable[[], Awaitable[None]] | None = None, capabilities: bytes = b"{}"
     ) -> None:
         self._client = client
         self._close = close
@@ -44,7 +43,7 @@ class LineChannel:
         """
         agreed = await self._client.ready(deadline)
         if agreed.era is Era.MODERN:
-            params = modern_params(params, self._client.client, for_method(self._capabilities, method, declares))
+            params = modern_params(params, self._client.side.client, for_method(self._capabilities, method, declares))
         return read_line(await self._client.request(method, params, deadline=deadline))
 
     async def listen(self, deadline: float) -> None:

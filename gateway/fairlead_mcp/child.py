@@ -1,34 +1,33 @@
-"""MCP server as a child process of ours: started, negotiated with, shared, restarted.
+"""MCP server as a child process of ours: started at once, kept running, and started again after its end.
 
-`fairlead_mcp.host.ChildHost` makes it for operator and gateway at the same time. The process is started at once and
-kept running: when it ends, all requests in flight fail with ConnectionLost, and it is started again after a delay (see
-`fairlead_mcp.backoff`). Each start negotiates again.
-
-`request` passes params as they are: in the modern era the caller adds the envelope (`eras.modern_params`).
-Deadlines are absolute, in `Child.clock`.
+`fairlead_mcp.host.ChildHost` makes it for operator and gateway at the same time. `Program` opens the streams: it starts
+the process, keeps what it prints, and finds in that why it ended. All else is a `StreamClient`.
 """
 
 from __future__ import annotations
 
 import asyncio
 import logging
-import random as randomness
+import random
 import time
 from collections.abc import Callable
-from enum import Enum
 from typing import Final, Literal
 
 from fairlead_mcp.backoff import Backoff
-from fairlead_mcp.childprocess import ChildProcess, Supervisor
-from fairlead_mcp.eras import Client
-from fairlead_mcp.errors import ConnectFailed, ConnectionLost, McpError, Timeout, TransportError
+from fairlead_mcp.errors import ConnectFailed, ConnectionLost, McpError, Timeout
 from fairlead_mcp.masking import Mask
-from fairlead_mcp.multiplex import Offering
-from fairlead_mcp.printed import PrintedLines
-from fairlead_mcp.refusals import advised, alike, is_permanent
-from fairlead_mcp.stdio import FETCHED_BYTES, ChildSpec, Launcher
-from fairlead_mcp.stream_client import PROBE_SECONDS, process_name
-from fairlead_mcp.waiting import happened
+from fairlead_mcp.printed import PrintedLines, printable
+from fairlead_mcp.refusals import advised, is_permanent
+from fairlead_mcp.stdio import FETCHED_BYTES, ChildSpec, Launcher, Process
+from fairlead_mcp.stream_client import (
+    NO_CLIENT_SIDE,
+    ClientSide,
+    StreamClient,
+    StreamConnection,
+    StreamOpener,
+    StreamPolicy,
+    with_name,
+)
 
 logger = logging.getLogger(__name__)
 
@@ -39,285 +38,192 @@ SILENT_SECONDS: Final = 10.0
 """From start on; a process that wrote nothing at all for so long is spoken of."""
 _SILENT_GRACE: Final = 0.5
 """`initialize` goes out that late where a server ignores what comes before it, and is answered within this time."""
-FAILED_AFTER: Final = 3
-"""Failed starts in a row from which the state is FAILED; it is still tried again."""
-REFUSED_SECONDS: Final = 600.0
-"""To the next start after one that fails again until somebody changes something (`refusals`)."""
 
 
-class ChildState(Enum):
-    """Where a child process is in its life."""
+class Child(StreamClient):
+    """MCP server as a child process."""
 
-    STARTING = "starting"
-    """Started, or about to be, and not negotiated with yet."""
-    RUNNING = "running"
-    """Takes requests."""
-    BACKOFF = "backoff"
-    """Ended; the next start is due in a moment."""
-    FAILED = "failed"
-    """Several starts in a row failed, or one for good; tried again, but seldom."""
-    CLOSED = "closed"
-    """Given up by us."""
+    def __init__(
+        self,
+        program: Program,
+        *,
+        side: ClientSide = NO_CLIENT_SIDE,
+        start_seconds: float = START_SECONDS,
+        random: Callable[[], float] = random.random,
+        clock: Callable[[], float] = time.monotonic,
+    ) -> None:
+        policy = StreamPolicy(eager=True, open_seconds=start_seconds)
+        super().__init__(program.name, program, policy, side=side, backoff=Backoff(random), clock=clock)
+        self.program = program
 
 
-class Child(Supervisor):
-    """MCP server as a child process. `on_state()` is called in the loop and may not raise.
-
-    `after` is awaited before the first start: the end of what ran before in its place.
+class Program(StreamOpener):
+    """Program of a child process, started once for each stream. `printed` gets the lines that its processes print,
+    without the secrets of their environment; `after` is awaited before the first start: the end of what ran before in
+    its place.
     """
+
+    closed = "%s was stopped"
+    starts_process = True
 
     def __init__(
         self,
         name: str,
         spec: ChildSpec,
         launcher: Launcher,
+        printed: PrintedLines,
         *,
-        client: Client | None = None,
-        random: Callable[[], float] = randomness.random,
-        clock: Callable[[], float] = time.monotonic,
-        start_seconds: float = START_SECONDS,
         stop_seconds: float = STOP_SECONDS,
-        probe_seconds: float = PROBE_SECONDS,
-        silent_seconds: float = SILENT_SECONDS,
-        on_state: Callable[[], None] | None = None,
-        on_notification: Callable[[str, bytes], None] | None = None,
         after: asyncio.Task[None] | None = None,
-        offering: Offering | None = None,
-        printed: PrintedLines | None = None,
     ) -> None:
-        super().__init__(
-            name,
-            client=client,
-            clock=clock,
-            offering=offering,
-            on_notification=on_notification,
-            backoff=Backoff(random),
-            probe_seconds=probe_seconds,
-        )
+        self.name = name
         self.spec = spec
-        self.state = ChildState.STARTING
+        self.printed = printed
         self.silent = False
-        """Whether it was started `silent_seconds` ago and has written nothing since, to output or standard error."""
+        """Whether it was started `SILENT_SECONDS` ago and has written nothing since, to output or standard error."""
         self.step = ""
-        """Work before its program is started, such as `fetching x with npx`; empty when there is none."""
+        """Work before it is started, such as `fetching x with npx`; empty when there is none."""
+        self.on_state: Callable[[], None] | None = None
+        """Called in the loop when `silent` or `step` has changed; may not raise."""
+        self.stop_seconds = stop_seconds
         self._launcher = launcher
-        self._start_seconds = start_seconds
-        self._stop_seconds = stop_seconds
-        self._silent_seconds = silent_seconds
-        self._retry = asyncio.Event()
-        self._on_state = on_state
         self._after = after
-        self.printed = printed or PrintedLines(clock)
-        """Lines that its processes printed, without the secrets of their environment."""
         self._mask = Mask.of_process(spec.args, dict(spec.env))
-        self._life: ChildProcess | None = None
-        self._stopping: asyncio.Task[None] | None = None
-        self._changed = asyncio.Event()
-        self._task = asyncio.get_running_loop().create_task(self._run(), name=f"child {name}")
-
-    def __repr__(self) -> str:
-        return f"<Child {self.name} {self.state.value}, {self.starts} starts>"
-
-    @property
-    def connection(self) -> ChildProcess | None:
-        return self._life
+        self._run: ProgramRun | None = None
 
     @property
     def pid(self) -> int | None:
-        """Process id of the running process."""
-        process = self._life.pipe if self._life is not None else None
-        return process.pid if process is not None else None
+        """Process id, while it runs."""
+        process = None if self._run is None else self._run.process
+        return None if process is None else process.pid
 
-    @property
-    def stderr(self) -> tuple[str, ...]:
-        """The last lines that it logged, over all its lives."""
-        return self.printed.stderr()
-
-    async def connected(self, deadline: float) -> ChildProcess:
-        """Wait for a start that goes on. Raises at once while it is down: ConnectFailed with the reason of the cause,
-        and Timeout when the deadline comes before a verdict.
-        """
-        while True:
-            if self._life is not None and self._life.negotiated is not None:
-                return self._life
-            if self.state is not ChildState.STARTING:
-                raise self._down()
-            try:
-                async with asyncio.timeout(deadline - self.clock()):
-                    await self._changed.wait()
-            except TimeoutError as error:
-                raise Timeout(f"{self.name} is still starting", sent=False, reason="Silent") from error
-
-    async def end(self) -> McpError:
-        """Wait until the process that runs now has ended; why it did."""
-        life = self._life
-        return await asyncio.shield(life.end) if life is not None else self._down()
-
-    def retry(self) -> None:
-        """Start it now if it waits for its next start, and once more if a start that goes on fails; the delays after
-        failures are counted from zero.
-        """
-        if self.state not in (ChildState.RUNNING, ChildState.CLOSED) and not self._task.done():
-            self._backoff.failures = 0
-            self.failure = None
-            self._retry.set()
-            self._enter(ChildState.STARTING)
-
-    async def aclose(self) -> None:
-        """Stop the process and the restarts. Bounded; idempotent."""
-        self._task.cancel()
-        await asyncio.gather(self._task, return_exceptions=True)
-        if self.state is not ChildState.CLOSED:
-            await self._bury(ConnectionLost(f"{self.name} was stopped", sent=True))
-            self._enter(ChildState.CLOSED)
-
-    # Life after life
-
-    async def _run(self) -> None:
-        try:
-            await self._supervise()
-        except Exception as error:  # the edge of the task: requests that wait for the child must not wait for ever
-            logger.exception("%s is given up", self.name)
-            self.failure = ConnectFailed(f"{self.name} cannot be run ({error})", reason="StartFailed")
-            self._enter(ChildState.FAILED)
-
-    async def _supervise(self) -> None:
+    async def open(self, connection: StreamConnection) -> ProgramRun:
+        """Start a process. Raises ConnectFailed (CommandNotFound, StartFailed, StartTimeout)."""
         if self._after is not None:
             await asyncio.wait([self._after])
-        while True:
-            self._retry.clear()
-            self._enter(ChildState.STARTING)
-            born, failure = self.clock(), await self._live()
-            lived = self.clock() - born if self.state is ChildState.RUNNING else 0.0
-            if self._retry.is_set():  # what it began before somebody asked says nothing to them
-                await self._bury(failure)
-                continue
-            came_up = self.state is ChildState.RUNNING
-            ended = not came_up and failure.reason != "StartTimeout"
-            refused = ended and is_permanent(self.printed.telling())
-            delay = self._backoff.after(lived)
-            if refused:
-                delay = REFUSED_SECONDS
-            # every start of a server that cannot start would be a line
-            repeated = not came_up and self.failure is not None and alike(str(failure), str(self.failure))
-            self.failure = failure
-            level = logging.DEBUG if repeated else logging.WARNING
-            logger.log(level, "%s; next start in %.1f s", _sentence(self.name, failure), delay)
-            failed = refused or self._backoff.failures >= FAILED_AFTER
-            self._enter(ChildState.FAILED if failed else ChildState.BACKOFF)  # before what may take its time
-            await self._bury(failure)
-            await happened(self._retry, delay)
-
-    async def _live(self) -> McpError:
-        """One process from start to end; the result is why it ended."""
-        life = self._life = ChildProcess(self)
-        self.starts += 1
-        self.process = process_name()
         self.printed.began()
-        watch: asyncio.TimerHandle | None = None
+        run = self._run = ProgramRun(self, connection)
         try:
-            life.pipe = await self._launcher.launch(self.spec, life)
-            watch = asyncio.get_running_loop().call_later(self._silent_seconds + _SILENT_GRACE, self._unheard, life)
-            negotiated = await self.negotiate(life, self.clock() + self._start_seconds)
-        except McpError as error:
-            if life.pipe is None:  # no program that could say anything was started
-                self.printed.add("run", f"was not started: {error}")
-            self.alternate(error)
-            return self._start_failure(error)
-        finally:
-            if watch is not None:
-                watch.cancel()
-        life.negotiated = negotiated
-        self._enter(ChildState.RUNNING)
-        # shielded, or closing the child would cancel what its last lines still look at
-        return await asyncio.shield(life.end)
+            run.process = await self._launcher.launch(self.spec, run)
+        except McpError as error:  # no program that could say anything was started
+            self.printed.add("run", f"was not started: {error}")
+            raise
+        run.watch_silence(SILENT_SECONDS + _SILENT_GRACE)
+        return run
 
-    async def _bury(self, failure: McpError) -> None:
-        life, self._life = self._life, None
-        if life is None:
-            if self._stopping is not None:
-                await self._stopping
-            return
-        lost = failure if isinstance(failure, TransportError) else ConnectionLost(str(failure), sent=True)
-        life.on_end(lost)
-        life.stream.fail_all(lost)
-        if life.pipe is not None:
-            # a cancellation on the way must not leave the process half stopped
-            self._stopping = asyncio.get_running_loop().create_task(
-                life.pipe.stop(self._stop_seconds), name=f"stop {self.name}"
-            )
-            await asyncio.shield(self._stopping)
-
-    def _start_failure(self, error: McpError) -> McpError:
+    def explain(self, error: McpError, seconds: float) -> ConnectFailed:
+        """Implements StreamOpener, with what was printed."""
+        if isinstance(error, ConnectFailed):
+            return error
+        reason = error.reason
+        what = str(error)
         if isinstance(error, Timeout):
             words = self.printed.telling()
-            printed = f"; it printed: {words}" if words else ""
-            reason, what = "StartTimeout", f"did not answer the handshake within {self._start_seconds:g} s{printed}"
+            reason = "StartTimeout"
+            what = f"did not answer the handshake within {seconds:g} s" + (f"; it printed: {words}" if words else "")
         elif isinstance(error, ConnectionLost):
-            reason, what = "StartFailed", str(error)
-        else:
-            return error
-        failure = ConnectFailed(_sentence(self.name, what, " "), reason=reason)
+            reason = "StartFailed"
+        failure = ConnectFailed(with_name(self.name, what, " "), reason=reason)
         failure.__cause__ = error
         return failure
 
-    def _down(self) -> ConnectFailed:
-        if self.state is ChildState.CLOSED:
-            return ConnectFailed(f"{self.name} was stopped", reason="Closed")
-        cause = self.failure
-        reason = cause.reason if cause is not None else "BackingOff"
-        down = ConnectFailed(str(cause) if cause is not None else f"{self.name} is down", reason=reason)
-        down.__cause__ = cause
-        return down
+    def is_permanent(self, failure: McpError) -> bool:
+        """Implements StreamOpener."""
+        return failure.reason != "StartTimeout" and is_permanent(self.printed.telling())
 
-    def _unheard(self, life: ChildProcess, before: int = 0) -> None:
-        """It has had its time to say something; more where it has written `FETCHED_BYTES` since `before`."""
-        if life is not self._life or life.heard or life.pipe is None:
-            return
-        if (written := life.pipe.written) >= before + FETCHED_BYTES:  # npx or uvx in front of it fetches
-            asyncio.get_running_loop().call_later(self._silent_seconds, self._unheard, life, written)
-            return
-        self.silent = True
-        logger.warning("%s", silence(self.name, self._silent_seconds))
-        self._tell()
+    def report(self, *, silent: bool = False, step: str = "") -> None:
+        """Take in how far the start of its process is."""
+        if (silent, step) != (self.silent, self.step):
+            self.silent = silent
+            self.step = step
+            if self.on_state is not None:
+                self.on_state()
 
-    def _enter(self, state: ChildState) -> None:
-        self.state = state
-        self.silent = False
-        self.step = ""
-        if state is not ChildState.RUNNING and self._life is not None:
-            self._life.negotiated = None
-        changed, self._changed = self._changed, asyncio.Event()
-        changed.set()
-        self._tell()
-
-    def _tell(self) -> None:
-        if self._on_state is not None:
-            self._on_state()
-
-    # Told by the process of a life
-
-    def spoke(self) -> None:
-        """The running process wrote its first line."""
-        if self.silent:
-            self.silent = False
-            self._tell()
-
-    def prepares(self, what: str) -> None:
-        """The launcher is at work before the program is started."""
-        self.step = what
-        self._tell()
-
-    def logged(self, line: str, stream: Literal["stderr", "stdout"] = "stderr") -> None:
+    def log(self, line: str, stream: Literal["stderr", "stdout"] = "stderr") -> None:
+        """Keep a line other than an MCP message."""
         line = self._mask.text(line)
         self.printed.add(stream, line)
         logger.debug("%s: %s", self.name, line)
 
-    def exited(self, how: str) -> str:
-        """`how` a process ended, with the line that it printed about it."""
-        self.printed.add("run", how)
-        words = self.printed.telling(recent=self.state is ChildState.RUNNING)
-        return f"{self.name} {how}: {advised(words)}" if words else f"{self.name} {how}"
+
+class ProgramRun:
+    """One run of a program: a `MessageStream` over its process, whose events it receives (`ProcessObserver`)."""
+
+    def __init__(self, program: Program, connection: StreamConnection) -> None:
+        self.process: Process | None = None
+        """Set when it is started, until it is stopped."""
+        self._program = program
+        self._connection = connection
+        self._heard = False
+        """Whether it wrote anything."""
+        self._watch: asyncio.TimerHandle | None = None
+        program.report()
+
+    def write(self, line: bytes) -> None:
+        """Implements MessageStream."""
+        if self.process is not None:
+            self.process.write(line)
+
+    async def aclose(self) -> None:
+        """Implements MessageStream."""
+        process = self.process
+        self.process = None
+        self._end_watch()
+        if process is not None:
+            await process.stop(self._program.stop_seconds)
+
+    def watch_silence(self, seconds: float, before: int = 0) -> None:
+        """Speak of it where it has written nothing in `seconds`, not even `FETCHED_BYTES` more than `before` to files:
+        npx or uvx in front of it fetches.
+        """
+        if not self._heard:
+            self._watch = asyncio.get_running_loop().call_later(seconds, self._look_at_silence, before)
+
+    def on_line(self, line: bytes) -> None:
+        self._hear()
+        if not self._connection.on_line(line):
+            self._program.log(printable(line), "stdout")
+
+    def on_stderr(self, line: str) -> None:
+        self._hear()
+        self._program.log(line)
+
+    def on_step(self, what: str) -> None:
+        self._program.report(step=what)
+
+    def on_fault(self, error: McpError) -> None:
+        self._end(error)
+
+    def on_exit(self, how: str) -> None:
+        program = self._program
+        program.printed.add("run", how)
+        words = program.printed.telling(recent=self._connection.negotiated is not None)
+        ended = f"{program.name} {how}"
+        error = f"{ended}: {advised(words)}" if words else ended
+        self._end(ConnectionLost(error, sent=True, reason="ProcessExited"))
+
+    def _end(self, error: McpError) -> None:
+        self._end_watch()
+        self._connection.on_end(error)
+
+    def _hear(self) -> None:
+        if not self._heard:
+            self._heard = True
+            self._end_watch()
+            self._program.report(step=self._program.step)
+
+    def _look_at_silence(self, before: int) -> None:
+        written = 0 if self.process is None else self.process.written
+        if written >= before + FETCHED_BYTES:
+            self.watch_silence(SILENT_SECONDS, written)
+            return
+        logger.warning("%s", silence(self._program.name, SILENT_SECONDS))
+        self._program.report(silent=True, step=self._program.step)
+
+    def _end_watch(self) -> None:
+        if self._watch is not None:
+            self._watch.cancel()
+            self._watch = None
 
 
 def silence(name: str, seconds: float) -> str:
@@ -327,9 +233,3 @@ def silence(name: str, seconds: float) -> str:
         "through npx or uvx may still be downloading; else run its command in a terminal, to see whether it waits for "
         "input, or serves HTTP and not stdio"
     )
-
-
-def _sentence(name: str, what: object, joint: str = ": ") -> str:
-    """`what`, with the name of the child in front unless it is there already."""
-    text = str(what)
-    return text if text.startswith(name) else f"{name}{joint}{text}"

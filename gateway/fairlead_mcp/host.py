@@ -7,16 +7,18 @@ talk to runs once. The root should call `processes.become_subreaper()` before, a
 from __future__ import annotations
 
 import asyncio
-import random as randomness
+import random
 import time
 from collections.abc import Callable, Hashable
 from typing import Protocol
 
-from fairlead_mcp.child import STOP_SECONDS, Child
+from fairlead_mcp.child import START_SECONDS, STOP_SECONDS, Child, Program
 from fairlead_mcp.direct import DirectLauncher
 from fairlead_mcp.eras import Client
 from fairlead_mcp.multiplex import Offering
+from fairlead_mcp.printed import PrintedLines
 from fairlead_mcp.stdio import ChildSpec, Launcher, SubprocessLauncher
+from fairlead_mcp.stream_client import ClientSide
 
 
 class ChildListener(Protocol):
@@ -39,9 +41,9 @@ class ChildHost:
         *,
         launcher: Launcher | None = None,
         client: Client | None = None,
-        random: Callable[[], float] = randomness.random,
+        random: Callable[[], float] = random.random,
         clock: Callable[[], float] = time.monotonic,
-        start_seconds: float = 120.0,
+        start_seconds: float = START_SECONDS,
         stop_seconds: float = STOP_SECONDS,
     ) -> None:
         self._launcher = launcher or DirectLauncher(SubprocessLauncher())
@@ -66,7 +68,7 @@ class ChildHost:
         if self._closed:
             raise RuntimeError("the child host is closed")
         child = self._children.get(key)
-        if child is not None and child.spec == spec:
+        if child is not None and child.program.spec == spec:
             return child
         before = child
         if before is not None:
@@ -116,21 +118,17 @@ class ChildHost:
             for listener in self._listeners.copy():
                 listener.child_notified(key, child, method, line)
 
-        child = Child(
+        program = Program(
             str(key),
             spec,
             self._launcher,
-            client=self._client,
-            random=self._random,
-            clock=self._clock,
-            start_seconds=self._start_seconds,
+            PrintedLines(self._clock) if before is None else before.program.printed,
             stop_seconds=self._stop_seconds,
-            on_state=changed,
-            on_notification=notified,
             after=self._closing.get(key),
-            offering=offering,
-            printed=None if before is None else before.printed,
         )
+        side = ClientSide(self._client, offering, notified)
+        child = Child(program, side=side, start_seconds=self._start_seconds, random=self._random, clock=self._clock)
+        child.on_state = program.on_state = changed
         return child
 
 

@@ -19,10 +19,10 @@ from fairlead_mcp.http.dial import Resolve
 from fairlead_mcp.http.events import EventsOpener
 from fairlead_mcp.http.older import OlderChannel
 from fairlead_mcp.http.target import Target
-from fairlead_mcp.link import Link, Opener
 from fairlead_mcp.messages import Message
 from fairlead_mcp.multiplex import Offering
 from fairlead_mcp.session import CONNECTIONS, McpSession, http_pool, line_channel
+from fairlead_mcp.stream_client import ClientSide, StreamClient, StreamOpener, StreamPolicy
 from fairlead_mcp.tcp import TcpOpener
 
 Heard: TypeAlias = Callable[[str], None]
@@ -86,8 +86,10 @@ def reached_endpoint(session: McpSession, endpoint: Endpoint) -> Endpoint:
     return msgspec.structs.replace(endpoint, url=parts._replace(path=path).geturl())
 
 
-def _link(name: str, endpoint: Endpoint, access: NetworkAccess, heard: Heard | None, offering: Offering | None) -> Link:
-    opener: Opener
+def _link(
+    name: str, endpoint: Endpoint, access: NetworkAccess, heard: Heard | None, offering: Offering | None
+) -> StreamClient:
+    opener: StreamOpener
     if isinstance(endpoint, TcpEndpoint):
         opener = TcpOpener(endpoint.host, endpoint.port, access.credential.token, resolve=access.resolve)
     elif isinstance(endpoint, EventsEndpoint):
@@ -100,8 +102,8 @@ def _link(name: str, endpoint: Endpoint, access: NetworkAccess, heard: Heard | N
         )
     else:
         raise McpError(f"{name} is not reached over a network")
-    legacy = isinstance(endpoint, EventsEndpoint)
-    return Link(name, opener, legacy=legacy, on_notification=_of_line(heard), offering=offering)
+    policy = StreamPolicy(legacy=isinstance(endpoint, EventsEndpoint))
+    return StreamClient(name, opener, policy, side=ClientSide(offering=offering, on_notification=_of_line(heard)))
 
 
 def _of_message(heard: Heard | None) -> Callable[[Message], None] | None:

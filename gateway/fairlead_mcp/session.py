@@ -32,9 +32,9 @@ from fairlead_mcp.http.dial import Resolve
 from fairlead_mcp.http.older import OlderChannel
 from fairlead_mcp.http.pool import Pool
 from fairlead_mcp.http.target import Target
-from fairlead_mcp.link import Link
 from fairlead_mcp.messages import Message
 from fairlead_mcp.multiplex import Offering
+from fairlead_mcp.stream_client import StreamClient
 
 CONNECTIONS: Final = 4
 """Connections of a session over Streamable HTTP, unless the caller asks for more: enough for listings."""
@@ -130,7 +130,7 @@ class McpSession:
         return cls(LineChannel(child, capabilities=capabilities), clock=child.clock)
 
     @classmethod
-    def over_link(cls, link: Link) -> McpSession:
+    def over_link(cls, link: StreamClient) -> McpSession:
         """A session over a stream of messages (`tcp`, `http.events`), which is closed with the session."""
         return cls(line_channel(link), clock=link.clock)
 
@@ -259,9 +259,9 @@ class McpSession:
         return listing.items
 
 
-def line_channel(link: Link) -> LineChannel:
+def line_channel(link: StreamClient) -> LineChannel:
     """The channel of a session over a stream of messages, which it closes."""
-    capabilities = b"{}" if link.offering is None else link.offering.capabilities
+    capabilities = b"{}" if link.side.offering is None else link.side.offering.capabilities
     return LineChannel(link, link.aclose, capabilities)
 
 

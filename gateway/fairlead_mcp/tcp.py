@@ -1,9 +1,9 @@
 """Messages over a TCP connection to a server that lives on stdio: one line each, a token in front of them all.
 
-Opens streams for `fairlead_mcp.link`. What listens there starts one process of the server per connection, whose
-standard input and output are the socket, after the first line has turned out to be the token it expects; with a wrong
-one it closes, and when as many run as may or there is no such program, it says so in a line of its own. So the end of
-the connection is the end of the process, and the other way round.
+Opens streams for `fairlead_mcp.stream_client`. What listens there starts one process of the server per connection,
+whose standard input and output are the socket, after the first line has turned out to be the token it expects; with a
+wrong one it closes, and when as many run as may or there is no such program, it says so in a line of its own. So the
+end of the connection is the end of the process, and the other way round.
 """
 
 from __future__ import annotations
@@ -16,9 +16,9 @@ from typing import Final, cast
 
 from fairlead_mcp.errors import ConnectFailed, ConnectionLost, McpError, PoolFull, TooLarge
 from fairlead_mcp.http.dial import Address, Dialer, Resolve, resolve_by_dns
-from fairlead_mcp.link import StreamListener
 from fairlead_mcp.printed import printable
 from fairlead_mcp.stdio import MAX_BACKLOG, LineBuffer
+from fairlead_mcp.stream_client import StreamConnection, StreamOpener
 
 DIAL_SECONDS: Final = 5.0
 FULL: Final = b"fairlead-gate: full "
@@ -31,10 +31,12 @@ _KEEP_ALIVE: Final = ((socket.TCP_KEEPIDLE, 20), (socket.TCP_KEEPINTVL, 5), (soc
 """A node that vanishes says nothing: found out after 35 silent seconds."""
 
 
-class TcpOpener:
+class TcpOpener(StreamOpener):
     """Opens a stream over TCP. Of several addresses (one per pod) any one is taken, by `shuffle`; the next where it
     refuses.
     """
+
+    starts_process = True
 
     def __init__(
         self,
@@ -56,16 +58,16 @@ class TcpOpener:
         self._dialer = Dialer(host, port, None, None, spread, timeout)
         self._greeting = token.encode() + b"\n"
 
-    async def open(self, listener: StreamListener) -> LineProtocol:
+    async def open(self, connection: StreamConnection) -> LineProtocol:
         """Connect and show the token. Raises ConnectFailed."""
-        return await self._dialer.connect(lambda: LineProtocol(listener, self._greeting))
+        return await self._dialer.connect(lambda: LineProtocol(connection, self._greeting))
 
 
 class LineProtocol(asyncio.Protocol):
     """One connection. A `MessageStream`."""
 
-    def __init__(self, listener: StreamListener, greeting: bytes) -> None:
-        self._listener = listener
+    def __init__(self, connection: StreamConnection, greeting: bytes) -> None:
+        self._connection = connection
         self._greeting = greeting
         self._buffer = LineBuffer()
         self._transport: asyncio.Transport | None = None
@@ -94,10 +96,10 @@ class LineProtocol(asyncio.Protocol):
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         # uvloop's transports do not derive from asyncio.Transport
         self._transport = cast("asyncio.Transport", transport)
-        connection = cast("socket.socket", transport.get_extra_info("socket"))
-        connection.setsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1)
+        opened = cast("socket.socket", transport.get_extra_info("socket"))
+        opened.setsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1)
         for option, value in _KEEP_ALIVE:
-            connection.setsockopt(socket.IPPROTO_TCP, option, value)
+            opened.setsockopt(socket.IPPROTO_TCP, option, value)
         self._transport.write(self._greeting)
 
     def data_received(self, data: bytes) -> None:
@@ -107,7 +109,7 @@ class LineProtocol(asyncio.Protocol):
                 if not self._started and line.startswith(_REFUSALS):
                     raise _refusal(line)
                 self._started = True
-                self._listener.on_line(line)
+                self._connection.on_line(line)
         except (TooLarge, ConnectFailed) as error:
             self._tell(error)
             assert self._transport is not None
@@ -126,7 +128,7 @@ class LineProtocol(asyncio.Protocol):
     def _tell(self, error: McpError) -> None:
         if not self._over:
             self._over = True
-            self._listener.on_end(error)
+            self._connection.on_end(error)
 
 
 def _refusal(line: bytes) -> ConnectFailed:

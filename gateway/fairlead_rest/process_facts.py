@@ -10,9 +10,10 @@ from collections.abc import Collection, Mapping
 import msgspec
 
 from fairlead_api.meta import ServerKey
-from fairlead_mcp.child import Child, ChildState
+from fairlead_mcp.child import Child
 from fairlead_mcp.host import ChildHost
 from fairlead_mcp.memory import processes, resident_bytes
+from fairlead_mcp.stream_client import StreamState
 
 
 class ProcessFacts(msgspec.Struct, frozen=True):
@@ -43,7 +44,8 @@ def resident(facts: Mapping[ServerKey, ProcessFacts]) -> dict[ServerKey, int]:
 
 
 def _of(child: Child) -> ProcessFacts:
-    words = child.printed.telling()
-    if not words and child.state is not ChildState.RUNNING:
-        words = child.printed.telling(back=1)  # it is still shown as failed, and nobody reads why in an empty line
-    return ProcessFacts(max(child.starts - 1, 0), child.pid, words)
+    printed = child.program.printed
+    words = printed.telling()
+    if not words and child.state is not StreamState.RUNNING:
+        words = printed.telling(back=1)  # it is still shown as failed, and nobody reads why in an empty line
+    return ProcessFacts(max(child.starts - 1, 0), child.program.pid, words)

@@ -38,5 +38,5 @@ class ProcessOutputs:
         """Lines that its processes printed, else those of its installation; None for one without a process."""
         child = None if self._children is None else self._children.find(server)
         if child is not None:
-            return child.printed
+            return child.program.printed
         return None if self._installation is None else self._installation(server)

@@ -79,15 +79,15 @@ IDENTITY = (
     ),
     Guard(
         "a server's state that somebody else got",
-        f"{GATEWAY}.calls.sealed.request_state",
-        (('mark is None or not self._seal.verifies(mark[1], identity.owner, f"{server} {state}")', "mark is None"),),
+        f"{GATEWAY}.calls.sealed.seals",
+        (('value if self.verifies(mark[1], owner, f"{source} {value}") else None', "value"),),
         f"{AT}/test_who_asks.py::test_a_servers_state_is_of_use_to_nobody_but_who_got_it",
         "assert",
     ),
     Guard(
         "a task of somebody else, or by an id that was altered",
-        f"{GATEWAY}.calls.sealed.task_ids",
-        (("match is None or not self._seal.verifies(match[1], identity.owner, match[2])", "match is None"),),
+        f"{GATEWAY}.calls.sealed.seals",
+        (("match is None or not self.verifies(match[1], owner, match[2])", "match is None"),),
         f"{AT}/test_tasks.py::test_nobody_reaches_a_task_of_somebody_else",
         "KeyError: 'error'",
     ),
@@ -133,8 +133,8 @@ IDENTITY = (
     ),
     Guard(
         "a task of somebody else, listened to",
-        f"{GATEWAY}.calls.sealed.task_ids",
-        (("match is None or not self._seal.verifies(match[1], identity.owner, match[2])", "match is None"),),
+        f"{GATEWAY}.calls.sealed.seals",
+        (("match is None or not self.verifies(match[1], owner, match[2])", "match is None"),),
         f"{AT}/test_task_notifications.py::test_nobody_is_notified_of_a_task_of_somebody_else",
         "taskIds",
     ),
@@ -271,8 +271,8 @@ DOORS = (
     ),
     Guard(
         "a web page that asks the operations port",
-        "fairlead_app.operations_server",
-        (("misplaced = None if request.path in PROBES else self._misplaced(request)", "misplaced = None"),),
+        f"{GATEWAY}.endpoint.page_server",
+        (("misplaced = None if request.path in self._public else self._misplaced(request)", "misplaced = None"),),
         f"{AT}/test_operations_port.py::test_a_web_page_that_made_a_browser_ask_learns_nothing",
         "421",
     ),
@@ -295,7 +295,7 @@ _NO_TRAILER = (
     "        if not self.in_head:\n            return  # a trailer",
     "        if False:\n            return  # a trailer",
 )
-_NO_BOUND = ("if self._overhead > self._endpoint.bounds.head:", "if self.in_head and self._overhead > 65536:")
+_NO_BOUND = ("if self._overhead > self._service.bounds.head:", "if self.in_head and self._overhead > 65536:")
 _NO_SIZE = ("if len(value) <= _REMEMBERED_BYTES and len(self._good_hosts)", "if len(self._good_hosts)")
 FRAMING = (
     Guard(
@@ -416,7 +416,7 @@ SMUGGLING = (
     Guard(
         "a body without end",
         f"{GATEWAY}.endpoint.reader",
-        (("if len(exchange.body) + len(body) > self._endpoint.bounds.body:", "if False:"),),
+        (("if len(exchange.body) + len(body) > self._service.bounds.body:", "if False:"),),
         f"{AT}/test_mcp_endpoint.py::test_a_body_that_grows_too_large_is_refused",
         "413",
     ),

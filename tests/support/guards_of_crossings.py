@@ -34,8 +34,8 @@ CROSSINGS = (
     ),
     Guard(
         "an altered or swapped id of a task",
-        f"{GATEWAY}.calls.sealed.task_ids",
-        (("match is None or not self._seal.verifies(match[1], identity.owner, match[2])", "match is None"),),
+        f"{GATEWAY}.calls.sealed.seals",
+        (("match is None or not self.verifies(match[1], owner, match[2])", "match is None"),),
         f"{_TEST}::test_no_altered_replayed_or_swapped_id_of_a_task_opens_it",
         "fairlead-task.",
     ),

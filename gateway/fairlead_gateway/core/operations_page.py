@@ -1,4 +1,4 @@
-"""Requests and responses of the pages of the operations port, which `operations_server` serves."""
+"""Requests and responses of the pages of the operations port, which `endpoint.page_server` serves."""
 
 from __future__ import annotations
 

@@ -17,9 +17,9 @@ from fairlead_gateway.endpoint.buffered_transport import BufferedTransport
 from fairlead_gateway.endpoint.client_limits import STALLED_SECONDS
 from fairlead_gateway.endpoint.connection_limiter import CLOSED, Admission
 from fairlead_gateway.endpoint.exchange import HttpExchange
-from fairlead_gateway.endpoint.fallback import FallbackRequest, FallbackServer
+from fairlead_gateway.endpoint.fallback import FallbackRequest, RequestServer
 from fairlead_gateway.endpoint.head_cache import CachedHead
-from fairlead_gateway.endpoint.mcp_endpoint import McpEndpoint
+from fairlead_gateway.endpoint.http_service import HttpService
 from fairlead_gateway.endpoint.read_buffer import SLICE, ReadBuffer
 from fairlead_gateway.endpoint.reader import RequestReader, RequestSink
 from fairlead_gateway.endpoint.upgrades import UPGRADE_SECONDS, PendingUpgrade, UpgradeRequest
@@ -40,7 +40,6 @@ class ClientConnection(RequestSink):
         "_agent",
         "_buffer",
         "_clock",
-        "_endpoint",
         "_final_response",
         "_latest",
         "_limit",
@@ -48,6 +47,7 @@ class ClientConnection(RequestSink):
         "_loop",
         "_open",
         "_paused_servers",
+        "_service",
         "_tls_buffer",
         "_unread",
         "_upgraded",
@@ -66,18 +66,18 @@ class ClientConnection(RequestSink):
 
     def __init__(
         self,
-        endpoint: McpEndpoint,
-        fallbacks: FallbackServer,
+        service: HttpService,
+        fallbacks: RequestServer,
         open_: set[ClientConnection],
         loop: asyncio.AbstractEventLoop,
     ) -> None:
-        super().__init__(endpoint.proxies, endpoint.buffers, ending=endpoint.retiring)
-        self._endpoint = endpoint
+        super().__init__(service.proxies, service.buffers, ending=service.retiring)
+        self._service = service
         self._open = open_
         self._loop = loop
         self._clock = loop.time
-        self._limit = endpoint.bounds.body
-        self.reader = RequestReader(endpoint, self, fallbacks)
+        self._limit = service.bounds.body
+        self.reader = RequestReader(service, self, fallbacks)
         self.pipeline: list[HttpExchange | FallbackRequest] = []
         """Requests that wait for the answers to those before them, oldest first."""
         self.current: HttpExchange | FallbackRequest | None = None
@@ -116,10 +116,10 @@ class ClientConnection(RequestSink):
         self._open.add(self)
         peer = transport.get_extra_info("peername")
         self.client = (unmapped(str(peer[0])), int(peer[1])) if isinstance(peer, tuple) else None
-        self._admission = admission = self._endpoint.connection_limiter.enter(self.client[0] if self.client else "")
+        self._admission = admission = self._service.connection_limiter.enter(self.client[0] if self.client else "")
         if admission.refused is not None:
             self._refuse(*admission.refused, b"retry-after: 1\r\n")
-        elif not admission.inside:
+        elif not admission.inside or self._service.closed:
             transport.abort()
 
     def data_received(self, data: bytes) -> None:
@@ -128,13 +128,13 @@ class ClientConnection(RequestSink):
             exchange = cached_head.again(data, self, self._limit)
             if exchange is not None:
                 self.current = exchange
-                self._endpoint.serve(exchange)
+                self._service.serve(exchange)
                 return
         self._read(data)
 
     def connection_lost(self, exc: Exception | None) -> None:
         self._open.discard(self)
-        self._endpoint.connection_limiter.leave(self._admission)
+        self._service.connection_limiter.leave(self._admission)
         self._buffer.lost()
         self.reader.lost()
         current, self.current = self.current, None
@@ -170,7 +170,7 @@ class ClientConnection(RequestSink):
 
     @property
     def cancels_abandoned(self) -> bool:
-        return self._endpoint.event_store.cancels_abandoned
+        return self._service.cancels_abandoned
 
     def when_writable(self, resume: Callable[[], None]) -> None:
         self._paused_servers.append(resume)
@@ -255,7 +255,7 @@ class ClientConnection(RequestSink):
 
     def check(self, now: float) -> None:
         """Apply the timeouts. `now` is the loop's time in seconds."""
-        bounds, waited, reader = self._endpoint.bounds, now - self.since, self.reader
+        bounds, waited, reader = self._service.bounds, now - self.since, self.reader
         if self._upgraded is not None:  # once it has switched, its own protocol has deadlines of its own
             if not self._upgraded.switched and waited > UPGRADE_SECONDS:
                 self.transport.abort()
@@ -269,7 +269,10 @@ class ClientConnection(RequestSink):
             if waited > (bounds.head_seconds if reader.in_head else bounds.body_seconds):
                 self.refuse(408, "the request did not arrive in time")
         elif self.current is None and waited > bounds.keep_alive:
-            self.transport.close()
+            if self.transport.is_closing():  # nobody reads the last bytes
+                self.transport.abort()
+            else:
+                self.transport.close()
 
     # Inside
 
@@ -293,7 +296,7 @@ class ClientConnection(RequestSink):
         self._whole = False
         latest, self._latest = self._latest, None
         if latest is not None:
-            self.cached_head = self._endpoint.head_cache.learn(latest, data) or self.cached_head
+            self.cached_head = self._service.head_cache.learn(latest, data) or self.cached_head
 
     def _feed(self, data: bytes | memoryview) -> None:
         if self._upgraded is not None:
@@ -304,7 +307,7 @@ class ClientConnection(RequestSink):
     def _serve(self, request: HttpExchange | FallbackRequest) -> None:
         self.current = request
         if isinstance(request, HttpExchange):
-            self._endpoint.serve(request)
+            self._service.serve(request)
         else:
             request.start()
 
@@ -374,10 +377,12 @@ class ClientConnection(RequestSink):
             return
         self.reading_stopped = True
         answered = self._abandon_unread()
+        only_head = self.reader.asks_for_head
         self.reader.stop()
-        self._endpoint.metrics.reject(status)
+        self._service.count_refused(status)
         body = responses.error_body(Rejection(status, jsonrpc.INVALID_REQUEST, message))
-        self._final_response = b"" if answered else responses.head(status, len(body), responses.CLOSE + extra) + body
+        head = responses.head(status, len(body), responses.CLOSE + extra)
+        self._final_response = b"" if answered else head if only_head else head + body
         if self.current is None and not self.pipeline:
             self._write_final_response(self._final_response)
 

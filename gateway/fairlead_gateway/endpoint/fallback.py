@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
+from abc import ABC, abstractmethod
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any, Final
 
@@ -29,21 +30,46 @@ log = logging.getLogger(__name__)
 _REQUEST: Final = "fairlead_request"
 
 
-class FallbackServer:
+class RequestServer(ABC):
+    """Serves the requests of a port that are for no MCP endpoint."""
+
+    upgrades: UpgradeHandler | None = None
+    """Handler of requests for another protocol; None: there are none."""
+
+    @property
+    @abstractmethod
+    def tasks(self) -> list[asyncio.Task[None]]:
+        """Requests in progress."""
+
+    @abstractmethod
+    def request(self, connection: HttpConnection) -> FallbackRequest:
+        """A request whose head is to be added."""
+
+    @abstractmethod
+    def start(self, request: FallbackRequest) -> None:
+        """Serve a request, whose connection has answered what came before."""
+
+    @abstractmethod
+    async def end_waits(self) -> None:
+        """End requests that wait for something that need not come; the port is about to close."""
+
+
+class FallbackServer(RequestServer):
     """Serves the requests of an ASGI application."""
 
     def __init__(self, app: ASGIApp, heap: Heap, upgrades: UpgradeHandler | None = None) -> None:
         self._app = app
         self.upgrades = upgrades
-        """Handler of requests for another protocol; None: there are none."""
         self._protocols = Deferred(self._import, heap)
         self._starts: set[asyncio.Task[None]] = set()
 
     @property
     def tasks(self) -> list[asyncio.Task[None]]:
-        """Requests in progress."""
         made = self._protocols.made
         return [*self._starts, *(() if made is None else made.tasks)]
+
+    def request(self, connection: HttpConnection) -> FallbackRequest:
+        return FallbackRequest(self, connection)
 
     def start(self, request: FallbackRequest) -> None:
         """Give the request to a uvicorn protocol, now or once uvicorn is imported."""
@@ -54,6 +80,9 @@ class FallbackServer:
         task = asyncio.get_running_loop().create_task(self._import_for(request), name="import of uvicorn")
         self._starts.add(task)
         task.add_done_callback(self._starts.discard)
+
+    async def end_waits(self) -> None:
+        """Nothing: the application ends its own."""
 
     def _import(self) -> UvicornProtocols:
         from fairlead_gateway.endpoint.uvicorn_protocols import UvicornProtocols
@@ -105,7 +134,7 @@ class FallbackRequest(asyncio.Transport):
         "scope",
     )
 
-    def __init__(self, server: FallbackServer, connection: HttpConnection) -> None:
+    def __init__(self, server: RequestServer, connection: HttpConnection) -> None:
         super().__init__()
         self._server = server
         self._connection = connection
@@ -140,7 +169,7 @@ class FallbackRequest(asyncio.Transport):
             self._receive(b"0\r\n\r\n")
 
     def start(self) -> None:
-        """Have the application serve it."""
+        """Have its server serve it."""
         self._server.start(self)
 
     def attach(self, protocol: Any) -> None:

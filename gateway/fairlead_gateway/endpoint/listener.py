@@ -1,4 +1,4 @@
-"""Listening socket of the endpoint: accepts connections, checks their timeouts, drains and closes them."""
+"""Listening socket of a port: accepts connections, checks their timeouts, drains and closes them."""
 
 from __future__ import annotations
 
@@ -10,8 +10,8 @@ from typing import Final
 
 from fairlead_gateway.endpoint.connection import ClientConnection
 from fairlead_gateway.endpoint.event_store import Cancellable
-from fairlead_gateway.endpoint.fallback import FallbackServer
-from fairlead_gateway.endpoint.mcp_endpoint import McpEndpoint
+from fairlead_gateway.endpoint.fallback import RequestServer
+from fairlead_gateway.endpoint.http_service import HttpService
 from fairlead_gateway.endpoint.tls import HANDSHAKE_SECONDS, Certificates
 from fairlead_mcp.addresses import authority
 from fairlead_mcp.listening import listen
@@ -38,13 +38,13 @@ class Listener:
 
     def __init__(
         self,
-        endpoint: McpEndpoint,
-        fallbacks: FallbackServer,
+        service: HttpService,
+        fallbacks: RequestServer,
         host: str,
         port: int,
         certificates: Certificates | None = None,
     ) -> None:
-        self._endpoint = endpoint
+        self._service = service
         self._certificates = certificates
         self._fallbacks = fallbacks
         self.connections: set[ClientConnection] = set()
@@ -60,7 +60,7 @@ class Listener:
         tls = self._certificates
         try:
             self._server = await listen(
-                lambda: ClientConnection(self._endpoint, self._fallbacks, self.connections, loop),  # type: ignore[arg-type,return-value]  # it takes what has a protocol's methods
+                lambda: ClientConnection(self._service, self._fallbacks, self.connections, loop),  # type: ignore[arg-type,return-value]  # it takes what has a protocol's methods
                 self.host,
                 self.port,
                 start_serving=False,
@@ -70,7 +70,7 @@ class Listener:
         except OSError as error:
             raise PortTaken.from_error(error, self.host, self.port) from error
         for listening in self._server.sockets:
-            _detect_dead_peers(listening, self._endpoint.bounds.silent_seconds)
+            _detect_dead_peers(listening, self._service.bounds.silent_seconds)
         self.port = self._server.sockets[0].getsockname()[1]
         self._sweeper = loop.create_task(self._sweep(), name="connection sweep")
 
@@ -81,7 +81,7 @@ class Listener:
 
     def retire(self) -> None:
         """From now on every answer ends its connection, also of those that are still accepted."""
-        self._endpoint.retire()
+        self._service.retire()
         for connection in [*self.connections]:
             connection.retire()
 
@@ -92,12 +92,9 @@ class Listener:
         self._server.close()
         for connection in [*self.connections]:
             connection.shutdown()
+        await self._fallbacks.end_waits()
         if not await self._quiet(grace):
-            left: list[Cancellable] = [
-                *self._endpoint.context.calls,
-                *self._endpoint.pending_tasks,
-                *self._fallbacks.tasks,
-            ]
+            left: list[Cancellable] = [*self._service.in_progress, *self._fallbacks.tasks]
             log.warning("%d requests did not end within %g s and are cancelled", len(left), grace)
             for request in left:
                 request.cancel()
@@ -110,9 +107,9 @@ class Listener:
         """Wait until no request is in progress. Half-read connections may add requests meanwhile."""
         try:
             async with asyncio.timeout(seconds):
-                while self._endpoint.context.calls or self._endpoint.pending_tasks or self._fallbacks.tasks:
-                    await self._endpoint.context.quiet()
-                    if tasks := [*self._endpoint.pending_tasks, *self._fallbacks.tasks]:
+                while self._service.in_progress or self._fallbacks.tasks:
+                    await self._service.quiet()
+                    if tasks := self._fallbacks.tasks:
                         await asyncio.wait(tasks)
         except TimeoutError:
             return False
@@ -121,6 +118,7 @@ class Listener:
     async def _close_connections(self) -> None:
         """Last answers may still be in the buffers of transports: they go out, or are cut off."""
         loop = asyncio.get_running_loop()
+        self._service.closed = True  # uvloop makes connections that it accepted just before the server closed
         for connection in [*self.connections]:
             connection.transport.close()
         deadline = loop.time() + CLOSING_SECONDS
@@ -133,9 +131,7 @@ class Listener:
         loop = asyncio.get_running_loop()
         while True:
             await asyncio.sleep(SWEEP_SECONDS)
-            self._endpoint.streams.keep_alive(loop.time())
-            self._endpoint.event_store.sweep()
-            self._endpoint.identities.sweep()
+            self._service.sweep(loop.time())
             if self._certificates is not None:
                 self._certificates.look()
             self._check(loop.time())

@@ -26,10 +26,10 @@ from fairlead_gateway.endpoint import responses
 from fairlead_gateway.endpoint.builtin_methods import BuiltinMethods
 from fairlead_gateway.endpoint.client_limits import ClientLimits
 from fairlead_gateway.endpoint.connection_limiter import ConnectionLimiter
-from fairlead_gateway.endpoint.event_store import SINCE, EventStore, StreamResumption
+from fairlead_gateway.endpoint.event_store import SINCE, Cancellable, EventStore, StreamResumption
 from fairlead_gateway.endpoint.exchange import HttpExchange
-from fairlead_gateway.endpoint.head_cache import HeadCache
 from fairlead_gateway.endpoint.held_requests import HeldRequests
+from fairlead_gateway.endpoint.http_service import HttpService
 from fairlead_gateway.endpoint.inbound import SESSION, accepts_streams, check_origin, classify, prefers_streams
 from fairlead_gateway.endpoint.meta_calls import MetaCalls
 from fairlead_gateway.endpoint.notification_streams import NotificationStreams
@@ -59,7 +59,7 @@ _FIELDS: Final = {405: b"allow: POST\r\n", 429: client_message.RETRY_AFTER, 503:
 """Fields of rejections, by status."""
 
 
-class McpEndpoint:
+class McpEndpoint(HttpService):
     """Request handler that all connections share. `selection`, the snapshot with its views, is replaced as a whole, by
     `activate`.
     """
@@ -87,6 +87,9 @@ class McpEndpoint:
         router_tokens: int | None = None,
     ) -> None:
         """`router_tokens`: those that a result may have at the router endpoint, where nobody says another number."""
+        proxies = TrustedProxies() if proxies is None else proxies
+        limiter = ConnectionLimiter(bounds.connections, bounds.connections_each, proxies.many_share, metrics.shares)
+        super().__init__(bounds, limiter, proxies, AnswerBuffers() if buffers is None else buffers)
         self.allow = allow
         self.installation = installation
         """Value of `Via` in this gateway's requests (RFC 9110, 7.6.3)."""
@@ -98,23 +101,15 @@ class McpEndpoint:
         self.sessions = self.server_requests.sessions
         self.builtin_methods = builtin_methods
         self.metrics = metrics
-        self.bounds = bounds
-        self.head_cache = HeadCache()
         self.clock = clock
         self._served = served
         self.selection = served.selection  # each request reads it: a step less
+        self.targets = self.selection.targets
         self.known_views = self.selection.known_views
-        self.proxies = TrustedProxies() if proxies is None else proxies
-        self.connection_limiter = ConnectionLimiter(
-            bounds.connections, bounds.connections_each, self.proxies.many_share, metrics.shares
-        )
-        self.buffers = AnswerBuffers() if buffers is None else buffers
         self.streams = streams
         self.view_builds = streams.view_builds
         self.event_store = event_store
         self.stream_starts = StreamStarts()
-        self.retiring = False
-        """Whether each response closes its connection, so that clients open new ones at another replica."""
         self.pending_tasks: set[asyncio.Task[None]] = set()
         """Requests that wait for their authentication or for a view to be built."""
         self.held_requests = HeldRequests(served.get, startup_wait, self.context.server_info, metrics, self._fail)
@@ -125,12 +120,30 @@ class McpEndpoint:
     def activate(self, selection: Selection) -> None:
         """Serve it from now on, in place of the last one; requests that wait for a server look again."""
         self.selection = self._served.selection = selection
+        self.targets = selection.targets
         self.known_views = selection.known_views
         self.held_requests.startup_wait.swapped()
 
-    def retire(self) -> None:
-        """Ask clients from now on to use another connection."""
-        self.retiring = True
+    @property
+    def cancels_abandoned(self) -> bool:
+        return self.event_store.cancels_abandoned
+
+    @property
+    def in_progress(self) -> list[Cancellable]:
+        return [*self.context.calls, *self.pending_tasks]
+
+    def count_refused(self, status: int) -> None:
+        self.metrics.reject(status)
+
+    def sweep(self, now: float) -> None:
+        self.streams.keep_alive(now)
+        self.event_store.sweep()
+        self.identities.sweep()
+
+    async def quiet(self) -> None:
+        await self.context.quiet()
+        if self.pending_tasks:
+            await asyncio.wait(self.pending_tasks)
 
     @property
     def calls(self) -> set[object]:

@@ -1,7 +1,7 @@
 """HTTP/1.1 requests out of the bytes of one connection: parsed, bounded and checked alike whatever they ask for.
 
-A request for an MCP target becomes an `HttpExchange`; every other path becomes a `FallbackRequest`, for the ASGI
-application. Which of the two it is, each request's target decides: a connection may ask for both in turns.
+A request for an MCP target becomes an `HttpExchange`; every other path becomes a `FallbackRequest`, for the server
+of such requests. Which of the two it is, each request's target decides: a connection may ask for both in turns.
 """
 
 from __future__ import annotations
@@ -13,10 +13,10 @@ import httptools
 from fairlead_gateway.endpoint import framing, request_target
 from fairlead_gateway.endpoint.client_limits import CHUNK_BYTES, MAX_FIELDS, MAX_PIPELINED
 from fairlead_gateway.endpoint.exchange import HttpConnection, HttpExchange
-from fairlead_gateway.endpoint.fallback import FallbackRequest, FallbackServer
+from fairlead_gateway.endpoint.fallback import FallbackRequest, RequestServer
 from fairlead_gateway.endpoint.framing import Field, FramingError
+from fairlead_gateway.endpoint.http_service import HttpService
 from fairlead_gateway.endpoint.inbound import SPELLINGS
-from fairlead_gateway.endpoint.mcp_endpoint import McpEndpoint
 from fairlead_gateway.endpoint.upgrades import UpgradeRequest
 from fairlead_gateway.policy.tiers import in_tier
 
@@ -58,7 +58,6 @@ class RequestReader:
     """Parser of one connection, and the request that is being read. A request is *in its head*, then *in its body*."""
 
     __slots__ = (
-        "_endpoint",
         "_fallback",
         "_fallbacks",
         "_fields",
@@ -66,6 +65,7 @@ class RequestReader:
         "_number",
         "_overhead",
         "_reading",
+        "_service",
         "_sink",
         "_taken_over",
         "_target",
@@ -76,8 +76,8 @@ class RequestReader:
 
     __deletable__ = ("_sink",)
 
-    def __init__(self, endpoint: McpEndpoint, sink: RequestSink, fallbacks: FallbackServer) -> None:
-        self._endpoint = endpoint
+    def __init__(self, service: HttpService, sink: RequestSink, fallbacks: RequestServer) -> None:
+        self._service = service
         self._sink = sink
         self._fallbacks = fallbacks
         self.parser: Any = httptools.HttpRequestParser(self)
@@ -112,14 +112,19 @@ class RequestReader:
             return
         if self.in_message:
             self._overhead = max(self._overhead + len(data), 0)
-            if self._overhead > self._endpoint.bounds.head:
+            if self._overhead > self._service.bounds.head:
                 what = "headers" if self.in_head else "chunk extensions and trailers"
-                self._sink.refuse(431, f"the {what} are larger than {self._endpoint.bounds.head} bytes")
+                self._sink.refuse(431, f"the {what} are larger than {self._service.bounds.head} bytes")
 
     @property
     def unread(self) -> FallbackRequest | None:
         """The fallback request whose body is being read."""
         return None if self.in_head or not self.in_message else self._fallback
+
+    @property
+    def asks_for_head(self) -> bool:
+        """Whether the request that is being read is answered without a body."""
+        return self.in_message and self.parser.get_method() == b"HEAD"
 
     def stop(self) -> None:
         """Drop the request that is being read: the rest of it is missing, or ignored."""
@@ -148,7 +153,7 @@ class RequestReader:
 
     def on_url(self, url: bytes) -> None:
         self._target = self._target + url if self._target else url
-        is_endpoint = self._target in self._endpoint.selection.targets
+        is_endpoint = self._target in self._service.targets
         self._reading = HttpExchange(self._sink, self.parser.get_method(), self._target, {}) if is_endpoint else None
 
     def on_header(self, name: bytes, value: bytes) -> None:
@@ -186,8 +191,8 @@ class RequestReader:
         if not exchange.body:
             exchange.body = body
             return
-        if len(exchange.body) + len(body) > self._endpoint.bounds.body:
-            raise FramingError(413, f"the body is larger than {self._endpoint.bounds.body} bytes")
+        if len(exchange.body) + len(body) > self._service.bounds.body:
+            raise FramingError(413, f"the body is larger than {self._service.bounds.body} bytes")
         if isinstance(exchange.body, bytes):
             exchange.body = bytearray(exchange.body)
         exchange.body += body
@@ -230,15 +235,15 @@ class RequestReader:
         headers = exchange.headers
         framing.check(self.parser.get_http_version(), headers.get(b"host"), headers.get(b"transfer-encoding"))
         if b"fairlead-tier" in headers:
-            whole = self._endpoint.selection.targets.get(exchange.target)
+            whole = self._service.targets.get(exchange.target)
             if whole is not None:
                 exchange.target = in_tier(whole.base, headers[b"fairlead-tier"].decode("latin-1").strip())
         if b"connection" in headers and self.parser.should_upgrade():
             self._instead = framing.without_upgrade(exchange.method, self._target, headers)
             return
         length = headers.get(b"content-length")
-        if length is not None and int(length) > self._endpoint.bounds.body:
-            raise FramingError(413, f"the body is larger than {self._endpoint.bounds.body} bytes")
+        if length is not None and int(length) > self._service.bounds.body:
+            raise FramingError(413, f"the body is larger than {self._service.bounds.body} bytes")
         if b"expect" in headers and headers[b"expect"].lower() == b"100-continue":
             self._sink.expected()
 
@@ -254,7 +259,7 @@ class RequestReader:
             else:
                 self._instead = framing.forwarded(method, self._target, version, fields)[0]
             return
-        self._fallback = request = FallbackRequest(self._fallbacks, self._sink)
+        self._fallback = request = self._fallbacks.request(self._sink)
         request.keep_alive = self.parser.should_keep_alive()
         request.head(method, self._target, version, fields)
         self._sink.ready(request)

@@ -7,7 +7,6 @@ progress tokens are replaced there once more.
 from __future__ import annotations
 
 from collections.abc import Hashable
-from typing import Any
 
 from fairlead_api.documents.catalog import ChildEndpoint
 from fairlead_gateway.core.ports import Gauges
@@ -49,7 +48,7 @@ class ChildUpstream(StreamUpstream):
         child = self._host.find(self._key)
         return None if child is None else child.negotiated
 
-    def stream(self) -> StreamClient[Any]:
+    def stream(self) -> StreamClient:
         return self._child()
 
     def gauges(self) -> Gauges:
@@ -62,7 +61,7 @@ class ChildUpstream(StreamUpstream):
             self._unlisten = None
         if not self._shared and not replaced:
             child = self._host.find(self._key)
-            if child is not None and child.spec == self._spec:
+            if child is not None and child.program.spec == self._spec:
                 self._host.retire(self._key)
 
     # Events of the host

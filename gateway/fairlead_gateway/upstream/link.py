@@ -7,8 +7,6 @@ passed on only where the connection is one client's own.
 
 from __future__ import annotations
 
-from typing import Any
-
 from msgspec import Raw
 
 from fairlead_gateway.core.ports import Gauges
@@ -16,16 +14,15 @@ from fairlead_gateway.core.upstream_request import ResponseSink, UpstreamRequest
 from fairlead_gateway.upstream.shared_stream import ClientStream, StreamUpstream
 from fairlead_mcp.eras import Negotiated
 from fairlead_mcp.errors import McpError
-from fairlead_mcp.link import Link
 from fairlead_mcp.masking import Mask
 from fairlead_mcp.stream_client import StreamClient
 
 
 class LinkUpstream(StreamUpstream):
-    """Upstream of one `Link`; `mask` hides its credential in errors."""
+    """Upstream of one link; `mask` hides its credential in errors."""
 
     def __init__(
-        self, link: Link, *, modern: bool, limit: int, own: ClientStream | None = None, mask: Mask | None = None
+        self, link: StreamClient, *, modern: bool, limit: int, own: ClientStream | None = None, mask: Mask | None = None
     ) -> None:
         super().__init__(link.name, modern=modern, limit=limit, own=own)
         self._link = link
@@ -34,7 +31,7 @@ class LinkUpstream(StreamUpstream):
     def negotiated(self) -> Negotiated | None:
         return self._link.negotiated
 
-    def stream(self) -> StreamClient[Any]:
+    def stream(self) -> StreamClient:
         return self._link
 
     async def request(self, request: UpstreamRequest, sink: ResponseSink) -> Raw:

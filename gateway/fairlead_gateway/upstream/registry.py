@@ -56,8 +56,8 @@ from fairlead_mcp.http.dial import Resolve
 from fairlead_mcp.http.events import EventsOpener
 from fairlead_mcp.http.pool import NEVER
 from fairlead_mcp.http.target import Target
-from fairlead_mcp.link import Link, Opener
 from fairlead_mcp.masking import Mask
+from fairlead_mcp.stream_client import ClientSide, StreamClient, StreamOpener, StreamPolicy
 from fairlead_mcp.tcp import TcpOpener
 
 log = logging.getLogger(__name__)
@@ -340,7 +340,7 @@ class Registry:
     async def _link(
         self, key: ServerKey, identity: _Identity, endpoint: EventsEndpoint | TcpEndpoint, credential: Credential
     ) -> Callable[[bytes | None], Upstream]:
-        opener: Opener
+        opener: StreamOpener
         if isinstance(endpoint, TcpEndpoint):
             opener = TcpOpener(endpoint.host, endpoint.port, credential.token, resolve=self._resolve(key))
         else:
@@ -355,16 +355,9 @@ class Registry:
 
         def make(features: bytes | None) -> Upstream:
             own = None if features is None else ClientStream(features)
-            link = Link(
-                str(key),
-                opener,
-                client=self._client,
-                legacy=not identity.modern,
-                idle=self.link_seconds if own is None else NEVER,  # `PerClientUpstream` ends those of clients
-                on_notification=None if own is None else own.relay,
-                offering=None if own is None else own.offering,
-                process=isinstance(endpoint, TcpEndpoint) or own is not None,
-            )
+            idle = self.link_seconds if own is None else NEVER  # `PerClientUpstream` ends those of clients
+            side = ClientSide(self._client) if own is None else ClientSide(self._client, own.offering, own.relay)
+            link = StreamClient(str(key), opener, StreamPolicy(legacy=not identity.modern, idle=idle), side=side)
             shared = LinkUpstream(link, modern=identity.modern, limit=identity.limit, own=own, mask=Mask(credential))
             return shared if own is not None else GatedUpstream(shared, self._per_client(key, identity, make))
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 import contextlib
 import itertools
 from collections.abc import Hashable
-from typing import Any, Final
+from typing import Final
 
 import msgspec
 from msgspec import Raw
@@ -45,7 +45,7 @@ def is_about_task(request: UpstreamRequest) -> bool:
     return methods.extension_of(request.method) == methods.TASKS
 
 
-async def request_over(stream: StreamClient[Any], request: UpstreamRequest, sink: ResponseSink) -> Raw:
+async def request_over(stream: StreamClient, request: UpstreamRequest, sink: ResponseSink) -> Raw:
     """The raw result. Raises McpError.
 
     Progress is all that a server sends for one request on a stream that clients share; so no capability is declared.
@@ -79,7 +79,7 @@ class ClientStream:
         self._levels = LogLevels(shared=False)
         self._life = 0
 
-    async def request(self, stream: StreamClient[Any], request: UpstreamRequest, sink: ResponseSink) -> Raw:
+    async def request(self, stream: StreamClient, request: UpstreamRequest, sink: ResponseSink) -> Raw:
         """As `request_over`, at the log level of the client."""
         self._working.append(sink)
         try:
@@ -89,7 +89,7 @@ class ClientStream:
         finally:
             self._working = [other for other in self._working if other is not sink]
 
-    async def _set_level(self, stream: StreamClient[Any], level: str, deadline: float) -> None:
+    async def _set_level(self, stream: StreamClient, level: str, deadline: float) -> None:
         agreed = await stream.ready(deadline)
         if agreed.era is Era.MODERN or not agreed.offers("logging"):
             return
@@ -135,7 +135,7 @@ class StreamUpstream(Upstream):
         """Outcome of the stream's handshake; None before it."""
         raise NotImplementedError
 
-    def stream(self) -> StreamClient[Any]:
+    def stream(self) -> StreamClient:
         """The stream, opened where it is not."""
         raise NotImplementedError
 

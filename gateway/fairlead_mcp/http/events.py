@@ -1,7 +1,7 @@
 """MCP over HTTP+SSE as of 2024-11-05: answers come on one event stream, requests are posted to an address named there.
 
-Opens streams for `fairlead_mcp.link`. Deprecated since 2025-03-26 and still what many servers speak. The first event
-that is called `endpoint` names the address (relative to the stream's); one of another origin is refused, for a
+Opens streams for `fairlead_mcp.stream_client`. Deprecated since 2025-03-26 and still what many servers speak. The first
+event that is called `endpoint` names the address (relative to the stream's); one of another origin is refused, for a
 credential goes with each request. A redirect that differs by a slash alone is followed, once.
 """
 
@@ -24,8 +24,8 @@ from fairlead_mcp.http.dial import Resolve
 from fairlead_mcp.http.pool import NEVER, Awaited, Pool
 from fairlead_mcp.http.reading import read_answer, refusal
 from fairlead_mcp.http.target import InvalidTarget, Target, with_body
-from fairlead_mcp.link import StreamListener
 from fairlead_mcp.stdio import MAX_LINE
+from fairlead_mcp.stream_client import StreamConnection, StreamOpener
 
 OPEN_SECONDS: Final = 10.0
 POST_SECONDS: Final = 30.0
@@ -36,7 +36,7 @@ CONNECTIONS: Final = 16
 """For posting, beside the stream's own."""
 
 
-class EventsOpener:
+class EventsOpener(StreamOpener):
     """Opens an event stream by GET. `url` is that of the stream; `headers` go with every request.
 
     Raises InvalidTarget for a URL or a header that cannot be used.
@@ -87,9 +87,9 @@ class EventsOpener:
             url, host_header=self.host_header, headers=self.headers, ssl=self._ssl, resolve=self._resolve
         )
 
-    async def open(self, listener: StreamListener) -> EventStream:
+    async def open(self, connection: StreamConnection) -> EventStream:
         """Raises McpError; what a refusal says is kept."""
-        stream = EventStream(self, listener)
+        stream = EventStream(self, connection)
         try:
             await stream.begin()
         except BaseException:
@@ -101,9 +101,9 @@ class EventsOpener:
 class EventStream:
     """One stream with the posts that belong to it. A `MessageStream`."""
 
-    def __init__(self, opener: EventsOpener, listener: StreamListener) -> None:
+    def __init__(self, opener: EventsOpener, connection: StreamConnection) -> None:
         self._opener = opener
-        self._listener = listener
+        self._connection = connection
         self._pool = opener.pool()
         self._endpoint: asyncio.Future[Target] = asyncio.get_running_loop().create_future()
         self._post_head = b""
@@ -164,7 +164,7 @@ class EventStream:
     def _on_event(self, name: bytes, data: bytes) -> bool:
         if self._endpoint.done():
             if name == b"message" or (name != b"endpoint" and data.startswith(b"{")):
-                self._listener.on_line(data)
+                self._connection.on_line(data)
             return False
         # some servers leave the name out, which is a message then
         if name == b"endpoint" or (name == b"message" and data.startswith(ADDRESSES)):
@@ -201,7 +201,7 @@ class EventStream:
             self._endpoint.set_exception(error)
         elif not self._over:
             self._over = True
-            self._listener.on_end(error)
+            self._connection.on_end(error)
 
     # Posts
 
@@ -235,7 +235,7 @@ class EventStream:
     def _refused(self, line: bytes, error: McpError) -> None:
         if not self._over:
             try:
-                self._listener.on_refused(line, error)
+                self._connection.on_refused(line, error)
             except jsonrpc.UNREADABLE:
                 return
 

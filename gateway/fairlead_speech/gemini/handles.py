@@ -7,14 +7,10 @@ Pure module. Nothing is kept; replicas that share the key of sessions take each 
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterable
-from typing import Final
 
 from fairlead_gateway.calls.sealed.seals import Seal
 from fairlead_gateway.core.identity import Identity
-
-_MARK: Final = re.compile(r"fairlead-of\.([0-9a-f]{32})\.")
 
 
 class ForeignHandle(ValueError):
@@ -29,16 +25,14 @@ class HandleSealer:
 
     def shown(self, handle: str, provider: str, identity: Identity) -> str:
         """A provider's handle as the principal gets it."""
-        return f"fairlead-of.{self._seal.mac(identity.owner, f'{provider} {handle}')}.{handle}" if handle else handle
+        return self._seal.marked(identity.owner, provider, handle) if handle else handle
 
     def read(self, shown: str, providers: Iterable[str], identity: Identity) -> tuple[str, str]:
         """The provider's handle of what a principal shows, and the name of its provider. Raises ForeignHandle."""
-        mark = _MARK.match(shown)
-        if mark is not None:
-            handle = shown[mark.end() :]
-            for provider in providers:
-                if self._seal.verifies(mark[1], identity.owner, f"{provider} {handle}"):
-                    return handle, provider
+        for provider in providers:
+            handle = self._seal.unmarked(identity.owner, provider, shown)
+            if handle is not None:
+                return handle, provider
         raise ForeignHandle(
             "the handle was not issued to this client by a provider of this model: open a session without it"
         )

@@ -18,7 +18,7 @@ from fairlead_api.v1alpha1.common import Resource
 from fairlead_api.v1alpha1.mcpserver import DefinitionApproval, McpServer, McpServerStatus
 from fairlead_mcp import via
 from fairlead_mcp.capabilities import decline
-from fairlead_mcp.child import SILENT_SECONDS, Child, ChildState, silence
+from fairlead_mcp.child import SILENT_SECONDS, Child, silence
 from fairlead_mcp.egress import Egress
 from fairlead_mcp.eras import Era
 from fairlead_mcp.gated import LOOK_SECONDS
@@ -28,6 +28,7 @@ from fairlead_mcp.printed import PrintedLines
 from fairlead_mcp.programs import find_program, folder_problem
 from fairlead_mcp.session import McpSession
 from fairlead_mcp.stdio import ChildSpec
+from fairlead_mcp.stream_client import StreamState
 from fairlead_operator.discovery.connect import NetworkConnector
 from fairlead_operator.idleconnection import IdleConnection
 from fairlead_operator.local.documents import DirectoryCredentialStore
@@ -303,13 +304,13 @@ def _package(server: McpServer) -> PackageVersion | None:
 
 def _verdicts(child: Child, left_out: str) -> tuple[ConditionVerdict, ConditionVerdict | None]:
     """Whether it runs, and why it cannot be reached where it ran before; `left_out`: what it may have failed for."""
-    if child.state is ChildState.RUNNING:
+    if child.state is StreamState.RUNNING:
         return _RUNNING, None
-    if child.failure is None or child.state is ChildState.CLOSED:
-        if child.silent:
+    if child.failure is None or child.state is StreamState.CLOSED:
+        if child.program.silent:
             return ConditionVerdict(None, Cause.SILENT, silence(child.name, SILENT_SECONDS)), None
-        if child.step:
-            return ConditionVerdict(None, Cause.INSTALLING, child.step), None
+        if child.program.step:
+            return ConditionVerdict(None, Cause.INSTALLING, child.program.step), None
         return _STARTING, None
     try:
         cause = Cause(child.failure.reason)

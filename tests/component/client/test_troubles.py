@@ -31,8 +31,8 @@ def pid_of(registry: AsyncToolRegistry, server: str) -> int:
     assert host is not None
     child = host.find(server)
     assert child is not None
-    assert child.pid is not None
-    return child.pid
+    assert child.program.pid is not None
+    return child.program.pid
 
 
 async def test_a_server_that_is_killed_under_a_call_ends_the_call_and_comes_back_with_the_next() -> None:

@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from fairlead_app.gateway import Gateway
-from fairlead_app.operations_server import MAX_REQUEST_BYTES
+from fairlead_gateway.endpoint.page_server import CONNECTIONS, MAX_REQUEST_BYTES
 from gatewayworld import running
 from waiting import eventually
 
@@ -20,9 +20,9 @@ REBOUND = "evil.example:9464"
 """What a browser sends that looked up a name which points at this machine."""
 
 
-async def asked(gateway: Gateway, path: str, *fields: str, method: str = "GET") -> int:
+async def asked(gateway: Gateway, path: str, *fields: str, method: str = "GET", source: str = "127.0.0.1") -> int:
     """The status."""
-    reader, writer = await asyncio.open_connection("127.0.0.1", gateway.metrics_port)
+    reader, writer = await asyncio.open_connection("127.0.0.1", gateway.metrics_port, local_addr=(source, 0))
     writer.write("\r\n".join([f"{method} {path} HTTP/1.1", *fields, "", ""]).encode())
     async with asyncio.timeout(20):
         answer = await reader.read()
@@ -79,8 +79,18 @@ async def test_a_request_without_end_is_cut_off(tmp_path: Path) -> None:
         writer.write(b"GET /healthz HTTP/1.1\r\nHost: localhost\r\nx: " + b"y" * MAX_REQUEST_BYTES)
         async with asyncio.timeout(20):
             with contextlib.suppress(ConnectionResetError):
-                assert await reader.read() == b""
+                assert (await reader.read()).startswith(b"HTTP/1.1 431 ")
         writer.close()
+
+
+async def test_probes_are_answered_while_one_address_holds_all_connections_that_it_may(tmp_path: Path) -> None:
+    async with running(tmp_path) as gateway, contextlib.AsyncExitStack() as stack:
+        for _ in range(CONNECTIONS * 3 // 4):
+            _, writer = await asyncio.open_connection("127.0.0.1", gateway.metrics_port)
+            stack.callback(writer.close)
+        await eventually(lambda: len(gateway._operations.connections) == CONNECTIONS * 3 // 4)
+        assert await asked(gateway, "/healthz", "Host: localhost") == 429
+        assert await asked(gateway, "/healthz", "Host: localhost", source="127.0.0.2") == 200
 
 
 async def test_whoever_waits_for_a_report_is_let_go_at_the_end_without_a_word_in_the_log(
@@ -89,7 +99,7 @@ async def test_whoever_waits_for_a_report_is_let_go_at_the_end_without_a_word_in
     async with running(tmp_path) as gateway:
         reader, writer = await asyncio.open_connection("127.0.0.1", gateway.metrics_port)
         writer.write(b"GET /samples?wait=30 HTTP/1.1\r\nHost: localhost\r\n\r\n")
-        await eventually(lambda: any(connection.task is not None for connection in gateway._operations.connections))
+        await eventually(lambda: any(connection.current is not None for connection in gateway._operations.connections))
     async with asyncio.timeout(20):
         with contextlib.suppress(ConnectionResetError):
             assert await reader.read() == b""

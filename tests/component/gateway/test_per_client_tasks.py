@@ -155,8 +155,8 @@ async def test_an_ended_process_takes_its_task_along(tmp_path: Path) -> None:
         task = await clients.create_task()
         (child,) = clients.children.children().values()
         before = child.starts
-        assert child.pid is not None
-        os.kill(child.pid, signal.SIGKILL)
+        assert child.program.pid is not None
+        os.kill(child.program.pid, signal.SIGKILL)
         await eventually(lambda: child.starts > before and child.negotiated is not None)
         answer = await clients.about("tasks/get", task)
         assert (answer.status, answer.code) == (400, -32602)

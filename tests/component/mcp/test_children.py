@@ -13,13 +13,13 @@ from pathlib import Path
 
 import pytest
 
-from fairlead_mcp.child import ChildState
 from fairlead_mcp.eras import Era, modern_params
 from fairlead_mcp.errors import ConnectFailed, ConnectionLost, McpError, Timeout
 from fairlead_mcp.host import ChildHost
 from fairlead_mcp.processes import descendants, started_at
 from fairlead_mcp.session import McpSession
 from fairlead_mcp.stdio import ChildSpec
+from fairlead_mcp.stream_client import StreamState
 from toolservers import LEGACY_STDIO, ODD_STDIO, SDK_STDIO, SDK_TOOLS
 from upprocess import alive
 from waiting import soon, until, until_async
@@ -47,7 +47,7 @@ async def test_progress_of_the_sdk_server_comes_back_under_the_token_of_the_call
     assert agreed.era is Era.MODERN
     got: list[bytes] = []
     params = b'{"name":"progress","arguments":{"steps":3},"_meta":{"progressToken":"mine"}}'
-    await child.request("tools/call", modern_params(params, child.client), deadline=soon(), on_progress=got.append)
+    await child.request("tools/call", modern_params(params, child.side.client), deadline=soon(), on_progress=got.append)
     tokens = [json.loads(line)["params"]["progressToken"] for line in got]
     assert tokens == ["mine"] * 3
     await host.aclose()
@@ -70,7 +70,7 @@ async def test_a_legacy_server_is_initialized(args: tuple[str, ...], era: Era) -
     child = host.get("old", script(LEGACY_STDIO, *args))
 
     async def running() -> bool:
-        return child.state is ChildState.RUNNING
+        return child.state is StreamState.RUNNING
 
     await until_async("the server runs", running)
     assert child.negotiated is not None
@@ -103,7 +103,7 @@ async def test_a_killed_server_fails_its_calls_and_comes_back() -> None:
     host = ChildHost(random=lambda: 1.0)
     child = host.get("sdk", script(LEGACY_STDIO))
     await child.ready(soon())
-    first = child.pid
+    first = child.program.pid
     assert first is not None
     call = asyncio.ensure_future(child.request("tools/call", b'{"name":"later","arguments":{"n":9}}', deadline=soon()))
     await asyncio.sleep(0)
@@ -112,7 +112,7 @@ async def test_a_killed_server_fails_its_calls_and_comes_back() -> None:
         await call
 
     async def again() -> bool:
-        return child.state is ChildState.RUNNING and child.pid != first
+        return child.state is StreamState.RUNNING and child.program.pid != first
 
     await until_async("the server is back", again)
     assert child.starts == 2
@@ -190,7 +190,7 @@ async def test_grandchildren_go_with_the_server(habit: str, tmp_path: Path) -> N
     child = host.get("odd", script(ODD_STDIO, habit, str(tmp_path / "pids")))
     await child.ready(soon())
     pids = [int(pid) for pid in (tmp_path / "pids").read_text().split()]
-    assert child.pid == pids[0]
+    assert child.program.pid == pids[0]
     assert [stray.pid for stray in descendants(pids[0])] == pids[1:]
     await host.aclose()
     until("all of them are gone", lambda: not any(alive(pid) for pid in pids))

@@ -42,7 +42,7 @@ async def test_a_container_whose_client_was_killed_ends_before_the_next_one_star
     child = host.get("contained", ChildSpec.of(str(engine.bin / "docker"), ["run", "-i", *engine.image]))
     await child.ready(soon())
     (first,) = engine.containers()
-    os.kill(child.pid or 0, signal.SIGKILL)
+    os.kill(child.program.pid or 0, signal.SIGKILL)
     await eventually(lambda: child.starts == 2 and child.negotiated is not None)
     assert await all_dead([first], 5) == []
     assert [alive(container) for container in engine.containers() if container != first] == [True]

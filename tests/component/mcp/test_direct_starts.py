@@ -12,12 +12,12 @@ import pytest
 
 from curiouspackages import NAME as CURIOUS
 from curiouspackages import NPX_ITSELF, curious_npm
-from fairlead_mcp.child import ChildState
 from fairlead_mcp.direct import DirectLauncher
 from fairlead_mcp.errors import ConnectFailed
 from fairlead_mcp.host import ChildHost
 from fairlead_mcp.processes import descendants
 from fairlead_mcp.stdio import ChildSpec, SubprocessLauncher
+from fairlead_mcp.stream_client import StreamState
 from neededprograms import needs
 from upprocess import command_of
 from waiting import eventually
@@ -246,7 +246,7 @@ async def test_a_server_that_is_stopped_while_its_package_is_fetched_leaves_noth
     network = {"npm_config_registry": silent_registry, "npm_config_offline": "false", "TMPDIR": str(tmp_path)}
     child = host.get("slow", spec(tmp_path, "npx", "-y", "server", **network))
     await eventually(lambda: any("npm" in command_of(pid) for pid in below() - before))
-    assert child.state is ChildState.STARTING
+    assert child.state is StreamState.STARTING
     await host.aclose()
     await eventually(lambda: not below() - before)
 

@@ -7,15 +7,14 @@ import json
 import os
 import signal
 from collections.abc import Callable
-from typing import Any
 
 import pytest
 
 from fairlead_mcp.eras import Era
 from fairlead_mcp.errors import ConnectFailed, ConnectionLost, HttpRefused, McpError, NotMcp, Timeout
 from fairlead_mcp.http.events import EventsOpener
-from fairlead_mcp.link import Link
 from fairlead_mcp.session import McpSession
+from fairlead_mcp.stream_client import NEVER, ClientSide, StreamClient, StreamPolicy
 from fairlead_mcp.tcp import TcpOpener
 from gated_stdio_server import TOKEN, Gated, gated
 from ports import free_port
@@ -24,9 +23,11 @@ from serverprocesses import sse_server
 from toolservers import LEGACY_STDIO, SDK_STDIO, SDK_TOOLS
 from waiting import soon, until_async
 
+LEGACY = StreamPolicy(legacy=True)
 
-def link_to(server: Gated, token: str = TOKEN, *, host: str = "127.0.0.1", **options: Any) -> Link:
-    return Link("gated", TcpOpener(host, server.port, token), **options)
+
+def link_to(server: Gated, token: str = TOKEN, *, host: str = "127.0.0.1", idle: float = NEVER) -> StreamClient:
+    return StreamClient("gated", TcpOpener(host, server.port, token), StreamPolicy(idle=idle))
 
 
 async def becomes(what: str, condition: Callable[[], bool]) -> None:
@@ -132,7 +133,7 @@ async def test_the_listener_ends_at_sigterm_and_takes_its_servers_along() -> Non
 
 
 async def test_no_listener_is_a_refused_connection() -> None:
-    link = Link("nobody", TcpOpener("127.0.0.1", free_port(), TOKEN))
+    link = StreamClient("nobody", TcpOpener("127.0.0.1", free_port(), TOKEN))
     with pytest.raises(ConnectFailed) as refused:
         await link.ready(soon())
     assert refused.value.reason == "ConnectionRefused"
@@ -207,7 +208,7 @@ async def test_listener_and_gate_leave_the_environment_as_it_was(monkeypatch: py
 
 
 def over_events(url: str, **headers: str) -> McpSession:
-    return McpSession.over_link(Link("events", EventsOpener(url, headers=headers), legacy=True))
+    return McpSession.over_link(StreamClient("events", EventsOpener(url, headers=headers), LEGACY))
 
 
 async def test_the_sdk_server_over_an_event_stream_lists_and_answers() -> None:
@@ -233,7 +234,7 @@ async def test_an_event_stream_that_ends_is_opened_again_by_the_next_request() -
             streams[-1].event({"jsonrpc": "2.0", "id": request.message["id"], "result": member})
 
     async with raw_server(handle) as server:
-        link = Link("raw", EventsOpener(server.url, headers={"Authorization": "Bearer x"}), legacy=True)
+        link = StreamClient("raw", EventsOpener(server.url, headers={"Authorization": "Bearer x"}), LEGACY)
         await link.request("tools/list", None, deadline=soon())
         streams[0].writer.close()
         await becomes("the link has noticed", lambda: link.negotiated is None)
@@ -298,7 +299,8 @@ async def test_changes_are_announced_over_the_stream_that_is_held_for_it() -> No
     heard: list[str] = []
     async with gated(LEGACY_STDIO) as server:
         opener = TcpOpener("127.0.0.1", server.port, TOKEN)
-        link = Link("gated", opener, idle=0.1, on_notification=lambda method, line: heard.append(method))
+        side = ClientSide(on_notification=lambda method, line: heard.append(method))
+        link = StreamClient("gated", opener, StreamPolicy(idle=0.1), side=side)
         listening = asyncio.create_task(link.listen(soon()))
         await link.request("tools/call", b'{"name":"changed","arguments":{}}', deadline=soon())
         await becomes("the announcement", lambda: heard == ["notifications/tools/list_changed"])

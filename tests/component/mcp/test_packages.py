@@ -11,11 +11,11 @@ from pathlib import Path
 
 import pytest
 
-from fairlead_mcp.child import ChildState
 from fairlead_mcp.host import ChildHost
 from fairlead_mcp.processes import descendants
 from fairlead_mcp.session import McpSession
 from fairlead_mcp.stdio import ChildSpec
+from fairlead_mcp.stream_client import StreamState
 from upprocess import alive
 from waiting import eventually
 
@@ -42,10 +42,10 @@ async def test_the_time_server_runs_through_uv_is_called_and_goes_with_all_its_p
         assert "get_current_time" in tools
         result = json.loads(bytes(await session.call_tool("get_current_time", {"timezone": "UTC"})))
         assert not result.get("isError")
-    assert child.pid is not None
-    pids = [child.pid, *(stray.pid for stray in descendants(child.pid))]
+    assert child.program.pid is not None
+    pids = [child.program.pid, *(stray.pid for stray in descendants(child.program.pid))]
     begun = time.monotonic()
     await host.aclose()
     assert time.monotonic() - begun < 5
-    assert child.state is ChildState.CLOSED
+    assert child.state is StreamState.CLOSED
     await eventually(lambda: not any(alive(pid) for pid in pids))

@@ -52,7 +52,7 @@ async def test_a_modern_child_is_subscribed_to_and_asked_again_when_it_announces
     async def grows() -> bool:
         """Called until it is heard: nobody tells when the subscription stands."""
         before = child.clock()
-        params = modern_params(b'{"name":"grow","arguments":{"name":"later"}}', child.client)
+        params = modern_params(b'{"name":"grow","arguments":{"name":"later"}}', child.side.client)
         await child.request("tools/call", params, deadline=before + 10)
         return await knows("grow", "later")
 

@@ -60,7 +60,7 @@ async def test_lines_that_are_not_kept_any_more_are_told_of(tmp_path: Path) -> N
             child = children.find(ServerKey("default", "vault"))
             assert child is not None
             for _ in range(300):
-                child.printed.add("stderr", "x" * 1000)
+                child.program.printed.add("stderr", "x" * 1000)
             found = (await get(gateway, "/v1/logs/vault?after=1")).message
             assert found["missed"]
             assert sum(len(line["text"]) for line in found["lines"]) <= 128 << 10

@@ -9,8 +9,8 @@ from pathlib import Path
 import pytest
 from mcp import Client
 
-from fairlead_mcp.link import Link
 from fairlead_mcp.session import McpSession
+from fairlead_mcp.stream_client import StreamClient
 from fairlead_mcp.tcp import TcpOpener
 from fairlead_operator.local import runner
 from gated_stdio_server import TOKEN, gated
@@ -55,7 +55,7 @@ async def test_a_server_of_npm_speaks_all_its_transports(tmp_path: Path) -> None
     assert await asyncio.to_thread(runner.main, EVERYTHING, volume=volume, log=tmp_path / "log") == 0, "again"
     server = str(volume / "server")
     async with gated(server, "stdio") as behind:
-        link = Link("npm", TcpOpener("127.0.0.1", behind.port, TOKEN))
+        link = StreamClient("npm", TcpOpener("127.0.0.1", behind.port, TOKEN))
         items = await McpSession.over_link(link).list_all("tools/list")
         assert "echo" in {json.loads(bytes(item))["name"] for item in items}
         await link.aclose()

@@ -8,11 +8,12 @@ from typing import Any
 
 import pytest
 
-from fairlead_mcp.child import Child, ChildState
+from fairlead_mcp.child import Child
 from fairlead_mcp.eras import Era
 from fairlead_mcp.errors import ConnectFailed, ConnectionLost, McpError, PoolFull, Timeout
 from fairlead_mcp.session import McpSession
 from fairlead_mcp.stdio import ChildSpec
+from fairlead_mcp.stream_client import StreamState
 from fakeprocesses import FakeLauncher, FakeProcess, host_of, legacy, modern, mute, now, silent
 
 pytestmark = [pytest.mark.looptime(start=0)]
@@ -24,7 +25,7 @@ async def test_the_first_to_ask_gets_a_negotiated_child(server: Any, era: Era) -
     host = host_of(FakeLauncher(server))
     child = host.get("a", SPEC)
     assert (await child.ready(now() + 5)).era is era
-    assert (child.state, child.pid, child.starts) == (ChildState.RUNNING, 1, 1)
+    assert (child.state, child.program.pid, child.starts) == (StreamState.RUNNING, 1, 1)
     assert repr(child) == "<Child a running, 1 starts>"
     await host.aclose()
 
@@ -101,12 +102,12 @@ async def test_a_crash_fails_what_is_in_flight_and_what_comes_at_once() -> None:
     results = await asyncio.gather(*asked, return_exceptions=True)
     assert [type(result) for result in results] == [ConnectionLost] * 3
     assert str(results[0]) == "a was killed by SIGKILL: out of memory"
-    assert child.state is ChildState.BACKOFF
+    assert child.state is StreamState.BACKOFF
     before = now()
     with pytest.raises(ConnectFailed) as caught:
         await child.request("tools/call", None, deadline=now() + 60)
     assert (caught.value.reason, now()) == ("ProcessExited", before)
-    assert child.stderr == ("out of memory",)
+    assert child.program.printed.stderr() == ("out of memory",)
     await host.aclose()
 
 
@@ -127,7 +128,7 @@ async def test_a_child_that_asks_and_reads_no_answer_is_ended_and_started_again(
     with pytest.raises(PoolFull, match="does not read"):
         await call
     await asyncio.sleep(1)
-    assert (child.state, child.starts, launcher.launched[0].stopped) == (ChildState.RUNNING, 2, True)
+    assert (child.state, child.starts, launcher.launched[0].stopped) == (StreamState.RUNNING, 2, True)
     await host.aclose()
 
 
@@ -138,7 +139,7 @@ async def test_a_crashed_child_is_started_again_and_negotiated_anew() -> None:
     await child.ready(now() + 5)
     launcher.launched[0].die()
     await asyncio.sleep(1)
-    assert (child.state, child.starts, child.pid) == (ChildState.RUNNING, 2, 2)
+    assert (child.state, child.starts, child.program.pid) == (StreamState.RUNNING, 2, 2)
     assert launcher.launched[0].stopped
     assert launcher.launched[1].received[0]["method"] == "server/discover"
     await host.aclose()
@@ -154,7 +155,7 @@ async def test_starts_that_fail_come_ever_more_seldom_and_the_state_says_so() ->
     assert caught.value.reason == "CommandNotFound"
     assert repr(child) == "<Child a backoff, 1 starts>"
     await asyncio.sleep(0.5 + 1 + 0.1)
-    assert (child.state, child.starts) == (ChildState.FAILED, 3)
+    assert (child.state, child.starts) == (StreamState.FAILED, 3)
     await asyncio.sleep(600)
     assert 10 < child.starts < 20
     launcher.refusal = None
@@ -174,7 +175,7 @@ async def test_one_process_per_key_and_spec() -> None:
     other = host.get("a", ChildSpec.of("server", ["--new"]))
     assert other is not child
     await other.ready(now() + 5)
-    assert child.state is ChildState.CLOSED
+    assert child.state is StreamState.CLOSED
     assert launcher.launched[0].stopped
     assert [spec.args for spec in launcher.specs] == [(), ("--new",)]
     assert host.children() == {"a": other}
@@ -192,7 +193,7 @@ async def test_a_retired_child_fails_its_requests_and_is_not_started_again() -> 
     host.retire("a")
     host.retire("a")
     await asyncio.sleep(600)
-    assert (child.state, len(launcher.launched)) == (ChildState.CLOSED, 1)
+    assert (child.state, len(launcher.launched)) == (StreamState.CLOSED, 1)
     with pytest.raises(McpError, match="stopped"):
         await child.request("ping", None, deadline=now() + 1)
     await host.aclose()
@@ -236,7 +237,7 @@ async def test_a_session_over_a_child_adds_the_envelope_of_the_era() -> None:
     assert params["_meta"]["io.modelcontextprotocol/protocolVersion"] == "2026-07-28"
     child = host.find("a")
     assert child is not None
-    assert child.state is ChildState.RUNNING
+    assert child.state is StreamState.RUNNING
     await host.aclose()
 
 
@@ -277,7 +278,7 @@ async def test_a_start_that_is_refused_for_good_is_tried_again_every_ten_minutes
     host = host_of(launcher)
     child = host.get("a", SPEC)
     await asyncio.sleep(599)
-    assert (child.state, len(launcher.launched)) == (ChildState.FAILED, 1)
+    assert (child.state, len(launcher.launched)) == (StreamState.FAILED, 1)
     await asyncio.sleep(1250)
     assert len(launcher.launched) == 4
     assert len([line for line in caplog.messages if "next start in" in line]) == 1
@@ -313,7 +314,7 @@ async def test_a_process_that_fetches_is_not_silent_until_nothing_more_arrives()
     for _ in range(50):
         await asyncio.sleep(1)
         launcher.launched[0].written += 100_000
-        assert not child.silent
+        assert not child.program.silent
     await asyncio.sleep(21)
-    assert child.silent
+    assert child.program.silent
     await host.aclose()

@@ -8,10 +8,11 @@ from typing import Any
 
 import pytest
 
-from fairlead_mcp.child import Child, ChildState
+from fairlead_mcp.child import Child
 from fairlead_mcp.errors import ConnectFailed
 from fairlead_mcp.printed import PrintedLines
 from fairlead_mcp.stdio import ChildSpec
+from fairlead_mcp.stream_client import StreamState
 from fakeprocesses import FakeLauncher, host_of, legacy, modern, mute, now, silent
 
 pytestmark = [pytest.mark.looptime(start=0)]
@@ -100,7 +101,10 @@ async def test_secrets_of_the_environment_are_in_nothing_that_is_kept_of_what_wa
     launcher.launched[0].die()
     await asyncio.sleep(0.1)
     shown = "Error: [credential] is not valid for postgres://me:[credential]@db/x (info)"
-    assert child.stderr == ("with [credential], [credential], [credential], [credential], some/image", shown)
+    assert child.program.printed.stderr() == (
+        "with [credential], [credential], [credential], [credential], some/image",
+        shown,
+    )
     assert str(child.failure) == f"a exited with code 1: {shown}"
     await host.aclose()
 
@@ -117,7 +121,7 @@ async def test_runs_are_told_apart_in_what_was_printed_also_when_the_spec_change
     child = host.get("a", ChildSpec("other"))
     await asyncio.sleep(1)
     launcher.launched[2].events.on_stderr("three")
-    told = [(line.run, line.stream, line.text) for line in child.printed.after()]
+    told = [(line.run, line.stream, line.text) for line in child.program.printed.after()]
     assert told == [
         (1, "run", "started"),
         (1, "stderr", "one"),
@@ -150,14 +154,14 @@ async def test_a_process_that_says_nothing_is_spoken_of_after_ten_seconds_and_no
 
     class Listener:
         def child_changed(self, key: Hashable, child: Child) -> None:
-            changes.append((now(), child.silent))
+            changes.append((now(), child.program.silent))
 
         def child_notified(self, key: Hashable, child: Child, method: str, line: bytes) -> None: ...
 
     host.listen(Listener())
     child = host.get("a", SPEC)
     await asyncio.sleep(9)
-    assert not child.silent
+    assert not child.program.silent
     await asyncio.sleep(2)
     (told, is_silent) = changes[-1]
     assert is_silent
@@ -175,7 +179,7 @@ async def test_a_server_that_answers_in_time_is_not_called_silent(server: Any) -
     seen: list[bool] = []
     for _ in range(60):
         await asyncio.sleep(0.5)
-        seen.append(child.silent)
+        seen.append(child.program.silent)
     assert not any(seen), "one that answers `initialize` alone is asked that after 10 s"
     await host.aclose()
 
@@ -186,7 +190,7 @@ async def test_a_process_that_logs_and_answers_nothing_is_not_silent() -> None:
     await asyncio.sleep(1)
     launcher.launched[0].events.on_stderr("loading the index")
     await asyncio.sleep(60)
-    assert not child.silent
+    assert not child.program.silent
     await host.aclose()
 
 
@@ -196,7 +200,7 @@ async def test_a_child_that_failed_is_started_at_once_when_it_is_to_be_tried_aga
     host = host_of(launcher)
     child = host.get("a", SPEC)
     await asyncio.sleep(100)
-    assert child.state is ChildState.FAILED
+    assert child.state is StreamState.FAILED
     launcher.refusal = None
     starts = child.starts
     asked = now()
@@ -217,7 +221,7 @@ async def test_a_start_that_goes_on_when_it_is_to_be_tried_again_is_followed_by_
     await asyncio.sleep(1)
     launcher.launched[0].die("exited with code 1: no key")
     await asyncio.sleep(1)
-    assert (child.state, child.starts) == (ChildState.STARTING, 2)
+    assert (child.state, child.starts) == (StreamState.STARTING, 2)
     child.retry()
     assert child.failure is None, "it is on its way"
     launcher.answer = modern

@@ -8,9 +8,6 @@ each other's signatures.
 
 from __future__ import annotations
 
-import re
-from typing import Final
-
 from msgspec import Raw
 
 from fairlead_api.meta import ServerKey
@@ -18,8 +15,6 @@ from fairlead_gateway.calls.sealed.seals import Seal
 from fairlead_gateway.core.identity import Identity
 from fairlead_mcp import jsonrpc, states
 from fairlead_mcp.errors import RpcError
-
-_MARK: Final = re.compile(r"fairlead-of\.([0-9a-f]{32})\.")
 
 
 class RequestStateSigner:
@@ -30,18 +25,15 @@ class RequestStateSigner:
 
     def signed(self, result: Raw, server: ServerKey, identity: Identity) -> Raw:
         """A server's result, its state signed for a principal."""
-        return states.rewritten(
-            result, lambda state: f"fairlead-of.{self._seal.mac(identity.owner, f'{server} {state}')}.{state}"
-        )
+        return states.rewritten(result, lambda state: self._seal.marked(identity.owner, str(server), state))
 
     def verified(self, params: jsonrpc.RawObject, server: ServerKey, identity: Identity) -> jsonrpc.RawObject:
         """Params with the server's own state. Raises RpcError (-32602) for one of another principal or server."""
         given = states.state_in(params)
         if given is None:
             return params
-        mark = _MARK.match(given)
-        state = given if mark is None else given[mark.end() :]
-        if mark is None or not self._seal.verifies(mark[1], identity.owner, f"{server} {state}"):
+        state = self._seal.unmarked(identity.owner, str(server), given)
+        if state is None:
             raise RpcError(
                 jsonrpc.INVALID_PARAMS,
                 "requestState was not issued to this client for this tool; call the tool again without it",

@@ -7,10 +7,6 @@ so that nothing is kept for an idle client (MCP 2025-11-25, Transports, "Session
 
 from __future__ import annotations
 
-import base64
-import binascii
-import hashlib
-import hmac
 import secrets
 from collections import OrderedDict
 from collections.abc import Callable
@@ -20,10 +16,10 @@ import msgspec
 from msgspec import Raw
 
 from fairlead_gateway.calls.sealed.client_capabilities import normalized
+from fairlead_gateway.calls.sealed.seals import Seal
 from fairlead_gateway.calls.sealed.signed_session import SignedSession
 from fairlead_gateway.core.session import LegacySession
 
-_MAC_BYTES: Final = 16
 _REMEMBERED: Final = 4096
 _MAX_ID: Final = 1024
 """Bytes of the longest id that is looked at."""
@@ -36,7 +32,7 @@ class SessionIds:
     """Signs and reads ids with one key; replicas that share the key read each other's."""
 
     def __init__(self, key: bytes = b"", nonce: Callable[[], str] = lambda: secrets.token_urlsafe(18)) -> None:
-        self._key = hashlib.blake2b(key or secrets.token_bytes(32), digest_size=32).digest()
+        self._seal = Seal(key, "sessions")
         self._nonce = nonce
         self._verified_sessions: dict[bytes, LegacySession | None] = {}
         self._ended: OrderedDict[bytes, None] = OrderedDict()
@@ -44,8 +40,7 @@ class SessionIds:
     def issue(self, version: str, capabilities: bytes | Raw, owner: str = "") -> bytes:
         """A new id, visible ASCII."""
         signed = SignedSession(version, self._nonce(), normalized(capabilities), owner)
-        payload = base64.urlsafe_b64encode(msgspec.json.encode(signed)).rstrip(b"=")
-        return payload + b"." + self._mac(payload)
+        return self._seal.token("", msgspec.json.encode(signed)).encode()
 
     def read(self, ident: bytes) -> LegacySession | None:
         """The session of an id; None where it was not signed here."""
@@ -78,15 +73,11 @@ class SessionIds:
         return bool(self._ended) and ident in self._ended
 
     def _verified(self, ident: bytes) -> LegacySession | None:
-        payload, _, mac = ident.rpartition(b".")
-        if not hmac.compare_digest(mac, self._mac(payload)):
+        members = self._seal.members("", ident.decode("latin-1"))
+        if members is None:
             return None
         try:
-            signed = _decode_signed(base64.urlsafe_b64decode(payload + b"=" * (-len(payload) % 4)))
-        except (binascii.Error, ValueError, msgspec.DecodeError):
+            signed = _decode_signed(members)
+        except msgspec.DecodeError:
             return None
         return LegacySession(ident, signed.version, signed.features, signed.owner)
-
-    def _mac(self, payload: bytes) -> bytes:
-        mac = hashlib.blake2b(payload, key=self._key, digest_size=_MAC_BYTES).digest()
-        return base64.urlsafe_b64encode(mac).rstrip(b"=")

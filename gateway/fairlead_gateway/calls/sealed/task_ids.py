@@ -8,9 +8,6 @@ keys of `inputRequests` may repeat it), and is never taken from a client.
 
 from __future__ import annotations
 
-import base64
-import binascii
-import re
 from typing import Final
 
 import msgspec
@@ -25,7 +22,7 @@ from fairlead_mcp.errors import NotMcp
 MAX_ID: Final = 1024
 """Characters of a server's own id of a task."""
 MAX_SEALED: Final = 8192
-_SEALED: Final = re.compile(r"fairlead-task\.([0-9a-f]{32})\.([A-Za-z0-9_-]+)")
+_PREFIX: Final = "fairlead-task."
 
 _decode = msgspec.json.Decoder(tuple[str, str, str, str]).decode
 
@@ -43,18 +40,18 @@ class TaskIds:
         if not 0 < len(task_id) <= MAX_ID:
             raise NotMcp(f"the id of the task has {len(task_id)} characters; 1 to {MAX_ID} are taken")
         members = msgspec.json.encode((server.namespace, server.name, tool, task_id))
-        payload = base64.urlsafe_b64encode(members).rstrip(b"=").decode()
-        return f"fairlead-task.{self._seal.mac(identity.owner, payload)}.{payload}"
+        return _PREFIX + self._seal.token(identity.owner, members)
 
     def opened(self, sealed: str, identity: Identity) -> TaskRef | None:
         """The task of an id; None where it was not sealed with this key for this principal."""
-        match = _SEALED.fullmatch(sealed) if len(sealed) <= MAX_SEALED else None
-        if match is None or not self._seal.verifies(match[1], identity.owner, match[2]):
+        if len(sealed) > MAX_SEALED or not sealed.startswith(_PREFIX):
+            return None
+        members = self._seal.members(identity.owner, sealed.removeprefix(_PREFIX))
+        if members is None:
             return None
         try:
-            members = base64.urlsafe_b64decode(match[2] + "=" * (-len(match[2]) % 4))
             namespace, name, tool, task_id = _decode(members)
-        except (binascii.Error, ValueError, msgspec.DecodeError):
+        except msgspec.DecodeError:
             return None
         own, pod = affinity.split(task_id)
         return TaskRef(sealed, ServerKey(namespace, name), tool, own, pod)
