@@ -16,11 +16,11 @@ from fairlead_models.providers import ModelTarget
 
 
 class ContinuedRequest(msgspec.Struct, frozen=True):
-    """A request together with the answer that it goes on from."""
+    """A request together with the response that it continues."""
 
     read: WireRequest
     body: bytes
-    """In the client's format, for formats that read it anew."""
+    """The body in the client's format: a provider of another family has its format read it again."""
     targets: Sequence[ModelTarget]
     """Models that may answer it."""
 
@@ -31,7 +31,7 @@ class FinishedResponse(msgspec.Struct, frozen=True):
     identity: Identity
     caller_key: str
     """The caller's own key for the provider; empty where it is the gateway's."""
-    asked: WireRequest
+    client_request: WireRequest
     """The client's request in the client's format."""
     prepared: PreparedRequest
     rounds: Sequence[WireAnswer] | WireStream
@@ -55,5 +55,5 @@ class Continuations(Protocol):
     async def run_approved(self, loop: ToolLoop) -> RoundResults | None:
         """Run calls that the client has approved; None where there are none. Raises Problem."""
 
-    async def keep(self, said: FinishedResponse) -> None:
+    async def keep(self, finished: FinishedResponse) -> None:
         """Keep an answer under its id."""

@@ -68,11 +68,13 @@ class TokenCountEndpoint:
         services, counting = self._services, self._counting
         try:
             read = counting.read(body, model)
-            asked, targets = model_request(services.providers, request, counting.wire, read, body, model, False)
+            client_request, targets = model_request(
+                services.providers, request, counting.wire, read, body, model, False
+            )
         except BadRequest as error:
             raise bad_request(error) from error
         get_catalog = functools.partial(services.tools.catalogs.seen_by, request.scope[IDENTITY])
-        prepared = await services.preparation.for_counting(asked, get_catalog, targets)
+        prepared = await services.preparation.for_counting(client_request, get_catalog, targets)
         target = targets[0]
         offered = prepared.offer.definitions if prepared.offer is not None else ()
         provider = services.providers.by_name[target.provider]
@@ -80,11 +82,13 @@ class TokenCountEndpoint:
             whole = prepared.request.body(ModelRound(target.model, injected=offered))
             body = counting.body(with_provider_ids(whole), target.model)
             client = services.client.of_caller(caller_key(request))
-            return await self._asked(client, provider, target.provider, counting.path(target.model), body, prepared)
+            return await self._count_at_provider(
+                client, provider, target.provider, counting.path(target.model), body, prepared
+            )
         tokens = await self._estimated(target.model, prepared.request, offered)
         return Response(counting.written(tokens), 200, {ESTIMATED: "true"}, JSON)
 
-    async def _asked(
+    async def _count_at_provider(
         self,
         client: KeyedClient,
         provider: Provider,
@@ -98,20 +102,20 @@ class TokenCountEndpoint:
         try:
             answer = await client.send(provider, path, body, prepared.headers, wire.answer_headers)
             try:
-                status, said = answer.status, await answer.whole()
+                status, answer_body = answer.status, await answer.whole()
             finally:
                 answer.close()
         except ProviderUnavailable as error:
             raise LlmError(502, f"{name}: {error}", "provider_unavailable") from error
         if status != 200:
-            status, said = wire.refusal(status if status >= 400 else 502, said)
-        return Response(said, status, dict(answer.headers), JSON)
+            status, answer_body = wire.refusal(status if status >= 400 else 502, answer_body)
+        return Response(answer_body, status, dict(answer.headers), JSON)
 
     async def _estimated(self, model: str, request: WireRequest, offered: Sequence[bytes]) -> int:
         """Tokens of a request with these tools, by the tokenizer that there is and factors of the model family."""
         family = family_of(model)
-        said = await self._services.preparation.count_conversation(request)
-        text = (said.system + said.messages) * family.text
+        conversation = await self._services.preparation.count_conversation(request)
+        text = (conversation.system + conversation.messages) * family.text
         if offered or request.tool_names:
             tools = b",".join([request.tools, *offered]).decode("utf-8", "replace")
             counted = await self._services.tools.work.measured([encode({"system": tools})])

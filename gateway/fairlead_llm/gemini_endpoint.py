@@ -30,13 +30,13 @@ class GeminiEndpoint:
 
     async def answer(self, request: Request) -> Response:
         """The answer to one request, whatever its path asks for."""
-        asked = read_path(request.scope["path"])
-        method = None if asked is None else self._methods.get(asked.method)
-        if asked is None or method is None:
-            known = ", ".join(f"models/MODEL:{name}" for name in METHODS)
-            error = LlmError(404, f"there is no such method of this API here; there are {known}", "NOT_FOUND")
+        method_path = read_path(request.scope["path"])
+        method = None if method_path is None else self._methods.get(method_path.method)
+        if method_path is None or method is None:
+            methods = ", ".join(f"models/MODEL:{name}" for name in METHODS)
+            error = LlmError(404, f"there is no such method of this API here; there are {methods}", "NOT_FOUND")
             return failed(GEMINI_EVENTS, error)
-        return await method(request, asked.model)
+        return await method(request, method_path.model)
 
     async def _whole(self, request: Request, model: str) -> Response:
         return await self._events.answer(request, model, False)

@@ -80,11 +80,11 @@ class ModelServices(msgspec.Struct, frozen=True):
 class LlmEndpoint:
     """Endpoint for clients of one wire format."""
 
-    def __init__(self, services: ModelServices, wire: WireFormat, kept: Continuations | None = None) -> None:
-        """`kept`: keeper of answers, in formats that go on from them by their ids."""
+    def __init__(self, services: ModelServices, wire: WireFormat, continuations: Continuations | None = None) -> None:
+        """`continuations`: keeper of answers, in formats that go on from them by their ids."""
         self._services = services
         self._format = wire
-        self._kept = kept
+        self._continuations = continuations
 
     async def answer(self, request: Request, model: str | None = None, stream: bool | None = None) -> Response:
         """The answer to one request; `model` and `stream` are those of the path, in formats that have them there."""
@@ -106,28 +106,28 @@ class LlmEndpoint:
     async def _held(
         self, request: Request, record: RequestRecord, body: bytes, model: str | None, stream: bool | None
     ) -> Response:
-        asked, loop = await self._begun(request, record, body, model, stream)
+        client_request, loop = await self._begun(request, record, body, model, stream)
         if (refused := record.refusal()) is not None:
             raise over_budget(refused)
         try:
             async with asyncio.timeout(loop.seconds_left()):
-                approved = None if self._kept is None else await self._kept.run_approved(loop)
+                approved = None if self._continuations is None else await self._continuations.run_approved(loop)
                 answer = await loop.ask()
                 if answer.status != 200:
                     return await self._refused(answer, loop)
                 if not loop.prepared.request.stream:
-                    return await self._whole(asked, loop, answer, approved.finished if approved else [])
+                    return await self._whole(client_request, loop, answer, approved.finished if approved else [])
         except TimeoutError as error:
             raise loop.over() from error
         except Problem as problem:
-            found = of_problem(problem)
-            found.headers.update(loop.no_retry)
-            raise found from problem
+            refusal = of_problem(problem)
+            refusal.headers.update(loop.no_retry)
+            raise refusal from problem
         if not answer.streams:
             answer.close()
             raise LlmError(502, "the provider answered a request for a stream with something else", "bad_answer")
         ran = approved.finished if approved else []
-        return StreamedAnswer(asked, loop, answer, self._services.turns, self._kept, ran)
+        return StreamedAnswer(client_request, loop, answer, self._services.turns, self._continuations, ran)
 
     async def _begun(
         self, request: Request, record: RequestRecord, body: bytes, model: str | None, stream: bool | None
@@ -136,19 +136,23 @@ class LlmEndpoint:
         try:
             reads = functools.partial(self._format.read, body, model, stream)
             read = await services.tools.work.reading(reads, long=is_long(body))
-            asked, targets = model_request(services.providers, request, self._format, read, body, model, stream)
-            if self._kept is not None:
-                found = await self._kept.resolve(asked.identity, asked.caller_key, read, body, targets)
-                asked = msgspec.structs.replace(asked, read=found.read, body=found.body)
-                targets = [*found.targets]
+            client_request, targets = model_request(
+                services.providers, request, self._format, read, body, model, stream
+            )
+            if self._continuations is not None:
+                continued = await self._continuations.resolve(
+                    client_request.identity, client_request.caller_key, read, body, targets
+                )
+                client_request = msgspec.structs.replace(client_request, read=continued.read, body=continued.body)
+                targets = [*continued.targets]
             get_catalog = functools.partial(services.tools.catalogs.seen_by, request.scope[IDENTITY])
-            asked = await self._in_tier(asked, get_catalog)
-            prepare: Prepare = functools.partial(services.preparation.prepared, asked, get_catalog)
+            client_request = await self._in_tier(client_request, get_catalog)
+            prepare: Prepare = functools.partial(services.preparation.prepared, client_request, get_catalog)
             prepared = await prepare(targets)
         except BadRequest as error:
             raise bad_request(error) from error
         record.open_budget(prepared.targets[0], () if prepared.offer is None else prepared.offer.quotas)
-        return asked, ToolLoop(
+        return client_request, ToolLoop(
             services.tools,
             services.client.of_caller(caller_key(request)),
             services.providers,
@@ -156,62 +160,76 @@ class LlmEndpoint:
             record.origin,
             prepared,
             prepare,
-            asked.wishes,
+            client_request.wishes,
             services.limits,
             services.breakers,
             record,
         )
 
-    async def _in_tier(self, asked: ModelRequest, get_catalog: Callable[[], SubjectCatalog]) -> ModelRequest:
+    async def _in_tier(self, client_request: ModelRequest, get_catalog: Callable[[], SubjectCatalog]) -> ModelRequest:
         """The request in the tier that the rules choose, where it asks for that."""
-        tools, found = self._services.tools, get_catalog()
-        if asked.wishes.tier != AUTO or AUTO in found.tiers:
-            return asked
-        choice = await tools.work.do(lambda: chosen_tier(tools, found, self._format, asked.read.client_messages))
+        tools, catalog = self._services.tools, get_catalog()
+        if client_request.wishes.tier != AUTO or AUTO in catalog.tiers:
+            return client_request
+        choice = await tools.work.do(
+            lambda: chosen_tier(tools, catalog, self._format, client_request.read.client_messages)
+        )
         if choice is None:
-            return msgspec.structs.replace(asked, wishes=msgspec.structs.replace(asked.wishes, tier=None))
-        if self._services.tier_changes.is_new(asked.identity.principal, choice):
+            return msgspec.structs.replace(
+                client_request, wishes=msgspec.structs.replace(client_request.wishes, tier=None)
+            )
+        if self._services.tier_changes.is_new(client_request.identity.principal, choice):
             self._services.counts.tier_changed(choice.name)
-        wishes = msgspec.structs.replace(asked.wishes, tier=choice.name)
-        return msgspec.structs.replace(asked, wishes=wishes, tier_rule=choice.rule)
+        wishes = msgspec.structs.replace(client_request.wishes, tier=choice.name)
+        return msgspec.structs.replace(client_request, wishes=wishes, tier_rule=choice.rule)
 
     async def _whole(
-        self, asked: ModelRequest, loop: ToolLoop, answer: ProviderAnswer, ran: Sequence[FinishedCall]
+        self, client_request: ModelRequest, loop: ToolLoop, answer: ProviderAnswer, ran: Sequence[FinishedCall]
     ) -> Response:
         """The answer of all rounds; `ran` are calls that were run in front of the first."""
-        prepared, keeper = loop.prepared, TurnKeeper(loop, self._services.turns, asked.identity)
+        prepared, keeper = loop.prepared, TurnKeeper(loop, self._services.turns, client_request.identity)
         before: list[WireAnswer] = []
         ran = [*ran]
         usage: dict[str, object] = {}
         while True:
-            said = await self._read(answer, loop)
-            usage = added(usage, said.usage)
-            if not said.usage:
-                loop.record.add_answer_tokens(sum(map(len, said.in_request)) // 4)
+            wire_answer = await self._read(answer, loop)
+            usage = added(usage, wire_answer.usage)
+            if not wire_answer.usage:
+                loop.record.add_answer_tokens(sum(map(len, wire_answer.in_request)) // 4)
             loop.round_finished(usage)
-            again, calls, results = loop.repeats(said.malformed_call), await loop.split(said.message), NO_RESULTS
+            again, calls, results = (
+                loop.repeats(wire_answer.malformed_call),
+                await loop.split(wire_answer.message),
+                NO_RESULTS,
+            )
             if calls.unwrapped:
-                said.unwrap(calls.unwrapped)
+                wire_answer.unwrap(calls.unwrapped)
             if not again:
-                if await keeper.runs_now(calls, said.in_request):
+                if await keeper.runs_now(calls, wire_answer.in_request):
                     results = await loop.run(calls.gateway_calls)
                     ran += results.finished
                 if calls.client_calls or not results.messages:
                     break
-                loop.go_on(said.in_request, results.messages)
-            before.append(said)
+                loop.go_on(wire_answer.in_request, results.messages)
+            before.append(wire_answer)
             answer = await loop.ask()
             if answer.status != 200:
                 return await self._refused(answer, loop)
-        await keeper.keep(calls, said.in_request, results.messages, said.turn_key(before))
+        await keeper.keep(calls, wire_answer.in_request, results.messages, wire_answer.turn_key(before))
         shown = ran if prepared.shows_calls else ()
-        written = said.written(LoopResult(before, usage, loop.theirs, shown, {"fairlead": loop.report()}))
-        if self._kept is not None:
-            rounds = [*before, said]
+        written = wire_answer.written(LoopResult(before, usage, loop.theirs, shown, {"fairlead": loop.report()}))
+        if self._continuations is not None:
+            rounds = [*before, wire_answer]
             finished = FinishedResponse(
-                asked.identity, asked.caller_key, asked.read, prepared, rounds, written, results.messages
+                client_request.identity,
+                client_request.caller_key,
+                client_request.read,
+                prepared,
+                rounds,
+                written,
+                results.messages,
             )
-            await self._kept.keep(finished)
+            await self._continuations.keep(finished)
         loop.record.end(loop.outcome)
         return Response(written, 200, {**answer.headers, **loop.headers}, JSON)
 
@@ -286,9 +304,9 @@ async def answered(
         broken(error.code)
         return failed(wire, error)
     except Problem as problem:
-        found = of_problem(problem)
-        broken(found.code)
-        return failed(wire, found)
+        refusal = of_problem(problem)
+        broken(refusal.code)
+        return failed(wire, refusal)
     except Exception:
         broken(INTERNAL)
         raise
@@ -315,8 +333,8 @@ def model_request(
     except ProviderKeyRefused as error:
         raise LlmError(error.status, str(error), "provider_key") from error
     identity, headers = request.scope[IDENTITY], dict(request.headers)
-    asked = ModelRequest(wire, read, body, model, stream, headers, identity, wishes, route, caller_key=key)
-    return asked, targets
+    client_request = ModelRequest(wire, read, body, model, stream, headers, identity, wishes, route, caller_key=key)
+    return client_request, targets
 
 
 def failed(wire: WireFormat, error: LlmError) -> Response:
@@ -331,15 +349,15 @@ def bad_request(error: BadRequest) -> LlmError:
 
 def _wishes(read: WireRequest, request: Request) -> OfferWishes:
     """Wishes in the body and in headers. Raises BadRequest."""
-    said: dict[str, object] = {}
+    wishes: dict[str, object] = {}
     for member, header in HEADERS.items():
         value = request.headers.get(header, "").strip()
         if value:
-            said[member] = [word.strip() for word in value.split(",") if word.strip()] if member in _LISTS else value
+            wishes[member] = [word.strip() for word in value.split(",") if word.strip()] if member in _LISTS else value
     try:
-        if "maxTools" in said:
-            said["maxTools"] = msgspec.json.decode(str(said["maxTools"]), type=int)
-        said |= msgspec.json.decode(read.own, type=dict[str, object])
-        return msgspec.convert(said, OfferWishes)
+        if "maxTools" in wishes:
+            wishes["maxTools"] = msgspec.json.decode(str(wishes["maxTools"]), type=int)
+        wishes |= msgspec.json.decode(read.own, type=dict[str, object])
+        return msgspec.convert(wishes, OfferWishes)
     except (msgspec.MsgspecError, RecursionError) as error:
         raise BadRequest(f"fairlead: {error}", "fairlead") from error

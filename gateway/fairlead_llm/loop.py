@@ -64,7 +64,7 @@ class ToolLoop:
         breakers: ModelBreakers,
         record: RequestRecord,
     ) -> None:
-        """`prepare` makes the request anew for the models that are left when one fails before it said anything."""
+        """`prepare` makes the request for the remaining models, where one fails before any of its answer has come."""
         self._tools = tools
         self._client = client
         self._providers = providers
@@ -147,7 +147,7 @@ class ToolLoop:
         """
         while True:
             self.tools_disabled = self.limits_reached
-            # another model's request is read anew, without the results of calls that ran: it would order them again
+            # another model's request is read again, without results of calls that ran: it would call those tools again
             spare = len(self.prepared.targets) > 1 and not self._rounds and not self._has_run
             answer, failure = None, None
             try:
@@ -250,7 +250,7 @@ class ToolLoop:
         prepared, provider = self.prepared, self._providers.by_name[self.target.provider]
         injected = self.offer.definitions if self.offer is not None else ()
         counts = self.theirs is not None or losses_of(prepared.request) is not None
-        asked = ModelRound(
+        model_round = ModelRound(
             self.target.model,
             self._more,
             injected,
@@ -258,16 +258,16 @@ class ToolLoop:
             first=not self._more,
             last=self.tools_disabled,
         )
-        body = await self._tools.work.reading(lambda: self._written(asked), long=self.long)
+        body = await self._tools.work.reading(lambda: self._written(model_round), long=self.long)
         traced = self.record.round_sent(self.target, body, self.offer.tokens if self.offer is not None else {})
         path = prepared.wire.path(self.target.model, stream=prepared.request.stream)
         headers = {**prepared.headers, **traced}
         return await self._client.send(provider, path, body, headers, prepared.wire.answer_headers)
 
-    def _written(self, asked: ModelRound) -> bytes:
+    def _written(self, model_round: ModelRound) -> bytes:
         """The body of the next round's request."""
         prepared = self.prepared
-        body = with_provider_ids(prepared.request.body(asked))
+        body = with_provider_ids(prepared.request.body(model_round))
         unsealed = without_thoughts(prepared.wire, body, len(self._more)) if self._without_thoughts else None
         if unsealed is not None:
             prepared.losses.add(LOST_THOUGHTS)
@@ -304,8 +304,8 @@ class ToolLoop:
         calls = message_format(self.prepared.wire.name).parse_calls(message)
         names = self.theirs
         if names is not None and len(calls) > MAX_CALLS:
-            said = f"the provider's answer has more than {MAX_CALLS} calls"
-            raise LlmError(502, said, "bad_answer", headers=self.no_retry)
+            text = f"the provider's answer has more than {MAX_CALLS} calls"
+            raise LlmError(502, text, "bad_answer", headers=self.no_retry)
         inner = held_inside(self.offer or ToolOffer(0), calls, self.prepared.request.tool_names)
         calls = [inner.get(call.id, call) for call in calls]
         ours: list[ModelCall] = []
@@ -363,7 +363,7 @@ class ToolLoop:
             return await all_repeatable(self._tools, self._get_catalog, self._wishes, offer, format_name, calls)
 
     def repeats(self, malformed_call: bool) -> bool:
-        """Whether a round is to be asked anew: where it is malformed_call, and was not asked anew already."""
+        """Whether to repeat a round because its call cannot be parsed (`malformed_call`); not twice in a row."""
         self._repeated = malformed_call and not self._repeated and self.theirs is not None and not self.tools_disabled
         return self._repeated
 
@@ -383,6 +383,6 @@ class ToolLoop:
 
     def report(self) -> dict[str, Any]:
         """Model, rounds, tools and calls, for the member `fairlead` of the answer."""
-        said = self._report.member(self._rounds, self.calls, self._pending, stopped=self.tools_disabled)
+        member = self._report.member(self._rounds, self.calls, self._pending, stopped=self.tools_disabled)
         losses = [*self.prepared.losses]
-        return {**said, "losses": losses} if losses else said
+        return {**member, "losses": losses} if losses else member

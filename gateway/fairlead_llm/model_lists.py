@@ -34,7 +34,7 @@ def offered(providers: Providers, windows: ContextWindows) -> list[OfferedModel]
     return [*models, *(_route(providers, windows, name) for name in providers.routes)]
 
 
-def found(providers: Providers, windows: ContextWindows, wanted: str) -> OfferedModel:
+def find_model(providers: Providers, windows: ContextWindows, wanted: str) -> OfferedModel:
     """One model or route, also where a pattern alone has it. Raises UnknownModel."""
     if wanted.startswith(ROUTE_PREFIX):
         name = wanted.removeprefix(ROUTE_PREFIX)
@@ -48,7 +48,7 @@ def found(providers: Providers, windows: ContextWindows, wanted: str) -> Offered
 def _route(providers: Providers, windows: ContextWindows, name: str) -> OfferedModel:
     """A route, with the largest window of its models."""
     each = [windows.window(providers.target(model_of(choice)).model) for choice in providers.routes[name].models]
-    return OfferedModel(f"{ROUTE_PREFIX}{name}", ROUTE_PREFIX.rstrip("/"), max(each, key=lambda one: one.context))
+    return OfferedModel(f"{ROUTE_PREFIX}{name}", ROUTE_PREFIX.rstrip("/"), max(each, key=lambda window: window.context))
 
 
 def document(kind: ProviderKind, model: OfferedModel) -> Mapping[str, Any]:

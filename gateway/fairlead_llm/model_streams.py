@@ -68,8 +68,8 @@ class ModelStreams:
         provider = providers.by_name[target.provider]
         wire = spoken(CHAT, provider)
         try:
-            asked = {**body, "model": target.model}
-            request = wire.read(msgspec.json.encode(asked))
+            chat_body = {**body, "model": target.model}
+            request = wire.read(msgspec.json.encode(chat_body))
             usage = ModelRound(target.model, (), (), usage=provider.stream_usage, first=True, last=False)
             path = wire.path(target.model, stream=True)
             answer = await self._client.send(provider, path, request.body(usage), {}, ())
@@ -86,8 +86,8 @@ class ModelStreams:
         try:
             attempt.answered(answer.status, answer.retry_after)
             if answer.status != _OK:
-                said = f"{target.provider} answered with status {answer.status}"
-                refused = LlmError(answer.status, said, "provider_refused")
+                message = f"{target.provider} answered with status {answer.status}"
+                refused = LlmError(answer.status, message, "provider_refused")
                 raise _NotBegun(refused, ask_next=asks_next(answer.status))
             async with contextlib.aclosing(self._events(answer, attempt, wire.stream(request, None))) as pieces:
                 async for piece in pieces:

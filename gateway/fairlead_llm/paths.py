@@ -50,7 +50,7 @@ _GEMINI_HEADERS: Final = (b"x-goog-api-key", b"x-goog-api-client")
 
 def kind_of(method: str, path: str, headers: Mapping[bytes, bytes], query: bytes) -> ProviderKind | None:
     """The kind of API that a request is one of; None for a path that no provider's API has. Header names are in lower
-    case. `/v1/models/MODEL:METHOD` is Gemini's where it is no GET: newer clients of it ask there.
+    case. `/v1/models/MODEL:METHOD` is Gemini's unless it is a GET: newer Gemini clients use that path.
     """
     if path.startswith(f"{TWICE}/{OPENAI_VERSION}/"):
         path = path.removeprefix(TWICE)

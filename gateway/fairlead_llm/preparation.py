@@ -87,7 +87,7 @@ class RequestPreparation:
         self._turns = turns
 
     async def prepared(
-        self, asked: ModelRequest, get_catalog: Callable[[], SubjectCatalog], targets: Sequence[ModelTarget]
+        self, client_request: ModelRequest, get_catalog: Callable[[], SubjectCatalog], targets: Sequence[ModelTarget]
     ) -> PreparedRequest:
         """Prepare for the first model whose window holds the conversation and all tools; where none does, for the model
         that can call the most tools. Models whose API lacks something that the request holds are passed over. Raises
@@ -95,34 +95,34 @@ class RequestPreparation:
         """
         best: tuple[int, PreparedRequest] | None = None
         while True:
-            wire = spoken(asked.format, self._providers.by_name[targets[0].provider])
-            alike = self._alike(asked.format, wire, targets)
+            wire = spoken(client_request.format, self._providers.by_name[targets[0].provider])
+            alike = self._alike(client_request.format, wire, targets)
             try:
-                found = await self._made(asked, wire, get_catalog, targets, alike)
+                candidate = await self._made(client_request, wire, get_catalog, targets, alike)
             except BadRequest:
                 if best is None and alike == len(targets):
                     raise
             else:
-                offer = found.offer
+                offer = candidate.offer
                 if offer is None or offer.whole:
-                    return found
+                    return candidate
                 if best is None or offer.callable_total > best[0]:
-                    best = offer.callable_total, found
+                    best = offer.callable_total, candidate
             if alike == len(targets) and best is not None:
                 return best[1]
             targets = targets[alike:]
 
     async def for_counting(
-        self, asked: ModelRequest, get_catalog: Callable[[], SubjectCatalog], targets: Sequence[ModelTarget]
+        self, client_request: ModelRequest, get_catalog: Callable[[], SubjectCatalog], targets: Sequence[ModelTarget]
     ) -> PreparedRequest:
         """Prepare for counting the tokens here: for the first model, in the client's format even if the provider's is
         another. Raises Problem.
         """
-        return await self._made(asked, asked.format, get_catalog, targets[:1], 1, asks=False)
+        return await self._made(client_request, client_request.format, get_catalog, targets[:1], 1, asks=False)
 
     async def _made(
         self,
-        asked: ModelRequest,
+        client_request: ModelRequest,
         wire: WireFormat,
         get_catalog: Callable[[], SubjectCatalog],
         targets: Sequence[ModelTarget],
@@ -133,28 +133,32 @@ class RequestPreparation:
         """In a format that the first `alike` of the targets are asked in. `asks`: the model is asked, and not the
         request counted.
         """
-        request, long = asked.read, is_long(asked.body)
-        if wire is not asked.format:
-            reads = functools.partial(wire.read, asked.body, asked.model, asked.stream)
+        request, long = client_request.read, is_long(client_request.body)
+        if wire is not client_request.format:
+            reads = functools.partial(wire.read, client_request.body, client_request.model, client_request.stream)
             request = await self._tools.work.reading(reads, long=long)
         losses = losses_of(request) or TranslationLosses()
-        request.messages = await self._turns.restored(asked.identity, wire, request.client_messages, losses, asks=asks)
-        headers = {name: value for name, value in asked.headers.items() if name in wire.request_headers}
+        request.messages = await self._turns.restored(
+            client_request.identity, wire, request.client_messages, losses, asks=asks
+        )
+        headers = {name: value for name, value in client_request.headers.items() if name in wire.request_headers}
         offer = None
-        if asked.wishes.tools != "none" and not request.no_injection:
-            offer = await self.offered(asked, wire, request, get_catalog, targets[:alike])
-        place = 0 if offer is None else offer.model_index
+        if client_request.wishes.tools != "none" and not request.no_injection:
+            offer = await self.offered(client_request, wire, request, get_catalog, targets[:alike])
+        first_target = 0 if offer is None else offer.model_index
         keeping = TurnKeeping.SURE
         if asks and offer is not None and offer.definitions and (request.tool_names or offer.client_run):
-            keeping = await self._turns.keeping(asked.identity, asked.format, asked.read.client_messages)
+            keeping = await self._turns.keeping(
+                client_request.identity, client_request.format, client_request.read.client_messages
+            )
         return PreparedRequest(
             wire,
             request,
-            targets[place:],
+            targets[first_target:],
             offer,
             headers,
-            asked.wishes.show_calls,
-            asked.tier_rule,
+            client_request.wishes.show_calls,
+            client_request.tier_rule,
             keeping,
             long,
             losses,
@@ -162,20 +166,20 @@ class RequestPreparation:
 
     def _alike(self, front: WireFormat, wire: WireFormat, targets: Sequence[ModelTarget]) -> int:
         """How many of the targets, from the first on, are asked in the same format."""
-        for place, target in enumerate(targets):
+        for index, target in enumerate(targets):
             if spoken(front, self._providers.by_name[target.provider]) is not wire:
-                return place
+                return index
         return len(targets)
 
     async def count_conversation(self, request: WireRequest) -> ConversationTokens:
         """The tokens of a request's messages and system prompt as they go out."""
         messages = b",".join(map(bytes, request.messages))
-        found = await self._tools.work.measured([b'{"messages":[', messages, b'],"system":', request.system, b"}"])
-        return found.tokens
+        measured = await self._tools.work.measured([b'{"messages":[', messages, b'],"system":', request.system, b"}"])
+        return measured.tokens
 
     async def offered(
         self,
-        asked: ModelRequest,
+        client_request: ModelRequest,
         wire: WireFormat,
         request: WireRequest,
         get_catalog: Callable[[], SubjectCatalog],
@@ -184,19 +188,25 @@ class RequestPreparation:
         """The offer for a request. No text has more tokens than bytes: only where the bytes of a conversation do not
         fit are its tokens counted, which takes milliseconds.
         """
-        known, windows, catalog = registry.find(wire.name), self._tools.models.windows, get_catalog()
-        models = [RouteModel(each.model, windows.window(each.model), wire.name, known.max_tools) for each in targets]
-        limits = PlanLimits(asked.wishes.max_tools, asked.wishes.tool_tokens, 0).within(asked.route.limits)
-        most = ConversationTokens(0, len(asked.body) + request.restored_bytes)
+        tool_format, windows, catalog = registry.find(wire.name), self._tools.models.windows, get_catalog()
+        models = [
+            RouteModel(each.model, windows.window(each.model), wire.name, tool_format.max_tools) for each in targets
+        ]
+        limits = PlanLimits(client_request.wishes.max_tools, client_request.wishes.tool_tokens, 0).within(
+            client_request.route.limits
+        )
+        most = ConversationTokens(0, len(client_request.body) + request.restored_bytes)
         fits = OfferBounds(models, limits, request.tool_names, most, exact=False)
 
         async def make(fits: OfferBounds) -> ToolOffer | None:
-            return await self._tools.work.stepwise(lambda: self._offers.made(wire.name, catalog, asked.wishes, fits))
+            return await self._tools.work.stepwise(
+                lambda: self._offers.made(wire.name, catalog, client_request.wishes, fits)
+            )
 
-        offer = await self._memory.made(wire.name, catalog, asked.wishes, fits, make)
+        offer = await self._memory.made(wire.name, catalog, client_request.wishes, fits, make)
         if offer is None:
-            found = await self.count_conversation(request)
-            counted = ConversationTokens(found.system, found.messages + len(request.tools) // 3)
+            tokens = await self.count_conversation(request)
+            counted = ConversationTokens(tokens.system, tokens.messages + len(request.tools) // 3)
             exactly = msgspec.structs.replace(fits, conversation=counted, exact=True)
             offer = await make(exactly)
         assert offer is not None

@@ -37,11 +37,11 @@ def tells_of_thoughts(body: bytes) -> bool:
     return error.get("code") == _CODE or bool(_WORDS.search(str(error.get("message", ""))[:MOST_TEXT]))
 
 
-def without_thoughts(wire: WireFormat, body: bytes, kept: int) -> bytes | None:
-    """A request without sealed thoughts, but for those in its last `kept` messages; None where there are none, or
-    where it cannot be read.
+def without_thoughts(wire: WireFormat, body: bytes, own_messages: int) -> bytes | None:
+    """The body of a request without sealed thoughts, but for those in its last `own_messages` messages; None where it
+    has none, or cannot be read.
     """
     try:
-        return wire.without_thoughts(body, kept)
+        return wire.without_thoughts(body, own_messages)
     except (msgspec.MsgspecError, KeyError, RecursionError, UnicodeDecodeError):
         return None

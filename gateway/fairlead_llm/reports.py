@@ -49,53 +49,53 @@ class RequestReport(msgspec.Struct, frozen=True):
     def headers(self) -> dict[str, str]:
         """Headers of the answer. Those of tools are tokens with parameters (RFC 9651)."""
         model = quote(f"{self.target.provider}/{self.target.model}"[:MOST_MODEL], safe="/:.-_@+~")
-        found = {"x-fairlead-model": model}
+        headers = {"x-fairlead-model": model}
         offer = self.offer
         if offer is None:
-            return found | {"x-fairlead-tools": "none"}
+            return headers | {"x-fairlead-tools": "none"}
         if offer.tier:
-            found["x-fairlead-tier"] = offer.tier
+            headers["x-fairlead-tier"] = offer.tier
         if offer.refused:
-            return found | {"x-fairlead-tools": "none;because=window"}
-        said = f"{offer.way};injected={len(offer.definitions)}"
+            return headers | {"x-fairlead-tools": "none;because=window"}
+        tools = f"{offer.way};injected={len(offer.definitions)}"
         if offer.way == SEARCH:
-            said += f";reachable={len(offer.reachable)};because={offer.because}"
-        found["x-fairlead-tools"] = f"{said};cut={len(offer.cut)}" if offer.cut else said
+            tools += f";reachable={len(offer.reachable)};because={offer.because}"
+        headers["x-fairlead-tools"] = f"{tools};cut={len(offer.cut)}" if offer.cut else tools
         if offer.cut:
             reasons = Counter(cut.reason for cut in offer.cut)
-            found["x-fairlead-tools-cut"] = ", ".join(f"{reason};tools={n}" for reason, n in sorted(reasons.items()))
-        return found
+            headers["x-fairlead-tools-cut"] = ", ".join(f"{reason};tools={n}" for reason, n in sorted(reasons.items()))
+        return headers
 
     def member(
         self, rounds: int, calls: Sequence[CallReport], pending: Sequence[PendingCall], *, stopped: bool
     ) -> dict[str, Any]:
         """The member `fairlead` of the answer."""
-        said: dict[str, Any] = {"model": f"{self.target.provider}/{self.target.model}"}
+        member: dict[str, Any] = {"model": f"{self.target.provider}/{self.target.model}"}
         if self.offer is not None and self.offer.tier:
-            said["tier"] = self.offer.tier
+            member["tier"] = self.offer.tier
         if self.tier_rule:
-            said["tierRule"] = self.tier_rule
-        said |= {"rounds": rounds, "tools": _tools(self.offer), "calls": calls}
+            member["tierRule"] = self.tier_rule
+        member |= {"rounds": rounds, "tools": _tools(self.offer), "calls": calls}
         if pending:
-            said["pending"] = pending
-        return {**said, "stopped": stopped}
+            member["pending"] = pending
+        return {**member, "stopped": stopped}
 
 
 def _tools(offer: ToolOffer | None) -> Mapping[str, Any]:
     if offer is None:
         return {"injected": 0}
-    said: dict[str, Any] = {"way": offer.way, "injected": len(offer.definitions)}
+    tools: dict[str, Any] = {"way": offer.way, "injected": len(offer.definitions)}
     if offer.names:
-        said["injectedTools"] = offer.names[:MOST_NAMED]
+        tools["injectedTools"] = offer.names[:MOST_NAMED]
     if offer.way == SEARCH:
-        said |= {"reachable": len(offer.reachable), "because": offer.because}
+        tools |= {"reachable": len(offer.reachable), "because": offer.because}
     if offer.cut:
         named: dict[str, list[str]] = {}
         for cut in offer.cut[:MOST_NAMED]:
             named.setdefault(cut.reason, []).append(cut.name)
-        said |= {"cut": len(offer.cut), "cutTools": named}
+        tools |= {"cut": len(offer.cut), "cutTools": named}
     if offer.shadowed:
-        said["shadowed"] = offer.shadowed[:MOST_NAMED]
+        tools["shadowed"] = offer.shadowed[:MOST_NAMED]
     if offer.refused:
-        said["refused"] = offer.refused
-    return said
+        tools["refused"] = offer.refused
+    return tools

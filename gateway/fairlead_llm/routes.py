@@ -30,7 +30,7 @@ from fairlead_gateway.limits.shares import Shares, ShareTaken
 from fairlead_llm.count_endpoint import TokenCountEndpoint
 from fairlead_llm.gemini_endpoint import GeminiEndpoint
 from fairlead_llm.llm_endpoint import LlmEndpoint, ModelServices, origin_of
-from fairlead_llm.model_lists import document, found, listing, offered
+from fairlead_llm.model_lists import document, find_model, listing, offered
 from fairlead_llm.paths import MODELS, TWICE, kind_of
 from fairlead_llm.preparation import RequestPreparation
 from fairlead_llm.stored_responses.kept import KeptResponses
@@ -86,7 +86,7 @@ class LlmEndpoints:
         self._providers = providers
         self._tier_changes = TierChanges()
         self._turns = TurnStore(recorder)
-        self._kept = KeptResponses(recorder)
+        self._response_store = KeptResponses(recorder)
         self._limits = limits
         self._breakers = breakers
         self._records = records
@@ -129,18 +129,18 @@ class LlmEndpoints:
         chat = LlmEndpoint(services, CHAT)
         anthropic = LlmEndpoint(services, ANTHROPIC)
         gemini = GeminiEndpoint(services)
-        responses = LlmEndpoint(services, RESPONSES, self._kept)
-        stored = StoredResponses(self._kept, providers, self._client, self._limits.seconds)
+        responses = LlmEndpoint(services, RESPONSES, self._response_store)
+        stored = StoredResponses(self._response_store, providers, self._client, self._limits.seconds)
         counts = TokenCountEndpoint(services, COUNTING)
-        one = f"{RESPONSES_PATH}/{{response_id}}"
+        response_path = f"{RESPONSES_PATH}/{{response_id}}"
         routes: dict[ProviderKind, list[Route]] = {
             "openai": [
                 Route(CHAT_COMPLETIONS, chat.answer, methods=["POST"]),
                 Route(RESPONSES_PATH, responses.answer, methods=["POST"]),
-                Route(one, stored.retrieve, methods=["GET"]),
-                Route(one, stored.delete, methods=["DELETE"]),
-                Route(f"{one}/cancel", stored.cancel, methods=["POST"]),
-                Route(f"{one}/input_items", stored.input_items, methods=["GET"]),
+                Route(response_path, stored.retrieve, methods=["GET"]),
+                Route(response_path, stored.delete, methods=["DELETE"]),
+                Route(f"{response_path}/cancel", stored.cancel, methods=["POST"]),
+                Route(f"{response_path}/input_items", stored.input_items, methods=["GET"]),
                 *self._more,
             ],
             "anthropic": [
@@ -149,7 +149,7 @@ class LlmEndpoints:
                 for front in ("", TWICE)
             ],
             "gemini": [
-                Route(f"{place}/{{method:path}}", gemini.answer, methods=["POST"]) for place in _MODELS["gemini"]
+                Route(f"{prefix}/{{method:path}}", gemini.answer, methods=["POST"]) for prefix in _MODELS["gemini"]
             ],
         }
         return {
@@ -187,8 +187,8 @@ class ProviderApi:
         self._kind = kind
         self._tools = tools
         self._providers = providers
-        lists = [Route(place, self._list, methods=["GET"]) for place in _MODELS[kind]]
-        models = [Route(f"{place}/{{model:path}}", self._show, methods=["GET"]) for place in _MODELS[kind]]
+        lists = [Route(path, self._list, methods=["GET"]) for path in _MODELS[kind]]
+        models = [Route(f"{path}/{{model:path}}", self._show, methods=["GET"]) for path in _MODELS[kind]]
         self._routes = (*endpoints, *lists, *models)
 
     def credential(self, scope: Scope) -> bytes | None:
@@ -228,8 +228,8 @@ class ProviderApi:
                 scope.update(child)
                 return cast("Endpoint", route.endpoint)
         here = ", ".join(f"{method} {route.path}" for route in self._routes for method in _methods(route))
-        asked = f"{scope['method']} {scope['path'][:256]}"
-        raise LlmError(404, f"{asked} is not offered here; of this API there is {here}", "NOT_FOUND")
+        request_line = f"{scope['method']} {scope['path'][:256]}"
+        raise LlmError(404, f"{request_line} is not offered here; of this API there is {here}", "NOT_FOUND")
 
     async def _list(self, _: Request) -> Response:
         """Answer about all models."""
@@ -240,7 +240,7 @@ class ProviderApi:
         """Answer about one model. Raises LlmError."""
         name = request.path_params["model"]
         try:
-            model = found(self._providers, await self._windows(), name)
+            model = find_model(self._providers, await self._windows(), name)
         except UnknownModel as error:
             raise LlmError(404, str(error), "model_not_found", param="model") from error
         return Response(encode(document(self._kind, model)), 200, None, JSON)

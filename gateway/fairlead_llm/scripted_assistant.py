@@ -99,19 +99,19 @@ class ScriptedAssistant:
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         if scope["type"] != "http":
             return
-        asked = json.loads(await Request(scope, receive).body())
-        await scripted_response(turn_for(asked), next(self._numbers), asked)(scope, receive, send)
+        request = json.loads(await Request(scope, receive).body())
+        await scripted_response(turn_for(request), next(self._numbers), request)(scope, receive, send)
 
 
-def turn_for(asked: Mapping[str, Any]) -> ScriptedTurn:
+def turn_for(request: Mapping[str, Any]) -> ScriptedTurn:
     """Answer of the model to a request of OpenAI's chat API."""
-    messages: Sequence[Mapping[str, Any]] = asked.get("messages") or ()
+    messages: Sequence[Mapping[str, Any]] = request.get("messages") or ()
     results = list(itertools.takewhile(_is_result, reversed(messages)))
     if results:
         return ScriptedTurn("\n".join(_text(message)[:_LONGEST_RESULT] for message in reversed(results)))
     question = next((_text(message) for message in reversed(messages) if message.get("role") == "user"), "")
-    tools = [tool["function"] for tool in asked.get("tools") or () if tool.get("type") == "function"]
-    calls = [] if asked.get("tool_choice") == "none" else _calls(question, tools)
+    tools = [tool["function"] for tool in request.get("tools") or () if tool.get("type") == "function"]
+    calls = [] if request.get("tool_choice") == "none" else _calls(question, tools)
     if not calls:
         return ScriptedTurn(
             f"I am a scripted model, and call a tool that has a word of your question in its name. None of the "
@@ -154,15 +154,15 @@ def _chosen(question: str, tools: Sequence[Mapping[str, Any]]) -> Mapping[str, A
     """The tool with most words of the question, of several the one that asks for least; None where none has any in its
     name.
     """
-    asked = _words(question)
+    words = _words(question)
 
     def rank(tool: Mapping[str, Any]) -> tuple[int, int, int, str]:
-        named = len(asked & _words(tool["name"]))
-        told = len(asked & _words(tool.get("description") or ""))
+        named = len(words & _words(tool["name"]))
+        told = len(words & _words(tool.get("description") or ""))
         required = len((tool.get("parameters") or {}).get("required") or ())
         return -_NAME_WEIGHT * named - told, -named, required, tool["name"]
 
-    fitting = [tool for tool in tools if asked & _words(tool["name"])]
+    fitting = [tool for tool in tools if words & _words(tool["name"])]
     return min(fitting, key=rank, default=None)
 
 

@@ -24,22 +24,22 @@ class ScriptedApi(Protocol):
     def failed(self, turn: ScriptedTurn) -> bytes:
         """Body of an error."""
 
-    def whole(self, turn: ScriptedTurn, number: int, asked: Mapping[str, Any]) -> bytes:
+    def whole(self, turn: ScriptedTurn, number: int, request: Mapping[str, Any], /) -> bytes:
         """Whole answer."""
 
-    def events(self, turn: ScriptedTurn, number: int, asked: Mapping[str, Any]) -> Iterator[str]:
+    def events(self, turn: ScriptedTurn, number: int, request: Mapping[str, Any], /) -> Iterator[str]:
         """Data of a streamed answer's events."""
 
     def framed(self, data: str) -> str:
         """One event with these data."""
 
-    def asks_for_stream(self, path: str, asked: Mapping[str, Any]) -> bool:
+    def asks_for_stream(self, path: str, request: Mapping[str, Any], /) -> bool:
         """Whether the answer is to be streamed."""
 
-    def refusal(self, asked: Mapping[str, Any], headers: Mapping[str, str]) -> bytes | None:
+    def refusal(self, request: Mapping[str, Any], headers: Mapping[str, str], /) -> bytes | None:
         """Body of the refusal of a request that the API does not take; None where it takes it."""
 
-    def counted(self, path: str, asked: Mapping[str, Any]) -> bytes | None:
+    def counted(self, path: str, request: Mapping[str, Any], /) -> bytes | None:
         """Answer to a request that only counts its tokens; None for any other."""
 
 
@@ -75,16 +75,16 @@ class ScriptedModel:
         path = scope["path"]
         if "/responses/" in path:
             self.about_kept.append((request.method, path))
-            status, found = self._responses.stored(request.method, path)
-            await _json(found, status)(scope, receive, send)
+            status, document = self._responses.stored(request.method, path)
+            await _json(document, status)(scope, receive, send)
             return
-        asked = json.loads(body)
-        self.requests.append(asked)
+        decoded = json.loads(body)
+        self.requests.append(decoded)
         self.bodies.append(body)
         self.headers.append(dict(request.headers))
         found_api: ScriptedApi = next((made() for part, made in _APIS.items() if part in path), chat.ChatApi())
         api = self._responses if path.endswith("/responses") else found_api
-        response = self._answer(api, path, asked, dict(request.headers))
+        response = self._answer(api, path, decoded, dict(request.headers))
         if response is None:
             await asyncio.Event().wait()
             return
@@ -93,24 +93,24 @@ class ScriptedModel:
         self.answering -= 1
 
     def _answer(
-        self, api: ScriptedApi, path: str, asked: Mapping[str, Any], headers: Mapping[str, str]
+        self, api: ScriptedApi, path: str, request: Mapping[str, Any], headers: Mapping[str, str]
     ) -> Response | None:
         """The answer to a request; None: none comes."""
-        refusal = api.refusal(asked, headers)
+        refusal = api.refusal(request, headers)
         if refusal is not None:
             return _json(refusal, 400)
-        counted = api.counted(path, asked)
+        counted = api.counted(path, request)
         if counted is not None:
             return _json(counted)
         number = self._taken = self._taken + 1
         turn = self._turns[number - 1] if number <= len(self._turns) else ScriptedTurn("The script is over.")
         if turn.hangs:
             return None
-        return scripted_response(turn, number, asked, api, path)
+        return scripted_response(turn, number, request, api, path)
 
 
 def scripted_response(
-    turn: ScriptedTurn, number: int, asked: Mapping[str, Any], api: ScriptedApi | None = None, path: str = ""
+    turn: ScriptedTurn, number: int, request: Mapping[str, Any], api: ScriptedApi | None = None, path: str = ""
 ) -> Response:
     """The response that says a turn to a request of an API, by default chat's; `number` is the request's, of which ids
     are made.
@@ -118,18 +118,18 @@ def scripted_response(
     api = api or chat.ChatApi()
     if turn.status != 200:
         return _json(api.failed(turn), turn.status, turn.headers)
-    if api.asks_for_stream(path, asked):
-        stream = _stream(api, turn, number, asked)
+    if api.asks_for_stream(path, request):
+        stream = _stream(api, turn, number, request)
         return StreamingResponse(stream, headers=dict(turn.headers), media_type="text/event-stream")
-    return _json(turn.whole.encode() if turn.whole is not None else api.whole(turn, number, asked), 200, turn.headers)
+    return _json(turn.whole.encode() if turn.whole is not None else api.whole(turn, number, request), 200, turn.headers)
 
 
 def _json(body: bytes, status: int = 200, headers: Mapping[str, str] | None = None) -> Response:
     return Response(body, status, dict(headers or {}), "application/json")
 
 
-async def _stream(api: ScriptedApi, turn: ScriptedTurn, number: int, asked: Mapping[str, Any]) -> AsyncIterator[str]:
-    for event in turn.events if turn.events is not None else api.events(turn, number, asked):
+async def _stream(api: ScriptedApi, turn: ScriptedTurn, number: int, request: Mapping[str, Any]) -> AsyncIterator[str]:
+    for event in turn.events if turn.events is not None else api.events(turn, number, request):
         yield api.framed(event)
     if turn.breaks:
         raise ConnectionAbortedError("the script has this connection break")

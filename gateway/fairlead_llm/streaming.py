@@ -49,11 +49,11 @@ class StreamedAnswer(Response):
 
     def __init__(
         self,
-        asked: ModelRequest,
+        client_request: ModelRequest,
         loop: ToolLoop,
         answer: ProviderAnswer,
         turns: TurnStore,
-        kept: Continuations | None = None,
+        continuations: Continuations | None = None,
         ran: Sequence[FinishedCall] = (),
     ) -> None:
         """`ran`: calls that were run in front of the first round."""
@@ -61,10 +61,10 @@ class StreamedAnswer(Response):
         del self.headers["content-length"]
         self._loop = loop
         self._answer = answer
-        self._keeper = TurnKeeper(loop, turns, asked.identity)
-        self._asked = asked
-        self._identity = asked.identity
-        self._kept = kept
+        self._keeper = TurnKeeper(loop, turns, client_request.identity)
+        self._client_request = client_request
+        self._identity = client_request.identity
+        self._continuations = continuations
         self._results: Sequence[bytes] = ()
         """Results of calls of the last round."""
         self._stream = loop.prepared.wire.stream(loop.prepared.request, loop.theirs)
@@ -131,7 +131,7 @@ class StreamedAnswer(Response):
         prepared = held.prepared
         while True:
             try:
-                await self._one()
+                await self._relay_round()
             except (BadStream, ProviderUnavailable, TooLarge) as error:
                 if not isinstance(error, BadStream) or error.error is None:  # else it may be the request's fault
                     held.round_broken(error)
@@ -168,15 +168,21 @@ class StreamedAnswer(Response):
             raise BadStream(f"the provider answered {self._answer.status} in a later round", said_there)
 
     async def _keep(self, end: bytes) -> None:
-        if self._kept is None:
+        if self._continuations is None:
             return
-        held, asked = self._loop, self._asked
+        held, client_request = self._loop, self._client_request
         finished = FinishedResponse(
-            asked.identity, asked.caller_key, asked.read, held.prepared, self._stream, end, self._results
+            client_request.identity,
+            client_request.caller_key,
+            client_request.read,
+            held.prepared,
+            self._stream,
+            end,
+            self._results,
         )
-        await self._kept.keep(finished)
+        await self._continuations.keep(finished)
 
-    async def _one(self) -> None:
+    async def _relay_round(self) -> None:
         """One answer of the model, to its end."""
         parser = EventParser(MAX_EVENT)
         ids = None if self._loop.theirs is None else ProviderCallIds(kept=self._loop.prepared.keeps_turns)
@@ -190,10 +196,10 @@ class StreamedAnswer(Response):
             try:
                 out += (self._stream.feed(data if ids is None else ids.replaced(data)) for data in datas)
             finally:  # what was said in front of an error has come
-                said = b"".join(out)
-                if said:
+                body = b"".join(out)
+                if body:
                     self._loop.record.first_token()
-                await self._write(said)
+                await self._write(body)
             if self._stream.done:  # some keep the connection open behind it
                 break
         if not self._stream.ended:

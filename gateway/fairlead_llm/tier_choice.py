@@ -1,8 +1,8 @@
 """Choice of a request's tier by what was said in its conversation, where the request asks for that.
 
-The rules are those of `POST /v1/tier`. A request of these APIs brings its whole conversation along, and no state: the
-last turns are played through the rules anew, so that a conversation has equal tiers in every request and replica. When
-turns were said is unknown: nothing that depends on it (a cooldown, a rapid exchange) counts.
+The rules are those of `POST /v1/tier`. A request of these APIs brings its whole conversation along, and no state: each
+request replays the last turns through the rules, so that every replica chooses the same tier. Times of turns are
+unknown: rules that depend on them (a cooldown, a rapid exchange) do not count.
 """
 
 from __future__ import annotations
@@ -100,9 +100,9 @@ def _replayed(chooser: Chooser, texts: Sequence[str], turns: int) -> Choice:
     """The choice of the last turn; `turns` is its number from 1 on."""
     state = ConversationState()
     choice, _ = chooser.choose(Turn(), state, 0.0)
-    for place, text in enumerate(texts):
-        turn = Turn(text=text[-MOST_TEXT:], number=turns - len(texts) + place)
-        choice, state = chooser.choose(turn, state, place * _APART)
+    for index, text in enumerate(texts):
+        turn = Turn(text=text[-MOST_TEXT:], number=turns - len(texts) + index)
+        choice, state = chooser.choose(turn, state, index * _APART)
     return choice
 
 

@@ -1,8 +1,8 @@
 """Turns of one request that the caller comes back into, so that no tool runs twice for one decision of its model.
 
-Where the model calls tools of ours and of the caller's in one message, a place for the turn is taken before ours run,
-with what to tell the model if their results never come. Without such a place the caller's calls go out alone, and ours
-are not run: the model, asked again with the caller's results, decides anew about calls that never ran.
+Where one message calls tools of the gateway and tools of the caller, the turn is stored before the gateway's calls run,
+with a text in place of results that may be lost. Where it cannot be stored, only the caller's calls go out and the
+gateway's do not run: the model gets the caller's results and decides again about the calls that never ran.
 """
 
 from __future__ import annotations

@@ -34,7 +34,9 @@ from fairlead_gateway.core.identity import Identity
 MOST_LOOKED_UP: Final = 64
 """Messages of one request that are looked up, the last ones."""
 NOT_KEPT: Final = "turn_not_kept"
-"""Code of a loss: a turn cannot be kept. Calls of ours beside the caller's were not run, and the model asks anew."""
+"""Code of a loss: a turn cannot be stored. The gateway's calls beside the caller's were not run; the model may repeat
+them.
+"""
 NOT_RESTORED: Final = "turns_not_restored"
 """Code of a loss: the store does not answer, and turns of the conversation lack what was run here."""
 _ENTRY: Final = "turn"
@@ -116,30 +118,34 @@ class TurnStore:
         places = wire.places(messages)[-MOST_LOOKED_UP:] if self._recorder.store is not None else ()
         if not places:
             return messages
-        found = await asyncio.gather(
-            *(self._found(identity, wire, place.calls) for place in places), return_exceptions=True
+        results = await asyncio.gather(
+            *(self._find(identity, wire, call_place.calls) for call_place in places), return_exceptions=True
         )
-        failures = [each for each in found if isinstance(each, BaseException)]
+        failures = [each for each in results if isinstance(each, BaseException)]
         for failure in failures:
             if not isinstance(failure, ContextUnavailable):
                 raise failure
-        if asks and isinstance(found[-1], ContextUnavailable) and _is_open(wire, messages, places[-1]):
+        if asks and isinstance(results[-1], ContextUnavailable) and _is_open(wire, messages, places[-1]):
             raise LlmError(
                 503,
-                f"results of calls that the gateway ran for this turn cannot be looked up ({found[-1]}): no tool and "
+                f"results of calls that the gateway ran for this turn cannot be looked up ({results[-1]}): no tool and "
                 "no model was called for this request, send it again",
                 "store_unavailable",
                 headers={"retry-after": "1"},
-            ) from found[-1]
+            ) from results[-1]
         if failures:  # one line for all of them
             losses.add(NOT_RESTORED)
             log.warning(
                 "Turns that were kept are not put back, and the model may ask for results again: %s", failures[0]
             )
-        turns = {place.start: turn for place, turn in zip(places, found, strict=True) if isinstance(turn, KeptTurn)}
+        turns = {
+            call_place.start: turn
+            for call_place, turn in zip(places, results, strict=True)
+            if isinstance(turn, KeptTurn)
+        }
         return wire.restored(messages, turns) if turns else messages
 
-    async def _found(self, identity: Identity, wire: WireFormat, shown: Sequence[CallKey]) -> KeptTurn | None:
+    async def _find(self, identity: Identity, wire: WireFormat, shown: Sequence[CallKey]) -> KeptTurn | None:
         """The turn of these calls. Raises ContextUnavailable."""
         store = self._recorder.store
         if store is None or not all(may_be_kept(call.id) or call.name in MARKED_THOUGHTS for call in shown):
@@ -155,21 +161,21 @@ class TurnStore:
 
 def _of_client(front: WireFormat, messages: Sequence[bytes | Raw]) -> TurnKeeping:
     """Whether a client sends ids of calls back, by the last calls of its conversation."""
-    for place in reversed(front.places(messages)):
-        calls = _without_thoughts(place)
+    for call_place in reversed(front.places(messages)):
+        calls = _without_thoughts(call_place)
         if calls:
             return TurnKeeping.SURE if all(made_here(call.id) for call in calls) else TurnKeeping.NONE
     return TurnKeeping.SURE if front.needs_call_ids else TurnKeeping.LIKELY
 
 
-def _is_open(wire: WireFormat, messages: Sequence[bytes | Raw], place: CallPlace) -> bool:
+def _is_open(wire: WireFormat, messages: Sequence[bytes | Raw], call_place: CallPlace) -> bool:
     """Whether the model has not gone on since it made the calls of a place."""
-    behind = (wire.role_and_text(message) for message in messages[place.end :])
-    return bool(_without_thoughts(place)) and all(role != "assistant" or not text for role, text in behind)
+    behind = (wire.role_and_text(message) for message in messages[call_place.end :])
+    return bool(_without_thoughts(call_place)) and all(role != "assistant" or not text for role, text in behind)
 
 
-def _without_thoughts(place: CallPlace) -> list[CallKey]:
-    return [call for call in place.calls if call.name not in MARKED_THOUGHTS]
+def _without_thoughts(call_place: CallPlace) -> list[CallKey]:
+    return [call for call in call_place.calls if call.name not in MARKED_THOUGHTS]
 
 
 def _session(shown: Sequence[CallKey]) -> str:

@@ -53,7 +53,7 @@ class KeptResponse(msgspec.Struct, frozen=True, array_like=True):
     """Id of the answer in front of it, as the client knows it."""
     body: bytes
     """Response as the client got it; empty where the provider's own differs in its id alone."""
-    asked: list[bytes]
+    input_items: list[bytes]
     """Items of the request; none where the provider has them."""
     output: list[bytes]
     """Items of the answer behind them."""
@@ -73,13 +73,13 @@ class KeptResponses:
     def __init__(self, recorder: ContextRecorder) -> None:
         self._recorder = recorder
 
-    async def found(self, identity: Identity, ident: str) -> KeptResponse | None:
+    async def find(self, identity: Identity, ident: str) -> KeptResponse | None:
         """An answer of the principal's; None where it has none of that id, or has it no more. Raises LlmError where
         the store is out.
         """
-        return await self._found(identity, _response(ident))
+        return await self._find(identity, _response(ident))
 
-    async def _found(self, identity: Identity, session: str) -> KeptResponse | None:
+    async def _find(self, identity: Identity, session: str) -> KeptResponse | None:
         store = self._recorder.store
         if store is None:
             return None
@@ -108,21 +108,21 @@ class KeptResponses:
             return as_it_came
         if read.previous is None:
             return await self._in_conversation(identity, caller_key, read, as_it_came)
-        kept = await self.found(identity, read.previous)
-        if kept is None:
+        stored = await self.find(identity, read.previous)
+        if stored is None:
             raise _gone(
                 f"there is no response {read.previous[:128]!r} of yours, or not any more: send the whole "
                 "conversation as `input`"
             )
-        there = [target for target in targets if target.provider == kept.provider]
-        if kept.provider_ids and there:
-            return _continued(read, kept, kept.unsent_results, kept.provider_ids[-1], there)
-        if kept.provider_ids:
+        there = [target for target in targets if target.provider == stored.provider]
+        if stored.provider_ids and there:
+            return _continued(read, stored, stored.unsent_results, stored.provider_ids[-1], there)
+        if stored.provider_ids:
             raise _gone(
-                f"the response {read.previous[:128]!r} is kept by the provider {kept.provider}: ask for one of "
+                f"the response {read.previous[:128]!r} is kept by the provider {stored.provider}: ask for one of "
                 "its models, or send the whole conversation as `input`"
             )
-        return _continued(read, kept, [*kept.asked, *kept.output], None, targets)
+        return _continued(read, stored, [*stored.input_items, *stored.output], None, targets)
 
     async def _in_conversation(
         self, identity: Identity, caller_key: str, read: ResponsesRequest, as_it_came: ContinuedRequest
@@ -130,20 +130,20 @@ class KeptResponses:
         """The request with the results that its conversation, if it has one, waits for, at the provider that has it."""
         if read.conversation is None:
             return as_it_came
-        kept = None
+        stored = None
         for provider in dict.fromkeys(target.provider for target in as_it_came.targets):
-            kept = await self._found(identity, _conversation(provider, caller_key, read.conversation))
-            if kept is not None:
+            stored = await self._find(identity, _conversation(provider, caller_key, read.conversation))
+            if stored is not None:
                 break
-        if kept is None or not (kept.unsent_results or kept.unapproved_calls):
+        if stored is None or not (stored.unsent_results or stored.unapproved_calls):
             return as_it_came
         heads = [*map(head_of, read.client_messages)]
-        asks = {str(call.get("call_id")) for call in waiting(kept.output)}
+        asks = {str(call.get("call_id")) for call in waiting(stored.output)}
         answered = {head.call_id for head in heads if head.kind.endswith("_output")}
         if asks and not asks & answered and not any(head.kind == "mcp_approval_response" for head in heads):
             return as_it_came
-        there = [target for target in as_it_came.targets if target.provider == kept.provider]
-        return _continued(read, kept, kept.unsent_results, None, there)
+        there = [target for target in as_it_came.targets if target.provider == stored.provider]
+        return _continued(read, stored, stored.unsent_results, None, there)
 
     async def run_approved(self, loop: ToolLoop) -> RoundResults | None:
         request = loop.prepared.request
@@ -154,39 +154,39 @@ class KeptResponses:
         request.fill(results.messages)
         return results
 
-    async def keep(self, said: FinishedResponse) -> None:
-        asked = said.asked
-        written = _response_in(said.written)
-        if self._recorder.store is None or not isinstance(asked, ResponsesRequest) or written is None:
+    async def keep(self, finished: FinishedResponse) -> None:
+        request = finished.client_request
+        written = _response_in(finished.written)
+        if self._recorder.store is None or not isinstance(request, ResponsesRequest) or written is None:
             return
         ident = str(msgspec.json.decode(written["id"]))
         output = [*map(bytes, raws(written.get("output", b"[]")))]
-        rounds = _Rounds(said)
-        there = asked.stores and bool(rounds.provider_ids)
+        rounds = _Rounds(finished)
+        there = request.stores and bool(rounds.provider_ids)
         as_provider = there and len(rounds.provider_ids) == 1 and not rounds.injected
-        kept = KeptResponse(
-            said.prepared.targets[0].provider,
+        stored = KeptResponse(
+            finished.prepared.targets[0].provider,
             rounds.provider_ids if there else [],
-            asked.previous,
+            request.previous,
             b"" if as_provider else msgspec.json.encode(written),
-            [] if there else [*map(bytes, asked.client_messages)],
+            [] if there else [*map(bytes, request.client_messages)],
             [] if there else output,
             rounds.unsent_results,
             [*filter(asks_approval, output)],
         )
-        await self._keep(said.identity, _response(ident), kept)
-        if asked.conversation is not None:
-            there_too = msgspec.structs.replace(kept, body=b"", output=output)
+        await self._keep(finished.identity, _response(ident), stored)
+        if request.conversation is not None:
+            there_too = msgspec.structs.replace(stored, body=b"", output=output)
             await self._keep(
-                said.identity, _conversation(kept.provider, said.caller_key, asked.conversation), there_too
+                finished.identity, _conversation(stored.provider, finished.caller_key, request.conversation), there_too
             )
 
-    async def _keep(self, identity: Identity, session: str, kept: KeptResponse) -> None:
+    async def _keep(self, identity: Identity, session: str, stored: KeptResponse) -> None:
         store = self._recorder.store
         if store is None:
             return
         try:
-            await store.append(self._recorder.account(identity, session), session, _ENTRY, _encode(kept))
+            await store.append(self._recorder.account(identity, session), session, _ENTRY, _encode(stored))
         except ContextUnavailable as error:
             log.warning("A response is not kept, and cannot be gone on from by its id: %s", error)
 
@@ -194,8 +194,8 @@ class KeptResponses:
 class _Rounds:
     """Provider's part in an answer: its rounds, as far as it speaks Responses."""
 
-    def __init__(self, said: FinishedResponse) -> None:
-        rounds, request, offer = said.rounds, said.prepared.request, said.prepared.offer
+    def __init__(self, finished: FinishedResponse) -> None:
+        rounds, request, offer = finished.rounds, finished.prepared.request, finished.prepared.offer
         ids: list[str] = []
         self.last: Sequence[Raw] = ()
         """Items of the last round."""
@@ -210,22 +210,25 @@ class _Rounds:
         first = offer.client_run if offer is not None else frozenset()
         self.injected = offer is not None and bool(offer.definitions)
         theirs = first.union(request.tool_names) if self.injected else None
-        results = {head_of(raw).call_id for raw in said.results}
+        results = {head_of(raw).call_id for raw in finished.results}
         unseen = [head.call_id or "" for head in map(head_of, self.last) if hidden(head, theirs)]
-        self.unsent_results = [*said.results, *(output_item(each, _UNRUN) for each in unseen if each not in results)]
+        self.unsent_results = [
+            *finished.results,
+            *(output_item(each, _UNRUN) for each in unseen if each not in results),
+        ]
 
 
 def _continued(
     read: ResponsesRequest,
-    kept: KeptResponse,
+    stored: KeptResponse,
     before: Sequence[bytes],
     previous: str | None,
     targets: Sequence[ModelTarget],
 ) -> ContinuedRequest:
     body = read.continued(before, previous)
-    found = RESPONSES.read(body)
-    found.resume(read.previous, kept.unapproved_calls if kept.provider_ids else ())
-    return ContinuedRequest(found, body, targets)
+    request = RESPONSES.read(body)
+    request.resume(read.previous, stored.unapproved_calls if stored.provider_ids else ())
+    return ContinuedRequest(request, body, targets)
 
 
 def _response_in(written: bytes) -> dict[str, Raw] | None:

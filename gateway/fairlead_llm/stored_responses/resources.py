@@ -34,10 +34,10 @@ _LISTED: Final = 20
 class StoredResponses:
     """Endpoints for answers that are kept. One per gateway."""
 
-    def __init__(self, kept: KeptResponses, providers: Providers, client: ProviderClient, timeout_s: float) -> None:
+    def __init__(self, store: KeptResponses, providers: Providers, client: ProviderClient, timeout_s: float) -> None:
         """`timeout_s` bounds one request."""
         self._timeout_s = timeout_s
-        self._kept = kept
+        self._store = store
         self._providers = providers
         self._client = client
 
@@ -62,18 +62,18 @@ class StoredResponses:
     ) -> Response:
         ident = request.path_params["response_id"]
         try:
-            kept = await self._kept.found(request.scope[IDENTITY], ident)
-            if kept is None:
+            stored = await self._store.find(request.scope[IDENTITY], ident)
+            if stored is None:
                 raise LlmError(404, f"there is no response {ident[:128]!r} of yours, or not any more", "not_found")
             async with asyncio.timeout(self._timeout_s):
-                return await work(request, ident, kept)
+                return await work(request, ident, stored)
         except TimeoutError:
             error = LlmError(504, "the time for this request is over", "timeout")
             return Response(error_body(error), error.status, error.headers, JSON)
         except LlmError as error:
             return Response(error_body(error), error.status, error.headers, JSON)
 
-    async def _retrieved(self, request: Request, ident: str, kept: KeptResponse) -> Response:
+    async def _retrieved(self, request: Request, ident: str, stored: KeptResponse) -> Response:
         if request.query_params.get("stream", "").lower() in ("true", "1"):
             raise LlmError(
                 400,
@@ -81,38 +81,40 @@ class StoredResponses:
                 "invalid_request",
                 param="stream",
             )
-        if kept.body:
-            return Response(kept.body, 200, None, JSON)
-        return await self._asked(request, "GET", kept, kept.provider_ids[-1], ident)
+        if stored.body:
+            return Response(stored.body, 200, None, JSON)
+        return await self._ask_provider(request, "GET", stored, stored.provider_ids[-1], ident)
 
-    async def _cancelled(self, request: Request, ident: str, kept: KeptResponse) -> Response:
-        if kept.body:
+    async def _cancelled(self, request: Request, ident: str, stored: KeptResponse) -> Response:
+        if stored.body:
             raise LlmError(400, "the response is over: only one in the background can be cancelled", "invalid_request")
-        return await self._asked(request, "POST", kept, f"{kept.provider_ids[-1]}/cancel", ident)
+        return await self._ask_provider(request, "POST", stored, f"{stored.provider_ids[-1]}/cancel", ident)
 
-    async def _deleted(self, request: Request, ident: str, kept: KeptResponse) -> Response:
-        for each in kept.provider_ids:
-            found = await self._asked(request, "DELETE", kept, each, ident)
-            if found.status_code >= 400 and found.status_code != 404:
-                return found
-        await self._kept.forget(request.scope[IDENTITY], ident)
+    async def _deleted(self, request: Request, ident: str, stored: KeptResponse) -> Response:
+        for each in stored.provider_ids:
+            response = await self._ask_provider(request, "DELETE", stored, each, ident)
+            if response.status_code >= 400 and response.status_code != 404:
+                return response
+        await self._store.forget(request.scope[IDENTITY], ident)
         return Response(encode({"id": ident, "object": "response", "deleted": True}), 200, None, JSON)
 
-    async def _input_items(self, request: Request, ident: str, kept: KeptResponse) -> Response:
-        if kept.provider_ids:
-            return await self._asked(request, "GET", kept, f"{kept.provider_ids[0]}/input_items", ident)
-        return Response(encode(_page(kept.asked, request)), 200, None, JSON)
+    async def _input_items(self, request: Request, ident: str, stored: KeptResponse) -> Response:
+        if stored.provider_ids:
+            return await self._ask_provider(request, "GET", stored, f"{stored.provider_ids[0]}/input_items", ident)
+        return Response(encode(_page(stored.input_items, request)), 200, None, JSON)
 
-    async def _asked(self, request: Request, method: str, kept: KeptResponse, what: str, ident: str) -> Response:
+    async def _ask_provider(
+        self, request: Request, method: str, stored: KeptResponse, what: str, ident: str
+    ) -> Response:
         """The provider's answer, with our ids in place of its own."""
-        provider = self._providers.by_name.get(kept.provider)
+        provider = self._providers.by_name.get(stored.provider)
         if provider is None:
             raise LlmError(
-                404, f"the provider {kept.provider} of this response is not configured any more", "not_found"
+                404, f"the provider {stored.provider} of this response is not configured any more", "not_found"
             )
         key = caller_key(request)
         try:
-            self._providers.check_key(kept.provider, keyed=bool(key))
+            self._providers.check_key(stored.provider, keyed=bool(key))
         except ProviderKeyRefused as error:
             raise LlmError(error.status, str(error), "provider_key") from error
         query = request.url.query
@@ -125,33 +127,33 @@ class StoredResponses:
             finally:
                 answer.close()
         except ProviderUnavailable as error:
-            raise LlmError(502, f"{kept.provider}: {error}", "provider_unavailable") from error
+            raise LlmError(502, f"{stored.provider}: {error}", "provider_unavailable") from error
         if answer.status < 400:
-            body = _renamed(body, ident, kept)
+            body = _renamed(body, ident, stored)
         return Response(body, answer.status, dict(answer.headers), JSON)
 
 
-def _renamed(body: bytes, ident: str, kept: KeptResponse) -> bytes:
+def _renamed(body: bytes, ident: str, stored: KeptResponse) -> bytes:
     """A provider's response under the id that the client knows."""
     try:
         members = members_of(body)
     except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError) as error:
-        raise LlmError(502, "the provider's answer is no JSON object", "bad_answer") from error
+        raise LlmError(502, "the provider's answer is not a JSON object", "bad_answer") from error
     if "id" in members:
         members["id"] = Raw(encode(ident))
     if "previous_response_id" in members:
-        members["previous_response_id"] = Raw(encode(kept.previous))
+        members["previous_response_id"] = Raw(encode(stored.previous))
     return encode(members)
 
 
 def _page(items: Sequence[bytes], request: Request) -> dict[str, Any]:
-    """A page of items, each with an id by its place where it came without one; the last one first by default."""
+    """A page of items, latest first unless `order=asc`; an item without an id gets one made of its index."""
     query = request.query_params
     given = query.get("limit", str(_LISTED))
     short = given.isascii() and given.isdecimal() and len(given) <= len(str(MOST_LISTED))
     if not short or not 1 <= int(given) <= MOST_LISTED:
         raise LlmError(400, f"limit: from 1 to {MOST_LISTED}", "invalid_request", param="limit")
-    listed = [item for place, raw in enumerate(items) if (item := _with_id(raw, place))]
+    listed = [item for index, raw in enumerate(items) if (item := _with_id(raw, index))]
     if query.get("order", "desc") != "asc":
         listed.reverse()
     ids = [msgspec.json.decode(each["id"]) for each in listed]
@@ -163,10 +165,10 @@ def _page(items: Sequence[bytes], request: Request) -> dict[str, Any]:
     return {"object": "list", "data": page, **ends, "has_more": start + len(page) < len(listed)}
 
 
-def _with_id(raw: bytes, place: int) -> dict[str, Raw]:
-    """Members of an item, with an id by its place where it has none that is a text; none of what is no object."""
+def _with_id(raw: bytes, index: int) -> dict[str, Raw]:
+    """Members of an item, with an id made of its `index` where it has no textual id; none if it is not an object."""
     try:
         members = members_of(raw)
     except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError):
         return {}
-    return members if head_of(raw).id is not None else {**members, "id": Raw(encode(f"item_{place}"))}
+    return members if head_of(raw).id is not None else {**members, "id": Raw(encode(f"item_{index}"))}
