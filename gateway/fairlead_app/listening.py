@@ -14,8 +14,7 @@ from fairlead_app.served_rest import served_rest
 from fairlead_gateway.endpoint.fallback import FallbackServer
 from fairlead_gateway.endpoint.listener import Listener
 from fairlead_mcp.hosts import AllowList
-from fairlead_web.guard import GuardMiddleware
-from fairlead_web.public_pages import PublicPages
+from fairlead_web.guard import GuardMiddleware, PublicPages
 
 
 def client_listener(parts: GatewayParts, lifecycle: GatewayLifecycle, entry: ConsoleEntry) -> Listener:

@@ -22,7 +22,7 @@ from fairlead_gateway.endpoint.listener import PortTaken
 from fairlead_mcp.addresses import unmapped
 from fairlead_mcp.hosts import AllowList
 from fairlead_mcp.listening import listen
-from fairlead_web.public_pages import PROBES
+from fairlead_web.guard import PROBES
 
 log = logging.getLogger("fairlead_gateway")
 

@@ -15,16 +15,15 @@ from fairlead_gateway.policy.view import MERGED
 from fairlead_gateway.reports.outbox import Outbox
 from fairlead_mcp.host import ChildHost
 from fairlead_offers.catalogs.catalog_changes import CatalogChanges
-from fairlead_offers.catalogs.subject_catalogs import SubjectCatalogs
+from fairlead_offers.catalogs.subject_catalog import SubjectCatalogs
 from fairlead_offers.models.model_facts import ModelFacts
 from fairlead_offers.results.compressor import compressor
 from fairlead_offers.results.session_context import SessionContext
 from fairlead_offers.search.tool_search import ToolSearch
 from fairlead_offers.search.tool_vectors import INDEXING_SHARE, embedder
 from fairlead_offers.services import ToolServices
-from fairlead_offers.workers.heavy_work import HeavyWork
+from fairlead_offers.workers.heavy_work import HeavyWork, WorkerThread
 from fairlead_offers.workers.throttle import Throttle
-from fairlead_offers.workers.worker import WorkerThread
 from fairlead_rest.call_counts import CallCounts
 from fairlead_rest.context import Administration, Records, RestContext, Tallies
 from fairlead_rest.process_outputs import ProcessOutputs

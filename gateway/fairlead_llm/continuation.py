@@ -9,9 +9,8 @@ import msgspec
 
 from fairlead_formats.wire.protocol import WireAnswer, WireRequest, WireStream
 from fairlead_gateway.core.identity import Identity
-from fairlead_llm.loop import ToolLoop
+from fairlead_llm.loop import RoundResults, ToolLoop
 from fairlead_llm.preparation import PreparedRequest
-from fairlead_llm.round_calls import RoundResults
 from fairlead_models.providers import ModelTarget
 
 

@@ -29,9 +29,8 @@ from fairlead_gateway.calls.path.direct import Origin
 from fairlead_gateway.core.identity import IDENTITY
 from fairlead_gateway.core.llm_counts import LlmCounts
 from fairlead_llm.continuation import Continuations, FinishedResponse
-from fairlead_llm.loop import Prepare, ToolLoop
+from fairlead_llm.loop import NO_RESULTS, Prepare, ToolLoop
 from fairlead_llm.preparation import ModelRequest, RequestPreparation
-from fairlead_llm.round_calls import NO_RESULTS
 from fairlead_llm.streaming import StreamedAnswer
 from fairlead_llm.tier_choice import AUTO, TierChanges, chosen_tier
 from fairlead_llm.turn_keeping import TurnKeeper
@@ -48,8 +47,7 @@ from fairlead_offers.catalogs.subject_catalog import SubjectCatalog
 from fairlead_offers.offer.offers import OfferWishes
 from fairlead_offers.problems import INTERNAL, Problem
 from fairlead_offers.services import ToolServices
-from fairlead_web.bodies import JSON, read_pieces
-from fairlead_web.disconnects import while_connected
+from fairlead_web.bodies import JSON, read_pieces, while_connected
 
 HEADERS: Final = {
     "tier": "x-fairlead-tier",

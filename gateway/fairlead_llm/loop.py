@@ -1,7 +1,7 @@
 """The loop of one request: ask the model, run what it calls of ours, ask again, until it answers or the caller's own
 tools are called.
 
-`llm_endpoint` reads the request and writes the answer; each call goes the way of every call (`tool_runs`). Nothing
+`llm_endpoint` reads the request and writes the answer; each call goes the way of every call (`run_calls`). Nothing
 here knows a wire format but by its protocol.
 """
 
@@ -12,17 +12,18 @@ import time
 from collections.abc import Awaitable, Callable, Collection, Mapping, Sequence
 from typing import Any, Final
 
-from fairlead_formats.messages.call import MAX_CALLS, ModelCall
+import msgspec
+
+from fairlead_formats.messages.call import MAX_CALLS, InvalidCall, ModelCall
 from fairlead_formats.pairs.pair import losses_of
 from fairlead_formats.registry import message_format
 from fairlead_formats.wire.call_ids import with_provider_ids
 from fairlead_formats.wire.errors import LlmError
-from fairlead_formats.wire.protocol import BadRequest, CallKey, FinishedCall, InnerCall, ModelRound
+from fairlead_formats.wire.protocol import BadRequest, CallKey, FinishedCall, InnerCall, ModelRound, RunningCall
 from fairlead_gateway.calls.path.direct import Origin
 from fairlead_llm.preparation import PreparedRequest
 from fairlead_llm.refused_thoughts import LOST_THOUGHTS, tells_of_thoughts, without_thoughts
 from fairlead_llm.reports import MOST_NAMED, CallReport, PendingCall, RequestReport
-from fairlead_llm.round_calls import RoundCalls, RoundResults, running_call
 from fairlead_llm.turns import NOT_KEPT
 from fairlead_models.breakers import ModelAttempt, ModelBreakers, ModelClosed, asks_next
 from fairlead_models.errors import NO_RETRY, over_budget, unavailable
@@ -32,11 +33,10 @@ from fairlead_models.settings import LlmSettings
 from fairlead_models.upstream import KeyedClient, ProviderAnswer, ProviderUnavailable
 from fairlead_offers.catalogs.subject_catalog import SubjectCatalog
 from fairlead_offers.documents import encode
-from fairlead_offers.offer.offered_calls import held_inside
-from fairlead_offers.offer.offered_runs import all_repeatable, run_offered
+from fairlead_offers.offer.offered_calls import all_repeatable, held_inside, run_offered
 from fairlead_offers.offer.offers import OfferWishes, ToolOffer
 from fairlead_offers.services import ToolServices
-from fairlead_offers.workers.worker import in_turn
+from fairlead_offers.workers.heavy_work import in_turn
 
 LAST_WORDS: Final = 30.0
 """Seconds at most for a client to take the end of a stream whose time is over."""
@@ -45,6 +45,35 @@ ERROR_ROUNDS: Final = 2
 LOSSES: Final = "x-fairlead-losses"
 """Header of an answer: codes of what was lost, such as on the way to a provider of another family."""
 Prepare = Callable[[Sequence[ModelTarget]], Awaitable[PreparedRequest]]
+
+
+class RoundCalls(msgspec.Struct, frozen=True):
+    """Calls of one message of the model."""
+
+    gateway_calls: Sequence[ModelCall]
+    """Calls that the gateway runs."""
+    client_calls: Sequence[CallKey]
+    """Calls that the caller gets: of its own tools, and those that wait for it."""
+    unwrapped: Mapping[str, InnerCall] = {}
+    """Those of them that stand in the message as calls of `execute_tool`, by id."""
+
+
+class RoundResults(msgspec.Struct, frozen=True):
+    """Results of the calls that one round had run here."""
+
+    messages: list[bytes]
+    """As the model gets them."""
+    finished: list[FinishedCall]
+
+
+NO_RESULTS: Final = RoundResults([], [])
+"""Those of a round that had nothing to run."""
+
+
+def running_call(call: ModelCall) -> RunningCall:
+    """A call as clients see it that ask for that; arguments that cannot be read are none."""
+    arguments = b"{}" if isinstance(call.arguments, InvalidCall) else encode(call.arguments)
+    return RunningCall(call.id, call.wire_name, arguments)
 
 
 class ToolLoop:

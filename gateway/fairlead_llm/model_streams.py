@@ -12,8 +12,8 @@ import msgspec
 from fairlead_formats.providers.openai_chat.format import CHAT
 from fairlead_formats.wire.errors import LlmError
 from fairlead_formats.wire.protocol import BadRequest, BadStream, ModelRound, WireStream
+from fairlead_llm.preparation import spoken
 from fairlead_llm.streaming import MAX_EVENT, readable
-from fairlead_llm.wire_formats import spoken
 from fairlead_mcp.errors import TooLarge
 from fairlead_mcp.sse import EventParser
 from fairlead_models.breakers import ModelAttempt, ModelBreakers, ModelClosed, asks_next

@@ -1,5 +1,5 @@
 """Prepares a client's request for the models that may answer it: in the wire format of the provider that is asked, with
-the turns that were kept of it, and with the tools that are offered.
+the turns that were stored of it, and with the tools that are offered.
 """
 
 from __future__ import annotations
@@ -11,19 +11,19 @@ import msgspec
 
 from fairlead_formats import registry
 from fairlead_formats.neutral.losses import TranslationLosses
-from fairlead_formats.pairs.pair import losses_of
+from fairlead_formats.pairs.families import FORMAT_OF_KIND
+from fairlead_formats.pairs.pair import losses_of, pair
+from fairlead_formats.providers.openai_responses.format import RESPONSES
 from fairlead_formats.tokens.conversation import ConversationTokens
 from fairlead_formats.tokens.fit import PlanLimits, RouteModel
 from fairlead_formats.tokens.routes import ModelRoute
 from fairlead_formats.wire.protocol import BadRequest, WireFormat, WireRequest
 from fairlead_gateway.core.identity import Identity
 from fairlead_llm.turns import TurnKeeping, TurnStore
-from fairlead_llm.wire_formats import spoken
 from fairlead_mcp.read_bounds import is_long
-from fairlead_models.providers import ModelTarget, Providers
+from fairlead_models.providers import ModelTarget, Provider, Providers
 from fairlead_offers.catalogs.subject_catalog import SubjectCatalog
-from fairlead_offers.offer.offer_memory import OfferMemory
-from fairlead_offers.offer.offers import OfferBounds, Offers, OfferWishes, ToolOffer
+from fairlead_offers.offer.offers import OfferBounds, OfferMemory, Offers, OfferWishes, ToolOffer
 from fairlead_offers.services import ToolServices
 
 
@@ -211,3 +211,20 @@ class RequestPreparation:
             offer = await make(exactly)
         assert offer is not None
         return offer
+
+
+def spoken(front: WireFormat, provider: Provider) -> WireFormat:
+    """The format in which a client's request goes to a provider: the client's own where the provider speaks it, else a
+    pair of the client's and the provider's. Equal arguments give the same object. Of the two APIs of OpenAI clients of
+    other families get Responses where it is there: what a model thought between its calls stays with it.
+    """
+    if speaks(provider, front):
+        return front
+    return pair(front, RESPONSES if provider.speaks_responses else FORMAT_OF_KIND[provider.kind])
+
+
+def speaks(provider: Provider, front: WireFormat) -> bool:
+    """Whether a provider speaks the format of a client."""
+    if front is RESPONSES:
+        return provider.speaks_responses
+    return front.name == FORMAT_OF_KIND[provider.kind].name

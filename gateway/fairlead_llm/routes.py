@@ -1,7 +1,9 @@
-"""The endpoints in front of models: which request goes to which of them, and answers to all others that ask for a path
-of a provider's API.
+"""The endpoints in front of models: which API a request belongs to, which endpoint answers it, and errors for all other
+paths of a provider's API.
 
-Imported only where the installation has models: the HTTP client takes a third of a second to load.
+The API decides where the client's SDK puts its key and how it reads errors; it follows from the path and, where several
+APIs have that path, from headers that only one kind of SDK sends. Imported only where the installation has models: the
+HTTP client takes a third of a second to load.
 """
 
 from __future__ import annotations
@@ -31,7 +33,6 @@ from fairlead_llm.count_endpoint import TokenCountEndpoint
 from fairlead_llm.gemini_endpoint import GeminiEndpoint
 from fairlead_llm.llm_endpoint import LlmEndpoint, ModelServices, origin_of
 from fairlead_llm.model_lists import document, find_model, listing, offered
-from fairlead_llm.paths import MODELS, TWICE, kind_of
 from fairlead_llm.preparation import RequestPreparation
 from fairlead_llm.stored_responses.kept import KeptResponses
 from fairlead_llm.stored_responses.resources import StoredResponses
@@ -49,6 +50,41 @@ from fairlead_offers.problems import OVERLOADED, RATE_LIMITED, Problem
 from fairlead_offers.services import ToolServices
 from fairlead_web.bodies import JSON
 
+MODELS: Final = "models"
+OPENAI_VERSION: Final = "v1"
+TWICE: Final = "/v1"
+"""In front of paths of clients that add a version to a base URL that ends with one."""
+GEMINI_VERSION: Final = "v1beta"
+_SEGMENTS: Final[Mapping[str, ProviderKind | None]] = {
+    **dict.fromkeys(("messages", "complete"), "anthropic"),
+    **dict.fromkeys(
+        (
+            "assistants",
+            "audio",
+            "batches",
+            "chat",
+            "completions",
+            "containers",
+            "conversations",
+            "edits",
+            "embeddings",
+            "evals",
+            "fine_tuning",
+            "images",
+            "moderations",
+            "realtime",
+            "responses",
+            "threads",
+            "uploads",
+            "vector_stores",
+            "videos",
+        ),
+        "openai",
+    ),
+    **dict.fromkeys(("files", MODELS, "skills"), None),
+}
+"""First segments below `/v1`, with the API that has them; None: several do. Whether offered here or not."""
+_GEMINI_HEADERS: Final = (b"x-goog-api-key", b"x-goog-api-client")
 CHAT_COMPLETIONS: Final = "/v1/chat/completions"
 RESPONSES_PATH: Final = "/v1/responses"
 _MODELS: Final[Mapping[ProviderKind, tuple[str, ...]]] = {
@@ -61,6 +97,37 @@ _KNOWN: Final = b"known=true"
 _RETRY: Final = {"retry-after": "1"}
 Endpoint = Callable[[Request], Awaitable[Response]]
 log = logging.getLogger(__name__)
+
+
+def kind_of(method: str, path: str, headers: Mapping[bytes, bytes], query: bytes) -> ProviderKind | None:
+    """The kind of API that a request is one of; None for a path that no provider's API has. Header names are in lower
+    case. `/v1/models/MODEL:METHOD` is Gemini's unless it is a GET: newer Gemini clients use that path.
+    """
+    if path.startswith(f"{TWICE}/{OPENAI_VERSION}/"):
+        path = path.removeprefix(TWICE)
+    version, _, rest = path.removeprefix("/").partition("/")
+    if version == GEMINI_VERSION:
+        return "gemini"
+    segment = rest.partition("/")[0]
+    if version != OPENAI_VERSION or segment not in _SEGMENTS:
+        return None
+    kind = _SEGMENTS[segment]
+    if kind is not None:
+        return kind
+    if b"anthropic-version" in headers:
+        return "anthropic"
+    if segment == MODELS and (
+        any(name in headers for name in _GEMINI_HEADERS)
+        or any(part.startswith(b"key=") for part in query.split(b"&"))
+        or (method != "GET" and ":" in rest)
+    ):
+        return "gemini"
+    return "openai"
+
+
+def segments() -> frozenset[str]:
+    """First segments below `/v1` that are providers' APIs."""
+    return frozenset(_SEGMENTS)
 
 
 class LlmEndpoints:

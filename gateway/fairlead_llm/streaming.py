@@ -16,9 +16,8 @@ from fairlead_formats.wire.call_ids import ProviderCallIds
 from fairlead_formats.wire.errors import LlmError, key_refused, tells_of_key
 from fairlead_formats.wire.protocol import BadStream, FinishedCall
 from fairlead_llm.continuation import Continuations, FinishedResponse
-from fairlead_llm.loop import ToolLoop
+from fairlead_llm.loop import NO_RESULTS, ToolLoop, running_call
 from fairlead_llm.preparation import ModelRequest
-from fairlead_llm.round_calls import NO_RESULTS, running_call
 from fairlead_llm.turn_keeping import TurnKeeper
 from fairlead_llm.turns import TurnStore
 from fairlead_mcp.errors import TooLarge

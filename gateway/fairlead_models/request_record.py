@@ -1,10 +1,15 @@
-"""Records of requests to models: tokens as the provider states them, cost, tools called and outcome, for metrics, the
-audit log and the quotas of tokens a day.
+"""Records of requests to models: tokens as the provider states them or estimated, cost, tools called and outcome, for
+metrics, the audit log and the quotas of tokens a day.
+
+Pure recording; `fairlead_app.metrics.models` shows the metrics. A model has series of its own after its first answer:
+clients can make names up.
 """
 
 from __future__ import annotations
 
 import time
+from bisect import bisect_left
+from collections import Counter
 from collections.abc import Callable, Iterable, Mapping
 from typing import Any, Final
 
@@ -18,12 +23,24 @@ from fairlead_gateway.core.exchange import agent_name
 from fairlead_gateway.core.quota import Quota
 from fairlead_gateway.limits.daily import NO_BUDGET, TokenLimiter
 from fairlead_gateway.limits.limiter import Limited
+from fairlead_gateway.telemetry import OTHER, Histogram
 from fairlead_gateway.tracing.spans import ModelSpan, SpanIds, Spans
 from fairlead_gateway.tracing.trace import TRACEPARENT, TRACESTATE
-from fairlead_models.model_metrics import DEFINITION, RESULT, ModelMetrics
 from fairlead_models.providers import ModelTarget
-from fairlead_models.token_usage import TokenUsage, estimated, token_usage
 
+MAX_TOKENS: Final = 10**12
+"""The largest figure that is believed."""
+BLOB_BYTES: Final = 4096
+"""Bytes of a JSON text from which on one without a space is a file in base64."""
+BLOB_TOKENS: Final = 1000
+"""Estimate of an image, whatever its size in bytes."""
+_Figures = Mapping[str, Any]
+MAX_MODELS: Final = 200
+MAX_TOOLS: Final = 500
+MAX_PRINCIPALS: Final = 500
+TOKEN_BOUNDS: Final = tuple(4**power for power in range(12))
+"""Upper bounds in tokens of `gen_ai.client.token.usage` (OpenTelemetry semantic conventions for generative AI)."""
+DEFINITION, RESULT = "definition", "result"
 LONG_BODY: Final = 256 << 10
 """Bytes of a request from which on tokens are estimated only where that is needed."""
 OK: Final = "ok"
@@ -34,6 +51,181 @@ PENDING: Final = "pending"
 CLIENT_CLOSED: Final = "client_closed"
 """The client was gone before the answer was whole."""
 _WELL: Final = frozenset({OK, STOPPED, PENDING})
+
+
+class TokenUsage(msgspec.Struct, frozen=True):
+    """Tokens that a model has read and written."""
+
+    input: int = 0
+    """All of them, cached and written ones too."""
+    output: int = 0
+    """Thoughts included."""
+    cached: int = 0
+    """Those of the input that the provider's cache had."""
+    written: int = 0
+    """Those of the input that were put into the cache."""
+
+    @property
+    def total(self) -> int:
+        return self.input + self.output
+
+    def __add__(self, other: TokenUsage) -> TokenUsage:
+        return TokenUsage(*(mine + theirs for mine, theirs in zip(_tuple(self), _tuple(other), strict=True)))
+
+    def __sub__(self, other: TokenUsage) -> TokenUsage:
+        return TokenUsage(*(max(mine - theirs, 0) for mine, theirs in zip(_tuple(self), _tuple(other), strict=True)))
+
+
+def token_usage(usage: _Figures) -> TokenUsage:
+    """The figures of a usage object of OpenAI's Chat, Responses or Realtime, of Anthropic's Messages, or of Gemini
+    and its Live API; nothing where it holds none. Anthropic counts cached input apart, all others within the input.
+    """
+    if "promptTokenCount" in usage or "candidatesTokenCount" in usage:
+        return TokenUsage(
+            _figure(usage, "promptTokenCount") + _figure(usage, "toolUsePromptTokenCount"),
+            _figure(usage, "candidatesTokenCount")
+            + _figure(usage, "responseTokenCount")  # of Live
+            + _figure(usage, "thoughtsTokenCount"),
+            _figure(usage, "cachedContentTokenCount"),
+        )
+    if "prompt_tokens" in usage or "completion_tokens" in usage:
+        cached = _detail(usage, "prompt_tokens_details") or _figure(usage, "prompt_cache_hit_tokens")
+        return TokenUsage(_figure(usage, "prompt_tokens"), _figure(usage, "completion_tokens"), cached)
+    read, written = _figure(usage, "cache_read_input_tokens"), _figure(usage, "cache_creation_input_tokens")
+    cached = read or _detail(usage, "input_tokens_details") or _detail(usage, "input_token_details")
+    return TokenUsage(_figure(usage, "input_tokens") + read + written, _figure(usage, "output_tokens"), cached, written)
+
+
+def estimated(body: bytes) -> int:
+    """Tokens of a request that nobody counted: every four bytes are one, files in base64 apart."""
+    blobs = [text for text in body.split(b'"') if len(text) >= BLOB_BYTES and b" " not in text and text.isascii()]
+    return (len(body) - sum(map(len, blobs)) + 3) // 4 + BLOB_TOKENS * len(blobs)
+
+
+def _detail(usage: _Figures, member: str) -> int:
+    details = usage.get(member)
+    return _figure(details, "cached_tokens") if isinstance(details, dict) else 0
+
+
+def _figure(usage: _Figures, member: str) -> int:
+    value = usage.get(member)
+    return min(max(int(value), 0), MAX_TOKENS) if isinstance(value, int) and not isinstance(value, bool) else 0
+
+
+def _tuple(usage: TokenUsage) -> tuple[int, int, int, int]:
+    return usage.input, usage.output, usage.cached, usage.written
+
+
+def observe(histogram: Histogram, seconds: float, span: SpanIds | None) -> None:
+    """Count a duration, with its span as the exemplar of its bucket."""
+    nanoseconds = round(seconds * 1e9)
+    histogram.observe(nanoseconds)
+    if span is not None:
+        histogram.exemplify(nanoseconds, span.trace_id, span.span_id)
+
+
+class TokenHistogram:
+    """Sums and buckets (not cumulated) of numbers of tokens."""
+
+    __slots__ = ("buckets", "total")
+
+    def __init__(self) -> None:
+        self.buckets = [0] * (len(TOKEN_BOUNDS) + 1)
+        self.total = 0
+
+    def observe(self, tokens: int) -> None:
+        self.buckets[bisect_left(TOKEN_BOUNDS, tokens)] += 1
+        self.total += tokens
+
+
+class ModelSeries:
+    """Figures of one model."""
+
+    def __init__(self) -> None:
+        self.input = TokenHistogram()
+        self.output = TokenHistogram()
+        self.cached = 0
+        """Tokens of the input that the provider's cache had."""
+        self.written = 0
+        """Tokens of the input that were put into the cache."""
+        self.dollars = 0.0
+        self.rounds = 0
+        self.outcomes: Counter[str] = Counter()
+        self.durations: dict[str, Histogram] = {}
+        """By `error.type`; empty for none."""
+        self.first_token = Histogram()
+
+
+class ModelMetrics:
+    """All figures of one gateway."""
+
+    def __init__(self) -> None:
+        self.models: dict[tuple[str, str], ModelSeries] = {}
+        """By provider and model."""
+        self.tool_tokens: dict[tuple[str, str], int] = {}
+        """By tool, and whether they were of its definitions or its results."""
+        self.principal_tokens: dict[str, TokenUsage] = {}
+        """By principal."""
+        self.overflowed = 0
+        """Observations that went under OTHER."""
+        self.in_flight = 0
+        self._tools: set[str] = set()
+
+    def answered(self, target: ModelTarget) -> None:
+        """Give a model series of its own."""
+        key = (target.provider, target.model)
+        if key not in self.models and len(self.models) < MAX_MODELS:
+            self.models[key] = ModelSeries()
+
+    def of(self, target: ModelTarget | None) -> ModelSeries:
+        """The series of a model; one of the provider's where it has none, and one without a provider for None."""
+        if target is None:
+            key = ("", "")
+        elif (target.provider, target.model) in self.models:
+            return self.models[target.provider, target.model]
+        else:
+            key = (target.provider, OTHER)
+            self.overflowed += 1
+        return self.models.setdefault(key, ModelSeries())
+
+    def round(self, principal: str, target: ModelTarget, usage: TokenUsage, dollars: float) -> None:
+        """Count one answer of a model, to a request of a principal."""
+        if principal not in self.principal_tokens and len(self.principal_tokens) >= MAX_PRINCIPALS:
+            self.overflowed += 1
+            principal = OTHER
+        self.principal_tokens[principal] = self.principal_tokens.get(principal, TokenUsage()) + usage
+        series = self.of(target)
+        series.rounds += 1
+        series.input.observe(usage.input)
+        series.output.observe(usage.output)
+        series.cached += usage.cached
+        series.written += usage.written
+        series.dollars += dollars
+
+    def ended(
+        self, target: ModelTarget | None, outcome: str, error: str, seconds: float, span: SpanIds | None = None
+    ) -> None:
+        """Count one request. `outcome` and `error`, empty for none, are from closed sets. `span`: its own, where it has
+        one that is exported.
+        """
+        series = self.of(target)
+        series.outcomes[outcome] += 1
+        observe(series.durations.setdefault(error, Histogram()), seconds, span)
+
+    def first_token(self, target: ModelTarget, seconds: float, span: SpanIds | None = None) -> None:
+        """Count the time until the client of a stream got the first part of the answer. `span` as for `ended`."""
+        observe(self.of(target).first_token, seconds, span)
+
+    def tools(self, part: str, tokens: Mapping[str, int]) -> None:
+        """Count tokens of definitions or of results, by tool."""
+        for tool, count in tokens.items():
+            if tool not in self._tools:
+                if len(self._tools) >= MAX_TOOLS:
+                    self.overflowed += 1
+                    tool = OTHER
+                self._tools.add(tool)
+            key = (tool, part)
+            self.tool_tokens[key] = self.tool_tokens.get(key, 0) + count
 
 
 class RequestRecords:

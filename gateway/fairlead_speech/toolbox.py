@@ -17,9 +17,8 @@ from fairlead_gateway.calls.path.direct import Origin
 from fairlead_models.providers import ModelTarget
 from fairlead_models.request_record import RequestRecord
 from fairlead_offers.catalogs.subject_catalog import SubjectCatalog
-from fairlead_offers.offer.offer_memory import OfferMemory
-from fairlead_offers.offer.offered_runs import run_offered
-from fairlead_offers.offer.offers import OfferBounds, Offers, OfferWishes, ToolOffer
+from fairlead_offers.offer.offered_calls import run_offered
+from fairlead_offers.offer.offers import OfferBounds, OfferMemory, Offers, OfferWishes, ToolOffer
 from fairlead_offers.plan.prediction import guess
 from fairlead_offers.services import ToolServices
 

@@ -1,4 +1,4 @@
-"""Bodies of requests and of JSON answers over HTTP, bounded.
+"""Bodies of requests and of JSON answers over HTTP, bounded, and work that ends when its client disconnects.
 
 What is large comes and goes in pieces, with a turn of the loop for each: a call beside it waits for a piece at most.
 """
@@ -6,8 +6,8 @@ What is large comes and goes in pieces, with a turn of the loop for each: a call
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Sequence
-from typing import Any, Final
+from collections.abc import Awaitable, Callable, Sequence
+from typing import Any, Final, TypeVar
 
 from starlette.requests import Request
 from starlette.responses import Response
@@ -22,6 +22,7 @@ UNREAD: Final = "fairlead.unread"
 """Key of a scope for the counter of unread bytes of the response, which takes positive and negative numbers."""
 PIECE: Final = 64 << 10
 """Bytes that are written at once: about 20 µs."""
+Result = TypeVar("Result")
 
 
 async def read_pieces(request: Request, limit: int) -> list[bytes]:
@@ -84,3 +85,19 @@ class _InPieces(Response):
 
 def _uncounted(size: int) -> None:
     pass
+
+
+async def while_connected(request: Request, work: Awaitable[Result]) -> Result | None:
+    """Do the work; give it up when the client is gone, so that its calls are cancelled upstream: None."""
+    batch = asyncio.ensure_future(work)
+    gone = asyncio.ensure_future(request.receive())
+    try:
+        await asyncio.wait({batch, gone}, return_when=asyncio.FIRST_COMPLETED)
+        if not batch.done():
+            batch.cancel()
+            await asyncio.wait({batch})
+            return None
+        return await batch
+    finally:
+        gone.cancel()
+        batch.cancel()

@@ -1,8 +1,8 @@
-"""Which requests reach the REST API at all, and whose they are: as on the MCP endpoints.
+"""Admission of requests to the REST API and the APIs of models, as on the MCP endpoints, and the pages that need none.
 
-ASGI middleware. The defense against DNS rebinding comes first, then everybody is asked
-who they are but for what is public: the probes (a kubelet shows nothing) and the document that says whom to ask for a
-token. A resource finds the identity in the scope; there is always one.
+ASGI middleware. It checks Host and Origin first (DNS rebinding), then the credential, except for public pages: probes,
+to which a kubelet shows no credential, and the metadata of the protected resource (RFC 9728). Public pages are answered
+without the REST API, which may never be loaded. A resource finds the identity in the scope; there is always one.
 """
 
 from __future__ import annotations
@@ -13,6 +13,8 @@ import logging
 from collections.abc import Awaitable, Callable
 from typing import Final, Protocol
 
+import msgspec
+from starlette.requests import Request
 from starlette.responses import Response
 from starlette.types import ASGIApp, Receive, Scope, Send
 
@@ -24,7 +26,7 @@ from fairlead_gateway.core.exchange import agent_in, agent_name
 from fairlead_gateway.core.identity import IDENTITY, Identity
 from fairlead_gateway.identity.identities import Identities
 from fairlead_gateway.identity.refusal import CredentialRefusal
-from fairlead_gateway.identity.resource import ProtectedResource
+from fairlead_gateway.identity.resource import WELL_KNOWN, ProtectedResource
 from fairlead_gateway.limits.buffers import AnswerBuffers
 from fairlead_gateway.limits.turns import WORKS_FOR
 from fairlead_mcp.hosts import AllowList
@@ -34,19 +36,72 @@ from fairlead_offers.problems import (
     FORBIDDEN_HOST,
     FORBIDDEN_ORIGIN,
     INVALID_ARGUMENTS,
+    NOT_FOUND,
     OVERLOADED,
     RATE_LIMITED,
     UNAUTHENTICATED,
     Problem,
 )
-from fairlead_web.bodies import UNREAD
+from fairlead_web.bodies import UNREAD, answer
 from fairlead_web.problem_responses import failure, problem_response
-from fairlead_web.public_pages import PROBES, public
 
+HEALTH: Final = "/healthz"
+READY: Final = "/readyz"
+PROBES: Final = frozenset({HEALTH, READY})
 log = logging.getLogger(__name__)
-
 RETRY_MS: Final = 1000
 _CODES: Final = {400: INVALID_ARGUMENTS, 401: UNAUTHENTICATED, 403: FORBIDDEN, 503: BUSY}
+
+
+def public(path: str) -> bool:
+    """Whether the path needs no authentication."""
+    return path in PROBES or path == WELL_KNOWN or path.startswith(WELL_KNOWN + "/")
+
+
+class Readiness(msgspec.Struct, frozen=True):
+    """Whether this gateway should get traffic, and why not."""
+
+    ready: bool
+    reason: str
+    stale: bool = False
+    """The catalog is served from the last snapshot; the source is away. Ready all the same."""
+
+
+class PublicPages:
+    """`healthz` answers while the process does, `readyz` while it should get traffic."""
+
+    def __init__(self, readiness: Callable[[], Readiness], resource: ProtectedResource) -> None:
+        self._readiness = readiness
+        self._resource = resource
+
+    def has(self, scope: Scope) -> bool:
+        """Whether a request is for one of these pages."""
+        return scope["type"] == "http" and scope["method"] == "GET" and public(scope["path"])
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Answer a request that is for one of these pages, as an ASGI application."""
+        page = {HEALTH: self.healthz, READY: self.readyz}.get(scope["path"], self.protected_resource)
+        try:
+            response = await page(Request(scope, receive))
+        except Problem as problem:
+            response = problem_response(problem)
+        await response(scope, receive, send)
+
+    async def healthz(self, request: Request) -> Response:
+        return answer({"status": "ok"})
+
+    async def readyz(self, request: Request) -> Response:
+        """With status 503 while it should get no traffic."""
+        state = self._readiness()
+        return answer(state, 200 if state.ready else 503)
+
+    async def protected_resource(self, request: Request) -> Response:
+        """Metadata of the resource at the rest of the path. Raises Problem where no tokens are issued."""
+        path = request.url.path.removeprefix(WELL_KNOWN)
+        metadata = self._resource.metadata(path, request.headers.get("host", ""))
+        if metadata is None:
+            raise Problem(NOT_FOUND, "no tokens are issued for this gateway")
+        return answer(metadata)
 
 
 class CredentialReader(Protocol):

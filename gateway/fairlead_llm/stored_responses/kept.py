@@ -29,8 +29,7 @@ from fairlead_gateway.calls.results.context_recorder import ContextRecorder
 from fairlead_gateway.context.store import ContextUnavailable
 from fairlead_gateway.core.identity import Identity
 from fairlead_llm.continuation import ContinuedRequest, FinishedResponse
-from fairlead_llm.loop import ToolLoop
-from fairlead_llm.round_calls import RoundResults
+from fairlead_llm.loop import RoundResults, ToolLoop
 from fairlead_mcp.sse import EventParser
 from fairlead_models.providers import ModelTarget
 

@@ -29,7 +29,7 @@ from fairlead_mcp.escaping import escaped
 from fairlead_offers.catalogs.latency import LatencyDocument, latency_of
 from fairlead_offers.conversion.jobs import decoded
 from fairlead_offers.problems import OVER_BUDGET, Problem, unknown_server, unknown_tool
-from fairlead_offers.workers.worker import breathing
+from fairlead_offers.workers.heavy_work import breathing
 from fairlead_search.record import catalog_hash
 from fairlead_tools.names import tool_id
 

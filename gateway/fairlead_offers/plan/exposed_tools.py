@@ -24,8 +24,7 @@ from fairlead_formats.tokens.exposure import (
 from fairlead_formats.tokens.fit import Fit
 from fairlead_formats.tokens.prices import ModelPrice, TokenPrices, prices_of
 from fairlead_gateway.core.meta_tools import DEFINITIONS
-from fairlead_offers.catalogs.subject_catalog import SubjectCatalog
-from fairlead_offers.catalogs.subject_catalogs import SubjectCatalogs
+from fairlead_offers.catalogs.subject_catalog import SubjectCatalog, SubjectCatalogs
 from fairlead_offers.catalogs.visible_tools import VisibleTool, VisibleTools, gateway_tool
 from fairlead_offers.plan.caller_tools import CallerTools
 from fairlead_offers.plan.offered_tools import candidates

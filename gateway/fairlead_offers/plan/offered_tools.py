@@ -30,8 +30,7 @@ from fairlead_offers.conversion.jobs import RawTool
 from fairlead_offers.models.model_facts import ModelFacts
 from fairlead_offers.plan.caller_tools import CallerTools, offered_names
 from fairlead_offers.problems import OVER_BUDGET, Problem
-from fairlead_offers.workers.heavy_work import HeavyWork
-from fairlead_offers.workers.worker import STRIDE, breathing
+from fairlead_offers.workers.heavy_work import STRIDE, HeavyWork, breathing
 
 _NO_CONVERSATION: Final = ConversationTokens(0, 0)
 NOTHING: Final = CallerTools()

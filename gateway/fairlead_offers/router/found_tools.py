@@ -20,8 +20,8 @@ from fairlead_offers.plan.offered_tools import candidates, converted, within
 from fairlead_offers.problems import INVALID_ARGUMENTS, RATE_LIMITED, Problem
 from fairlead_offers.search.tool_search import RankedTools
 from fairlead_offers.services import ToolServices
+from fairlead_offers.workers.heavy_work import breathing
 from fairlead_offers.workers.process import Overloaded
-from fairlead_offers.workers.worker import breathing
 
 DEFAULT_LIMIT: Final = 8
 """Among 1,300 tools a model finds the right one in the first eight about three times of four."""

@@ -19,9 +19,9 @@ from fairlead_gateway.core.share_counts import ShareCounts
 from fairlead_offers.catalogs.visible_tools import VisibleTool, VisibleTools
 from fairlead_offers.search.jobs import SEARCH, STORED, VECTORS, search, take_vectors
 from fairlead_offers.search.tool_vectors import Embedder, ToolVectors
+from fairlead_offers.workers.heavy_work import WorkerThread, breathing
 from fairlead_offers.workers.pool import ProcessPool
 from fairlead_offers.workers.process import NotDone, Overloaded
-from fairlead_offers.workers.worker import WorkerThread, breathing
 from fairlead_search.catalogs import (
     HYBRID,
     MAX_CATALOGS,

@@ -17,10 +17,9 @@ from fairlead_offers.conversion.formats import find_format
 from fairlead_offers.conversion.jobs import ConvertBody, ConvertedMessages, Declined, MessagesBody
 from fairlead_offers.job import ConvertedBody, Job
 from fairlead_offers.problems import INTERNAL, INVALID_ARGUMENTS, RATE_LIMITED, Problem
-from fairlead_offers.workers.heavy_work import HeavyWork
+from fairlead_offers.workers.heavy_work import HeavyWork, breathing
 from fairlead_offers.workers.process import NotDone, Overloaded
 from fairlead_offers.workers.throttle import by_process, in_thread
-from fairlead_offers.workers.worker import breathing
 from fairlead_rest.context import RestContext
 from fairlead_rest.examples import conversions as examples
 from fairlead_rest.openapi import described

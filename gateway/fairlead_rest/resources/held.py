@@ -18,7 +18,7 @@ from fairlead_api.meta import ServerKey
 from fairlead_gateway.catalog.pins import PinsUnreadable
 from fairlead_offers.documents import decode, encode
 from fairlead_offers.problems import FORBIDDEN, NOT_HELD, UNREADABLE, Problem
-from fairlead_offers.workers.worker import breathing
+from fairlead_offers.workers.heavy_work import breathing
 from fairlead_rest.context import RestContext
 from fairlead_rest.examples import held as examples
 from fairlead_rest.known_servers import server_called

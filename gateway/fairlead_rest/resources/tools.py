@@ -22,7 +22,7 @@ from fairlead_offers.plan.caller_tools import provided
 from fairlead_offers.plan.offered_tools import OfferedTools, converted, within
 from fairlead_offers.problems import INVALID_ARGUMENTS, Problem
 from fairlead_offers.services import ToolServices
-from fairlead_offers.workers.worker import breathing
+from fairlead_offers.workers.heavy_work import breathing
 from fairlead_rest.context import RestContext
 from fairlead_rest.examples import tools as examples
 from fairlead_rest.openapi import described

@@ -7,7 +7,7 @@ from typing import Any, Final
 
 import msgspec
 
-from fairlead_models.token_usage import TokenUsage, estimated, token_usage
+from fairlead_models.request_record import TokenUsage, estimated, token_usage
 from fairlead_speech.realtime_events import Event
 
 _CHARACTERS: Final = 4

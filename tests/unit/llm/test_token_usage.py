@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from fairlead_models.token_usage import MAX_TOKENS, TokenUsage, estimated, token_usage
+from fairlead_models.request_record import MAX_TOKENS, TokenUsage, estimated, token_usage
 
 STATED: dict[str, tuple[dict[str, Any], TokenUsage]] = {
     "OpenAI's chat": (
