@@ -25,8 +25,8 @@ def client_listener(parts: GatewayParts, lifecycle: GatewayLifecycle, entry: Con
     api = served_rest(pages, rest, shared.heap)
     console = served_console(settings.console, rest, api, entry, shared.metrics.console, shared.heap)
     models_api = () if models.llm is None else (models.llm.api,)
-    served = console.in_front_of(GuardMiddleware(api, rest.guard, console.request, *models_api))
-    fallbacks = FallbackServer(served, shared.heap, models.speech)
+    guarded = GuardMiddleware(api, rest.guard, *models_api, console.request)
+    fallbacks = FallbackServer(guarded, shared.heap, models.speech)
     listening = settings.listening
     return Listener(parts.path.endpoint, fallbacks, listening.address, listening.port, certificates(listening.tls))
 

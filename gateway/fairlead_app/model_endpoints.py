@@ -64,7 +64,7 @@ def _llm(
     settings = shared.settings.models.llm
     return LlmEndpoints(
         tools,
-        lambda: models.current.providers,
+        models.providers,
         recorder,
         settings,
         requests.breakers,
@@ -93,13 +93,13 @@ def _speech(
     return SpeechFront(
         tools,
         guard,
-        lambda: models.current.providers,
+        models.providers,
         settings,
         requests.breakers,
         _records(shared, models, requests),
         sessions.metrics,
         client,
-        ModelStreams(lambda: models.current.providers, client, requests.breakers),
+        ModelStreams(models.providers, client, requests.breakers),
         shared.metrics.shares,
     )
 
@@ -109,5 +109,5 @@ def _records(shared: SharedParts, models: ConfiguredModels, requests: ModelColle
 
     governance = shared.governance
     return RequestRecords(
-        requests.metrics, governance.auditor, governance.tokens, lambda: models.current.prices, spans=governance.spans
+        requests.metrics, governance.auditor, governance.tokens, models.prices, spans=governance.spans
     )

@@ -11,7 +11,6 @@ from fairlead_app.shared_parts import SharedParts
 from fairlead_gateway.catalog.pins import NoPins, PinReader
 from fairlead_gateway.conversation.choosers import Choosers
 from fairlead_gateway.policy.tier_moves import TierMoves
-from fairlead_gateway.policy.view import MERGED
 from fairlead_gateway.reports.outbox import Outbox
 from fairlead_mcp.host import ChildHost
 from fairlead_offers.catalogs.catalog_changes import CatalogChanges
@@ -50,12 +49,12 @@ def tool_services(shared: SharedParts, path: McpPath, models: ConfiguredModels) 
     reach = ModelApiReach(settings.upstream.egress, settings.installation.release_namespace)
     encoder = embedding(settings.search, reach)
     return ToolServices(
-        catalogs=SubjectCatalogs(shared.served.get, shared.startup_wait),
+        catalogs=SubjectCatalogs(shared.served.get, path.endpoint.view_builds, shared.startup_wait),
         work=work,
         models=ModelFacts(
-            routes=lambda: models.current.routes,
-            windows=lambda: models.current.windows,
-            prices=lambda: models.current.prices,
+            routes=models.routes,
+            windows=models.windows,
+            prices=models.prices,
             live=models.live,
         ),
         search=_search(shared, encoder, work.worker),
@@ -95,7 +94,7 @@ def rest_context(
         shared.allow,
         shared.identities,
         shared.resource,
-        lambda identity: path.endpoint.view_builds.ready(shared.served.get(), identity, MERGED),
+        tools.catalogs.prepare,
         shared.proxies.client,
         shared.buffers,
         shared.governance.auditor,

@@ -163,8 +163,8 @@ class LlmEndpoints:
         self._served: Providers | None = None
         self._apis: Mapping[ProviderKind, ProviderApi] = {}
 
-    def api(self, scope: Scope) -> ProviderApi | None:
-        """The API that a request is one of; None where it is none of a provider's, or there are no providers. A
+    async def api(self, scope: Scope) -> ProviderApi | None:
+        """The API that a request is for; None where it is none of a provider's, or there are no providers. A
         request goes on with the providers that there were when it came.
         """
         providers = self._providers()

@@ -32,19 +32,22 @@ async def read_pieces(request: Request, limit: int) -> list[bytes]:
     kind = request.headers.get("content-type", "").partition(";")[0].strip().lower()
     if kind != JSON and not kind.endswith("+json"):
         raise Problem(UNSUPPORTED_MEDIA_TYPE, "Content-Type must be application/json")
-    too_large = Problem(BODY_TOO_LARGE, f"the body is larger than {limit} bytes")
     length = request.headers.get("content-length", "")
     if length.isdigit() and int(length) > limit:
-        raise too_large
+        raise _too_large(limit)
     pieces, size = [], 0
     async for piece in request.stream():
         pieces.append(piece)
         size += len(piece)
         if size > limit:
-            raise too_large
+            raise _too_large(limit)
     if pieces:
         pieces[0] = pieces[0].removeprefix(BYTE_ORDER_MARK)
     return pieces
+
+
+def _too_large(limit: int) -> Problem:
+    return Problem(BODY_TOO_LARGE, f"the body is larger than {limit} bytes")
 
 
 def answer(content: Any, status: int = 200) -> Response:

@@ -125,7 +125,7 @@ class CredentialReader(Protocol):
 
 
 class ForeignApi(CredentialReader, Protocol):
-    """An API in a form that is somebody else's: an ASGI application for the paths that it has."""
+    """An API with its own form of credentials and errors: an ASGI application for the paths that it has."""
 
     def refusal(self, problem: Problem) -> Response:
         """A refusal in the form of the API."""
@@ -134,8 +134,8 @@ class ForeignApi(CredentialReader, Protocol):
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None: ...
 
 
-ForeignApis = Callable[[Scope], ForeignApi | None]
-"""Finds the API that a request is one of; None for all others."""
+FindApi = Callable[[Scope], Awaitable[ForeignApi | None]]
+"""Finds the API that a request is for; None where it is for another."""
 
 
 class RequestGuard:
@@ -247,10 +247,11 @@ class RequestGuard:
 class GuardMiddleware:
     """The application behind the guard, and beside it the APIs in forms of others."""
 
-    def __init__(self, app: ASGIApp, guard: RequestGuard, *foreign: ForeignApis) -> None:
+    def __init__(self, app: ASGIApp, guard: RequestGuard, *find_api: FindApi) -> None:
+        """`find_api` are asked in their order."""
         self._app = app
         self._guard = guard
-        self._foreign = foreign
+        self._find_api = find_api
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         if scope["type"] != "http" or scope["path"] in PROBES:
@@ -259,11 +260,13 @@ class GuardMiddleware:
         await asyncio.sleep(0)  # reading its head was a turn's work
         api: ForeignApi | None = None
         try:
-            api = next((foreign for find in self._foreign if (foreign := find(scope)) is not None), None)
+            for find in self._find_api:
+                if (api := await find(scope)) is not None:
+                    break
             problem = await self._guard.checked(scope, api)
             refused = None if problem is None else problem_response(problem) if api is None else api.refusal(problem)
         except Exception:
-            log.exception("Whose request it is cannot be found out")
+            log.exception("Checking the credential of a request failed")
             refused = failure()
         await (refused or api or self._app)(scope, receive, send)
 

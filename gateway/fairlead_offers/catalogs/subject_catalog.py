@@ -22,6 +22,7 @@ from fairlead_gateway.catalog.model import Snapshot
 from fairlead_gateway.conversation.turn import Choice
 from fairlead_gateway.core.identity import Identity
 from fairlead_gateway.core.server import Server, Tool
+from fairlead_gateway.endpoint.view_builds import ViewBuilds
 from fairlead_gateway.policy.decision import Decision, Denial, decide, denial
 from fairlead_gateway.policy.selection import Selection
 from fairlead_gateway.policy.tiers import by_speed, in_tier
@@ -177,11 +178,16 @@ class KeptByView(Generic[Kept]):
 class SubjectCatalogs:
     """Gives everybody the tools that are served and that its policies allow. One per gateway."""
 
-    def __init__(self, selection: Callable[[], Selection], patience: StartupWait) -> None:
+    def __init__(self, selection: Callable[[], Selection], view_builds: ViewBuilds, patience: StartupWait) -> None:
         self._selection = selection
+        self._view_builds = view_builds
         self._views = KeptByView(VisibleTools, MAX_KEPT_VIEWS)
         self.patience = patience
         """Wait for servers that start."""
+
+    async def prepare(self, identity: Identity) -> None:
+        """Build the merged view of an identity in slices, so that no request holds up the event loop for it."""
+        await self._view_builds.ready(self._selection(), identity, MERGED)
 
     def seen_by(self, identity: Identity) -> SubjectCatalog:
         """The catalog that an identity may see."""
