@@ -60,19 +60,25 @@ def _llm(
     speech: SpeechFront,
 ) -> LlmEndpoints:
     from fairlead_llm.routes import LlmEndpoints
+    from fairlead_llm.services import ModelServices
+    from fairlead_llm.stored_responses.kept import KeptResponses
+    from fairlead_llm.tier_choice import TierChanges
+    from fairlead_llm.turns import TurnStore
+    from fairlead_models.upstream import ProviderClient
 
     settings = shared.settings.models.llm
-    return LlmEndpoints(
-        tools,
-        models.providers,
-        recorder,
-        settings,
-        requests.breakers,
-        _records(shared, models, requests),
-        shared.metrics.llm,
-        Shares("model_requests", settings.requests, settings.requests_each, shared.metrics.shares),
-        speech.routes,
+    services = ModelServices(
+        tools=tools,
+        turns=TurnStore(recorder),
+        client=ProviderClient(),
+        limits=settings,
+        breakers=requests.breakers,
+        records=_records(shared, models, requests),
+        counts=shared.metrics.llm,
+        tier_changes=TierChanges(),
     )
+    shares = Shares("model_requests", settings.requests, settings.requests_each, shared.metrics.shares)
+    return LlmEndpoints(services, models.providers, KeptResponses(recorder), shares, speech.routes)
 
 
 def _speech(

@@ -4,7 +4,6 @@ where it is of the client's kind, else by the gateway's own estimate.
 
 from __future__ import annotations
 
-import functools
 from collections.abc import Sequence
 from typing import Final, Protocol
 
@@ -16,11 +15,11 @@ from fairlead_formats.tokens.families import family_of
 from fairlead_formats.wire.call_ids import with_provider_ids
 from fairlead_formats.wire.errors import LlmError
 from fairlead_formats.wire.protocol import BadRequest, ModelRound, WireFormat, WireRequest
-from fairlead_gateway.core.identity import IDENTITY
-from fairlead_llm.llm_endpoint import ModelServices, answered, bad_request, caller_key, model_request
-from fairlead_llm.preparation import PreparedRequest
+from fairlead_llm.llm_endpoint import answered, bad_request, caller_key, model_request
+from fairlead_llm.preparation import RawRequest, RequestPreparation
+from fairlead_llm.services import ModelServices
 from fairlead_models.providers import Provider
-from fairlead_models.upstream import KeyedClient, ProviderUnavailable
+from fairlead_models.upstream import ProviderRequest, ProviderUnavailable
 from fairlead_offers.documents import encode
 from fairlead_web.bodies import JSON
 
@@ -55,8 +54,9 @@ class CountFormat(Protocol):
 class TokenCountEndpoint:
     """Endpoint for clients of one wire format."""
 
-    def __init__(self, services: ModelServices, counting: CountFormat) -> None:
+    def __init__(self, services: ModelServices, preparation: RequestPreparation, counting: CountFormat) -> None:
         self._services = services
+        self._preparation = preparation
         self._counting = counting
 
     async def answer(self, request: Request, model: str | None = None) -> Response:
@@ -65,42 +65,30 @@ class TokenCountEndpoint:
         return await answered(request, wire, services, lambda body: self._counted(request, body, model))
 
     async def _counted(self, request: Request, body: bytes, model: str | None) -> Response:
-        services, counting = self._services, self._counting
+        preparation, counting = self._preparation, self._counting
         try:
             read = counting.read(body, model)
             client_request, targets = model_request(
-                services.providers, request, counting.wire, read, body, model, False
+                preparation.providers, request, counting.wire, read, RawRequest(body, model, stream=False)
             )
         except BadRequest as error:
             raise bad_request(error) from error
-        get_catalog = functools.partial(services.tools.catalogs.seen_by, request.scope[IDENTITY])
-        prepared = await services.preparation.for_counting(client_request, get_catalog, targets)
+        prepared = await preparation.for_counting(client_request, targets)
         target = targets[0]
         offered = prepared.offer.definitions if prepared.offer is not None else ()
-        provider = services.providers.by_name[target.provider]
+        provider = preparation.providers.by_name[target.provider]
         if provider.kind == counting.kind:
             whole = prepared.request.body(ModelRound(target.model, injected=offered))
             body = counting.body(with_provider_ids(whole), target.model)
-            client = services.client.of_caller(caller_key(request))
-            return await self._count_at_provider(
-                client, provider, target.provider, counting.path(target.model), body, prepared
-            )
+            count = ProviderRequest(counting.path(target.model), body, prepared.headers, counting.wire.answer_headers)
+            return await self._count_at_provider(target.provider, provider, count, caller_key(request))
         tokens = await self._estimated(target.model, prepared.request, offered)
         return Response(counting.written(tokens), 200, {ESTIMATED: "true"}, JSON)
 
-    async def _count_at_provider(
-        self,
-        client: KeyedClient,
-        provider: Provider,
-        name: str,
-        path: str,
-        body: bytes,
-        prepared: PreparedRequest,
-    ) -> Response:
+    async def _count_at_provider(self, name: str, provider: Provider, count: ProviderRequest, key: str) -> Response:
         """The provider's own count, or its refusal. Raises LlmError."""
-        wire = self._counting.wire
         try:
-            answer = await client.send(provider, path, body, prepared.headers, wire.answer_headers)
+            answer = await self._services.client.send(provider, count, key)
             try:
                 status, answer_body = answer.status, await answer.whole()
             finally:
@@ -108,13 +96,13 @@ class TokenCountEndpoint:
         except ProviderUnavailable as error:
             raise LlmError(502, f"{name}: {error}", "provider_unavailable") from error
         if status != 200:
-            status, answer_body = wire.refusal(status if status >= 400 else 502, answer_body)
+            status, answer_body = self._counting.wire.refusal(status if status >= 400 else 502, answer_body)
         return Response(answer_body, status, dict(answer.headers), JSON)
 
     async def _estimated(self, model: str, request: WireRequest, offered: Sequence[bytes]) -> int:
         """Tokens of a request with these tools, by the tokenizer that there is and factors of the model family."""
         family = family_of(model)
-        conversation = await self._services.preparation.count_conversation(request)
+        conversation = await self._preparation.count_conversation(request)
         text = (conversation.system + conversation.messages) * family.text
         if offered or request.tool_names:
             tools = b",".join([request.tools, *offered]).decode("utf-8", "replace")

@@ -12,16 +12,18 @@ from fairlead_formats.providers.gemini.format import GEMINI_ARRAY, GEMINI_EVENTS
 from fairlead_formats.providers.gemini.paths import COUNT, GENERATE, METHODS, STREAM, read_path
 from fairlead_formats.wire.errors import LlmError
 from fairlead_llm.count_endpoint import TokenCountEndpoint
-from fairlead_llm.llm_endpoint import LlmEndpoint, ModelServices, failed
+from fairlead_llm.llm_endpoint import LlmEndpoint, failed
+from fairlead_llm.preparation import RequestPreparation
+from fairlead_llm.services import ModelServices
 
 
 class GeminiEndpoint:
     """Answers requests to models of Gemini's API."""
 
-    def __init__(self, services: ModelServices) -> None:
-        self._events = LlmEndpoint(services, GEMINI_EVENTS)
-        self._array = LlmEndpoint(services, GEMINI_ARRAY)
-        self._counts = TokenCountEndpoint(services, COUNTING)
+    def __init__(self, services: ModelServices, preparation: RequestPreparation) -> None:
+        self._events = LlmEndpoint(services, preparation, GEMINI_EVENTS)
+        self._array = LlmEndpoint(services, preparation, GEMINI_ARRAY)
+        self._counts = TokenCountEndpoint(services, preparation, COUNTING)
         self._methods: Mapping[str, Callable[[Request, str], Awaitable[Response]]] = {
             GENERATE: self._whole,
             STREAM: self._streamed,

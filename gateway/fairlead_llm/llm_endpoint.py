@@ -5,7 +5,6 @@ writes the answer.
 from __future__ import annotations
 
 import asyncio
-import functools
 from collections.abc import Awaitable, Callable, Sequence
 from typing import Final
 
@@ -27,26 +26,21 @@ from fairlead_formats.wire.protocol import (
 from fairlead_formats.wire.usage import added
 from fairlead_gateway.calls.path.direct import Origin
 from fairlead_gateway.core.identity import IDENTITY
-from fairlead_gateway.core.llm_counts import LlmCounts
 from fairlead_llm.continuation import Continuations, FinishedResponse
-from fairlead_llm.loop import NO_RESULTS, Prepare, ToolLoop
-from fairlead_llm.preparation import ModelRequest, RequestPreparation
+from fairlead_llm.loop import NO_RESULTS, ToolLoop
+from fairlead_llm.preparation import ModelRequest, RawRequest, RequestPreparation
+from fairlead_llm.services import ModelServices
 from fairlead_llm.streaming import StreamedAnswer
-from fairlead_llm.tier_choice import AUTO, TierChanges, chosen_tier
+from fairlead_llm.tier_choice import AUTO, chosen_tier
 from fairlead_llm.turn_keeping import TurnKeeper
-from fairlead_llm.turns import TurnStore
 from fairlead_mcp.read_bounds import is_long
-from fairlead_models.breakers import ModelBreakers
 from fairlead_models.credentials import PROVIDER_KEY
 from fairlead_models.errors import of_problem, over_budget
 from fairlead_models.providers import ModelTarget, ProviderKeyRefused, Providers, UnknownModel
-from fairlead_models.request_record import CLIENT_CLOSED, RequestRecord, RequestRecords
-from fairlead_models.settings import LlmSettings
-from fairlead_models.upstream import ProviderAnswer, ProviderClient, ProviderUnavailable
-from fairlead_offers.catalogs.subject_catalog import SubjectCatalog
+from fairlead_models.request_record import CLIENT_CLOSED, RequestRecord
+from fairlead_models.upstream import ProviderAnswer, ProviderUnavailable
 from fairlead_offers.offer.offers import OfferWishes
 from fairlead_offers.problems import INTERNAL, Problem
-from fairlead_offers.services import ToolServices
 from fairlead_web.bodies import JSON, read_pieces, while_connected
 
 HEADERS: Final = {
@@ -60,51 +54,41 @@ HEADERS: Final = {
 _LISTS: Final = ("servers", "tags")
 
 
-class ModelServices(msgspec.Struct, frozen=True):
-    """All that endpoints of every wire format share. One per gateway."""
-
-    tools: ToolServices
-    providers: Providers
-    preparation: RequestPreparation
-    turns: TurnStore
-    client: ProviderClient
-    limits: LlmSettings
-    breakers: ModelBreakers
-    records: RequestRecords
-    counts: LlmCounts
-    tier_changes: TierChanges
-
-
 class LlmEndpoint:
     """Endpoint for clients of one wire format."""
 
-    def __init__(self, services: ModelServices, wire: WireFormat, continuations: Continuations | None = None) -> None:
-        """`continuations`: keeper of answers, in formats that go on from them by their ids."""
+    def __init__(
+        self,
+        services: ModelServices,
+        preparation: RequestPreparation,
+        wire: WireFormat,
+        continuations: Continuations | None = None,
+    ) -> None:
+        """`continuations`: store of responses, for a format whose requests continue them by id."""
         self._services = services
+        self._preparation = preparation
         self._format = wire
         self._continuations = continuations
 
     async def answer(self, request: Request, model: str | None = None, stream: bool | None = None) -> Response:
         """The answer to one request; `model` and `stream` are those of the path, in formats that have them there."""
         record = self._services.records.open(origin_of(request), request.url.path)
-        held: Response | None = None
+        response: Response | None = None
         try:
-            held = await answered(
+            response = await answered(
                 request,
                 self._format,
                 self._services,
-                lambda body: self._held(request, record, body, model, stream),
+                lambda body: self._held(request, record, RawRequest(body, model, stream)),
                 record.end,
             )
         finally:
-            if not isinstance(held, StreamedAnswer):
+            if not isinstance(response, StreamedAnswer):
                 record.end(CLIENT_CLOSED)  # unless it has ended
-        return held
+        return response
 
-    async def _held(
-        self, request: Request, record: RequestRecord, body: bytes, model: str | None, stream: bool | None
-    ) -> Response:
-        client_request, loop = await self._begun(request, record, body, model, stream)
+    async def _held(self, request: Request, record: RequestRecord, raw: RawRequest) -> Response:
+        client_request, loop = await self._begun(request, record, raw)
         if (refused := record.refusal()) is not None:
             raise over_budget(refused)
         try:
@@ -127,59 +111,41 @@ class LlmEndpoint:
         ran = approved.finished if approved else []
         return StreamedAnswer(client_request, loop, answer, self._services.turns, self._continuations, ran)
 
-    async def _begun(
-        self, request: Request, record: RequestRecord, body: bytes, model: str | None, stream: bool | None
-    ) -> tuple[ModelRequest, ToolLoop]:
-        services = self._services
+    async def _begun(self, request: Request, record: RequestRecord, raw: RawRequest) -> tuple[ModelRequest, ToolLoop]:
+        services, preparation = self._services, self._preparation
         try:
-            reads = functools.partial(self._format.read, body, model, stream)
-            read = await services.tools.work.reading(reads, long=is_long(body))
-            client_request, targets = model_request(
-                services.providers, request, self._format, read, body, model, stream
-            )
+            read = await services.tools.work.reading(lambda: raw.parse(self._format), long=is_long(raw.body))
+            client_request, targets = model_request(preparation.providers, request, self._format, read, raw)
             if self._continuations is not None:
                 continued = await self._continuations.resolve(
-                    client_request.identity, client_request.caller_key, read, body, targets
+                    client_request.identity, client_request.caller_key, read, raw.body, targets
                 )
-                client_request = msgspec.structs.replace(client_request, read=continued.read, body=continued.body)
+                client_request = msgspec.structs.replace(
+                    client_request, read=continued.read, raw=msgspec.structs.replace(raw, body=continued.body)
+                )
                 targets = [*continued.targets]
-            get_catalog = functools.partial(services.tools.catalogs.seen_by, request.scope[IDENTITY])
-            client_request = await self._in_tier(client_request, get_catalog)
-            prepare: Prepare = functools.partial(services.preparation.prepared, client_request, get_catalog)
-            prepared = await prepare(targets)
+            client_request = await self._in_tier(client_request)
+            prepared = await preparation.prepared(client_request, targets)
         except BadRequest as error:
             raise bad_request(error) from error
         record.open_budget(prepared.targets[0], () if prepared.offer is None else prepared.offer.quotas)
-        return client_request, ToolLoop(
-            services.tools,
-            services.client.of_caller(caller_key(request)),
-            services.providers,
-            get_catalog,
-            record.origin,
-            prepared,
-            prepare,
-            client_request.wishes,
-            services.limits,
-            services.breakers,
-            record,
-        )
+        return client_request, ToolLoop(services, preparation, client_request, prepared, record)
 
-    async def _in_tier(self, client_request: ModelRequest, get_catalog: Callable[[], SubjectCatalog]) -> ModelRequest:
+    async def _in_tier(self, client_request: ModelRequest) -> ModelRequest:
         """The request in the tier that the rules choose, where it asks for that."""
-        tools, catalog = self._services.tools, get_catalog()
-        if client_request.wishes.tier != AUTO or AUTO in catalog.tiers:
+        tools, wishes = self._services.tools, client_request.wishes
+        catalog = tools.catalogs.seen_by(client_request.identity)
+        if wishes.tier != AUTO or AUTO in catalog.tiers:
             return client_request
-        choice = await tools.work.do(
-            lambda: chosen_tier(tools, catalog, self._format, client_request.read.client_messages)
-        )
+        messages = client_request.read.client_messages
+        choice = await tools.work.do(lambda: chosen_tier(tools, catalog, self._format, messages))
         if choice is None:
-            return msgspec.structs.replace(
-                client_request, wishes=msgspec.structs.replace(client_request.wishes, tier=None)
-            )
+            return msgspec.structs.replace(client_request, wishes=msgspec.structs.replace(wishes, tier=None))
         if self._services.tier_changes.is_new(client_request.identity.principal, choice):
             self._services.counts.tier_changed(choice.name)
-        wishes = msgspec.structs.replace(client_request.wishes, tier=choice.name)
-        return msgspec.structs.replace(client_request, wishes=wishes, tier_rule=choice.rule)
+        return msgspec.structs.replace(
+            client_request, wishes=msgspec.structs.replace(wishes, tier=choice.name), tier_rule=choice.rule
+        )
 
     async def _whole(
         self, client_request: ModelRequest, loop: ToolLoop, answer: ProviderAnswer, ran: Sequence[FinishedCall]
@@ -316,9 +282,7 @@ def model_request(
     request: Request,
     wire: WireFormat,
     read: WireRequest,
-    body: bytes,
-    model: str | None,
-    stream: bool | None,
+    raw: RawRequest,
 ) -> tuple[ModelRequest, list[ModelTarget]]:
     """A request that was read, with what its headers say of it, and the models that it asks for. Raises BadRequest,
     LlmError.
@@ -331,7 +295,7 @@ def model_request(
     except ProviderKeyRefused as error:
         raise LlmError(error.status, str(error), "provider_key") from error
     identity, headers = request.scope[IDENTITY], dict(request.headers)
-    client_request = ModelRequest(wire, read, body, model, stream, headers, identity, wishes, route, caller_key=key)
+    client_request = ModelRequest(wire, read, raw, headers, identity, wishes, route, caller_key=key)
     return client_request, targets
 
 

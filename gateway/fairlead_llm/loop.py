@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import asyncio
 import time
-from collections.abc import Awaitable, Callable, Collection, Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from typing import Any, Final
 
 import msgspec
@@ -20,22 +20,19 @@ from fairlead_formats.registry import message_format
 from fairlead_formats.wire.call_ids import with_provider_ids
 from fairlead_formats.wire.errors import LlmError
 from fairlead_formats.wire.protocol import BadRequest, CallKey, FinishedCall, InnerCall, ModelRound, RunningCall
-from fairlead_gateway.calls.path.direct import Origin
-from fairlead_llm.preparation import PreparedRequest
+from fairlead_llm.preparation import ModelRequest, PreparedRequest, RequestPreparation
 from fairlead_llm.refused_thoughts import LOST_THOUGHTS, tells_of_thoughts, without_thoughts
 from fairlead_llm.reports import MOST_NAMED, CallReport, PendingCall, RequestReport
+from fairlead_llm.services import ModelServices
 from fairlead_llm.turns import NOT_KEPT
-from fairlead_models.breakers import ModelAttempt, ModelBreakers, ModelClosed, asks_next
+from fairlead_models.breakers import ModelAttempt, ModelClosed, asks_next
 from fairlead_models.errors import NO_RETRY, over_budget, unavailable
-from fairlead_models.providers import ModelTarget, Providers
+from fairlead_models.providers import ModelTarget
 from fairlead_models.request_record import OK, PENDING, STOPPED, RequestRecord
-from fairlead_models.settings import LlmSettings
-from fairlead_models.upstream import KeyedClient, ProviderAnswer, ProviderUnavailable
-from fairlead_offers.catalogs.subject_catalog import SubjectCatalog
+from fairlead_models.upstream import ProviderAnswer, ProviderRequest, ProviderUnavailable
 from fairlead_offers.documents import encode
-from fairlead_offers.offer.offered_calls import all_repeatable, held_inside, run_offered
-from fairlead_offers.offer.offers import OfferWishes, ToolOffer
-from fairlead_offers.services import ToolServices
+from fairlead_offers.offer.offered_calls import OfferContext, all_repeatable, held_inside, run_offered
+from fairlead_offers.offer.offers import ToolOffer
 from fairlead_offers.workers.heavy_work import in_turn
 
 LAST_WORDS: Final = 30.0
@@ -44,7 +41,6 @@ ERROR_ROUNDS: Final = 2
 """Rounds of nothing but failed calls after which the model gets no further one."""
 LOSSES: Final = "x-fairlead-losses"
 """Header of an answer: codes of what was lost, such as on the way to a provider of another family."""
-Prepare = Callable[[Sequence[ModelTarget]], Awaitable[PreparedRequest]]
 
 
 class RoundCalls(msgspec.Struct, frozen=True):
@@ -81,34 +77,27 @@ class ToolLoop:
 
     def __init__(
         self,
-        tools: ToolServices,
-        client: KeyedClient,
-        providers: Providers,
-        get_catalog: Callable[[], SubjectCatalog],
-        origin: Origin,
+        services: ModelServices,
+        preparation: RequestPreparation,
+        client_request: ModelRequest,
         prepared: PreparedRequest,
-        prepare: Prepare,
-        wishes: OfferWishes,
-        limits: LlmSettings,
-        breakers: ModelBreakers,
         record: RequestRecord,
     ) -> None:
-        """`prepare` makes the request for the remaining models, where one fails before any of its answer has come."""
-        self._tools = tools
-        self._client = client
-        self._providers = providers
-        self._get_catalog = get_catalog
-        self._origin = origin
+        """`preparation` prepares the request for the remaining models, where one fails before any of its answer has
+        come.
+        """
+        self._tools = services.tools
+        self._client = services.client.of_caller(client_request.caller_key)
+        self._limits = services.limits
+        self._breakers = services.breakers
+        self._preparation = preparation
+        self._client_request = client_request
         self.prepared = prepared
-        self._prepare = prepare
-        self._wishes = wishes
-        self._limits = limits
-        self._breakers = breakers
         self._attempt: ModelAttempt | None = None
         self.long = prepared.long
         """Whether the request or an answer is long, and read and written beside the event loop."""
         self.record = record
-        self._end = time.monotonic() + limits.seconds
+        self._end = time.monotonic() + services.limits.seconds
         self._more: list[bytes] = []
         self._failed_rounds = 0
         self._rounds = 0
@@ -139,6 +128,10 @@ class ToolLoop:
             return None
         own = self.prepared.request.tool_names
         return offer.client_run.union(own) if offer.client_run else own
+
+    @property
+    def _offer_context(self) -> OfferContext:
+        return OfferContext(self.offer or ToolOffer(0), self._client_request.wishes, self.prepared.wire.name)
 
     @property
     def before(self) -> Sequence[bytes]:
@@ -220,7 +213,7 @@ class ToolLoop:
         answer that is held meanwhile is closed where it cannot be prepared for another reason.
         """
         try:
-            return await self._prepare(self.prepared.targets[1:])
+            return await self._preparation.prepared(self._client_request, self.prepared.targets[1:])
         except BadRequest:
             return None
         except BaseException:
@@ -276,7 +269,7 @@ class ToolLoop:
             self._attempt.failed(error)
 
     async def _sent(self) -> ProviderAnswer:
-        prepared, provider = self.prepared, self._providers.by_name[self.target.provider]
+        prepared, provider = self.prepared, self._preparation.providers.by_name[self.target.provider]
         injected = self.offer.definitions if self.offer is not None else ()
         counts = self.theirs is not None or losses_of(prepared.request) is not None
         model_round = ModelRound(
@@ -291,7 +284,8 @@ class ToolLoop:
         traced = self.record.round_sent(self.target, body, self.offer.tokens if self.offer is not None else {})
         path = prepared.wire.path(self.target.model, stream=prepared.request.stream)
         headers = {**prepared.headers, **traced}
-        return await self._client.send(provider, path, body, headers, prepared.wire.answer_headers)
+        request = ProviderRequest(path, body, headers, prepared.wire.answer_headers)
+        return await self._client.send(provider, request)
 
     def _written(self, model_round: ModelRound) -> bytes:
         """The body of the next round's request."""
@@ -352,23 +346,16 @@ class ToolLoop:
         return RoundCalls(ours, shown, unwrapped)
 
     async def run(self, calls: Sequence[ModelCall], *, approved: bool = False) -> RoundResults:
-        """Run calls here. `approved`: the client said so, and they do not run by themselves. Raises Problem."""
-        format_name = self.prepared.wire.name
-        offer = self.offer or ToolOffer(0)
-        most, before = self._wishes.max_calls, len(self.calls)
+        """Run calls here. `approved`: by the client, as policies do not let them run by themselves. Raises Problem."""
         self._has_run = True
         with in_turn():
             runs = await run_offered(
                 self._tools,
-                self._origin,
-                self._get_catalog,
-                self._wishes,
-                offer,
-                format_name,
+                self.record.origin,
+                self._offer_context,
                 calls,
+                already_run=len(self.calls),
                 approved=approved,
-                room=None if most is None else max(most - before, 0),
-                why=f"The call was not run: this request may run {most} calls (max_tool_calls)",
             )
         finished = []
         for call, run in zip(calls, runs, strict=True):
@@ -382,14 +369,13 @@ class ToolLoop:
             self.prepared.losses.add(NOT_KEPT)
         if runs:
             self._failed_rounds = self._failed_rounds + 1 if all(run.failed for run in runs) else 0
-        written = message_format(format_name).write_results([*calls], [run.result for run in runs])
+        written = message_format(self.prepared.wire.name).write_results([*calls], [run.result for run in runs])
         return RoundResults([encode(each) for each in written.messages], finished)
 
     async def all_repeatable(self, calls: Sequence[ModelCall]) -> bool:
         """Whether all these calls could be made twice without harm. Raises Problem."""
-        offer, format_name = self.offer or ToolOffer(0), self.prepared.wire.name
         with in_turn():
-            return await all_repeatable(self._tools, self._get_catalog, self._wishes, offer, format_name, calls)
+            return await all_repeatable(self._tools, self.record.origin.identity, self._offer_context, calls)
 
     def repeats(self, malformed_call: bool) -> bool:
         """Whether to repeat a round because its call cannot be parsed (`malformed_call`); not twice in a row."""

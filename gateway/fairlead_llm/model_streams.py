@@ -19,7 +19,7 @@ from fairlead_mcp.sse import EventParser
 from fairlead_models.breakers import ModelAttempt, ModelBreakers, ModelClosed, asks_next
 from fairlead_models.errors import unavailable
 from fairlead_models.providers import ModelTarget, ProviderKeyRefused, Providers, UnknownModel
-from fairlead_models.upstream import ProviderAnswer, ProviderClient, ProviderUnavailable
+from fairlead_models.upstream import ProviderAnswer, ProviderClient, ProviderRequest, ProviderUnavailable
 
 _OK: Final = 200
 
@@ -72,7 +72,7 @@ class ModelStreams:
             request = wire.read(msgspec.json.encode(chat_body))
             usage = ModelRound(target.model, (), (), usage=provider.stream_usage, first=True, last=False)
             path = wire.path(target.model, stream=True)
-            answer = await self._client.send(provider, path, request.body(usage), {}, ())
+            answer = await self._client.send(provider, ProviderRequest(path, request.body(usage)))
         except BadRequest as error:
             attempt.given_up()
             raise _NotBegun(LlmError(400, str(error), "invalid_request"), ask_next=True) from error

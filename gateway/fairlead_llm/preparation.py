@@ -4,8 +4,7 @@ the turns that were stored of it, and with the tools that are offered.
 
 from __future__ import annotations
 
-import functools
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 
 import msgspec
 
@@ -22,9 +21,22 @@ from fairlead_gateway.core.identity import Identity
 from fairlead_llm.turns import TurnKeeping, TurnStore
 from fairlead_mcp.read_bounds import is_long
 from fairlead_models.providers import ModelTarget, Provider, Providers
-from fairlead_offers.catalogs.subject_catalog import SubjectCatalog
 from fairlead_offers.offer.offers import OfferBounds, OfferMemory, Offers, OfferWishes, ToolOffer
 from fairlead_offers.services import ToolServices
+
+
+class RawRequest(msgspec.Struct, frozen=True):
+    """A client's request before it is parsed."""
+
+    body: bytes
+    model: str | None = None
+    """Model of the path, in formats that have it there."""
+    stream: bool | None = None
+    """Whether the path asks for a stream, in formats that say it there."""
+
+    def parse(self, wire: WireFormat) -> WireRequest:
+        """The request in a wire format. Raises BadRequest."""
+        return wire.read(self.body, self.model, self.stream)
 
 
 class ModelRequest(msgspec.Struct, frozen=True):
@@ -32,10 +44,7 @@ class ModelRequest(msgspec.Struct, frozen=True):
 
     format: WireFormat
     read: WireRequest
-    body: bytes
-    model: str | None
-    """Model of the path, in formats that have it there."""
-    stream: bool | None
+    raw: RawRequest
     headers: Mapping[str, str]
     """In small letters."""
     identity: Identity
@@ -81,24 +90,22 @@ class RequestPreparation:
 
     def __init__(self, tools: ToolServices, providers: Providers, turns: TurnStore) -> None:
         self._tools = tools
-        self._providers = providers
+        self.providers = providers
         self._offers = Offers(tools)
         self._memory = OfferMemory()
         self._turns = turns
 
-    async def prepared(
-        self, client_request: ModelRequest, get_catalog: Callable[[], SubjectCatalog], targets: Sequence[ModelTarget]
-    ) -> PreparedRequest:
+    async def prepared(self, client_request: ModelRequest, targets: Sequence[ModelTarget]) -> PreparedRequest:
         """Prepare for the first model whose window holds the conversation and all tools; where none does, for the model
         that can call the most tools. Models whose API lacks something that the request holds are passed over. Raises
         BadRequest where all are, Problem.
         """
         best: tuple[int, PreparedRequest] | None = None
         while True:
-            wire = spoken(client_request.format, self._providers.by_name[targets[0].provider])
+            wire = spoken(client_request.format, self.providers.by_name[targets[0].provider])
             alike = self._alike(client_request.format, wire, targets)
             try:
-                candidate = await self._made(client_request, wire, get_catalog, targets, alike)
+                candidate = await self._made(client_request, wire, targets, alike)
             except BadRequest:
                 if best is None and alike == len(targets):
                     raise
@@ -112,19 +119,16 @@ class RequestPreparation:
                 return best[1]
             targets = targets[alike:]
 
-    async def for_counting(
-        self, client_request: ModelRequest, get_catalog: Callable[[], SubjectCatalog], targets: Sequence[ModelTarget]
-    ) -> PreparedRequest:
+    async def for_counting(self, client_request: ModelRequest, targets: Sequence[ModelTarget]) -> PreparedRequest:
         """Prepare for counting the tokens here: for the first model, in the client's format even if the provider's is
         another. Raises Problem.
         """
-        return await self._made(client_request, client_request.format, get_catalog, targets[:1], 1, asks=False)
+        return await self._made(client_request, client_request.format, targets[:1], 1, asks=False)
 
     async def _made(
         self,
         client_request: ModelRequest,
         wire: WireFormat,
-        get_catalog: Callable[[], SubjectCatalog],
         targets: Sequence[ModelTarget],
         alike: int,
         *,
@@ -133,10 +137,9 @@ class RequestPreparation:
         """In a format that the first `alike` of the targets are asked in. `asks`: the model is asked, and not the
         request counted.
         """
-        request, long = client_request.read, is_long(client_request.body)
+        request, long = client_request.read, is_long(client_request.raw.body)
         if wire is not client_request.format:
-            reads = functools.partial(wire.read, client_request.body, client_request.model, client_request.stream)
-            request = await self._tools.work.reading(reads, long=long)
+            request = await self._tools.work.reading(lambda: client_request.raw.parse(wire), long=long)
         losses = losses_of(request) or TranslationLosses()
         request.messages = await self._turns.restored(
             client_request.identity, wire, request.client_messages, losses, asks=asks
@@ -144,7 +147,7 @@ class RequestPreparation:
         headers = {name: value for name, value in client_request.headers.items() if name in wire.request_headers}
         offer = None
         if client_request.wishes.tools != "none" and not request.no_injection:
-            offer = await self.offered(client_request, wire, request, get_catalog, targets[:alike])
+            offer = await self.offered(client_request, wire, request, targets[:alike])
         first_target = 0 if offer is None else offer.model_index
         keeping = TurnKeeping.SURE
         if asks and offer is not None and offer.definitions and (request.tool_names or offer.client_run):
@@ -167,7 +170,7 @@ class RequestPreparation:
     def _alike(self, front: WireFormat, wire: WireFormat, targets: Sequence[ModelTarget]) -> int:
         """How many of the targets, from the first on, are asked in the same format."""
         for index, target in enumerate(targets):
-            if spoken(front, self._providers.by_name[target.provider]) is not wire:
+            if spoken(front, self.providers.by_name[target.provider]) is not wire:
                 return index
         return len(targets)
 
@@ -182,20 +185,20 @@ class RequestPreparation:
         client_request: ModelRequest,
         wire: WireFormat,
         request: WireRequest,
-        get_catalog: Callable[[], SubjectCatalog],
         targets: Sequence[ModelTarget],
     ) -> ToolOffer:
         """The offer for a request. No text has more tokens than bytes: only where the bytes of a conversation do not
         fit are its tokens counted, which takes milliseconds.
         """
-        tool_format, windows, catalog = registry.find(wire.name), self._tools.models.windows, get_catalog()
+        tool_format, windows = registry.find(wire.name), self._tools.models.windows
+        catalog = self._tools.catalogs.seen_by(client_request.identity)
         models = [
             RouteModel(each.model, windows.window(each.model), wire.name, tool_format.max_tools) for each in targets
         ]
         limits = PlanLimits(client_request.wishes.max_tools, client_request.wishes.tool_tokens, 0).within(
             client_request.route.limits
         )
-        most = ConversationTokens(0, len(client_request.body) + request.restored_bytes)
+        most = ConversationTokens(0, len(client_request.raw.body) + request.restored_bytes)
         fits = OfferBounds(models, limits, request.tool_names, most, exact=False)
 
         async def make(fits: OfferBounds) -> ToolOffer | None:

@@ -25,26 +25,20 @@ from fairlead_formats.providers.openai_chat.format import CHAT
 from fairlead_formats.providers.openai_responses.format import RESPONSES
 from fairlead_formats.tokens.models import ContextWindows
 from fairlead_formats.wire.errors import LlmError
-from fairlead_gateway.calls.results.context_recorder import ContextRecorder
 from fairlead_gateway.core.exchange import agent_in
-from fairlead_gateway.core.llm_counts import LlmCounts
 from fairlead_gateway.limits.shares import Shares, ShareTaken
 from fairlead_llm.count_endpoint import TokenCountEndpoint
 from fairlead_llm.gemini_endpoint import GeminiEndpoint
-from fairlead_llm.llm_endpoint import LlmEndpoint, ModelServices, origin_of
+from fairlead_llm.llm_endpoint import LlmEndpoint, origin_of
 from fairlead_llm.model_lists import document, find_model, listing, offered
 from fairlead_llm.preparation import RequestPreparation
+from fairlead_llm.services import ModelServices
 from fairlead_llm.stored_responses.kept import KeptResponses
 from fairlead_llm.stored_responses.resources import StoredResponses
-from fairlead_llm.tier_choice import TierChanges
-from fairlead_llm.turns import TurnStore
-from fairlead_models.breakers import ModelBreakers
 from fairlead_models.credentials import take_credential
 from fairlead_models.errors import of_problem
 from fairlead_models.providers import Providers, UnknownModel
 from fairlead_models.request_record import RequestRecords
-from fairlead_models.settings import LlmSettings
-from fairlead_models.upstream import ProviderClient
 from fairlead_offers.documents import encode
 from fairlead_offers.problems import OVERLOADED, RATE_LIMITED, Problem
 from fairlead_offers.services import ToolServices
@@ -135,31 +129,20 @@ class LlmEndpoints:
 
     def __init__(
         self,
-        tools: ToolServices,
+        services: ModelServices,
         providers: Callable[[], Providers],
-        recorder: ContextRecorder,
-        limits: LlmSettings,
-        breakers: ModelBreakers,
-        records: RequestRecords,
-        counts: LlmCounts,
+        responses: KeptResponses,
         requests: Shares,
         more: Sequence[Route] = (),
     ) -> None:
-        """`providers` are those of the configuration as it is now. `limits` bound one request, `requests` those in
-        progress. `more` are further paths of OpenAI's API.
+        """`providers` are those of the configuration as it is now; `requests` bounds requests in progress; `more` are
+        further paths of OpenAI's API.
         """
-        self._requests = requests
-        self._tools = tools
+        self._services = services
         self._providers = providers
-        self._tier_changes = TierChanges()
-        self._turns = TurnStore(recorder)
-        self._response_store = KeptResponses(recorder)
-        self._limits = limits
-        self._breakers = breakers
-        self._records = records
-        self._counts = counts
+        self._response_store = responses
+        self._requests = requests
         self._more = more
-        self._client = ProviderClient()
         self._served: Providers | None = None
         self._apis: Mapping[ProviderKind, ProviderApi] = {}
 
@@ -180,25 +163,14 @@ class LlmEndpoints:
         return self._apis[kind]
 
     def _made(self, providers: Providers) -> Mapping[ProviderKind, ProviderApi]:
-        preparation = RequestPreparation(self._tools, providers, self._turns)
-        services = ModelServices(
-            self._tools,
-            providers,
-            preparation,
-            self._turns,
-            self._client,
-            self._limits,
-            self._breakers,
-            self._records,
-            self._counts,
-            self._tier_changes,
-        )
-        chat = LlmEndpoint(services, CHAT)
-        anthropic = LlmEndpoint(services, ANTHROPIC)
-        gemini = GeminiEndpoint(services)
-        responses = LlmEndpoint(services, RESPONSES, self._response_store)
-        stored = StoredResponses(self._response_store, providers, self._client, self._limits.seconds)
-        counts = TokenCountEndpoint(services, COUNTING)
+        services = self._services
+        preparation = RequestPreparation(services.tools, providers, services.turns)
+        chat = LlmEndpoint(services, preparation, CHAT)
+        anthropic = LlmEndpoint(services, preparation, ANTHROPIC)
+        gemini = GeminiEndpoint(services, preparation)
+        responses = LlmEndpoint(services, preparation, RESPONSES, self._response_store)
+        stored = StoredResponses(self._response_store, providers, services.client, services.limits.seconds)
+        counts = TokenCountEndpoint(services, preparation, COUNTING)
         response_path = f"{RESPONSES_PATH}/{{response_id}}"
         routes: dict[ProviderKind, list[Route]] = {
             "openai": [
@@ -220,13 +192,13 @@ class LlmEndpoints:
             ],
         }
         return {
-            kind: ProviderApi(kind, self._tools, providers, each, self._requests, self._records)
+            kind: ProviderApi(kind, services.tools, providers, each, self._requests, services.records)
             for kind, each in routes.items()
         }
 
     async def aclose(self) -> None:
         """Close connections to providers."""
-        await self._client.aclose()
+        await self._services.client.aclose()
 
 
 class ProviderApi:

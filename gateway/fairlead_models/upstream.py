@@ -16,6 +16,7 @@ from pathlib import Path
 from typing import Final, TypeAlias
 
 import aiohttp
+import msgspec
 
 from fairlead_formats.wire.protocol import EVENT_STREAM, JSON
 from fairlead_models.providers import Provider
@@ -54,6 +55,20 @@ class ProviderRefused(Exception):
         """Seconds after which it may take one, where it says so."""
 
 
+class ProviderRequest(msgspec.Struct, frozen=True):
+    """One HTTP request to a provider's API."""
+
+    path: str
+    """Below the base of the API."""
+    body: bytes
+    headers: Mapping[str, str] = {}
+    """Headers of the client's that the provider gets."""
+    answer_headers: Sequence[str] = ()
+    """Headers of the answer that the client gets; one that ends with `-` is the beginning of several."""
+    method: str = "POST"
+    content_type: str = JSON
+
+
 class _SilenceTimer:
     """Breaks a body off that goes silent while it is read. One timer for all of it: aiohttp's own is set again for each
     piece, which takes a tenth of all the time that the piece needs.
@@ -89,8 +104,8 @@ class ProviderAnswer:
     def __init__(
         self, answer: aiohttp.ClientResponse, passed_on: Sequence[str], idle_seconds: float, key: str = ""
     ) -> None:
-        """`passed_on`: headers for the client; one that ends with `-` is the beginning of several. Values that hold the
-        `key`, or that are not printable ASCII, are not passed on.
+        """`passed_on`: `ProviderRequest.answer_headers`. Values that hold the `key`, or that are not printable ASCII,
+        are not passed on.
         """
         self._answer = answer
         self._key = key
@@ -155,35 +170,25 @@ class ProviderClient:
         """The client for a request that brings a key of its own; without one where it is empty."""
         return KeyedClient(self, key)
 
-    async def send(
-        self,
-        provider: Provider,
-        path: str,
-        body: bytes,
-        more: Mapping[str, str],
-        passed_on: Sequence[str],
-        key: str = "",
-        method: str = "POST",
-        content_type: str = JSON,
-    ) -> ProviderAnswer:
-        """The answer to a request, whatever its status. `more` are headers of the client's, `passed_on` those of the
-        answer that it gets; `key` goes out in place of the provider's. Raises ProviderUnavailable.
+    async def send(self, provider: Provider, request: ProviderRequest, key: str = "") -> ProviderAnswer:
+        """The answer to a request, whatever its status. `key` goes out in place of the provider's. Raises
+        ProviderUnavailable.
         """
         key = key or await key_of(provider)
-        headers = provider.request_headers(key, more)
-        headers |= {"content-type": content_type, "accept-encoding": "identity"}
+        headers = provider.request_headers(key, request.headers)
+        headers |= {"content-type": request.content_type, "accept-encoding": "identity"}
         timeout = aiohttp.ClientTimeout(total=None, sock_connect=provider.connect_seconds)
         async with _answering(provider):
             answer = await self._opened().request(
-                method,
-                provider.url(path),
-                data=_in_pieces(body),
+                request.method,
+                provider.url(request.path),
+                data=_in_pieces(request.body),
                 headers=headers,
                 timeout=timeout,
                 allow_redirects=False,
             )
             try:
-                return ProviderAnswer(answer, passed_on, provider.idle_seconds, key)
+                return ProviderAnswer(answer, request.answer_headers, provider.idle_seconds, key)
             except BaseException:
                 answer.close()
                 raise
@@ -233,17 +238,9 @@ class KeyedClient:
         self.keyed = bool(key)
         """Whether the caller has a key of its own."""
 
-    async def send(
-        self,
-        provider: Provider,
-        path: str,
-        body: bytes,
-        more: Mapping[str, str],
-        passed_on: Sequence[str],
-        method: str = "POST",
-    ) -> ProviderAnswer:
-        """The answer to a request, as of `ProviderClient`. Raises ProviderUnavailable."""
-        return await self._client.send(provider, path, body, more, passed_on, self._key, method)
+    async def send(self, provider: Provider, request: ProviderRequest) -> ProviderAnswer:
+        """The answer to a request, as `ProviderClient.send` gives it. Raises ProviderUnavailable."""
+        return await self._client.send(provider, request, self._key)
 
 
 def _in_pieces(body: bytes) -> bytes | io.BytesIO:

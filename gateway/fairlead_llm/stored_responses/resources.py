@@ -23,7 +23,7 @@ from fairlead_gateway.core.identity import IDENTITY
 from fairlead_llm.llm_endpoint import caller_key
 from fairlead_llm.stored_responses.kept import KeptResponse, KeptResponses
 from fairlead_models.providers import ProviderKeyRefused, Providers
-from fairlead_models.upstream import ProviderClient, ProviderUnavailable
+from fairlead_models.upstream import ProviderClient, ProviderRequest, ProviderUnavailable
 from fairlead_web.bodies import JSON
 
 MOST_LISTED: Final = 100
@@ -121,7 +121,9 @@ class StoredResponses:
         path = f"/responses/{quote(what, safe='/')}" + (f"?{query}" if query else "")
         client = self._client.of_caller(key)
         try:
-            answer = await client.send(provider, path, b"", {}, RESPONSES.answer_headers, method)
+            answer = await client.send(
+                provider, ProviderRequest(path, b"", answer_headers=RESPONSES.answer_headers, method=method)
+            )
             try:
                 body = await answer.whole()
             finally:

@@ -113,6 +113,13 @@ class Planned(msgspec.Struct, frozen=True):
         return self.entry is not None and self.call.valid
 
 
+class PlannedCalls(msgspec.Struct, frozen=True):
+    """Calls of one message, and the tools among which theirs were looked up."""
+
+    visible: VisibleTools
+    calls: Sequence[Planned]
+
+
 def read_calls(
     catalogs: SubjectCatalogs, seen: SubjectCatalog, body: bytes
 ) -> tuple[ToolCallsBody, VisibleTools, list[Planned]]:
@@ -140,11 +147,12 @@ def requested(
 
 def planned_calls(
     catalogs: SubjectCatalogs, seen: SubjectCatalog, tier: str | None, format_name: str, calls: Sequence[ModelCall]
-) -> tuple[VisibleTools, list[Planned]]:
+) -> PlannedCalls:
     """Calls that were parsed already, each with its tool; the caller has none of its own among them. Raises Problem."""
     request = ToolCallsBody(format_name, tier=tier)
     visible = catalogs.visible(seen, tier)
-    return visible, [_plan(request, seen, visible, call, provided([], format_name, visible)) for call in calls]
+    own = provided([], format_name, visible)
+    return PlannedCalls(visible, [_plan(request, seen, visible, call, own) for call in calls])
 
 
 def _plan(
@@ -197,15 +205,14 @@ class CallOutcome(msgspec.Struct, frozen=True):
 async def run_calls(
     services: ToolServices,
     origin: Origin,
-    visible: VisibleTools,
-    planned: Sequence[Planned],
+    planned: PlannedCalls,
     holding: Holding,
     *,
     at_once: int,
     result_tokens: int | None = None,
 ) -> list[CallOutcome]:
     """Call the tools, at most `at_once` at a time; outcomes in the order of the calls. Cancelling cancels all calls."""
-    works = [_work(services, origin, visible, plan, holding, result_tokens) for plan in planned]
+    works = [_work(services, origin, planned.visible, plan, holding, result_tokens) for plan in planned.calls]
     return await run_all(works, at_once=at_once)
 
 

@@ -24,7 +24,15 @@ from fairlead_offers.documents import encode
 from fairlead_offers.plan.caller_tools import arguments_for
 from fairlead_offers.plan.prediction import Cost, Guess, PredictedCall, Prediction, guess, priced
 from fairlead_offers.problems import INVALID_ARGUMENTS, RATE_LIMITED, STARTING, UNKNOWN_TOOL, Problem
-from fairlead_offers.run.requested_calls import CallOutcome, Planned, ToolCallsBody, read_calls, result_for, run_calls
+from fairlead_offers.run.requested_calls import (
+    CallOutcome,
+    Planned,
+    PlannedCalls,
+    ToolCallsBody,
+    read_calls,
+    result_for,
+    run_calls,
+)
 from fairlead_rest.context import RestContext
 from fairlead_rest.examples import calls as examples
 from fairlead_rest.openapi import described
@@ -93,7 +101,12 @@ def router(context: RestContext) -> APIRouter:
         with services.caller.holding(origin) as holding:
             began = time.monotonic()
             runs = run_calls(
-                services, origin, visible, planned, holding, at_once=at_once, result_tokens=request_body.result_tokens
+                services,
+                origin,
+                PlannedCalls(visible, planned),
+                holding,
+                at_once=at_once,
+                result_tokens=request_body.result_tokens,
             )
             outcomes = await while_connected(request, runs)
             if outcomes is None:
