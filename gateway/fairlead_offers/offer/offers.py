@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import asyncio
 from collections import OrderedDict
-from collections.abc import Awaitable, Callable, Collection, Hashable, Iterable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Hashable, Iterable, Mapping, Sequence
 from typing import Annotated, Final, Literal, TypeVar
 from weakref import WeakKeyDictionary
 
@@ -32,7 +32,15 @@ from fairlead_offers.catalogs.visible_tools import READER, VisibleTool, VisibleT
 from fairlead_offers.documents import encode
 from fairlead_offers.offer.server_wishes import ServerWish, Word, Words, wish_for
 from fairlead_offers.plan.caller_tools import CallerTools
-from fairlead_offers.plan.exposed_tools import ROUTER_TOOLS, PlannedTask, compared, exposed, offered, online
+from fairlead_offers.plan.exposed_tools import (
+    ROUTER_TOOLS,
+    PlannedTask,
+    compared,
+    exposed,
+    offered,
+    online,
+    tools_of_other_tiers,
+)
 from fairlead_offers.plan.offered_tools import candidates, converted
 from fairlead_offers.services import ToolServices
 
@@ -145,6 +153,8 @@ class OfferBounds(msgspec.Struct, frozen=True):
 class _ToolSet(msgspec.Struct, frozen=True):
     """Tools of one view and filter in one way to show them, counted and converted."""
 
+    way: str
+    """`list` or `search`, as in `ToolOffer`."""
     counted: list[Candidate]
     definitions: dict[str, tuple[str, bytes]]
     """By exposed name: the name that the model sees, and the definition."""
@@ -159,6 +169,27 @@ class _ToolSet(msgspec.Struct, frozen=True):
         """By the name that the model sees: why policies do not let a tool run by itself."""
         reasons = _manual(self.view, chosen)
         return {**self.found_manual, **{self.definitions[name][0]: why for name, why in reasons.items()}}
+
+    def offer(self, outcome: Plan, models: Sequence[RouteModel], because: str, shadowed: tuple[str, ...]) -> ToolOffer:
+        """The tools that a plan for one of the models leaves."""
+        chosen = {name: self.definitions[name] for name in outcome.tools if name in self.definitions}
+        sizes = {each.name: each.tokens for each in self.counted}
+        return ToolOffer(
+            next(index for index, model in enumerate(models) if model.name == outcome.model),
+            self.way,
+            because,
+            self.view.tier or "",
+            tuple(raw for _, raw in chosen.values()),
+            tuple(name for name, _ in chosen.values()),
+            self.own,
+            self.reachable,
+            outcome.cut,
+            shadowed,
+            self.approved_first,
+            self.manual(chosen),
+            self.quotas(self.reachable if self.way == SEARCH else chosen),
+            {name: sizes[name] for name in chosen},
+        )
 
     def quotas(self, names: Iterable[str]) -> tuple[Quota, ...]:
         """Bounds of the namespaces of these tools on the tokens of a day."""
@@ -207,9 +238,9 @@ class Offers:
         if key not in cheaper:
             filters = frozenset(wishes.tags), frozenset(wishes.servers)
             entries = online(offered(visible, *filters))
-            ways = await exposed(
-                self._services.catalogs, self._services.work, seen, visible, entries, filters, CallerTools()
-            )
+            tier = visible.view.tier
+            tiers = tools_of_other_tiers(self._services.catalogs, seen, tier, filters)
+            ways = await exposed(self._services.work, tier, entries, tiers, CallerTools())
             fit = Fit(model, ConversationTokens(0, 0), NO_LIMITS)
             both = [way for way in ways if way.way in (LIST, SEARCH)]
             best = compared(_TASK, fit, both, self._services.models.prices).cheapest
@@ -224,12 +255,11 @@ class Offers:
         shadowed = tuple(name for name, (shown, _) in tool_set.definitions.items() if shown in bounds.client_tool_names)
         counted = [each for each in tool_set.counted if each.name not in shadowed] if shadowed else tool_set.counted
         outcome = self._planned(counted, bounds)
-        tier = visible.view.tier or ""
         if not bounds.exact and not (isinstance(outcome, Plan) and not outcome.cut and not outcome.skipped):
             return None
         if not isinstance(outcome, Plan):
-            return ToolOffer(0, tier=tier, shadowed=shadowed, refused=outcome.reason)
-        return _offer(tool_set, outcome, bounds.models, LIST, "", tier, shadowed)
+            return ToolOffer(0, tier=visible.view.tier or "", shadowed=shadowed, refused=outcome.reason)
+        return tool_set.offer(outcome, bounds.models, "", shadowed)
 
     async def _search(
         self, format_: Format, visible: VisibleTools, wishes: OfferWishes, bounds: OfferBounds, because: str
@@ -244,7 +274,7 @@ class Offers:
         outcome = self._planned([each for each in tool_set.counted if each.name not in shadowed], bounds)
         if not isinstance(outcome, Plan) or outcome.cut or (outcome.skipped and not bounds.exact):
             return None
-        return _offer(tool_set, outcome, bounds.models, SEARCH, because, visible.view.tier or "", shadowed)
+        return tool_set.offer(outcome, bounds.models, because, shadowed)
 
     def _planned(self, counted: Sequence[Candidate], bounds: OfferBounds) -> Plan | PlanRefused:
         models = [_beside(model, len(bounds.client_tool_names)) for model in bounds.models]
@@ -257,43 +287,42 @@ class Offers:
         tool_sets = self._tool_sets.setdefault(visible, {})
         tool_set = tool_sets.get(key)
         if tool_set is None:
-            entries = online(offered(visible, frozenset(wishes.tags), frozenset(wishes.servers)))
-            wanted = {each.name: wish_for(wishes.mcp, each) for each in entries}
-            entries = [each for each in entries if not wishes.mcp or wanted[each.name] is not None]
-            asking = {each.name for each in entries if (wish := wanted[each.name]) is not None and wish.approves(each)}
-            reachable = frozenset(entry.name for entry in entries)
-            shown = entries if way == LIST else [*_own_tools(visible), *_pinned(entries)]
-            own = () if way == LIST else frozenset(entry.name for entry in _own_tools(visible))
-            tool_set = await self._made(format_, visible, shown, Options(model=model.name), own, reachable, asking)
+            tool_set = await self._made(format_, visible, wishes, model, way)
             _keep(tool_sets, key, tool_set)
         return tool_set
 
     async def _made(
-        self,
-        format_: Format,
-        visible: VisibleTools,
-        entries: Sequence[VisibleTool],
-        options: Options,
-        own: Collection[str],
-        reachable: frozenset[str],
-        asking: Collection[str],
+        self, format_: Format, visible: VisibleTools, wishes: OfferWishes, model: RouteModel, way: str
     ) -> _ToolSet:
+        entries = online(offered(visible, frozenset(wishes.tags), frozenset(wishes.servers)))
+        wanted = {each.name: wish_for(wishes.mcp, each) for each in entries}
+        entries = [each for each in entries if not wishes.mcp or wanted[each.name] is not None]
+        approved = {each.name for each in entries if (wish := wanted[each.name]) is not None and wish.approves(each)}
+        reachable = frozenset(entry.name for entry in entries)
+        router = () if way == LIST else _own_tools(visible)
+        own = frozenset(entry.name for entry in router)
+        shown = entries if way == LIST else [*router, *_pinned(entries)]
         counted = [
             msgspec.structs.replace(candidate, pinned=False)
             if candidate.name in own
             else candidate  # a limit cuts them: then no search
-            for candidate in await candidates(self._services.work, entries)
+            for candidate in await candidates(self._services.work, shown)
         ]
-        offer = await converted(self._services.work, visible, entries, format_, options, more=own)
-        shown = {offer.names[name]: name for name in offer.names}
+        offer = await converted(self._services.work, visible, shown, format_, Options(model=model.name))
+        safe_names = {offer.names[name]: name for name in offer.names}
         single = (each for tool in offer.tools for each in format_.read([tool]).originals)  # some stand in groups
         raws = {each.name: encode(each.definition) for each in single}
-        definitions = {name: (safe, raws[safe]) for name, safe in shown.items() if safe in raws}
-        names = {definitions[name][0]: name for name in own if name in definitions}
-        first = frozenset(definitions[name][0] for name in asking if name in definitions)
-        listed = [candidate for candidate in counted if candidate.name in definitions]
-        searched = _manual(visible.view, reachable) if own else {}
-        return _ToolSet(listed, definitions, names, reachable, first, visible.view, searched)
+        definitions = {name: (safe, raws[safe]) for name, safe in safe_names.items() if safe in raws}
+        return _ToolSet(
+            way,
+            [candidate for candidate in counted if candidate.name in definitions],
+            definitions,
+            {definitions[name][0]: name for name in own if name in definitions},
+            reachable,
+            frozenset(definitions[name][0] for name in approved if name in definitions),
+            visible.view,
+            _manual(visible.view, reachable) if own else {},
+        )
 
 
 def _manual(view: View, names: Iterable[str]) -> dict[str, str]:
@@ -309,35 +338,6 @@ def _own_tools(visible: VisibleTools) -> list[VisibleTool]:
 
 def _pinned(entries: Iterable[VisibleTool]) -> list[VisibleTool]:
     return [entry for entry in entries if entry.pinned and entry.name not in OWN_TOOLS]
-
-
-def _offer(
-    tool_set: _ToolSet,
-    outcome: Plan,
-    models: Sequence[RouteModel],
-    way: str,
-    because: str,
-    tier: str,
-    shadowed: tuple[str, ...],
-) -> ToolOffer:
-    chosen = {name: tool_set.definitions[name] for name in outcome.tools if name in tool_set.definitions}
-    sizes = {each.name: each.tokens for each in tool_set.counted}
-    return ToolOffer(
-        next(index for index, model in enumerate(models) if model.name == outcome.model),
-        way,
-        because,
-        tier,
-        tuple(raw for _, raw in chosen.values()),
-        tuple(name for name, _ in chosen.values()),
-        tool_set.own,
-        tool_set.reachable,
-        outcome.cut,
-        shadowed,
-        tool_set.approved_first,
-        tool_set.manual(chosen),
-        tool_set.quotas(tool_set.reachable if way == SEARCH else chosen),
-        {name: sizes[name] for name in chosen},
-    )
 
 
 def _keep(memory: dict[tuple[object, ...], Kept], key: tuple[object, ...], value: Kept) -> None:
