@@ -61,7 +61,7 @@ def _llm(
 ) -> LlmEndpoints:
     from fairlead_llm.routes import LlmEndpoints
     from fairlead_llm.services import ModelServices
-    from fairlead_llm.stored_responses.kept import KeptResponses
+    from fairlead_llm.stored_responses.store import ResponseStore
     from fairlead_llm.tier_choice import TierChanges
     from fairlead_llm.turns import TurnStore
     from fairlead_models.upstream import ProviderClient
@@ -78,7 +78,7 @@ def _llm(
         tier_changes=TierChanges(),
     )
     shares = Shares("model_requests", settings.requests, settings.requests_each, shared.metrics.shares)
-    return LlmEndpoints(services, models.providers, KeptResponses(recorder), shares, speech.routes)
+    return LlmEndpoints(services, models.providers, ResponseStore(recorder), shares, speech.routes)
 
 
 def _speech(

@@ -25,7 +25,7 @@ class ContinuedRequest(msgspec.Struct, frozen=True):
 
 
 class FinishedResponse(msgspec.Struct, frozen=True):
-    """Finished response, with all that is needed to continue it."""
+    """A finished response, with all that is needed to continue it."""
 
     identity: Identity
     caller_key: str
@@ -34,11 +34,11 @@ class FinishedResponse(msgspec.Struct, frozen=True):
     """The client's request in the client's format."""
     prepared: PreparedRequest
     rounds: Sequence[WireAnswer] | WireStream
-    """Answers of all rounds, or the stream that they were said in."""
+    """Answers of all rounds, or the stream that passed them on."""
     written: bytes
-    """As the client gets it: whole, or the last events of its stream."""
+    """The response as the client gets it: whole, or the last events of its stream."""
     results: Sequence[bytes]
-    """Results of calls of the last round."""
+    """Tool results of the last round."""
 
 
 class Continuations(Protocol):
@@ -48,11 +48,11 @@ class Continuations(Protocol):
         self, identity: Identity, caller_key: str, read: WireRequest, body: bytes, targets: Sequence[ModelTarget]
     ) -> ContinuedRequest:
         """The request with the response that it continues. `caller_key`: as in `FinishedResponse`. Raises LlmError
-        where that is unknown or expired.
+        where that response is unknown or has expired.
         """
 
     async def run_approved(self, loop: ToolLoop) -> RoundResults | None:
-        """Run calls that the client has approved; None where there are none. Raises Problem."""
+        """Run the calls that the client has approved; None without any. Raises Problem."""
 
     async def keep(self, finished: FinishedResponse) -> None:
-        """Keep an answer under its id."""
+        """Store a finished response under its id."""

@@ -1,4 +1,4 @@
-"""Endpoint in front of models for clients of one wire format: reads a request, runs its loop of model and tools, and
+"""Endpoint in front of models for clients of one wire format: reads a request, runs the loop of model and tools, and
 writes the answer.
 """
 
@@ -31,7 +31,7 @@ from fairlead_llm.loop import NO_RESULTS, ToolLoop
 from fairlead_llm.preparation import ModelRequest, RawRequest, RequestPreparation
 from fairlead_llm.services import ModelServices
 from fairlead_llm.streaming import StreamedAnswer
-from fairlead_llm.tier_choice import AUTO, chosen_tier
+from fairlead_llm.tier_choice import AUTO, choose_tier
 from fairlead_llm.turn_keeping import TurnKeeper
 from fairlead_mcp.read_bounds import is_long
 from fairlead_models.credentials import PROVIDER_KEY
@@ -50,7 +50,7 @@ HEADERS: Final = {
     "tools": "x-fairlead-tools",
     "maxTools": "x-fairlead-max-tools",
 }
-"""Headers that say what the member `fairlead` says, for clients that cannot add a member. The member counts."""
+"""Members of `fairlead` in a body, and headers for clients that cannot add these. The member wins."""
 _LISTS: Final = ("servers", "tags")
 
 
@@ -75,11 +75,11 @@ class LlmEndpoint:
         record = self._services.records.open(origin_of(request), request.url.path)
         response: Response | None = None
         try:
-            response = await answered(
+            response = await respond(
                 request,
                 self._format,
                 self._services,
-                lambda body: self._held(request, record, RawRequest(body, model, stream)),
+                lambda body: self._respond(request, record, RawRequest(body, model, stream)),
                 record.end,
             )
         finally:
@@ -87,8 +87,8 @@ class LlmEndpoint:
                 record.end(CLIENT_CLOSED)  # unless it has ended
         return response
 
-    async def _held(self, request: Request, record: RequestRecord, raw: RawRequest) -> Response:
-        client_request, loop = await self._begun(request, record, raw)
+    async def _respond(self, request: Request, record: RequestRecord, raw: RawRequest) -> Response:
+        client_request, loop = await self._begin(request, record, raw)
         if (refused := record.refusal()) is not None:
             raise over_budget(refused)
         try:
@@ -96,11 +96,11 @@ class LlmEndpoint:
                 approved = None if self._continuations is None else await self._continuations.run_approved(loop)
                 answer = await loop.ask()
                 if answer.status != 200:
-                    return await self._refused(answer, loop)
+                    return await self._relay_refusal(answer, loop)
                 if not loop.prepared.request.stream:
-                    return await self._whole(client_request, loop, answer, approved.finished if approved else [])
+                    return await self._run_rounds(client_request, loop, answer, approved.finished if approved else [])
         except TimeoutError as error:
-            raise loop.over() from error
+            raise loop.timeout_error() from error
         except Problem as problem:
             refusal = of_problem(problem)
             refusal.headers.update(loop.no_retry)
@@ -111,7 +111,7 @@ class LlmEndpoint:
         ran = approved.finished if approved else []
         return StreamedAnswer(client_request, loop, answer, self._services.turns, self._continuations, ran)
 
-    async def _begun(self, request: Request, record: RequestRecord, raw: RawRequest) -> tuple[ModelRequest, ToolLoop]:
+    async def _begin(self, request: Request, record: RequestRecord, raw: RawRequest) -> tuple[ModelRequest, ToolLoop]:
         services, preparation = self._services, self._preparation
         try:
             read = await services.tools.work.reading(lambda: raw.parse(self._format), long=is_long(raw.body))
@@ -125,20 +125,20 @@ class LlmEndpoint:
                 )
                 targets = [*continued.targets]
             client_request = await self._in_tier(client_request)
-            prepared = await preparation.prepared(client_request, targets)
+            prepared = await preparation.prepare(client_request, targets)
         except BadRequest as error:
             raise bad_request(error) from error
         record.open_budget(prepared.targets[0], () if prepared.offer is None else prepared.offer.quotas)
         return client_request, ToolLoop(services, preparation, client_request, prepared, record)
 
     async def _in_tier(self, client_request: ModelRequest) -> ModelRequest:
-        """The request in the tier that the rules choose, where it asks for that."""
+        """The request with the tier that the rules choose, where its tier is `auto`."""
         tools, wishes = self._services.tools, client_request.wishes
         catalog = tools.catalogs.seen_by(client_request.identity)
         if wishes.tier != AUTO or AUTO in catalog.tiers:
             return client_request
         messages = client_request.read.client_messages
-        choice = await tools.work.do(lambda: chosen_tier(tools, catalog, self._format, messages))
+        choice = await tools.work.do(lambda: choose_tier(tools, catalog, self._format, messages))
         if choice is None:
             return msgspec.structs.replace(client_request, wishes=msgspec.structs.replace(wishes, tier=None))
         if self._services.tier_changes.is_new(client_request.identity.principal, choice):
@@ -147,16 +147,16 @@ class LlmEndpoint:
             client_request, wishes=msgspec.structs.replace(wishes, tier=choice.name), tier_rule=choice.rule
         )
 
-    async def _whole(
+    async def _run_rounds(
         self, client_request: ModelRequest, loop: ToolLoop, answer: ProviderAnswer, ran: Sequence[FinishedCall]
     ) -> Response:
-        """The answer of all rounds; `ran` are calls that were run in front of the first."""
+        """Response to a request without `stream`; `ran` are approved calls, which ran before the first round."""
         prepared, keeper = loop.prepared, TurnKeeper(loop, self._services.turns, client_request.identity)
         before: list[WireAnswer] = []
         ran = [*ran]
         usage: dict[str, object] = {}
         while True:
-            wire_answer = await self._read(answer, loop)
+            wire_answer = await self._read_answer(answer, loop)
             usage = added(usage, wire_answer.usage)
             if not wire_answer.usage:
                 loop.record.add_answer_tokens(sum(map(len, wire_answer.in_request)) // 4)
@@ -174,11 +174,11 @@ class LlmEndpoint:
                     ran += results.finished
                 if calls.client_calls or not results.messages:
                     break
-                loop.go_on(wire_answer.in_request, results.messages)
+                loop.append_results(wire_answer.in_request, results.messages)
             before.append(wire_answer)
             answer = await loop.ask()
             if answer.status != 200:
-                return await self._refused(answer, loop)
+                return await self._relay_refusal(answer, loop)
         await keeper.keep(calls, wire_answer.in_request, results.messages, wire_answer.turn_key(before))
         shown = ran if prepared.shows_calls else ()
         written = wire_answer.written(LoopResult(before, usage, loop.theirs, shown, {"fairlead": loop.report()}))
@@ -197,23 +197,23 @@ class LlmEndpoint:
         loop.record.end(loop.outcome)
         return Response(written, 200, {**answer.headers, **loop.headers}, JSON)
 
-    async def _read(self, answer: ProviderAnswer, loop: ToolLoop) -> WireAnswer:
-        """A whole answer. Raises LlmError."""
+    async def _read_answer(self, answer: ProviderAnswer, loop: ToolLoop) -> WireAnswer:
+        """The provider's answer, read to its end and parsed. Raises LlmError."""
         try:
             body = await answer.whole()
             refused = await self._services.tools.work.excess(body)
             if refused is not None:
                 raise BadAnswer(f"the provider's answer holds {refused}")
             loop.long |= is_long(body)
-            return await self._services.tools.work.reading(lambda: _answer_of(body, loop), long=loop.long)
+            return await self._services.tools.work.reading(lambda: _parse_answer(body, loop), long=loop.long)
         except (ProviderUnavailable, BadAnswer) as error:
             loop.round_broken(error)
             raise LlmError(502, str(error), "bad_answer", headers=loop.no_retry) from error
         finally:
             answer.close()
 
-    async def _refused(self, answer: ProviderAnswer, loop: ToolLoop) -> Response:
-        """A provider's refusal, as it said it. Raises LlmError."""
+    async def _relay_refusal(self, answer: ProviderAnswer, loop: ToolLoop) -> Response:
+        """Response with a provider's refusal in the client's format. Raises LlmError."""
         try:
             body = await answer.whole()
         except ProviderUnavailable as error:
@@ -225,37 +225,37 @@ class LlmEndpoint:
         return Response(body, status, {**answer.headers, **loop.headers, **loop.no_retry}, JSON)
 
 
-def _answer_of(body: bytes, loop: ToolLoop) -> WireAnswer:
-    """A provider's answer that was read. Raises BadAnswer."""
+def _parse_answer(body: bytes, loop: ToolLoop) -> WireAnswer:
+    """Parse a provider's answer. Raises BadAnswer."""
     if loop.theirs is not None:
         body = ProviderCallIds(kept=loop.prepared.keeps_turns).replaced(body)
     return loop.prepared.wire.answer(body, loop.prepared.request)
 
 
 def caller_key(request: Request) -> str:
-    """The provider's key that a request brings; empty without one."""
+    """The caller's own key for the provider; empty without one."""
     return str(request.scope.get(PROVIDER_KEY, ""))
 
 
 def origin_of(request: Request) -> Origin:
-    """Where a request comes from."""
+    """Address, headers and identity of a request."""
     address = request.client.host if request.client else ""
     return Origin(address, dict(request.headers.raw), request.scope[IDENTITY])
 
 
-def _unheard(code: str) -> None:
-    """Take the code of an error that nobody counts."""
+def _ignore(code: str) -> None:
+    """Take the code of an error that is not recorded."""
 
 
-async def answered(
+async def respond(
     request: Request,
     wire: WireFormat,
     services: ModelServices,
     work: Callable[[bytes], Awaitable[Response]],
-    broken: Callable[[str], None] = _unheard,
+    broken: Callable[[str], None] = _ignore,
 ) -> Response:
-    """Response of the `work` on a request's body, until the client is gone; errors in the client's format, and their
-    codes for `broken`.
+    """Response that `work` makes of a request's body, with errors in the client's format; their codes go to `broken`.
+    The work is cancelled when the client disconnects.
     """
     try:
         body = b"".join(await read_pieces(request, services.limits.request_bytes))
@@ -266,11 +266,11 @@ async def answered(
         held = await while_connected(request, work(received))
     except LlmError as error:
         broken(error.code)
-        return failed(wire, error)
+        return error_response(wire, error)
     except Problem as problem:
         refusal = of_problem(problem)
         broken(refusal.code)
-        return failed(wire, refusal)
+        return error_response(wire, refusal)
     except Exception:
         broken(INTERNAL)
         raise
@@ -284,9 +284,7 @@ def model_request(
     read: WireRequest,
     raw: RawRequest,
 ) -> tuple[ModelRequest, list[ModelTarget]]:
-    """A request that was read, with what its headers say of it, and the models that it asks for. Raises BadRequest,
-    LlmError.
-    """
+    """A parsed request with what its headers add, and the models of its `model`. Raises BadRequest, LlmError."""
     wishes, key = _wishes(read, request), caller_key(request)
     try:
         route, targets = providers.targets(read.model, keyed=bool(key))
@@ -299,18 +297,18 @@ def model_request(
     return client_request, targets
 
 
-def failed(wire: WireFormat, error: LlmError) -> Response:
-    """The response that says so, in a client's format."""
+def error_response(wire: WireFormat, error: LlmError) -> Response:
+    """Response with an error, in a client's format."""
     return Response(wire.error_body(error), error.status, error.headers, JSON)
 
 
 def bad_request(error: BadRequest) -> LlmError:
-    """The error for a request that cannot be read."""
+    """The error (400) for a request that cannot be parsed."""
     return LlmError(400, str(error), "invalid_request", param=error.param)
 
 
 def _wishes(read: WireRequest, request: Request) -> OfferWishes:
-    """Wishes in the body and in headers. Raises BadRequest."""
+    """Wishes in the member `fairlead` and in headers. Raises BadRequest."""
     wishes: dict[str, object] = {}
     for member, header in HEADERS.items():
         value = request.headers.get(header, "").strip()

@@ -1,4 +1,4 @@
-"""Streamed answers of models to requests of the gateway's own, in OpenAI's chat format, whatever a provider speaks."""
+"""Streamed answers of models to the gateway's own requests, in OpenAI's chat format whatever the provider's is."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ import msgspec
 from fairlead_formats.providers.openai_chat.format import CHAT
 from fairlead_formats.wire.errors import LlmError
 from fairlead_formats.wire.protocol import BadRequest, BadStream, ModelRound, WireStream
-from fairlead_llm.preparation import spoken
+from fairlead_llm.preparation import provider_format
 from fairlead_llm.streaming import MAX_EVENT, readable
 from fairlead_mcp.errors import TooLarge
 from fairlead_mcp.sse import EventParser
@@ -25,17 +25,17 @@ _OK: Final = 200
 
 
 class ModelStreams:
-    """Asks models. The client is closed by its owner."""
+    """Sends requests to models. Does not close its client."""
 
     def __init__(self, providers: Callable[[], Providers], client: ProviderClient, breakers: ModelBreakers) -> None:
-        """`providers` as they are now."""
+        """`providers` gives those of the configuration as it is now."""
         self._providers = providers
         self._client = client
         self._breakers = breakers
 
     async def stream(self, wanted: str, body: Mapping[str, Any]) -> AsyncGenerator[bytes, None]:
-        """The streamed answer to a request, as server-sent events; `wanted` is a model or a route, whose next model is
-        asked while one does not begin to answer. Raises LlmError.
+        """The streamed answer to a request, as server-sent events. `wanted` is a model or a route, whose next model is
+        asked where one does not begin to answer. Raises LlmError.
         """
         providers = self._providers()
         try:
@@ -66,7 +66,7 @@ class ModelStreams:
     ) -> AsyncGenerator[bytes, None]:
         """The answer of one model. Raises _NotBegun, LlmError."""
         provider = providers.by_name[target.provider]
-        wire = spoken(CHAT, provider)
+        wire = provider_format(CHAT, provider)
         try:
             chat_body = {**body, "model": target.model}
             request = wire.read(msgspec.json.encode(chat_body))
@@ -119,7 +119,7 @@ class ModelStreams:
 
 
 class _NotBegun(Exception):
-    """A model gave no answer."""
+    """A model did not begin to answer."""
 
     def __init__(self, why: LlmError, *, ask_next: bool) -> None:
         super().__init__(str(why))

@@ -46,10 +46,10 @@ class ModelRequest(msgspec.Struct, frozen=True):
     read: WireRequest
     raw: RawRequest
     headers: Mapping[str, str]
-    """In small letters."""
+    """Names in lower case."""
     identity: Identity
     wishes: OfferWishes
-    """With the tier that was chosen, where one was."""
+    """Wishes for tools; the tier is the chosen one where the request asks for `auto`."""
     route: ModelRoute
     tier_rule: str = ""
     """Rule that chose the tier."""
@@ -58,30 +58,30 @@ class ModelRequest(msgspec.Struct, frozen=True):
 
 
 class PreparedRequest(msgspec.Struct, frozen=True):
-    """A request as it goes to the first of its models."""
+    """A request as it is sent to the first of its models."""
 
     wire: WireFormat
     request: WireRequest
     targets: Sequence[ModelTarget]
-    """Models that may answer, in the order in which they are asked."""
+    """Models that may answer, in the order in which they are tried."""
     offer: ToolOffer | None
-    """None where no tools are to be injected."""
+    """Tools to inject; None if none are."""
     headers: Mapping[str, str]
-    """The client's, as far as the provider gets them."""
+    """Headers of the client's that the provider gets."""
     shows_calls: bool = False
-    """Whether the client wants to see calls that are run here, as it sees those of the provider's own hosted tools."""
+    """Whether the client sees calls that the gateway runs, as it sees those of the provider's hosted tools."""
     tier_rule: str = ""
     """Rule that chose the tier; empty where it was named."""
     keeping: TurnKeeping = TurnKeeping.SURE
-    """Whether a turn can be kept until the caller comes back into it with results of its own calls."""
+    """Whether a turn can be stored until the caller sends the results of its own calls."""
     long: bool = False
-    """Whether it is written beside the event loop."""
+    """Whether it is parsed and written in the thread for heavy work."""
     losses: TranslationLosses = msgspec.field(default_factory=TranslationLosses)
-    """Codes of all that the answer, or the provider, lacks; they grow until the end."""
+    """Codes of losses: what the provider's format cannot say, and what the answer lacks. They grow until the end."""
 
     @property
     def keeps_turns(self) -> bool:
-        """Whether turns are kept at all, though they may not be found again."""
+        """Whether turns are stored at all, though they may not be found again."""
         return self.keeping is not TurnKeeping.NONE
 
 
@@ -95,17 +95,17 @@ class RequestPreparation:
         self._memory = OfferMemory()
         self._turns = turns
 
-    async def prepared(self, client_request: ModelRequest, targets: Sequence[ModelTarget]) -> PreparedRequest:
+    async def prepare(self, client_request: ModelRequest, targets: Sequence[ModelTarget]) -> PreparedRequest:
         """Prepare for the first model whose window holds the conversation and all tools; where none does, for the model
-        that can call the most tools. Models whose API lacks something that the request holds are passed over. Raises
-        BadRequest where all are, Problem.
+        that can call the most tools. Models are skipped whose API cannot say all of the request. Raises BadRequest
+        where all are skipped, Problem.
         """
         best: tuple[int, PreparedRequest] | None = None
         while True:
-            wire = spoken(client_request.format, self.providers.by_name[targets[0].provider])
-            alike = self._alike(client_request.format, wire, targets)
+            wire = provider_format(client_request.format, self.providers.by_name[targets[0].provider])
+            alike = self._count_alike(client_request.format, wire, targets)
             try:
-                candidate = await self._made(client_request, wire, targets, alike)
+                candidate = await self._prepare_in(client_request, wire, targets, alike)
             except BadRequest:
                 if best is None and alike == len(targets):
                     raise
@@ -119,13 +119,15 @@ class RequestPreparation:
                 return best[1]
             targets = targets[alike:]
 
-    async def for_counting(self, client_request: ModelRequest, targets: Sequence[ModelTarget]) -> PreparedRequest:
-        """Prepare for counting the tokens here: for the first model, in the client's format even if the provider's is
+    async def prepare_for_counting(
+        self, client_request: ModelRequest, targets: Sequence[ModelTarget]
+    ) -> PreparedRequest:
+        """Prepare for an estimate of the tokens: for the first model, in the client's format even if the provider's is
         another. Raises Problem.
         """
-        return await self._made(client_request, client_request.format, targets[:1], 1, asks=False)
+        return await self._prepare_in(client_request, client_request.format, targets[:1], 1, asks=False)
 
-    async def _made(
+    async def _prepare_in(
         self,
         client_request: ModelRequest,
         wire: WireFormat,
@@ -134,20 +136,20 @@ class RequestPreparation:
         *,
         asks: bool = True,
     ) -> PreparedRequest:
-        """In a format that the first `alike` of the targets are asked in. `asks`: the model is asked, and not the
-        request counted.
+        """Prepare in the format of the first `alike` targets. `asks`: the request goes to a model, and is not only
+        counted.
         """
         request, long = client_request.read, is_long(client_request.raw.body)
         if wire is not client_request.format:
             request = await self._tools.work.reading(lambda: client_request.raw.parse(wire), long=long)
         losses = losses_of(request) or TranslationLosses()
-        request.messages = await self._turns.restored(
+        request.messages = await self._turns.restore(
             client_request.identity, wire, request.client_messages, losses, asks=asks
         )
         headers = {name: value for name, value in client_request.headers.items() if name in wire.request_headers}
         offer = None
         if client_request.wishes.tools != "none" and not request.no_injection:
-            offer = await self.offered(client_request, wire, request, targets[:alike])
+            offer = await self.offer(client_request, wire, request, targets[:alike])
         first_target = 0 if offer is None else offer.model_index
         keeping = TurnKeeping.SURE
         if asks and offer is not None and offer.definitions and (request.tool_names or offer.client_run):
@@ -167,28 +169,28 @@ class RequestPreparation:
             losses,
         )
 
-    def _alike(self, front: WireFormat, wire: WireFormat, targets: Sequence[ModelTarget]) -> int:
-        """How many of the targets, from the first on, are asked in the same format."""
+    def _count_alike(self, front: WireFormat, wire: WireFormat, targets: Sequence[ModelTarget]) -> int:
+        """Number of targets, from the first on, that are asked in the format `wire`."""
         for index, target in enumerate(targets):
-            if spoken(front, self.providers.by_name[target.provider]) is not wire:
+            if provider_format(front, self.providers.by_name[target.provider]) is not wire:
                 return index
         return len(targets)
 
     async def count_conversation(self, request: WireRequest) -> ConversationTokens:
-        """The tokens of a request's messages and system prompt as they go out."""
+        """Tokens of a request's messages and system prompt."""
         messages = b",".join(map(bytes, request.messages))
         measured = await self._tools.work.measured([b'{"messages":[', messages, b'],"system":', request.system, b"}"])
         return measured.tokens
 
-    async def offered(
+    async def offer(
         self,
         client_request: ModelRequest,
         wire: WireFormat,
         request: WireRequest,
         targets: Sequence[ModelTarget],
     ) -> ToolOffer:
-        """The offer for a request. No text has more tokens than bytes: only where the bytes of a conversation do not
-        fit are its tokens counted, which takes milliseconds.
+        """Tools for a request. No text has more tokens than bytes: tokens of the conversation are counted, which takes
+        milliseconds, only where its bytes do not fit.
         """
         tool_format, windows = registry.find(wire.name), self._tools.models.windows
         catalog = self._tools.catalogs.seen_by(client_request.identity)
@@ -216,10 +218,10 @@ class RequestPreparation:
         return offer
 
 
-def spoken(front: WireFormat, provider: Provider) -> WireFormat:
-    """The format in which a client's request goes to a provider: the client's own where the provider speaks it, else a
-    pair of the client's and the provider's. Equal arguments give the same object. Of the two APIs of OpenAI clients of
-    other families get Responses where it is there: what a model thought between its calls stays with it.
+def provider_format(front: WireFormat, provider: Provider) -> WireFormat:
+    """The format in which a client's request goes to a provider: the client's own where the provider has it, else a
+    pair of the client's and the provider's. Equal arguments give the same object. Of OpenAI's two APIs, clients of
+    other families get Responses where the provider has it: reasoning between calls is kept there.
     """
     if speaks(provider, front):
         return front
@@ -227,7 +229,7 @@ def spoken(front: WireFormat, provider: Provider) -> WireFormat:
 
 
 def speaks(provider: Provider, front: WireFormat) -> bool:
-    """Whether a provider speaks the format of a client."""
+    """Whether a provider takes requests in the format of a client."""
     if front is RESPONSES:
         return provider.speaks_responses
     return front.name == FORMAT_OF_KIND[provider.kind].name

@@ -1,4 +1,4 @@
-"""Reports of one request: which model, tier and tools it had, as the member `fairlead` and as headers. Pure module."""
+"""Reports of a request's model, tier and tools, as the member `fairlead` and as headers of its answer. Pure module."""
 
 from __future__ import annotations
 
@@ -14,40 +14,40 @@ from fairlead_models.providers import ModelTarget
 from fairlead_offers.offer.offers import ToolOffer
 
 MOST_NAMED: Final = 20
-"""Tools of one kind that a report names."""
+"""Most tools of one kind that a report names."""
 MOST_MODEL: Final = 256
-"""Characters of a model in a header."""
+"""Most characters of a model in a header."""
 
 
 class CallReport(msgspec.Struct, frozen=True, omit_defaults=True):
-    """One call that was run here."""
+    """One call that the gateway ran."""
 
     name: str
-    """As the model wrote it; of `execute_tool` the tool that it named."""
+    """The name in the model's call; for `execute_tool`, the tool that it names."""
     duration_ms: float
     is_error: bool = False
 
 
 class PendingCall(msgspec.Struct, frozen=True):
-    """One call that policies do not let run by itself, for the caller to run or to answer."""
+    """One call that policies do not let run by itself: the caller runs or answers it."""
 
     id: str
     name: str
-    """As the model wrote it."""
+    """The name in the model's call."""
     reason: str
 
 
 class RequestReport(msgspec.Struct, frozen=True):
-    """Facts that are known of a request before anything is answered."""
+    """Facts about a request that are known before its answer."""
 
     target: ModelTarget
     offer: ToolOffer | None
-    """None where no tools were to be injected."""
+    """Injected tools; None if none were to be."""
     tier_rule: str = ""
-    """Rule that chose the tier; empty where the request or the installation named it."""
+    """Rule that chose the tier; empty if the request or the installation names it."""
 
     def headers(self) -> dict[str, str]:
-        """Headers of the answer. Those of tools are tokens with parameters (RFC 9651)."""
+        """Headers of the answer; the values about tools are tokens with parameters (RFC 9651)."""
         model = quote(f"{self.target.provider}/{self.target.model}"[:MOST_MODEL], safe="/:.-_@+~")
         headers = {"x-fairlead-model": model}
         offer = self.offer

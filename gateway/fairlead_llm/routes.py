@@ -30,11 +30,11 @@ from fairlead_gateway.limits.shares import Shares, ShareTaken
 from fairlead_llm.count_endpoint import TokenCountEndpoint
 from fairlead_llm.gemini_endpoint import GeminiEndpoint
 from fairlead_llm.llm_endpoint import LlmEndpoint, origin_of
-from fairlead_llm.model_lists import document, find_model, listing, offered
+from fairlead_llm.model_lists import document, find_model, list_models, listing
 from fairlead_llm.preparation import RequestPreparation
 from fairlead_llm.services import ModelServices
-from fairlead_llm.stored_responses.kept import KeptResponses
-from fairlead_llm.stored_responses.resources import StoredResponses
+from fairlead_llm.stored_responses.endpoints import ResponseEndpoints
+from fairlead_llm.stored_responses.store import ResponseStore
 from fairlead_models.credentials import take_credential
 from fairlead_models.errors import of_problem
 from fairlead_models.providers import Providers, UnknownModel
@@ -47,7 +47,7 @@ from fairlead_web.bodies import JSON
 MODELS: Final = "models"
 OPENAI_VERSION: Final = "v1"
 TWICE: Final = "/v1"
-"""In front of paths of clients that add a version to a base URL that ends with one."""
+"""Prefix of paths from clients that append a version to a base URL that has one already."""
 GEMINI_VERSION: Final = "v1beta"
 _SEGMENTS: Final[Mapping[str, ProviderKind | None]] = {
     **dict.fromkeys(("messages", "complete"), "anthropic"),
@@ -77,7 +77,7 @@ _SEGMENTS: Final[Mapping[str, ProviderKind | None]] = {
     ),
     **dict.fromkeys(("files", MODELS, "skills"), None),
 }
-"""First segments below `/v1`, with the API that has them; None: several do. Whether offered here or not."""
+"""First segments below `/v1`, served here or not, with the API that has them; None: several APIs do."""
 _GEMINI_HEADERS: Final = (b"x-goog-api-key", b"x-goog-api-client")
 CHAT_COMPLETIONS: Final = "/v1/chat/completions"
 RESPONSES_PATH: Final = "/v1/responses"
@@ -87,14 +87,14 @@ _MODELS: Final[Mapping[ProviderKind, tuple[str, ...]]] = {
     "gemini": (f"/v1beta/{MODELS}", f"/v1/{MODELS}"),
 }
 _KNOWN: Final = b"known=true"
-"""In a query for models: the REST API's own list is asked for, of all models that are known."""
+"""In a query for models: the request is for the REST API's own list, of all known models."""
 _RETRY: Final = {"retry-after": "1"}
 Endpoint = Callable[[Request], Awaitable[Response]]
 log = logging.getLogger(__name__)
 
 
 def kind_of(method: str, path: str, headers: Mapping[bytes, bytes], query: bytes) -> ProviderKind | None:
-    """The kind of API that a request is one of; None for a path that no provider's API has. Header names are in lower
+    """The kind of API that a request belongs to; None for a path that no provider's API has. Header names are in lower
     case. `/v1/models/MODEL:METHOD` is Gemini's unless it is a GET: newer Gemini clients use that path.
     """
     if path.startswith(f"{TWICE}/{OPENAI_VERSION}/"):
@@ -131,12 +131,12 @@ class LlmEndpoints:
         self,
         services: ModelServices,
         providers: Callable[[], Providers],
-        responses: KeptResponses,
+        responses: ResponseStore,
         requests: Shares,
         more: Sequence[Route] = (),
     ) -> None:
-        """`providers` are those of the configuration as it is now; `requests` bounds requests in progress; `more` are
-        further paths of OpenAI's API.
+        """`providers` gives those of the configuration as it is now; `requests` bounds requests in progress; `more` are
+        further routes of OpenAI's API.
         """
         self._services = services
         self._providers = providers
@@ -158,18 +158,18 @@ class LlmEndpoints:
         if kind is None or (_KNOWN in query and path.startswith(_MODELS["openai"])):
             return None
         if providers is not self._served:
-            self._apis = self._made(providers)
+            self._apis = self._build_apis(providers)
             self._served = providers
         return self._apis[kind]
 
-    def _made(self, providers: Providers) -> Mapping[ProviderKind, ProviderApi]:
+    def _build_apis(self, providers: Providers) -> Mapping[ProviderKind, ProviderApi]:
         services = self._services
         preparation = RequestPreparation(services.tools, providers, services.turns)
         chat = LlmEndpoint(services, preparation, CHAT)
         anthropic = LlmEndpoint(services, preparation, ANTHROPIC)
         gemini = GeminiEndpoint(services, preparation)
         responses = LlmEndpoint(services, preparation, RESPONSES, self._response_store)
-        stored = StoredResponses(self._response_store, providers, services.client, services.limits.seconds)
+        stored = ResponseEndpoints(self._response_store, providers, services.client, services.limits.seconds)
         counts = TokenCountEndpoint(services, preparation, COUNTING)
         response_path = f"{RESPONSES_PATH}/{{response_id}}"
         routes: dict[ProviderKind, list[Route]] = {
@@ -202,9 +202,7 @@ class LlmEndpoints:
 
 
 class ProviderApi:
-    """One kind of API in front of the models: its endpoints, its list of models, and a clear answer about all that it
-    does not have.
-    """
+    """One kind of API in front of models: its endpoints, its list of models, and errors for paths that it lacks."""
 
     public = False
     own_pages = False
@@ -218,8 +216,8 @@ class ProviderApi:
         requests: Shares,
         records: RequestRecords,
     ) -> None:
-        """`endpoints` are functions of a request, and come before the list of models. `requests` counts those in
-        progress, for each agent; `records` has those that are one too many.
+        """`endpoints` come before the list of models. `requests` bounds requests in progress, also of each agent;
+        `records` records those that are refused.
         """
         self._records = records
         self._requests = requests
@@ -231,36 +229,36 @@ class ProviderApi:
         self._routes = (*endpoints, *lists, *models)
 
     def credential(self, scope: Scope) -> bytes | None:
-        """The credential of a request, wherever an SDK puts it. Raises Problem."""
+        """The credential of a request, from wherever the SDK puts it. Raises Problem."""
         return take_credential(scope)
 
     def refusal(self, problem: Problem) -> Response:
         """A refusal in the form of this API."""
-        return self._failed(of_problem(problem))
+        return self._error_response(of_problem(problem))
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         try:
             with self._requests.held(agent_in(scope)):
                 await self._answer(scope, receive, send)
         except ShareTaken as reached:
-            refused = _crowded(reached)
+            refused = _share_error(reached)
             self._records.open(origin_of(Request(scope)), scope["path"]).end(refused.code)
-            await self._failed(refused)(scope, receive, send)
+            await self._error_response(refused)(scope, receive, send)
 
     async def _answer(self, scope: Scope, receive: Receive, send: Send) -> None:
         try:
             response = await self._endpoint(scope)(Request(scope, receive))
         except LlmError as error:
-            response = self._failed(error)
+            response = self._error_response(error)
         except ClientDisconnect:
             return
         except Exception:
             log.exception("%s %s failed", scope["method"], scope["path"])
-            response = self._failed(LlmError(500, "the gateway failed; its log says why", "INTERNAL"))
+            response = self._error_response(LlmError(500, "the gateway failed; its log says why", "INTERNAL"))
         await response(scope, receive, send)
 
     def _endpoint(self, scope: Scope) -> Endpoint:
-        """The endpoint of a request, whose scope gets the parameters of its path. Raises LlmError."""
+        """The endpoint of a request; parameters of its path go into the scope. Raises LlmError."""
         for route in self._routes:
             match, child = route.matches(scope)
             if match is Match.FULL:
@@ -268,15 +266,15 @@ class ProviderApi:
                 return cast("Endpoint", route.endpoint)
         here = ", ".join(f"{method} {route.path}" for route in self._routes for method in _methods(route))
         request_line = f"{scope['method']} {scope['path'][:256]}"
-        raise LlmError(404, f"{request_line} is not offered here; of this API there is {here}", "NOT_FOUND")
+        raise LlmError(404, f"{request_line} is not served; this API has: {here}", "NOT_FOUND")
 
     async def _list(self, _: Request) -> Response:
-        """Answer about all models."""
-        models = offered(self._providers, await self._windows())
+        """Respond with all models."""
+        models = list_models(self._providers, await self._windows())
         return Response(encode(listing(self._kind, models)), 200, None, JSON)
 
     async def _show(self, request: Request) -> Response:
-        """Answer about one model. Raises LlmError."""
+        """Respond with one model. Raises LlmError."""
         name = request.path_params["model"]
         try:
             model = find_model(self._providers, await self._windows(), name)
@@ -287,11 +285,11 @@ class ProviderApi:
     async def _windows(self) -> ContextWindows:
         return await self._tools.work.do(lambda: self._tools.models.windows)
 
-    def _failed(self, error: LlmError) -> Response:
+    def _error_response(self, error: LlmError) -> Response:
         return Response(FORMAT_OF_KIND[self._kind].error_body(error), error.status, error.headers, JSON)
 
 
-def _crowded(reached: ShareTaken) -> LlmError:
+def _share_error(reached: ShareTaken) -> LlmError:
     if reached.bound == "agent":
         message = f"{reached.most} of your requests to models are in progress, the most of one agent"
         return LlmError(429, message, RATE_LIMITED, headers=_RETRY)

@@ -1,4 +1,4 @@
-"""The scripted model as an ASGI application, which speaks the API of the path that is asked."""
+"""A model that answers by a script, as an ASGI application: it has the API of the path that a request names."""
 
 from __future__ import annotations
 
@@ -19,25 +19,25 @@ from fairlead_formats.scripted_turns import ScriptedTurn
 
 
 class ScriptedApi(Protocol):
-    """One API's form of turns. `number` is that of the request, from 1 on."""
+    """Writes turns of the script in the form of one API. `number`: the request's, from 1 on."""
 
     def failed(self, turn: ScriptedTurn) -> bytes:
         """Body of an error."""
 
     def whole(self, turn: ScriptedTurn, number: int, request: Mapping[str, Any], /) -> bytes:
-        """Whole answer."""
+        """Body of an answer without a stream."""
 
     def events(self, turn: ScriptedTurn, number: int, request: Mapping[str, Any], /) -> Iterator[str]:
-        """Data of a streamed answer's events."""
+        """Data of the events of a streamed answer."""
 
     def framed(self, data: str) -> str:
-        """One event with these data."""
+        """One server-sent event with these data."""
 
     def asks_for_stream(self, path: str, request: Mapping[str, Any], /) -> bool:
         """Whether the answer is to be streamed."""
 
     def refusal(self, request: Mapping[str, Any], headers: Mapping[str, str], /) -> bytes | None:
-        """Body of the refusal of a request that the API does not take; None where it takes it."""
+        """Body of a refusal; None for a request that the API takes."""
 
     def counted(self, path: str, request: Mapping[str, Any], /) -> bytes | None:
         """Answer to a request that only counts its tokens; None for any other."""
@@ -47,12 +47,12 @@ _APIS: Final[Mapping[str, Callable[[], ScriptedApi]]] = {
     "/messages": anthropic.AnthropicApi,
     "/models/": gemini.GeminiApi,
 }
-"""By part of the path; any other is chat's."""
+"""APIs by a part of their paths; any other path is that of chat."""
 
 
 class ScriptedModel:
-    """The application. Each request takes the next turn of the script; behind its last one the model says so.
-    `requests` are the bodies that came, decoded; `headers` theirs.
+    """The scripted model. Each request takes the next turn of the script; after the last turn the model says that the
+    script is over. `requests` are the decoded bodies of requests, `headers` their headers.
     """
 
     def __init__(self, *turns: ScriptedTurn) -> None:
@@ -64,7 +64,7 @@ class ScriptedModel:
         self.answering = 0
         """Answers that are being written."""
         self.about_kept: list[tuple[str, str]] = []
-        """Method and path of requests about answers that are kept, which take no turn."""
+        """Method and path of requests for stored responses, which take no turn."""
         self._responses = ResponsesApi()
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
@@ -95,7 +95,7 @@ class ScriptedModel:
     def _answer(
         self, api: ScriptedApi, path: str, request: Mapping[str, Any], headers: Mapping[str, str]
     ) -> Response | None:
-        """The answer to a request; None: none comes."""
+        """The response to a request; None where the script leaves it without one."""
         refusal = api.refusal(request, headers)
         if refusal is not None:
             return _json(refusal, 400)
@@ -112,9 +112,7 @@ class ScriptedModel:
 def scripted_response(
     turn: ScriptedTurn, number: int, request: Mapping[str, Any], api: ScriptedApi | None = None, path: str = ""
 ) -> Response:
-    """The response that says a turn to a request of an API, by default chat's; `number` is the request's, of which ids
-    are made.
-    """
+    """Response with a turn of the script, by default of the chat API; ids are made of the request's `number`."""
     api = api or chat.ChatApi()
     if turn.status != 200:
         return _json(api.failed(turn), turn.status, turn.headers)

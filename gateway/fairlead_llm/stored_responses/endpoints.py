@@ -1,6 +1,6 @@
-"""Requests about answers that are kept: `GET`, `DELETE`, `cancel` and `input_items` of `/v1/responses/{id}`.
+"""Endpoints for stored responses: `GET`, `DELETE`, `cancel` and `input_items` of `/v1/responses/{id}`.
 
-Source: OpenAI's API reference, Responses. An answer is found by the gateway's own id, and for its principal alone.
+Source: OpenAI's API reference, Responses. A response is found by the gateway's id, by its principal alone.
 """
 
 from __future__ import annotations
@@ -21,44 +21,44 @@ from fairlead_formats.providers.openai_responses.items import encode, head_of, m
 from fairlead_formats.wire.errors import LlmError
 from fairlead_gateway.core.identity import IDENTITY
 from fairlead_llm.llm_endpoint import caller_key
-from fairlead_llm.stored_responses.kept import KeptResponse, KeptResponses
+from fairlead_llm.stored_responses.store import ResponseStore, StoredResponse
 from fairlead_models.providers import ProviderKeyRefused, Providers
 from fairlead_models.upstream import ProviderClient, ProviderRequest, ProviderUnavailable
 from fairlead_web.bodies import JSON
 
 MOST_LISTED: Final = 100
-"""Items of one page."""
+"""Most items of one page."""
 _LISTED: Final = 20
 
 
-class StoredResponses:
-    """Endpoints for answers that are kept. One per gateway."""
+class ResponseEndpoints:
+    """Endpoints for stored responses."""
 
-    def __init__(self, store: KeptResponses, providers: Providers, client: ProviderClient, timeout_s: float) -> None:
-        """`timeout_s` bounds one request."""
+    def __init__(self, store: ResponseStore, providers: Providers, client: ProviderClient, timeout_s: float) -> None:
+        """`timeout_s` bounds one request, in seconds."""
         self._timeout_s = timeout_s
         self._store = store
         self._providers = providers
         self._client = client
 
     async def retrieve(self, request: Request) -> Response:
-        """The answer, as it was said; from the provider where that has it, as of one in the background."""
-        return await self._for(request, self._retrieved)
+        """The response; from the provider where that stores it, such as one that runs in the background."""
+        return await self._for(request, self._retrieve_stored)
 
     async def cancel(self, request: Request) -> Response:
-        """The answer, which the provider was told to end."""
-        return await self._for(request, self._cancelled)
+        """The response, which the provider is told to cancel."""
+        return await self._for(request, self._cancel_stored)
 
     async def delete(self, request: Request) -> Response:
-        """Delete the answer, here and at the provider."""
-        return await self._for(request, self._deleted)
+        """Delete the response, here and at the provider."""
+        return await self._for(request, self._delete_stored)
 
     async def input_items(self, request: Request) -> Response:
-        """Items of the request that it answered."""
-        return await self._for(request, self._input_items)
+        """Input items of the request that the response answers."""
+        return await self._for(request, self._list_input_items)
 
     async def _for(
-        self, request: Request, work: Callable[[Request, str, KeptResponse], Awaitable[Response]]
+        self, request: Request, work: Callable[[Request, str, StoredResponse], Awaitable[Response]]
     ) -> Response:
         ident = request.path_params["response_id"]
         try:
@@ -73,7 +73,7 @@ class StoredResponses:
         except LlmError as error:
             return Response(error_body(error), error.status, error.headers, JSON)
 
-    async def _retrieved(self, request: Request, ident: str, stored: KeptResponse) -> Response:
+    async def _retrieve_stored(self, request: Request, ident: str, stored: StoredResponse) -> Response:
         if request.query_params.get("stream", "").lower() in ("true", "1"):
             raise LlmError(
                 400,
@@ -85,12 +85,12 @@ class StoredResponses:
             return Response(stored.body, 200, None, JSON)
         return await self._ask_provider(request, "GET", stored, stored.provider_ids[-1], ident)
 
-    async def _cancelled(self, request: Request, ident: str, stored: KeptResponse) -> Response:
+    async def _cancel_stored(self, request: Request, ident: str, stored: StoredResponse) -> Response:
         if stored.body:
             raise LlmError(400, "the response is over: only one in the background can be cancelled", "invalid_request")
         return await self._ask_provider(request, "POST", stored, f"{stored.provider_ids[-1]}/cancel", ident)
 
-    async def _deleted(self, request: Request, ident: str, stored: KeptResponse) -> Response:
+    async def _delete_stored(self, request: Request, ident: str, stored: StoredResponse) -> Response:
         for each in stored.provider_ids:
             response = await self._ask_provider(request, "DELETE", stored, each, ident)
             if response.status_code >= 400 and response.status_code != 404:
@@ -98,15 +98,15 @@ class StoredResponses:
         await self._store.forget(request.scope[IDENTITY], ident)
         return Response(encode({"id": ident, "object": "response", "deleted": True}), 200, None, JSON)
 
-    async def _input_items(self, request: Request, ident: str, stored: KeptResponse) -> Response:
+    async def _list_input_items(self, request: Request, ident: str, stored: StoredResponse) -> Response:
         if stored.provider_ids:
             return await self._ask_provider(request, "GET", stored, f"{stored.provider_ids[0]}/input_items", ident)
         return Response(encode(_page(stored.input_items, request)), 200, None, JSON)
 
     async def _ask_provider(
-        self, request: Request, method: str, stored: KeptResponse, what: str, ident: str
+        self, request: Request, method: str, stored: StoredResponse, what: str, ident: str
     ) -> Response:
-        """The provider's answer, with our ids in place of its own."""
+        """The provider's answer about its response, with the gateway's ids in place of its own."""
         provider = self._providers.by_name.get(stored.provider)
         if provider is None:
             raise LlmError(
@@ -131,12 +131,12 @@ class StoredResponses:
         except ProviderUnavailable as error:
             raise LlmError(502, f"{stored.provider}: {error}", "provider_unavailable") from error
         if answer.status < 400:
-            body = _renamed(body, ident, stored)
+            body = _with_gateway_id(body, ident, stored)
         return Response(body, answer.status, dict(answer.headers), JSON)
 
 
-def _renamed(body: bytes, ident: str, stored: KeptResponse) -> bytes:
-    """A provider's response under the id that the client knows."""
+def _with_gateway_id(body: bytes, ident: str, stored: StoredResponse) -> bytes:
+    """A provider's response under the gateway's id, which the client knows."""
     try:
         members = members_of(body)
     except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError) as error:
