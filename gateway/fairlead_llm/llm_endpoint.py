@@ -35,7 +35,7 @@ from fairlead_llm.tier_choice import AUTO, choose_tier
 from fairlead_llm.turn_keeping import TurnKeeper
 from fairlead_mcp.read_bounds import is_long
 from fairlead_models.credentials import PROVIDER_KEY
-from fairlead_models.errors import of_problem, over_budget
+from fairlead_models.errors import budget_error, llm_error
 from fairlead_models.providers import ModelTarget, ProviderKeyRefused, Providers, UnknownModel
 from fairlead_models.request_record import CLIENT_CLOSED, RequestRecord
 from fairlead_models.upstream import ProviderAnswer, ProviderUnavailable
@@ -90,7 +90,7 @@ class LlmEndpoint:
     async def _respond(self, request: Request, record: RequestRecord, raw: RawRequest) -> Response:
         client_request, loop = await self._begin(request, record, raw)
         if (refused := record.refusal()) is not None:
-            raise over_budget(refused)
+            raise budget_error(refused)
         try:
             async with asyncio.timeout(loop.seconds_left()):
                 approved = None if self._continuations is None else await self._continuations.run_approved(loop)
@@ -102,7 +102,7 @@ class LlmEndpoint:
         except TimeoutError as error:
             raise loop.timeout_error() from error
         except Problem as problem:
-            refusal = of_problem(problem)
+            refusal = llm_error(problem)
             refusal.headers.update(loop.no_retry)
             raise refusal from problem
         if not answer.streams:
@@ -268,7 +268,7 @@ async def respond(
         broken(error.code)
         return error_response(wire, error)
     except Problem as problem:
-        refusal = of_problem(problem)
+        refusal = llm_error(problem)
         broken(refusal.code)
         return error_response(wire, refusal)
     except Exception:

@@ -26,7 +26,7 @@ from fairlead_llm.reports import MOST_NAMED, CallReport, PendingCall, RequestRep
 from fairlead_llm.services import ModelServices
 from fairlead_llm.turns import NOT_KEPT
 from fairlead_models.breakers import ModelAttempt, ModelClosed, asks_next
-from fairlead_models.errors import NO_RETRY, over_budget, unavailable
+from fairlead_models.errors import NO_RETRY, budget_error, closed_error
 from fairlead_models.providers import ModelTarget
 from fairlead_models.request_record import OK, PENDING, STOPPED, RequestRecord
 from fairlead_models.upstream import ProviderAnswer, ProviderRequest, ProviderUnavailable
@@ -227,14 +227,14 @@ class ToolLoop:
         self.record.open_budget(self.target, () if self.offer is None else self.offer.quotas)
         refused = self.record.refusal()
         if refused is not None:
-            raise over_budget(refused)
+            raise budget_error(refused)
 
     async def _attempt_model(self) -> ProviderAnswer:
         """The answer of the current model, unless its breaker is open. Raises LlmError."""
         try:
             attempt = self._attempt = self._breakers.attempt(self.target)
         except ModelClosed as closed:
-            raise unavailable(closed, self.no_retry) from closed
+            raise closed_error(closed, self.no_retry) from closed
         try:
             async with asyncio.timeout_at(asyncio.get_running_loop().time() + self.seconds_left()):
                 answer = await self._send_round()

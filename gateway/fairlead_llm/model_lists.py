@@ -30,7 +30,7 @@ class OfferedModel(msgspec.Struct, frozen=True):
 
 def list_models(providers: Providers, windows: ContextWindows) -> list[OfferedModel]:
     """All models whose plain names are configured, and routes."""
-    models = [OfferedModel(name, owner, windows.window(name)) for name, owner in providers.listed().items()]
+    models = [OfferedModel(name, owner, windows.window(name)) for name, owner in providers.list_models().items()]
     return [*models, *(_route(providers, windows, name) for name in providers.routes)]
 
 

@@ -17,7 +17,7 @@ from fairlead_llm.streaming import MAX_EVENT, readable
 from fairlead_mcp.errors import TooLarge
 from fairlead_mcp.sse import EventParser
 from fairlead_models.breakers import ModelAttempt, ModelBreakers, ModelClosed, asks_next
-from fairlead_models.errors import unavailable
+from fairlead_models.errors import closed_error
 from fairlead_models.providers import ModelTarget, ProviderKeyRefused, Providers, UnknownModel
 from fairlead_models.upstream import ProviderAnswer, ProviderClient, ProviderRequest, ProviderUnavailable
 
@@ -47,7 +47,7 @@ class ModelStreams:
             try:
                 attempt = self._breakers.attempt(target)
             except ModelClosed as closed:
-                failure = unavailable(closed, {})
+                failure = closed_error(closed, {})
                 continue
             try:
                 async with contextlib.aclosing(self._answer(providers, target, attempt, body)) as pieces:

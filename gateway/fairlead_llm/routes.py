@@ -36,7 +36,7 @@ from fairlead_llm.services import ModelServices
 from fairlead_llm.stored_responses.endpoints import ResponseEndpoints
 from fairlead_llm.stored_responses.store import ResponseStore
 from fairlead_models.credentials import take_credential
-from fairlead_models.errors import of_problem
+from fairlead_models.errors import llm_error
 from fairlead_models.providers import Providers, UnknownModel
 from fairlead_models.request_record import RequestRecords
 from fairlead_offers.documents import encode
@@ -234,7 +234,7 @@ class ProviderApi:
 
     def refusal(self, problem: Problem) -> Response:
         """A refusal in the form of this API."""
-        return self._error_response(of_problem(problem))
+        return self._error_response(llm_error(problem))
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         try:

@@ -23,7 +23,7 @@ from fairlead_llm.turns import TurnStore
 from fairlead_mcp.errors import TooLarge
 from fairlead_mcp.read_bounds import LONG_BYTES, excess, is_long
 from fairlead_mcp.sse import EventParser
-from fairlead_models.errors import of_problem
+from fairlead_models.errors import llm_error
 from fairlead_models.request_record import CLIENT_CLOSED
 from fairlead_models.upstream import ProviderAnswer, ProviderUnavailable
 from fairlead_offers.problems import INTERNAL, Problem
@@ -119,7 +119,7 @@ class StreamedAnswer(Response):
         except (ProviderUnavailable, TooLarge) as error:
             return self._break_off(LlmError(502, str(error), "provider_unavailable"))
         except Problem as problem:
-            return self._break_off(of_problem(problem))
+            return self._break_off(llm_error(problem))
         except LlmError as error:
             return self._break_off(error)
         return end

@@ -39,7 +39,7 @@ HIDDEN: Final = b"[key]"
 
 
 class ProviderUnavailable(Exception):
-    """No answer, or one that broke off. The message says why, without address or key."""
+    """There is no answer, or it broke off. The message says why, without address or key."""
 
 
 ProviderSocket: TypeAlias = "aiohttp.ClientWebSocketResponse[bool]"
@@ -52,7 +52,7 @@ class ProviderRefused(Exception):
         super().__init__(f"the provider refused the session with status {status}")
         self.status = status
         self.retry_after = retry_after
-        """Seconds after which it may take one, where it says so."""
+        """Seconds after which the provider may accept a session; None where it does not say."""
 
 
 class ProviderRequest(msgspec.Struct, frozen=True):
@@ -70,8 +70,8 @@ class ProviderRequest(msgspec.Struct, frozen=True):
 
 
 class _SilenceTimer:
-    """Breaks a body off that goes silent while it is read. One timer for all of it: aiohttp's own is set again for each
-    piece, which takes a tenth of all the time that the piece needs.
+    """Fails the read of a body that is silent for too long. One timer for the whole body: aiohttp sets its own again
+    for each piece, which takes a tenth of the time of a piece.
     """
 
     def __init__(self, content: aiohttp.StreamReader, seconds: float) -> None:
@@ -83,7 +83,7 @@ class _SilenceTimer:
         self._timer = self._loop.call_later(seconds, self._look)
 
     def waits(self, *, waiting: bool) -> None:
-        """Whether the body's reader waits from now on."""
+        """Record whether the reader of the body waits from now on."""
         self._waiting = waiting
         self._since = self._loop.time()
 
@@ -121,8 +121,8 @@ class ProviderAnswer:
         }
 
     async def whole(self) -> bytes:
-        """The body, which is kept; that of a refusal without the key, and empty where it is longer than MAX_REFUSAL:
-        the status says what there is to know. Raises ProviderUnavailable.
+        """The body, read once. That of a refusal is without the key, and empty where it is longer than MAX_REFUSAL.
+        Raises ProviderUnavailable.
         """
         if self._whole is not None:
             return self._whole
@@ -156,7 +156,7 @@ class ProviderAnswer:
             silence.cancel()
 
     def close(self) -> None:
-        """Give the connection up unless the body was read to its end."""
+        """Close the connection, unless the body was read to its end."""
         self._answer.close()
 
 
@@ -167,7 +167,7 @@ class ProviderClient:
         self._session: aiohttp.ClientSession | None = None
 
     def of_caller(self, key: str) -> KeyedClient:
-        """The client for a request that brings a key of its own; without one where it is empty."""
+        """The client for requests of a caller with its own key; empty for a caller without one."""
         return KeyedClient(self, key)
 
     async def send(self, provider: Provider, request: ProviderRequest, key: str = "") -> ProviderAnswer:
@@ -179,7 +179,7 @@ class ProviderClient:
         headers |= {"content-type": request.content_type, "accept-encoding": "identity"}
         timeout = aiohttp.ClientTimeout(total=None, sock_connect=provider.connect_seconds)
         async with _answering(provider):
-            answer = await self._opened().request(
+            answer = await self._open_session().request(
                 request.method,
                 provider.url(request.path),
                 data=_in_pieces(request.body),
@@ -205,7 +205,7 @@ class ProviderClient:
         timeout = aiohttp.ClientWSTimeout(ws_close=CLOSE_SECONDS)
         async with _answering(provider):
             try:
-                return await self._opened().ws_connect(
+                return await self._open_session().ws_connect(
                     provider.url(path),
                     headers=headers,
                     timeout=timeout,
@@ -217,7 +217,7 @@ class ProviderClient:
             except aiohttp.WSServerHandshakeError as error:
                 raise ProviderRefused(error.status, seconds_until(error.headers or {})) from error
 
-    def _opened(self) -> aiohttp.ClientSession:
+    def _open_session(self) -> aiohttp.ClientSession:
         if self._session is None:
             connector = aiohttp.TCPConnector(limit=0, keepalive_timeout=30)
             self._session = aiohttp.ClientSession(connector=connector, cookie_jar=aiohttp.DummyCookieJar())
@@ -244,7 +244,7 @@ class KeyedClient:
 
 
 def _in_pieces(body: bytes) -> bytes | io.BytesIO:
-    """A body as aiohttp wants it: beyond 1 MiB it warns of bytes, which it would write without a pause."""
+    """A body for aiohttp, which would write bytes of more than 1 MiB without a pause, and warns of them."""
     return body if len(body) <= _WHOLE else io.BytesIO(body)
 
 

@@ -51,12 +51,12 @@ def _too_large(limit: int) -> Problem:
 
 
 def answer(content: Any, status: int = 200) -> Response:
-    """A JSON answer; bytes are taken as encoded already."""
-    return encoded([content if isinstance(content, bytes) else encode(content)], status)
+    """A JSON response; bytes are taken as encoded already."""
+    return json_response([content if isinstance(content, bytes) else encode(content)], status)
 
 
-def encoded(body: Sequence[bytes | memoryview], status: int = 200) -> Response:
-    """A JSON answer of what is encoded already, in one piece or more."""
+def json_response(body: Sequence[bytes | memoryview], status: int = 200) -> Response:
+    """A response with a JSON body that is encoded already, in one part or more."""
     if sum(map(len, body)) <= PIECE:
         return Response(b"".join(body), status, media_type=JSON)
     cut = [memoryview(part)[start : start + PIECE] for part in body for start in range(0, len(part), PIECE)]
@@ -64,7 +64,7 @@ def encoded(body: Sequence[bytes | memoryview], status: int = 200) -> Response:
 
 
 class _InPieces(Response):
-    """An answer that is written at the pace of its reader, and of everybody else's calls."""
+    """A response in pieces, written at the pace of its reader with a turn of the loop for each."""
 
     def __init__(self, pieces: Sequence[memoryview], status: int) -> None:
         super().__init__(None, status, {"content-length": str(sum(map(len, pieces)))}, JSON)
@@ -91,7 +91,7 @@ def _uncounted(size: int) -> None:
 
 
 async def while_connected(request: Request, work: Awaitable[Result]) -> Result | None:
-    """Do the work; give it up when the client is gone, so that its calls are cancelled upstream: None."""
+    """Result of the work; None if the client disconnects before, which cancels the work and its calls upstream."""
     batch = asyncio.ensure_future(work)
     gone = asyncio.ensure_future(request.receive())
     try:

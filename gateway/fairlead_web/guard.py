@@ -59,12 +59,12 @@ def public(path: str) -> bool:
 
 
 class Readiness(msgspec.Struct, frozen=True):
-    """Whether this gateway should get traffic, and why not."""
+    """Whether this gateway should get traffic, with the reason."""
 
     ready: bool
     reason: str
     stale: bool = False
-    """The catalog is served from the last snapshot; the source is away. Ready all the same."""
+    """Whether the source cannot be reached, and the last snapshot is served. The gateway is ready then."""
 
 
 class PublicPages:
@@ -91,7 +91,7 @@ class PublicPages:
         return answer({"status": "ok"})
 
     async def readyz(self, request: Request) -> Response:
-        """With status 503 while it should get no traffic."""
+        """Status 503 while this gateway should get no traffic."""
         state = self._readiness()
         return answer(state, 200 if state.ready else 503)
 
@@ -114,7 +114,7 @@ class CredentialReader(Protocol):
 
     @property
     def own_pages(self) -> bool:
-        """Whether its requests come from pages of this gateway's, which may be under any name that is let in."""
+        """Whether its requests come from pages of this gateway, whose origin may be any allowed host."""
         ...
 
     def credential(self, scope: Scope) -> bytes | None:
@@ -139,7 +139,7 @@ FindApi = Callable[[Scope], Awaitable[ForeignApi | None]]
 
 
 class RequestGuard:
-    """Decides about one request at a time. One per gateway."""
+    """Admits or refuses requests. One per gateway."""
 
     def __init__(
         self,
@@ -151,10 +151,10 @@ class RequestGuard:
         buffers: AnswerBuffers,
         auditor: Auditor | None = None,
     ) -> None:
-        """`prepare` makes the views of a subject, so that the loop does not wait for them.
+        """`prepare` builds the views of an identity in slices, so that the event loop is not held up.
 
-        `client_address` takes the address of a connection and its `X-Forwarded-For`. `auditor` records requests that
-        are turned away.
+        `client_address` takes the address of a connection and its `X-Forwarded-For`. `auditor` records refused
+        requests.
         """
         self.allow = allow
         self.identities = identities
@@ -164,7 +164,7 @@ class RequestGuard:
         self._buffers = buffers
         self._auditor = auditor
 
-    def misplaced(self, headers: dict[bytes, bytes], *, own_pages: bool = False) -> Problem | None:
+    def _misplaced_problem(self, headers: dict[bytes, bytes], *, own_pages: bool = False) -> Problem | None:
         """The refusal of a request that a web page from elsewhere may have made. With `own_pages` a page may be of the
         host that is asked, unless everybody may come in: then nothing but the list keeps rebound names out.
         """
@@ -181,12 +181,12 @@ class RequestGuard:
         peer, port = scope.get("client") or ("", 0)
         return self._client_address(peer, headers.get(b"x-forwarded-for")), port
 
-    async def checked(self, scope: Scope, api: CredentialReader | None) -> Problem | None:
+    async def check(self, scope: Scope, api: CredentialReader | None) -> Problem | None:
         """Reason to refuse a request; None, and the identity in the scope, for an admitted one. `api` reads credentials
         in its own way.
         """
         headers = by_name(scope["headers"])
-        problem = self.misplaced(headers, own_pages=api is not None and api.own_pages)
+        problem = self._misplaced_problem(headers, own_pages=api is not None and api.own_pages)
         if problem is not None or public(scope["path"]) or (api is not None and api.public):
             return problem
         credential = headers.get(b"authorization")
@@ -197,7 +197,7 @@ class RequestGuard:
                 return problem
             headers = by_name(scope["headers"])
         scope["client"] = self.client(scope, headers)
-        admitted = await self.admitted(credential, headers, scope["client"][0])
+        admitted = await self.admit(credential, headers, scope["client"][0])
         if isinstance(admitted, Problem):
             return admitted
         scope[IDENTITY] = admitted
@@ -205,31 +205,29 @@ class RequestGuard:
         WORKS_FOR.set(agent_in(scope))
         return None
 
-    async def admitted(
-        self, authorization: bytes | None, headers: dict[bytes, bytes], address: str
-    ) -> Identity | Problem:
+    async def admit(self, authorization: bytes | None, headers: dict[bytes, bytes], address: str) -> Identity | Problem:
         """Identity of the principal with that credential, or the problem for which the request is refused."""
         verdict = self.identities.remembered(authorization) or await self.identities.identify(authorization)
         if isinstance(verdict, Identity):
-            crowded = self._crowded(verdict, headers, address)
+            crowded = self._overload_problem(verdict, headers, address)
             if crowded is None:
                 await self._prepare(verdict)
             return crowded or verdict
         if self._auditor is not None:
             self._auditor.turned_away(Origin(address, headers), verdict.status, verdict.message)
-        return self._refused(verdict, headers.get(b"host", b"").decode("latin-1"))
+        return self._credential_problem(verdict, headers.get(b"host", b"").decode("latin-1"))
 
     def counter(self, identity: Identity, address: str) -> Callable[[int], None]:
         """Counts unread bytes of a client."""
         return functools.partial(self._buffers.unread, agent_name(identity, address))
 
-    def administered(self, scope: Scope, action: str, name: str, server: ServerKey | None, what: str) -> None:
+    def record_change(self, scope: Scope, action: str, name: str, server: ServerKey | None, what: str) -> None:
         """Have the audit log say what an admitted request changed of the installation."""
         if self._auditor is not None:
             origin = Origin(scope["client"][0], by_name(scope["headers"]), scope[IDENTITY])
             self._auditor.administered(origin, action, name, server, what)
 
-    def _crowded(self, identity: Identity, headers: dict[bytes, bytes], address: str) -> Problem | None:
+    def _overload_problem(self, identity: Identity, headers: dict[bytes, bytes], address: str) -> Problem | None:
         """The refusal of a request while too many bytes of answers are not read."""
         refused = self._buffers.refusal(agent_name(identity, address)) if self._buffers.pressed else None
         if refused is None:
@@ -238,17 +236,17 @@ class RequestGuard:
             self._auditor.turned_away(Origin(address, headers, identity), *refused)
         return Problem(OVERLOADED if refused[0] == 503 else RATE_LIMITED, refused[1], retry_after_ms=RETRY_MS)
 
-    def _refused(self, refusal: CredentialRefusal, host: str) -> Problem:
+    def _credential_problem(self, refusal: CredentialRefusal, host: str) -> Problem:
         problem = Problem(_CODES[refusal.status], refusal.message)
         problem.headers.update(self.resource.headers(refusal, host, ""))
         return problem
 
 
 class GuardMiddleware:
-    """The application behind the guard, and beside it the APIs in forms of others."""
+    """Guards an application and, beside it, APIs with their own form of credentials and errors."""
 
     def __init__(self, app: ASGIApp, guard: RequestGuard, *find_api: FindApi) -> None:
-        """`find_api` are asked in their order."""
+        """The first of `find_api` that knows a request's path gets the request, else `app`."""
         self._app = app
         self._guard = guard
         self._find_api = find_api
@@ -257,13 +255,13 @@ class GuardMiddleware:
         if scope["type"] != "http" or scope["path"] in PROBES:
             await self._app(scope, receive, send)
             return
-        await asyncio.sleep(0)  # reading its head was a turn's work
+        await asyncio.sleep(0)  # reading the head took a turn of the loop
         api: ForeignApi | None = None
         try:
             for find in self._find_api:
                 if (api := await find(scope)) is not None:
                     break
-            problem = await self._guard.checked(scope, api)
+            problem = await self._guard.check(scope, api)
             refused = None if problem is None else problem_response(problem) if api is None else api.refusal(problem)
         except Exception:
             log.exception("Checking the credential of a request failed")

@@ -142,7 +142,7 @@ def router(context: RestContext) -> APIRouter:
         context.administration.requests.ask_approval(
             key, wanted, "" if context.guard.identities.open else identity.principal
         )
-        context.guard.administered(request.scope, "definitions/approve", wanted, key, ", ".join(names))
+        context.guard.record_change(request.scope, "definitions/approve", wanted, key, ", ".join(names))
         asked_at = context.administration.requests.asked_at
         at = None if asked_at is None else datetime.fromtimestamp(asked_at, UTC).isoformat(timespec="milliseconds")
         everything = "" if pins is None else pins.held_hash
