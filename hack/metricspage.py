@@ -59,8 +59,8 @@ def page() -> str:
     from fairlead_app.metrics.exposition import MAX_SERVERS
     from fairlead_app.metrics.latencies import MAX_TOOLS
     from fairlead_gateway.telemetry import MAX_LABEL_SETS
-    from fairlead_models.model_metrics import MAX_MODELS
-    from fairlead_models.model_metrics import MAX_TOOLS as MODEL_TOOLS
+    from fairlead_models.request_record import MAX_MODELS
+    from fairlead_models.request_record import MAX_TOOLS as MODEL_TOOLS
 
     nowhere: Any = _Nowhere()
     everything = Settings.of(host="127.0.0.1", redis="redis://127.0.0.1", audit="all")

@@ -35,6 +35,7 @@ CLEAN = (
     "gateway/fairlead_console",
     "gateway/fairlead_gateway",
     "gateway/fairlead_kube",
+    "gateway/fairlead_llm",
     "gateway/fairlead_mcp",
     "gateway/fairlead_models",
     "gateway/fairlead_offers",

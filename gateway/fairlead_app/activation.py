@@ -124,7 +124,7 @@ class Activation:
             self._shared.metrics.recorder(CALL, tool.name, str(key)),
             self._outbox.samples.meter(key, tool.name, tool.hash),
             check=self._shared.checks.of(str(key), tool.name, tool.definition, tool.hash) if checked else None,
-            upstream=hedged(self._registry, reach.server, tool),
+            upstream=hedged_upstream(self._registry, reach.server, tool),
         )
 
     def _measure_by(self, tiers: Collection[Tier]) -> None:
@@ -132,7 +132,7 @@ class Activation:
         self._shared.metrics.budgets({tier.name: tier.max_latency_ms for tier in tiers})
 
 
-def hedged(registry: Registry, server: Server, tool: Tool) -> Upstream | None:
+def hedged_upstream(registry: Registry, server: Server, tool: Tool) -> Upstream | None:
     """Upstream that sends the calls of a tool twice where that is asked for, and does no harm."""
     after_ms = server.catalog.limits.hedge_after_ms
     if after_ms is None or not tool.idempotent:

@@ -7,13 +7,17 @@ from __future__ import annotations
 
 import asyncio
 import logging
+from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Final, Self
 
 from fairlead_api.bad_setting import BadSetting
 from fairlead_app.configuration import NOTHING_ADDED, AddedModels, Models, load_models
-from fairlead_formats.tokens.models import LiveModels, LiveSource
+from fairlead_formats.tokens.models import ContextWindows, LiveModels, LiveSource
+from fairlead_formats.tokens.prices import ModelPrice
+from fairlead_formats.tokens.routes import ModelRoute
 from fairlead_gateway.file_changes import FileChanges
+from fairlead_models.providers import Providers
 
 if TYPE_CHECKING:
     from fairlead_offers.models.live_models import Refresher
@@ -49,6 +53,22 @@ class ConfiguredModels:
             made.changes.look()  # before the file is read: a change after that is found
         made.current = load_models(path, added)
         return made
+
+    def providers(self) -> Providers:
+        """Providers of the last configuration that could be used."""
+        return self.current.providers
+
+    def routes(self) -> Mapping[str, ModelRoute]:
+        """Routes over their models, by name."""
+        return self.current.routes
+
+    def windows(self) -> ContextWindows:
+        """Context windows of models, as configured."""
+        return self.current.windows
+
+    def prices(self) -> Mapping[str, ModelPrice]:
+        """Prices that the installation states, by model."""
+        return self.current.prices
 
     def live(self) -> LiveModels | None:
         """Context windows that the configured model server reported last; None without one."""

@@ -12,7 +12,7 @@ from fairlead_app.lifecycle import GatewayLifecycle
 from fairlead_app.parts import GatewayParts
 from fairlead_gateway.catalog.model import Snapshot
 from fairlead_gateway.endpoint.listener import Listener, PortTaken
-from fairlead_web.public_pages import Readiness
+from fairlead_web.guard import Readiness
 
 CATALOG_SECONDS: Final = 5.0
 """How long clients are refused for want of a catalog. One comes within a moment, if only from the cache."""

@@ -109,13 +109,13 @@ class Governance(Collector):
         text = "Agents, and agents in namespaces, that limits keep count of"
         yield GaugeMetricFamily("fairlead_limit_accounts", text, value=len(self.limiter) + len(self.tokens))
         if self._settler is not None:
-            yield from self._shared(self._settler)
+            yield from self._redis_metrics(self._settler)
         if self.auditor is not None:
-            yield from _audited(self.auditor.writer)
+            yield from _audit_metrics(self.auditor.writer)
         if self.pipelines is not None:
-            yield from _exported(self.pipelines)
+            yield from _export_metrics(self.pipelines)
 
-    def _shared(self, settler: Settler) -> Iterable[Metric]:
+    def _redis_metrics(self, settler: Settler) -> Iterable[Metric]:
         text = "1 while Redis answers, and limits are shared with other replicas"
         yield GaugeMetricFamily("fairlead_redis_up", text, value=float(settler.up is True))
         text = "Times that limits were settled with other replicas"
@@ -123,7 +123,7 @@ class Governance(Collector):
         yield CounterMetricFamily("fairlead_redis_failures", "Times that Redis did not answer", value=settler.failures)
 
 
-def _audited(writer: Writer) -> Iterable[Metric]:
+def _audit_metrics(writer: Writer) -> Iterable[Metric]:
     yield CounterMetricFamily("fairlead_audit_lines", "Lines of the audit log that were written", value=writer.written)
     lost = CounterMetricFamily("fairlead_audit_lines_lost", "Lines of the audit log that are lost", labels=["reason"])
     lost.add_metric(["overflow"], writer.overflowed)
@@ -131,7 +131,7 @@ def _audited(writer: Writer) -> Iterable[Metric]:
     yield lost
 
 
-def _exported(pipelines: Pipelines) -> Iterable[Metric]:
+def _export_metrics(pipelines: Pipelines) -> Iterable[Metric]:
     text = "Spans, log records, audit lines and readings of the metrics that a collector of OpenTelemetry took"
     sent = CounterMetricFamily("fairlead_otel_exported", text, labels=["signal"])
     text = "Spans, log records, audit lines and readings lost on their way to a collector: queue_full, export_failed"

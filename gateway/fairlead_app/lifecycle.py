@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 
 from fairlead_gateway.catalog.source import SnapshotStore
-from fairlead_web.public_pages import Readiness
+from fairlead_web.guard import Readiness
 
 
 class GatewayLifecycle:

@@ -14,8 +14,7 @@ from fairlead_gateway.endpoint.fallback import FallbackServer
 from fairlead_gateway.endpoint.listener import Listener
 from fairlead_gateway.endpoint.page_server import PageServer, operations_service
 from fairlead_mcp.addresses import AllowList
-from fairlead_web.guard import GuardMiddleware
-from fairlead_web.public_pages import PROBES, PublicPages
+from fairlead_web.guard import PROBES, GuardMiddleware, PublicPages
 
 
 def client_listener(parts: GatewayParts, lifecycle: GatewayLifecycle, entry: ConsoleEntry) -> Listener:
@@ -26,8 +25,8 @@ def client_listener(parts: GatewayParts, lifecycle: GatewayLifecycle, entry: Con
     api = served_rest(pages, rest, shared.heap)
     console = served_console(settings.console, rest, api, entry, shared.metrics.console, shared.heap)
     models_api = () if models.llm is None else (models.llm.api,)
-    served = console.in_front_of(GuardMiddleware(api, rest.guard, console.request, *models_api))
-    fallbacks = FallbackServer(served, shared.heap, models.speech)
+    guarded = GuardMiddleware(api, rest.guard, *models_api, console.request)
+    fallbacks = FallbackServer(guarded, shared.heap, models.speech)
     listening = settings.listening
     return Listener(parts.path.endpoint, fallbacks, listening.address, listening.port, certificates(listening.tls))
 

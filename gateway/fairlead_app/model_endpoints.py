@@ -60,19 +60,25 @@ def _llm(
     speech: SpeechFront,
 ) -> LlmEndpoints:
     from fairlead_llm.routes import LlmEndpoints
+    from fairlead_llm.services import ModelServices
+    from fairlead_llm.stored_responses.store import ResponseStore
+    from fairlead_llm.tier_choice import TierChanges
+    from fairlead_llm.turns import TurnStore
+    from fairlead_models.upstream import ProviderClient
 
     settings = shared.settings.models.llm
-    return LlmEndpoints(
-        tools,
-        lambda: models.current.providers,
-        recorder,
-        settings,
-        requests.breakers,
-        _records(shared, models, requests),
-        shared.metrics.llm,
-        Shares("model_requests", settings.requests, settings.requests_each, shared.metrics.shares),
-        speech.routes,
+    services = ModelServices(
+        tools=tools,
+        turns=TurnStore(recorder),
+        client=ProviderClient(),
+        limits=settings,
+        breakers=requests.breakers,
+        records=_records(shared, models, requests),
+        counts=shared.metrics.llm,
+        tier_changes=TierChanges(),
     )
+    shares = Shares("model_requests", settings.requests, settings.requests_each, shared.metrics.shares)
+    return LlmEndpoints(services, models.providers, ResponseStore(recorder), shares, speech.routes)
 
 
 def _speech(
@@ -93,13 +99,13 @@ def _speech(
     return SpeechFront(
         tools,
         guard,
-        lambda: models.current.providers,
+        models.providers,
         settings,
         requests.breakers,
         _records(shared, models, requests),
         sessions.metrics,
         client,
-        ModelStreams(lambda: models.current.providers, client, requests.breakers),
+        ModelStreams(models.providers, client, requests.breakers),
         shared.metrics.shares,
     )
 
@@ -109,5 +115,5 @@ def _records(shared: SharedParts, models: ConfiguredModels, requests: ModelColle
 
     governance = shared.governance
     return RequestRecords(
-        requests.metrics, governance.auditor, governance.tokens, lambda: models.current.prices, spans=governance.spans
+        requests.metrics, governance.auditor, governance.tokens, models.prices, spans=governance.spans
     )

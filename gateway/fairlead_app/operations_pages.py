@@ -13,7 +13,7 @@ from fairlead_app.metrics.exposition import exposed
 from fairlead_gateway.core.operations_page import Page, PageRequest, PageResponse, failure
 from fairlead_gateway.reports.endpoint import reports_page
 from fairlead_gateway.reports.outbox import Outbox
-from fairlead_web.public_pages import HEALTH, READY, Readiness
+from fairlead_web.guard import HEALTH, READY, Readiness
 
 
 def operations_pages(

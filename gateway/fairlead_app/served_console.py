@@ -7,7 +7,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 import msgspec
-from starlette.types import ASGIApp, Receive, Scope, Send
+from starlette.types import ASGIApp, Scope
 
 from fairlead_api.bad_setting import BadSetting
 from fairlead_console.paths import is_for_console
@@ -42,24 +42,12 @@ class ServedConsole:
         """Without `console` there is none."""
         self._console = console
 
-    def request(self, scope: Scope) -> ConsoleRequest | None:
-        """The request as one of the console; None where it is none."""
-        console = None if self._console is None else self._console.made
-        return None if console is None else console.request(scope)
-
-    def in_front_of(self, app: ASGIApp) -> ASGIApp:
-        """`app`, which asks `request`, with the console made before it sees a request for that."""
-
-        console = self._console
-        if console is None:
-            return app
-
-        async def served(scope: Scope, receive: Receive, send: Send) -> None:
-            if console.made is None and scope["type"] == "http" and is_for_console(scope):
-                await console.get()
-            await app(scope, receive, send)
-
-        return served
+    async def request(self, scope: Scope) -> ConsoleRequest | None:
+        """The request as one for the console, which is made with the first of these; None for any other request."""
+        if self._console is None or not is_for_console(scope):
+            return None
+        console = self._console.made or await self._console.get()
+        return console.request(scope)
 
 
 def served_console(

@@ -7,7 +7,7 @@ from starlette.types import ASGIApp, Receive, Scope, Send
 from fairlead_gateway.deferred import Deferred
 from fairlead_gateway.heap import Heap
 from fairlead_rest.context import RestContext
-from fairlead_web.public_pages import PublicPages
+from fairlead_web.guard import PublicPages
 
 
 class ServedRest:

@@ -11,20 +11,18 @@ from fairlead_app.shared_parts import SharedParts
 from fairlead_gateway.catalog.pins import NoPins, PinReader
 from fairlead_gateway.conversation.choosers import Choosers
 from fairlead_gateway.policy.tier_moves import TierMoves
-from fairlead_gateway.policy.view import MERGED
 from fairlead_gateway.reports.outbox import Outbox
 from fairlead_mcp.host import ChildHost
 from fairlead_offers.catalogs.catalog_changes import CatalogChanges
-from fairlead_offers.catalogs.subject_catalogs import SubjectCatalogs
+from fairlead_offers.catalogs.subject_catalog import SubjectCatalogs
 from fairlead_offers.models.model_facts import ModelFacts
 from fairlead_offers.results.compressor import compressor
 from fairlead_offers.results.session_context import SessionContext
 from fairlead_offers.search.tool_search import ToolSearch
 from fairlead_offers.search.tool_vectors import INDEXING_SHARE, embedder
 from fairlead_offers.services import ToolServices
-from fairlead_offers.workers.heavy_work import HeavyWork
+from fairlead_offers.workers.heavy_work import HeavyWork, WorkerThread
 from fairlead_offers.workers.throttle import Throttle
-from fairlead_offers.workers.worker import WorkerThread
 from fairlead_rest.call_counts import CallCounts
 from fairlead_rest.context import Administration, Records, RestContext, Tallies
 from fairlead_rest.process_outputs import ProcessOutputs
@@ -51,12 +49,12 @@ def tool_services(shared: SharedParts, path: McpPath, models: ConfiguredModels) 
     reach = ModelApiReach(settings.upstream.egress, settings.installation.release_namespace)
     encoder = embedding(settings.search, reach)
     return ToolServices(
-        catalogs=SubjectCatalogs(shared.served.get, shared.startup_wait),
+        catalogs=SubjectCatalogs(shared.served.get, path.endpoint.view_builds, shared.startup_wait),
         work=work,
         models=ModelFacts(
-            routes=lambda: models.current.routes,
-            windows=lambda: models.current.windows,
-            prices=lambda: models.current.prices,
+            routes=models.routes,
+            windows=models.windows,
+            prices=models.prices,
             live=models.live,
         ),
         search=_search(shared, encoder, work.worker),
@@ -96,7 +94,7 @@ def rest_context(
         shared.allow,
         shared.identities,
         shared.resource,
-        lambda identity: path.endpoint.view_builds.ready(shared.served.get(), identity, MERGED),
+        tools.catalogs.prepare,
         shared.proxies.client,
         shared.buffers,
         shared.governance.auditor,

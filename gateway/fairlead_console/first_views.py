@@ -12,7 +12,7 @@ from functools import partial
 
 from fairlead_console.html import Templates
 from fairlead_offers.catalogs.subject_catalog import SubjectCatalog
-from fairlead_offers.workers.worker import WorkerThread
+from fairlead_offers.workers.heavy_work import WorkerThread
 
 Piece = Callable[[SubjectCatalog], object]
 

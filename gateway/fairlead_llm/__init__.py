@@ -1,1 +1,1 @@
-"""Endpoints in front of models: requests of any client get the tools that fit, and their calls are run."""
+"""Endpoints in front of models, which give each request the tools that fit and run the calls of the model."""

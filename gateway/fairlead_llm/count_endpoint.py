@@ -1,10 +1,9 @@
-"""Endpoint that counts the tokens of a request before it is sent, with the tools that it would get: by the provider
-where it is of the client's kind, else by the gateway's own estimate.
+"""Endpoint that counts the tokens of a request without sending it, injected tools included. A provider with the
+client's API counts; else the gateway estimates.
 """
 
 from __future__ import annotations
 
-import functools
 from collections.abc import Sequence
 from typing import Final, Protocol
 
@@ -16,102 +15,97 @@ from fairlead_formats.tokens.families import family_of
 from fairlead_formats.wire.call_ids import with_provider_ids
 from fairlead_formats.wire.errors import LlmError
 from fairlead_formats.wire.protocol import BadRequest, ModelRound, WireFormat, WireRequest
-from fairlead_gateway.core.identity import IDENTITY
-from fairlead_llm.llm_endpoint import ModelServices, answered, bad_request, caller_key, model_request
-from fairlead_llm.preparation import PreparedRequest
+from fairlead_llm.llm_endpoint import bad_request, caller_key, model_request, respond
+from fairlead_llm.preparation import RawRequest, RequestPreparation
+from fairlead_llm.services import ModelServices
 from fairlead_models.providers import Provider
-from fairlead_models.upstream import KeyedClient, ProviderUnavailable
+from fairlead_models.upstream import ProviderRequest, ProviderUnavailable
 from fairlead_offers.documents import encode
 from fairlead_web.bodies import JSON
 
 ESTIMATED: Final = "x-fairlead-estimated"
-"""Header of an answer that no provider gave."""
+"""Header of a count that the gateway estimated."""
 
 
 class CountFormat(Protocol):
-    """How a model API is asked for the tokens of a request."""
+    """Count requests of one model API."""
 
     @property
     def wire(self) -> WireFormat:
-        """Format of the request."""
+        """Format of the request whose tokens are counted."""
 
     @property
     def kind(self) -> ProviderKind:
-        """Providers that count."""
+        """Kind of the providers that can count."""
 
     def read(self, body: bytes, model: str | None) -> WireRequest:
-        """The request that a client wants to have counted; `model` is that of the path. Raises BadRequest."""
+        """The request whose tokens a client wants to know; `model` is that of the path. Raises BadRequest."""
 
     def path(self, model: str) -> str:
-        """Path below the base of the provider's API."""
+        """Path of a count request below the base of the provider's API."""
 
     def body(self, request: bytes, model: str) -> bytes:
-        """The request for a count, of the body of the request that is counted."""
+        """Body of a count request; `request` is the body whose tokens are counted."""
 
     def written(self, tokens: int) -> bytes:
-        """The answer that there are so many."""
+        """Body of the answer with a number of tokens."""
 
 
 class TokenCountEndpoint:
     """Endpoint for clients of one wire format."""
 
-    def __init__(self, services: ModelServices, counting: CountFormat) -> None:
+    def __init__(self, services: ModelServices, preparation: RequestPreparation, counting: CountFormat) -> None:
         self._services = services
+        self._preparation = preparation
         self._counting = counting
 
     async def answer(self, request: Request, model: str | None = None) -> Response:
         """The answer to one request; `model` is that of the path, in formats that have it there."""
         wire, services = self._counting.wire, self._services
-        return await answered(request, wire, services, lambda body: self._counted(request, body, model))
+        return await respond(request, wire, services, lambda body: self._count(request, body, model))
 
-    async def _counted(self, request: Request, body: bytes, model: str | None) -> Response:
-        services, counting = self._services, self._counting
+    async def _count(self, request: Request, body: bytes, model: str | None) -> Response:
+        preparation, counting = self._preparation, self._counting
         try:
             read = counting.read(body, model)
-            asked, targets = model_request(services.providers, request, counting.wire, read, body, model, False)
+            client_request, targets = model_request(
+                preparation.providers, request, counting.wire, read, RawRequest(body, model, stream=False)
+            )
         except BadRequest as error:
             raise bad_request(error) from error
-        get_catalog = functools.partial(services.tools.catalogs.seen_by, request.scope[IDENTITY])
-        prepared = await services.preparation.for_counting(asked, get_catalog, targets)
+        prepared = await preparation.prepare_for_counting(client_request, targets)
         target = targets[0]
         offered = prepared.offer.definitions if prepared.offer is not None else ()
-        provider = services.providers.by_name[target.provider]
+        provider = preparation.providers.by_name[target.provider]
         if provider.kind == counting.kind:
             whole = prepared.request.body(ModelRound(target.model, injected=offered))
             body = counting.body(with_provider_ids(whole), target.model)
-            client = services.client.of_caller(caller_key(request))
-            return await self._asked(client, provider, target.provider, counting.path(target.model), body, prepared)
-        tokens = await self._estimated(target.model, prepared.request, offered)
+            count = ProviderRequest(counting.path(target.model), body, prepared.headers, counting.wire.answer_headers)
+            return await self._count_at_provider(target.provider, provider, count, caller_key(request))
+        tokens = await self._estimate(target.model, prepared.request, offered)
         return Response(counting.written(tokens), 200, {ESTIMATED: "true"}, JSON)
 
-    async def _asked(
-        self,
-        client: KeyedClient,
-        provider: Provider,
-        name: str,
-        path: str,
-        body: bytes,
-        prepared: PreparedRequest,
-    ) -> Response:
-        """The provider's own count, or its refusal. Raises LlmError."""
-        wire = self._counting.wire
+    async def _count_at_provider(self, name: str, provider: Provider, count: ProviderRequest, key: str) -> Response:
+        """Response with the provider's count, or with its refusal. Raises LlmError."""
         try:
-            answer = await client.send(provider, path, body, prepared.headers, wire.answer_headers)
+            answer = await self._services.client.send(provider, count, key)
             try:
-                status, said = answer.status, await answer.whole()
+                status, answer_body = answer.status, await answer.whole()
             finally:
                 answer.close()
         except ProviderUnavailable as error:
             raise LlmError(502, f"{name}: {error}", "provider_unavailable") from error
         if status != 200:
-            status, said = wire.refusal(status if status >= 400 else 502, said)
-        return Response(said, status, dict(answer.headers), JSON)
+            status, answer_body = self._counting.wire.refusal(status if status >= 400 else 502, answer_body)
+        return Response(answer_body, status, dict(answer.headers), JSON)
 
-    async def _estimated(self, model: str, request: WireRequest, offered: Sequence[bytes]) -> int:
-        """Tokens of a request with these tools, by the tokenizer that there is and factors of the model family."""
+    async def _estimate(self, model: str, request: WireRequest, offered: Sequence[bytes]) -> int:
+        """Estimated tokens of a request and its injected tools, by the gateway's tokenizer and the model family's
+        factors.
+        """
         family = family_of(model)
-        said = await self._services.preparation.count_conversation(request)
-        text = (said.system + said.messages) * family.text
+        conversation = await self._preparation.count_conversation(request)
+        text = (conversation.system + conversation.messages) * family.text
         if offered or request.tool_names:
             tools = b",".join([request.tools, *offered]).decode("utf-8", "replace")
             counted = await self._services.tools.work.measured([encode({"system": tools})])

@@ -1,85 +1,103 @@
-"""The loop of one request: ask the model, run what it calls of ours, ask again, until it answers or the caller's own
-tools are called.
+"""The loop of one request: ask the model, run the gateway's tools that it calls, and ask again, until it answers or
+calls tools of the caller.
 
-`llm_endpoint` reads the request and writes the answer; each call goes the way of every call (`tool_runs`). Nothing
-here knows a wire format but by its protocol.
+`llm_endpoint` reads the request and writes the answer; each call goes the way of every call (`run_calls`). Wire formats
+are known by their protocol alone.
 """
 
 from __future__ import annotations
 
 import asyncio
 import time
-from collections.abc import Awaitable, Callable, Collection, Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from typing import Any, Final
 
-from fairlead_formats.messages.call import MAX_CALLS, ModelCall
+import msgspec
+
+from fairlead_formats.messages.call import MAX_CALLS, InvalidCall, ModelCall
 from fairlead_formats.pairs.pair import losses_of
 from fairlead_formats.registry import message_format
 from fairlead_formats.wire.call_ids import with_provider_ids
 from fairlead_formats.wire.errors import LlmError
-from fairlead_formats.wire.protocol import BadRequest, CallKey, FinishedCall, InnerCall, ModelRound
-from fairlead_gateway.calls.path.direct import Origin
-from fairlead_llm.preparation import PreparedRequest
+from fairlead_formats.wire.protocol import BadRequest, CallKey, FinishedCall, InnerCall, ModelRound, RunningCall
+from fairlead_llm.preparation import ModelRequest, PreparedRequest, RequestPreparation
 from fairlead_llm.refused_thoughts import LOST_THOUGHTS, tells_of_thoughts, without_thoughts
 from fairlead_llm.reports import MOST_NAMED, CallReport, PendingCall, RequestReport
-from fairlead_llm.round_calls import RoundCalls, RoundResults, running_call
+from fairlead_llm.services import ModelServices
 from fairlead_llm.turns import NOT_KEPT
-from fairlead_models.breakers import ModelAttempt, ModelBreakers, ModelClosed, asks_next
-from fairlead_models.errors import NO_RETRY, over_budget, unavailable
-from fairlead_models.providers import ModelTarget, Providers
+from fairlead_models.breakers import ModelAttempt, ModelClosed, asks_next
+from fairlead_models.errors import NO_RETRY, budget_error, closed_error
+from fairlead_models.providers import ModelTarget
 from fairlead_models.request_record import OK, PENDING, STOPPED, RequestRecord
-from fairlead_models.settings import LlmSettings
-from fairlead_models.upstream import KeyedClient, ProviderAnswer, ProviderUnavailable
-from fairlead_offers.catalogs.subject_catalog import SubjectCatalog
+from fairlead_models.upstream import ProviderAnswer, ProviderRequest, ProviderUnavailable
 from fairlead_offers.documents import encode
-from fairlead_offers.offer.offered_calls import held_inside
-from fairlead_offers.offer.offered_runs import all_repeatable, run_offered
-from fairlead_offers.offer.offers import OfferWishes, ToolOffer
-from fairlead_offers.services import ToolServices
-from fairlead_offers.workers.worker import in_turn
+from fairlead_offers.offer.offered_calls import OfferContext, all_repeatable, held_inside, run_offered
+from fairlead_offers.offer.offers import ToolOffer
+from fairlead_offers.workers.heavy_work import in_turn
 
 LAST_WORDS: Final = 30.0
-"""Seconds at most for a client to take the end of a stream whose time is over."""
+"""Most seconds in which a client may take the end of a stream after the request's time is over."""
 ERROR_ROUNDS: Final = 2
-"""Rounds of nothing but failed calls after which the model gets no further one."""
+"""Rounds in a row whose calls all failed, after which the model has to answer without tools."""
 LOSSES: Final = "x-fairlead-losses"
-"""Header of an answer: codes of what was lost, such as on the way to a provider of another family."""
-Prepare = Callable[[Sequence[ModelTarget]], Awaitable[PreparedRequest]]
+"""Header of an answer: codes of what the provider's format could not say, and other losses."""
+
+
+class RoundCalls(msgspec.Struct, frozen=True):
+    """Calls of one message of the model."""
+
+    gateway_calls: Sequence[ModelCall]
+    """Calls that the gateway runs."""
+    client_calls: Sequence[CallKey]
+    """Calls that the caller gets: of its own tools, and those that wait for its approval."""
+    unwrapped: Mapping[str, InnerCall] = {}
+    """Inner calls of `execute_tool` among those of the caller, by id."""
+
+
+class RoundResults(msgspec.Struct, frozen=True):
+    """Results of the calls of one round that the gateway ran."""
+
+    messages: list[bytes]
+    """Messages with the results, as the model gets them."""
+    finished: list[FinishedCall]
+
+
+NO_RESULTS: Final = RoundResults([], [])
+"""Results of a round without calls for the gateway."""
+
+
+def running_call(call: ModelCall) -> RunningCall:
+    """A call as clients with `show_calls` see it; arguments that cannot be parsed become `{}`."""
+    arguments = b"{}" if isinstance(call.arguments, InvalidCall) else encode(call.arguments)
+    return RunningCall(call.id, call.wire_name, arguments)
 
 
 class ToolLoop:
-    """One request, its rounds so far, and what was done."""
+    """One request: its rounds so far, and the calls that were run."""
 
     def __init__(
         self,
-        tools: ToolServices,
-        client: KeyedClient,
-        providers: Providers,
-        get_catalog: Callable[[], SubjectCatalog],
-        origin: Origin,
+        services: ModelServices,
+        preparation: RequestPreparation,
+        client_request: ModelRequest,
         prepared: PreparedRequest,
-        prepare: Prepare,
-        wishes: OfferWishes,
-        limits: LlmSettings,
-        breakers: ModelBreakers,
         record: RequestRecord,
     ) -> None:
-        """`prepare` makes the request anew for the models that are left when one fails before it said anything."""
-        self._tools = tools
-        self._client = client
-        self._providers = providers
-        self._get_catalog = get_catalog
-        self._origin = origin
+        """`preparation` prepares the request for the remaining models, where one fails before any of its answer has
+        come.
+        """
+        self._tools = services.tools
+        self._client = services.client.of_caller(client_request.caller_key)
+        self._limits = services.limits
+        self._breakers = services.breakers
+        self._preparation = preparation
+        self._client_request = client_request
         self.prepared = prepared
-        self._prepare = prepare
-        self._wishes = wishes
-        self._limits = limits
-        self._breakers = breakers
         self._attempt: ModelAttempt | None = None
         self.long = prepared.long
-        """Whether the request or an answer is long, and read and written beside the event loop."""
+        """Whether the request or an answer is long, so that it is parsed and written in the thread for heavy work."""
         self.record = record
-        self._end = time.monotonic() + limits.seconds
+        self._end = time.monotonic() + services.limits.seconds
         self._more: list[bytes] = []
         self._failed_rounds = 0
         self._rounds = 0
@@ -89,21 +107,22 @@ class ToolLoop:
         self._pending: Sequence[PendingCall] = ()
         self._has_run = False
         self._must_answer = False
-        """Whether the model has to tell the caller what was run: with a call of the caller's in between, it would know
-        nothing of that, and order it again."""
+        """Whether the model has to answer now: its turn cannot be stored, so that after a call of the caller's it would
+        not see what was run, and call it again.
+        """
         self._repeated = False
         self._without_thoughts = False
-        """Whether the model gets no thoughts that others sealed."""
+        """Whether requests leave out thoughts that another model sealed."""
 
     @property
     def offer(self) -> ToolOffer | None:
-        """Tools that the model got; None where none were to be injected."""
+        """Tools that the model got; None if none were to be injected."""
         return self.prepared.offer
 
     @property
     def theirs(self) -> Collection[str] | None:
-        """Names of tools whose calls the caller gets: its own, and those that run only after it approves them or that
-        policies do not let run by themselves. None: nothing is run here.
+        """Names of tools whose calls the caller gets: its own tools, and tools that need its approval or that policies
+        do not let run by themselves. None: the gateway runs no calls of this request.
         """
         offer = self.offer
         if offer is None or not offer.definitions:
@@ -112,8 +131,12 @@ class ToolLoop:
         return offer.client_run.union(own) if offer.client_run else own
 
     @property
+    def _offer_context(self) -> OfferContext:
+        return OfferContext(self.offer or ToolOffer(0), self._client_request.wishes, self.prepared.wire.name)
+
+    @property
     def before(self) -> Sequence[bytes]:
-        """Messages of the rounds so far, which the caller has not seen."""
+        """Messages of earlier rounds, which the caller does not see."""
         return self._more
 
     @property
@@ -123,7 +146,7 @@ class ToolLoop:
 
     @property
     def limits_reached(self) -> bool:
-        """Whether a limit is reached, of rounds, failed rounds or tokens, so that the model must call no more tools."""
+        """Whether the model must call no more tools: a limit of rounds, failed rounds or tokens is reached."""
         return (
             self._rounds >= self._limits.rounds
             or self._failed_rounds >= ERROR_ROUNDS
@@ -138,20 +161,20 @@ class ToolLoop:
 
     @property
     def outcome(self) -> str:
-        """How the request ended, if it ends now and well."""
+        """Outcome of the request if it ends now without an error."""
         return PENDING if self._pending else STOPPED if self.tools_disabled else OK
 
     async def ask(self) -> ProviderAnswer:
-        """The answer of the next round. Before anything was said, the next model is asked where one fails. Raises
-        LlmError where none can be reached.
+        """The provider's answer in the next round. In the first round, the next model is asked where one fails. Raises
+        LlmError where no model can be reached.
         """
         while True:
             self.tools_disabled = self.limits_reached
-            # another model's request is read anew, without the results of calls that ran: it would order them again
+            # another model's request is read again, without results of calls that ran: it would call those tools again
             spare = len(self.prepared.targets) > 1 and not self._rounds and not self._has_run
             answer, failure = None, None
             try:
-                answer = await self._attempted()
+                answer = await self._attempt_model()
             except LlmError as error:
                 if not spare or not self.seconds_left():
                     raise
@@ -162,7 +185,7 @@ class ToolLoop:
             if answer is not None and not (spare and asks_next(answer.status)):
                 self._rounds += answer.status == 200
                 return answer
-            following = await self._following(answer)
+            following = await self._prepare_next(answer)
             if following is not None:
                 self.prepared = following
                 self._without_thoughts = False
@@ -175,23 +198,23 @@ class ToolLoop:
                 raise failure
 
     async def _refuses_thoughts(self, answer: ProviderAnswer) -> bool:
-        """Whether the model refuses thoughts that another one sealed, so that it is to be asked without them: a
-        conversation may have been another model's before.
+        """Whether the model refuses thoughts that another model sealed: the conversation may have been with that one
+        before, and the request is sent again without them.
         """
         if answer.status != 400 or self._rounds or self._without_thoughts:
             return False
         try:
             self._without_thoughts = tells_of_thoughts(await answer.whole())
         except ProviderUnavailable:
-            return False  # reading it again says so
+            return False  # the caller reads it again, and gets the error
         return self._without_thoughts
 
-    async def _following(self, held: ProviderAnswer | None) -> PreparedRequest | None:
-        """The request for the models that are left; None where it holds something that none of their APIs has. The
-        answer that is held meanwhile is closed where it cannot be prepared for another reason.
+    async def _prepare_next(self, held: ProviderAnswer | None) -> PreparedRequest | None:
+        """The request prepared for the remaining models; None where none of their APIs can say all of it. Any other
+        failure closes `held`, the answer of the model before.
         """
         try:
-            return await self._prepare(self.prepared.targets[1:])
+            return await self._preparation.prepare(self._client_request, self.prepared.targets[1:])
         except BadRequest:
             return None
         except BaseException:
@@ -200,26 +223,26 @@ class ToolLoop:
             raise
 
     def _open_budget(self) -> None:
-        """Have the tools of another offer bound by the limits of their own namespaces. Raises LlmError."""
+        """Charge the quotas of the namespaces whose tools the next model gets. Raises LlmError where one is spent."""
         self.record.open_budget(self.target, () if self.offer is None else self.offer.quotas)
         refused = self.record.refusal()
         if refused is not None:
-            raise over_budget(refused)
+            raise budget_error(refused)
 
-    async def _attempted(self) -> ProviderAnswer:
-        """The answer of the model whose turn it is, unless its breaker is open. Raises LlmError."""
+    async def _attempt_model(self) -> ProviderAnswer:
+        """The answer of the current model, unless its breaker is open. Raises LlmError."""
         try:
             attempt = self._attempt = self._breakers.attempt(self.target)
         except ModelClosed as closed:
-            raise unavailable(closed, self.no_retry) from closed
+            raise closed_error(closed, self.no_retry) from closed
         try:
             async with asyncio.timeout_at(asyncio.get_running_loop().time() + self.seconds_left()):
-                answer = await self._sent()
+                answer = await self._send_round()
         except (ProviderUnavailable, TimeoutError) as error:
             self.record.round_failed(type(error).__name__)
             if not self.seconds_left():
                 attempt.given_up()
-                raise self.over() from error
+                raise self.timeout_error() from error
             attempt.failed(error)
             raise LlmError(
                 502, f"{self.target.provider}: {error}", "provider_unavailable", headers=self.no_retry
@@ -236,21 +259,21 @@ class ToolLoop:
         return answer
 
     def round_finished(self, usage: Mapping[str, Any]) -> None:
-        """A round was read to its end. `usage` is the provider's, summed over all rounds."""
+        """Record that a round was read to its end. `usage` is the provider's, summed over all rounds."""
         self.record.round_finished(usage)
         if self._attempt is not None:
             self._attempt.over()
 
     def round_broken(self, error: Exception) -> None:
-        """The provider's answer has no end, or none that can be read."""
+        """Record that the provider's answer broke off, or cannot be parsed."""
         if self._attempt is not None:
             self._attempt.failed(error)
 
-    async def _sent(self) -> ProviderAnswer:
-        prepared, provider = self.prepared, self._providers.by_name[self.target.provider]
+    async def _send_round(self) -> ProviderAnswer:
+        prepared, provider = self.prepared, self._preparation.providers.by_name[self.target.provider]
         injected = self.offer.definitions if self.offer is not None else ()
         counts = self.theirs is not None or losses_of(prepared.request) is not None
-        asked = ModelRound(
+        model_round = ModelRound(
             self.target.model,
             self._more,
             injected,
@@ -258,16 +281,17 @@ class ToolLoop:
             first=not self._more,
             last=self.tools_disabled,
         )
-        body = await self._tools.work.reading(lambda: self._written(asked), long=self.long)
+        body = await self._tools.work.reading(lambda: self._write_body(model_round), long=self.long)
         traced = self.record.round_sent(self.target, body, self.offer.tokens if self.offer is not None else {})
         path = prepared.wire.path(self.target.model, stream=prepared.request.stream)
         headers = {**prepared.headers, **traced}
-        return await self._client.send(provider, path, body, headers, prepared.wire.answer_headers)
+        request = ProviderRequest(path, body, headers, prepared.wire.answer_headers)
+        return await self._client.send(provider, request)
 
-    def _written(self, asked: ModelRound) -> bytes:
+    def _write_body(self, model_round: ModelRound) -> bytes:
         """The body of the next round's request."""
         prepared = self.prepared
-        body = with_provider_ids(prepared.request.body(asked))
+        body = with_provider_ids(prepared.request.body(model_round))
         unsealed = without_thoughts(prepared.wire, body, len(self._more)) if self._without_thoughts else None
         if unsealed is not None:
             prepared.losses.add(LOST_THOUGHTS)
@@ -275,16 +299,16 @@ class ToolLoop:
 
     @property
     def last_words_s(self) -> float:
-        """Seconds for a client to take the end of a stream whose time is over."""
+        """Seconds in which a client may take the end of a stream after the request's time is over."""
         return min(self._limits.seconds, LAST_WORDS)
 
     def seconds_left(self) -> float:
-        """Seconds until the time for all of it is over."""
+        """Seconds that are left for the request."""
         return max(self._end - time.monotonic(), 0.0)
 
     @property
     def no_retry(self) -> Mapping[str, str]:
-        """Headers of an error: a request that has run tools is not to be repeated by an SDK."""
+        """Headers of an error: SDKs must not repeat a request that has run tools."""
         return NO_RETRY if self._has_run else {}
 
     @property
@@ -292,20 +316,20 @@ class ToolLoop:
         losses = ", ".join(self.prepared.losses)
         return {LOSSES: losses} if losses else {}
 
-    def over(self) -> LlmError:
-        """The error for a request whose time is over."""
+    def timeout_error(self) -> LlmError:
+        """The error (504) for a request whose time is over."""
         return LlmError(504, "the time for this request is over", "timeout", headers=self.no_retry)
 
     async def split(self, message: Mapping[str, Any]) -> RoundCalls:
-        """Calls of a message, by who runs them. Raises LlmError where they are more than `MAX_CALLS`."""
+        """Calls of a message: the gateway's and the caller's. Raises LlmError for more than `MAX_CALLS`."""
         return await self._tools.work.reading(lambda: self._split(message), long=self.long)
 
     def _split(self, message: Mapping[str, Any]) -> RoundCalls:
         calls = message_format(self.prepared.wire.name).parse_calls(message)
         names = self.theirs
         if names is not None and len(calls) > MAX_CALLS:
-            said = f"the provider's answer has more than {MAX_CALLS} calls"
-            raise LlmError(502, said, "bad_answer", headers=self.no_retry)
+            text = f"the provider's answer has more than {MAX_CALLS} calls"
+            raise LlmError(502, text, "bad_answer", headers=self.no_retry)
         inner = held_inside(self.offer or ToolOffer(0), calls, self.prepared.request.tool_names)
         calls = [inner.get(call.id, call) for call in calls]
         ours: list[ModelCall] = []
@@ -323,23 +347,16 @@ class ToolLoop:
         return RoundCalls(ours, shown, unwrapped)
 
     async def run(self, calls: Sequence[ModelCall], *, approved: bool = False) -> RoundResults:
-        """Run calls here. `approved`: the client said so, and they do not run by themselves. Raises Problem."""
-        format_name = self.prepared.wire.name
-        offer = self.offer or ToolOffer(0)
-        most, before = self._wishes.max_calls, len(self.calls)
+        """Run calls here. `approved`: by the client, as policies do not let them run by themselves. Raises Problem."""
         self._has_run = True
         with in_turn():
             runs = await run_offered(
                 self._tools,
-                self._origin,
-                self._get_catalog,
-                self._wishes,
-                offer,
-                format_name,
+                self.record.origin,
+                self._offer_context,
                 calls,
+                already_run=len(self.calls),
                 approved=approved,
-                room=None if most is None else max(most - before, 0),
-                why=f"The call was not run: this request may run {most} calls (max_tool_calls)",
             )
         finished = []
         for call, run in zip(calls, runs, strict=True):
@@ -353,22 +370,21 @@ class ToolLoop:
             self.prepared.losses.add(NOT_KEPT)
         if runs:
             self._failed_rounds = self._failed_rounds + 1 if all(run.failed for run in runs) else 0
-        written = message_format(format_name).write_results([*calls], [run.result for run in runs])
+        written = message_format(self.prepared.wire.name).write_results([*calls], [run.result for run in runs])
         return RoundResults([encode(each) for each in written.messages], finished)
 
     async def all_repeatable(self, calls: Sequence[ModelCall]) -> bool:
-        """Whether all these calls could be made twice without harm. Raises Problem."""
-        offer, format_name = self.offer or ToolOffer(0), self.prepared.wire.name
+        """Whether all these calls can be made twice without harm. Raises Problem."""
         with in_turn():
-            return await all_repeatable(self._tools, self._get_catalog, self._wishes, offer, format_name, calls)
+            return await all_repeatable(self._tools, self.record.origin.identity, self._offer_context, calls)
 
     def repeats(self, malformed_call: bool) -> bool:
-        """Whether a round is to be asked anew: where it is malformed_call, and was not asked anew already."""
+        """Whether to repeat a round because its call cannot be parsed (`malformed_call`); not twice in a row."""
         self._repeated = malformed_call and not self._repeated and self.theirs is not None and not self.tools_disabled
         return self._repeated
 
-    def go_on(self, messages: Sequence[bytes], results: Sequence[bytes]) -> None:
-        """Have the next round begin behind the model's messages and the results of their calls."""
+    def append_results(self, messages: Sequence[bytes], results: Sequence[bytes]) -> None:
+        """Append the model's messages and the results of their calls to the next round's request."""
         self._more += [*messages, *results]
 
     @property
@@ -377,12 +393,11 @@ class ToolLoop:
 
     @property
     def headers(self) -> Mapping[str, str]:
-        """Headers that tell of model, tier and tools, all that is known before the answer, and what
-        the provider's format lacks of the request."""
+        """Headers with model, tier, tools and losses, as far as they are known before the answer."""
         return {**self._report.headers(), **self._loss_header}
 
     def report(self) -> dict[str, Any]:
-        """Model, rounds, tools and calls, for the member `fairlead` of the answer."""
-        said = self._report.member(self._rounds, self.calls, self._pending, stopped=self.tools_disabled)
+        """The member `fairlead` of the answer: model, rounds, tools, calls and losses."""
+        member = self._report.member(self._rounds, self.calls, self._pending, stopped=self.tools_disabled)
         losses = [*self.prepared.losses]
-        return {**said, "losses": losses} if losses else said
+        return {**member, "losses": losses} if losses else member

@@ -1,6 +1,6 @@
 """Lists of the models that callers may use, in the form of each kind of API. Pure module.
 
-Nothing is said of keys or addresses. Dates of models are not known here: they are the epoch's.
+They hold no keys and no addresses. Creation dates, which are not known here, are that of the epoch.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ _GEMINI_METHODS: Final = ("generateContent", "streamGenerateContent")
 
 
 class OfferedModel(msgspec.Struct, frozen=True):
-    """One model that callers may use, or a route over several."""
+    """A model that callers may use, or a route over several models."""
 
     id: str
     owner: str
@@ -28,14 +28,14 @@ class OfferedModel(msgspec.Struct, frozen=True):
     window: ContextWindow
 
 
-def offered(providers: Providers, windows: ContextWindows) -> list[OfferedModel]:
-    """All that can be listed: models by plain name, and routes."""
-    models = [OfferedModel(name, owner, windows.window(name)) for name, owner in providers.listed().items()]
+def list_models(providers: Providers, windows: ContextWindows) -> list[OfferedModel]:
+    """All models whose plain names are configured, and routes."""
+    models = [OfferedModel(name, owner, windows.window(name)) for name, owner in providers.list_models().items()]
     return [*models, *(_route(providers, windows, name) for name in providers.routes)]
 
 
-def found(providers: Providers, windows: ContextWindows, wanted: str) -> OfferedModel:
-    """One model or route, also where a pattern alone has it. Raises UnknownModel."""
+def find_model(providers: Providers, windows: ContextWindows, wanted: str) -> OfferedModel:
+    """A model or route by name, also a model that only a pattern of the configuration matches. Raises UnknownModel."""
     if wanted.startswith(ROUTE_PREFIX):
         name = wanted.removeprefix(ROUTE_PREFIX)
         if name in providers.routes:
@@ -48,7 +48,7 @@ def found(providers: Providers, windows: ContextWindows, wanted: str) -> Offered
 def _route(providers: Providers, windows: ContextWindows, name: str) -> OfferedModel:
     """A route, with the largest window of its models."""
     each = [windows.window(providers.target(model_of(choice)).model) for choice in providers.routes[name].models]
-    return OfferedModel(f"{ROUTE_PREFIX}{name}", ROUTE_PREFIX.rstrip("/"), max(each, key=lambda one: one.context))
+    return OfferedModel(f"{ROUTE_PREFIX}{name}", ROUTE_PREFIX.rstrip("/"), max(each, key=lambda window: window.context))
 
 
 def document(kind: ProviderKind, model: OfferedModel) -> Mapping[str, Any]:

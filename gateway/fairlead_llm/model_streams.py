@@ -1,4 +1,4 @@
-"""Streamed answers of models to requests of the gateway's own, in OpenAI's chat format, whatever a provider speaks."""
+"""Streamed answers of models to the gateway's own requests, in OpenAI's chat format whatever the provider's is."""
 
 from __future__ import annotations
 
@@ -12,30 +12,30 @@ import msgspec
 from fairlead_formats.providers.openai_chat.format import CHAT
 from fairlead_formats.wire.errors import LlmError
 from fairlead_formats.wire.protocol import BadRequest, BadStream, ModelRound, WireStream
+from fairlead_llm.preparation import provider_format
 from fairlead_llm.streaming import MAX_EVENT, readable
-from fairlead_llm.wire_formats import spoken
 from fairlead_mcp.errors import TooLarge
 from fairlead_mcp.sse import EventParser
 from fairlead_models.breakers import ModelAttempt, ModelBreakers, ModelClosed, asks_next
-from fairlead_models.errors import unavailable
+from fairlead_models.errors import closed_error
 from fairlead_models.providers import ModelTarget, ProviderKeyRefused, Providers, UnknownModel
-from fairlead_models.upstream import ProviderAnswer, ProviderClient, ProviderUnavailable
+from fairlead_models.upstream import ProviderAnswer, ProviderClient, ProviderRequest, ProviderUnavailable
 
 _OK: Final = 200
 
 
 class ModelStreams:
-    """Asks models. The client is closed by its owner."""
+    """Sends requests to models. Does not close its client."""
 
     def __init__(self, providers: Callable[[], Providers], client: ProviderClient, breakers: ModelBreakers) -> None:
-        """`providers` as they are now."""
+        """`providers` gives those of the configuration as it is now."""
         self._providers = providers
         self._client = client
         self._breakers = breakers
 
     async def stream(self, wanted: str, body: Mapping[str, Any]) -> AsyncGenerator[bytes, None]:
-        """The streamed answer to a request, as server-sent events; `wanted` is a model or a route, whose next model is
-        asked while one does not begin to answer. Raises LlmError.
+        """The streamed answer to a request, as server-sent events. `wanted` is a model or a route, whose next model is
+        asked where one does not begin to answer. Raises LlmError.
         """
         providers = self._providers()
         try:
@@ -47,7 +47,7 @@ class ModelStreams:
             try:
                 attempt = self._breakers.attempt(target)
             except ModelClosed as closed:
-                failure = unavailable(closed, {})
+                failure = closed_error(closed, {})
                 continue
             try:
                 async with contextlib.aclosing(self._answer(providers, target, attempt, body)) as pieces:
@@ -66,13 +66,13 @@ class ModelStreams:
     ) -> AsyncGenerator[bytes, None]:
         """The answer of one model. Raises _NotBegun, LlmError."""
         provider = providers.by_name[target.provider]
-        wire = spoken(CHAT, provider)
+        wire = provider_format(CHAT, provider)
         try:
-            asked = {**body, "model": target.model}
-            request = wire.read(msgspec.json.encode(asked))
+            chat_body = {**body, "model": target.model}
+            request = wire.read(msgspec.json.encode(chat_body))
             usage = ModelRound(target.model, (), (), usage=provider.stream_usage, first=True, last=False)
             path = wire.path(target.model, stream=True)
-            answer = await self._client.send(provider, path, request.body(usage), {}, ())
+            answer = await self._client.send(provider, ProviderRequest(path, request.body(usage)))
         except BadRequest as error:
             attempt.given_up()
             raise _NotBegun(LlmError(400, str(error), "invalid_request"), ask_next=True) from error
@@ -86,8 +86,8 @@ class ModelStreams:
         try:
             attempt.answered(answer.status, answer.retry_after)
             if answer.status != _OK:
-                said = f"{target.provider} answered with status {answer.status}"
-                refused = LlmError(answer.status, said, "provider_refused")
+                message = f"{target.provider} answered with status {answer.status}"
+                refused = LlmError(answer.status, message, "provider_refused")
                 raise _NotBegun(refused, ask_next=asks_next(answer.status))
             async with contextlib.aclosing(self._events(answer, attempt, wire.stream(request, None))) as pieces:
                 async for piece in pieces:
@@ -119,7 +119,7 @@ class ModelStreams:
 
 
 class _NotBegun(Exception):
-    """A model gave no answer."""
+    """A model did not begin to answer."""
 
     def __init__(self, why: LlmError, *, ask_next: bool) -> None:
         super().__init__(str(why))

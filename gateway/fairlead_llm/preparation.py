@@ -1,30 +1,42 @@
 """Prepares a client's request for the models that may answer it: in the wire format of the provider that is asked, with
-the turns that were kept of it, and with the tools that are offered.
+the turns that were stored of it, and with the tools that are offered.
 """
 
 from __future__ import annotations
 
-import functools
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 
 import msgspec
 
 from fairlead_formats import registry
 from fairlead_formats.neutral.losses import TranslationLosses
-from fairlead_formats.pairs.pair import losses_of
+from fairlead_formats.pairs.families import FORMAT_OF_KIND
+from fairlead_formats.pairs.pair import losses_of, pair
+from fairlead_formats.providers.openai_responses.format import RESPONSES
 from fairlead_formats.tokens.conversation import ConversationTokens
 from fairlead_formats.tokens.fit import PlanLimits, RouteModel
 from fairlead_formats.tokens.routes import ModelRoute
 from fairlead_formats.wire.protocol import BadRequest, WireFormat, WireRequest
 from fairlead_gateway.core.identity import Identity
 from fairlead_llm.turns import TurnKeeping, TurnStore
-from fairlead_llm.wire_formats import spoken
 from fairlead_mcp.read_bounds import is_long
-from fairlead_models.providers import ModelTarget, Providers
-from fairlead_offers.catalogs.subject_catalog import SubjectCatalog
-from fairlead_offers.offer.offer_memory import OfferMemory
-from fairlead_offers.offer.offers import OfferBounds, Offers, OfferWishes, ToolOffer
+from fairlead_models.providers import ModelTarget, Provider, Providers
+from fairlead_offers.offer.offers import OfferBounds, OfferMemory, Offers, OfferWishes, ToolOffer
 from fairlead_offers.services import ToolServices
+
+
+class RawRequest(msgspec.Struct, frozen=True):
+    """A client's request before it is parsed."""
+
+    body: bytes
+    model: str | None = None
+    """Model of the path, in formats that have it there."""
+    stream: bool | None = None
+    """Whether the path asks for a stream, in formats that say it there."""
+
+    def parse(self, wire: WireFormat) -> WireRequest:
+        """The request in a wire format. Raises BadRequest."""
+        return wire.read(self.body, self.model, self.stream)
 
 
 class ModelRequest(msgspec.Struct, frozen=True):
@@ -32,15 +44,12 @@ class ModelRequest(msgspec.Struct, frozen=True):
 
     format: WireFormat
     read: WireRequest
-    body: bytes
-    model: str | None
-    """Model of the path, in formats that have it there."""
-    stream: bool | None
+    raw: RawRequest
     headers: Mapping[str, str]
-    """In small letters."""
+    """Names in lower case."""
     identity: Identity
     wishes: OfferWishes
-    """With the tier that was chosen, where one was."""
+    """Wishes for tools; the tier is the chosen one where the request asks for `auto`."""
     route: ModelRoute
     tier_rule: str = ""
     """Rule that chose the tier."""
@@ -49,30 +58,30 @@ class ModelRequest(msgspec.Struct, frozen=True):
 
 
 class PreparedRequest(msgspec.Struct, frozen=True):
-    """A request as it goes to the first of its models."""
+    """A request as it is sent to the first of its models."""
 
     wire: WireFormat
     request: WireRequest
     targets: Sequence[ModelTarget]
-    """Models that may answer, in the order in which they are asked."""
+    """Models that may answer, in the order in which they are tried."""
     offer: ToolOffer | None
-    """None where no tools are to be injected."""
+    """Tools to inject; None if none are."""
     headers: Mapping[str, str]
-    """The client's, as far as the provider gets them."""
+    """Headers of the client's that the provider gets."""
     shows_calls: bool = False
-    """Whether the client wants to see calls that are run here, as it sees those of the provider's own hosted tools."""
+    """Whether the client sees calls that the gateway runs, as it sees those of the provider's hosted tools."""
     tier_rule: str = ""
     """Rule that chose the tier; empty where it was named."""
     keeping: TurnKeeping = TurnKeeping.SURE
-    """Whether a turn can be kept until the caller comes back into it with results of its own calls."""
+    """Whether a turn can be stored until the caller sends the results of its own calls."""
     long: bool = False
-    """Whether it is written beside the event loop."""
+    """Whether it is parsed and written in the thread for heavy work."""
     losses: TranslationLosses = msgspec.field(default_factory=TranslationLosses)
-    """Codes of all that the answer, or the provider, lacks; they grow until the end."""
+    """Codes of losses: what the provider's format cannot say, and what the answer lacks. They grow until the end."""
 
     @property
     def keeps_turns(self) -> bool:
-        """Whether turns are kept at all, though they may not be found again."""
+        """Whether turns are stored at all, though they may not be found again."""
         return self.keeping is not TurnKeeping.NONE
 
 
@@ -81,123 +90,146 @@ class RequestPreparation:
 
     def __init__(self, tools: ToolServices, providers: Providers, turns: TurnStore) -> None:
         self._tools = tools
-        self._providers = providers
+        self.providers = providers
         self._offers = Offers(tools)
         self._memory = OfferMemory()
         self._turns = turns
 
-    async def prepared(
-        self, asked: ModelRequest, get_catalog: Callable[[], SubjectCatalog], targets: Sequence[ModelTarget]
-    ) -> PreparedRequest:
+    async def prepare(self, client_request: ModelRequest, targets: Sequence[ModelTarget]) -> PreparedRequest:
         """Prepare for the first model whose window holds the conversation and all tools; where none does, for the model
-        that can call the most tools. Models whose API lacks something that the request holds are passed over. Raises
-        BadRequest where all are, Problem.
+        that can call the most tools. Models are skipped whose API cannot say all of the request. Raises BadRequest
+        where all are skipped, Problem.
         """
         best: tuple[int, PreparedRequest] | None = None
         while True:
-            wire = spoken(asked.format, self._providers.by_name[targets[0].provider])
-            alike = self._alike(asked.format, wire, targets)
+            wire = provider_format(client_request.format, self.providers.by_name[targets[0].provider])
+            alike = self._count_alike(client_request.format, wire, targets)
             try:
-                found = await self._made(asked, wire, get_catalog, targets, alike)
+                candidate = await self._prepare_in(client_request, wire, targets, alike)
             except BadRequest:
                 if best is None and alike == len(targets):
                     raise
             else:
-                offer = found.offer
+                offer = candidate.offer
                 if offer is None or offer.whole:
-                    return found
+                    return candidate
                 if best is None or offer.callable_total > best[0]:
-                    best = offer.callable_total, found
+                    best = offer.callable_total, candidate
             if alike == len(targets) and best is not None:
                 return best[1]
             targets = targets[alike:]
 
-    async def for_counting(
-        self, asked: ModelRequest, get_catalog: Callable[[], SubjectCatalog], targets: Sequence[ModelTarget]
+    async def prepare_for_counting(
+        self, client_request: ModelRequest, targets: Sequence[ModelTarget]
     ) -> PreparedRequest:
-        """Prepare for counting the tokens here: for the first model, in the client's format even if the provider's is
+        """Prepare for an estimate of the tokens: for the first model, in the client's format even if the provider's is
         another. Raises Problem.
         """
-        return await self._made(asked, asked.format, get_catalog, targets[:1], 1, asks=False)
+        return await self._prepare_in(client_request, client_request.format, targets[:1], 1, asks=False)
 
-    async def _made(
+    async def _prepare_in(
         self,
-        asked: ModelRequest,
+        client_request: ModelRequest,
         wire: WireFormat,
-        get_catalog: Callable[[], SubjectCatalog],
         targets: Sequence[ModelTarget],
         alike: int,
         *,
         asks: bool = True,
     ) -> PreparedRequest:
-        """In a format that the first `alike` of the targets are asked in. `asks`: the model is asked, and not the
-        request counted.
+        """Prepare in the format of the first `alike` targets. `asks`: the request goes to a model, and is not only
+        counted.
         """
-        request, long = asked.read, is_long(asked.body)
-        if wire is not asked.format:
-            reads = functools.partial(wire.read, asked.body, asked.model, asked.stream)
-            request = await self._tools.work.reading(reads, long=long)
+        request, long = client_request.read, is_long(client_request.raw.body)
+        if wire is not client_request.format:
+            request = await self._tools.work.reading(lambda: client_request.raw.parse(wire), long=long)
         losses = losses_of(request) or TranslationLosses()
-        request.messages = await self._turns.restored(asked.identity, wire, request.client_messages, losses, asks=asks)
-        headers = {name: value for name, value in asked.headers.items() if name in wire.request_headers}
+        request.messages = await self._turns.restore(
+            client_request.identity, wire, request.client_messages, losses, asks=asks
+        )
+        headers = {name: value for name, value in client_request.headers.items() if name in wire.request_headers}
         offer = None
-        if asked.wishes.tools != "none" and not request.no_injection:
-            offer = await self.offered(asked, wire, request, get_catalog, targets[:alike])
-        place = 0 if offer is None else offer.model_index
+        if client_request.wishes.tools != "none" and not request.no_injection:
+            offer = await self.offer(client_request, wire, request, targets[:alike])
+        first_target = 0 if offer is None else offer.model_index
         keeping = TurnKeeping.SURE
         if asks and offer is not None and offer.definitions and (request.tool_names or offer.client_run):
-            keeping = await self._turns.keeping(asked.identity, asked.format, asked.read.client_messages)
+            keeping = await self._turns.keeping(
+                client_request.identity, client_request.format, client_request.read.client_messages
+            )
         return PreparedRequest(
             wire,
             request,
-            targets[place:],
+            targets[first_target:],
             offer,
             headers,
-            asked.wishes.show_calls,
-            asked.tier_rule,
+            client_request.wishes.show_calls,
+            client_request.tier_rule,
             keeping,
             long,
             losses,
         )
 
-    def _alike(self, front: WireFormat, wire: WireFormat, targets: Sequence[ModelTarget]) -> int:
-        """How many of the targets, from the first on, are asked in the same format."""
-        for place, target in enumerate(targets):
-            if spoken(front, self._providers.by_name[target.provider]) is not wire:
-                return place
+    def _count_alike(self, front: WireFormat, wire: WireFormat, targets: Sequence[ModelTarget]) -> int:
+        """Number of targets, from the first on, that are asked in the format `wire`."""
+        for index, target in enumerate(targets):
+            if provider_format(front, self.providers.by_name[target.provider]) is not wire:
+                return index
         return len(targets)
 
     async def count_conversation(self, request: WireRequest) -> ConversationTokens:
-        """The tokens of a request's messages and system prompt as they go out."""
+        """Tokens of a request's messages and system prompt."""
         messages = b",".join(map(bytes, request.messages))
-        found = await self._tools.work.measured([b'{"messages":[', messages, b'],"system":', request.system, b"}"])
-        return found.tokens
+        measured = await self._tools.work.measured([b'{"messages":[', messages, b'],"system":', request.system, b"}"])
+        return measured.tokens
 
-    async def offered(
+    async def offer(
         self,
-        asked: ModelRequest,
+        client_request: ModelRequest,
         wire: WireFormat,
         request: WireRequest,
-        get_catalog: Callable[[], SubjectCatalog],
         targets: Sequence[ModelTarget],
     ) -> ToolOffer:
-        """The offer for a request. No text has more tokens than bytes: only where the bytes of a conversation do not
-        fit are its tokens counted, which takes milliseconds.
+        """Tools for a request. No text has more tokens than bytes: tokens of the conversation are counted, which takes
+        milliseconds, only where its bytes do not fit.
         """
-        known, windows, catalog = registry.find(wire.name), self._tools.models.windows, get_catalog()
-        models = [RouteModel(each.model, windows.window(each.model), wire.name, known.max_tools) for each in targets]
-        limits = PlanLimits(asked.wishes.max_tools, asked.wishes.tool_tokens, 0).within(asked.route.limits)
-        most = ConversationTokens(0, len(asked.body) + request.restored_bytes)
+        tool_format, windows = registry.find(wire.name), self._tools.models.windows
+        catalog = self._tools.catalogs.seen_by(client_request.identity)
+        models = [
+            RouteModel(each.model, windows.window(each.model), wire.name, tool_format.max_tools) for each in targets
+        ]
+        limits = PlanLimits(client_request.wishes.max_tools, client_request.wishes.tool_tokens, 0).within(
+            client_request.route.limits
+        )
+        most = ConversationTokens(0, len(client_request.raw.body) + request.restored_bytes)
         fits = OfferBounds(models, limits, request.tool_names, most, exact=False)
 
         async def make(fits: OfferBounds) -> ToolOffer | None:
-            return await self._tools.work.stepwise(lambda: self._offers.made(wire.name, catalog, asked.wishes, fits))
+            return await self._tools.work.stepwise(
+                lambda: self._offers.made(wire.name, catalog, client_request.wishes, fits)
+            )
 
-        offer = await self._memory.made(wire.name, catalog, asked.wishes, fits, make)
+        offer = await self._memory.made(wire.name, catalog, client_request.wishes, fits, make)
         if offer is None:
-            found = await self.count_conversation(request)
-            counted = ConversationTokens(found.system, found.messages + len(request.tools) // 3)
+            tokens = await self.count_conversation(request)
+            counted = ConversationTokens(tokens.system, tokens.messages + len(request.tools) // 3)
             exactly = msgspec.structs.replace(fits, conversation=counted, exact=True)
             offer = await make(exactly)
         assert offer is not None
         return offer
+
+
+def provider_format(front: WireFormat, provider: Provider) -> WireFormat:
+    """The format in which a client's request goes to a provider: the client's own where the provider has it, else a
+    pair of the client's and the provider's. Equal arguments give the same object. Of OpenAI's two APIs, clients of
+    other families get Responses where the provider has it: reasoning between calls is kept there.
+    """
+    if speaks(provider, front):
+        return front
+    return pair(front, RESPONSES if provider.speaks_responses else FORMAT_OF_KIND[provider.kind])
+
+
+def speaks(provider: Provider, front: WireFormat) -> bool:
+    """Whether a provider takes requests in the format of a client."""
+    if front is RESPONSES:
+        return provider.speaks_responses
+    return front.name == FORMAT_OF_KIND[provider.kind].name

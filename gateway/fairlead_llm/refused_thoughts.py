@@ -1,5 +1,5 @@
 """Refusals of thoughts that another model, or another provider's account, has sealed: signatures and encrypted
-reasoning are good for those that made them. Pure module.
+reasoning are valid only where they were made. Pure module.
 
 Sources: Anthropic's guide to extended thinking ("Invalid `signature` in `thinking` block"), OpenAI's error code
 `invalid_encrypted_content`, Google's page on thought signatures ("Corrupted thought signature").
@@ -16,7 +16,7 @@ from fairlead_formats.wire.protocol import WireFormat
 from fairlead_formats.wire.raw_json import decoded
 
 LOST_THOUGHTS: Final = "thinking"
-"""Code of the loss of thoughts that a request had."""
+"""Loss code: thoughts were left out of a request."""
 _CODE: Final = "invalid_encrypted_content"
 _WORDS: Final = re.compile(
     r"invalid `?signature`? in `?thinking|`?(?:redacted_)?thinking`? blocks .{0,80}cannot be modified"
@@ -26,22 +26,22 @@ _WORDS: Final = re.compile(
     re.IGNORECASE | re.DOTALL,
 )
 MOST_TEXT: Final = 4096
-"""Characters of an error that are looked through."""
+"""Characters of an error message that are searched."""
 
 
 def tells_of_thoughts(body: bytes) -> bool:
-    """Whether a provider's refusal says that it does not take the thoughts of a request."""
+    """Whether a provider refuses a request because of sealed thoughts."""
     error = decoded(body).get("error")
     if not isinstance(error, dict):
         return False
     return error.get("code") == _CODE or bool(_WORDS.search(str(error.get("message", ""))[:MOST_TEXT]))
 
 
-def without_thoughts(wire: WireFormat, body: bytes, kept: int) -> bytes | None:
-    """A request without sealed thoughts, but for those in its last `kept` messages; None where there are none, or
-    where it cannot be read.
+def without_thoughts(wire: WireFormat, body: bytes, own_messages: int) -> bytes | None:
+    """The body of a request without sealed thoughts, but for those in its last `own_messages` messages; None where it
+    has none, or cannot be read.
     """
     try:
-        return wire.without_thoughts(body, kept)
+        return wire.without_thoughts(body, own_messages)
     except (msgspec.MsgspecError, KeyError, RecursionError, UnicodeDecodeError):
         return None

@@ -1,4 +1,4 @@
-"""Reports of one request: which model, tier and tools it had, as the member `fairlead` and as headers. Pure module."""
+"""Reports of a request's model, tier and tools, as the member `fairlead` and as headers of its answer. Pure module."""
 
 from __future__ import annotations
 
@@ -14,88 +14,88 @@ from fairlead_models.providers import ModelTarget
 from fairlead_offers.offer.offers import ToolOffer
 
 MOST_NAMED: Final = 20
-"""Tools of one kind that a report names."""
+"""Most tools of one kind that a report names."""
 MOST_MODEL: Final = 256
-"""Characters of a model in a header."""
+"""Most characters of a model in a header."""
 
 
 class CallReport(msgspec.Struct, frozen=True, omit_defaults=True):
-    """One call that was run here."""
+    """One call that the gateway ran."""
 
     name: str
-    """As the model wrote it; of `execute_tool` the tool that it named."""
+    """The name in the model's call; for `execute_tool`, the tool that it names."""
     duration_ms: float
     is_error: bool = False
 
 
 class PendingCall(msgspec.Struct, frozen=True):
-    """One call that policies do not let run by itself, for the caller to run or to answer."""
+    """One call that policies do not let run by itself: the caller runs or answers it."""
 
     id: str
     name: str
-    """As the model wrote it."""
+    """The name in the model's call."""
     reason: str
 
 
 class RequestReport(msgspec.Struct, frozen=True):
-    """Facts that are known of a request before anything is answered."""
+    """Facts about a request that are known before its answer."""
 
     target: ModelTarget
     offer: ToolOffer | None
-    """None where no tools were to be injected."""
+    """Injected tools; None if none were to be."""
     tier_rule: str = ""
-    """Rule that chose the tier; empty where the request or the installation named it."""
+    """Rule that chose the tier; empty if the request or the installation names it."""
 
     def headers(self) -> dict[str, str]:
-        """Headers of the answer. Those of tools are tokens with parameters (RFC 9651)."""
+        """Headers of the answer; the values about tools are tokens with parameters (RFC 9651)."""
         model = quote(f"{self.target.provider}/{self.target.model}"[:MOST_MODEL], safe="/:.-_@+~")
-        found = {"x-fairlead-model": model}
+        headers = {"x-fairlead-model": model}
         offer = self.offer
         if offer is None:
-            return found | {"x-fairlead-tools": "none"}
+            return headers | {"x-fairlead-tools": "none"}
         if offer.tier:
-            found["x-fairlead-tier"] = offer.tier
+            headers["x-fairlead-tier"] = offer.tier
         if offer.refused:
-            return found | {"x-fairlead-tools": "none;because=window"}
-        said = f"{offer.way};injected={len(offer.definitions)}"
+            return headers | {"x-fairlead-tools": "none;because=window"}
+        tools = f"{offer.way};injected={len(offer.definitions)}"
         if offer.way == SEARCH:
-            said += f";reachable={len(offer.reachable)};because={offer.because}"
-        found["x-fairlead-tools"] = f"{said};cut={len(offer.cut)}" if offer.cut else said
+            tools += f";reachable={len(offer.reachable)};because={offer.because}"
+        headers["x-fairlead-tools"] = f"{tools};cut={len(offer.cut)}" if offer.cut else tools
         if offer.cut:
             reasons = Counter(cut.reason for cut in offer.cut)
-            found["x-fairlead-tools-cut"] = ", ".join(f"{reason};tools={n}" for reason, n in sorted(reasons.items()))
-        return found
+            headers["x-fairlead-tools-cut"] = ", ".join(f"{reason};tools={n}" for reason, n in sorted(reasons.items()))
+        return headers
 
     def member(
         self, rounds: int, calls: Sequence[CallReport], pending: Sequence[PendingCall], *, stopped: bool
     ) -> dict[str, Any]:
         """The member `fairlead` of the answer."""
-        said: dict[str, Any] = {"model": f"{self.target.provider}/{self.target.model}"}
+        member: dict[str, Any] = {"model": f"{self.target.provider}/{self.target.model}"}
         if self.offer is not None and self.offer.tier:
-            said["tier"] = self.offer.tier
+            member["tier"] = self.offer.tier
         if self.tier_rule:
-            said["tierRule"] = self.tier_rule
-        said |= {"rounds": rounds, "tools": _tools(self.offer), "calls": calls}
+            member["tierRule"] = self.tier_rule
+        member |= {"rounds": rounds, "tools": _tools(self.offer), "calls": calls}
         if pending:
-            said["pending"] = pending
-        return {**said, "stopped": stopped}
+            member["pending"] = pending
+        return {**member, "stopped": stopped}
 
 
 def _tools(offer: ToolOffer | None) -> Mapping[str, Any]:
     if offer is None:
         return {"injected": 0}
-    said: dict[str, Any] = {"way": offer.way, "injected": len(offer.definitions)}
+    tools: dict[str, Any] = {"way": offer.way, "injected": len(offer.definitions)}
     if offer.names:
-        said["injectedTools"] = offer.names[:MOST_NAMED]
+        tools["injectedTools"] = offer.names[:MOST_NAMED]
     if offer.way == SEARCH:
-        said |= {"reachable": len(offer.reachable), "because": offer.because}
+        tools |= {"reachable": len(offer.reachable), "because": offer.because}
     if offer.cut:
         named: dict[str, list[str]] = {}
         for cut in offer.cut[:MOST_NAMED]:
             named.setdefault(cut.reason, []).append(cut.name)
-        said |= {"cut": len(offer.cut), "cutTools": named}
+        tools |= {"cut": len(offer.cut), "cutTools": named}
     if offer.shadowed:
-        said["shadowed"] = offer.shadowed[:MOST_NAMED]
+        tools["shadowed"] = offer.shadowed[:MOST_NAMED]
     if offer.refused:
-        said["refused"] = offer.refused
-    return said
+        tools["refused"] = offer.refused
+    return tools

@@ -1,7 +1,7 @@
-"""A model without a provider, behind OpenAI's chat API: it calls the offered tool that a question is about, of several
-questions one each, and answers with the tools' results. For trying the endpoints offline, and for tests.
+"""A model without a provider, behind OpenAI's chat API: it calls one offered tool per question of a message, and
+answers with the tools' results. For trying the endpoints offline, and for tests.
 
-It knows words and no language: a tool fits where its name, or else its description, has words of the question.
+It compares words: a tool fits whose name, or else its description, has words of the question.
 """
 
 from __future__ import annotations
@@ -81,17 +81,17 @@ _COMMON: Final = frozenset(
     )
 )
 _LONGEST_RESULT: Final = 4000
-"""Characters of a result that an answer repeats."""
+"""Most characters of a result that an answer repeats."""
 _NAME_WEIGHT: Final = 3
 _MOST_SENTENCES: Final = 20
-"""Sentences that are read as questions of their own; the rest of a message is one."""
+"""Most sentences that are separate questions; the rest of a message is one more."""
 _MOST_CALLS: Final = 4
-"""Questions of one message that are answered by a tool."""
+"""Most calls for one message."""
 _ZONE: Final = re.compile("time_?zone|tz")
 
 
 class ScriptedAssistant:
-    """The ASGI application. It keeps nothing of a request."""
+    """The model as an ASGI application. It keeps no state of a request."""
 
     def __init__(self) -> None:
         self._numbers = itertools.count(1)
@@ -99,19 +99,19 @@ class ScriptedAssistant:
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         if scope["type"] != "http":
             return
-        asked = json.loads(await Request(scope, receive).body())
-        await scripted_response(turn_for(asked), next(self._numbers), asked)(scope, receive, send)
+        request = json.loads(await Request(scope, receive).body())
+        await scripted_response(turn_for(request), next(self._numbers), request)(scope, receive, send)
 
 
-def turn_for(asked: Mapping[str, Any]) -> ScriptedTurn:
+def turn_for(request: Mapping[str, Any]) -> ScriptedTurn:
     """Answer of the model to a request of OpenAI's chat API."""
-    messages: Sequence[Mapping[str, Any]] = asked.get("messages") or ()
+    messages: Sequence[Mapping[str, Any]] = request.get("messages") or ()
     results = list(itertools.takewhile(_is_result, reversed(messages)))
     if results:
         return ScriptedTurn("\n".join(_text(message)[:_LONGEST_RESULT] for message in reversed(results)))
     question = next((_text(message) for message in reversed(messages) if message.get("role") == "user"), "")
-    tools = [tool["function"] for tool in asked.get("tools") or () if tool.get("type") == "function"]
-    calls = [] if asked.get("tool_choice") == "none" else _calls(question, tools)
+    tools = [tool["function"] for tool in request.get("tools") or () if tool.get("type") == "function"]
+    calls = [] if request.get("tool_choice") == "none" else _calls(question, tools)
     if not calls:
         return ScriptedTurn(
             f"I am a scripted model, and call a tool that has a word of your question in its name. None of the "
@@ -121,10 +121,10 @@ def turn_for(asked: Mapping[str, Any]) -> ScriptedTurn:
 
 
 def _calls(text: str, tools: Sequence[Mapping[str, Any]]) -> list[ScriptedCall]:
-    """A call for each sentence that a tool fits, and none twice."""
+    """A call for each sentence that a tool fits; equal calls only once."""
     calls: list[ScriptedCall] = []
     for sentence in _SENTENCE.split(text, maxsplit=_MOST_SENTENCES):
-        tool = _chosen(sentence, tools)
+        tool = _choose(sentence, tools)
         call = None if tool is None else ScriptedCall(tool["name"], dict(_arguments(sentence, tool)))
         if call is not None and call not in calls:
             calls.append(call)
@@ -150,24 +150,24 @@ def _singular(word: str) -> str:
     return re.sub(r"(?<=\w\w[^s])s$", "", word.lower())
 
 
-def _chosen(question: str, tools: Sequence[Mapping[str, Any]]) -> Mapping[str, Any] | None:
-    """The tool with most words of the question, of several the one that asks for least; None where none has any in its
-    name.
+def _choose(question: str, tools: Sequence[Mapping[str, Any]]) -> Mapping[str, Any] | None:
+    """The tool with most words of the question, then the one with the fewest required arguments; None where no tool has
+    any word in its name.
     """
-    asked = _words(question)
+    words = _words(question)
 
     def rank(tool: Mapping[str, Any]) -> tuple[int, int, int, str]:
-        named = len(asked & _words(tool["name"]))
-        told = len(asked & _words(tool.get("description") or ""))
+        named = len(words & _words(tool["name"]))
+        told = len(words & _words(tool.get("description") or ""))
         required = len((tool.get("parameters") or {}).get("required") or ())
         return -_NAME_WEIGHT * named - told, -named, required, tool["name"]
 
-    fitting = [tool for tool in tools if asked & _words(tool["name"])]
+    fitting = [tool for tool in tools if words & _words(tool["name"])]
     return min(fitting, key=rank, default=None)
 
 
 def _arguments(question: str, tool: Mapping[str, Any]) -> Iterator[tuple[str, Any]]:
-    """Values for what the tool requires: of the question where it has any that fit."""
+    """Values for required arguments, taken from the question where it has any that fit."""
     schema = tool.get("parameters") or {}
     about = _words(tool["name"])
     words = [word for word in _WORD.findall(question) if word.lower() not in _COMMON and _singular(word) not in about]

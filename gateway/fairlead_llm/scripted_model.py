@@ -1,4 +1,4 @@
-"""The scripted model as an ASGI application, which speaks the API of the path that is asked."""
+"""A model that answers by a script, as an ASGI application: it has the API of the path that a request names."""
 
 from __future__ import annotations
 
@@ -19,27 +19,27 @@ from fairlead_formats.scripted_turns import ScriptedTurn
 
 
 class ScriptedApi(Protocol):
-    """One API's form of turns. `number` is that of the request, from 1 on."""
+    """Writes turns of the script in the form of one API. `number`: the request's, from 1 on."""
 
     def failed(self, turn: ScriptedTurn) -> bytes:
         """Body of an error."""
 
-    def whole(self, turn: ScriptedTurn, number: int, asked: Mapping[str, Any]) -> bytes:
-        """Whole answer."""
+    def whole(self, turn: ScriptedTurn, number: int, request: Mapping[str, Any], /) -> bytes:
+        """Body of an answer without a stream."""
 
-    def events(self, turn: ScriptedTurn, number: int, asked: Mapping[str, Any]) -> Iterator[str]:
-        """Data of a streamed answer's events."""
+    def events(self, turn: ScriptedTurn, number: int, request: Mapping[str, Any], /) -> Iterator[str]:
+        """Data of the events of a streamed answer."""
 
     def framed(self, data: str) -> str:
-        """One event with these data."""
+        """One server-sent event with these data."""
 
-    def asks_for_stream(self, path: str, asked: Mapping[str, Any]) -> bool:
+    def asks_for_stream(self, path: str, request: Mapping[str, Any], /) -> bool:
         """Whether the answer is to be streamed."""
 
-    def refusal(self, asked: Mapping[str, Any], headers: Mapping[str, str]) -> bytes | None:
-        """Body of the refusal of a request that the API does not take; None where it takes it."""
+    def refusal(self, request: Mapping[str, Any], headers: Mapping[str, str], /) -> bytes | None:
+        """Body of a refusal; None for a request that the API takes."""
 
-    def counted(self, path: str, asked: Mapping[str, Any]) -> bytes | None:
+    def counted(self, path: str, request: Mapping[str, Any], /) -> bytes | None:
         """Answer to a request that only counts its tokens; None for any other."""
 
 
@@ -47,12 +47,12 @@ _APIS: Final[Mapping[str, Callable[[], ScriptedApi]]] = {
     "/messages": anthropic.AnthropicApi,
     "/models/": gemini.GeminiApi,
 }
-"""By part of the path; any other is chat's."""
+"""APIs by a part of their paths; any other path is that of chat."""
 
 
 class ScriptedModel:
-    """The application. Each request takes the next turn of the script; behind its last one the model says so.
-    `requests` are the bodies that came, decoded; `headers` theirs.
+    """The scripted model. Each request takes the next turn of the script; after the last turn the model says that the
+    script is over. `requests` are the decoded bodies of requests, `headers` their headers.
     """
 
     def __init__(self, *turns: ScriptedTurn) -> None:
@@ -64,7 +64,7 @@ class ScriptedModel:
         self.answering = 0
         """Answers that are being written."""
         self.about_kept: list[tuple[str, str]] = []
-        """Method and path of requests about answers that are kept, which take no turn."""
+        """Method and path of requests for stored responses, which take no turn."""
         self._responses = ResponsesApi()
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
@@ -75,16 +75,16 @@ class ScriptedModel:
         path = scope["path"]
         if "/responses/" in path:
             self.about_kept.append((request.method, path))
-            status, found = self._responses.stored(request.method, path)
-            await _json(found, status)(scope, receive, send)
+            status, document = self._responses.stored(request.method, path)
+            await _json(document, status)(scope, receive, send)
             return
-        asked = json.loads(body)
-        self.requests.append(asked)
+        decoded = json.loads(body)
+        self.requests.append(decoded)
         self.bodies.append(body)
         self.headers.append(dict(request.headers))
         found_api: ScriptedApi = next((made() for part, made in _APIS.items() if part in path), chat.ChatApi())
         api = self._responses if path.endswith("/responses") else found_api
-        response = self._answer(api, path, asked, dict(request.headers))
+        response = self._answer(api, path, decoded, dict(request.headers))
         if response is None:
             await asyncio.Event().wait()
             return
@@ -93,43 +93,41 @@ class ScriptedModel:
         self.answering -= 1
 
     def _answer(
-        self, api: ScriptedApi, path: str, asked: Mapping[str, Any], headers: Mapping[str, str]
+        self, api: ScriptedApi, path: str, request: Mapping[str, Any], headers: Mapping[str, str]
     ) -> Response | None:
-        """The answer to a request; None: none comes."""
-        refusal = api.refusal(asked, headers)
+        """The response to a request; None where the script leaves it without one."""
+        refusal = api.refusal(request, headers)
         if refusal is not None:
             return _json(refusal, 400)
-        counted = api.counted(path, asked)
+        counted = api.counted(path, request)
         if counted is not None:
             return _json(counted)
         number = self._taken = self._taken + 1
         turn = self._turns[number - 1] if number <= len(self._turns) else ScriptedTurn("The script is over.")
         if turn.hangs:
             return None
-        return scripted_response(turn, number, asked, api, path)
+        return scripted_response(turn, number, request, api, path)
 
 
 def scripted_response(
-    turn: ScriptedTurn, number: int, asked: Mapping[str, Any], api: ScriptedApi | None = None, path: str = ""
+    turn: ScriptedTurn, number: int, request: Mapping[str, Any], api: ScriptedApi | None = None, path: str = ""
 ) -> Response:
-    """The response that says a turn to a request of an API, by default chat's; `number` is the request's, of which ids
-    are made.
-    """
+    """Response with a turn of the script, by default of the chat API; ids are made of the request's `number`."""
     api = api or chat.ChatApi()
     if turn.status != 200:
         return _json(api.failed(turn), turn.status, turn.headers)
-    if api.asks_for_stream(path, asked):
-        stream = _stream(api, turn, number, asked)
+    if api.asks_for_stream(path, request):
+        stream = _stream(api, turn, number, request)
         return StreamingResponse(stream, headers=dict(turn.headers), media_type="text/event-stream")
-    return _json(turn.whole.encode() if turn.whole is not None else api.whole(turn, number, asked), 200, turn.headers)
+    return _json(turn.whole.encode() if turn.whole is not None else api.whole(turn, number, request), 200, turn.headers)
 
 
 def _json(body: bytes, status: int = 200, headers: Mapping[str, str] | None = None) -> Response:
     return Response(body, status, dict(headers or {}), "application/json")
 
 
-async def _stream(api: ScriptedApi, turn: ScriptedTurn, number: int, asked: Mapping[str, Any]) -> AsyncIterator[str]:
-    for event in turn.events if turn.events is not None else api.events(turn, number, asked):
+async def _stream(api: ScriptedApi, turn: ScriptedTurn, number: int, request: Mapping[str, Any]) -> AsyncIterator[str]:
+    for event in turn.events if turn.events is not None else api.events(turn, number, request):
         yield api.framed(event)
     if turn.breaks:
         raise ConnectionAbortedError("the script has this connection break")

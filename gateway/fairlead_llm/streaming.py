@@ -1,4 +1,4 @@
-"""A streamed answer: events of the provider flow on as they come, in every round, and tools run in between."""
+"""A streamed answer: passes on the provider's events as they come, in every round, and runs tools between rounds."""
 
 from __future__ import annotations
 
@@ -16,28 +16,27 @@ from fairlead_formats.wire.call_ids import ProviderCallIds
 from fairlead_formats.wire.errors import LlmError, key_refused, tells_of_key
 from fairlead_formats.wire.protocol import BadStream, FinishedCall
 from fairlead_llm.continuation import Continuations, FinishedResponse
-from fairlead_llm.loop import ToolLoop
+from fairlead_llm.loop import NO_RESULTS, ToolLoop, running_call
 from fairlead_llm.preparation import ModelRequest
-from fairlead_llm.round_calls import NO_RESULTS, running_call
 from fairlead_llm.turn_keeping import TurnKeeper
 from fairlead_llm.turns import TurnStore
 from fairlead_mcp.errors import TooLarge
 from fairlead_mcp.read_bounds import LONG_BYTES, excess, is_long
 from fairlead_mcp.sse import EventParser
-from fairlead_models.errors import of_problem
+from fairlead_models.errors import llm_error
 from fairlead_models.request_record import CLIENT_CLOSED
 from fairlead_models.upstream import ProviderAnswer, ProviderUnavailable
 from fairlead_offers.problems import INTERNAL, Problem
 
 KEEP_ALIVE: Final = 10.0
-"""Seconds of silence after which something is sent that clients skip: they and proxies see a live stream."""
+"""Seconds of silence after which an event is sent that clients ignore, so that proxies keep the stream open."""
 MAX_EVENT: Final = 8 << 20
 _HEADERS: Final = {"cache-control": "no-cache", "x-accel-buffering": "no"}
 log = logging.getLogger(__name__)
 
 
 def readable(data: bytes) -> bytes:
-    """The data of an event, which may be decoded. Raises BadStream."""
+    """The data of an event, after a check that decoding them is bounded. Raises BadStream."""
     held = excess(data) if is_long(data) else None
     if held is not None:
         raise BadStream(f"an event of the provider's answer holds {held}")
@@ -45,26 +44,26 @@ def readable(data: bytes) -> bytes:
 
 
 class StreamedAnswer(Response):
-    """The response to a request with `stream`."""
+    """Response to a request with `stream`."""
 
     def __init__(
         self,
-        asked: ModelRequest,
+        client_request: ModelRequest,
         loop: ToolLoop,
         answer: ProviderAnswer,
         turns: TurnStore,
-        kept: Continuations | None = None,
+        continuations: Continuations | None = None,
         ran: Sequence[FinishedCall] = (),
     ) -> None:
-        """`ran`: calls that were run in front of the first round."""
+        """`ran`: approved calls, which ran before the first round."""
         super().__init__(None, 200, {**answer.headers, **loop.headers, **_HEADERS}, loop.prepared.wire.stream_type)
         del self.headers["content-length"]
         self._loop = loop
         self._answer = answer
-        self._keeper = TurnKeeper(loop, turns, asked.identity)
-        self._asked = asked
-        self._identity = asked.identity
-        self._kept = kept
+        self._keeper = TurnKeeper(loop, turns, client_request.identity)
+        self._client_request = client_request
+        self._identity = client_request.identity
+        self._continuations = continuations
         self._results: Sequence[bytes] = ()
         """Results of calls of the last round."""
         self._stream = loop.prepared.wire.stream(loop.prepared.request, loop.theirs)
@@ -72,12 +71,12 @@ class StreamedAnswer(Response):
         self._written_at = time.monotonic()
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """Write until all is said, or the client is gone: then the provider and tools at work are told so."""
+        """Write the stream to its end; when the client disconnects, cancel the provider's answer and running tools."""
         self._send = send
         pump = asyncio.ensure_future(self._pump())
-        gone = asyncio.ensure_future(_disconnected(receive))
+        gone = asyncio.ensure_future(_wait_for_disconnect(receive))
         try:
-            # a client that does not read keeps the last words from being written, and its connection open
+            # a client that does not read blocks the last write, and keeps its connection open
             most = self._loop.seconds_left() + self._loop.last_words_s
             await asyncio.wait({pump, gone}, timeout=most, return_when=asyncio.FIRST_COMPLETED)
             if pump.done():
@@ -106,38 +105,40 @@ class StreamedAnswer(Response):
                 await self._send({"type": "http.response.body", "body": b"", "more_body": False})
 
     async def _all_but_the_end(self) -> bytes:
-        """Write all but the end of the stream, which is returned."""
+        """Write the stream but for its last events, which are returned."""
         try:
             await self._write(self._early)
             async with asyncio.timeout(self._loop.seconds_left()):
-                await self._rounds()
+                await self._run_rounds()
             end = self._stream.finish({"fairlead": self._loop.report()})
             await self._keep(end)
         except TimeoutError:
-            return self._failed(self._loop.over())
+            return self._break_off(self._loop.timeout_error())
         except BadStream as error:
-            return self._failed(LlmError(502, str(error), "bad_answer"), error.error)
+            return self._break_off(LlmError(502, str(error), "bad_answer"), error.error)
         except (ProviderUnavailable, TooLarge) as error:
-            return self._failed(LlmError(502, str(error), "provider_unavailable"))
+            return self._break_off(LlmError(502, str(error), "provider_unavailable"))
         except Problem as problem:
-            return self._failed(of_problem(problem))
+            return self._break_off(llm_error(problem))
         except LlmError as error:
-            return self._failed(error)
+            return self._break_off(error)
         return end
 
-    async def _rounds(self) -> None:
-        """All rounds but for the end of the last one. Raises what can go wrong."""
+    async def _run_rounds(self) -> None:
+        """Pass on all rounds. Raises BadStream, LlmError, Problem, ProviderUnavailable, TooLarge."""
         held, stream = self._loop, self._stream
         prepared = held.prepared
         while True:
             try:
-                await self._one()
+                await self._relay_round()
             except (BadStream, ProviderUnavailable, TooLarge) as error:
-                if not isinstance(error, BadStream) or error.error is None:  # else it may be the request's fault
+                if (
+                    not isinstance(error, BadStream) or error.error is None
+                ):  # else the provider reports an error, which may be the request's
                     held.round_broken(error)
                 raise
             if held.repeats(stream.malformed_call):
-                await self._next()
+                await self._next_round()
                 continue
             calls, results = await held.split(stream.message), NO_RESULTS
             if calls.unwrapped:
@@ -152,12 +153,12 @@ class StreamedAnswer(Response):
             if calls.client_calls or not results.messages:
                 await self._keeper.keep(calls, stream.in_request, results.messages, stream.turn_key)
                 return
-            held.go_on(stream.in_request, results.messages)
+            held.append_results(stream.in_request, results.messages)
             self._results = ()
-            await self._next()
+            await self._next_round()
 
-    async def _next(self) -> None:
-        """Begin the next round. Raises what can go wrong."""
+    async def _next_round(self) -> None:
+        """Begin the next round. Raises BadStream, LlmError, ProviderUnavailable."""
         self._stream.next_round()
         self._answer.close()
         self._answer = await self._loop.ask()
@@ -168,16 +169,22 @@ class StreamedAnswer(Response):
             raise BadStream(f"the provider answered {self._answer.status} in a later round", said_there)
 
     async def _keep(self, end: bytes) -> None:
-        if self._kept is None:
+        if self._continuations is None:
             return
-        held, asked = self._loop, self._asked
+        held, client_request = self._loop, self._client_request
         finished = FinishedResponse(
-            asked.identity, asked.caller_key, asked.read, held.prepared, self._stream, end, self._results
+            client_request.identity,
+            client_request.caller_key,
+            client_request.read,
+            held.prepared,
+            self._stream,
+            end,
+            self._results,
         )
-        await self._kept.keep(finished)
+        await self._continuations.keep(finished)
 
-    async def _one(self) -> None:
-        """One answer of the model, to its end."""
+    async def _relay_round(self) -> None:
+        """Pass on one answer of the model, to its end."""
         parser = EventParser(MAX_EVENT)
         ids = None if self._loop.theirs is None else ProviderCallIds(kept=self._loop.prepared.keeps_turns)
         size = 0
@@ -189,12 +196,12 @@ class StreamedAnswer(Response):
             out: list[bytes] = []
             try:
                 out += (self._stream.feed(data if ids is None else ids.replaced(data)) for data in datas)
-            finally:  # what was said in front of an error has come
-                said = b"".join(out)
-                if said:
+            finally:  # events before an error are passed on
+                body = b"".join(out)
+                if body:
                     self._loop.record.first_token()
-                await self._write(said)
-            if self._stream.done:  # some keep the connection open behind it
+                await self._write(body)
+            if self._stream.done:  # some providers keep the connection open after the last event
                 break
         if not self._stream.ended:
             raise BadStream("the provider ended its answer too early")
@@ -213,19 +220,17 @@ class StreamedAnswer(Response):
                 await self._write(self._stream.keep_alive())
             await asyncio.sleep(KEEP_ALIVE - silent if silent < KEEP_ALIVE else KEEP_ALIVE)
 
-    def _failed(self, error: LlmError, raw: bytes | None = None) -> bytes:
-        """The event that says that the stream is broken, which is its end. What the provider still says is not waited
-        for.
-        """
+    def _break_off(self, error: LlmError, raw: bytes | None = None) -> bytes:
+        """The error event that ends the stream; closes the provider's answer and records the error."""
         self._answer.close()
         if raw is not None and tells_of_key(raw):
             error, raw = key_refused(), None
-        code = error.code if raw is None else "an error of the provider"  # whose words may be a prompt's
+        code = error.code if raw is None else "an error of the provider"  # its text may quote a prompt
         self._loop.record.end(error.code)
         log.info("A streamed answer of %s broke off: %s", self._loop.target.provider, code)
         return self._stream.failed(error, raw)
 
 
-async def _disconnected(receive: Receive) -> None:
+async def _wait_for_disconnect(receive: Receive) -> None:
     while (await receive())["type"] != "http.disconnect":
         pass

@@ -1,8 +1,8 @@
-"""Choice of a request's tier by what was said in its conversation, where the request asks for that.
+"""Choice of a request's tier by the texts of its conversation, for requests with the tier `auto`.
 
-The rules are those of `POST /v1/tier`. A request of these APIs brings its whole conversation along, and no state: the
-last turns are played through the rules anew, so that a conversation has equal tiers in every request and replica. When
-turns were said is unknown: nothing that depends on it (a cooldown, a rapid exchange) counts.
+The rules are those of `POST /v1/tier`. A request of these APIs brings its whole conversation along, and no state: each
+request replays the last turns through the rules, so that every replica chooses the same tier. Times of turns are
+unknown: rules that depend on them (a cooldown, a rapid exchange) do not count.
 """
 
 from __future__ import annotations
@@ -26,35 +26,35 @@ if TYPE_CHECKING:
 
 AUTO: Final = "auto"
 MOST_TEXT: Final = 16 << 10
-"""Characters of a turn that are looked through, the last ones."""
+"""Characters of a turn that the rules read, from its end."""
 MOST_TURNS: Final = 4096
-"""Turns that are remembered; the one that was seen longest ago goes first."""
+"""Turns that are remembered; the least recently seen one is forgotten first."""
 _APART: Final = 1e6
-"""Seconds between two turns, as far as the rules are told."""
+"""Seconds between two turns that the rules assume."""
 _NOT_SAID: Final = frozenset({"system", "developer", "tool"})
-"""Roles that formats have in other places, and whose texts do not tell conversations apart."""
+"""Roles that a digest leaves out: formats have them in other places, and conversations share their texts."""
 
 
 class ChosenTier(msgspec.Struct, frozen=True):
-    """Tier of a request that named none."""
+    """Tier that the rules chose for a request."""
 
     name: str
     rule: str
     """A rule of `conversation.choose`, or `policy`."""
     changed_in: bytes = b""
-    """Digest of the conversation where it has a new turn with this request, and had another tier in the turn before;
-    empty else.
+    """Digest of the conversation if this request adds a turn whose tier differs from that of the turn before; else
+    empty.
     """
 
 
 class TierChanges:
-    """Turns of conversations in which the tier changed, so that a request that is sent again counts one time."""
+    """Turns in which a conversation changed its tier, so that a repeated request is counted once."""
 
     def __init__(self) -> None:
         self._seen: OrderedDict[tuple[str, bytes, str], None] = OrderedDict()
 
     def is_new(self, principal: str, choice: ChosenTier) -> bool:
-        """Whether the choice changes the tier in a turn of the principal's that was not seen before."""
+        """Whether the choice changes the tier in a turn of the principal that was not seen before."""
         if not choice.changed_in:
             return False
         key = principal, choice.changed_in, choice.name
@@ -66,26 +66,26 @@ class TierChanges:
         return new
 
 
-def chosen_tier(
+def choose_tier(
     tools: ToolServices, seen: SubjectCatalog, wire: WireFormat, messages: Sequence[bytes | Raw]
 ) -> ChosenTier | None:
-    """The tier of a conversation; None where there is no tier to choose from. In the worker: the rules are compiled
-    with the first choice.
+    """The tier of a conversation; None without tiers to choose from. In the thread for heavy work: the first choice
+    compiles the rules.
     """
     chooser = tools.choosers.of(seen.snapshot.rules)
     if chooser is None or not seen.tiers:
         return None
     texts = _last_texts(wire, messages, COMMAND_TURNS + 1)
-    now = attainable(_replayed(chooser, texts[-COMMAND_TURNS:], len(texts)), seen)
+    now = attainable(_replay(chooser, texts[-COMMAND_TURNS:], len(texts)), seen)
     fresh = len(texts) > 1 and wire.role_and_text(messages[-1]) == ("user", texts[-1])
-    before = attainable(_replayed(chooser, texts[:-1], len(texts) - 1), seen) if fresh else now
+    before = attainable(_replay(chooser, texts[:-1], len(texts) - 1), seen) if fresh else now
     if now.tier == before.tier:
         return ChosenTier(now.tier, now.rule)
     return ChosenTier(now.tier, now.rule, ConversationDigest(wire).up_to(messages, len(messages)).digest())
 
 
 def _last_texts(wire: WireFormat, messages: Sequence[bytes | Raw], most: int) -> list[str]:
-    """The last texts of the user, in their order."""
+    """The last `most` texts of the user, in their order."""
     texts: list[str] = []
     for message in reversed(messages):
         role, text = wire.role_and_text(message)
@@ -96,18 +96,18 @@ def _last_texts(wire: WireFormat, messages: Sequence[bytes | Raw], most: int) ->
     return texts[::-1]
 
 
-def _replayed(chooser: Chooser, texts: Sequence[str], turns: int) -> Choice:
-    """The choice of the last turn; `turns` is its number from 1 on."""
+def _replay(chooser: Chooser, texts: Sequence[str], turns: int) -> Choice:
+    """The choice for the last turn; `turns` is its number, from 1 on."""
     state = ConversationState()
     choice, _ = chooser.choose(Turn(), state, 0.0)
-    for place, text in enumerate(texts):
-        turn = Turn(text=text[-MOST_TEXT:], number=turns - len(texts) + place)
-        choice, state = chooser.choose(turn, state, place * _APART)
+    for index, text in enumerate(texts):
+        turn = Turn(text=text[-MOST_TEXT:], number=turns - len(texts) + index)
+        choice, state = chooser.choose(turn, state, index * _APART)
     return choice
 
 
 class ConversationDigest:
-    """Digest of a conversation's roles and texts, which grows with it: each message is read once."""
+    """Digest of a conversation's roles and texts that grows with it: each message is read once."""
 
     def __init__(self, wire: WireFormat) -> None:
         self._wire = wire
@@ -115,7 +115,7 @@ class ConversationDigest:
         self._digest = hashlib.blake2b(digest_size=24)
 
     def up_to(self, messages: Sequence[bytes | Raw], end: int) -> hashlib.blake2b:
-        """The digest of the messages in front of `end`, which never goes back."""
+        """The digest of the messages before `end`, which may only grow from call to call."""
         for message in messages[self._read : end]:
             role, text = self._wire.role_and_text(message)
             if role not in _NOT_SAID and text:

@@ -1,8 +1,9 @@
-"""Turns of one request that the caller comes back into, so that no tool runs twice for one decision of its model.
+"""Stores the turn of a request that the caller continues with results, so that no tool runs twice for one decision of
+its model.
 
-Where the model calls tools of ours and of the caller's in one message, a place for the turn is taken before ours run,
-with what to tell the model if their results never come. Without such a place the caller's calls go out alone, and ours
-are not run: the model, asked again with the caller's results, decides anew about calls that never ran.
+Where one message calls tools of the gateway and tools of the caller, the turn is stored before the gateway's calls run,
+with a text in place of results that may be lost. Where it cannot be stored, only the caller's calls go out and the
+gateway's do not run: the model gets the caller's results and decides again about the calls that never ran.
 """
 
 from __future__ import annotations
@@ -14,8 +15,7 @@ from fairlead_formats.messages.call import ModelCall
 from fairlead_formats.registry import message_format
 from fairlead_formats.wire.protocol import CallKey, KeptTurn
 from fairlead_gateway.core.identity import Identity
-from fairlead_llm.loop import ToolLoop
-from fairlead_llm.round_calls import RoundCalls
+from fairlead_llm.loop import RoundCalls, ToolLoop
 from fairlead_llm.turns import NOT_KEPT, TurnKeeping, TurnStore
 from fairlead_offers.documents import encode
 
@@ -26,7 +26,7 @@ _NOT_RUN: Final = "The call was not run in that turn. Call it again if it is sti
 
 
 class TurnKeeper:
-    """Keeps the turn of one request."""
+    """Stores the turn of one request where the caller does not get all of it."""
 
     def __init__(self, loop: ToolLoop, turns: TurnStore, identity: Identity) -> None:
         self._loop = loop
@@ -34,8 +34,8 @@ class TurnKeeper:
         self._identity = identity
 
     async def runs_now(self, calls: RoundCalls, message: Sequence[bytes]) -> bool:
-        """Whether calls of ours in a `message` are run now. Beside calls of the caller's they are only where the turn
-        can be kept; `turn_not_kept` is added to the losses where it cannot.
+        """Whether the gateway's calls in a `message` run now. Beside calls of the caller they do only where the turn
+        can be stored; `turn_not_kept` is added to the losses where it cannot.
         """
         loop = self._loop
         if not calls.gateway_calls or loop.tools_disabled:
@@ -43,22 +43,22 @@ class TurnKeeper:
         if not calls.client_calls:
             return True
         if await self._may_repeat(calls.gateway_calls):
-            lost = _told(loop, calls.gateway_calls, _RESULT_LOST)
+            lost = _placeholders(loop, calls.gateway_calls, _RESULT_LOST)
             if await self._keep(calls.client_calls, message, lost):
                 return True
         loop.prepared.losses.add(NOT_KEPT)
         return False
 
     async def _may_repeat(self, calls: Sequence[ModelCall]) -> bool:
-        """Whether it does no harm if the turn is not found again: calls of tools that only read may run twice."""
+        """Whether it does no harm if the turn is not found again, since calls of tools that only read may run twice."""
         keeping = self._loop.prepared.keeping
         return keeping is TurnKeeping.SURE or (keeping is TurnKeeping.LIKELY and await self._loop.all_repeatable(calls))
 
     async def keep(
         self, calls: RoundCalls, message: Sequence[bytes], results: Sequence[bytes], turn_key: CallKey | None
     ) -> None:
-        """Keep the turn where the caller does not have all of it. `message` is its last one, and `results` are those of
-        the calls in it that were run here. It is found by the calls that the caller gets, else by `turn_key`.
+        """Store the turn where the caller does not get all of it. `message` is the last one, `results` those of its
+        calls that the gateway ran. The turn is found by the calls that the caller gets, else by `turn_key`.
         """
         loop = self._loop
         shown = calls.client_calls or ([] if turn_key is None or calls.gateway_calls else [turn_key])
@@ -67,8 +67,8 @@ class TurnKeeper:
         if calls.client_calls and not loop.prepared.keeps_turns:
             loop.prepared.losses.add(NOT_KEPT)
             return
-        if not results:  # no answer holds calls without results
-            results = _told(loop, calls.gateway_calls, _NOT_RUN)
+        if not results:  # providers refuse calls without results
+            results = _placeholders(loop, calls.gateway_calls, _NOT_RUN)
         if not await self._keep(shown, message, results) and self._turns.enabled:
             loop.prepared.losses.add(NOT_KEPT)
 
@@ -78,8 +78,8 @@ class TurnKeeper:
         return await self._turns.keep(self._identity, shown, turn)
 
 
-def _told(loop: ToolLoop, calls: Sequence[ModelCall], text: str) -> list[bytes]:
-    """Messages that say the same in place of the results of all these calls."""
+def _placeholders(loop: ToolLoop, calls: Sequence[ModelCall], text: str) -> list[bytes]:
+    """Messages with a text in place of each call's result."""
     result: dict[str, Any] = {"content": [{"type": "text", "text": text}], "isError": True}
     written = message_format(loop.prepared.wire.name).write_results([*calls], [result for _ in calls])
     return [encode(each) for each in written.messages]

@@ -1,12 +1,12 @@
-"""Turns that have to be whole again when the caller comes back: mixed ones, which call tools of ours and of the
-caller's, and those of several rounds that end with calls of the caller's, or whose signed thoughts an API takes in
-their own messages only.
+"""Stores turns of which the caller gets only a part, and restores them in its next request: turns that call tools of
+the gateway and of the caller, turns of several rounds that end with calls of the caller, and turns whose signed
+thoughts an API takes only in their own messages.
 
-The caller sees its own calls alone, and comes back with their results. Results of ours wait for it in the store of
-kept results: bound to the principal, for a time, in Redis where replicas share it. A turn is found by the calls, or the
-last thought, that the caller saw. Their ids are made here (`call_ids`): nobody else can know them, and no other
-conversation has them. Nothing is found by what can be guessed, such as names and arguments of calls, which two
-conversations of one key may share; and nothing depends on the conversation in front, which clients cut and rewrite.
+The caller gets its own calls alone, and sends their results. The rest of the turn waits in the store of kept results:
+bound to the principal, for a time, in Redis where replicas share it. A turn is found by the calls, or the last thought,
+that the caller got. The gateway makes their ids (`call_ids`): nobody can guess them, and no other conversation has
+them. Names and arguments of calls would not do, as two conversations of one key may share them; nor would the messages
+before, which clients cut and rewrite.
 """
 
 from __future__ import annotations
@@ -32,39 +32,41 @@ from fairlead_gateway.context.store import ContextUnavailable
 from fairlead_gateway.core.identity import Identity
 
 MOST_LOOKED_UP: Final = 64
-"""Messages of one request that are looked up, the last ones."""
+"""Messages of one request whose turns are looked up, from the last one back."""
 NOT_KEPT: Final = "turn_not_kept"
-"""Code of a loss: a turn cannot be kept. Calls of ours beside the caller's were not run, and the model asks anew."""
+"""Code of a loss: a turn cannot be stored. The gateway's calls beside the caller's were not run; the model may repeat
+them.
+"""
 NOT_RESTORED: Final = "turns_not_restored"
-"""Code of a loss: the store does not answer, and turns of the conversation lack what was run here."""
+"""Code of a loss: the store cannot be reached, and turns of the conversation lack calls that the gateway ran."""
 _ENTRY: Final = "turn"
 _PROBE: Final = "turn probe"
-"""Name of a session that has no entries."""
+"""Name of a session without entries, whose look-up shows that the store answers."""
 _encode: Final = msgspec.msgpack.Encoder().encode
 _decode: Final = msgspec.msgpack.Decoder(KeptTurn).decode
 log = logging.getLogger(__name__)
 
 
 class TurnKeeping(Enum):
-    """Whether a turn that begins now can be found again when the caller comes back into it."""
+    """Whether a turn that begins now can be found again when the caller sends its results."""
 
     SURE = auto()
-    """The store answers, and the client has sent ids of calls back, or has to by its API."""
+    """The store answers, and the client has sent call ids back, or its API requires that."""
     LIKELY = auto()
-    """As `SURE`, of a client that may drop ids, and has sent no call back yet."""
+    """The store answers; the client may drop call ids, and has sent no call back yet."""
     NONE = auto()
-    """Nothing is kept, the store is out, or the client drops ids."""
+    """There is no store, it cannot be reached, or the client drops call ids."""
 
 
 class TurnStore:
-    """Keeps the parts of turns that the caller does not get, and puts them back into its next request."""
+    """Stores the parts of turns that the caller does not get, and restores them in its next request."""
 
     def __init__(self, recorder: ContextRecorder) -> None:
         self._recorder = recorder
 
     @property
     def enabled(self) -> bool:
-        """Whether this gateway keeps turns at all."""
+        """Whether this gateway stores turns at all."""
         return self._recorder.store is not None
 
     async def keeping(self, identity: Identity, front: WireFormat, messages: Sequence[bytes | Raw]) -> TurnKeeping:
@@ -86,8 +88,8 @@ class TurnStore:
         shown: Sequence[CallKey],
         turn: KeptTurn,
     ) -> bool:
-        """Keep a turn with those of its calls that the caller sees, in place of what was kept of it before; whether it
-        was.
+        """Store a turn under those of its calls that the caller gets, replacing what was stored under them. Whether
+        that succeeded.
         """
         store = self._recorder.store
         if store is None or not all(may_be_kept(call.id) or call.name in MARKED_THOUGHTS for call in shown):
@@ -96,11 +98,11 @@ class TurnStore:
         try:
             await store.append(self._recorder.account(identity, session), session, _ENTRY, _encode(turn))
         except ContextUnavailable as error:
-            log.warning("A turn of a model is not kept for its caller: %s", error)
+            log.warning("A turn of a model cannot be stored for its caller: %s", error)
             return False
         return True
 
-    async def restored(
+    async def restore(
         self,
         identity: Identity,
         wire: WireFormat,
@@ -109,38 +111,40 @@ class TurnStore:
         *,
         asks: bool = True,
     ) -> Sequence[bytes | Raw]:
-        """The messages, each that a turn is kept for replaced by the whole turn. `losses` gets `NOT_RESTORED` where the
-        store is out. Raises LlmError (503) where it is, a turn may be kept that the model has not gone on from, and the
-        request `asks` the model: it would order the calls of that turn a second time.
+        """The messages, with stored turns in place of the parts that the caller has. `losses` gets `NOT_RESTORED` where
+        the store cannot be reached. If then a turn may be stored that the model has not answered, and the request
+        `asks` the model, raises LlmError (503): the model would make the calls of that turn a second time.
         """
         places = wire.places(messages)[-MOST_LOOKED_UP:] if self._recorder.store is not None else ()
         if not places:
             return messages
-        found = await asyncio.gather(
-            *(self._found(identity, wire, place.calls) for place in places), return_exceptions=True
+        results = await asyncio.gather(
+            *(self._find(identity, wire, call_place.calls) for call_place in places), return_exceptions=True
         )
-        failures = [each for each in found if isinstance(each, BaseException)]
+        failures = [each for each in results if isinstance(each, BaseException)]
         for failure in failures:
             if not isinstance(failure, ContextUnavailable):
                 raise failure
-        if asks and isinstance(found[-1], ContextUnavailable) and _is_open(wire, messages, places[-1]):
+        if asks and isinstance(results[-1], ContextUnavailable) and _is_open(wire, messages, places[-1]):
             raise LlmError(
                 503,
-                f"results of calls that the gateway ran for this turn cannot be looked up ({found[-1]}): no tool and "
+                f"results of calls that the gateway ran for this turn cannot be looked up ({results[-1]}): no tool and "
                 "no model was called for this request, send it again",
                 "store_unavailable",
                 headers={"retry-after": "1"},
-            ) from found[-1]
+            ) from results[-1]
         if failures:  # one line for all of them
             losses.add(NOT_RESTORED)
-            log.warning(
-                "Turns that were kept are not put back, and the model may ask for results again: %s", failures[0]
-            )
-        turns = {place.start: turn for place, turn in zip(places, found, strict=True) if isinstance(turn, KeptTurn)}
+            log.warning("Stored turns cannot be restored, and the model may make their calls again: %s", failures[0])
+        turns = {
+            call_place.start: turn
+            for call_place, turn in zip(places, results, strict=True)
+            if isinstance(turn, KeptTurn)
+        }
         return wire.restored(messages, turns) if turns else messages
 
-    async def _found(self, identity: Identity, wire: WireFormat, shown: Sequence[CallKey]) -> KeptTurn | None:
-        """The turn of these calls. Raises ContextUnavailable."""
+    async def _find(self, identity: Identity, wire: WireFormat, shown: Sequence[CallKey]) -> KeptTurn | None:
+        """The turn that is stored under these calls. Raises ContextUnavailable."""
         store = self._recorder.store
         if store is None or not all(may_be_kept(call.id) or call.name in MARKED_THOUGHTS for call in shown):
             return None
@@ -154,25 +158,25 @@ class TurnStore:
 
 
 def _of_client(front: WireFormat, messages: Sequence[bytes | Raw]) -> TurnKeeping:
-    """Whether a client sends ids of calls back, by the last calls of its conversation."""
-    for place in reversed(front.places(messages)):
-        calls = _without_thoughts(place)
+    """Whether a client sends call ids back, by the last calls of its conversation."""
+    for call_place in reversed(front.places(messages)):
+        calls = _without_thoughts(call_place)
         if calls:
             return TurnKeeping.SURE if all(made_here(call.id) for call in calls) else TurnKeeping.NONE
     return TurnKeeping.SURE if front.needs_call_ids else TurnKeeping.LIKELY
 
 
-def _is_open(wire: WireFormat, messages: Sequence[bytes | Raw], place: CallPlace) -> bool:
-    """Whether the model has not gone on since it made the calls of a place."""
-    behind = (wire.role_and_text(message) for message in messages[place.end :])
-    return bool(_without_thoughts(place)) and all(role != "assistant" or not text for role, text in behind)
+def _is_open(wire: WireFormat, messages: Sequence[bytes | Raw], call_place: CallPlace) -> bool:
+    """Whether no message of the model follows the calls of a place."""
+    behind = (wire.role_and_text(message) for message in messages[call_place.end :])
+    return bool(_without_thoughts(call_place)) and all(role != "assistant" or not text for role, text in behind)
 
 
-def _without_thoughts(place: CallPlace) -> list[CallKey]:
-    return [call for call in place.calls if call.name not in MARKED_THOUGHTS]
+def _without_thoughts(call_place: CallPlace) -> list[CallKey]:
+    return [call for call in call_place.calls if call.name not in MARKED_THOUGHTS]
 
 
 def _session(shown: Sequence[CallKey]) -> str:
-    """Name of a turn: a digest of what the caller has of it, in any wire format."""
+    """Name of a turn in the store: a digest of the calls that the caller got, the same in all wire formats."""
     names = json.dumps([[call.id, call.name] for call in shown])
     return f"turn {hashlib.blake2b(names.encode(), digest_size=24).hexdigest()}"

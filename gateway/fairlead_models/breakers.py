@@ -1,8 +1,8 @@
-"""Circuit breakers of models at their providers: one that fails again and again is not asked for a while.
+"""Circuit breakers of models at their providers: a model that fails again and again gets no requests for a while.
 
 Pure module, by the mechanism of `upstream.breaker`: five failures in a row open it, and after one second, doubled up to
-thirty, one request is its trial. Failures are a provider that cannot be reached, that takes too long or breaks off, and
-statuses from 500 on. A 429 with `retry-after` means that it is not asked before that.
+thirty, one request is its trial. Failures are a provider that cannot be reached, an answer that takes too long or
+breaks off, and statuses from 500 on. After a 429 with `retry-after` the model gets no request for that time.
 """
 
 from __future__ import annotations
@@ -33,9 +33,7 @@ def asks_next(status: int) -> bool:
 
 
 class ModelClosed(Exception):
-    """A model that is not asked now. `status` is 429 where it wants to be asked later, else 503; `retry_after` in
-    seconds.
-    """
+    """A model gets no request now. `status` is 429 if it asked for a pause, else 503; `retry_after` in seconds."""
 
     def __init__(self, message: str, status: int, retry_after: float) -> None:
         super().__init__(message)
@@ -48,7 +46,7 @@ class _Failed(Exception):
 
 
 class GuardedModel:
-    """Breaker of one model, and the time until which it wants to be left alone."""
+    """Breaker of one model, and the time until which it gets no requests."""
 
     def __init__(self, random: Callable[[], float]) -> None:
         self.breaker = Breaker(random)
@@ -68,7 +66,7 @@ class ModelAttempt:
         self._trial = trial
 
     def answered(self, status: int, retry_after: float | None) -> None:
-        """Take the head of the answer; whether its body is whole is told by `over` or `failed`."""
+        """Record the head of the answer. `over` or `failed` records its end."""
         breakers = self._breakers
         if status >= 500 or status == _TIMED_OUT:
             self.failed(_Failed(f"it answered {status}"))
@@ -79,17 +77,17 @@ class ModelAttempt:
             self.over()
 
     def over(self) -> None:
-        """The answer is whole."""
+        """Record that the answer came to its end."""
         self._trial = False
         self._breakers.succeeded(self._target)
 
     def failed(self, error: Exception) -> None:
-        """No answer came, or it broke off."""
+        """Record that no answer came, or that it broke off."""
         trial, self._trial = self._trial, False
         self._breakers.failed(self._target, error, trial=trial)
 
     def given_up(self) -> None:
-        """Its end says nothing of the model: the client is gone, or had no more time."""
+        """Record an end that says nothing about the model: the client disconnected, or the request's time was over."""
         if self._trial:
             self._trial = False
             self._breakers.given_up(self._target)
@@ -108,21 +106,21 @@ class ModelBreakers:
         self._guarded: OrderedDict[ModelTarget, GuardedModel] = OrderedDict()
 
     def attempt(self, target: ModelTarget) -> ModelAttempt:
-        """Leave to ask a model. Its outcome has to be told. Raises ModelClosed."""
+        """Begin a request to a model, whose end has to be recorded. Raises ModelClosed."""
         guarded = self._guarded.get(target)
         if guarded is None:
             return ModelAttempt(self, target, trial=False)
         now, breaker, name = self._clock(), guarded.breaker, f"{target.provider}/{target.model[:128]}"
         if now < guarded.later:
             seconds = guarded.later - now
-            raise ModelClosed(f"{name} wants no request for {seconds:.0f} s (retry-after)", _TOO_MANY, seconds)
+            raise ModelClosed(f"{name} asked for a pause of {seconds:.0f} s (retry-after)", _TOO_MANY, seconds)
         trial = not breaker.closed
         if trial and not breaker.try_now(now):
-            raise ModelClosed(f"{name} is not asked for now: {breaker.why()}", 503, breaker.wait(now))
+            raise ModelClosed(f"{name} gets no requests now: {breaker.why()}", 503, breaker.wait(now))
         return ModelAttempt(self, target, trial=trial)
 
     def states(self) -> Iterator[tuple[ModelTarget, str, int]]:
-        """Every model that has failed: its state, and how many times it opened."""
+        """Models that have failed, each with its state and the number of times that its breaker opened."""
         now = self._clock()
         for target, guarded in [*self._guarded.items()]:
             yield target, guarded.state(now), guarded.breaker.opened
@@ -144,7 +142,7 @@ class ModelBreakers:
             guarded.breaker.given_up()
 
     def put_off(self, target: ModelTarget, seconds: float) -> None:
-        """Leave a model alone for so long."""
+        """Send no requests to a model for so many seconds."""
         self._of(target).later = self._clock() + seconds
 
     def _of(self, target: ModelTarget) -> GuardedModel:

@@ -12,7 +12,7 @@ from starlette.types import Scope
 from fairlead_offers.problems import INVALID_ARGUMENTS, Problem
 
 PROVIDER_KEY: Final = "x-fairlead-provider-key"
-"""Header with a key of the caller's at the provider; of the scope of a request, the key."""
+"""Header with the caller's own key at the provider, and name of that key in the scope of a request."""
 _KEY_HEADERS: Final = (b"x-api-key", b"x-goog-api-key")
 _QUERY: Final = b"key"
 _PROVIDER_KEY: Final = re.compile(rb"[!-~]{1,8192}")
@@ -28,7 +28,7 @@ def take_credential(scope: Scope) -> bytes | None:
     """
     fields = [(name, value) for name, value in scope["headers"] if name in _TAKEN or name == b"authorization"]
     scope["headers"] = [(name, value) for name, value in scope["headers"] if name not in _TAKEN]
-    shown = [*_shown(fields), *_of_query(scope)]
+    shown = [*_credentials_in(fields), *_of_query(scope)]
     _take_provider_key(scope, [value for name, value in fields if name == PROVIDER_KEY.encode()])
     if len(set(shown)) > 1:
         raise Problem(
@@ -39,7 +39,7 @@ def take_credential(scope: Scope) -> bytes | None:
     return shown[0] if shown else None
 
 
-def _shown(fields: list[tuple[bytes, bytes]]) -> Iterator[bytes]:
+def _credentials_in(fields: list[tuple[bytes, bytes]]) -> Iterator[bytes]:
     for name, value in fields:
         if name == b"authorization":
             yield value
@@ -48,7 +48,7 @@ def _shown(fields: list[tuple[bytes, bytes]]) -> Iterator[bytes]:
 
 
 def _of_query(scope: Scope) -> Iterator[bytes]:
-    """Keys in the query, which loses them."""
+    """Credentials in the query, which are removed from it."""
     pairs = []
     for part in scope["query_string"].split(b"&"):
         name, _, value = part.partition(b"=")

@@ -260,7 +260,7 @@ class Providers:
         providers = [(name, provider.models) for name, provider in self.by_name.items()]
         return providers + [(name, engine.models) for name, engine in self.cascaded.items()]
 
-    def listed(self) -> dict[str, str]:
+    def list_models(self) -> dict[str, str]:
         """Models that may be asked for by name, with the provider of each: plain names of `models`, no patterns."""
         names: dict[str, str] = {}
         for _, models in self._models():

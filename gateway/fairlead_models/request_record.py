@@ -1,10 +1,15 @@
-"""Records of requests to models: tokens as the provider states them, cost, tools called and outcome, for metrics, the
-audit log and the quotas of tokens a day.
+"""Records of requests to models: tokens as the provider states them or estimated, cost, tools called and outcome, for
+metrics, the audit log and the quotas of tokens a day.
+
+Pure recording; `fairlead_app.metrics.models` shows the metrics. A model has series of its own after its first answer:
+clients can make names up.
 """
 
 from __future__ import annotations
 
 import time
+from bisect import bisect_left
+from collections import Counter
 from collections.abc import Callable, Iterable, Mapping
 from typing import Any, Final
 
@@ -17,22 +22,209 @@ from fairlead_gateway.calls.path.direct import Origin
 from fairlead_gateway.core.quota import Quota
 from fairlead_gateway.core.request import agent_name
 from fairlead_gateway.limits.limiter import NO_BUDGET, Limited, TokenLimiter
+from fairlead_gateway.telemetry import OTHER, Histogram
 from fairlead_gateway.tracing.spans import ModelSpan, SpanIds, Spans
 from fairlead_gateway.tracing.trace import TRACEPARENT, TRACESTATE
-from fairlead_models.model_metrics import DEFINITION, RESULT, ModelMetrics
 from fairlead_models.providers import ModelTarget
-from fairlead_models.token_usage import TokenUsage, estimated, token_usage
 
+MAX_TOKENS: Final = 10**12
+"""Largest number of tokens that is taken from a provider."""
+BLOB_BYTES: Final = 4096
+"""Bytes from which on a JSON text without a space counts as a file in base64."""
+BLOB_TOKENS: Final = 1000
+"""Estimated tokens of a file, whatever its size."""
+_Figures = Mapping[str, Any]
+MAX_MODELS: Final = 200
+MAX_TOOLS: Final = 500
+MAX_PRINCIPALS: Final = 500
+TOKEN_BOUNDS: Final = tuple(4**power for power in range(12))
+"""Upper bounds in tokens of `gen_ai.client.token.usage` (OpenTelemetry semantic conventions for generative AI)."""
+DEFINITION, RESULT = "definition", "result"
 LONG_BODY: Final = 256 << 10
 """Bytes of a request from which on tokens are estimated only where that is needed."""
 OK: Final = "ok"
 STOPPED: Final = "stopped"
 """The last round was asked with `tool_choice: none`, as a limit was reached."""
 PENDING: Final = "pending"
-"""Calls came back that policies let nobody run but the caller."""
+"""The answer has calls that policies let only the caller run."""
 CLIENT_CLOSED: Final = "client_closed"
 """The client was gone before the answer was whole."""
 _WELL: Final = frozenset({OK, STOPPED, PENDING})
+
+
+class TokenUsage(msgspec.Struct, frozen=True):
+    """Tokens that a model has read and written."""
+
+    input: int = 0
+    """All tokens of the input, also those read from or written to the cache."""
+    output: int = 0
+    """Tokens of the output, reasoning included."""
+    cached: int = 0
+    """Tokens of the input that were read from the provider's cache."""
+    written: int = 0
+    """Tokens of the input that were written to the cache."""
+
+    @property
+    def total(self) -> int:
+        return self.input + self.output
+
+    def __add__(self, other: TokenUsage) -> TokenUsage:
+        return TokenUsage(*(mine + theirs for mine, theirs in zip(_tuple(self), _tuple(other), strict=True)))
+
+    def __sub__(self, other: TokenUsage) -> TokenUsage:
+        return TokenUsage(*(max(mine - theirs, 0) for mine, theirs in zip(_tuple(self), _tuple(other), strict=True)))
+
+
+def token_usage(usage: _Figures) -> TokenUsage:
+    """Tokens of a usage object of OpenAI's Chat, Responses or Realtime, of Anthropic's Messages, or of Gemini and its
+    Live API; zero where it has none. Anthropic counts cached input apart, all others within the input.
+    """
+    if "promptTokenCount" in usage or "candidatesTokenCount" in usage:
+        return TokenUsage(
+            _figure(usage, "promptTokenCount") + _figure(usage, "toolUsePromptTokenCount"),
+            _figure(usage, "candidatesTokenCount")
+            + _figure(usage, "responseTokenCount")  # of Live
+            + _figure(usage, "thoughtsTokenCount"),
+            _figure(usage, "cachedContentTokenCount"),
+        )
+    if "prompt_tokens" in usage or "completion_tokens" in usage:
+        cached = _detail(usage, "prompt_tokens_details") or _figure(usage, "prompt_cache_hit_tokens")
+        return TokenUsage(_figure(usage, "prompt_tokens"), _figure(usage, "completion_tokens"), cached)
+    read, written = _figure(usage, "cache_read_input_tokens"), _figure(usage, "cache_creation_input_tokens")
+    cached = read or _detail(usage, "input_tokens_details") or _detail(usage, "input_token_details")
+    return TokenUsage(_figure(usage, "input_tokens") + read + written, _figure(usage, "output_tokens"), cached, written)
+
+
+def estimate_tokens(body: bytes) -> int:
+    """Estimated tokens of a request: one per four bytes, and BLOB_TOKENS for each file in base64."""
+    blobs = [text for text in body.split(b'"') if len(text) >= BLOB_BYTES and b" " not in text and text.isascii()]
+    return (len(body) - sum(map(len, blobs)) + 3) // 4 + BLOB_TOKENS * len(blobs)
+
+
+def _detail(usage: _Figures, member: str) -> int:
+    details = usage.get(member)
+    return _figure(details, "cached_tokens") if isinstance(details, dict) else 0
+
+
+def _figure(usage: _Figures, member: str) -> int:
+    value = usage.get(member)
+    return min(max(int(value), 0), MAX_TOKENS) if isinstance(value, int) and not isinstance(value, bool) else 0
+
+
+def _tuple(usage: TokenUsage) -> tuple[int, int, int, int]:
+    return usage.input, usage.output, usage.cached, usage.written
+
+
+def observe(histogram: Histogram, seconds: float, span: SpanIds | None) -> None:
+    """Count a duration, with its span as the exemplar of its bucket."""
+    nanoseconds = round(seconds * 1e9)
+    histogram.observe(nanoseconds)
+    if span is not None:
+        histogram.exemplify(nanoseconds, span.trace_id, span.span_id)
+
+
+class TokenHistogram:
+    """Sums and buckets (not cumulated) of numbers of tokens."""
+
+    __slots__ = ("buckets", "total")
+
+    def __init__(self) -> None:
+        self.buckets = [0] * (len(TOKEN_BOUNDS) + 1)
+        self.total = 0
+
+    def observe(self, tokens: int) -> None:
+        self.buckets[bisect_left(TOKEN_BOUNDS, tokens)] += 1
+        self.total += tokens
+
+
+class ModelSeries:
+    """Figures of one model."""
+
+    def __init__(self) -> None:
+        self.input = TokenHistogram()
+        self.output = TokenHistogram()
+        self.cached = 0
+        """Tokens of the input that the provider's cache had."""
+        self.written = 0
+        """Tokens of the input that were put into the cache."""
+        self.dollars = 0.0
+        self.rounds = 0
+        self.outcomes: Counter[str] = Counter()
+        self.durations: dict[str, Histogram] = {}
+        """By `error.type`; empty for none."""
+        self.first_token = Histogram()
+
+
+class ModelMetrics:
+    """All figures of one gateway."""
+
+    def __init__(self) -> None:
+        self.models: dict[tuple[str, str], ModelSeries] = {}
+        """By provider and model."""
+        self.tool_tokens: dict[tuple[str, str], int] = {}
+        """By tool, and whether they were of its definitions or its results."""
+        self.principal_tokens: dict[str, TokenUsage] = {}
+        """By principal."""
+        self.overflowed = 0
+        """Observations that went under OTHER."""
+        self.in_flight = 0
+        self._tools: set[str] = set()
+
+    def count_answer(self, target: ModelTarget) -> None:
+        """Give a model series of its own."""
+        key = (target.provider, target.model)
+        if key not in self.models and len(self.models) < MAX_MODELS:
+            self.models[key] = ModelSeries()
+
+    def of(self, target: ModelTarget | None) -> ModelSeries:
+        """The series of a model; one of the provider's where it has none, and one without a provider for None."""
+        if target is None:
+            key = ("", "")
+        elif (target.provider, target.model) in self.models:
+            return self.models[target.provider, target.model]
+        else:
+            key = (target.provider, OTHER)
+            self.overflowed += 1
+        return self.models.setdefault(key, ModelSeries())
+
+    def round(self, principal: str, target: ModelTarget, usage: TokenUsage, dollars: float) -> None:
+        """Count one answer of a model, to a request of a principal."""
+        if principal not in self.principal_tokens and len(self.principal_tokens) >= MAX_PRINCIPALS:
+            self.overflowed += 1
+            principal = OTHER
+        self.principal_tokens[principal] = self.principal_tokens.get(principal, TokenUsage()) + usage
+        series = self.of(target)
+        series.rounds += 1
+        series.input.observe(usage.input)
+        series.output.observe(usage.output)
+        series.cached += usage.cached
+        series.written += usage.written
+        series.dollars += dollars
+
+    def count_request(
+        self, target: ModelTarget | None, outcome: str, error: str, seconds: float, span: SpanIds | None = None
+    ) -> None:
+        """Count one request. `outcome` and `error`, empty for none, are from closed sets. `span`: its own, where it has
+        one that is exported.
+        """
+        series = self.of(target)
+        series.outcomes[outcome] += 1
+        observe(series.durations.setdefault(error, Histogram()), seconds, span)
+
+    def first_token(self, target: ModelTarget, seconds: float, span: SpanIds | None = None) -> None:
+        """Count the time to the first part of a streamed answer. `span` as for `count_request`."""
+        observe(self.of(target).first_token, seconds, span)
+
+    def tools(self, part: str, tokens: Mapping[str, int]) -> None:
+        """Count tokens of definitions or of results, by tool."""
+        for tool, count in tokens.items():
+            if tool not in self._tools:
+                if len(self._tools) >= MAX_TOOLS:
+                    self.overflowed += 1
+                    tool = OTHER
+                self._tools.add(tool)
+            key = (tool, part)
+            self.tool_tokens[key] = self.tool_tokens.get(key, 0) + count
 
 
 class RequestRecords:
@@ -56,7 +248,7 @@ class RequestRecords:
         self.spans = spans
 
     def open(self, origin: Origin, path: str) -> RequestRecord:
-        """The record of a request that has come. `end` it."""
+        """Begin the record of a request. `end` it."""
         return RequestRecord(self, origin, path)
 
     def price(self, target: ModelTarget) -> ModelPrice | None:
@@ -84,16 +276,16 @@ class RequestRecord:
         self._budget = NO_BUDGET
         self._target: ModelTarget | None = None
         self._open_round: bytes | int | None = None
-        """Request that is not accounted for yet: its estimated tokens, or its body where an estimate would take long
-        and may not be needed.
+        """Request of the round that is not charged yet: its estimated tokens, or its body where an estimate would take
+        long and may not be needed.
         """
         self._heard = 0
         self._stated = TokenUsage()
-        """By the provider, over all rounds."""
+        """Usage that the provider stated, summed over all rounds."""
         self._first_token_seen = False
         self._ended = False
         self.used = TokenUsage()
-        """All rounds so far."""
+        """Usage of all rounds so far, estimated where the provider states none."""
         self.rounds = 0
         self._definitions: Mapping[str, int] = {}
         self._tools: list[str] = []
@@ -106,19 +298,19 @@ class RequestRecord:
         self._budget = self._records.tokens.budget(agent, quotas)
 
     def refusal(self) -> Limited | None:
-        """Why the agent's tokens of the day allow no further request; None: they do."""
+        """The limit of tokens a day that allows no further request; None: all allow one."""
         return self._budget.refusal()
 
     def spent(self) -> Limited | None:
-        """The limit that the agent's tokens of the day have reached, as far as is known here; None: they have not."""
+        """The limit of tokens a day that is reached by what this gateway has counted; None: no limit is."""
         return self._budget.spent()
 
     def round_sent(self, target: ModelTarget, body: bytes, definitions: Mapping[str, int]) -> Mapping[str, str]:
-        """Begin a round: its body goes to a model; headers for the provider, which name the round's span.
+        """Record that a round's body is sent to a model. The result are headers for the provider with the round's span.
         `definitions`: tokens of tool definitions, by tool.
         """
         self._target = target
-        self._open_round = body if len(body) > LONG_BODY else estimated(body)
+        self._open_round = body if len(body) > LONG_BODY else estimate_tokens(body)
         self._heard = 0
         self._definitions = definitions
         if self._span is None:
@@ -126,31 +318,31 @@ class RequestRecord:
         return {"traceparent": self._span.round_began(target.provider, target.model)}
 
     def round_failed(self, error_type: str) -> None:
-        """Drop the round, which the provider failed or refused: it is not charged. The record stays open. `error_type`:
-        status of the answer, or class of what went wrong.
+        """Record that the provider failed or refused a round, which is not charged. `error_type`: status of the answer,
+        or class of the error.
         """
         self._open_round = None
         if self._span is not None:
             self._span.round_ended(error_type)
 
     def round_answered(self) -> None:
-        """The model begins to answer."""
+        """Record that the model begins to answer."""
         if self._target is not None:
-            self._records.metrics.answered(self._target)
+            self._records.metrics.count_answer(self._target)
 
     def add_answer_tokens(self, tokens: int) -> None:
-        """So many tokens of the answer have come, by an estimate that counts where the provider states no usage."""
+        """Add estimated tokens of the answer, which count where the provider states no usage."""
         self._heard += tokens
 
     def first_token(self) -> None:
-        """The client gets the first part of a streamed answer."""
+        """Record that the client gets the first part of a streamed answer."""
         if not self._first_token_seen and self._target is not None:
             self._first_token_seen = True
             seconds = self._records.clock() - self._began
             self._records.metrics.first_token(self._target, seconds, self._span_ids)
 
     def round_finished(self, usage: Mapping[str, Any]) -> None:
-        """A round is over. `usage` is the provider's, summed over all rounds."""
+        """Record the end of a round. `usage` is the provider's, summed over all rounds."""
         total = token_usage(usage)
         own, self._stated = total - self._stated, total
         if self._span is not None:
@@ -158,19 +350,19 @@ class RequestRecord:
         self._count(own)
 
     def response_used(self, usage: Mapping[str, Any]) -> None:
-        """An answer of a session is over, that no request of its own began. `usage` is the provider's, for it alone."""
+        """Record the end of a response in a speech session, which has no request of its own. `usage` is its own."""
         self._open_round = 0
         self._heard = 0
         self._count(token_usage(usage))
 
     def tool_called(self, tool: str, result_tokens: int) -> None:
-        """A tool was called here; its result has about so many tokens."""
+        """Record a call of a tool by the gateway, with the estimated tokens of its result."""
         self._tools.append(tool)
         self._records.metrics.tools(RESULT, {tool: result_tokens})
 
     def end(self, outcome: str) -> None:
-        """The request is over; later ends change nothing. `outcome` is one of the constants here, the code of an error,
-        or the status of a provider's refusal.
+        """Record the end of the request; later ends change nothing. `outcome` is one of the constants here, the code of
+        an error, or the status of a provider's refusal.
         """
         if self._ended:
             return
@@ -180,18 +372,20 @@ class RequestRecord:
         records.metrics.in_flight -= 1
         if self._span is not None:
             self._span.end("" if outcome in _WELL else outcome)
-        records.metrics.ended(self._target, outcome, "" if outcome in _WELL else outcome, seconds, self._span_ids)
+        records.metrics.count_request(
+            self._target, outcome, "" if outcome in _WELL else outcome, seconds, self._span_ids
+        )
         if records.auditor is not None:
             records.auditor.asked_model(self.origin, self._path, "" if outcome == OK else outcome, seconds, self._use())
 
     def _count(self, usage: TokenUsage) -> None:
-        """Account for the round that is open, by an estimate where nothing was stated."""
+        """Charge the open round, by an estimate where the provider stated no usage."""
         body, self._open_round = self._open_round, None
         target = self._target
         if body is None or target is None:
             return
         if not usage.total:
-            usage = TokenUsage(body if isinstance(body, int) else estimated(body), self._heard)
+            usage = TokenUsage(body if isinstance(body, int) else estimate_tokens(body), self._heard)
         self.used += usage
         self.rounds += 1
         self._budget.charge(usage.total)

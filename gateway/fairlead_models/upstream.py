@@ -16,6 +16,7 @@ from pathlib import Path
 from typing import Final, TypeAlias
 
 import aiohttp
+import msgspec
 
 from fairlead_formats.wire.protocol import EVENT_STREAM, JSON
 from fairlead_models.providers import Provider
@@ -38,7 +39,7 @@ HIDDEN: Final = b"[key]"
 
 
 class ProviderUnavailable(Exception):
-    """No answer, or one that broke off. The message says why, without address or key."""
+    """There is no answer, or it broke off. The message says why, without address or key."""
 
 
 ProviderSocket: TypeAlias = "aiohttp.ClientWebSocketResponse[bool]"
@@ -51,12 +52,26 @@ class ProviderRefused(Exception):
         super().__init__(f"the provider refused the session with status {status}")
         self.status = status
         self.retry_after = retry_after
-        """Seconds after which it may take one, where it says so."""
+        """Seconds after which the provider may accept a session; None where it does not say."""
+
+
+class ProviderRequest(msgspec.Struct, frozen=True):
+    """One HTTP request to a provider's API."""
+
+    path: str
+    """Below the base of the API."""
+    body: bytes
+    headers: Mapping[str, str] = {}
+    """Headers of the client's that the provider gets."""
+    answer_headers: Sequence[str] = ()
+    """Headers of the answer that the client gets; one that ends with `-` is the beginning of several."""
+    method: str = "POST"
+    content_type: str = JSON
 
 
 class _SilenceTimer:
-    """Breaks a body off that goes silent while it is read. One timer for all of it: aiohttp's own is set again for each
-    piece, which takes a tenth of all the time that the piece needs.
+    """Fails the read of a body that is silent for too long. One timer for the whole body: aiohttp sets its own again
+    for each piece, which takes a tenth of the time of a piece.
     """
 
     def __init__(self, content: aiohttp.StreamReader, seconds: float) -> None:
@@ -68,7 +83,7 @@ class _SilenceTimer:
         self._timer = self._loop.call_later(seconds, self._look)
 
     def waits(self, *, waiting: bool) -> None:
-        """Whether the body's reader waits from now on."""
+        """Record whether the reader of the body waits from now on."""
         self._waiting = waiting
         self._since = self._loop.time()
 
@@ -89,8 +104,8 @@ class ProviderAnswer:
     def __init__(
         self, answer: aiohttp.ClientResponse, passed_on: Sequence[str], idle_seconds: float, key: str = ""
     ) -> None:
-        """`passed_on`: headers for the client; one that ends with `-` is the beginning of several. Values that hold the
-        `key`, or that are not printable ASCII, are not passed on.
+        """`passed_on`: `ProviderRequest.answer_headers`. Values that hold the `key`, or that are not printable ASCII,
+        are not passed on.
         """
         self._answer = answer
         self._key = key
@@ -106,8 +121,8 @@ class ProviderAnswer:
         }
 
     async def whole(self) -> bytes:
-        """The body, which is kept; that of a refusal without the key, and empty where it is longer than MAX_REFUSAL:
-        the status says what there is to know. Raises ProviderUnavailable.
+        """The body, read once. That of a refusal is without the key, and empty where it is longer than MAX_REFUSAL.
+        Raises ProviderUnavailable.
         """
         if self._whole is not None:
             return self._whole
@@ -141,7 +156,7 @@ class ProviderAnswer:
             silence.cancel()
 
     def close(self) -> None:
-        """Give the connection up unless the body was read to its end."""
+        """Close the connection, unless the body was read to its end."""
         self._answer.close()
 
 
@@ -152,38 +167,28 @@ class ProviderClient:
         self._session: aiohttp.ClientSession | None = None
 
     def of_caller(self, key: str) -> KeyedClient:
-        """The client for a request that brings a key of its own; without one where it is empty."""
+        """The client for requests of a caller with its own key; empty for a caller without one."""
         return KeyedClient(self, key)
 
-    async def send(
-        self,
-        provider: Provider,
-        path: str,
-        body: bytes,
-        more: Mapping[str, str],
-        passed_on: Sequence[str],
-        key: str = "",
-        method: str = "POST",
-        content_type: str = JSON,
-    ) -> ProviderAnswer:
-        """The answer to a request, whatever its status. `more` are headers of the client's, `passed_on` those of the
-        answer that it gets; `key` goes out in place of the provider's. Raises ProviderUnavailable.
+    async def send(self, provider: Provider, request: ProviderRequest, key: str = "") -> ProviderAnswer:
+        """The answer to a request, whatever its status. `key` goes out in place of the provider's. Raises
+        ProviderUnavailable.
         """
         key = key or await key_of(provider)
-        headers = provider.request_headers(key, more)
-        headers |= {"content-type": content_type, "accept-encoding": "identity"}
+        headers = provider.request_headers(key, request.headers)
+        headers |= {"content-type": request.content_type, "accept-encoding": "identity"}
         timeout = aiohttp.ClientTimeout(total=None, sock_connect=provider.connect_seconds)
         async with _answering(provider):
-            answer = await self._opened().request(
-                method,
-                provider.url(path),
-                data=_in_pieces(body),
+            answer = await self._open_session().request(
+                request.method,
+                provider.url(request.path),
+                data=_in_pieces(request.body),
                 headers=headers,
                 timeout=timeout,
                 allow_redirects=False,
             )
             try:
-                return ProviderAnswer(answer, passed_on, provider.idle_seconds, key)
+                return ProviderAnswer(answer, request.answer_headers, provider.idle_seconds, key)
             except BaseException:
                 answer.close()
                 raise
@@ -200,7 +205,7 @@ class ProviderClient:
         timeout = aiohttp.ClientWSTimeout(ws_close=CLOSE_SECONDS)
         async with _answering(provider):
             try:
-                return await self._opened().ws_connect(
+                return await self._open_session().ws_connect(
                     provider.url(path),
                     headers=headers,
                     timeout=timeout,
@@ -212,7 +217,7 @@ class ProviderClient:
             except aiohttp.WSServerHandshakeError as error:
                 raise ProviderRefused(error.status, seconds_until(error.headers or {})) from error
 
-    def _opened(self) -> aiohttp.ClientSession:
+    def _open_session(self) -> aiohttp.ClientSession:
         if self._session is None:
             connector = aiohttp.TCPConnector(limit=0, keepalive_timeout=30)
             self._session = aiohttp.ClientSession(connector=connector, cookie_jar=aiohttp.DummyCookieJar())
@@ -233,21 +238,13 @@ class KeyedClient:
         self.keyed = bool(key)
         """Whether the caller has a key of its own."""
 
-    async def send(
-        self,
-        provider: Provider,
-        path: str,
-        body: bytes,
-        more: Mapping[str, str],
-        passed_on: Sequence[str],
-        method: str = "POST",
-    ) -> ProviderAnswer:
-        """The answer to a request, as of `ProviderClient`. Raises ProviderUnavailable."""
-        return await self._client.send(provider, path, body, more, passed_on, self._key, method)
+    async def send(self, provider: Provider, request: ProviderRequest) -> ProviderAnswer:
+        """The answer to a request, as `ProviderClient.send` gives it. Raises ProviderUnavailable."""
+        return await self._client.send(provider, request, self._key)
 
 
 def _in_pieces(body: bytes) -> bytes | io.BytesIO:
-    """A body as aiohttp wants it: beyond 1 MiB it warns of bytes, which it would write without a pause."""
+    """A body for aiohttp, which would write bytes of more than 1 MiB without a pause, and warns of them."""
     return body if len(body) <= _WHOLE else io.BytesIO(body)
 
 

@@ -8,7 +8,7 @@ from fairlead_gateway.calls.path.direct import Caller
 from fairlead_gateway.conversation.choosers import Choosers
 from fairlead_gateway.core.search_counts import SearchCounts
 from fairlead_offers.catalogs.catalog_changes import CatalogChanges
-from fairlead_offers.catalogs.subject_catalogs import SubjectCatalogs
+from fairlead_offers.catalogs.subject_catalog import SubjectCatalogs
 from fairlead_offers.models.model_facts import ModelFacts
 from fairlead_offers.results.session_context import SessionContext
 from fairlead_offers.search.tool_search import ToolSearch

@@ -20,7 +20,7 @@ from fairlead_rest.context import RestContext
 from fairlead_rest.fast_routes import FastRoutes
 from fairlead_rest.problem_handlers import handle_problems
 from fairlead_tools.version import VERSION
-from fairlead_web.public_pages import HEALTH, READY, PublicPages
+from fairlead_web.guard import HEALTH, READY, PublicPages
 
 _DESCRIPTION: Final = (
     "Tools of MCP servers for any model: definitions in a provider's form, a model's calls run and answered, and "

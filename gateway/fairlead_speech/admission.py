@@ -13,7 +13,7 @@ from fairlead_gateway.calls.path.direct import Origin
 from fairlead_gateway.core.identity import IDENTITY
 from fairlead_gateway.endpoint.upgrades import UpgradeRequest
 from fairlead_models.credentials import PROVIDER_KEY, take_credential
-from fairlead_models.errors import of_problem
+from fairlead_models.errors import llm_error
 from fairlead_offers.offer.offers import OfferWishes
 from fairlead_web.guard import RequestGuard
 
@@ -70,9 +70,9 @@ async def admitted(guard: RequestGuard, request: UpgradeRequest, client: tuple[s
         "headers": [*request.fields],
         "client": client,
     }
-    problem = await guard.checked(scope, _Credentials())
+    problem = await guard.check(scope, _Credentials())
     if problem is not None:
-        raise of_problem(problem)
+        raise llm_error(problem)
     raw = {name: value for name, value in scope["headers"] if name != b"authorization"}
     headers = {name.decode("latin-1"): value.decode("latin-1") for name, value in raw.items()}
     query = dict(parse_qsl(scope["query_string"].decode("latin-1"), keep_blank_values=True))

@@ -10,9 +10,9 @@ from starlette.responses import Response
 
 from fairlead_formats.wire.errors import LlmError
 from fairlead_models.credentials import PROVIDER_KEY
-from fairlead_models.errors import of_problem
+from fairlead_models.errors import llm_error
 from fairlead_models.providers import ProviderKeyRefused, Providers, UnknownModel
-from fairlead_models.upstream import ProviderClient, ProviderUnavailable
+from fairlead_models.upstream import ProviderClient, ProviderRequest, ProviderUnavailable
 from fairlead_offers.documents import decode, encode
 from fairlead_offers.problems import Problem
 from fairlead_speech.realtime.frames import misspelt
@@ -48,7 +48,7 @@ class ClientSecrets:
         try:
             body = decode(b"".join(await read_pieces(request, MAX_BODY)), dict[str, Any])
         except Problem as problem:
-            raise of_problem(problem) from problem
+            raise llm_error(problem) from problem
         if (wrong := misspelt(body)) is not None:
             raise LlmError(400, wrong, "invalid_request")
         session = member(body, "session")
@@ -67,7 +67,7 @@ class ClientSecrets:
         sent = encode({**body, "session": {**session, "model": target.model}})
         try:
             answer = await self._client.send(
-                providers.by_name[target.provider], "/realtime/client_secrets", sent, {}, (), key
+                providers.by_name[target.provider], ProviderRequest("/realtime/client_secrets", sent), key
             )
             said = await answer.whole()
         except ProviderUnavailable as error:

@@ -19,7 +19,7 @@ from fairlead_gateway.endpoint import responses
 from fairlead_gateway.endpoint.framing import Field
 from fairlead_gateway.endpoint.upgrades import ADMITTED, AdmittedUpgrade, UpgradeRequest
 from fairlead_models.breakers import ModelBreakers
-from fairlead_models.errors import of_problem
+from fairlead_models.errors import llm_error
 from fairlead_models.providers import Providers
 from fairlead_models.request_record import RequestRecord, RequestRecords
 from fairlead_models.upstream import ProviderClient
@@ -161,7 +161,7 @@ class SpeechFront:
         except LlmError as error:
             refusal = error
         except Problem as problem:
-            refusal = of_problem(problem)
+            refusal = llm_error(problem)
         except web.HTTPException as invalid:  # no handshake of a WebSocket (RFC 6455 section 4.2.1)
             refusal = LlmError(invalid.status, invalid.text or invalid.reason, "invalid_request")
         except Exception:

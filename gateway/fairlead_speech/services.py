@@ -13,7 +13,7 @@ from aiohttp import web
 from fairlead_formats.tokens.routes import ModelRoute
 from fairlead_formats.wire.errors import LlmError
 from fairlead_models.breakers import ModelBreakers, ModelClosed, asks_next
-from fairlead_models.errors import over_budget, unavailable
+from fairlead_models.errors import budget_error, closed_error
 from fairlead_models.providers import ModelTarget, ProviderKeyRefused, Providers, UnknownModel
 from fairlead_models.request_record import RequestRecord
 from fairlead_models.settings import SpeechSessionSettings
@@ -146,7 +146,7 @@ class SpeechServices:
         offer = await toolbox.show(tier.current, frozenset())  # a tier that is unknown is refused here
         record.open_budget(targets[0], offer.quotas)
         if (refused := record.refusal()) is not None:
-            raise over_budget(refused)
+            raise budget_error(refused)
         target, side = await self.connected(asked, targets, dial)
         if target != targets[0]:
             toolbox = make(target)
@@ -163,7 +163,7 @@ class SpeechServices:
             try:
                 attempt = self._breakers.attempt(target)
             except ModelClosed as closed:
-                failure = unavailable(closed, {})
+                failure = closed_error(closed, {})
                 continue
             try:
                 side = await dial(target)

@@ -17,9 +17,8 @@ from fairlead_gateway.calls.path.direct import Origin
 from fairlead_models.providers import ModelTarget
 from fairlead_models.request_record import RequestRecord
 from fairlead_offers.catalogs.subject_catalog import SubjectCatalog
-from fairlead_offers.offer.offer_memory import OfferMemory
-from fairlead_offers.offer.offered_runs import run_offered
-from fairlead_offers.offer.offers import OfferBounds, Offers, OfferWishes, ToolOffer
+from fairlead_offers.offer.offered_calls import OfferContext, run_offered
+from fairlead_offers.offer.offers import OfferBounds, OfferMemory, Offers, OfferWishes, ToolOffer
 from fairlead_offers.plan.prediction import guess
 from fairlead_offers.services import ToolServices
 
@@ -120,9 +119,8 @@ class SessionToolbox:
 
     async def run(self, call: ModelCall) -> Mapping[str, Any]:
         """The result of a call, by what tier and policies allow now. Raises Problem."""
-        runs = await run_offered(
-            self._offers.tools, self._origin, self.catalog, self._wishes, self.offer, self._format, [call]
-        )
+        context = OfferContext(self.offer, self._wishes, self._format)
+        runs = await run_offered(self._offers.tools, self._origin, context, [call])
         if runs[0].tool is not None:
             self._record.tool_called(runs[0].tool, runs[0].result_tokens)
         return runs[0].result or {}

@@ -35,7 +35,7 @@ from fairlead_mcp.errors import McpError
 from fairlead_offers.models.live_models import NoModels, fetched
 from fairlead_offers.results.chat_compressor import ChatCompressor
 from fairlead_offers.search.embeddings_api import EmbeddingsApi
-from fairlead_offers.workers.worker import WorkerThread
+from fairlead_offers.workers.heavy_work import WorkerThread
 from fairlead_search.compression import CompressionFailed, CompressorConfig
 from fairlead_search.embedding import EmbeddingConfig
 from waiting import eventually

@@ -32,7 +32,7 @@ IDS = (
     ),
     Guard(
         "results that wait for a conversation of the same id elsewhere",
-        "fairlead_llm.stored_responses.kept",
+        "fairlead_llm.stored_responses.store",
         (("msgspec.json.encode((provider, caller_key, ident))", "ident.encode()"),),
         f"{_PROVIDERS}::test_results_that_wait_for_a_conversation_are_of_the_account_of_the_callers_key",
         "'42'",

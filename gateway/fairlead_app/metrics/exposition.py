@@ -66,7 +66,7 @@ class GatewayCollector(Collector):
             labels=["mcp_method_name", "gen_ai_tool_name", "fairlead_server", "error_type"],
         )
         for labels, series in self._metrics.histograms():
-            family.add_metric(list(labels), *cumulated(series))
+            family.add_metric(list(labels), *cumulative_buckets(series))
         return family
 
     def _counts(self) -> Iterable[Metric]:
@@ -214,7 +214,7 @@ def _counter(name: str, text: str, value: float) -> Metric:
 Bucket = tuple[str, float] | tuple[str, float, Exemplar]
 
 
-def cumulated(series: Histogram) -> tuple[list[Bucket], float]:
+def cumulative_buckets(series: Histogram) -> tuple[list[Bucket], float]:
     """Buckets and sum as the text formats have them."""
     buckets: list[Bucket] = []
     total = 0

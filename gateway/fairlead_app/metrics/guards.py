@@ -37,13 +37,13 @@ class GuardCollector(Collector):
     def collect(self) -> Iterable[Metric]:
         checks = self._checks
         text = "Schemas of tools that cannot be used, and parts of them, once per definition; the log names them"
-        yield _labelled("fairlead_schemas_left_out", text, "reason", checks.left_out)
+        yield _labelled_counter("fairlead_schemas_left_out", text, "reason", checks.left_out)
         text = "Definitions of tools whose schemas are compiled"
         yield GaugeMetricFamily("fairlead_schemas_compiled", text, value=float(checks.compiled_now))
         text = "Arguments and results that were too large or too deep to be checked, or unreadable"
         yield CounterMetricFamily("fairlead_values_unchecked", text, value=float(checks.unchecked))
         text = "Results that do not fit the outputSchema of their tool; they are passed on with a mark"
-        yield _labelled("fairlead_output_mismatches", text, "fairlead_server", checks.mismatched)
+        yield _labelled_counter("fairlead_output_mismatches", text, "fairlead_server", checks.mismatched)
         text = "Credentials of clients that were looked at, by kind; what is known is not looked at again"
         family = CounterMetricFamily("fairlead_authentications", text, labels=["kind", "outcome"])
         for (kind, outcome), count in sorted(self._identities.outcomes.items()):
@@ -52,7 +52,7 @@ class GuardCollector(Collector):
         text = "Policies with a subject that several issuers may vouch for and that names none: they only restrict"
         yield GaugeMetricFamily("fairlead_policies_without_issuer", text, value=float(self._without_issuer()))
         text = "Requests with X-Forwarded-For, where proxies are trusted: taken, ignored (of others), unreadable"
-        yield _labelled("fairlead_forwarded_requests", text, "outcome", self._proxies.outcomes)
+        yield _labelled_counter("fairlead_forwarded_requests", text, "outcome", self._proxies.outcomes)
         yield from self._answers()
         yield from self._servers()
         cache = self._cache
@@ -73,7 +73,7 @@ class GuardCollector(Collector):
         text = "Answers that are not read from their server now, for want of room"
         yield GaugeMetricFamily("fairlead_answers_paused", text, value=float(buffers.paused))
         text = "Requests that were refused because answers are not read, by whose budget was exhausted"
-        yield _labelled("fairlead_requests_shed", text, "budget", buffers.refused)
+        yield _labelled_counter("fairlead_requests_shed", text, "budget", buffers.refused)
 
     def _servers(self) -> Iterable[Metric]:
         guards = dict(list(self._guards().items())[:MAX_SERVERS])
@@ -88,17 +88,17 @@ class GuardCollector(Collector):
             busy.add_metric([str(key)], guard.busy)
         yield busy
         opened = {str(key): guard.breaker.opened for key, guard in guards.items()}
-        yield _labelled("fairlead_breaker_opened", "Times that a breaker opened", "fairlead_server", opened)
+        yield _labelled_counter("fairlead_breaker_opened", "Times that a breaker opened", "fairlead_server", opened)
         retries = {str(key): guard.retries for key, guard in guards.items()}
-        yield _labelled("fairlead_call_retries", "Attempts after the first", "fairlead_server", retries)
+        yield _labelled_counter("fairlead_call_retries", "Attempts after the first", "fairlead_server", retries)
         hedges = {str(key): guard.hedges for key, guard in guards.items()}
         text = "Attempts beside a first one that was slow to answer"
-        yield _labelled("fairlead_call_hedges", text, "fairlead_server", hedges)
+        yield _labelled_counter("fairlead_call_hedges", text, "fairlead_server", hedges)
         won = {str(key): guard.hedges_won for key, guard in guards.items()}
-        yield _labelled("fairlead_call_hedges_won", "Those that answered first", "fairlead_server", won)
+        yield _labelled_counter("fairlead_call_hedges_won", "Those that answered first", "fairlead_server", won)
 
 
-def _labelled(name: str, text: str, label: str, counts: Mapping[str, int]) -> Metric:
+def _labelled_counter(name: str, text: str, label: str, counts: Mapping[str, int]) -> Metric:
     family = CounterMetricFamily(name, text, labels=[label])
     for value, count in list(counts.items()):
         family.add_metric([value], count)

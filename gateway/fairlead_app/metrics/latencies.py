@@ -16,7 +16,7 @@ from prometheus_client.registry import Collector
 
 from fairlead_api.documents.state import Quantiles, ToolState
 from fairlead_api.v1alpha1.conditions import Reason
-from fairlead_app.metrics.exposition import MAX_SERVERS, cumulated
+from fairlead_app.metrics.exposition import MAX_SERVERS, cumulative_buckets
 from fairlead_gateway.policy.selection import Selection
 from fairlead_gateway.telemetry import OTHER, MetricsRegistry
 
@@ -94,7 +94,7 @@ class LatencyCollector(Collector):
         text = "Tool calls for which an agent waited longer than its tier allows"
         breaches = CounterMetricFamily("fairlead_tier_budget_breaches", text, labels=[_TIER])
         for tier, wait in list(self._metrics.waits.items()):
-            durations.add_metric([tier], *cumulated(wait.series))
+            durations.add_metric([tier], *cumulative_buckets(wait.series))
             breaches.add_metric([tier], wait.breaches)
         yield from (durations, breaches)
 
@@ -132,7 +132,7 @@ def _servers(selection: Selection) -> Iterable[Metric]:
 
 
 def _tools(selection: Selection) -> Iterable[Metric]:
-    measured = list(_measured(selection))
+    measured = list(_measured_tools(selection))
     own, rest = measured[:MAX_TOOLS], [state for _, _, state in measured[MAX_TOOLS:]]
     text = "Measured tools without series of their own; they are summed up under `other`"
     yield GaugeMetricFamily("fairlead_metric_tools_overflowed", text, value=len(rest))
@@ -178,7 +178,7 @@ def _health(own: Sequence[Measured], rest: Sequence[ToolState]) -> Iterable[Metr
     yield from (score, degraded)
 
 
-def _measured(selection: Selection) -> Iterator[Measured]:
+def _measured_tools(selection: Selection) -> Iterator[Measured]:
     """By server and name, so that the same tools have series from scrape to scrape."""
     snapshot = selection.snapshot
     for key, server in snapshot.servers.items():

@@ -12,10 +12,10 @@ from typing import Final
 from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, HistogramMetricFamily, Metric
 from prometheus_client.registry import Collector
 
-from fairlead_app.metrics.exposition import cumulated
+from fairlead_app.metrics.exposition import cumulative_buckets
 from fairlead_gateway.core.ports import BREAKER_STATES
 from fairlead_models.breakers import ModelBreakers
-from fairlead_models.model_metrics import TOKEN_BOUNDS, ModelMetrics, ModelSeries, TokenHistogram
+from fairlead_models.request_record import TOKEN_BOUNDS, ModelMetrics, ModelSeries, TokenHistogram
 
 _MODEL: Final = ("gen_ai_provider_name", "gen_ai_request_model")
 _DIRECTION: Final = "gen_ai_token_type"
@@ -44,8 +44,8 @@ class ModelCollector(Collector):
         for labels, series in self._series():
             if not series.rounds:
                 continue
-            tokens.add_metric([*labels, "input"], *_cumulated(series.input))
-            tokens.add_metric([*labels, "output"], *_cumulated(series.output))
+            tokens.add_metric([*labels, "input"], *_cumulative_buckets(series.input))
+            tokens.add_metric([*labels, "output"], *_cumulative_buckets(series.output))
             cache.add_metric([*labels, "read"], series.cached)
             cache.add_metric([*labels, "write"], series.written)
             cost.add_metric(labels, series.dollars)
@@ -70,8 +70,8 @@ class ModelCollector(Collector):
         first = HistogramMetricFamily("gen_ai_server_time_to_first_token_seconds", text, labels=_MODEL)
         for labels, series in self._series():
             for error, histogram in [*series.durations.items()]:
-                took.add_metric([*labels, error], *cumulated(histogram))
-            first.add_metric(labels, *cumulated(series.first_token))
+                took.add_metric([*labels, error], *cumulative_buckets(histogram))
+            first.add_metric(labels, *cumulative_buckets(series.first_token))
         yield from (took, first)
 
     def _counts(self) -> Iterable[Metric]:
@@ -105,7 +105,7 @@ class ModelCollector(Collector):
         return [*self.metrics.models.items()]
 
 
-def _cumulated(histogram: TokenHistogram) -> tuple[list[tuple[str, float]], float]:
+def _cumulative_buckets(histogram: TokenHistogram) -> tuple[list[tuple[str, float]], float]:
     buckets, total = [], 0
     for bound, count in zip((*map(str, TOKEN_BOUNDS), "+Inf"), [*histogram.buckets], strict=True):
         total += count

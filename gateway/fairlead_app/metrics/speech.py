@@ -7,7 +7,7 @@ from collections.abc import Iterable
 from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, HistogramMetricFamily, Metric
 from prometheus_client.registry import Collector
 
-from fairlead_app.metrics.exposition import cumulated
+from fairlead_app.metrics.exposition import cumulative_buckets
 from fairlead_speech.metrics import SpeechMetrics
 
 
@@ -57,7 +57,7 @@ class SpeechCollector(Collector):
         )
         audio = HistogramMetricFamily("fairlead_speech_first_audio_seconds", text, labels=["audio"])
         for which, histogram in metrics.first_audio.items():
-            audio.add_metric([which], *cumulated(histogram))
+            audio.add_metric([which], *cumulative_buckets(histogram))
         counted = ((sessions, metrics.sessions), (frames, metrics.frames), (calls, metrics.calls))
         for family, counts in (
             *counted,
@@ -70,7 +70,7 @@ class SpeechCollector(Collector):
         text = "Time that a frame of a speech session spends in the gateway, waits for a slow peer included, in seconds"
         delays = HistogramMetricFamily("fairlead_speech_frame_delay_seconds", text, labels=["direction"])
         for direction, histogram in metrics.delays.items():
-            delays.add_metric([direction], *cumulated(histogram))
+            delays.add_metric([direction], *cumulative_buckets(histogram))
         yield from (
             active,
             sessions,

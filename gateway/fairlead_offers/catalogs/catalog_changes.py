@@ -15,7 +15,7 @@ from fairlead_gateway.catalog.model import Snapshot
 from fairlead_gateway.core.search_counts import SearchCounts
 from fairlead_gateway.events import SWAPPED, Event, EventLog
 from fairlead_offers.problems import Problem
-from fairlead_offers.workers.worker import WorkerThread, breathing
+from fairlead_offers.workers.heavy_work import WorkerThread, breathing
 
 Hashes: TypeAlias = Mapping[str, str]
 """`searchHash` by server and name."""

@@ -1,35 +1,41 @@
 """The catalog as one subject may see it: the only way from a REST resource to the catalog.
 
-One per request, from the identity that the guard left in its scope.
+`SubjectCatalogs` makes a `SubjectCatalog` per request, from the identity that the guard left in its scope, and waits
+for servers that start.
 """
 
 from __future__ import annotations
 
 import time
-from collections.abc import Mapping
+from collections import OrderedDict
+from collections.abc import Awaitable, Callable, Mapping
 from operator import attrgetter
-from typing import Final
+from typing import Final, Generic, Protocol, TypeVar
 
 import msgspec
 
 from fairlead_api.documents.servers import ServerEntry
 from fairlead_api.floors import Floor, Floors, slower
 from fairlead_api.meta import ServerKey
+from fairlead_gateway.calls.path.startup import StartupWait, refusal_of
 from fairlead_gateway.catalog.model import Snapshot
 from fairlead_gateway.conversation.turn import Choice
 from fairlead_gateway.core.identity import Identity
 from fairlead_gateway.core.server import Server, Tool
+from fairlead_gateway.endpoint.view_builds import ViewBuilds
 from fairlead_gateway.policy.decision import Decision, Denial, decide, denial
 from fairlead_gateway.policy.selection import Selection
 from fairlead_gateway.policy.tiers import by_speed, in_tier
-from fairlead_gateway.policy.unready import of_server, of_tool, unready_for
+from fairlead_gateway.policy.unready import of_server, of_tool, on_the_way, unready_for
 from fairlead_gateway.policy.view import MERGED, View, server_target
-from fairlead_offers.problems import UNKNOWN_SERVER, UNKNOWN_TIER, UNKNOWN_TOOL, Problem
+from fairlead_offers.catalogs.visible_tools import MAX_KEPT_VIEWS, VisibleTools
+from fairlead_offers.problems import UNKNOWN_SERVER, UNKNOWN_TIER, UNKNOWN_TOOL, Problem, unready_problem
 
 PAUSE: Final = 5e-5
 """Seconds between two slices of a view that is put together: calls go on meanwhile."""
 POLICY: Final = "policy"
 """The rule of a choice that policies made faster."""
+Result = TypeVar("Result")
 
 
 class SubjectCatalog:
@@ -131,3 +137,86 @@ def attainable(choice: Choice, seen: SubjectCatalog) -> Choice:
     return msgspec.structs.replace(
         choice, tier=slowest.name, rule=POLICY, matched=None, limit_ms=slowest.max_latency_ms
     )
+
+
+class OfView(Protocol):
+    """Something that holds the view it was made of."""
+
+    @property
+    def view(self) -> View: ...
+
+
+Kept = TypeVar("Kept", bound=OfView)
+
+
+class KeptByView(Generic[Kept]):
+    """One for each requested view, the least used dropped first."""
+
+    def __init__(self, make: Callable[[View, Snapshot], Kept], most: int) -> None:
+        """At most `most` are kept."""
+        self._make = make
+        self._most = most
+        self._snapshot: Snapshot | None = None
+        self._items: OrderedDict[int, Kept] = OrderedDict()
+
+    def of(self, seen: SubjectCatalog, tier: str | None) -> Kept:
+        """That of a tier's view, of the default one with None. Raises Problem."""
+        view = seen.view(tier)
+        if self._snapshot is not seen.snapshot:
+            self._snapshot = seen.snapshot
+            self._items = OrderedDict()
+        item = self._items.get(id(view))  # unique: what is kept holds its view
+        if item is None:
+            item = self._items[id(view)] = self._make(view, seen.snapshot)
+            if len(self._items) > self._most:
+                self._items.popitem(last=False)
+        else:
+            self._items.move_to_end(id(view))
+        return item
+
+
+class SubjectCatalogs:
+    """Gives everybody the tools that are served and that its policies allow. One per gateway."""
+
+    def __init__(self, selection: Callable[[], Selection], view_builds: ViewBuilds, patience: StartupWait) -> None:
+        self._selection = selection
+        self._view_builds = view_builds
+        self._views = KeptByView(VisibleTools, MAX_KEPT_VIEWS)
+        self.patience = patience
+        """Wait for servers that start."""
+
+    async def prepare(self, identity: Identity) -> None:
+        """Build the merged view of an identity in slices, so that no request holds up the event loop for it."""
+        await self._view_builds.ready(self._selection(), identity, MERGED)
+
+    def seen_by(self, identity: Identity) -> SubjectCatalog:
+        """The catalog that an identity may see."""
+        return SubjectCatalog(self._selection(), identity)
+
+    def visible(self, seen: SubjectCatalog, tier: str | None) -> VisibleTools:
+        """The visible tools of a tier, of the default one with None. In the thread only. Raises Problem."""
+        return self._views.of(seen, tier)
+
+    async def when_ready(
+        self, identity: Identity, agent: str, work: Callable[[SubjectCatalog], Awaitable[Result]]
+    ) -> Result:
+        """Do `work` with a subject's catalog. Where it finds no tool or server of a name that a starting one may have,
+        wait for that, and do it again. Raises Problem: STARTING after the wait, CONNECTION_LOST for one that failed.
+        """
+        end = time.monotonic() + self.patience.seconds
+        while True:
+            seen = self.seen_by(identity)
+            try:
+                return await work(seen)
+            except Problem as problem:
+                entry = seen.unready(problem)
+                if entry is None:
+                    raise
+                if not self.starts(entry):
+                    raise unready_problem(refusal_of(entry, starts=False)) from problem
+                if not await self.patience.settled(entry.key, end - time.monotonic(), agent):
+                    raise unready_problem(refusal_of(entry, starts=True)) from problem
+
+    def starts(self, entry: ServerEntry | None) -> bool:
+        """Whether a server may have a catalog in a moment, and has none; False for no server."""
+        return entry is not None and on_the_way(self._selection(), entry.key)

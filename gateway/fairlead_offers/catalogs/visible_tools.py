@@ -12,6 +12,7 @@ from functools import cached_property
 from operator import attrgetter
 from typing import Final
 
+import msgspec
 from msgspec import Raw
 
 from fairlead_api.documents.catalog import ToolEntry, definition_hash, search_hash
@@ -29,7 +30,7 @@ from fairlead_mcp.escaping import escaped
 from fairlead_offers.catalogs.latency import LatencyDocument, latency_of
 from fairlead_offers.conversion.jobs import decoded
 from fairlead_offers.problems import OVER_BUDGET, Problem, unknown_server, unknown_tool
-from fairlead_offers.workers.worker import breathing
+from fairlead_offers.workers.heavy_work import breathing
 from fairlead_search.record import catalog_hash
 from fairlead_tools.names import tool_id
 
@@ -39,6 +40,16 @@ STRIDE: Final = 64
 """Tools between two breaths; one takes about 6 µs."""
 GATEWAY: Final = ServerKey(GROUP, "gateway")
 """Server of the gateway's own tools. No McpServer has this key: no namespace has a dot in its name."""
+
+
+class ServerOfTools(msgspec.Struct, frozen=True):
+    """Facts about a server that hold for all its tools."""
+
+    key: ServerKey
+    prefix: str
+    offline: bool
+    escapes: bool
+    """Whether its definitions are escaped."""
 
 
 class VisibleTool:
@@ -63,27 +74,24 @@ class VisibleTool:
     def __init__(
         self,
         name: str,
-        server: ServerKey,
-        prefix: str,
+        server: ServerOfTools,
         entry: ToolEntry,
         tool: Tool,
         state: ToolState | None,
         *,
-        offline: bool,
-        pinned: bool = False,
-        escapes: bool = False,
+        pinned: bool,
     ) -> None:
-        self.id = tool_id(server, entry.name)
+        self.id = tool_id(server.key, entry.name)
         self.name = name
-        self.server = server
-        self.prefix = prefix
+        self.server = server.key
+        self.prefix = server.prefix
         self.entry = entry
-        self.definition = bytes(escaped(tool.merged)) if escapes else tool.merged
+        self.definition = bytes(escaped(tool.merged)) if server.escapes else tool.merged
         """Raw, under the exposed name."""
         self.tool = tool
         self.state = state
         """Measurements and tier decisions of it; None before the first."""
-        self.offline = offline
+        self.offline = server.offline
         self.pinned = pinned
         """Whether policies keep budgets from cutting it."""
         self.key = hashlib.blake2b(self.definition, digest_size=16).hexdigest()
@@ -115,6 +123,9 @@ class VisibleTool:
         return not servers or bool({str(self.server), self.server.name, self.prefix} & set(servers))
 
 
+_OWN: Final = ServerOfTools(GATEWAY, "", offline=False, escapes=False)
+
+
 def gateway_tool(raw: bytes) -> VisibleTool:
     """One of the gateway's own tools, which budgets never cut: without it what it leads to is out of reach. `raw`: its
     MCP definition.
@@ -122,7 +133,7 @@ def gateway_tool(raw: bytes) -> VisibleTool:
     name = str(decoded(raw, "")["name"])
     entry = ToolEntry(name=name, definition=Raw(raw), hash=definition_hash(raw), search_hash=search_hash(name, raw))
     tool = Tool(name, (GATEWAY, name), raw, name, raw, idempotent=True, hash=entry.hash)
-    return VisibleTool(name, GATEWAY, "", entry, tool, None, offline=False, pinned=True)
+    return VisibleTool(name, _OWN, entry, tool, None, pinned=True)
 
 
 READER: Final = gateway_tool(READ_DEFINITION)
@@ -239,21 +250,14 @@ def _entries(
     names: Iterable[str], snapshot: Snapshot, pinned: Container[str], escaping: Container[ServerKey]
 ) -> Iterable[VisibleTool]:
     documents = {key: {tool.name: tool for tool in server.catalog.tools} for key, server in snapshot.servers.items()}
+    servers = {
+        key: ServerOfTools(key, server.catalog.prefix or "", offline=not server.catalog.online, escapes=key in escaping)
+        for key, server in snapshot.servers.items()
+    }
     for name in names:
         merged = snapshot.merged.get(name)
         if merged is not None:
             server, tool = merged
-            prefix, offline = server.catalog.prefix or "", not server.catalog.online
             state = snapshot.states.get(server.key, {}).get(tool.name)
             entry = documents[server.key][tool.name]
-            yield VisibleTool(
-                name,
-                server.key,
-                prefix,
-                entry,
-                tool,
-                state,
-                offline=offline,
-                pinned=name in pinned,
-                escapes=server.key in escaping,
-            )
+            yield VisibleTool(name, servers[server.key], entry, tool, state, pinned=name in pinned)

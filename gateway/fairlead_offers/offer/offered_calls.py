@@ -1,13 +1,13 @@
-"""Calls of a model with the tools that they mean, among those that it was offered.
+"""Calls of a model of the tools that it was offered: matched to those tools, and run as every call is.
 
-Where it was offered the tools of the router endpoint, `execute_tool` becomes the call that its arguments name, and
-`search_tools` finds what the request may have. Nothing is called here. Runs in the worker of REST.
+Where the model was offered the tools of the router endpoint, `execute_tool` becomes the call that its arguments name,
+and `search_tools` searches what the request may use. Matching runs in the thread for heavy work.
 """
 
 from __future__ import annotations
 
 import re
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from typing import Any, Final
 
 import msgspec
@@ -15,53 +15,54 @@ import msgspec
 from fairlead_formats.messages.call import InvalidCall, ModelCall
 from fairlead_formats.names import did_you_mean
 from fairlead_formats.tokens.exposure import SEARCH
+from fairlead_gateway.calls.path.direct import Origin
 from fairlead_gateway.calls.path.execution import ExecuteArguments
 from fairlead_gateway.calls.results.context_recorder import BadSession
+from fairlead_gateway.core.identity import Identity
 from fairlead_gateway.core.meta_tools import EXECUTE_TOOL, SEARCH_TOOLS
 from fairlead_gateway.policy.view import View
 from fairlead_offers.catalogs.subject_catalog import SubjectCatalog
-from fairlead_offers.catalogs.visible_tools import READER, VisibleTools
+from fairlead_offers.catalogs.visible_tools import GATEWAY, READER
 from fairlead_offers.documents import encode
 from fairlead_offers.offer.offers import OfferWishes, ToolOffer
 from fairlead_offers.plan.exposed_tools import ROUTER_TOOLS
-from fairlead_offers.run.requested_calls import Planned, planned_calls
+from fairlead_offers.run.requested_calls import Planned, PlannedCalls, planned_calls, result_for, run_calls
 from fairlead_offers.services import ToolServices
 
 _FIT: Final = re.compile(r"[A-Za-z0-9_-]{1,64}")
 """Names of tools that every provider takes."""
 _OWN: Final = {entry.name: entry for entry in (*ROUTER_TOOLS, READER)}
+AT_ONCE: Final = 32
+"""Calls of one message that run at the same time."""
+
+
+class OfferContext(msgspec.Struct, frozen=True):
+    """An offer, with the wishes and the format that it was made for."""
+
+    offer: ToolOffer
+    wishes: OfferWishes
+    format_name: str
 
 
 def offered_calls(
-    services: ToolServices,
-    seen: SubjectCatalog,
-    wishes: OfferWishes,
-    offer: ToolOffer,
-    format_name: str,
-    calls: Sequence[ModelCall],
-    *,
-    approved: bool = False,
-) -> tuple[VisibleTools, list[Planned]]:
-    """The calls in their order, and the tools that the tier shows. Those that were not `approved` are refused where
+    services: ToolServices, seen: SubjectCatalog, context: OfferContext, calls: Sequence[ModelCall], *, approved: bool
+) -> PlannedCalls:
+    """The calls, each with the tool of the offer that it means. Those that were not `approved` are refused where
     policies do not let them run by themselves. Raises Problem.
     """
-    visible, calls_found = planned_calls(
-        services.catalogs,
-        seen,
-        wishes.tier,
-        format_name,
-        [_inner(call) if _executes(offer, call) else call for call in calls],
-    )
-    view = None if approved else visible.view
+    offer = context.offer
+    inner_calls = [_inner(call) if _executes(offer, call) else call for call in calls]
+    matched = planned_calls(services.catalogs, seen, context.wishes.tier, context.format_name, inner_calls)
+    view = None if approved else matched.visible.view
     planned = []
-    for call, plan in zip(calls, calls_found, strict=True):
+    for call, plan in zip(calls, matched.calls, strict=True):
         if _executes(offer, call):
             planned.append(_recorded(services, seen, call, _reachable(offer, plan, view)))
         elif call.wire_name in offer.own:
-            planned.append(_own_call(offer.own[call.wire_name], wishes, call))
+            planned.append(_own_call(offer.own[call.wire_name], context.wishes, call))
         else:
             planned.append((_reachable if offer.way == SEARCH else _listed)(offer, plan, view))
-    return visible, planned
+    return PlannedCalls(matched.visible, planned)
 
 
 def held_inside(offer: ToolOffer, calls: Sequence[ModelCall], taken: Collection[str]) -> dict[str, ModelCall]:
@@ -162,3 +163,85 @@ def _narrowed(given: Any, wanted: Sequence[str]) -> list[str] | None:
     if not wanted:
         return None
     return [*wanted] if not given or not isinstance(given, list) else [each for each in wanted if each in given]
+
+
+class OfferedRun(msgspec.Struct, frozen=True):
+    """One call that was run, or refused."""
+
+    plan: Planned
+    result: Mapping[str, Any] | None
+    """MCP result, refusals included."""
+    seconds: float
+
+    @property
+    def failed(self) -> bool:
+        """Whether the result is an error."""
+        return bool(self.result and self.result.get("isError"))
+
+    @property
+    def tool(self) -> str | None:
+        """Exposed name of the tool that was called; None for a refused call."""
+        return self.plan.entry.name if self.plan.runs and self.plan.entry is not None else None
+
+    @property
+    def repeatable(self) -> bool:
+        """Whether the call may be made again without harm."""
+        return _repeatable(self.plan)
+
+    @property
+    def result_tokens(self) -> int:
+        """Tokens of the result's texts, about."""
+        content = (self.result or {}).get("content")
+        parts = content if isinstance(content, list) else []
+        texts = [part["text"] for part in parts if isinstance(part, dict) and isinstance(part.get("text"), str)]
+        return sum(map(len, texts)) // 4
+
+
+async def run_offered(
+    services: ToolServices,
+    origin: Origin,
+    context: OfferContext,
+    calls: Sequence[ModelCall],
+    *,
+    already_run: int = 0,
+    approved: bool = False,
+) -> list[OfferedRun]:
+    """Run calls together, each by what policies say now; cancelling this cancels all of them. Those are refused that
+    exceed the wished `max_calls`, of which `already_run` are used up. `approved`: the client approved calls that
+    policies do not let run by themselves. Raises Problem.
+    """
+    planned = await services.work.do(
+        lambda: offered_calls(services, services.catalogs.seen_by(origin.identity), context, calls, approved=approved)
+    )
+    planned = PlannedCalls(planned.visible, _within(planned.calls, context.wishes.max_calls, already_run))
+    with services.caller.holding(origin) as holding:
+        outcomes = await run_calls(services, origin, planned, holding, at_once=AT_ONCE)
+        results = [result_for(plan, outcome) for plan, outcome in zip(planned.calls, outcomes, strict=True)]
+    return [
+        OfferedRun(plan, result, outcome.seconds)
+        for plan, outcome, result in zip(planned.calls, outcomes, results, strict=True)
+    ]
+
+
+async def all_repeatable(
+    services: ToolServices, identity: Identity, context: OfferContext, calls: Sequence[ModelCall]
+) -> bool:
+    """Whether all these calls may be made twice without harm. Raises Problem."""
+    planned = await services.work.do(
+        lambda: offered_calls(services, services.catalogs.seen_by(identity), context, calls, approved=False)
+    )
+    return all(map(_repeatable, planned.calls))
+
+
+def _repeatable(plan: Planned) -> bool:
+    """Whether nothing is called, or a tool that only reads, by annotations that are trusted."""
+    return not plan.runs or plan.entry is None or plan.entry.server == GATEWAY or plan.entry.tool.idempotent
+
+
+def _within(planned: Sequence[Planned], max_calls: int | None, already_run: int) -> Sequence[Planned]:
+    """The calls, of which those beyond `max_calls` are refused."""
+    if max_calls is None:
+        return planned
+    room = max(max_calls - already_run, 0)
+    why = f"The call was not run: this request may run {max_calls} calls (max_tool_calls)"
+    return [*planned[:room], *(Planned(plan.call, None, denied=why) for plan in planned[room:])]

@@ -1,13 +1,16 @@
 """Tools that a request's model is given beside the caller's own: those that its principal may call, that its tier
 shows and that its window holds, or the tools of the router endpoint, by which it finds them.
 
-Everything here runs in the worker of REST, whose catalog, sizes and conversions it shares. The decisions are
-`tokens.plan`'s and `tokens.exposure`'s.
+`Offers` works in the thread for heavy work, whose catalog, sizes and conversions it shares. The decisions are those of
+`tokens.plan` and `tokens.exposure`. `OfferMemory` keeps what was made, in the loop: handing over to the thread takes
+longer than all else of a request.
 """
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Mapping, Sequence
+import asyncio
+from collections import OrderedDict
+from collections.abc import Awaitable, Callable, Hashable, Iterable, Mapping, Sequence
 from typing import Annotated, Final, Literal, TypeVar
 from weakref import WeakKeyDictionary
 
@@ -29,7 +32,15 @@ from fairlead_offers.catalogs.visible_tools import READER, VisibleTool, VisibleT
 from fairlead_offers.documents import encode
 from fairlead_offers.offer.server_wishes import ServerWish, Word, Words, wish_for
 from fairlead_offers.plan.caller_tools import CallerTools
-from fairlead_offers.plan.exposed_tools import ROUTER_TOOLS, PlannedTask, compared, exposed, offered, online
+from fairlead_offers.plan.exposed_tools import (
+    ROUTER_TOOLS,
+    PlannedTask,
+    compared,
+    exposed,
+    offered,
+    online,
+    tools_of_other_tiers,
+)
 from fairlead_offers.plan.offered_tools import candidates, converted
 from fairlead_offers.services import ToolServices
 
@@ -43,6 +54,10 @@ _TASK: Final = PlannedTask(calls=1, caching=True, conversation_tokens=0)
 """Without the conversation, so that the choice stays the same in all requests of one."""
 Kept = TypeVar("Kept")
 Positive = Annotated[int, Meta(ge=1)]
+MAX_OFFERS: Final = 256
+"""Offers that are kept; the one that nobody asked for longest goes first."""
+MAX_NAME_CHARACTERS: Final = 16 << 10
+"""Characters in names of a caller's own tools up to which the offer is kept, of which they are the key."""
 
 
 class OfferWishes(msgspec.Struct, frozen=True, rename="camel", forbid_unknown_fields=True):
@@ -138,6 +153,8 @@ class OfferBounds(msgspec.Struct, frozen=True):
 class _ToolSet(msgspec.Struct, frozen=True):
     """Tools of one view and filter in one way to show them, counted and converted."""
 
+    way: str
+    """`list` or `search`, as in `ToolOffer`."""
     counted: list[Candidate]
     definitions: dict[str, tuple[str, bytes]]
     """By exposed name: the name that the model sees, and the definition."""
@@ -152,6 +169,27 @@ class _ToolSet(msgspec.Struct, frozen=True):
         """By the name that the model sees: why policies do not let a tool run by itself."""
         reasons = _manual(self.view, chosen)
         return {**self.found_manual, **{self.definitions[name][0]: why for name, why in reasons.items()}}
+
+    def offer(self, outcome: Plan, models: Sequence[RouteModel], because: str, shadowed: tuple[str, ...]) -> ToolOffer:
+        """The tools that a plan for one of the models leaves."""
+        chosen = {name: self.definitions[name] for name in outcome.tools if name in self.definitions}
+        sizes = {each.name: each.tokens for each in self.counted}
+        return ToolOffer(
+            next(index for index, model in enumerate(models) if model.name == outcome.model),
+            self.way,
+            because,
+            self.view.tier or "",
+            tuple(raw for _, raw in chosen.values()),
+            tuple(name for name, _ in chosen.values()),
+            self.own,
+            self.reachable,
+            outcome.cut,
+            shadowed,
+            self.approved_first,
+            self.manual(chosen),
+            self.quotas(self.reachable if self.way == SEARCH else chosen),
+            {name: sizes[name] for name in chosen},
+        )
 
     def quotas(self, names: Iterable[str]) -> tuple[Quota, ...]:
         """Bounds of the namespaces of these tools on the tokens of a day."""
@@ -200,9 +238,9 @@ class Offers:
         if key not in cheaper:
             filters = frozenset(wishes.tags), frozenset(wishes.servers)
             entries = online(offered(visible, *filters))
-            ways = await exposed(
-                self._services.catalogs, self._services.work, seen, visible, entries, filters, CallerTools()
-            )
+            tier = visible.view.tier
+            tiers = tools_of_other_tiers(self._services.catalogs, seen, tier, filters)
+            ways = await exposed(self._services.work, tier, entries, tiers, CallerTools())
             fit = Fit(model, ConversationTokens(0, 0), NO_LIMITS)
             both = [way for way in ways if way.way in (LIST, SEARCH)]
             best = compared(_TASK, fit, both, self._services.models.prices).cheapest
@@ -217,12 +255,11 @@ class Offers:
         shadowed = tuple(name for name, (shown, _) in tool_set.definitions.items() if shown in bounds.client_tool_names)
         counted = [each for each in tool_set.counted if each.name not in shadowed] if shadowed else tool_set.counted
         outcome = self._planned(counted, bounds)
-        tier = visible.view.tier or ""
         if not bounds.exact and not (isinstance(outcome, Plan) and not outcome.cut and not outcome.skipped):
             return None
         if not isinstance(outcome, Plan):
-            return ToolOffer(0, tier=tier, shadowed=shadowed, refused=outcome.reason)
-        return _offer(tool_set, outcome, bounds.models, LIST, "", tier, shadowed)
+            return ToolOffer(0, tier=visible.view.tier or "", shadowed=shadowed, refused=outcome.reason)
+        return tool_set.offer(outcome, bounds.models, "", shadowed)
 
     async def _search(
         self, format_: Format, visible: VisibleTools, wishes: OfferWishes, bounds: OfferBounds, because: str
@@ -237,7 +274,7 @@ class Offers:
         outcome = self._planned([each for each in tool_set.counted if each.name not in shadowed], bounds)
         if not isinstance(outcome, Plan) or outcome.cut or (outcome.skipped and not bounds.exact):
             return None
-        return _offer(tool_set, outcome, bounds.models, SEARCH, because, visible.view.tier or "", shadowed)
+        return tool_set.offer(outcome, bounds.models, because, shadowed)
 
     def _planned(self, counted: Sequence[Candidate], bounds: OfferBounds) -> Plan | PlanRefused:
         models = [_beside(model, len(bounds.client_tool_names)) for model in bounds.models]
@@ -250,43 +287,42 @@ class Offers:
         tool_sets = self._tool_sets.setdefault(visible, {})
         tool_set = tool_sets.get(key)
         if tool_set is None:
-            entries = online(offered(visible, frozenset(wishes.tags), frozenset(wishes.servers)))
-            wanted = {each.name: wish_for(wishes.mcp, each) for each in entries}
-            entries = [each for each in entries if not wishes.mcp or wanted[each.name] is not None]
-            asking = {each.name for each in entries if (wish := wanted[each.name]) is not None and wish.approves(each)}
-            reachable = frozenset(entry.name for entry in entries)
-            shown = entries if way == LIST else [*_own_tools(visible), *_pinned(entries)]
-            own = () if way == LIST else frozenset(entry.name for entry in _own_tools(visible))
-            tool_set = await self._made(format_, visible, shown, Options(model=model.name), own, reachable, asking)
+            tool_set = await self._made(format_, visible, wishes, model, way)
             _keep(tool_sets, key, tool_set)
         return tool_set
 
     async def _made(
-        self,
-        format_: Format,
-        visible: VisibleTools,
-        entries: Sequence[VisibleTool],
-        options: Options,
-        own: Collection[str],
-        reachable: frozenset[str],
-        asking: Collection[str],
+        self, format_: Format, visible: VisibleTools, wishes: OfferWishes, model: RouteModel, way: str
     ) -> _ToolSet:
+        entries = online(offered(visible, frozenset(wishes.tags), frozenset(wishes.servers)))
+        wanted = {each.name: wish_for(wishes.mcp, each) for each in entries}
+        entries = [each for each in entries if not wishes.mcp or wanted[each.name] is not None]
+        approved = {each.name for each in entries if (wish := wanted[each.name]) is not None and wish.approves(each)}
+        reachable = frozenset(entry.name for entry in entries)
+        router = () if way == LIST else _own_tools(visible)
+        own = frozenset(entry.name for entry in router)
+        shown = entries if way == LIST else [*router, *_pinned(entries)]
         counted = [
             msgspec.structs.replace(candidate, pinned=False)
             if candidate.name in own
             else candidate  # a limit cuts them: then no search
-            for candidate in await candidates(self._services.work, entries)
+            for candidate in await candidates(self._services.work, shown)
         ]
-        offer = await converted(self._services.work, visible, entries, format_, options, more=own)
-        shown = {offer.names[name]: name for name in offer.names}
+        offer = await converted(self._services.work, visible, shown, format_, Options(model=model.name))
+        safe_names = {offer.names[name]: name for name in offer.names}
         single = (each for tool in offer.tools for each in format_.read([tool]).originals)  # some stand in groups
         raws = {each.name: encode(each.definition) for each in single}
-        definitions = {name: (safe, raws[safe]) for name, safe in shown.items() if safe in raws}
-        names = {definitions[name][0]: name for name in own if name in definitions}
-        first = frozenset(definitions[name][0] for name in asking if name in definitions)
-        listed = [candidate for candidate in counted if candidate.name in definitions]
-        searched = _manual(visible.view, reachable) if own else {}
-        return _ToolSet(listed, definitions, names, reachable, first, visible.view, searched)
+        definitions = {name: (safe, raws[safe]) for name, safe in safe_names.items() if safe in raws}
+        return _ToolSet(
+            way,
+            [candidate for candidate in counted if candidate.name in definitions],
+            definitions,
+            {definitions[name][0]: name for name in own if name in definitions},
+            reachable,
+            frozenset(definitions[name][0] for name in approved if name in definitions),
+            visible.view,
+            _manual(visible.view, reachable) if own else {},
+        )
 
 
 def _manual(view: View, names: Iterable[str]) -> dict[str, str]:
@@ -304,35 +340,6 @@ def _pinned(entries: Iterable[VisibleTool]) -> list[VisibleTool]:
     return [entry for entry in entries if entry.pinned and entry.name not in OWN_TOOLS]
 
 
-def _offer(
-    tool_set: _ToolSet,
-    outcome: Plan,
-    models: Sequence[RouteModel],
-    way: str,
-    because: str,
-    tier: str,
-    shadowed: tuple[str, ...],
-) -> ToolOffer:
-    chosen = {name: tool_set.definitions[name] for name in outcome.tools if name in tool_set.definitions}
-    sizes = {each.name: each.tokens for each in tool_set.counted}
-    return ToolOffer(
-        next(index for index, model in enumerate(models) if model.name == outcome.model),
-        way,
-        because,
-        tier,
-        tuple(raw for _, raw in chosen.values()),
-        tuple(name for name, _ in chosen.values()),
-        tool_set.own,
-        tool_set.reachable,
-        outcome.cut,
-        shadowed,
-        tool_set.approved_first,
-        tool_set.manual(chosen),
-        tool_set.quotas(tool_set.reachable if way == SEARCH else chosen),
-        {name: sizes[name] for name in chosen},
-    )
-
-
 def _keep(memory: dict[tuple[object, ...], Kept], key: tuple[object, ...], value: Kept) -> None:
     if len(memory) >= MAX_KEPT:
         memory.clear()
@@ -342,3 +349,81 @@ def _keep(memory: dict[tuple[object, ...], Kept], key: tuple[object, ...], value
 def _beside(model: RouteModel, own: int) -> RouteModel:
     """The model, with room for that many tools less."""
     return model if model.max_tools is None else msgspec.structs.replace(model, max_tools=max(model.max_tools - own, 0))
+
+
+class _Made(msgspec.Struct, frozen=True):
+    views: object
+    """Views that the offer was made from. Held, so that no other object has their address meanwhile."""
+    most: int
+    """Tokens of the longest conversation that it was made for."""
+    offer: ToolOffer
+
+
+class OfferMemory:
+    """Offers of one snapshot in which nothing is left out."""
+
+    def __init__(self) -> None:
+        self._snapshot: object = None
+        self._made: OrderedDict[tuple[Hashable, ...], _Made] = OrderedDict()
+        self._making: dict[tuple[Hashable, ...], asyncio.Event] = {}
+
+    async def made(
+        self,
+        format_name: str,
+        seen: SubjectCatalog,
+        wishes: OfferWishes,
+        bounds: OfferBounds,
+        make: Callable[[OfferBounds], Awaitable[ToolOffer | None]],
+    ) -> ToolOffer | None:
+        """The offer that was made before, else that of `make`. Requests for the same that come meanwhile wait for it:
+        a thousand of them are one piece of work.
+        """
+        if sum(map(len, bounds.client_tool_names)) > MAX_NAME_CHARACTERS:
+            return await make(bounds)
+        key = _key(format_name, seen, wishes, bounds)
+        offer = self._find(key, seen, bounds)
+        if offer is None and key in self._making:
+            await self._making[key].wait()
+            offer = self._find(key, seen, bounds)
+        if offer is not None:
+            return offer
+        over = self._making[key] = asyncio.Event()
+        try:
+            offer = await make(bounds)
+        finally:
+            over.set()
+            if self._making.get(key) is over:
+                del self._making[key]
+        if offer is not None:
+            self._keep(key, seen, bounds, offer)
+        return offer
+
+    def _find(self, key: tuple[Hashable, ...], seen: SubjectCatalog, bounds: OfferBounds) -> ToolOffer | None:
+        """The offer that was made for the same wishes and a conversation of at least its length."""
+        if self._snapshot is not seen.snapshot:
+            self._snapshot = seen.snapshot
+            self._made = OrderedDict()
+            return None
+        made = self._made.get(key)
+        if made is None or made.views is not seen.views or _tokens(bounds.conversation) > made.most:
+            return None
+        self._made.move_to_end(key)
+        return made.offer
+
+    def _keep(self, key: tuple[Hashable, ...], seen: SubjectCatalog, bounds: OfferBounds, offer: ToolOffer) -> None:
+        if self._snapshot is not seen.snapshot:
+            return
+        before = self._made.get(key)
+        most = _tokens(bounds.conversation)
+        if before is None or before.views is not seen.views or before.most < most:
+            self._made[key] = _Made(seen.views, most, offer)
+        if len(self._made) > MAX_OFFERS:
+            self._made.popitem(last=False)
+
+
+def _key(format_name: str, seen: SubjectCatalog, wishes: OfferWishes, bounds: OfferBounds) -> tuple[Hashable, ...]:
+    return id(seen.views), format_name, wishes, tuple(bounds.models), bounds.limits, bounds.client_tool_names
+
+
+def _tokens(conversation: ConversationTokens) -> int:
+    return conversation.system + conversation.messages

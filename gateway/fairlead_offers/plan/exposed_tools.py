@@ -24,8 +24,7 @@ from fairlead_formats.tokens.exposure import (
 from fairlead_formats.tokens.fit import Fit
 from fairlead_formats.tokens.prices import ModelPrice, TokenPrices, prices_of
 from fairlead_gateway.core.meta_tools import DEFINITIONS
-from fairlead_offers.catalogs.subject_catalog import SubjectCatalog
-from fairlead_offers.catalogs.subject_catalogs import SubjectCatalogs
+from fairlead_offers.catalogs.subject_catalog import SubjectCatalog, SubjectCatalogs
 from fairlead_offers.catalogs.visible_tools import VisibleTool, VisibleTools, gateway_tool
 from fairlead_offers.plan.caller_tools import CallerTools
 from fairlead_offers.plan.offered_tools import candidates
@@ -88,23 +87,23 @@ def offered(
     return visible.with_reader([*first, *(entry for entry in entries if entry.name not in pins)])
 
 
+def tools_of_other_tiers(
+    catalogs: SubjectCatalogs, seen: SubjectCatalog, tier: str | None, filters: tuple[Collection[str], Collection[str]]
+) -> Mapping[str, Sequence[VisibleTool]]:
+    """Tools of every tier but one, by tier; `filters`: tags and servers. In the thread only. Raises Problem."""
+    return {other: online(offered(catalogs.visible(seen, other), *filters)) for other in seen.tiers if other != tier}
+
+
 async def exposed(
-    catalogs: SubjectCatalogs,
     work: HeavyWork,
-    seen: SubjectCatalog,
-    visible: VisibleTools,
+    tier: str | None,
     entries: Sequence[VisibleTool],
-    filters: tuple[Collection[str], Collection[str]],
+    tiers: Mapping[str, Sequence[VisibleTool]],
     own: CallerTools,
 ) -> list[ExposedTools]:
-    """The ways to show `entries` beside the caller's own tools. `filters`: tags and servers, for the tiers. A tier
-    without a tool is none. In steps only. Raises Problem.
+    """The ways to show `entries`, of a tier, beside the caller's own tools: all of them, those of one of the other
+    `tiers`, or by search. A tier without a tool is none. In steps only. Raises Problem.
     """
-    tiers = {
-        tier: online(offered(catalogs.visible(seen, tier), *filters))
-        for tier in seen.tiers
-        if tier != visible.view.tier
-    }
     every = {entry.key: entry for part in (entries, ROUTER_TOOLS, *tiers.values()) for entry in part}
     counted = await candidates(work, [*every.values()], own=own)
     theirs = tuple(candidate.tokens for candidate in counted[: len(own.tools)])
@@ -117,10 +116,10 @@ async def exposed(
     at_router = [*ROUTER_TOOLS, *(entry for entry in entries if entry.pinned)]
     results = found_tokens(tokens(entries))
     return [
-        ExposedTools(LIST, theirs + tokens(entries), many, visible.view.tier or ""),
+        ExposedTools(LIST, theirs + tokens(entries), many, tier or ""),
         *(
-            ExposedTools(TIER, theirs + tokens(part), len(theirs) + len(part), tier)
-            for tier, part in tiers.items()
+            ExposedTools(TIER, theirs + tokens(part), len(theirs) + len(part), other)
+            for other, part in tiers.items()
             if part
         ),
         ExposedTools(SEARCH, theirs + tokens(at_router), many, "", INSTRUCTIONS_TOKENS, results),

@@ -30,8 +30,7 @@ from fairlead_offers.conversion.jobs import RawTool
 from fairlead_offers.models.model_facts import ModelFacts
 from fairlead_offers.plan.caller_tools import CallerTools, offered_names
 from fairlead_offers.problems import OVER_BUDGET, Problem
-from fairlead_offers.workers.heavy_work import HeavyWork
-from fairlead_offers.workers.worker import STRIDE, breathing
+from fairlead_offers.workers.heavy_work import STRIDE, HeavyWork, breathing
 
 _NO_CONVERSATION: Final = ConversationTokens(0, 0)
 NOTHING: Final = CallerTools()
@@ -72,22 +71,25 @@ async def candidates(
     return priced
 
 
+def single_model(models: ModelFacts, format_: Format, name: str | None) -> RouteModel:
+    """A model as the only one that tools have to fit; with None any model, whose window has no bound."""
+    if name is None:
+        return RouteModel("any", ContextWindow(MAX_WINDOW, source="none"), format_.name, None)
+    return RouteModel(name or "any", models.windows.window(name), format_.name, format_.max_tools)
+
+
 async def within(
     work: HeavyWork,
-    models: ModelFacts,
     entries: Sequence[VisibleTool],
-    format_: Format,
-    model: str | None,
+    model: RouteModel,
     limits: PlanLimits,
     own: CallerTools = NOTHING,
 ) -> Plan:
-    """Which of the entries fit a model (any, with None) and limits, beside the caller's tools and without a
-    conversation. In steps only. Raises Problem.
+    """The entries that fit a model and limits, beside the caller's tools and without a conversation. In steps only.
+    Raises Problem.
     """
-    window = models.windows.window(model) if model is not None else ContextWindow(MAX_WINDOW, source="none")
-    limit = RouteModel(model or "any", window, format_.name, format_.max_tools if model is not None else None)
     counted = await candidates(work, entries, own=own)
-    return fitting(plan([limit], counted, _NO_CONVERSATION, limits, work.sizes.counter.name))
+    return fitting(plan([model], counted, _NO_CONVERSATION, limits, work.sizes.counter.name))
 
 
 def fitting(outcome: Plan | PlanRefused) -> Plan:
@@ -106,14 +108,14 @@ async def converted(
     *,
     short: Collection[str] = (),
     own: CallerTools = NOTHING,
-    more: Collection[str] = (),
 ) -> OfferedTools:
-    """Entries in a format; those in `short` with shortened descriptions, and the caller's tools behind them. `more` are
-    names of entries that are not of the view. In steps only.
+    """Entries in a format; those in `short` with shortened descriptions, and the caller's tools behind them. In steps
+    only.
     """
     definitions, hashes = await _warm(work, format_, entries, short, options)
     names = offered_names(format_.name, visible, own) if own.tools or format_.name == MCP else visible.names
-    names = Names.beside(names, more) if more else names
+    unlisted = [entry.name for entry in entries if entry.name not in names]
+    names = Names.beside(names, unlisted) if unlisted else names
     conversion = work.conversions.convert(format_, definitions, options, hashes=hashes, names=names)
     report, properties = own.report + conversion.report, conversion.properties
     if isinstance(format_, ToolFormat) and format_.like(own.format):

@@ -15,7 +15,7 @@ import msgspec
 from fairlead_gateway.core.search_counts import SearchCounts
 from fairlead_mcp.errors import HttpRefused, McpError
 from fairlead_offers.models.model_api import decoded, guarded_api
-from fairlead_offers.workers.worker import WorkerThread
+from fairlead_offers.workers.heavy_work import WorkerThread
 from fairlead_search.compression import CompressionFailed, CompressorConfig, chat_request, checked
 
 MAX_ANSWER_BYTES: Final = 1 << 20

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from typing import Protocol
 
 from fairlead_gateway.core.search_counts import SearchCounts
-from fairlead_offers.workers.worker import WorkerThread
+from fairlead_offers.workers.heavy_work import WorkerThread
 from fairlead_search.compression import CompressorConfig
 
 

@@ -30,9 +30,9 @@ from fairlead_offers.results.kept_results import (
 )
 from fairlead_offers.results.result_documents import contents
 from fairlead_offers.results.shortened_results import SHORTEN, shorten
+from fairlead_offers.workers.heavy_work import WorkerThread
 from fairlead_offers.workers.pool import ProcessPool
 from fairlead_offers.workers.process import NotDone, Overloaded
-from fairlead_offers.workers.worker import WorkerThread
 from fairlead_search.compression import CompressionFailed, source_texts
 from fairlead_search.passages import Lines, Passage
 

@@ -16,12 +16,12 @@ from fairlead_offers.catalogs.tool_document import ToolDocument, document
 from fairlead_offers.catalogs.visible_tools import VisibleTool, VisibleTools
 from fairlead_offers.conversion.formats import find_format
 from fairlead_offers.documents import encode
-from fairlead_offers.plan.offered_tools import candidates, converted, within
+from fairlead_offers.plan.offered_tools import candidates, converted, single_model, within
 from fairlead_offers.problems import INVALID_ARGUMENTS, RATE_LIMITED, Problem
 from fairlead_offers.search.tool_search import RankedTools
 from fairlead_offers.services import ToolServices
+from fairlead_offers.workers.heavy_work import breathing
 from fairlead_offers.workers.process import Overloaded
-from fairlead_offers.workers.worker import breathing
 
 DEFAULT_LIMIT: Final = 8
 """Among 1,300 tools a model finds the right one in the first eight about three times of four."""
@@ -156,10 +156,8 @@ async def fitting(
     if wish.model is not None:
         plan = await within(
             services.work,
-            services.models,
             entries,
-            format_,
-            wish.model,
+            single_model(services.models, format_, wish.model),
             PlanLimits(tool_tokens=wish.tool_tokens, reserved_output=0),
         )
         names = frozenset(plan.tools)

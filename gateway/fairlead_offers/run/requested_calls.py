@@ -1,34 +1,39 @@
-"""Calls that a model's message requests, each with its tool and the arguments in the form that the tool takes.
-
-Nothing is called here.
+"""Calls that a model's message requests: each matched to its tool, with the arguments in the form that the tool takes,
+and run together, the way of every call (`calls.path.direct`). Nothing here knows the form that results are written in.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import time
+from collections.abc import Awaitable, Callable, Sequence
 from typing import Annotated, Any, Final, Literal
 
 import msgspec
-from msgspec import Meta
+from msgspec import Meta, Raw
 
 from fairlead_api.documents.servers import ServerEntry
-from fairlead_formats.messages.call import CUSTOM, InvalidCall, ModelCall
+from fairlead_formats.messages.call import CUSTOM, InvalidCall, ModelCall, invalid_result
 from fairlead_formats.names import did_you_mean
 from fairlead_formats.registry import message_format
 from fairlead_formats.schema.nulls import un_null
 from fairlead_formats.schema.property_names import restored
 from fairlead_formats.tool_format import JsonObject
 from fairlead_formats.translate import parse_stream
+from fairlead_gateway.calls.path.direct import DirectCall, Origin, Unknown
+from fairlead_gateway.calls.path.startup import refusal_of
 from fairlead_gateway.core.long_results import LEAST_TOKENS, MOST_TOKENS
+from fairlead_gateway.limits.buffers import Holding
 from fairlead_gateway.policy.decision import Denial
-from fairlead_offers.catalogs.subject_catalog import SubjectCatalog
-from fairlead_offers.catalogs.subject_catalogs import SubjectCatalogs
-from fairlead_offers.catalogs.visible_tools import VisibleTool, VisibleTools
+from fairlead_offers.catalogs.subject_catalog import SubjectCatalog, SubjectCatalogs
+from fairlead_offers.catalogs.visible_tools import GATEWAY, VisibleTool, VisibleTools
 from fairlead_offers.conversion.formats import find_format
 from fairlead_offers.documents import decode, encode
 from fairlead_offers.plan.caller_tools import CallerTools, provided
 from fairlead_offers.problems import INVALID_ARGUMENTS, Problem
+from fairlead_offers.services import ToolServices
+from fairlead_tools.batch import run_all
 from fairlead_tools.refusals import not_allowed
+from fairlead_tools.refusals import result as refused_result
 
 MAX_AT_ONCE: Final = 128
 Retries = Annotated[int, Meta(ge=0, le=5)]
@@ -108,6 +113,13 @@ class Planned(msgspec.Struct, frozen=True):
         return self.entry is not None and self.call.valid
 
 
+class PlannedCalls(msgspec.Struct, frozen=True):
+    """Calls of one message, and the tools among which theirs were looked up."""
+
+    visible: VisibleTools
+    calls: Sequence[Planned]
+
+
 def read_calls(
     catalogs: SubjectCatalogs, seen: SubjectCatalog, body: bytes
 ) -> tuple[ToolCallsBody, VisibleTools, list[Planned]]:
@@ -135,11 +147,12 @@ def requested(
 
 def planned_calls(
     catalogs: SubjectCatalogs, seen: SubjectCatalog, tier: str | None, format_name: str, calls: Sequence[ModelCall]
-) -> tuple[VisibleTools, list[Planned]]:
+) -> PlannedCalls:
     """Calls that were parsed already, each with its tool; the caller has none of its own among them. Raises Problem."""
     request = ToolCallsBody(format_name, tier=tier)
     visible = catalogs.visible(seen, tier)
-    return visible, [_plan(request, seen, visible, call, provided([], format_name, visible)) for call in calls]
+    own = provided([], format_name, visible)
+    return PlannedCalls(visible, [_plan(request, seen, visible, call, own) for call in calls])
 
 
 def _plan(
@@ -177,3 +190,83 @@ def _plan(
 def _near(name: str, visible: VisibleTools, own: CallerTools | None) -> str | None:
     """Nearest name among the tools that the model may call: those visible to it, and the caller's."""
     return did_you_mean(name, [*visible.by_name, *(str(tool["name"]) for tool in (own.tools if own else ()))])
+
+
+class CallOutcome(msgspec.Struct, frozen=True):
+    """Outcome of one call of a message."""
+
+    result: bytes | None
+    """Raw MCP result, refusals included; None: no tool was called."""
+    seconds: float = 0
+    unknown: str | None = None
+    """Why no tool was found."""
+
+
+async def run_calls(
+    services: ToolServices,
+    origin: Origin,
+    planned: PlannedCalls,
+    holding: Holding,
+    *,
+    at_once: int,
+    result_tokens: int | None = None,
+) -> list[CallOutcome]:
+    """Call the tools, at most `at_once` at a time; outcomes in the order of the calls. Cancelling cancels all calls."""
+    works = [_work(services, origin, planned.visible, plan, holding, result_tokens) for plan in planned.calls]
+    return await run_all(works, at_once=at_once)
+
+
+def result_for(plan: Planned, outcome: CallOutcome) -> JsonObject | None:
+    """Result for the model; None where the caller answers the call."""
+    if outcome.result is not None:
+        return msgspec.json.decode(outcome.result, type=dict[str, Any])
+    if not plan.call.valid:
+        return invalid_result(plan.call)
+    if plan.theirs:
+        return None
+    message = outcome.unknown or plan.denied or f"Unknown tool: {plan.call.wire_name}"
+    if plan.near is not None:
+        message += f". Did you mean {plan.near}?"
+    return {"content": [{"type": "text", "text": message}], "isError": True}
+
+
+def _work(
+    services: ToolServices,
+    origin: Origin,
+    visible: VisibleTools,
+    planned: Planned,
+    holding: Holding,
+    result_tokens: int | None,
+) -> Callable[[], Awaitable[CallOutcome]]:
+    async def work() -> CallOutcome:
+        entry = planned.entry
+        if planned.unready is not None:
+            refusal = refusal_of(planned.unready, starts=services.catalogs.starts(planned.unready))
+            return CallOutcome(refused_result(refusal))
+        if entry is None:
+            if planned.denial is not None or not planned.theirs:
+                services.caller.unknown(origin, planned.call.wire_name, _raw(planned), planned.denial)
+            return CallOutcome(None)
+        if not planned.call.valid:
+            services.caller.refused(origin, visible.view, entry.name)
+            return CallOutcome(None)
+        began = time.monotonic()
+        made: Raw | Unknown
+        if entry.server == GATEWAY:
+            made = await services.caller.answer(origin, visible.view, entry.name, planned.arguments, holding=holding)
+        else:
+            call = DirectCall(
+                entry.name, planned.arguments, planned.timeout, planned.retries, result_tokens, planned.recording
+            )
+            made = await services.caller.call(origin, visible.view, call, holding)
+        seconds = time.monotonic() - began
+        if isinstance(made, Unknown):
+            return CallOutcome(None, seconds, made.message)
+        return CallOutcome(bytes(made), seconds)
+
+    return work
+
+
+def _raw(planned: Planned) -> bytes:
+    arguments = planned.call.arguments
+    return b"{}" if isinstance(arguments, InvalidCall) else msgspec.json.encode(arguments)

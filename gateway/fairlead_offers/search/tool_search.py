@@ -19,9 +19,9 @@ from fairlead_gateway.core.share_counts import ShareCounts
 from fairlead_offers.catalogs.visible_tools import VisibleTool, VisibleTools
 from fairlead_offers.search.jobs import SEARCH, STORED, VECTORS, search, take_vectors
 from fairlead_offers.search.tool_vectors import Embedder, ToolVectors
+from fairlead_offers.workers.heavy_work import WorkerThread, breathing
 from fairlead_offers.workers.pool import ProcessPool
 from fairlead_offers.workers.process import NotDone, Overloaded
-from fairlead_offers.workers.worker import WorkerThread, breathing
 from fairlead_search.catalogs import (
     HYBRID,
     MAX_CATALOGS,
@@ -89,9 +89,14 @@ class ToolSearch:
         vectors = self.vectors
         made = () if vectors is None else await vectors.embedder.queries(queries)
         encodes = vectors is not None and vectors.embedder.encodes
-        request = await self._worker.do(
-            lambda: _wished(tools, queries, limit, among, made, self._folder, encodes=encodes)
-        )
+
+        def wished() -> SearchRequest:
+            keys = None if among is None else [entry.key for entry in among]
+            return SearchRequest(
+                tools.catalog, queries, limit, keys, encodes=encodes, vectors=made, folder=self._folder
+            )
+
+        request = await self._worker.do(wished)
         result = await self._ask([_encode(request)])
         cached = result.cached_catalogs
         if cached is not None:
@@ -168,20 +173,6 @@ class ToolSearch:
             await self.vectors.aclose()
         if self._pool is not None:
             await self._pool.aclose()
-
-
-def _wished(
-    tools: VisibleTools,
-    queries: Sequence[str],
-    limit: int,
-    among: Collection[VisibleTool] | None,
-    vectors: Sequence[bytes],
-    folder: str,
-    *,
-    encodes: bool,
-) -> SearchRequest:
-    keys = None if among is None else [entry.key for entry in among]
-    return SearchRequest(tools.catalog, queries, limit, keys, encodes=encodes, vectors=vectors, folder=folder)
 
 
 def _new(key: str, tool: VisibleTool, vector: ToolVector | None = None) -> NewTool:

@@ -18,10 +18,10 @@ import msgspec
 
 from fairlead_mcp.backoff import Backoff
 from fairlead_offers.search.jobs import EMBED, embed
+from fairlead_offers.workers.heavy_work import WorkerThread
 from fairlead_offers.workers.pool import ProcessPool
 from fairlead_offers.workers.process import NotDone
 from fairlead_offers.workers.throttle import Throttle
-from fairlead_offers.workers.worker import WorkerThread
 from fairlead_search.catalogs import NewTool
 from fairlead_search.embedding import (
     Embedded,

@@ -1,13 +1,23 @@
-"""Work that would hold up the loop: conversions and sizes, which are kept, and long documents.
+"""Work that would hold up the event loop, done in a thread or by processes: conversions, sizes and long documents.
 
-A thread does what needs the gateway's own state, processes do the rest. Without processes, or where they fail, the
-thread does everything.
+The thread does what needs the gateway's own state, processes (`pool`) do the rest; without processes, or where they
+fail, the thread does everything. It has a bounded queue and shares the interpreter with the loop: work of more than
+half a millisecond pauses with `breathing`, or calls in flight would wait for the interpreter's switch interval. Work
+that waits for processes in between is a coroutine whose steps run in the thread (`HeavyWork.stepwise`); it awaits
+`InProcesses` and continues where it stopped.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
-from typing import Final, TypeVar
+import asyncio
+import contextlib
+import logging
+import time
+from collections.abc import Callable, Coroutine, Generator, Iterable, Iterator, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from contextvars import ContextVar
+from functools import partial
+from typing import Any, Final, Generic, TypeAlias, TypeVar
 
 import msgspec
 from msgspec import Raw
@@ -17,6 +27,8 @@ from fairlead_formats.tokens.sizes import Sizes
 from fairlead_formats.tool_format import Format, Options
 from fairlead_formats.tools.cache import Conversions
 from fairlead_gateway.core.share_counts import ShareCounts
+from fairlead_gateway.limits.shares import ShareTaken
+from fairlead_gateway.limits.turns import FairTurns
 from fairlead_mcp.read_bounds import excess, is_long
 from fairlead_offers.conversion.jobs import (
     COUNT,
@@ -29,19 +41,135 @@ from fairlead_offers.conversion.jobs import (
     measure,
     repeats,
 )
+from fairlead_offers.job import Answer, Job
+from fairlead_offers.problems import RATE_LIMITED, Problem
 from fairlead_offers.workers.pool import ProcessPool
-from fairlead_offers.workers.process import NotDone
-from fairlead_offers.workers.stepwise import InProcesses, Steps, refuse_or_log, stepwise
+from fairlead_offers.workers.process import TOO_MUCH, NotDone, Overloaded
 from fairlead_offers.workers.throttle import Throttle
-from fairlead_offers.workers.worker import WorkerThread, in_turn
 
+Result = TypeVar("Result")
+Item = TypeVar("Item")
+
+MAX_WAITING: Final = 64
+"""Pieces of work in the queue; beyond it the last one of the agent that has most is refused."""
+PLACES: Final = 2
+"""Pieces of work that the thread has: the next one is there when it is done with the first."""
+BREATH: Final = 5e-5
+"""Seconds: long enough for the kernel to hand the interpreter over."""
+STRIDE: Final = 8
+"""Tools between two breaths; one takes about 50 µs."""
+
+
+_PATIENT: Final[ContextVar[bool]] = ContextVar("patient", default=False)
+Steps: TypeAlias = Coroutine["InProcesses[Any]", "list[Any] | None", Result]
+log = logging.getLogger(__name__)
 PIECE: Final = 256
 """Definitions that a process gets at once."""
 SMALL: Final = 16 << 10
 """Bytes of a body that is looked through in the loop, in less than a millisecond as a rule."""
-
-Result = TypeVar("Result")
 _encode: Final = msgspec.json.Encoder().encode
+
+
+@contextlib.contextmanager
+def in_turn() -> Iterator[None]:
+    """Have work of this task, and of tasks that it begins, wait for its turn where it would be refused: in the middle
+    of a request with a time limit of its own, which has run tools that a client would run again.
+    """
+    token = _PATIENT.set(True)
+    try:
+        yield
+    finally:
+        _PATIENT.reset(token)
+
+
+class WorkerThread:
+    """Does one piece of work at a time."""
+
+    def __init__(self, counts: ShareCounts | None = None) -> None:
+        self._thread = ThreadPoolExecutor(1, thread_name_prefix="rest")
+        self._turns = FairTurns(PLACES, MAX_WAITING, counts)
+
+    async def do(self, work: Callable[[], Result]) -> Result:
+        """Run `work` in the thread, in a turn of the agent that it is for. Raises what it raises, and Problem where too
+        much of that agent's is waiting, but for work that waits for its turn.
+        """
+        try:
+            async with self._turns.turn(patient=_PATIENT.get()):
+                return await asyncio.get_running_loop().run_in_executor(self._thread, work)
+        except ShareTaken as reached:
+            raise Problem(RATE_LIMITED, TOO_MUCH, retry_after_ms=1000) from reached
+
+    def close(self) -> None:
+        """Drop waiting work; running work ends by itself."""
+        self._thread.shutdown(wait=False, cancel_futures=True)
+
+
+def breathing(items: Iterable[Item], stride: int = STRIDE) -> Iterator[Item]:
+    """The items, with a breath after every `stride` of them."""
+    for number, item in enumerate(items, 1):
+        yield item
+        if number % stride == 0:
+            time.sleep(BREATH)
+
+
+class InProcesses(Generic[Answer]):
+    """Pieces of work for a pool. Awaited, it gives their answers in order, or None where the processes failed: the
+    thread does them then.
+    """
+
+    def __init__(self, pool: ProcessPool, job: Job[Answer], pieces: Sequence[bytes]) -> None:
+        self._pool = pool
+        self._job = job
+        self._pieces = pieces
+
+    def __await__(self) -> Generator[InProcesses[Answer], list[Answer] | None, list[Answer] | None]:
+        return (yield self)
+
+    async def answers(self) -> list[Answer] | None:
+        """Do them, in the loop. Raises Problem where too much is waiting."""
+        try:
+            return [await self._pool.do(self._job, piece) for piece in self._pieces]
+        except NotDone as error:
+            refuse_or_log(error)
+            return None
+
+
+async def stepwise(worker: WorkerThread, work: Callable[[], Steps[Result]]) -> Result:
+    """Run the coroutine that `work` makes, its steps in the thread. Raises what it raises, and Problem."""
+    run = _Run(work)
+    answers: list[Any] | None = None
+    while True:
+        awaited = await worker.do(partial(run.step, answers))
+        if awaited is None:
+            return run.result
+        answers = await awaited.answers()
+
+
+class _Run(Generic[Result]):
+    """One coroutine. It is made in the thread, so that work which is refused a turn leaves none behind."""
+
+    result: Result
+
+    def __init__(self, work: Callable[[], Steps[Result]]) -> None:
+        self._work = work
+        self._steps: Steps[Result] | None = None
+
+    def step(self, answers: list[Any] | None) -> InProcesses[Any] | None:
+        """The next thing that the coroutine awaits; None at its end."""
+        if self._steps is None:
+            self._steps = self._work()
+        try:
+            return self._steps.send(answers)
+        except StopIteration as end:
+            self.result = end.value
+            return None
+
+
+def refuse_or_log(error: NotDone) -> None:
+    """Raise Problem where too much is waiting; any other failure of a process is logged."""
+    if isinstance(error, Overloaded):
+        raise Problem(RATE_LIMITED, str(error), retry_after_ms=1000) from error
+    log.warning("A worker process failed, and the work is done in the gateway itself: %s", error)
 
 
 class HeavyWork:

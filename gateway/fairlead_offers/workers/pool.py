@@ -18,8 +18,7 @@ from fairlead_gateway.limits.shares import ShareTaken
 from fairlead_gateway.limits.turns import FairTurns
 from fairlead_mcp.asyncio_tasks import TaskSet
 from fairlead_offers.job import Answer, ConvertedBody, Job
-from fairlead_offers.workers.process import Ended, NotDone, Overloaded, Part, WorkerProcess
-from fairlead_offers.workers.worker import TOO_MUCH
+from fairlead_offers.workers.process import TOO_MUCH, Ended, NotDone, Overloaded, Part, WorkerProcess
 
 SECONDS: Final = 30.0
 """For one piece of work, starting a process included."""

@@ -17,6 +17,7 @@ from fairlead_offers.job import BULK, LENGTH
 
 HEAD: Final = LENGTH.size + 1
 """Bytes before an answer: its length and its mark."""
+TOO_MUCH: Final = "too many conversions and searches at once"
 Part = bytes | memoryview
 
 

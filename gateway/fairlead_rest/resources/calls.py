@@ -15,7 +15,7 @@ from fairlead_gateway.recent.ended_call import EndedCall
 from fairlead_gateway.recent.ring import KeptCalls, RecentCalls
 from fairlead_offers.documents import encode
 from fairlead_offers.problems import INVALID_ARGUMENTS, NOT_FOUND, NOT_KEPT, Problem
-from fairlead_offers.workers.worker import breathing
+from fairlead_offers.workers.heavy_work import breathing
 from fairlead_rest.context import RestContext
 from fairlead_rest.ended_calls import CallDetails, CallFilter, CallReader, CallSummary, CallValues, newest, values_of
 from fairlead_rest.event_stream import (

@@ -17,14 +17,13 @@ from fairlead_offers.conversion.formats import find_format
 from fairlead_offers.conversion.jobs import ConvertBody, ConvertedMessages, Declined, MessagesBody
 from fairlead_offers.job import ConvertedBody, Job
 from fairlead_offers.problems import INTERNAL, INVALID_ARGUMENTS, RATE_LIMITED, Problem
-from fairlead_offers.workers.heavy_work import HeavyWork
+from fairlead_offers.workers.heavy_work import HeavyWork, breathing
 from fairlead_offers.workers.process import NotDone, Overloaded
 from fairlead_offers.workers.throttle import by_process, in_thread
-from fairlead_offers.workers.worker import breathing
 from fairlead_rest.context import RestContext
 from fairlead_rest.examples import conversions as examples
 from fairlead_rest.openapi import described
-from fairlead_web.bodies import encoded
+from fairlead_web.bodies import json_response
 
 SMALL: Final = 32 << 10
 """Bytes of a body that is converted in this process: about fifty tools, a few milliseconds with breaths in between."""
@@ -83,7 +82,7 @@ async def _done(
 def _answer(made: ConvertedBody | Declined) -> Response:
     """Raises Problem."""
     if isinstance(made, ConvertedBody):
-        return encoded(made.parts)
+        return json_response(made.parts)
     if made.unknown_format:
         find_format(made.unknown_format)
     raise Problem(INVALID_ARGUMENTS, made.unreadable)

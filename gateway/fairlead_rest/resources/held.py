@@ -18,7 +18,7 @@ from fairlead_api.meta import ServerKey
 from fairlead_gateway.catalog.pins import PinsUnreadable
 from fairlead_offers.documents import decode, encode
 from fairlead_offers.problems import FORBIDDEN, NOT_HELD, UNREADABLE, Problem
-from fairlead_offers.workers.worker import breathing
+from fairlead_offers.workers.heavy_work import breathing
 from fairlead_rest.context import RestContext
 from fairlead_rest.examples import held as examples
 from fairlead_rest.known_servers import server_called
@@ -142,7 +142,7 @@ def router(context: RestContext) -> APIRouter:
         context.administration.requests.ask_approval(
             key, wanted, "" if context.guard.identities.open else identity.principal
         )
-        context.guard.administered(request.scope, "definitions/approve", wanted, key, ", ".join(names))
+        context.guard.record_change(request.scope, "definitions/approve", wanted, key, ", ".join(names))
         asked_at = context.administration.requests.asked_at
         at = None if asked_at is None else datetime.fromtimestamp(asked_at, UTC).isoformat(timespec="milliseconds")
         everything = "" if pins is None else pins.held_hash

@@ -106,7 +106,7 @@ def router(context: RestContext) -> APIRouter:
             raise Problem(FORBIDDEN, "you make no keys here: see FAIRLEAD_KEY_MAKERS")
         with _told(REFUSED):
             key, record = await keys.make(identity, wanted.name, wanted.days)
-        context.guard.administered(request.scope, "keys/create", record.id, None, f"until {record.expires}")
+        context.guard.record_change(request.scope, "keys/create", record.id, None, f"until {record.expires}")
         made = answer(MadeKey(key, facts_of(record)), 201)
         made.headers["cache-control"] = "no-store"
         return made
@@ -118,7 +118,7 @@ def router(context: RestContext) -> APIRouter:
         with _told(UNKNOWN_KEY):
             record = await keys.revoke(identity, key, anybodys=context.administers(identity))
         facts = facts_of(record)
-        context.guard.administered(request.scope, "keys/revoke", record.id, None, f"of {facts.principal}")
+        context.guard.record_change(request.scope, "keys/revoke", record.id, None, f"of {facts.principal}")
         return answer(facts)
 
     return routes

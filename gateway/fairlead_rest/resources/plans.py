@@ -26,7 +26,7 @@ from fairlead_offers.conversion.jobs import AS_IT_CAME, TWICE
 from fairlead_offers.documents import decode, encode
 from fairlead_offers.models.model_facts import ModelFacts
 from fairlead_offers.plan.caller_tools import provided
-from fairlead_offers.plan.exposed_tools import PlannedTask, compared, exposed, offered, online
+from fairlead_offers.plan.exposed_tools import PlannedTask, compared, exposed, offered, online, tools_of_other_tiers
 from fairlead_offers.plan.offered_tools import OfferedTools, candidates, converted, fitting
 from fairlead_offers.problems import INVALID_ARGUMENTS, UNKNOWN_FORMAT, UNKNOWN_ROUTE, Problem
 from fairlead_offers.services import ToolServices
@@ -120,7 +120,8 @@ async def planned(
     own = provided(body.tools, body.tools_format, visible)
     ways: Sequence[ExposedTools] = ()
     if body.task is not None:
-        ways = await exposed(services.catalogs, services.work, seen, visible, entries, (tags, servers), own)
+        tiers = tools_of_other_tiers(services.catalogs, seen, visible.view.tier, (tags, servers))
+        ways = await exposed(services.work, visible.view.tier, entries, tiers, own)
     models, limits = _models(services.models, route), _limits(body).within(route.limits)
     counted = await candidates(services.work, entries, pins, own)
     outcome = fitting(plan(models, counted, conversation, limits, services.work.sizes.counter.name))

@@ -21,7 +21,7 @@ from fairlead_offers.catalogs.latency import measured_at
 from fairlead_offers.catalogs.subject_catalog import SubjectCatalog
 from fairlead_offers.plan.prediction import DECLARED, MEASURED, UNKNOWN, Basis
 from fairlead_offers.problems import INVALID_ARGUMENTS, Problem
-from fairlead_offers.workers.worker import breathing
+from fairlead_offers.workers.heavy_work import breathing
 from fairlead_rest.call_counts import CallCount, CallCountReading
 from fairlead_rest.context import RestContext
 from fairlead_rest.openapi import described

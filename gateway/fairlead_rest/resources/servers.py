@@ -26,7 +26,7 @@ from fairlead_gateway.policy.view import server_target
 from fairlead_mcp.capabilities import extensions
 from fairlead_offers.catalogs.subject_catalog import SubjectCatalog
 from fairlead_offers.problems import NOT_DISCOVERED, Problem
-from fairlead_offers.workers.worker import breathing
+from fairlead_offers.workers.heavy_work import breathing
 from fairlead_rest.context import RestContext
 from fairlead_rest.examples import servers as examples
 from fairlead_rest.known_servers import existing, server_called, server_state, undisputed

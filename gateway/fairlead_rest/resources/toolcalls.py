@@ -1,7 +1,7 @@
 """`POST /v1/tool-calls`: a model's message in, the messages that answer its calls out.
 
-`requested_calls` reads the message and finds the tools, `tool_runs` calls them; here the results are written in the
-form in which the calls came.
+`requested_calls` reads the message, finds the tools and calls them; here the results are written in the form in which
+the calls came.
 """
 
 from __future__ import annotations
@@ -24,14 +24,20 @@ from fairlead_offers.documents import encode
 from fairlead_offers.plan.caller_tools import arguments_for
 from fairlead_offers.plan.prediction import Cost, Guess, PredictedCall, Prediction, guess, priced
 from fairlead_offers.problems import INVALID_ARGUMENTS, RATE_LIMITED, STARTING, UNKNOWN_TOOL, Problem
-from fairlead_offers.run.requested_calls import Planned, ToolCallsBody, read_calls
-from fairlead_offers.run.tool_runs import CallOutcome, result_for, run_calls
+from fairlead_offers.run.requested_calls import (
+    CallOutcome,
+    Planned,
+    PlannedCalls,
+    ToolCallsBody,
+    read_calls,
+    result_for,
+    run_calls,
+)
 from fairlead_rest.context import RestContext
 from fairlead_rest.examples import calls as examples
 from fairlead_rest.openapi import described
 from fairlead_tools.refusal import META_WARNING
-from fairlead_web.bodies import answer
-from fairlead_web.disconnects import while_connected
+from fairlead_web.bodies import answer, while_connected
 from fairlead_web.problem_responses import seconds_of
 
 State = Literal["done", "failed", "refused", "invalid", "unknown", "pending"]
@@ -95,7 +101,12 @@ def router(context: RestContext) -> APIRouter:
         with services.caller.holding(origin) as holding:
             began = time.monotonic()
             runs = run_calls(
-                services, origin, visible, planned, holding, at_once=at_once, result_tokens=request_body.result_tokens
+                services,
+                origin,
+                PlannedCalls(visible, planned),
+                holding,
+                at_once=at_once,
+                result_tokens=request_body.result_tokens,
             )
             outcomes = await while_connected(request, runs)
             if outcomes is None:

@@ -19,10 +19,10 @@ from fairlead_offers.catalogs.tool_document import ToolDocument, document
 from fairlead_offers.conversion.formats import find_format
 from fairlead_offers.documents import decode, encode
 from fairlead_offers.plan.caller_tools import provided
-from fairlead_offers.plan.offered_tools import OfferedTools, converted, within
+from fairlead_offers.plan.offered_tools import OfferedTools, converted, single_model, within
 from fairlead_offers.problems import INVALID_ARGUMENTS, Problem
 from fairlead_offers.services import ToolServices
-from fairlead_offers.workers.worker import breathing
+from fairlead_offers.workers.heavy_work import breathing
 from fairlead_rest.context import RestContext
 from fairlead_rest.examples import tools as examples
 from fairlead_rest.openapi import described
@@ -159,7 +159,7 @@ async def listed(services: ToolServices, seen: SubjectCatalog, wish: ToolsQuery)
     if not budgeted or not (entries or own.tools):
         offer = await converted(services.work, visible, entries, format_, options, own=own)
         return encode(msgspec.structs.replace(offer, offline=offline, hidden=hidden))
-    plan = await within(services.work, services.models, entries, format_, wish.model, wish.limits, own)
+    plan = await within(services.work, entries, single_model(services.models, format_, wish.model), wish.limits, own)
     names = frozenset(plan.tools)
     offer = await converted(
         services.work, visible, [entry for entry in entries if entry.name in names], format_, options, own=own

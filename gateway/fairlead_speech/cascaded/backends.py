@@ -11,7 +11,7 @@ import msgspec
 
 from fairlead_models.cascaded import SpeechBackend, SpeechToText, TextToSpeech
 from fairlead_models.providers import Provider
-from fairlead_models.upstream import ProviderAnswer, ProviderClient, ProviderUnavailable
+from fairlead_models.upstream import ProviderAnswer, ProviderClient, ProviderRequest, ProviderUnavailable
 from fairlead_speech.cascaded.audio import RATE, wav
 from fairlead_speech.metrics import SpeechMetrics
 
@@ -97,7 +97,7 @@ class SpeechBackends:
         self, provider: Provider, path: str, body: bytes, kind: str, what: str
     ) -> AsyncIterator[ProviderAnswer]:
         """An answer of success. Raises ProviderUnavailable, BackendFailed."""
-        answer = await self._client.send(provider, path, body, {}, (), content_type=kind)
+        answer = await self._client.send(provider, ProviderRequest(path, body, content_type=kind))
         try:
             if answer.status != _OK:
                 code = "stt_refused" if provider is self._hears else "tts_refused"

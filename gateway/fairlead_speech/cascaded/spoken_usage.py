@@ -7,7 +7,7 @@ from typing import Any, Final
 
 import msgspec
 
-from fairlead_models.token_usage import TokenUsage, estimated, token_usage
+from fairlead_models.request_record import TokenUsage, estimate_tokens, token_usage
 from fairlead_speech.realtime_events import Event
 
 _CHARACTERS: Final = 4
@@ -20,7 +20,7 @@ def response_usage(stated: Mapping[str, Any], taken: Mapping[str, Any] | None, c
     """
     used = token_usage(stated)
     if taken is not None and not used.total:
-        used = TokenUsage(estimated(msgspec.json.encode(taken)), characters // _CHARACTERS)
+        used = TokenUsage(estimate_tokens(msgspec.json.encode(taken)), characters // _CHARACTERS)
     return {
         "total_tokens": used.total,
         "input_tokens": used.input,

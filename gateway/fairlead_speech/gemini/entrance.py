@@ -12,7 +12,7 @@ from aiohttp import web
 
 from fairlead_formats.providers.gemini.errors import error_body
 from fairlead_formats.wire.errors import LlmError
-from fairlead_models.errors import of_problem
+from fairlead_models.errors import llm_error
 from fairlead_models.providers import ModelTarget
 from fairlead_models.request_record import RequestRecord
 from fairlead_models.upstream import ProviderSocket
@@ -96,7 +96,7 @@ class LiveEntrance:
         except LlmError as error:
             found = error
         except Problem as problem:
-            found = of_problem(problem)
+            found = llm_error(problem)
         except Exception:
             log.exception("A speech session failed")
             found = LlmError(500, "the gateway failed; its log says why", "INTERNAL")

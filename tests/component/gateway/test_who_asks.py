@@ -14,7 +14,7 @@ from askers import PICKED, LegacyAsker
 from fairlead_api.documents.rules import Policy, Rule, Rules, Subject
 from fairlead_app.trust import Trust
 from fairlead_rest.application import assembled
-from fairlead_web.public_pages import PublicPages
+from fairlead_web.guard import PublicPages
 from fixed_authenticator import Names
 from gatewayworld import LEGACY, META, Ask, Wire, calling, catalog, legacy, modern, running
 from rawserver import Reply, Request, raw_server

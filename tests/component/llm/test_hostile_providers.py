@@ -14,7 +14,14 @@ from fairlead_formats.providers.gemini.stream import GeminiStream
 from fairlead_formats.scripted_turns import ScriptedTurn
 from fairlead_mcp.read_bounds import MAX_VALUES
 from fairlead_models.providers import Provider
-from fairlead_models.upstream import MAX_ANSWER, MAX_REFUSAL, ProviderAnswer, ProviderClient, ProviderUnavailable
+from fairlead_models.upstream import (
+    MAX_ANSWER,
+    MAX_REFUSAL,
+    ProviderAnswer,
+    ProviderClient,
+    ProviderRequest,
+    ProviderUnavailable,
+)
 from llmworld import chunks, llm_world
 from toolservers import serve_asgi
 
@@ -37,7 +44,7 @@ async def asked(app: Any, passed_on: tuple[str, ...] = ()) -> tuple[ProviderAnsw
     client = ProviderClient()
     async with serve_asgi(app) as port:
         provider = Provider(f"http://127.0.0.1:{port}", kind="gemini")
-        answer = await client.send(provider, "/x", b"{}", {}, passed_on, KEY)
+        answer = await client.send(provider, ProviderRequest("/x", b"{}", answer_headers=passed_on), KEY)
         try:
             return answer, await answer.whole()
         finally:

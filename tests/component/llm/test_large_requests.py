@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from fairlead_models.providers import Provider
-from fairlead_models.upstream import ProviderClient
+from fairlead_models.upstream import ProviderClient, ProviderRequest
 from toolservers import serve_asgi
 
 
@@ -32,7 +32,7 @@ async def test_a_large_request_arrives_whole_and_with_its_length(size: int) -> N
     body = bytes(range(256)) * (size // 256) + bytes(size % 256)
     client = ProviderClient()
     async with serve_asgi(app) as port:
-        answer = await client.send(Provider(f"http://127.0.0.1:{port}"), "/x", body, {}, ())
+        answer = await client.send(Provider(f"http://127.0.0.1:{port}"), ProviderRequest("/x", body))
         assert await answer.whole() == b"{}"
         answer.close()
         await client.aclose()

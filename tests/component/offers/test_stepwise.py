@@ -11,9 +11,8 @@ from fairlead_formats.tokens.sizes import Size
 from fairlead_offers.conversion.jobs import COUNT
 from fairlead_offers.job import Job
 from fairlead_offers.problems import RATE_LIMITED, Problem
+from fairlead_offers.workers.heavy_work import InProcesses, WorkerThread, stepwise
 from fairlead_offers.workers.pool import ProcessPool
-from fairlead_offers.workers.stepwise import InProcesses, stepwise
-from fairlead_offers.workers.worker import WorkerThread
 
 DEFINITIONS = b'[{"name": "add", "inputSchema": {"type": "object"}}]'
 

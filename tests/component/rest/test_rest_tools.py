@@ -16,7 +16,7 @@ from fairlead_formats.schema.property_names import restored
 from fairlead_formats.tokens.routes import read_routes
 from fairlead_rest.application import assembled
 from fairlead_rest.fast_routes import plain
-from fairlead_web.public_pages import PublicPages
+from fairlead_web.guard import PublicPages
 from gatewayworld import Ask, Wire, ask, catalog, entry, modern, running
 from oddproperties import ARGUMENTS, TOOL, under_other_names
 from rawserver import Request

@@ -11,7 +11,7 @@ import pytest
 
 from fairlead_app.gateway import Gateway
 from fairlead_app.trust import Trust
-from fairlead_offers.workers.worker import MAX_WAITING, PLACES
+from fairlead_offers.workers.heavy_work import MAX_WAITING, PLACES
 from fairlead_rest.resources import calls, events
 from gatewayworld import Answer, Ask, Wire, catalog, running
 from policyworld import Vouching, anybody

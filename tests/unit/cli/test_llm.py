@@ -35,7 +35,7 @@ async def test_a_word_or_a_key_in_the_environment_chooses_the_provider(
         assert read.target("any-model").provider == provider
         if chosen.model:
             _, (target,) = read.targets(chosen.model)
-            assert read.listed() == {target.model: provider}
+            assert read.list_models() == {target.model: provider}
 
 
 @pytest.mark.parametrize(("word", "why"), [("openai", "OPENAI_API_KEY is not set"), ("llama", "none of openai")])

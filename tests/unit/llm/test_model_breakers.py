@@ -42,7 +42,7 @@ def test_five_failures_in_a_row_open_it_for_this_model_alone() -> None:
     found = closed(breakers)
     assert found.status == 503
     assert 0 < found.retry_after <= 1
-    assert "openai/gpt is not asked for now: 5 calls failed in a row" in str(found)
+    assert "openai/gpt gets no requests now: 5 calls failed in a row" in str(found)
     answers(breakers, 200, target=OTHER)
     assert states(breakers) == {"openai": "open"}
 

@@ -121,7 +121,7 @@ def test_a_route_over_a_model_that_no_provider_serves_is_refused_with_its_name()
 def test_models_are_listed_by_plain_name_with_the_first_provider_that_serves_each() -> None:
     second = {"baseUrl": "http://b/v1", "models": ["our-qwen", "gpt-5-mini", "ada", "g?t", "[ab]c"]}
     providers = read_providers({"openai": OPENAI, "vllm": VLLM, "second": second}, {})
-    assert providers.listed() == {"our-qwen": "vllm", "gpt-5-mini": "openai", "ada": "second"}
+    assert providers.list_models() == {"our-qwen": "vllm", "gpt-5-mini": "openai", "ada": "second"}
 
 
 @pytest.mark.parametrize("keyed", [True, False])

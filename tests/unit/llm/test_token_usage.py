@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from fairlead_models.token_usage import MAX_TOKENS, TokenUsage, estimated, token_usage
+from fairlead_models.request_record import MAX_TOKENS, TokenUsage, estimate_tokens, token_usage
 
 STATED: dict[str, tuple[dict[str, Any], TokenUsage]] = {
     "OpenAI's chat": (
@@ -89,4 +89,4 @@ def test_the_part_of_one_round_is_what_a_sum_has_grown_by() -> None:
 )
 def test_an_estimate_takes_text_by_its_bytes_and_files_for_images(text: str, least: int, most: int) -> None:
     body = json.dumps({"content": text}, ensure_ascii=False).encode()
-    assert least <= estimated(body) <= most
+    assert least <= estimate_tokens(body) <= most

@@ -7,8 +7,8 @@ import asyncio
 import pytest
 
 from fairlead_offers.search.tool_vectors import CROWDED, CROWDED_COST, PIECE, TOOL_SECONDS, BuiltInEmbedder
+from fairlead_offers.workers.heavy_work import WorkerThread
 from fairlead_offers.workers.throttle import Throttle
-from fairlead_offers.workers.worker import WorkerThread
 from fairlead_search.embedding import Embedded, VectorText
 from virtualtime import in_virtual_time
 

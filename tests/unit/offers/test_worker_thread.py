@@ -8,7 +8,7 @@ import threading
 import pytest
 
 from fairlead_offers.problems import Problem
-from fairlead_offers.workers.worker import MAX_WAITING, PLACES, WorkerThread, in_turn
+from fairlead_offers.workers.heavy_work import MAX_WAITING, PLACES, WorkerThread, in_turn
 
 PATIENT = 64
 

@@ -66,10 +66,9 @@ async def tool_facts(services: ToolServices, seen: SubjectCatalog, name: str, *,
     tools = services.catalogs.visible(seen, None)
     entry = tools.find(name) or tools.unlisted(name) or tools.tool(name)
     size = (await candidates(services.work, [entry]))[0].tokens if counted else None
-    unlisted = () if entry.name in tools.by_name else (entry.name,)
     forms = []
     for format_name, title, family in _FORMATS:
-        offer = await converted(services.work, tools, [entry], find_format(format_name), Options(), more=unlisted)
+        offer = await converted(services.work, tools, [entry], find_format(format_name), Options())
         tokens = None if size is None else -(-size * family.tools // 1000)
         forms.append(ProviderForm(title, tokens, offer.report, pretty(offer.tools)))
     definition = entry.decoded

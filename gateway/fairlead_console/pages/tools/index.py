@@ -9,7 +9,7 @@ import msgspec
 
 from fairlead_gateway.catalog.model import Snapshot
 from fairlead_gateway.policy.view import View
-from fairlead_offers.workers.worker import breathing
+from fairlead_offers.workers.heavy_work import breathing
 
 MAX_KEPT: Final = 8
 """Indexes that are kept: one for each set of principals that may see the same."""

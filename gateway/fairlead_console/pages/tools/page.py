@@ -17,8 +17,7 @@ from fairlead_console.pages.tools.index import MAX_KEPT, ConsoleTool, ConsoleToo
 from fairlead_console.pages.tools.patient_facts import PatientFacts
 from fairlead_console.pages.tools.snippets import snippets
 from fairlead_console.paging import part_of
-from fairlead_offers.catalogs.kept_by_view import KeptByView
-from fairlead_offers.catalogs.subject_catalog import SubjectCatalog
+from fairlead_offers.catalogs.subject_catalog import KeptByView, SubjectCatalog
 from fairlead_rest.resources.access import AccessDocument
 from fairlead_rest.resources.durations import DurationsDocument
 from fairlead_rest.resources.explain import Explanation

@@ -1,8 +1,8 @@
-"""Answers of OpenAI Responses under ids of the gateway's own: what a request goes on from with `previous_response_id`.
+"""Store of OpenAI Responses under ids of the gateway, which requests continue with `previous_response_id`.
 
-They are in the store of kept results: bound to the principal, for a time, in Redis where replicas share it. Where the
-provider keeps answers itself, the id of its own is kept here, with the results of calls that the client does not know
-of; else all items of the conversation are.
+Responses are in the store of kept results: bound to the principal, for a time, in Redis where replicas share it. Where
+the provider stores responses itself, the entry has its id and the results of calls that the client does not know of;
+else it has all items of the conversation.
 """
 
 from __future__ import annotations
@@ -29,57 +29,56 @@ from fairlead_gateway.calls.results.context_recorder import ContextRecorder
 from fairlead_gateway.context.store import ContextUnavailable
 from fairlead_gateway.core.identity import Identity
 from fairlead_llm.continuation import ContinuedRequest, FinishedResponse
-from fairlead_llm.loop import ToolLoop
-from fairlead_llm.round_calls import RoundResults
+from fairlead_llm.loop import RoundResults, ToolLoop
 from fairlead_mcp.sse import EventParser
 from fairlead_models.providers import ModelTarget
 
 NOT_FOUND: Final = "previous_response_not_found"
 _ENTRY: Final = "response"
 _ID: Final = re.compile(r"[A-Za-z0-9_-]{1,256}")
-"""Ids of providers that stand in a path."""
+"""Response ids of providers that can be part of a path."""
 _UNRUN: Final = "The call was not run: the answer was over before."
 log = logging.getLogger(__name__)
 
 
-class KeptResponse(msgspec.Struct, frozen=True, array_like=True):
-    """One answer."""
+class StoredResponse(msgspec.Struct, frozen=True, array_like=True):
+    """One response."""
 
     provider: str
     """Name of the provider in the configuration."""
     provider_ids: list[str]
-    """Its own ids of the answers of all rounds; none where it does not keep them."""
+    """The provider's ids of the answers of all rounds; empty where it does not store them."""
     previous: str | None
-    """Id of the answer in front of it, as the client knows it."""
+    """The gateway's id of the response before this one."""
     body: bytes
-    """Response as the client got it; empty where the provider's own differs in its id alone."""
-    asked: list[bytes]
-    """Items of the request; none where the provider has them."""
+    """The response as the client got it; empty where the provider's differs in its id alone."""
+    input_items: list[bytes]
+    """Input items of the request; empty where the provider has them."""
     output: list[bytes]
-    """Items of the answer behind them."""
+    """Output items of the answer; empty where the provider has them."""
     unsent_results: list[bytes]
-    """Outputs of calls that the client does not know of, which go in front of the next request's input."""
+    """Outputs of calls that the client does not know of; they go before the next request's input."""
     unapproved_calls: list[bytes]
-    """Requests for the approval of calls that run after an `mcp_approval_response` of the client's."""
+    """Items `mcp_approval_request`: calls that run after an `mcp_approval_response` of the client."""
 
 
 _encode: Final = msgspec.msgpack.Encoder().encode
-_decode: Final = msgspec.msgpack.Decoder(KeptResponse).decode
+_decode: Final = msgspec.msgpack.Decoder(StoredResponse).decode
 
 
-class KeptResponses:
-    """Keeps answers, and finds them for the principal that they are of. One per gateway."""
+class ResponseStore:
+    """Stores responses, each for its principal. One per gateway."""
 
     def __init__(self, recorder: ContextRecorder) -> None:
         self._recorder = recorder
 
-    async def found(self, identity: Identity, ident: str) -> KeptResponse | None:
-        """An answer of the principal's; None where it has none of that id, or has it no more. Raises LlmError where
-        the store is out.
+    async def find(self, identity: Identity, ident: str) -> StoredResponse | None:
+        """A response of the principal; None where it has none of that id, or it has expired. Raises LlmError where the
+        store cannot be reached.
         """
-        return await self._found(identity, _response(ident))
+        return await self._find(identity, _response(ident))
 
-    async def _found(self, identity: Identity, session: str) -> KeptResponse | None:
+    async def _find(self, identity: Identity, session: str) -> StoredResponse | None:
         store = self._recorder.store
         if store is None:
             return None
@@ -92,7 +91,7 @@ class KeptResponses:
             return None
 
     async def forget(self, identity: Identity, ident: str) -> None:
-        """Delete an answer."""
+        """Delete a response. Raises LlmError where the store cannot be reached."""
         store, session = self._recorder.store, _response(ident)
         try:
             if store is not None:
@@ -108,42 +107,42 @@ class KeptResponses:
             return as_it_came
         if read.previous is None:
             return await self._in_conversation(identity, caller_key, read, as_it_came)
-        kept = await self.found(identity, read.previous)
-        if kept is None:
-            raise _gone(
+        stored = await self.find(identity, read.previous)
+        if stored is None:
+            raise _not_found(
                 f"there is no response {read.previous[:128]!r} of yours, or not any more: send the whole "
                 "conversation as `input`"
             )
-        there = [target for target in targets if target.provider == kept.provider]
-        if kept.provider_ids and there:
-            return _continued(read, kept, kept.unsent_results, kept.provider_ids[-1], there)
-        if kept.provider_ids:
-            raise _gone(
-                f"the response {read.previous[:128]!r} is kept by the provider {kept.provider}: ask for one of "
+        there = [target for target in targets if target.provider == stored.provider]
+        if stored.provider_ids and there:
+            return _continue(read, stored, stored.unsent_results, stored.provider_ids[-1], there)
+        if stored.provider_ids:
+            raise _not_found(
+                f"the response {read.previous[:128]!r} is kept by the provider {stored.provider}: ask for one of "
                 "its models, or send the whole conversation as `input`"
             )
-        return _continued(read, kept, [*kept.asked, *kept.output], None, targets)
+        return _continue(read, stored, [*stored.input_items, *stored.output], None, targets)
 
     async def _in_conversation(
         self, identity: Identity, caller_key: str, read: ResponsesRequest, as_it_came: ContinuedRequest
     ) -> ContinuedRequest:
-        """The request with the results that its conversation, if it has one, waits for, at the provider that has it."""
+        """The request with the results that its `conversation` waits for, and the provider that has it as target."""
         if read.conversation is None:
             return as_it_came
-        kept = None
+        stored = None
         for provider in dict.fromkeys(target.provider for target in as_it_came.targets):
-            kept = await self._found(identity, _conversation(provider, caller_key, read.conversation))
-            if kept is not None:
+            stored = await self._find(identity, _conversation(provider, caller_key, read.conversation))
+            if stored is not None:
                 break
-        if kept is None or not (kept.unsent_results or kept.unapproved_calls):
+        if stored is None or not (stored.unsent_results or stored.unapproved_calls):
             return as_it_came
         heads = [*map(head_of, read.client_messages)]
-        asks = {str(call.get("call_id")) for call in waiting(kept.output)}
+        asks = {str(call.get("call_id")) for call in waiting(stored.output)}
         answered = {head.call_id for head in heads if head.kind.endswith("_output")}
         if asks and not asks & answered and not any(head.kind == "mcp_approval_response" for head in heads):
             return as_it_came
-        there = [target for target in as_it_came.targets if target.provider == kept.provider]
-        return _continued(read, kept, kept.unsent_results, None, there)
+        there = [target for target in as_it_came.targets if target.provider == stored.provider]
+        return _continue(read, stored, stored.unsent_results, None, there)
 
     async def run_approved(self, loop: ToolLoop) -> RoundResults | None:
         request = loop.prepared.request
@@ -154,51 +153,51 @@ class KeptResponses:
         request.fill(results.messages)
         return results
 
-    async def keep(self, said: FinishedResponse) -> None:
-        asked = said.asked
-        written = _response_in(said.written)
-        if self._recorder.store is None or not isinstance(asked, ResponsesRequest) or written is None:
+    async def keep(self, finished: FinishedResponse) -> None:
+        request = finished.client_request
+        written = _response_in(finished.written)
+        if self._recorder.store is None or not isinstance(request, ResponsesRequest) or written is None:
             return
         ident = str(msgspec.json.decode(written["id"]))
         output = [*map(bytes, raws(written.get("output", b"[]")))]
-        rounds = _Rounds(said)
-        there = asked.stores and bool(rounds.provider_ids)
+        rounds = _Rounds(finished)
+        there = request.stores and bool(rounds.provider_ids)
         as_provider = there and len(rounds.provider_ids) == 1 and not rounds.injected
-        kept = KeptResponse(
-            said.prepared.targets[0].provider,
+        stored = StoredResponse(
+            finished.prepared.targets[0].provider,
             rounds.provider_ids if there else [],
-            asked.previous,
+            request.previous,
             b"" if as_provider else msgspec.json.encode(written),
-            [] if there else [*map(bytes, asked.client_messages)],
+            [] if there else [*map(bytes, request.client_messages)],
             [] if there else output,
             rounds.unsent_results,
             [*filter(asks_approval, output)],
         )
-        await self._keep(said.identity, _response(ident), kept)
-        if asked.conversation is not None:
-            there_too = msgspec.structs.replace(kept, body=b"", output=output)
+        await self._keep(finished.identity, _response(ident), stored)
+        if request.conversation is not None:
+            there_too = msgspec.structs.replace(stored, body=b"", output=output)
             await self._keep(
-                said.identity, _conversation(kept.provider, said.caller_key, asked.conversation), there_too
+                finished.identity, _conversation(stored.provider, finished.caller_key, request.conversation), there_too
             )
 
-    async def _keep(self, identity: Identity, session: str, kept: KeptResponse) -> None:
+    async def _keep(self, identity: Identity, session: str, stored: StoredResponse) -> None:
         store = self._recorder.store
         if store is None:
             return
         try:
-            await store.append(self._recorder.account(identity, session), session, _ENTRY, _encode(kept))
+            await store.append(self._recorder.account(identity, session), session, _ENTRY, _encode(stored))
         except ContextUnavailable as error:
-            log.warning("A response is not kept, and cannot be gone on from by its id: %s", error)
+            log.warning("A response cannot be stored, and requests cannot continue it by its id: %s", error)
 
 
 class _Rounds:
-    """Provider's part in an answer: its rounds, as far as it speaks Responses."""
+    """Rounds of a finished response that the provider answered in the Responses format."""
 
-    def __init__(self, said: FinishedResponse) -> None:
-        rounds, request, offer = said.rounds, said.prepared.request, said.prepared.offer
+    def __init__(self, finished: FinishedResponse) -> None:
+        rounds, request, offer = finished.rounds, finished.prepared.request, finished.prepared.offer
         ids: list[str] = []
         self.last: Sequence[Raw] = ()
-        """Items of the last round."""
+        """Output items of the last round."""
         if isinstance(rounds, ResponsesStream):
             ids = rounds.provider_ids
             self.last = rounds.items
@@ -210,26 +209,29 @@ class _Rounds:
         first = offer.client_run if offer is not None else frozenset()
         self.injected = offer is not None and bool(offer.definitions)
         theirs = first.union(request.tool_names) if self.injected else None
-        results = {head_of(raw).call_id for raw in said.results}
+        results = {head_of(raw).call_id for raw in finished.results}
         unseen = [head.call_id or "" for head in map(head_of, self.last) if hidden(head, theirs)]
-        self.unsent_results = [*said.results, *(output_item(each, _UNRUN) for each in unseen if each not in results)]
+        self.unsent_results = [
+            *finished.results,
+            *(output_item(each, _UNRUN) for each in unseen if each not in results),
+        ]
 
 
-def _continued(
+def _continue(
     read: ResponsesRequest,
-    kept: KeptResponse,
+    stored: StoredResponse,
     before: Sequence[bytes],
     previous: str | None,
     targets: Sequence[ModelTarget],
 ) -> ContinuedRequest:
     body = read.continued(before, previous)
-    found = RESPONSES.read(body)
-    found.resume(read.previous, kept.unapproved_calls if kept.provider_ids else ())
-    return ContinuedRequest(found, body, targets)
+    request = RESPONSES.read(body)
+    request.resume(read.previous, stored.unapproved_calls if stored.provider_ids else ())
+    return ContinuedRequest(request, body, targets)
 
 
 def _response_in(written: bytes) -> dict[str, Raw] | None:
-    """Members of the response, whole or in the last event of a stream."""
+    """Members of the response, from a whole body or the last event of a stream."""
     try:
         if written[:1] == b"{":
             return members_of(written)
@@ -240,17 +242,17 @@ def _response_in(written: bytes) -> dict[str, Raw] | None:
 
 
 def _response(ident: str) -> str:
-    """Name of an answer in the store."""
+    """Name of a response in the store."""
     return f"response {ident}"
 
 
 def _conversation(provider: str, caller_key: str, ident: str) -> str:
-    """Name of the last answer in a conversation that the provider holds in the account of a key: another one may have
-    a conversation of the same id.
+    """Name in the store of the last response of a conversation, which belongs to the account of a key at a provider:
+    another account may have a conversation of the same id.
     """
     held = hashlib.blake2b(msgspec.json.encode((provider, caller_key, ident)), digest_size=24)
     return f"conversation {held.hexdigest()}"
 
 
-def _gone(message: str) -> LlmError:
+def _not_found(message: str) -> LlmError:
     return LlmError(400, message, NOT_FOUND, param="previous_response_id")

@@ -1,0 +1,28 @@
+"""Services that the endpoints in front of models share."""
+
+from __future__ import annotations
+
+import msgspec
+
+from fairlead_gateway.core.llm_counts import LlmCounts
+from fairlead_llm.tier_choice import TierChanges
+from fairlead_llm.turns import TurnStore
+from fairlead_models.breakers import ModelBreakers
+from fairlead_models.request_record import RequestRecords
+from fairlead_models.settings import LlmSettings
+from fairlead_models.upstream import ProviderClient
+from fairlead_offers.services import ToolServices
+
+
+class ModelServices(msgspec.Struct, frozen=True, kw_only=True):
+    """One per gateway; none of it depends on the providers that are configured now."""
+
+    tools: ToolServices
+    turns: TurnStore
+    client: ProviderClient
+    limits: LlmSettings
+    """Bounds of one request."""
+    breakers: ModelBreakers
+    records: RequestRecords
+    counts: LlmCounts
+    tier_changes: TierChanges

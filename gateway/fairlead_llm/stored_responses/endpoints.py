@@ -1,0 +1,176 @@
+"""Endpoints for stored responses: `GET`, `DELETE`, `cancel` and `input_items` of `/v1/responses/{id}`.
+
+Source: OpenAI's API reference, Responses. A response is found by the gateway's id, by its principal alone.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Awaitable, Callable, Sequence
+from typing import Any, Final
+from urllib.parse import quote
+
+import msgspec
+from msgspec import Raw
+from starlette.requests import Request
+from starlette.responses import Response
+
+from fairlead_formats.providers.openai_chat.errors import error_body
+from fairlead_formats.providers.openai_responses.format import RESPONSES
+from fairlead_formats.providers.openai_responses.items import encode, head_of, members_of
+from fairlead_formats.wire.errors import LlmError
+from fairlead_gateway.core.identity import IDENTITY
+from fairlead_llm.llm_endpoint import caller_key
+from fairlead_llm.stored_responses.store import ResponseStore, StoredResponse
+from fairlead_models.providers import ProviderKeyRefused, Providers
+from fairlead_models.upstream import ProviderClient, ProviderRequest, ProviderUnavailable
+from fairlead_web.bodies import JSON
+
+MOST_LISTED: Final = 100
+"""Most items of one page."""
+_LISTED: Final = 20
+
+
+class ResponseEndpoints:
+    """Endpoints for stored responses."""
+
+    def __init__(self, store: ResponseStore, providers: Providers, client: ProviderClient, timeout_s: float) -> None:
+        """`timeout_s` bounds one request, in seconds."""
+        self._timeout_s = timeout_s
+        self._store = store
+        self._providers = providers
+        self._client = client
+
+    async def retrieve(self, request: Request) -> Response:
+        """The response; from the provider where that stores it, such as one that runs in the background."""
+        return await self._for(request, self._retrieve_stored)
+
+    async def cancel(self, request: Request) -> Response:
+        """The response, which the provider is told to cancel."""
+        return await self._for(request, self._cancel_stored)
+
+    async def delete(self, request: Request) -> Response:
+        """Delete the response, here and at the provider."""
+        return await self._for(request, self._delete_stored)
+
+    async def input_items(self, request: Request) -> Response:
+        """Input items of the request that the response answers."""
+        return await self._for(request, self._list_input_items)
+
+    async def _for(
+        self, request: Request, work: Callable[[Request, str, StoredResponse], Awaitable[Response]]
+    ) -> Response:
+        ident = request.path_params["response_id"]
+        try:
+            stored = await self._store.find(request.scope[IDENTITY], ident)
+            if stored is None:
+                raise LlmError(404, f"there is no response {ident[:128]!r} of yours, or not any more", "not_found")
+            async with asyncio.timeout(self._timeout_s):
+                return await work(request, ident, stored)
+        except TimeoutError:
+            error = LlmError(504, "the time for this request is over", "timeout")
+            return Response(error_body(error), error.status, error.headers, JSON)
+        except LlmError as error:
+            return Response(error_body(error), error.status, error.headers, JSON)
+
+    async def _retrieve_stored(self, request: Request, ident: str, stored: StoredResponse) -> Response:
+        if request.query_params.get("stream", "").lower() in ("true", "1"):
+            raise LlmError(
+                400,
+                "stream: a response that is kept is not streamed; ask without it",
+                "invalid_request",
+                param="stream",
+            )
+        if stored.body:
+            return Response(stored.body, 200, None, JSON)
+        return await self._ask_provider(request, "GET", stored, stored.provider_ids[-1], ident)
+
+    async def _cancel_stored(self, request: Request, ident: str, stored: StoredResponse) -> Response:
+        if stored.body:
+            raise LlmError(400, "the response is over: only one in the background can be cancelled", "invalid_request")
+        return await self._ask_provider(request, "POST", stored, f"{stored.provider_ids[-1]}/cancel", ident)
+
+    async def _delete_stored(self, request: Request, ident: str, stored: StoredResponse) -> Response:
+        for each in stored.provider_ids:
+            response = await self._ask_provider(request, "DELETE", stored, each, ident)
+            if response.status_code >= 400 and response.status_code != 404:
+                return response
+        await self._store.forget(request.scope[IDENTITY], ident)
+        return Response(encode({"id": ident, "object": "response", "deleted": True}), 200, None, JSON)
+
+    async def _list_input_items(self, request: Request, ident: str, stored: StoredResponse) -> Response:
+        if stored.provider_ids:
+            return await self._ask_provider(request, "GET", stored, f"{stored.provider_ids[0]}/input_items", ident)
+        return Response(encode(_page(stored.input_items, request)), 200, None, JSON)
+
+    async def _ask_provider(
+        self, request: Request, method: str, stored: StoredResponse, what: str, ident: str
+    ) -> Response:
+        """The provider's answer about its response, with the gateway's ids in place of its own."""
+        provider = self._providers.by_name.get(stored.provider)
+        if provider is None:
+            raise LlmError(
+                404, f"the provider {stored.provider} of this response is not configured any more", "not_found"
+            )
+        key = caller_key(request)
+        try:
+            self._providers.check_key(stored.provider, keyed=bool(key))
+        except ProviderKeyRefused as error:
+            raise LlmError(error.status, str(error), "provider_key") from error
+        query = request.url.query
+        path = f"/responses/{quote(what, safe='/')}" + (f"?{query}" if query else "")
+        client = self._client.of_caller(key)
+        try:
+            answer = await client.send(
+                provider, ProviderRequest(path, b"", answer_headers=RESPONSES.answer_headers, method=method)
+            )
+            try:
+                body = await answer.whole()
+            finally:
+                answer.close()
+        except ProviderUnavailable as error:
+            raise LlmError(502, f"{stored.provider}: {error}", "provider_unavailable") from error
+        if answer.status < 400:
+            body = _with_gateway_id(body, ident, stored)
+        return Response(body, answer.status, dict(answer.headers), JSON)
+
+
+def _with_gateway_id(body: bytes, ident: str, stored: StoredResponse) -> bytes:
+    """A provider's response under the gateway's id, which the client knows."""
+    try:
+        members = members_of(body)
+    except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError) as error:
+        raise LlmError(502, "the provider's answer is not a JSON object", "bad_answer") from error
+    if "id" in members:
+        members["id"] = Raw(encode(ident))
+    if "previous_response_id" in members:
+        members["previous_response_id"] = Raw(encode(stored.previous))
+    return encode(members)
+
+
+def _page(items: Sequence[bytes], request: Request) -> dict[str, Any]:
+    """A page of items, latest first unless `order=asc`; an item without an id gets one made of its index."""
+    query = request.query_params
+    given = query.get("limit", str(_LISTED))
+    short = given.isascii() and given.isdecimal() and len(given) <= len(str(MOST_LISTED))
+    if not short or not 1 <= int(given) <= MOST_LISTED:
+        raise LlmError(400, f"limit: from 1 to {MOST_LISTED}", "invalid_request", param="limit")
+    listed = [item for index, raw in enumerate(items) if (item := _with_id(raw, index))]
+    if query.get("order", "desc") != "asc":
+        listed.reverse()
+    ids = [msgspec.json.decode(each["id"]) for each in listed]
+    after = query.get("after")
+    start = ids.index(after) + 1 if after in ids else 0
+    page = listed[start : start + int(given)]
+    shown = ids[start : start + int(given)]
+    ends = {"first_id": shown[0] if shown else None, "last_id": shown[-1] if shown else None}
+    return {"object": "list", "data": page, **ends, "has_more": start + len(page) < len(listed)}
+
+
+def _with_id(raw: bytes, index: int) -> dict[str, Raw]:
+    """Members of an item, with an id made of its `index` where it has no textual id; none if it is not an object."""
+    try:
+        members = members_of(raw)
+    except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError):
+        return {}
+    return members if head_of(raw).id is not None else {**members, "id": Raw(encode(f"item_{index}"))}
