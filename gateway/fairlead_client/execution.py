@@ -17,8 +17,7 @@ from msgspec import Raw
 from fairlead_client.outcomes import ExecutionError, InvalidArguments, Outcome, ToolCallError, ToolFailed
 from fairlead_client.policy import Retry, failure, handler_failure, refused
 from fairlead_client.tools import Tool
-from fairlead_formats.messages.arguments import read
-from fairlead_formats.messages.call import InvalidCall
+from fairlead_formats.messages.call import InvalidCall, read
 from fairlead_formats.schema.nulls import un_null
 from fairlead_formats.schema.property_names import restored
 from fairlead_formats.tool_format import JsonObject

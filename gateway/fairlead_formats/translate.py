@@ -9,10 +9,10 @@ from collections.abc import Sequence
 
 import msgspec
 
+from fairlead_formats.messages.base import TEXT
 from fairlead_formats.messages.call import DEFAULT_CARRY, Carry, McpResult, ModelCall, ResultLoss, ToolResult, Written
 from fairlead_formats.messages.losses import losses_of_answers, losses_of_message
 from fairlead_formats.messages.open_calls import OpenCalls
-from fairlead_formats.messages.parts import TEXT
 from fairlead_formats.names import Names
 from fairlead_formats.registry import message_format
 from fairlead_formats.tool_format import Action

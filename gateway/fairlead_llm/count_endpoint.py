@@ -12,7 +12,7 @@ from starlette.requests import Request
 from starlette.responses import Response
 
 from fairlead_formats.provider import ProviderKind
-from fairlead_formats.tokens.families import family_of
+from fairlead_formats.tokens.models import family_of
 from fairlead_formats.wire.call_ids import with_provider_ids
 from fairlead_formats.wire.errors import LlmError
 from fairlead_formats.wire.protocol import BadRequest, ModelRound, WireFormat, WireRequest

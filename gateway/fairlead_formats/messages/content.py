@@ -12,9 +12,7 @@ from typing import Any, Final, Literal, TypeAlias
 
 import msgspec
 
-from fairlead_formats.messages.arguments import amiss, kind_of, well_formed
-from fairlead_formats.messages.call import ModelCall, ResultLoss
-from fairlead_formats.messages.drafts import text_of
+from fairlead_formats.messages.call import ModelCall, ResultLoss, amiss, kind_of, text_of, well_formed
 from fairlead_formats.messages.repeated_content import RepeatedContent, canonical_base64, same
 from fairlead_formats.tool_format import Action, JsonObject
 

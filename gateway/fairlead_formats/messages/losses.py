@@ -9,9 +9,8 @@ from collections.abc import Iterable, Iterator, Sequence
 from itertools import islice
 from typing import Final
 
-from fairlead_formats.messages.base import MessageFormat
+from fairlead_formats.messages.base import MAX_LOSSES, SERVER_TOOL, TEXT, THINKING, AnswerPart, MessageFormat, Part
 from fairlead_formats.messages.call import CUSTOM, ModelCall, ResultLoss
-from fairlead_formats.messages.parts import MAX_LOSSES, SERVER_TOOL, TEXT, THINKING, AnswerPart, Part
 from fairlead_formats.tool_format import Action
 
 _WHY: Final = {

@@ -9,8 +9,7 @@ from typing import Generic, Protocol, TypeVar
 
 import msgspec
 
-from fairlead_formats.messages.call import ModelCall
-from fairlead_formats.messages.drafts import substitute_id
+from fairlead_formats.messages.call import ModelCall, substitute_id
 
 
 class NamesCall(Protocol):

@@ -9,11 +9,9 @@ from __future__ import annotations
 
 from typing import Any, Final
 
-from fairlead_formats.messages.call import CUSTOM, FUNCTION_CALL, ModelCall
-from fairlead_formats.messages.drafts import items, member, text_of
-from fairlead_formats.messages.next_calls import begins_another
+from fairlead_formats.messages.call import CUSTOM, FUNCTION_CALL, ModelCall, items, member, text_of
 from fairlead_formats.messages.response_items import ARGUMENTS_DONE, CALL, CUSTOM_CALL
-from fairlead_formats.messages.streams import Partial, Ready, event_of, is_done, room
+from fairlead_formats.messages.streams import Partial, Ready, begins_another, event_of, is_done, room
 from fairlead_formats.names import Names
 
 _OLD: Final = -1

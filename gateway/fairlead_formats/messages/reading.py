@@ -10,9 +10,8 @@ from typing import Any, Final
 
 import msgspec
 
-from fairlead_formats.messages.arguments import amiss
+from fairlead_formats.messages.call import amiss, member, text_of
 from fairlead_formats.messages.content import json_text
-from fairlead_formats.messages.drafts import member, text_of
 from fairlead_formats.tool_format import JsonObject
 
 _MISSING: Final = "[a part that cannot be read]"

@@ -15,8 +15,7 @@ from urllib.parse import unquote
 
 import msgspec
 
-from fairlead_formats.messages.arguments import kind_of
-from fairlead_formats.messages.call import MAX_DEPTH, MAX_NODES
+from fairlead_formats.messages.call import MAX_DEPTH, MAX_NODES, kind_of
 
 MIN_DATA: Final = 16
 """Characters of base64 below which equal strings may be chance."""

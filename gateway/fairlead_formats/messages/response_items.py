@@ -8,9 +8,8 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Any, Final
 
-from fairlead_formats.messages.call import CUSTOM, ToolResult, freeform
-from fairlead_formats.messages.drafts import Draft, items, member, text_of
-from fairlead_formats.messages.parts import BLOCK, SERVER_TOOL, TEXT, THINKING, AnswerPart, Part, call, extras, pointed
+from fairlead_formats.messages.base import BLOCK, SERVER_TOOL, TEXT, THINKING, AnswerPart, Part, call, extras, pointed
+from fairlead_formats.messages.call import CUSTOM, Draft, ToolResult, freeform, items, member, text_of
 from fairlead_formats.messages.reading import blocks_of_parts, result_of
 
 CALL: Final = "function_call"

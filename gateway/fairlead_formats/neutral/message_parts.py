@@ -5,9 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any, Final
 
-from fairlead_formats.messages.base import MessageFormat
+from fairlead_formats.messages.base import SERVER_TOOL, THINKING, MessageFormat
 from fairlead_formats.messages.call import ModelCall
-from fairlead_formats.messages.parts import SERVER_TOOL, THINKING
 from fairlead_formats.neutral.conversation import CallPart, Part, ResultPart, TextPart, call_of, valid_call
 from fairlead_formats.neutral.losses import TranslationLosses
 

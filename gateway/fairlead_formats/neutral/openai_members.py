@@ -8,7 +8,7 @@ import re
 from collections.abc import Mapping
 from typing import Any, Final
 
-from fairlead_formats.messages.drafts import items, member, text_of
+from fairlead_formats.messages.call import items, member, text_of
 from fairlead_formats.neutral.conversation import OutputSchema, SamplingSettings, ToolChoice
 from fairlead_formats.neutral.tools import TranslatedTools
 

@@ -10,7 +10,7 @@ from typing import Any, Final, Literal
 
 import msgspec
 
-from fairlead_formats.messages.drafts import member, text_of
+from fairlead_formats.messages.call import member, text_of
 from fairlead_formats.wire.errors import LlmError
 
 Family = Literal["openai", "anthropic", "gemini"]

@@ -11,8 +11,7 @@ from typing import Any, Final
 
 import msgspec
 
-from fairlead_formats.messages.call import CUSTOM, INPUT, InvalidCall, ModelCall, freeform
-from fairlead_formats.messages.drafts import items, member, text_of
+from fairlead_formats.messages.call import CUSTOM, INPUT, InvalidCall, ModelCall, freeform, items, member, text_of
 from fairlead_formats.neutral.conversation import WRAPPED
 from fairlead_formats.neutral.losses import TranslationLosses
 from fairlead_formats.neutral.openai_members import flat, nested

@@ -7,16 +7,14 @@ from typing import Final
 
 import msgspec
 
-from fairlead_formats.registry import OPENAI_CHAT, PROVIDER_FORMATS
+from fairlead_formats.registry import PROVIDER_FORMATS
 from fairlead_formats.tokens.conversation import ConversationTokens
-from fairlead_formats.tokens.families import Family, family_of
-from fairlead_formats.tokens.models import ContextWindow
+from fairlead_formats.tokens.models import family_of
 from fairlead_formats.tokens.outcome import CONTEXT_WINDOW, MAX_TOOLS, TOOL_TOKENS, Cut, Numbers, Plan, SkippedModel
+from fairlead_formats.tokens.routes import PlanLimits, RouteModel, smaller_limit
 
 SCALE: Final = 1_000_000
 """Family and format factors are thousandths each."""
-RESERVED_OUTPUT_TOKENS: Final = 4096
-"""Tokens kept free for the answer where nobody says how many."""
 
 
 class Candidate(msgspec.Struct, frozen=True, gc=False):
@@ -28,46 +26,6 @@ class Candidate(msgspec.Struct, frozen=True, gc=False):
     short: int | None = None
     """With shortened descriptions; None: it has none."""
     pinned: bool = False
-
-
-class RouteModel(msgspec.Struct, frozen=True):
-    """One model of a route."""
-
-    name: str
-    window: ContextWindow
-    format: str = OPENAI_CHAT
-    max_tools: int | None = None
-    """Tools that its provider takes at all."""
-    family: Family | None = None
-    """None: by its name."""
-
-
-class PlanLimits(msgspec.Struct, frozen=True):
-    """Limits of the route, the policy and the request together: the smallest of each counts."""
-
-    max_tools: int | None = None
-    tool_tokens: int | None = None
-    """In the model's tokens."""
-    reserved_output: int = RESERVED_OUTPUT_TOKENS
-    """Tokens kept free for the answer."""
-    shorten: bool = False
-    """Shortened descriptions may be used before a tool is cut."""
-    reserved_floor: int = 0
-    """As much of `reserved_output` as the caller cannot lower: the route's own."""
-
-    def within(self, other: PlanLimits) -> PlanLimits:
-        """The stricter of both; `other` decides where this one says nothing."""
-        return PlanLimits(
-            _least(self.max_tools, other.max_tools),
-            _least(self.tool_tokens, other.tool_tokens),
-            max(self.reserved_output, other.reserved_output),
-            self.shorten or other.shorten,
-            max(self.reserved_floor, other.reserved_output),
-        )
-
-
-def _least(a: int | None, b: int | None) -> int | None:
-    return min(a, b) if a is not None and b is not None else a if b is None else b
 
 
 class CandidateSet:
@@ -108,7 +66,7 @@ class Fit:
         self.room = self.input - self.system - self.messages
         """For tools and their preamble; negative: not even the conversation fits."""
         self.most_allowed = limits.max_tools
-        self.max_tools = _least(limits.max_tools, model.max_tools)
+        self.max_tools = smaller_limit(limits.max_tools, model.max_tools)
         self.tool_tokens = limits.tool_tokens
 
     def text(self, tokens: int) -> int:

@@ -13,8 +13,9 @@ from collections.abc import Sequence
 
 from fairlead_formats.tokens.advice import refused
 from fairlead_formats.tokens.conversation import ConversationTokens
-from fairlead_formats.tokens.fit import Candidate, CandidateSet, Fit, PlanLimits, RouteModel
+from fairlead_formats.tokens.fit import Candidate, CandidateSet, Fit
 from fairlead_formats.tokens.outcome import Plan, PlanRefused
+from fairlead_formats.tokens.routes import PlanLimits, RouteModel
 
 
 def plan(

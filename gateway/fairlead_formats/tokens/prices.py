@@ -13,7 +13,7 @@ from typing import Annotated, Final
 import msgspec
 from msgspec import Meta
 
-from fairlead_formats.tokens.families import bare
+from fairlead_formats.tokens.models import bare
 
 Dollars = Annotated[float, Meta(ge=0, le=1_000_000)]
 

@@ -16,10 +16,11 @@ from msgspec import Raw
 from fairlead_formats.names import Names
 from fairlead_formats.registry import MCP
 from fairlead_formats.tokens.conversation import ConversationTokens
-from fairlead_formats.tokens.fit import Candidate, PlanLimits, RouteModel
+from fairlead_formats.tokens.fit import Candidate
 from fairlead_formats.tokens.models import MAX_WINDOW, ContextWindow
 from fairlead_formats.tokens.outcome import Cut, Numbers, Plan, PlanRefused
 from fairlead_formats.tokens.plan import plan
+from fairlead_formats.tokens.routes import PlanLimits, RouteModel
 from fairlead_formats.tokens.shorten import shortened
 from fairlead_formats.tool_format import Format, Options, array_of
 from fairlead_formats.tools.between import Conversion

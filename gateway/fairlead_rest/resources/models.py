@@ -7,8 +7,7 @@ from typing import Annotated
 import msgspec
 from fastapi import APIRouter, Query, Response
 
-from fairlead_formats.tokens.families import family_of
-from fairlead_formats.tokens.models import ContextWindow, shipped
+from fairlead_formats.tokens.models import ContextWindow, family_of, shipped
 from fairlead_formats.tokens.routes import ModelChoice, format_for
 from fairlead_rest.context import RestContext
 from fairlead_rest.examples import plans as examples

@@ -13,9 +13,30 @@ import re
 from collections.abc import Iterable, Iterator, Sequence
 from typing import Any, Final
 
-from fairlead_formats.messages.base import Answers, MessageFormat
-from fairlead_formats.messages.block_streams import BlockAssembler
-from fairlead_formats.messages.call import Carry, ModelCall, ToolResult, name_for
+from fairlead_formats.messages.base import (
+    BLOCK,
+    SERVER_TOOL,
+    TEXT,
+    THINKING,
+    AnswerPart,
+    Answers,
+    MessageFormat,
+    Part,
+    call,
+    extras,
+    pointed,
+)
+from fairlead_formats.messages.call import (
+    Carry,
+    Draft,
+    ModelCall,
+    ToolResult,
+    fitting_id,
+    items,
+    member,
+    name_for,
+    text_of,
+)
 from fairlead_formats.messages.content import (
     MEGABYTE,
     PDF,
@@ -28,10 +49,8 @@ from fairlead_formats.messages.content import (
     json_text,
     report_structured,
 )
-from fairlead_formats.messages.drafts import Draft, fitting_id, items, member, text_of
-from fairlead_formats.messages.parts import BLOCK, SERVER_TOOL, TEXT, THINKING, AnswerPart, Part, call, extras, pointed
 from fairlead_formats.messages.reading import as_text, media_block, result_of
-from fairlead_formats.messages.streams import Assembler, Partial, event_of
+from fairlead_formats.messages.streams import Assembler, BlockAssembler, Partial, event_of
 from fairlead_formats.names import Names
 from fairlead_formats.provider import ProviderFormat
 from fairlead_formats.schema import rules

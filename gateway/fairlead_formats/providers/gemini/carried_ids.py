@@ -15,7 +15,7 @@ from typing import Any, Final
 import msgspec
 from msgspec import Raw
 
-from fairlead_formats.messages.drafts import member, text_of
+from fairlead_formats.messages.call import member, text_of
 from fairlead_formats.providers.gemini.parts import CALL, MODEL, RESPONSE, SIGNATURE, ContentPart, is_list, key_of
 from fairlead_formats.wire.call_ids import made_here
 from fairlead_formats.wire.raw_json import array

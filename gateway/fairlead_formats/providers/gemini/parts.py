@@ -10,7 +10,7 @@ from typing import Any, Final
 import msgspec
 from msgspec import Raw
 
-from fairlead_formats.messages.drafts import items, member, text_of
+from fairlead_formats.messages.call import items, member, text_of
 from fairlead_formats.wire.call_ids import new_id
 from fairlead_formats.wire.protocol import CallKey, InnerCall
 from fairlead_formats.wire.raw_json import array

@@ -13,7 +13,7 @@ from typing import Any, Final
 import msgspec
 from msgspec import Raw
 
-from fairlead_formats.messages.drafts import items, member, text_of
+from fairlead_formats.messages.call import items, member, text_of
 from fairlead_formats.providers.gemini.parts import is_list, key_of
 from fairlead_formats.providers.gemini.paths import resource_of
 from fairlead_formats.providers.gemini.signatures import signed

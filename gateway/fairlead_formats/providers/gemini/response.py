@@ -12,7 +12,7 @@ from typing import Any, Final
 import msgspec
 from msgspec import Raw
 
-from fairlead_formats.messages.drafts import member, text_of
+from fairlead_formats.messages.call import member, text_of
 from fairlead_formats.providers.gemini.parts import EMPTY, MODEL, ContentPart, is_list
 from fairlead_formats.wire.raw_json import array
 from fairlead_mcp.surrogates import paired

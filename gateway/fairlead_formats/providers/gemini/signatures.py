@@ -15,7 +15,7 @@ from typing import Final
 import msgspec
 from msgspec import Raw
 
-from fairlead_formats.messages.drafts import member
+from fairlead_formats.messages.call import member
 from fairlead_formats.providers.gemini.parts import CALL, MODEL, RESPONSE, SIGNATURE, read_parts
 from fairlead_formats.wire.raw_json import array, decoded
 

@@ -13,8 +13,20 @@ from typing import Any, Final
 
 import msgspec
 
-from fairlead_formats.messages.base import Answers, MessageFormat
-from fairlead_formats.messages.call import Carry, ModelCall, ToolResult, name_for
+from fairlead_formats.messages.base import (
+    BLOCK,
+    SERVER_TOOL,
+    TEXT,
+    THINKING,
+    AnswerPart,
+    Answers,
+    MessageFormat,
+    Part,
+    call,
+    extras,
+    pointed,
+)
+from fairlead_formats.messages.call import Carry, Draft, ModelCall, ToolResult, items, member, name_for, text_of
 from fairlead_formats.messages.content import (
     MEGABYTE,
     PDF,
@@ -26,8 +38,6 @@ from fairlead_formats.messages.content import (
     media,
     report_repeated,
 )
-from fairlead_formats.messages.drafts import Draft, items, member, text_of
-from fairlead_formats.messages.parts import BLOCK, SERVER_TOOL, TEXT, THINKING, AnswerPart, Part, call, extras, pointed
 from fairlead_formats.messages.reading import as_text, media_block, result_of
 from fairlead_formats.names import Names
 from fairlead_formats.provider import ProviderFormat

@@ -13,8 +13,7 @@ from typing import Any, Final
 import msgspec
 from msgspec import Raw
 
-from fairlead_formats.messages.call import ModelCall
-from fairlead_formats.messages.drafts import member, text_of
+from fairlead_formats.messages.call import ModelCall, member, text_of
 from fairlead_formats.messages.open_calls import OpenCalls
 from fairlead_formats.providers.gemini.parts import CALL, MODEL, RESPONSE, read_parts
 from fairlead_formats.wire.protocol import CallKey, CallPlace, KeptTurn

@@ -9,10 +9,8 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any, Final
 
-from fairlead_formats.messages.base import Answers, MessageFormat
-from fairlead_formats.messages.call import Carry, ModelCall, ToolResult, name_for
-from fairlead_formats.messages.drafts import Draft, member, text_of
-from fairlead_formats.messages.parts import BLOCK, AnswerPart, Part, call, extras, pointed
+from fairlead_formats.messages.base import BLOCK, AnswerPart, Answers, MessageFormat, Part, call, extras, pointed
+from fairlead_formats.messages.call import Carry, Draft, ModelCall, ToolResult, member, name_for, text_of
 from fairlead_formats.names import Names
 from fairlead_formats.provider import ProviderFormat
 from fairlead_formats.tool_format import DEFAULT, Action, Converted, Definition, JsonObject, Loss, Options, Read

@@ -14,7 +14,7 @@ import msgspec
 from msgspec import Raw
 
 from fairlead_formats.messages.call import MAX_CALLS
-from fairlead_formats.messages.next_calls import begins_another
+from fairlead_formats.messages.streams import begins_another
 from fairlead_formats.providers.openai_chat.answer import BETWEEN, KINDS, TOOL_CALLS, UNFINISHED
 from fairlead_formats.providers.openai_chat.errors import error_object
 from fairlead_formats.wire.call_ids import new_id

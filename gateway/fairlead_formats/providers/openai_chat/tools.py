@@ -13,21 +13,34 @@ from typing import Any, Final
 
 import msgspec
 
-from fairlead_formats.messages.base import Answers, MessageFormat
+from fairlead_formats.messages.base import (
+    BLOCK,
+    TEXT,
+    THINKING,
+    AnswerPart,
+    Answers,
+    MessageFormat,
+    Part,
+    call,
+    extras,
+    pointed,
+)
 from fairlead_formats.messages.call import (
     CUSTOM,
     FUNCTION_CALL,
     Carry,
+    Draft,
     ModelCall,
     ToolResult,
     freeform,
     freeform_text,
+    items,
+    member,
     name_for,
+    text_of,
 )
 from fairlead_formats.messages.content import PDF, WEB_IMAGES, Accept, Media, accepting, json_text, media, one_text
-from fairlead_formats.messages.drafts import Draft, items, member, text_of
 from fairlead_formats.messages.openai_stream import ChatAssembler
-from fairlead_formats.messages.parts import BLOCK, TEXT, THINKING, AnswerPart, Part, call, extras, pointed
 from fairlead_formats.messages.reading import blocks_of_parts, result_of
 from fairlead_formats.messages.streams import Assembler
 from fairlead_formats.names import Names

@@ -11,8 +11,8 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Sequence
 from typing import Any, Final
 
-from fairlead_formats.messages.base import Answers, MessageFormat
-from fairlead_formats.messages.call import Carry, ModelCall, freeform_text, name_for
+from fairlead_formats.messages.base import AnswerPart, Answers, MessageFormat, Part, pointed
+from fairlead_formats.messages.call import Carry, ModelCall, freeform_text, items, member, name_for, text_of
 from fairlead_formats.messages.content import (
     PDF,
     WEB_IMAGES,
@@ -27,9 +27,7 @@ from fairlead_formats.messages.content import (
     one_text,
     report_structured,
 )
-from fairlead_formats.messages.drafts import items, member, text_of
 from fairlead_formats.messages.openai_stream import ResponsesAssembler
-from fairlead_formats.messages.parts import AnswerPart, Part, pointed
 from fairlead_formats.messages.response_items import (
     CALL,
     CUSTOM_CALL,

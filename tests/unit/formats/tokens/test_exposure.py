@@ -9,10 +9,10 @@ from msgspec.structs import replace
 from fairlead_formats.tokens.account import CacheState, SearchTokens, TaskShape, listed, searched
 from fairlead_formats.tokens.conversation import ConversationTokens
 from fairlead_formats.tokens.exposure import LIST, SEARCH, TIER, ExposedTools, advised, found_tokens
-from fairlead_formats.tokens.families import Family
-from fairlead_formats.tokens.fit import Fit, PlanLimits, RouteModel
-from fairlead_formats.tokens.models import ContextWindow
+from fairlead_formats.tokens.fit import Fit
+from fairlead_formats.tokens.models import ContextWindow, Family
 from fairlead_formats.tokens.prices import TokenPrices, prices_of
+from fairlead_formats.tokens.routes import PlanLimits, RouteModel
 
 ONE = Family("one", 1000, 1000, 0)
 PRICES = TokenPrices(read=100, write=1250, output=5000, least=0)

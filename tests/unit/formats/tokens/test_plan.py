@@ -12,11 +12,20 @@ from msgspec.structs import replace
 
 from examples import examples
 from fairlead_formats.tokens.conversation import ConversationTokens
-from fairlead_formats.tokens.families import Family, bare, family_of
-from fairlead_formats.tokens.fit import Candidate, PlanLimits, RouteModel, cost
-from fairlead_formats.tokens.models import DEFAULT_WINDOW, ContextWindow, ContextWindows, from_models_answer, shipped
+from fairlead_formats.tokens.fit import Candidate, cost
+from fairlead_formats.tokens.models import (
+    DEFAULT_WINDOW,
+    ContextWindow,
+    ContextWindows,
+    Family,
+    bare,
+    family_of,
+    from_models_answer,
+    shipped,
+)
 from fairlead_formats.tokens.outcome import Plan, PlanRefused
 from fairlead_formats.tokens.plan import plan
+from fairlead_formats.tokens.routes import PlanLimits, RouteModel
 
 ONE = Family("one", 1000, 1000, 0)
 NONE = ConversationTokens(0, 0)

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from typing import Any, Final
 
-from fairlead_formats.messages.drafts import items, member, text_of
-from fairlead_formats.messages.parts import SERVER_TOOL
+from fairlead_formats.messages.base import SERVER_TOOL
+from fairlead_formats.messages.call import items, member, text_of
 from fairlead_formats.neutral.answers import AnswerPart, ReportedUsage, StopReason, TranslatedAnswer, number
 from fairlead_formats.neutral.conversation import (
     CallPart,

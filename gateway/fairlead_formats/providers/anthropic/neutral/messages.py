@@ -5,9 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, Final
 
-from fairlead_formats.messages.call import ModelCall
+from fairlead_formats.messages.call import ModelCall, items, member, text_of
 from fairlead_formats.messages.content import PDF, WEB_IMAGES
-from fairlead_formats.messages.drafts import items, member, text_of
 from fairlead_formats.neutral.conversation import (
     CallPart,
     MediaPart,

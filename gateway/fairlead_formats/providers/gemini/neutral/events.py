@@ -7,9 +7,7 @@ from typing import Any, Final
 
 import msgspec
 
-from fairlead_formats.messages.arguments import read
-from fairlead_formats.messages.call import ModelCall
-from fairlead_formats.messages.drafts import items, member, text_of
+from fairlead_formats.messages.call import ModelCall, items, member, read, text_of
 from fairlead_formats.neutral.answers import (
     CallBegin,
     CallDelta,

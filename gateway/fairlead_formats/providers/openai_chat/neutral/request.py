@@ -8,7 +8,7 @@ from typing import Any, Final
 
 from msgspec import Raw
 
-from fairlead_formats.messages.drafts import member
+from fairlead_formats.messages.call import member
 from fairlead_formats.neutral.conversation import (
     NeutralRequest,
     SamplingSettings,

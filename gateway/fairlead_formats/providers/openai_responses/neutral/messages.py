@@ -5,9 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, Final
 
-from fairlead_formats.messages.call import ModelCall
-from fairlead_formats.messages.drafts import items, member, text_of
-from fairlead_formats.messages.parts import SERVER_TOOL, THINKING
+from fairlead_formats.messages.base import SERVER_TOOL, THINKING
+from fairlead_formats.messages.call import ModelCall, items, member, text_of
 from fairlead_formats.messages.response_items import CUSTOM_OUTPUT, OUTPUT
 from fairlead_formats.neutral.conversation import (
     CallPart,

@@ -7,7 +7,7 @@ from typing import Any, Final
 
 from msgspec import Raw
 
-from fairlead_formats.messages.drafts import items, member, text_of
+from fairlead_formats.messages.call import items, member, text_of
 from fairlead_formats.neutral.conversation import (
     MessageTurn,
     NeutralRequest,
