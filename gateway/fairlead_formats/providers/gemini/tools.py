@@ -41,8 +41,8 @@ from fairlead_formats.messages.content import (
 from fairlead_formats.messages.reading import as_text, media_block, result_of
 from fairlead_formats.names import Names
 from fairlead_formats.provider import ProviderFormat
+from fairlead_formats.providers.gemini.openapi import from_openapi
 from fairlead_formats.schema import rules
-from fairlead_formats.schema.openapi import from_openapi
 from fairlead_formats.tool_format import GEMINI_JSON_SCHEMA, Action, Definition, JsonObject, Options
 from fairlead_formats.tools.definitions import Envelope, Found, Parts, ProvidersOwn, Targets, ToolFormat
 from fairlead_formats.tools.envelopes import listed, renamed, settings_lost

@@ -40,11 +40,11 @@ from fairlead_formats.messages.call import (
     text_of,
 )
 from fairlead_formats.messages.content import PDF, WEB_IMAGES, Accept, Media, accepting, json_text, media, one_text
-from fairlead_formats.messages.openai_stream import ChatAssembler
-from fairlead_formats.messages.reading import blocks_of_parts, result_of
+from fairlead_formats.messages.reading import as_text, media_block, result_of
 from fairlead_formats.messages.streams import Assembler
 from fairlead_formats.names import Names
 from fairlead_formats.provider import ProviderFormat
+from fairlead_formats.providers.openai_chat.assembler import ChatAssembler
 from fairlead_formats.schema import rules
 from fairlead_formats.schema.convert import UnusableSchema
 from fairlead_formats.tool_format import Action, JsonObject, Options
@@ -196,6 +196,38 @@ class ChatMessages(MessageFormat):
             result = result_of(blocks_of_parts(message.get("content")), is_error=False)
             found = ToolResult(text_of(message.get("tool_call_id")), text_of(message.get("name")), result)
             yield AnswerPart(path, found, extras(message, "role", "content", "tool_call_id", "name"))
+
+
+def blocks_of_parts(content: object) -> list[JsonObject]:
+    """Blocks of OpenAI's content: text, or a list of parts of Chat (`text`, `image_url`) or Responses (`input_…`)."""
+    if content is None or content == "":
+        return []
+    if not isinstance(content, list):
+        return [as_text(content)]
+    return [_of_part(part) for part in content]
+
+
+def _of_part(part: object) -> JsonObject:
+    kind = member(part, "type")
+    if kind in ("text", "input_text", "output_text"):
+        return as_text(member(part, "text") or "")
+    if kind in ("image_url", "input_image", "input_file"):
+        url = member(part, "image_url", "file_data")
+        return of_data_url(member(url, "url") if isinstance(url, dict) else url, part)
+    return as_text(part)
+
+
+def of_data_url(url: object, part: object) -> JsonObject:
+    """The block of a `data:` URL; a link to any other; the part itself as text where there is neither."""
+    if not isinstance(url, str):
+        return as_text(part)
+    if url.startswith("data:"):
+        head, _, data = url[5:].partition(",")
+        if head.endswith(";base64"):
+            return media_block(head.removesuffix(";base64").lower(), data)
+    if len(url) > 4096 or "://" not in url:
+        return as_text(part)
+    return {"type": "resource_link", "uri": url, "name": url.rsplit("/", 1)[-1]}
 
 
 def _message(message: object) -> tuple[str, object]:

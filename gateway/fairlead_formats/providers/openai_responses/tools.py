@@ -27,20 +27,13 @@ from fairlead_formats.messages.content import (
     one_text,
     report_structured,
 )
-from fairlead_formats.messages.openai_stream import ResponsesAssembler
-from fairlead_formats.messages.response_items import (
-    CALL,
-    CUSTOM_CALL,
-    CUSTOM_OUTPUT,
-    OUTPUT,
-    answer_of,
-    entries,
-    parts_of_item,
-)
 from fairlead_formats.messages.streams import Assembler
 from fairlead_formats.names import Names
 from fairlead_formats.provider import ProviderFormat
 from fairlead_formats.providers.openai_chat.tools import lax_targets, openai_format, read_flat, targets, write_function
+from fairlead_formats.providers.openai_responses.assembler import ResponsesAssembler
+from fairlead_formats.providers.openai_responses.items import CALL, CUSTOM_CALL, OUTPUT
+from fairlead_formats.providers.openai_responses.message_items import CUSTOM_OUTPUT, answer_of, entries, parts_of_item
 from fairlead_formats.tool_format import Action, JsonObject
 from fairlead_formats.tools.definitions import Envelope, Parts
 from fairlead_formats.tools.envelopes import in_tools, renamed, tools_of

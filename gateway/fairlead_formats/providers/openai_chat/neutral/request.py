@@ -18,7 +18,9 @@ from fairlead_formats.neutral.conversation import (
 )
 from fairlead_formats.neutral.losses import TranslationLosses
 from fairlead_formats.neutral.members import RequestMembers, required_list
-from fairlead_formats.neutral.openai_members import (
+from fairlead_formats.neutral.tools import TranslatedTools
+from fairlead_formats.providers.openai_chat.neutral.messages import read_messages, write_messages
+from fairlead_formats.providers.openai_chat.neutral.openai_members import (
     SHARED,
     nested,
     plain_model,
@@ -27,8 +29,6 @@ from fairlead_formats.neutral.openai_members import (
     written_output,
     written_tools,
 )
-from fairlead_formats.neutral.tools import TranslatedTools
-from fairlead_formats.providers.openai_chat.neutral.messages import read_messages, write_messages
 
 _OPENAI: Final = re.compile(r"(?:^|[/.:])(?:gpt-|o\d|chatgpt-)")
 _MAX: Final = "max_tokens"

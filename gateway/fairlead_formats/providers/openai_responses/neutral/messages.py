@@ -7,7 +7,6 @@ from typing import Any, Final
 
 from fairlead_formats.messages.base import SERVER_TOOL, THINKING
 from fairlead_formats.messages.call import ModelCall, items, member, text_of
-from fairlead_formats.messages.response_items import CUSTOM_OUTPUT, OUTPUT
 from fairlead_formats.neutral.conversation import (
     CallPart,
     MediaPart,
@@ -27,6 +26,8 @@ from fairlead_formats.neutral.losses import TranslationLosses
 from fairlead_formats.neutral.media import data_url, is_pdf, media_notice, media_of_data, media_of_url, text_or_media
 from fairlead_formats.neutral.members import kind_of_part, report_extras
 from fairlead_formats.neutral.message_parts import read_results, written_results
+from fairlead_formats.providers.openai_responses.items import OUTPUT
+from fairlead_formats.providers.openai_responses.message_items import CUSTOM_OUTPUT
 from fairlead_formats.providers.openai_responses.tools import ResponsesMessages
 from fairlead_formats.wire.protocol import BadRequest
 

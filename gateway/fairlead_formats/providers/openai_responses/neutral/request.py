@@ -19,7 +19,8 @@ from fairlead_formats.neutral.conversation import (
 )
 from fairlead_formats.neutral.losses import TranslationLosses
 from fairlead_formats.neutral.members import RequestMembers, required_list
-from fairlead_formats.neutral.openai_members import (
+from fairlead_formats.neutral.tools import TranslatedTools
+from fairlead_formats.providers.openai_chat.neutral.openai_members import (
     SHARED,
     plain_model,
     read_choice,
@@ -27,7 +28,6 @@ from fairlead_formats.neutral.openai_members import (
     written_output,
     written_tools,
 )
-from fairlead_formats.neutral.tools import TranslatedTools
 from fairlead_formats.providers.openai_responses.neutral.messages import read_messages, write_messages
 from fairlead_formats.providers.openai_responses.own_servers import SCHEME
 

@@ -10,11 +10,10 @@ from typing import Any, Final
 
 from fairlead_formats.messages.base import BLOCK, SERVER_TOOL, TEXT, THINKING, AnswerPart, Part, call, extras, pointed
 from fairlead_formats.messages.call import CUSTOM, Draft, ToolResult, freeform, items, member, text_of
-from fairlead_formats.messages.reading import blocks_of_parts, result_of
+from fairlead_formats.messages.reading import result_of
+from fairlead_formats.providers.openai_chat.tools import blocks_of_parts
+from fairlead_formats.providers.openai_responses.items import CALL, CUSTOM_CALL, OUTPUT
 
-CALL: Final = "function_call"
-OUTPUT: Final = "function_call_output"
-CUSTOM_CALL: Final = "custom_tool_call"
 CUSTOM_OUTPUT: Final = "custom_tool_call_output"
 ARGUMENTS_DONE: Final = "response.function_call_arguments.done"
 _CALLS: Final = (CALL, ARGUMENTS_DONE, CUSTOM_CALL)
