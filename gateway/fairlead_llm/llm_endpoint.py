@@ -24,7 +24,7 @@ from fairlead_formats.wire.protocol import (
     WireFormat,
     WireRequest,
 )
-from fairlead_formats.wire.usage import added
+from fairlead_formats.wire.raw_json import added
 from fairlead_gateway.calls.path.direct import Origin
 from fairlead_gateway.core.identity import IDENTITY
 from fairlead_gateway.core.llm_counts import LlmCounts

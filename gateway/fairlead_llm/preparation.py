@@ -10,10 +10,10 @@ from collections.abc import Callable, Mapping, Sequence
 import msgspec
 
 from fairlead_formats import registry
-from fairlead_formats.neutral.losses import TranslationLosses
 from fairlead_formats.pairs.pair import losses_of
 from fairlead_formats.tokens.conversation import ConversationTokens
 from fairlead_formats.tokens.routes import ModelRoute, PlanLimits, RouteModel
+from fairlead_formats.wire.losses import TranslationLosses
 from fairlead_formats.wire.protocol import BadRequest, WireFormat, WireRequest
 from fairlead_gateway.core.identity import Identity
 from fairlead_llm.turns import TurnKeeping, TurnStore

@@ -22,10 +22,10 @@ from typing import Final
 import msgspec
 from msgspec import Raw
 
-from fairlead_formats.neutral.losses import TranslationLosses
 from fairlead_formats.pairs.kept_turns import translated_turn
 from fairlead_formats.wire.call_ids import made_here, may_be_kept
 from fairlead_formats.wire.errors import LlmError
+from fairlead_formats.wire.losses import TranslationLosses
 from fairlead_formats.wire.protocol import MARKED_THOUGHTS, CallKey, CallPlace, KeptTurn, WireFormat
 from fairlead_gateway.calls.results.context_recorder import ContextRecorder
 from fairlead_gateway.context.store import ContextUnavailable

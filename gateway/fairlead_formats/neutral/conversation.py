@@ -15,8 +15,8 @@ import msgspec
 
 from fairlead_formats.messages.call import CUSTOM, EXCERPT, InvalidCall, McpResult, ModelCall, ToolResult
 from fairlead_formats.messages.open_calls import OpenCalls
-from fairlead_formats.neutral.losses import TranslationLosses
 from fairlead_formats.schema.property_names import restored
+from fairlead_formats.wire.losses import TranslationLosses
 
 Role = Literal["system", "user", "assistant"]
 Effort = Literal["none", "minimal", "low", "medium", "high", "xhigh"]

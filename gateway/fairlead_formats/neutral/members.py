@@ -7,8 +7,8 @@ from typing import Any, Final, TypeVar
 import msgspec
 
 from fairlead_formats.messages.call import member
-from fairlead_formats.neutral.losses import TranslationLosses
 from fairlead_formats.wire.family_format import reading_body
+from fairlead_formats.wire.losses import TranslationLosses
 from fairlead_formats.wire.protocol import BadRequest
 
 MAX_ENTRIES: Final = 20_000

@@ -8,7 +8,7 @@ from typing import Any
 import msgspec
 
 from fairlead_formats.neutral.conversation import ToolChoice
-from fairlead_formats.neutral.losses import TranslationLosses
+from fairlead_formats.wire.losses import TranslationLosses
 
 
 class TranslatedTools(msgspec.Struct, frozen=True):

@@ -11,8 +11,8 @@ from msgspec import Raw
 from fairlead_formats.neutral import provider_errors
 from fairlead_formats.neutral.answers import EventReader, EventWriter, ReportedUsage, TranslatedAnswer
 from fairlead_formats.neutral.conversation import MessageTurn, NeutralRequest, ToolChoice, WrittenTurns
-from fairlead_formats.neutral.losses import TranslationLosses
 from fairlead_formats.neutral.tools import TranslatedTools
+from fairlead_formats.wire.losses import TranslationLosses
 
 
 class RequestTranslation(Protocol):

@@ -7,8 +7,8 @@ from typing import Any, Final
 import msgspec
 
 from fairlead_formats.neutral.conversation import with_matched_results
-from fairlead_formats.neutral.losses import TranslationLosses
 from fairlead_formats.pairs.families import FAMILIES
+from fairlead_formats.wire.losses import TranslationLosses
 from fairlead_formats.wire.protocol import KeptTurn
 
 _decode: Final = msgspec.json.Decoder().decode

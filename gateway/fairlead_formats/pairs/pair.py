@@ -14,7 +14,6 @@ import msgspec
 from msgspec import Raw
 
 from fairlead_formats.neutral.conversation import NeutralRequest, with_names
-from fairlead_formats.neutral.losses import TranslationLosses
 from fairlead_formats.neutral.members import bounded, decoded_object
 from fairlead_formats.neutral.provider_errors import body_of_error, error_of, refusal_of
 from fairlead_formats.neutral.tools import TranslatedTools, translated_choice
@@ -25,6 +24,7 @@ from fairlead_formats.pairs.tools_for import translated_tools
 from fairlead_formats.tokens.models import ContextWindows
 from fairlead_formats.wire.errors import LlmError
 from fairlead_formats.wire.family_format import OWN_MEMBER
+from fairlead_formats.wire.losses import TranslationLosses
 from fairlead_formats.wire.protocol import (
     EVENT_STREAM,
     BadAnswer,

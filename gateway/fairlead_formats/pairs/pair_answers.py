@@ -21,7 +21,6 @@ from fairlead_formats.neutral.answers import (
     TranslatedAnswer,
 )
 from fairlead_formats.neutral.conversation import CallPart, NeutralRequest, with_properties
-from fairlead_formats.neutral.losses import TranslationLosses
 from fairlead_formats.neutral.provider_errors import error_of, refusal_of, refusal_of_error
 from fairlead_formats.neutral.tools import TranslatedTools
 from fairlead_formats.neutral.translation import FamilyTranslation
@@ -29,6 +28,7 @@ from fairlead_formats.pairs.tools_for import custom_call, custom_input
 from fairlead_formats.schema.property_names import restored_text
 from fairlead_formats.wire.errors import LlmError
 from fairlead_formats.wire.family_format import OWN_MEMBER
+from fairlead_formats.wire.losses import TranslationLosses
 from fairlead_formats.wire.protocol import (
     BadStream,
     CallKey,

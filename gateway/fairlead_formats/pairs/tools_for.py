@@ -13,12 +13,12 @@ import msgspec
 
 from fairlead_formats.messages.call import CUSTOM, INPUT, InvalidCall, ModelCall, freeform, items, member, text_of
 from fairlead_formats.neutral.conversation import WRAPPED
-from fairlead_formats.neutral.losses import TranslationLosses
 from fairlead_formats.neutral.tools import TranslatedTools
 from fairlead_formats.providers.openai_chat.neutral.openai_members import flat, nested
 from fairlead_formats.registry import OPENAI_CHAT, OPENAI_RESPONSES, find
 from fairlead_formats.tool_format import Action
 from fairlead_formats.tools.between import between
+from fairlead_formats.wire.losses import TranslationLosses
 
 _QUIET = frozenset({"title", "$schema", "examples", "default"})
 """Keywords whose absence changes no call."""

@@ -1,10 +1,11 @@
-"""JSON that goes on as it came: raw items in a list, members read one by one. Pure module, which takes whatever a
-client or a provider wrote.
+"""JSON of clients and providers whose members have no meaning here: it goes on as it came, or its numbers are added.
+
+Pure module, which takes whatever a client or a provider wrote. Added are the usages of several rounds, at any depth.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any, Final
 
 import msgspec
@@ -45,3 +46,58 @@ def error_in(body: bytes) -> bytes | None:
     except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError):
         return None
     return raw if raw[:1] in (b"{", b'"') else None
+
+
+MAX_DEPTH: Final = 8
+MAX_MEMBERS: Final = 64
+"""Members of an object that are added; further ones of the later usage are left out."""
+MAX_LISTED: Final = 64
+"""Entries of a list that are added; of a longer one the later counts."""
+
+
+def added(one: Mapping[str, Any] | None, other: Mapping[str, Any] | None, depth: int = MAX_DEPTH) -> dict[str, Any]:
+    """The sum of two usages. What only one of them has stays as it is; of what is no number the later one counts: no
+    detail is made up. Objects of lists are added where they differ in numbers alone, as those of one modality.
+    """
+    total = dict(one or {})
+    for name, value in (other or {}).items():
+        if name not in total and len(total) >= MAX_MEMBERS:
+            continue
+        known = total.get(name)
+        if isinstance(value, dict) and isinstance(known, dict) and depth:
+            total[name] = added(known, value, depth - 1)
+        elif isinstance(value, list) and isinstance(known, list) and depth:
+            total[name] = _listed(known, value, depth - 1)
+        elif _number(value) and _number(known):
+            total[name] = known + value
+        elif value is not None or name not in total:
+            total[name] = value
+    return total
+
+
+def _listed(one: list[Any], other: list[Any], depth: int) -> list[Any]:
+    if len(one) + len(other) > MAX_LISTED:
+        return other
+    total = list(one)
+    for entry in other:
+        place = next((place for place, known in enumerate(total) if _alike(known, entry)), None)
+        if place is None:
+            total.append(entry)
+        else:
+            total[place] = added(total[place], entry, depth)
+    return total
+
+
+def _alike(one: object, other: object) -> bool:
+    """Whether two entries of a list are of the same thing: objects whose members are equal but for numbers."""
+    if not isinstance(one, dict) or not isinstance(other, dict):
+        return False
+    return _named(one) == _named(other) != {}
+
+
+def _named(entry: Mapping[str, Any]) -> dict[str, Any]:
+    return {name: value for name, value in entry.items() if not _number(value)}
+
+
+def _number(value: object) -> bool:
+    return isinstance(value, (int, float)) and not isinstance(value, bool)

@@ -29,7 +29,7 @@ from fairlead_formats.providers.anthropic.errors import error_object
 from fairlead_formats.providers.anthropic.shown_calls import shown_results, shown_uses
 from fairlead_formats.wire.errors import LlmError
 from fairlead_formats.wire.protocol import BadStream, CallKey, FinishedCall, InnerCall, RunningCall
-from fairlead_formats.wire.usage import added
+from fairlead_formats.wire.raw_json import added
 from fairlead_mcp.surrogates import paired
 
 MAX_ROUND: Final = 32 << 20

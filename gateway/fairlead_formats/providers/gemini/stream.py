@@ -24,7 +24,7 @@ from fairlead_formats.providers.gemini.parts import ContentPart, called, content
 from fairlead_formats.providers.gemini.response import UNFINISHED, GeminiResponse, is_spoilt, message_of
 from fairlead_formats.wire.errors import LlmError
 from fairlead_formats.wire.protocol import BadStream, CallKey, FinishedCall, InnerCall, RunningCall
-from fairlead_formats.wire.usage import added
+from fairlead_formats.wire.raw_json import added
 
 MAX_ROUND: Final = 32 << 20
 """Bytes that one round may say."""

@@ -20,7 +20,7 @@ from fairlead_formats.providers.openai_chat.errors import error_object
 from fairlead_formats.wire.call_ids import new_id
 from fairlead_formats.wire.errors import LlmError
 from fairlead_formats.wire.protocol import BadStream, CallKey, FinishedCall, InnerCall, RunningCall
-from fairlead_formats.wire.usage import added
+from fairlead_formats.wire.raw_json import added
 from fairlead_mcp.surrogates import paired
 
 DONE: Final = b"data: [DONE]\n\n"

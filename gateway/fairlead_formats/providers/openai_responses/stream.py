@@ -33,8 +33,7 @@ from fairlead_formats.providers.openai_responses.own_servers import (
 from fairlead_formats.providers.openai_responses.rounds import ShownResponse, last_thought, read_response
 from fairlead_formats.wire.errors import LlmError
 from fairlead_formats.wire.protocol import BadStream, CallKey, FinishedCall, InnerCall, RunningCall, WireRequest
-from fairlead_formats.wire.raw_json import decoded
-from fairlead_formats.wire.usage import added
+from fairlead_formats.wire.raw_json import added, decoded
 from fairlead_mcp.surrogates import paired
 
 MAX_ROUND: Final = 32 << 20

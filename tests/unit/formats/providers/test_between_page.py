@@ -9,11 +9,11 @@ import pytest
 
 from fairlead_formats.neutral.answers import ReportedUsage, StopReason, TranslatedAnswer
 from fairlead_formats.neutral.conversation import BUDGETS, NeutralRequest
-from fairlead_formats.neutral.losses import TranslationLosses
 from fairlead_formats.neutral.provider_errors import ErrorKind, Family, ProviderRefusal, error_of
 from fairlead_formats.neutral.tools import translated_choice
 from fairlead_formats.pairs.families import FAMILIES
 from fairlead_formats.pairs.tools_for import translated_tools
+from fairlead_formats.wire.losses import TranslationLosses
 
 PAGE = Path("docs/connect/between-providers.md").read_text()
 CHAT, RESPONSES, MESSAGES, GEMINI = FAMILIES

@@ -23,10 +23,10 @@ from fairlead_formats.neutral.conversation import (
     TextPart,
     ToolChoice,
 )
-from fairlead_formats.neutral.losses import MAX_CODE, MAX_CODES, TranslationLosses
 from fairlead_formats.neutral.tools import translated_choice
 from fairlead_formats.pairs.families import FAMILIES
 from fairlead_formats.pairs.tools_for import translated_tools
+from fairlead_formats.wire.losses import MAX_CODE, MAX_CODES, TranslationLosses
 from fairlead_formats.wire.protocol import BadRequest
 
 PAIRS = [(one, other) for one in FAMILIES for other in FAMILIES if one != other]

@@ -24,7 +24,7 @@ from fairlead_formats.providers.gemini.format import GEMINI_EVENTS
 from fairlead_formats.providers.openai_chat.format import CHAT
 from fairlead_formats.providers.openai_responses.format import RESPONSES
 from fairlead_formats.wire.protocol import BadRequest, KeptTurn, ModelRound, WireFormat
-from fairlead_formats.wire.usage import MAX_MEMBERS, added
+from fairlead_formats.wire.raw_json import MAX_MEMBERS, added
 
 
 def operations(work: Callable[[], object]) -> int:

@@ -16,9 +16,9 @@ from fairlead_formats.neutral.conversation import (
     ThinkingPart,
     valid_call,
 )
-from fairlead_formats.neutral.losses import TranslationLosses
 from fairlead_formats.providers.anthropic.blocks import ELSEWHERE
 from fairlead_formats.providers.anthropic.neutral.messages import FORMAT
+from fairlead_formats.wire.losses import TranslationLosses
 
 _READ: Final[Mapping[str, StopReason]] = {
     "end_turn": "end",

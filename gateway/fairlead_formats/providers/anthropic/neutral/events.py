@@ -21,9 +21,9 @@ from fairlead_formats.neutral.answers import (
     sse,
 )
 from fairlead_formats.neutral.conversation import NeutralRequest
-from fairlead_formats.neutral.losses import TranslationLosses
 from fairlead_formats.providers.anthropic.blocks import ELSEWHERE
 from fairlead_formats.providers.anthropic.neutral.answer import WRITTEN_STOP, message_id, read_stop, written_usage
+from fairlead_formats.wire.losses import TranslationLosses
 
 _encode: Final = msgspec.json.Encoder().encode
 

@@ -19,11 +19,11 @@ from fairlead_formats.neutral.conversation import (
     text_of_part,
     with_matched_results,
 )
-from fairlead_formats.neutral.losses import TranslationLosses
 from fairlead_formats.neutral.media import media_notice, media_of_data, media_of_url, text_or_media
 from fairlead_formats.neutral.members import kind_of_part, report_extras
 from fairlead_formats.neutral.message_parts import read_results, said_parts, written_results
 from fairlead_formats.providers.anthropic.tools import ANTHROPIC, AnthropicMessages
+from fairlead_formats.wire.losses import TranslationLosses
 
 NAME: Final = ANTHROPIC
 FORMAT: Final = AnthropicMessages()

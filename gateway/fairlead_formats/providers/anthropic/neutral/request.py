@@ -20,10 +20,10 @@ from fairlead_formats.neutral.conversation import (
     budget_of,
     effort_of,
 )
-from fairlead_formats.neutral.losses import TranslationLosses
 from fairlead_formats.neutral.members import RequestMembers, report_extras, required_list
 from fairlead_formats.neutral.tools import TranslatedTools
 from fairlead_formats.providers.anthropic.neutral.messages import read_messages, write_messages
+from fairlead_formats.wire.losses import TranslationLosses
 from fairlead_formats.wire.protocol import BadRequest
 
 LEAST_BUDGET: Final = 1024

@@ -24,9 +24,9 @@ from fairlead_formats.neutral.conversation import (
     ThinkingPart,
     valid_call,
 )
-from fairlead_formats.neutral.losses import TranslationLosses
 from fairlead_formats.providers.gemini.carried_ids import with_carried_ids
 from fairlead_formats.providers.gemini.neutral.messages import FORMAT
+from fairlead_formats.wire.losses import TranslationLosses
 
 _READ: Final[Mapping[str, StopReason]] = {
     "STOP": "end",

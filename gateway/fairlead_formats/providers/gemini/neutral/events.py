@@ -21,7 +21,6 @@ from fairlead_formats.neutral.answers import (
     sse,
 )
 from fairlead_formats.neutral.conversation import CallPart, NeutralRequest, TextPart, ThinkingPart, valid_call
-from fairlead_formats.neutral.losses import TranslationLosses
 from fairlead_formats.providers.gemini.carried_ids import with_carried_ids
 from fairlead_formats.providers.gemini.neutral.answer import (
     WRITTEN_STOP,
@@ -32,6 +31,7 @@ from fairlead_formats.providers.gemini.neutral.answer import (
     written_usage,
 )
 from fairlead_formats.providers.gemini.neutral.messages import FORMAT
+from fairlead_formats.wire.losses import TranslationLosses
 
 _encode: Final = msgspec.json.Encoder().encode
 _LINE_ENDS: Final = {"\u2028": "\\u2028", "\u2029": "\\u2029", "\u0085": "\\u0085"}

@@ -20,11 +20,11 @@ from fairlead_formats.neutral.conversation import (
     text_of_part,
     with_matched_results,
 )
-from fairlead_formats.neutral.losses import TranslationLosses
 from fairlead_formats.neutral.media import media_notice, media_of_data, media_of_url
 from fairlead_formats.neutral.members import report_extras
 from fairlead_formats.neutral.message_parts import read_results, said_parts, written_results
 from fairlead_formats.providers.gemini.tools import GEMINI, GeminiMessages
+from fairlead_formats.wire.losses import TranslationLosses
 
 NAME: Final = GEMINI
 FORMAT: Final = GeminiMessages()

@@ -18,12 +18,12 @@ from fairlead_formats.neutral.conversation import (
     as_effort,
     budget_of,
 )
-from fairlead_formats.neutral.losses import TranslationLosses
 from fairlead_formats.neutral.members import RequestMembers, required_list
 from fairlead_formats.neutral.tools import TranslatedTools
 from fairlead_formats.providers.gemini.neutral.messages import read_messages, write_messages
 from fairlead_formats.providers.gemini.openapi import from_openapi
 from fairlead_formats.schema.budget import TooMuch
+from fairlead_formats.wire.losses import TranslationLosses
 from fairlead_formats.wire.protocol import BadRequest
 
 JSON: Final = "application/json"

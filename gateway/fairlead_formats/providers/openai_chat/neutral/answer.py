@@ -24,8 +24,8 @@ from fairlead_formats.neutral.conversation import (
     ThinkingPart,
     valid_call,
 )
-from fairlead_formats.neutral.losses import TranslationLosses
 from fairlead_formats.providers.openai_chat.neutral.messages import FORMAT
+from fairlead_formats.wire.losses import TranslationLosses
 
 THOUGHTS: Final = ("reasoning_content", "reasoning")
 """Members in which compatible servers have thoughts; the first is written."""

@@ -20,7 +20,6 @@ from fairlead_formats.neutral.answers import (
     sse,
 )
 from fairlead_formats.neutral.conversation import NeutralRequest
-from fairlead_formats.neutral.losses import TranslationLosses
 from fairlead_formats.providers.openai_chat.neutral.answer import (
     THOUGHTS,
     chat_id,
@@ -28,6 +27,7 @@ from fairlead_formats.providers.openai_chat.neutral.answer import (
     written_stop,
     written_usage,
 )
+from fairlead_formats.wire.losses import TranslationLosses
 
 _encode: Final = msgspec.json.Encoder().encode
 

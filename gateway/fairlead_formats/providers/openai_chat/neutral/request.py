@@ -16,7 +16,6 @@ from fairlead_formats.neutral.conversation import (
     as_effort,
     leading_system,
 )
-from fairlead_formats.neutral.losses import TranslationLosses
 from fairlead_formats.neutral.members import RequestMembers, required_list
 from fairlead_formats.neutral.tools import TranslatedTools
 from fairlead_formats.providers.openai_chat.neutral.messages import read_messages, write_messages
@@ -29,6 +28,7 @@ from fairlead_formats.providers.openai_chat.neutral.openai_members import (
     written_output,
     written_tools,
 )
+from fairlead_formats.wire.losses import TranslationLosses
 
 _OPENAI: Final = re.compile(r"(?:^|[/.:])(?:gpt-|o\d|chatgpt-)")
 _MAX: Final = "max_tokens"

@@ -24,10 +24,10 @@ from fairlead_formats.neutral.conversation import (
     ThinkingPart,
     valid_call,
 )
-from fairlead_formats.neutral.losses import TranslationLosses
 from fairlead_formats.neutral.members import kind_of_part
 from fairlead_formats.providers.openai_responses.items import CUSTOM_CALL, ELSEWHERE, new_id
 from fairlead_formats.providers.openai_responses.neutral.messages import FORMAT
+from fairlead_formats.wire.losses import TranslationLosses
 
 _INCOMPLETE: Final[Mapping[str, StopReason]] = {"max_output_tokens": "length", "content_filter": "filter"}
 _REASONS: Final[Mapping[StopReason, str]] = {

@@ -21,7 +21,6 @@ from fairlead_formats.neutral.answers import (
     sse,
 )
 from fairlead_formats.neutral.conversation import NeutralRequest
-from fairlead_formats.neutral.losses import TranslationLosses
 from fairlead_formats.providers.openai_responses.items import CALL, CUSTOM_CALL
 from fairlead_formats.providers.openai_responses.neutral.answer import (
     item_id,
@@ -33,6 +32,7 @@ from fairlead_formats.providers.openai_responses.neutral.answer import (
     written_state,
     written_usage,
 )
+from fairlead_formats.wire.losses import TranslationLosses
 from fairlead_formats.wire.protocol import BadStream
 
 _encode: Final = msgspec.json.Encoder().encode

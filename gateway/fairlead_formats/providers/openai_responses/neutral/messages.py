@@ -22,13 +22,13 @@ from fairlead_formats.neutral.conversation import (
     valid_call,
     with_matched_results,
 )
-from fairlead_formats.neutral.losses import TranslationLosses
 from fairlead_formats.neutral.media import data_url, is_pdf, media_notice, media_of_data, media_of_url, text_or_media
 from fairlead_formats.neutral.members import kind_of_part, report_extras
 from fairlead_formats.neutral.message_parts import read_results, written_results
 from fairlead_formats.providers.openai_responses.items import OUTPUT
 from fairlead_formats.providers.openai_responses.message_items import CUSTOM_OUTPUT
 from fairlead_formats.providers.openai_responses.tools import ResponsesMessages
+from fairlead_formats.wire.losses import TranslationLosses
 from fairlead_formats.wire.protocol import BadRequest
 
 FORMAT: Final = ResponsesMessages()

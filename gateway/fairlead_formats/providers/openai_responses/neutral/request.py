@@ -17,7 +17,6 @@ from fairlead_formats.neutral.conversation import (
     as_effort,
     leading_system,
 )
-from fairlead_formats.neutral.losses import TranslationLosses
 from fairlead_formats.neutral.members import RequestMembers, required_list
 from fairlead_formats.neutral.tools import TranslatedTools
 from fairlead_formats.providers.openai_chat.neutral.openai_members import (
@@ -30,6 +29,7 @@ from fairlead_formats.providers.openai_chat.neutral.openai_members import (
 )
 from fairlead_formats.providers.openai_responses.neutral.messages import read_messages, write_messages
 from fairlead_formats.providers.openai_responses.own_servers import SCHEME
+from fairlead_formats.wire.losses import TranslationLosses
 
 LEAST_TOKENS: Final = 16
 """Least bound of tokens that the API takes."""
