@@ -20,7 +20,7 @@ ACME = """
 from fairlead_formats.provider import ProviderFormat
 from fairlead_formats.providers.anthropic.tools import AnthropicMessages
 from fairlead_formats.schema import rules
-from fairlead_formats.tools.definitions import Envelope, Found, ToolFormat
+from fairlead_formats.tools.definitions import Envelope, Found, ToolFormat, ToolLimits
 from fairlead_formats.tools.envelopes import in_tools, renamed, tools_of
 
 FORMATS = (
@@ -37,7 +37,7 @@ FORMATS = (
                 tools_of,
             ),
             lambda options: (rules.OPENAI, None),
-            max_tools=2,
+            ToolLimits(max_tools=2),
         ),
         messages=AnthropicMessages(),
         token_growth=2000,

@@ -107,6 +107,21 @@ class Envelope(msgspec.Struct, frozen=True):
     """Whether functions are a group of their own among the tools."""
 
 
+class ToolLimits(msgspec.Struct, frozen=True):
+    """Limits of one format on the tools of a request; None: no limit is known."""
+
+    max_tools: int | None = None
+    max_description: int | None = None
+    """Characters of a description."""
+    needs_description: bool = False
+    """Whether an empty description is refused."""
+    max_strict: int | None = None
+    """Strict tools among those of one request."""
+
+
+NO_LIMITS: Final = ToolLimits()
+
+
 class ToolFormat:
     """A `Format` over an envelope. Stateless; safe to share between threads."""
 
@@ -117,21 +132,15 @@ class ToolFormat:
         aliases: tuple[str, ...],
         envelope: Envelope,
         targets: Callable[[Options], Targets],
-        *,
-        max_tools: int | None = None,
-        max_description: int | None = None,
-        needs_description: bool = False,
-        max_strict: int | None = None,
+        limits: ToolLimits = NO_LIMITS,
     ) -> None:
         self.name = name
         self.title = title
         self.aliases = aliases
         self.envelope = envelope
         self._targets = targets
-        self.max_tools = max_tools
-        self._max_description = max_description
-        self._needs_description = needs_description
-        self._max_strict = max_strict
+        self.max_tools = limits.max_tools
+        self._limits = limits
 
     def __repr__(self) -> str:
         return f"<ToolFormat {self.name}>"
@@ -155,6 +164,7 @@ class ToolFormat:
         properties: dict[str, dict[str, str]] = {}
         seen: set[str] = set()
         strict = 0
+        max_strict = self._limits.max_strict
         rename, forward = self.envelope.rename, mapping.forward
         for name, ready in zip(used, prepared, strict=True):
             report += ready.losses
@@ -167,8 +177,8 @@ class ToolFormat:
             seen.add(name)
             written = rename(ready.definition, forward[name])
             strict += written.get("strict") is True
-            if self._max_strict is not None and strict > self._max_strict and written.pop("strict", False):
-                why = f"a request may hold {self._max_strict} strict tools"
+            if max_strict is not None and strict > max_strict and written.pop("strict", False):
+                why = f"a request may hold {max_strict} strict tools"
                 report.append(Loss(name, "", "strict", Action.NON_STRICT, why))
             out.append(written)
             if ready.properties:
@@ -218,11 +228,11 @@ class ToolFormat:
         text = given if isinstance(given, str) else ""
         if given is not None and not isinstance(given, str):
             losses.append(Loss(name, "/description", "description", Action.DROPPED, "the description is no text"))
-        if not text.strip() and self._needs_description:
+        if not text.strip() and self._limits.needs_description:
             title = tool.get("title")
             text = title if isinstance(title, str) and title.strip() else name
             losses.append(Loss(name, "/description", "description", Action.REWRITTEN, "a description may not be empty"))
-        limit = self._max_description
+        limit = self._limits.max_description
         notes = outcome.notes
         if limit is not None and len(text) + len(notes) + 2 > limit and (len(text) > limit or notes):
             shorter = _cut(text, limit - len(notes) - 2 if notes else limit)

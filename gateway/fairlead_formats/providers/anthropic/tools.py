@@ -55,7 +55,7 @@ from fairlead_formats.names import Names
 from fairlead_formats.provider import ProviderFormat
 from fairlead_formats.schema import rules
 from fairlead_formats.tool_format import JsonObject, Options
-from fairlead_formats.tools.definitions import Envelope, Found, Parts, Targets, ToolFormat
+from fairlead_formats.tools.definitions import Envelope, Found, Parts, Targets, ToolFormat, ToolLimits
 from fairlead_formats.tools.envelopes import in_tools, providers_own, renamed, settings_lost, tools_of
 
 ANTHROPIC: Final = "anthropic"
@@ -219,7 +219,7 @@ FORMATS: Final = (
             ("claude", "anthropic-messages", "messages"),
             Envelope(_write_tool, renamed, _read_tool, in_tools, tools_of),
             _targets,
-            max_strict=20,
+            ToolLimits(max_strict=20),
         ),
         messages=AnthropicMessages(),
         token_growth=1020,

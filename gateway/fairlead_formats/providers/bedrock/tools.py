@@ -54,7 +54,7 @@ from fairlead_formats.provider import ProviderFormat
 from fairlead_formats.schema import rules
 from fairlead_formats.schema.convert import UnusableSchema
 from fairlead_formats.tool_format import Action, JsonObject, Options
-from fairlead_formats.tools.definitions import Envelope, Found, Parts, ProvidersOwn, Targets, ToolFormat
+from fairlead_formats.tools.definitions import Envelope, Found, Parts, ProvidersOwn, Targets, ToolFormat, ToolLimits
 from fairlead_formats.tools.envelopes import settings_lost, tools_of
 
 MAX_IMAGE: Final = 15 * MEGABYTE // 4
@@ -273,7 +273,7 @@ FORMATS: Final = (
                 _unpack,
             ),
             _targets,
-            needs_description=True,
+            ToolLimits(needs_description=True),
         ),
         messages=BedrockMessages(),
         token_growth=1030,

@@ -44,7 +44,7 @@ from fairlead_formats.provider import ProviderFormat
 from fairlead_formats.providers.gemini.openapi import from_openapi
 from fairlead_formats.schema import rules
 from fairlead_formats.tool_format import GEMINI_JSON_SCHEMA, Action, Definition, JsonObject, Options
-from fairlead_formats.tools.definitions import Envelope, Found, Parts, ProvidersOwn, Targets, ToolFormat
+from fairlead_formats.tools.definitions import Envelope, Found, Parts, ProvidersOwn, Targets, ToolFormat, ToolLimits
 from fairlead_formats.tools.envelopes import listed, renamed, settings_lost
 
 GEMINI: Final = "gemini"
@@ -309,7 +309,7 @@ FORMATS: Final = (
             ("google", "google-genai", "vertex", "vertex-ai"),
             Envelope(_tool_writer(None), renamed, _read_tool, _request, _unpack, grouped=True),
             _targets,
-            max_tools=_MAX_TOOLS,
+            ToolLimits(max_tools=_MAX_TOOLS),
         ),
         messages=GeminiMessages(),
         families=("gemini",),
@@ -328,7 +328,7 @@ FORMATS: Final = (
                 grouped=True,
             ),
             lambda options: (rules.GEMINI, None),  # Live reads `parameters` only and is silent about the other
-            max_tools=_MAX_TOOLS,
+            ToolLimits(max_tools=_MAX_TOOLS),
         ),
         messages=GeminiLiveMessages(),
     ),

@@ -48,7 +48,7 @@ from fairlead_formats.providers.openai_chat.assembler import ChatAssembler
 from fairlead_formats.schema import rules
 from fairlead_formats.schema.convert import UnusableSchema
 from fairlead_formats.tool_format import Action, JsonObject, Options
-from fairlead_formats.tools.definitions import Envelope, Found, Parts, Targets, ToolFormat
+from fairlead_formats.tools.definitions import Envelope, Found, Parts, Targets, ToolFormat, ToolLimits
 from fairlead_formats.tools.envelopes import in_tools, listed, providers_own, renamed, settings_lost, tools_of
 
 OPENAI_CHAT: Final = "openai-chat"
@@ -316,7 +316,8 @@ def openai_format(
     name: str, title: str, aliases: tuple[str, ...], envelope: Envelope, rules_of: Callable[[Options], Targets]
 ) -> ToolFormat:
     """A format of OpenAI's, with its limits."""
-    return ToolFormat(name, title, aliases, envelope, rules_of, max_tools=_MAX_TOOLS, max_description=_MAX_DESCRIPTION)
+    limits = ToolLimits(max_tools=_MAX_TOOLS, max_description=_MAX_DESCRIPTION)
+    return ToolFormat(name, title, aliases, envelope, rules_of, limits)
 
 
 _CHAT: Final = ChatMessages()
