@@ -13,7 +13,6 @@ from collections.abc import Awaitable, Callable, Collection, Mapping, Sequence
 from typing import Any, Final
 
 from fairlead_formats.messages.call import MAX_CALLS, ModelCall
-from fairlead_formats.pairs.pair import losses_of
 from fairlead_formats.registry import message_format
 from fairlead_formats.wire.call_ids import with_provider_ids
 from fairlead_formats.wire.errors import LlmError
@@ -249,7 +248,7 @@ class ToolLoop:
     async def _sent(self) -> ProviderAnswer:
         prepared, provider = self.prepared, self._providers.by_name[self.target.provider]
         injected = self.offer.definitions if self.offer is not None else ()
-        counts = self.theirs is not None or losses_of(prepared.request) is not None
+        counts = self.theirs is not None or prepared.request.losses is not None
         asked = ModelRound(
             self.target.model,
             self._more,

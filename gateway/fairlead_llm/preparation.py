@@ -10,7 +10,6 @@ from collections.abc import Callable, Mapping, Sequence
 import msgspec
 
 from fairlead_formats import registry
-from fairlead_formats.pairs.pair import losses_of
 from fairlead_formats.tokens.conversation import ConversationTokens
 from fairlead_formats.tokens.routes import ModelRoute, PlanLimits, RouteModel
 from fairlead_formats.wire.losses import TranslationLosses
@@ -136,7 +135,7 @@ class RequestPreparation:
         if wire is not asked.format:
             reads = functools.partial(wire.read, asked.body, asked.model, asked.stream)
             request = await self._tools.work.reading(reads, long=long)
-        losses = losses_of(request) or TranslationLosses()
+        losses = request.losses or TranslationLosses()
         request.messages = await self._turns.restored(asked.identity, wire, request.client_messages, losses, asks=asks)
         headers = {name: value for name, value in asked.headers.items() if name in wire.request_headers}
         offer = None

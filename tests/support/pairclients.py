@@ -82,7 +82,7 @@ class Wire:
             return httpx2.Response(400, content=wire.error_body(refused))
         out = json.loads(read.body(ModelRound(read.model, usage=True)))
         self.asked.append(out)
-        self.losses = [*getattr(read, "losses", ())]
+        self.losses = [*(read.losses or ())]
         turn = self.turns[len(self.asked) - 1]
         refusal = self._api.refusal(out, {"anthropic-version": "2023-06-01"})
         if refusal is not None or turn.status != 200:

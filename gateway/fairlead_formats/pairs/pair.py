@@ -13,11 +13,11 @@ from typing import Any, Final
 import msgspec
 from msgspec import Raw
 
-from fairlead_formats.neutral.conversation import NeutralRequest, with_names
+from fairlead_formats.neutral.conversation import with_names
 from fairlead_formats.neutral.members import bounded, decoded_object
-from fairlead_formats.neutral.provider_errors import body_of_error, error_of, refusal_of
-from fairlead_formats.neutral.tools import TranslatedTools, translated_choice
-from fairlead_formats.neutral.translation import FamilyTranslation
+from fairlead_formats.neutral.provider_errors import refusal_of
+from fairlead_formats.neutral.tools import translated_choice
+from fairlead_formats.neutral.translation import TranslatedExchange
 from fairlead_formats.pairs.families import FAMILIES
 from fairlead_formats.pairs.pair_answers import PairAnswer, PairStream
 from fairlead_formats.pairs.tools_for import translated_tools
@@ -51,26 +51,19 @@ _state: Final = msgspec.json.Decoder(_AnswerState).decode
 class TranslatedRequest:
     """A client's request in the provider's format."""
 
-    def __init__(
-        self,
-        inner: WireRequest,
-        asked: NeutralRequest,
-        own: Raw,
-        tools: TranslatedTools,
-        family: FamilyTranslation,
-        losses: TranslationLosses,
-    ) -> None:
+    def __init__(self, inner: WireRequest, own: Raw, exchange: TranslatedExchange) -> None:
+        """`inner`: the request as the provider's format reads it; `own`: the client's member `fairlead`."""
         self.inner = inner
-        self.neutral = asked
         self.own = own
-        self.tools_sent = tools
-        """The client's own tools as the provider has them."""
-        self.losses = losses
-        self._family = family
-        self.model = asked.model
-        self.stream = asked.stream
+        self.exchange = exchange
+        self.model = exchange.request.model
+        self.stream = exchange.request.stream
         self.no_injection = inner.no_injection
         self.client_messages = inner.client_messages
+
+    @property
+    def losses(self) -> TranslationLosses:
+        return self.exchange.losses
 
     @property
     def messages(self) -> Sequence[bytes | Raw]:
@@ -98,7 +91,8 @@ class TranslatedRequest:
 
     def body(self, asked: ModelRound) -> bytes:
         members = _members(self.inner.body(asked))
-        self._family.requests.settle(members, asked.model, _WINDOWS.window(asked.model).context, self.losses)
+        window = _WINDOWS.window(asked.model).context
+        self.exchange.provider.requests.settle(members, asked.model, window, self.losses)
         return _encode(members)
 
 
@@ -130,7 +124,8 @@ class PairFormat:
         except (RecursionError, UnicodeError) as error:
             raise BadRequest("the body cannot be read: it is nested too deeply, or holds text that is none") from error
         inner = self._provider.read(written, asked.model, asked.stream)
-        return TranslatedRequest(inner, asked, Raw(_encode(own)), tools, self._family, losses)
+        exchange = TranslatedExchange(self._client, self._family, asked, tools, losses)
+        return TranslatedRequest(inner, Raw(_encode(own)), exchange)
 
     def path(self, model: str, *, stream: bool) -> str:
         return self._provider.path(model, stream=stream)
@@ -141,15 +136,13 @@ class PairFormat:
         inner = self._provider.answer(body, asked)
         if _state(body).status == "failed":  # Responses says so with a status of 200
             raise BadAnswer("the provider's model failed to answer")
-        return PairAnswer(inner, self._client, self._family, asked.neutral, asked.tools_sent, asked.losses)
+        return PairAnswer(inner, asked.exchange)
 
     def stream(self, request: WireRequest, theirs: Collection[str] | None) -> PairStream:
         asked = _translated(request)
         # all calls pass where `theirs` is None, and yet in one order with whole names: what comes raw need not be so
         inner = self._provider.stream(asked, EVERY_NAME if theirs is None else theirs)
-        return PairStream(
-            inner, self._client, self._family, asked.neutral, asked.tools_sent, asked.losses, int(time.time())
-        )
+        return PairStream(inner, asked.exchange, int(time.time()))
 
     def received(self, body: bytes) -> bytes:
         return self._front.received(body)
@@ -167,8 +160,8 @@ class PairFormat:
         return self._front.error_body(error)
 
     def refusal(self, status: int, body: bytes) -> tuple[int, bytes]:
-        status, error = error_of(refusal_of(status, body), self._client.errors)
-        return status, _encode(body_of_error(error, self._client.errors))
+        status, error = self._client.errors.write_refusal(refusal_of(status, body))
+        return status, _encode(self._client.errors.refusal_body(error))
 
     def without_thoughts(self, body: bytes, kept: int) -> bytes | None:
         return self._provider.without_thoughts(body, kept)
@@ -193,17 +186,14 @@ class _EveryName(Collection[str]):
 EVERY_NAME: Final = _EveryName()
 
 
-_PAIRS: Final[dict[tuple[int, int], PairFormat]] = {}
+_PAIRS: Final[dict[tuple[WireFormat, WireFormat], PairFormat]] = {}
 
 
 def pair(front: WireFormat, provider: WireFormat) -> PairFormat:
-    """The pair of two formats, which are constants of the process: one object for each."""
-    return _PAIRS.setdefault((id(front), id(provider)), PairFormat(front, provider))
-
-
-def losses_of(request: WireRequest) -> TranslationLosses | None:
-    """Losses of a request in the provider's format; None where it is the client's own."""
-    return request.losses if isinstance(request, TranslatedRequest) else None
+    """The pair of two formats, which are constants of the process: one object for each pair."""
+    if (front, provider) not in _PAIRS:
+        _PAIRS.setdefault((front, provider), PairFormat(front, provider))
+    return _PAIRS[front, provider]
 
 
 def _translated(request: WireRequest) -> TranslatedRequest:

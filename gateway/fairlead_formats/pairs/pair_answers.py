@@ -20,10 +20,10 @@ from fairlead_formats.neutral.answers import (
     StreamStart,
     TranslatedAnswer,
 )
-from fairlead_formats.neutral.conversation import CallPart, NeutralRequest, with_properties
-from fairlead_formats.neutral.provider_errors import error_of, refusal_of, refusal_of_error
+from fairlead_formats.neutral.conversation import CallPart, with_properties
+from fairlead_formats.neutral.provider_errors import refusal_of, refusal_of_error
 from fairlead_formats.neutral.tools import TranslatedTools
-from fairlead_formats.neutral.translation import FamilyTranslation
+from fairlead_formats.neutral.translation import TranslatedExchange
 from fairlead_formats.pairs.tools_for import custom_call, custom_input
 from fairlead_formats.schema.property_names import restored_text
 from fairlead_formats.wire.errors import LlmError
@@ -50,21 +50,9 @@ _encode: Final = msgspec.json.Encoder().encode
 class PairAnswer:
     """The whole answer of one round."""
 
-    def __init__(
-        self,
-        inner: WireAnswer,
-        client: FamilyTranslation,
-        family: FamilyTranslation,
-        asked: NeutralRequest,
-        tools: TranslatedTools,
-        losses: TranslationLosses,
-    ) -> None:
+    def __init__(self, inner: WireAnswer, exchange: TranslatedExchange) -> None:
         self.inner = inner
-        self._client = client
-        self._family = family
-        self._asked = asked
-        self._tools = tools
-        self._losses = losses
+        self._exchange = exchange
 
     @property
     def message(self) -> Mapping[str, Any]:
@@ -100,43 +88,32 @@ class PairAnswer:
         answer = msgspec.structs.replace(
             last,
             id=first.id or secrets.token_hex(12),
-            model=last.model or self._asked.model,
+            model=last.model or self._exchange.request.model,
             created=first.created or int(time.time()),
-            parts=tuple(renamed_call(part, self._tools) for part in parts),
+            parts=tuple(renamed_call(part, self._exchange.tools) for part in parts),
         )
-        report_stop(last.stop, self._losses)
-        counted = self._family.answers.read_usage(loop.usage)
-        found = self._client.answers.write_answer(answer, counted, self._asked, self._losses)
-        return _encode({**found, **with_losses(loop.more, self._losses)})
+        report_stop(last.stop, self._exchange.losses)
+        exchange = self._exchange
+        usage = exchange.provider.answers.read_usage(loop.usage)
+        body = exchange.client.answers.write_answer(answer, usage, exchange.request, exchange.losses)
+        return _encode({**body, **with_losses(loop.more, exchange.losses)})
 
     def _read(self, inner: WireAnswer, theirs: Collection[str] | None) -> TranslatedAnswer:
         body = _decode(inner.written(LoopResult(theirs=theirs)))
-        return self._family.answers.read_answer(body, self._losses)
+        return self._exchange.provider.answers.read_answer(body, self._exchange.losses)
 
 
 class PairStream:
     """One client's stream over all rounds."""
 
-    def __init__(
-        self,
-        inner: WireStream,
-        client: FamilyTranslation,
-        family: FamilyTranslation,
-        asked: NeutralRequest,
-        tools: TranslatedTools,
-        losses: TranslationLosses,
-        created: int,
-    ) -> None:
+    def __init__(self, inner: WireStream, exchange: TranslatedExchange, created: int) -> None:
         """`created`: seconds since 1970."""
         self._inner = inner
-        self._client = client
-        self._family = family
-        self._model = asked.model
-        self._tools = tools
-        self._losses = losses
+        self._exchange = exchange
+        self._tools = exchange.tools
         self._parser = EventParser(MAX_EVENT)
-        self._reader = family.reader(losses)
-        self._writer = client.writer(asked, created, losses)
+        self._reader = exchange.provider.reader(exchange.losses)
+        self._writer = exchange.client.writer(exchange.request, created, exchange.losses)
         self._started = False
         self._held: list[str] | None = None
         """Arguments of an open call whose text is known when they are whole: of a custom tool, or of one whose
@@ -197,14 +174,14 @@ class PairStream:
     def finish(self, more: Mapping[str, Any]) -> bytes:
         out = self._translated(self._inner.finish({}))
         out += self._begun()
-        usage = self._family.answers.read_usage(self._inner.usage)
+        usage = self._exchange.provider.answers.read_usage(self._inner.usage)
         stop = self._reader.stop or "end"
-        report_stop(stop, self._losses)
-        return out + self._writer.finish(stop, self._reader.sequence, usage, with_losses(more, self._losses))
+        report_stop(stop, self._exchange.losses)
+        return out + self._writer.finish(stop, self._reader.sequence, usage, with_losses(more, self._exchange.losses))
 
     def failed(self, error: LlmError, raw: bytes | None = None) -> bytes:
         refusal = refusal_of_error(error) if raw is None else refusal_of(None, raw)
-        return self._writer.failed(error_of(refusal, self._client.errors)[1])
+        return self._writer.failed(self._exchange.client.errors.write_refusal(refusal)[1])
 
     def keep_alive(self) -> bytes:
         return self._writer.keep_alive()
@@ -245,7 +222,7 @@ class PairStream:
         return self._begun() + self._writer.write(event)
 
     def _begun(self) -> bytes:
-        return b"" if self._started else self._write(StreamStart("", self._model))
+        return b"" if self._started else self._write(StreamStart("", self._exchange.request.model))
 
 
 def renamed_call(part: AnswerPart, tools: TranslatedTools) -> AnswerPart:

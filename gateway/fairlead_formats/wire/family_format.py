@@ -13,6 +13,7 @@ import msgspec
 from msgspec import Raw
 
 from fairlead_formats.wire.errors import LlmError, without_key
+from fairlead_formats.wire.losses import TranslationLosses
 from fairlead_formats.wire.protocol import EVENT_STREAM, BadRequest
 from fairlead_formats.wire.raw_json import array, decoded, error_in, text_of
 
@@ -65,6 +66,7 @@ class FamilyRequest:
     stream: bool
     own: Raw
     no_injection = False
+    losses: TranslationLosses | None = None
     client_messages: Sequence[bytes | Raw]
     messages: Sequence[bytes | Raw]
     tool_names: frozenset[str]

@@ -14,6 +14,7 @@ import msgspec
 from msgspec import Raw
 
 from fairlead_formats.wire.errors import LlmError
+from fairlead_formats.wire.losses import TranslationLosses
 
 EVENT_STREAM: Final = "text/event-stream"
 JSON: Final = "application/json"
@@ -146,6 +147,10 @@ class WireRequest(Protocol):
     @property
     def system(self) -> bytes:
         """The system prompt that stands beside the messages, as raw JSON; `null` where there is none."""
+
+    @property
+    def losses(self) -> TranslationLosses | None:
+        """What the provider's format has no place for; None where the client speaks that format."""
 
     @property
     def restored_bytes(self) -> int:

@@ -11,10 +11,9 @@ from typing import Final
 from msgspec import Raw
 
 from fairlead_formats.neutral.translation import FamilyTranslation
-from fairlead_formats.providers.anthropic import history
+from fairlead_formats.providers.anthropic import errors, history
 from fairlead_formats.providers.anthropic.answer import AnthropicAnswer
 from fairlead_formats.providers.anthropic.blocks import ELSEWHERE, MARK, SIGNED, TOOL_USE, called, thought_key
-from fairlead_formats.providers.anthropic.errors import error_body
 from fairlead_formats.providers.anthropic.neutral import answer as neutral_answer
 from fairlead_formats.providers.anthropic.neutral import events as neutral_events
 from fairlead_formats.providers.anthropic.neutral import messages as neutral_messages
@@ -72,7 +71,7 @@ class AnthropicFormat(FamilyFormat):
         return history.restored(messages, turns)
 
     def error_body(self, error: LlmError) -> bytes:
-        return error_body(error)
+        return errors.error_body(error)
 
     def without_thoughts(self, body: bytes, kept: int) -> bytes | None:
         return without_thoughts(body, kept)
@@ -92,12 +91,12 @@ def _known_by(content: object) -> tuple[CallKey, ...]:
 
 ANTHROPIC: Final = AnthropicFormat()
 TRANSLATION: Final = FamilyTranslation(
-    FORMAT_NAME,
-    "anthropic",
-    "messages",
-    neutral_request,
-    neutral_messages,
-    neutral_answer,
-    neutral_events.AnthropicEventReader,
-    neutral_events.AnthropicEventWriter,
+    name=FORMAT_NAME,
+    messages_member="messages",
+    requests=neutral_request,
+    messages=neutral_messages,
+    answers=neutral_answer,
+    reader=neutral_events.AnthropicEventReader,
+    writer=neutral_events.AnthropicEventWriter,
+    errors=errors,
 )

@@ -11,10 +11,10 @@ from typing import Final
 from msgspec import Raw
 
 from fairlead_formats.neutral.translation import FamilyTranslation
+from fairlead_formats.providers.gemini import errors
 from fairlead_formats.providers.gemini import turns as kept_turns
 from fairlead_formats.providers.gemini.answer import GeminiAnswer
 from fairlead_formats.providers.gemini.carried_ids import with_returned_ids
-from fairlead_formats.providers.gemini.errors import error_body, error_in
 from fairlead_formats.providers.gemini.neutral import answer as neutral_answer
 from fairlead_formats.providers.gemini.neutral import events as neutral_events
 from fairlead_formats.providers.gemini.neutral import messages as neutral_messages
@@ -69,24 +69,24 @@ class GeminiFormat(FamilyFormat):
         return kept_turns.restored(messages, turns)
 
     def error_body(self, error: LlmError) -> bytes:
-        return error_body(error)
+        return errors.error_body(error)
 
     def without_thoughts(self, body: bytes, kept: int) -> bytes | None:
         return without_thoughts(body, kept)
 
     def error_in(self, body: bytes) -> bytes | None:
-        return error_in(body)
+        return errors.error_in(body)
 
 
 GEMINI_EVENTS: Final = GeminiFormat()
 GEMINI_ARRAY: Final = GeminiFormat(array=True)
 TRANSLATION: Final = FamilyTranslation(
-    GEMINI,
-    "gemini",
-    "contents",
-    neutral_request,
-    neutral_messages,
-    neutral_answer,
-    neutral_events.GeminiEventReader,
-    neutral_events.GeminiEventWriter,
+    name=GEMINI,
+    messages_member="contents",
+    requests=neutral_request,
+    messages=neutral_messages,
+    answers=neutral_answer,
+    reader=neutral_events.GeminiEventReader,
+    writer=neutral_events.GeminiEventWriter,
+    errors=errors,
 )

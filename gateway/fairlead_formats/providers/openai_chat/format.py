@@ -11,8 +11,8 @@ from typing import Final
 from msgspec import Raw
 
 from fairlead_formats.neutral.translation import FamilyTranslation
+from fairlead_formats.providers.openai_chat import errors
 from fairlead_formats.providers.openai_chat.answer import ChatAnswer, calls_of, name_of
-from fairlead_formats.providers.openai_chat.errors import error_body
 from fairlead_formats.providers.openai_chat.neutral import answer as neutral_answer
 from fairlead_formats.providers.openai_chat.neutral import events as neutral_events
 from fairlead_formats.providers.openai_chat.neutral import messages as neutral_messages
@@ -82,7 +82,7 @@ class ChatFormat(FamilyFormat):
         return restored + behind
 
     def error_body(self, error: LlmError) -> bytes:
-        return error_body(error)
+        return errors.error_body(error)
 
     def without_thoughts(self, body: bytes, kept: int) -> bytes | None:
         return without_thoughts(body, kept)
@@ -90,12 +90,12 @@ class ChatFormat(FamilyFormat):
 
 CHAT: Final = ChatFormat()
 TRANSLATION: Final = FamilyTranslation(
-    OPENAI_CHAT,
-    "openai",
-    "messages",
-    neutral_request,
-    neutral_messages,
-    neutral_answer,
-    neutral_events.ChatEventReader,
-    neutral_events.ChatEventWriter,
+    name=OPENAI_CHAT,
+    messages_member="messages",
+    requests=neutral_request,
+    messages=neutral_messages,
+    answers=neutral_answer,
+    reader=neutral_events.ChatEventReader,
+    writer=neutral_events.ChatEventWriter,
+    errors=errors,
 )

@@ -11,7 +11,7 @@ from typing import Final
 from msgspec import Raw
 
 from fairlead_formats.neutral.translation import FamilyTranslation
-from fairlead_formats.providers.openai_chat.errors import error_body
+from fairlead_formats.providers.openai_chat import errors
 from fairlead_formats.providers.openai_chat.format import ANSWER_HEADERS
 from fairlead_formats.providers.openai_responses.answer import ResponsesAnswer
 from fairlead_formats.providers.openai_responses.items import head_of, message_text, waiting
@@ -79,7 +79,7 @@ class ResponsesFormat(FamilyFormat):
         return restored
 
     def error_body(self, error: LlmError) -> bytes:
-        return error_body(error)
+        return errors.error_body(error)
 
     def without_thoughts(self, body: bytes, kept: int) -> bytes | None:
         return without_thoughts(body, kept)
@@ -95,12 +95,12 @@ def marks(items: Sequence[bytes | Raw]) -> tuple[CallKey, ...]:
 
 RESPONSES: Final = ResponsesFormat()
 TRANSLATION: Final = FamilyTranslation(
-    OPENAI_RESPONSES,
-    "openai",
-    "input",
-    neutral_request,
-    neutral_messages,
-    neutral_answer,
-    neutral_events.ResponsesEventReader,
-    neutral_events.ResponsesEventWriter,
+    name=OPENAI_RESPONSES,
+    messages_member="input",
+    requests=neutral_request,
+    messages=neutral_messages,
+    answers=neutral_answer,
+    reader=neutral_events.ResponsesEventReader,
+    writer=neutral_events.ResponsesEventWriter,
+    errors=errors,
 )

@@ -10,7 +10,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from examples import examples
-from fairlead_formats.pairs.pair import losses_of, pair
+from fairlead_formats.pairs.pair import pair
 from fairlead_formats.providers.anthropic.format import ANTHROPIC
 from fairlead_formats.providers.gemini.format import GEMINI_ARRAY, GEMINI_EVENTS
 from fairlead_formats.providers.openai_chat.format import CHAT
@@ -25,7 +25,7 @@ def _out(provider: WireFormat, model: str, **members: Any) -> tuple[dict[str, An
     """The request to a model for a client of chat, and what was lost."""
     read = pair(CHAT, provider).read(json.dumps(ASKED | members).encode())
     found: dict[str, Any] = json.loads(read.body(ModelRound(model, usage=True)))
-    return found, [*(losses_of(read) or ())]
+    return found, [*read.losses]
 
 
 @pytest.mark.parametrize(
@@ -98,7 +98,7 @@ def test_models_of_openai_that_do_not_reason_are_not_told_to(provider: WireForma
         read = pair(ANTHROPIC, provider).read(body)
         out = json.loads(read.body(ModelRound(model, usage=True)))
         assert ("reasoning" in out or "reasoning_effort" in out) == told
-        assert [*(losses_of(read) or ())] == ([] if told else ["reasoning"])
+        assert [*read.losses] == ([] if told else ["reasoning"])
 
 
 @pytest.mark.parametrize(("model", "signed"), [("gemini-3-pro", True), ("gemini-2.5-flash", False)])
