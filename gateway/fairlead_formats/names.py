@@ -160,7 +160,7 @@ def unknown_tool(name: str, near: str | None) -> str:
 
 def _nearest(name: str, candidates: Iterable[str]) -> str | None:
     prefix, own = _parts(name)
-    best, found = (CLOSENESS, -1.0), None
+    best, nearest = (CLOSENESS, -1.0), None
     to_own, to_prefix = (difflib.SequenceMatcher(None, "", each) for each in (own, prefix))
     for candidate in candidates:
         theirs, tool = _parts(candidate)
@@ -170,8 +170,8 @@ def _nearest(name: str, candidates: Iterable[str]) -> str | None:
             continue
         score = alike, _ratio(to_prefix, theirs, 0.0) if prefix else 0.0
         if score > best:
-            best, found = score, candidate
-    return found
+            best, nearest = score, candidate
+    return nearest
 
 
 def _ratio(matcher: difflib.SequenceMatcher[str], text: str, least: float) -> float:

@@ -246,7 +246,7 @@ class LlmEndpoint:
 def _answer_of(body: bytes, loop: ToolLoop) -> WireAnswer:
     """A provider's answer that was read. Raises BadAnswer."""
     if loop.theirs is not None:
-        body = ProviderCallIds(kept=loop.prepared.keeps_turns).replaced(body)
+        body = ProviderCallIds(keepable=loop.prepared.keeps_turns).replaced(body)
     return loop.prepared.wire.answer(body, loop.prepared.request)
 
 

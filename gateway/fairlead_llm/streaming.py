@@ -179,7 +179,7 @@ class StreamedAnswer(Response):
     async def _one(self) -> None:
         """One answer of the model, to its end."""
         parser = EventParser(MAX_EVENT)
-        ids = None if self._loop.theirs is None else ProviderCallIds(kept=self._loop.prepared.keeps_turns)
+        ids = None if self._loop.theirs is None else ProviderCallIds(keepable=self._loop.prepared.keeps_turns)
         size = 0
         async for piece in self._answer.pieces():
             size += len(piece)

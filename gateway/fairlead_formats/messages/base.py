@@ -65,18 +65,18 @@ def call(path: str, draft: Draft, extras: tuple[str, ...] = ()) -> Part:
     return Part(path, "call", draft=draft, extras=extras)
 
 
-def extras(value: object, *known: str) -> tuple[str, ...]:
+def extras(value: object, *standard: str) -> tuple[str, ...]:
     """The members of an object beyond the known ones, without those that say nothing: null, empty, false."""
     if not isinstance(value, Mapping):
         return ()
     return tuple(
-        str(key)[:64] for key, item in value.items() if key not in known and item not in (None, "", [], {}, False)
+        str(key)[:64] for key, item in value.items() if key not in standard and item not in (None, "", [], {}, False)
     )
 
 
 def pointed(path: str, entries: Iterable[object]) -> list[tuple[str, object]]:
     """The entries of a list, each with its path."""
-    return [(f"{path}/{place}", entry) for place, entry in enumerate(entries)]
+    return [(f"{path}/{index}", entry) for index, entry in enumerate(entries)]
 
 
 class Answers:

@@ -300,20 +300,20 @@ def finish(drafts: Iterable[Draft], names: Names | None, *, start: int = 0) -> l
     """Calls from drafts, one for each. `start` is the place of the first in its message."""
     seen: set[str] = set()
     calls = []
-    for place, draft in enumerate(drafts, start):
-        call = _call(draft, place, names)
+    for position, draft in enumerate(drafts, start):
+        call = _call(draft, position, names)
         if call.id in seen:
             call = _refused(
                 call, f"the id {call.id!r} is that of an earlier call of this message; repeat the call with another"
             )
-        elif place >= MAX_CALLS:
+        elif position >= MAX_CALLS:
             call = _refused(call, f"a message may make {MAX_CALLS} calls; this one was not run: repeat it on its own")
         seen.add(call.id)
         calls.append(call)
     return calls
 
 
-def _call(draft: Draft, place: int, names: Names | None) -> ModelCall:
+def _call(draft: Draft, position: int, names: Names | None) -> ModelCall:
     arguments: JsonObject | InvalidCall = read(draft.arguments)
     if draft.problem is not None:
         text = excerpt(draft.arguments) if isinstance(draft.arguments, str) else ""
@@ -327,7 +327,7 @@ def _call(draft: Draft, place: int, names: Names | None) -> ModelCall:
     ident = text_of(draft.id)
     made = not 0 < len(ident) <= MAX_NAME
     if made:
-        ident = made_id(place, sent, draft.arguments)
+        ident = made_id(position, sent, draft.arguments)
     original = names.original(sent) if names is not None else None
     if original is None:
         return ModelCall(ident, sent, arguments, made_id=made, kind=draft.kind)
@@ -338,13 +338,13 @@ def _refused(call: ModelCall, reason: str) -> ModelCall:
     return msgspec.structs.replace(call, arguments=InvalidCall(reason))
 
 
-def made_id(place: int, name: str, arguments: object) -> str:
+def made_id(position: int, name: str, arguments: object) -> str:
     """An id for a call that came without: the same call at the same place gets the same one."""
     try:
         body = arguments.encode("utf-8", "replace") if isinstance(arguments, str) else _canonical(arguments)
     except (TypeError, ValueError, OverflowError, RecursionError):
         body = b""
-    digest = hashlib.sha256(b"%d\0%s\0%s" % (place, name.encode("utf-8", "replace"), body))
+    digest = hashlib.sha256(b"%d\0%s\0%s" % (position, name.encode("utf-8", "replace"), body))
     return f"call_{digest.hexdigest()[:24]}"
 
 
@@ -372,9 +372,9 @@ def member(value: object, *keys: str) -> Any:
     """The first of these members that an object has and that is not null; None where there is none."""
     if isinstance(value, Mapping):
         for key in keys:
-            found = value.get(key)
-            if found is not None:
-                return found
+            value_of_key = value.get(key)
+            if value_of_key is not None:
+                return value_of_key
     return None
 
 

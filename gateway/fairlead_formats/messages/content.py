@@ -96,8 +96,8 @@ def body_of(result: object, report: LossReport, accept: Accept) -> Body:
         content = []
     every = (content or [])[:MAX_BLOCKS]
     blocks = []
-    for place, raw in enumerate(every):
-        block = _block(raw, f"/content/{place}", report)
+    for index, raw in enumerate(every):
+        block = _block(raw, f"/content/{index}", report)
         if isinstance(block, Media):
             block = _carried(block, report, accept)
         blocks.append(block)
@@ -119,13 +119,13 @@ def _once(blocks: list[Block], raw: list[object], structured: Any, is_error: boo
     if repeats.only_marks(left) or (not path and repeats.told(structured)):
         report.add("/structuredContent", "structuredContent", Action.REWRITTEN, "the content says the same")
         return Body(tuple(block for block in blocks if not path or block.path != path), None, "", is_error)
-    if repeats.found:
-        why = f"what the content holds is told there only ({repeats.found} times)"
+    if repeats.replaced:
+        why = f"what the content holds is told there only ({repeats.replaced} times)"
         report.add("/structuredContent", "structuredContent", Action.REWRITTEN, why)
     left = _structured(left, report)
     if left is None and path:
         return Body(tuple(blocks), None, "", is_error)
-    if path and repeats.found:
+    if path and repeats.replaced:
         blocks = [Text(path, json_text(left)) if block.path == path else block for block in blocks]
     return Body(tuple(blocks), left, path, is_error)
 
@@ -189,8 +189,8 @@ def _is_base64(data: str) -> bool:
 def _link(path: str, raw: JsonObject, report: LossReport) -> Text:
     uri, name = text_of(raw.get("uri")), text_of(raw.get("title")) or text_of(raw.get("name"))
     facts = [text_of(raw.get("mimeType")), f"{raw['size']} bytes" if isinstance(raw.get("size"), int) else ""]
-    said = ", ".join(fact for fact in facts if fact)
-    line = f"[resource {name} <{uri}>{f' ({said})' if said else ''}]"
+    details = ", ".join(fact for fact in facts if fact)
+    line = f"[resource {name} <{uri}>{f' ({details})' if details else ''}]"
     description = text_of(raw.get("description"))
     report.add(path, "resource_link", Action.DESCRIBED, "the format has no links to resources: said in a line of text")
     return Text(path, f"{line} {description}" if description else line, plain=False)
@@ -235,10 +235,10 @@ def json_text(value: object) -> str:
 
 def texts(body: Body) -> list[str]:
     """The texts of a body that the model reads; structured content is one unless a text says the same."""
-    said = [block.text for block in body.blocks if isinstance(block, Text)]
+    read = [block.text for block in body.blocks if isinstance(block, Text)]
     if body.structured is not None and not body.structured_said:
-        said.append(json_text(body.structured))
-    return said
+        read.append(json_text(body.structured))
+    return read
 
 
 def media(blocks: Iterable[Block]) -> list[Media]:
@@ -248,11 +248,11 @@ def media(blocks: Iterable[Block]) -> list[Media]:
 
 def one_text(body: Body, report: LossReport) -> str:
     """Everything in one string, for formats that take no more; an error is said in its first word."""
-    said = texts(body)
-    if len(said) > 1:
+    parts = texts(body)
+    if len(parts) > 1:
         report.add("/content", "text", Action.REWRITTEN, "several blocks became one string")
     report_structured(body, report)
-    return marked("\n\n".join(said), body, report)
+    return marked("\n\n".join(parts), body, report)
 
 
 def report_structured(body: Body, report: LossReport) -> None:
@@ -277,10 +277,10 @@ def marked(text: str, body: Body, report: LossReport) -> str:
 
 def accepting(images: Iterable[str] = (), others: Iterable[str] = (), *, max_bytes: int | None = None) -> Accept:
     """Predicate of media of these MIME types, images and others, up to a size in bytes each."""
-    known = frozenset(images) | frozenset(others)
+    types = frozenset(images) | frozenset(others)
 
     def accept(item: Media) -> str | None:
-        if item.mime not in known:
+        if item.mime not in types:
             return f"the format does not carry {item.mime} here"
         if max_bytes is not None and item.size > max_bytes:
             return f"{item.size} bytes, more than the {max_bytes} that the provider takes"

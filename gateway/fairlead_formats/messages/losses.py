@@ -80,7 +80,7 @@ def _of_answers(answers: Iterable[AnswerPart]) -> Iterator[ResultLoss]:
 
 
 def _bounded(losses: Iterator[ResultLoss], path: str) -> tuple[ResultLoss, ...]:
-    found = tuple(islice(losses, MAX_LOSSES))
+    first = tuple(islice(losses, MAX_LOSSES))
     if next(losses, None) is None:
-        return found
-    return (*found, ResultLoss("", path, "block", Action.DROPPED, f"more than {MAX_LOSSES} parts, which are not named"))
+        return first
+    return (*first, ResultLoss("", path, "block", Action.DROPPED, f"more than {MAX_LOSSES} parts, which are not named"))

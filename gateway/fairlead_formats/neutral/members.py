@@ -36,17 +36,17 @@ _NOTHING_SAID: Final[tuple[Any, ...]] = (None, "", [], {}, False)
 def decoded_object(body: bytes) -> dict[str, Any]:
     """A body that is a JSON object. Raises BadRequest."""
     with reading_body():
-        found = _decode(body)
-    if not isinstance(found, dict):
+        value = _decode(body)
+    if not isinstance(value, dict):
         raise BadRequest("the body is no JSON object")
-    return found
+    return value
 
 
 class RequestMembers:
     """Members of one object of a request."""
 
-    def __init__(self, found: object, losses: TranslationLosses) -> None:
-        self._left: dict[str, Any] = dict(found) if isinstance(found, dict) else {}
+    def __init__(self, value: object, losses: TranslationLosses) -> None:
+        self._left: dict[str, Any] = dict(value) if isinstance(value, dict) else {}
         self._losses = losses
 
     def first(self, *names: str) -> Any:
@@ -89,8 +89,8 @@ class RequestMembers:
 
     def named(self, *names: str) -> dict[str, Any]:
         """Those of these members that say something, by name."""
-        found = {name: self._left.pop(name, None) for name in names}
-        return {name: value for name, value in found.items() if value is not None}
+        values = {name: self._left.pop(name, None) for name in names}
+        return {name: value for name, value in values.items() if value is not None}
 
     def leave_out(self, *names: str) -> None:
         """Leave members out that the outcome need not have."""
@@ -109,10 +109,10 @@ class RequestMembers:
                 self._losses.add(at + name)
 
 
-def report_extras(found: object, losses: TranslationLosses, *known: str) -> None:
+def report_extras(part: object, losses: TranslationLosses, *standard: str) -> None:
     """Report the members of a part of a message beyond those known."""
-    members = RequestMembers(found, losses)
-    members.leave_out("type", *known)
+    members = RequestMembers(part, losses)
+    members.leave_out("type", *standard)
     members.report_rest()
 
 
@@ -130,12 +130,12 @@ def bounded(value: Found, name: str) -> Found:
     """The list, unless it holds more than `MAX_PARTS` entries and parts of them. Raises BadRequest."""
     counted, left = 0, [value]
     while left:
-        found: Any = left.pop()
-        if isinstance(found, list):
-            counted += len(found)
-            left += found if counted <= MAX_PARTS else ()
-        elif isinstance(found, dict):
-            left += [found[holder] for holder in _HOLDERS if holder in found]
+        entry: Any = left.pop()
+        if isinstance(entry, list):
+            counted += len(entry)
+            left += entry if counted <= MAX_PARTS else ()
+        elif isinstance(entry, dict):
+            left += [entry[holder] for holder in _HOLDERS if holder in entry]
     if counted > MAX_PARTS:
         raise BadRequest(f"{name}: more than {MAX_PARTS} entries with their parts are too many, send fewer", name)
     return value

@@ -87,12 +87,12 @@ class ProviderRefusal(msgspec.Struct, frozen=True):
 def refusal_of(status: int | None, body: bytes) -> ProviderRefusal:
     """A provider's refusal, of whatever family: a body, or the error object of a stream, which has no status."""
     try:
-        found = _decode(body)
+        value = _decode(body)
     except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError):
-        found = None
-    if isinstance(found, list):
-        found = found[0] if found else None
-    error = member(found, "error") or found
+        value = None
+    if isinstance(value, list):
+        value = value[0] if value else None
+    error = member(value, "error") or value
     words = [text_of(member(error, name)).lower() for name in ("code", "type", "status")]
     kind = next((_BY_WORD[word] for word in words if word in _BY_WORD), None)
     if status is None:

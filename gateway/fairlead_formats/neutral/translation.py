@@ -24,7 +24,7 @@ class RequestTranslation(Protocol):
         """A client's request; model and stream are those of the path. Raises BadRequest."""
 
     def write_request(
-        self, asked: NeutralRequest, tools: TranslatedTools, choice: ToolChoice | None, losses: TranslationLosses, /
+        self, request: NeutralRequest, tools: TranslatedTools, choice: ToolChoice | None, losses: TranslationLosses, /
     ) -> dict[str, Any]:
         """A provider's request. Raises BadRequest."""
 
@@ -49,7 +49,7 @@ class AnswerTranslation(Protocol):
         """A provider's answer."""
 
     def write_answer(
-        self, answer: TranslatedAnswer, usage: ReportedUsage, asked: NeutralRequest, losses: TranslationLosses, /
+        self, answer: TranslatedAnswer, usage: ReportedUsage, request: NeutralRequest, losses: TranslationLosses, /
     ) -> dict[str, Any]:
         """The body of an answer for a client."""
 

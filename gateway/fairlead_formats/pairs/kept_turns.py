@@ -30,7 +30,7 @@ def translated_turn(turn: KeptTurn, name: str) -> KeptTurn | None:
     except (ValueError, RecursionError):
         return None
     # results of the last calls stand behind the last message of the model's
-    last = max((place for place, each in enumerate(turns) if each.role == "assistant"), default=-1)
+    last = max((index for index, each in enumerate(turns) if each.role == "assistant"), default=-1)
     front = target.messages.write_messages(turns[: last + 1], losses).messages
     whole = target.messages.write_messages(turns, losses).messages
     behind = whole[len(front) :]

@@ -89,10 +89,10 @@ class TranslatedRequest:
     def restored_bytes(self) -> int:
         return self.inner.restored_bytes
 
-    def body(self, asked: ModelRound) -> bytes:
-        members = _members(self.inner.body(asked))
-        window = _WINDOWS.window(asked.model).context
-        self.exchange.provider.requests.settle(members, asked.model, window, self.losses)
+    def body(self, model_round: ModelRound) -> bytes:
+        members = _members(self.inner.body(model_round))
+        window = _WINDOWS.window(model_round.model).context
+        self.exchange.provider.requests.settle(members, model_round.model, window, self.losses)
         return _encode(members)
 
 
@@ -115,34 +115,34 @@ class PairFormat:
         given, losses = decoded_object(body), TranslationLosses()
         own = given.get(OWN_MEMBER, {})
         try:
-            asked = self._client.requests.read_request(given, model, stream, losses)
-            tools = translated_tools(bounded(asked.tools, "tools"), self._client.name, self._family.name, losses)
-            turns = with_names(asked.turns, tools.forward, tools.forward_properties)
-            asked = msgspec.structs.replace(asked, turns=turns, array=self.stream_type != EVENT_STREAM)
-            choice = translated_choice(asked.choice, tools, losses)
-            written = _encode(self._family.requests.write_request(asked, tools, choice, losses))
+            request = self._client.requests.read_request(given, model, stream, losses)
+            tools = translated_tools(bounded(request.tools, "tools"), self._client.name, self._family.name, losses)
+            turns = with_names(request.turns, tools.forward, tools.forward_properties)
+            request = msgspec.structs.replace(request, turns=turns, array=self.stream_type != EVENT_STREAM)
+            choice = translated_choice(request.choice, tools, losses)
+            written = _encode(self._family.requests.write_request(request, tools, choice, losses))
         except (RecursionError, UnicodeError) as error:
             raise BadRequest("the body cannot be read: it is nested too deeply, or holds text that is none") from error
-        inner = self._provider.read(written, asked.model, asked.stream)
-        exchange = TranslatedExchange(self._client, self._family, asked, tools, losses)
+        inner = self._provider.read(written, request.model, request.stream)
+        exchange = TranslatedExchange(self._client, self._family, request, tools, losses)
         return TranslatedRequest(inner, Raw(_encode(own)), exchange)
 
     def path(self, model: str, *, stream: bool) -> str:
         return self._provider.path(model, stream=stream)
 
     def answer(self, body: bytes, request: WireRequest) -> PairAnswer:
-        asked = _translated(request)
+        translated = _translated(request)
         # not of `asked.inner`: what its format shows to clients of its own, such as calls to approve, is none of these
-        inner = self._provider.answer(body, asked)
+        inner = self._provider.answer(body, translated)
         if _state(body).status == "failed":  # Responses says so with a status of 200
             raise BadAnswer("the provider's model failed to answer")
-        return PairAnswer(inner, asked.exchange)
+        return PairAnswer(inner, translated.exchange)
 
     def stream(self, request: WireRequest, theirs: Collection[str] | None) -> PairStream:
-        asked = _translated(request)
+        translated = _translated(request)
         # all calls pass where `theirs` is None, and yet in one order with whole names: what comes raw need not be so
-        inner = self._provider.stream(asked, EVERY_NAME if theirs is None else theirs)
-        return PairStream(inner, asked.exchange, int(time.time()))
+        inner = self._provider.stream(translated, EVERY_NAME if theirs is None else theirs)
+        return PairStream(inner, translated.exchange, int(time.time()))
 
     def received(self, body: bytes) -> bytes:
         return self._front.received(body)
@@ -163,8 +163,8 @@ class PairFormat:
         status, error = self._client.errors.write_refusal(refusal_of(status, body))
         return status, _encode(self._client.errors.refusal_body(error))
 
-    def without_thoughts(self, body: bytes, kept: int) -> bytes | None:
-        return self._provider.without_thoughts(body, kept)
+    def without_thoughts(self, body: bytes, keep_last: int) -> bytes | None:
+        return self._provider.without_thoughts(body, keep_last)
 
     def error_in(self, body: bytes) -> bytes | None:
         return self._provider.error_in(body)

@@ -195,11 +195,11 @@ class PairStream:
             if event.data.startswith(b"[DONE]"):
                 continue
             try:
-                found = _decode(event.data)
+                value = _decode(event.data)
             except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError) as error:
                 raise BadStream(f"the provider's stream holds no JSON: {error}") from error
-            if isinstance(found, dict):
-                out += [self._write(each) for each in self._reader.events(found)]
+            if isinstance(value, dict):
+                out += [self._write(each) for each in self._reader.events(value)]
         return b"".join(out)
 
     def _write(self, event: StreamEvent) -> bytes:

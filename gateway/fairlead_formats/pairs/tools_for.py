@@ -32,14 +32,14 @@ def translated_tools(tools: object, source: str, target: str, losses: Translatio
     if not tools:
         return TranslatedTools([], {})
     functions, custom = as_functions(tools, source, losses)
-    found = between(functions, find(source), find(target))
-    for loss in found.report:
+    conversion = between(functions, find(source), find(target))
+    for loss in conversion.report:
         if loss.action is Action.REFUSED:
             losses.add("tools.refused")
         elif loss.lossy and loss.keyword not in _QUIET:
             losses.add(f"tools.{loss.keyword}")
-    properties = {found.names[name]: names for name, names in found.properties.items()}
-    return TranslatedTools(found.tools, found.names, custom, properties)
+    properties = {conversion.names[name]: names for name, names in conversion.properties.items()}
+    return TranslatedTools(conversion.tools, conversion.names, custom, properties)
 
 
 def as_functions(tools: object, source: str, losses: TranslationLosses) -> tuple[object, frozenset[str]]:
@@ -92,8 +92,8 @@ def custom_input(arguments: str) -> str:
 def _text(arguments: object) -> str:
     if isinstance(arguments, InvalidCall):
         return arguments.text
-    found = member(arguments, INPUT, WRAPPED)
-    return found if isinstance(found, str) else _encode(arguments).decode()
+    text = member(arguments, INPUT, WRAPPED)
+    return text if isinstance(text, str) else _encode(arguments).decode()
 
 
 def _members(value: object) -> dict[str, Any]:

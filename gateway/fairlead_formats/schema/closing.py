@@ -25,13 +25,13 @@ def required(walk: Walk, out: JsonObject, schema: JsonObject, path: str, notes: 
         out["required"] = names
         return
     properties = schema.get("properties", {})
-    known = [name for name in names if name in properties]
-    if len(known) != len(names):
+    described = [name for name in names if name in properties]
+    if len(described) != len(names):
         missing = [name for name in names if name not in properties]
         walk.lose(path, "required", Action.DESCRIBED, "a required property is not described")
         notes.append(constraint_texts.told("required", missing))
-    if known or not names:
-        out["required"] = names if len(known) == len(names) else known
+    if described or not names:
+        out["required"] = names if len(described) == len(names) else described
 
 
 def additional(walk: Walk, out: JsonObject, schema: JsonObject, path: str, notes: list[str]) -> None:

@@ -14,7 +14,7 @@ from fairlead_formats.schema import constraint_texts, merge, nesting, property_n
 from fairlead_formats.schema.budget import MAX_DEPTH, TooMuch
 from fairlead_formats.schema.counts import counted
 from fairlead_formats.schema.rules import Cell, SchemaTarget
-from fairlead_formats.schema.walk import Found, NotStrict, Walk
+from fairlead_formats.schema.walk import NotStrict, SchemaLoss, Walk
 from fairlead_formats.tool_format import Action
 
 JsonObject = dict[str, Any]
@@ -34,7 +34,7 @@ class ConvertedSchema(msgspec.Struct, frozen=True):
     strict: bool = False
     notes: str = ""
     """Sentences for the tool's description in place of keywords at the root."""
-    found: tuple[Found, ...] = ()
+    losses: tuple[SchemaLoss, ...] = ()
     names: dict[str, str] = {}
     """Other names of properties to the original ones."""
 
@@ -61,9 +61,9 @@ def _with_names(outcome: ConvertedSchema, names: dict[str, str], target: str) ->
         ("", "properties", Action.REWRITTEN, why.format(constraint_texts.shown(name), other, target))
         for other, name in names.items()
     ]
-    paths = [property_names.restored_path(path, names) for path, *_ in outcome.found]
-    others = [(path, *rest) for path, (_, *rest) in zip(paths, outcome.found, strict=True)]
-    return msgspec.structs.replace(outcome, found=(*renamed, *others), names=names)
+    paths = [property_names.restored_path(path, names) for path, *_ in outcome.losses]
+    others = [(path, *rest) for path, (_, *rest) in zip(paths, outcome.losses, strict=True)]
+    return msgspec.structs.replace(outcome, losses=(*renamed, *others), names=names)
 
 
 def _converted(schema: Any, lax: SchemaTarget, strict: SchemaTarget | None) -> ConvertedSchema:
@@ -74,7 +74,7 @@ def _converted(schema: Any, lax: SchemaTarget, strict: SchemaTarget | None) -> C
             outcome = _converted(schema, lax, None)
             path, keyword = (error.path, error.keyword) if isinstance(error, NotStrict) else ("", "")
             why = (path, keyword, Action.NON_STRICT, str(error))
-            return msgspec.structs.replace(outcome, found=(why, *outcome.found))
+            return msgspec.structs.replace(outcome, losses=(why, *outcome.losses))
     if schema.__class__ is dict and shapes.plain(schema, (lax.max_levels or MAX_DEPTH) - 1):
         return ConvertedSchema(schema)
     return _walked(schema, lax)
@@ -89,14 +89,14 @@ def _walked(schema: Any, target: SchemaTarget) -> ConvertedSchema:
 
 def _root(schema: Any, target: SchemaTarget) -> ConvertedSchema:
     if schema is None or schema is True:
-        found = ("", "inputSchema", Action.REWRITTEN, "a tool without a schema takes no arguments")
-        schema, before = EMPTY, [found]
+        note = ("", "inputSchema", Action.REWRITTEN, "a tool without a schema takes no arguments")
+        schema, before = EMPTY, [note]
     elif not isinstance(schema, dict):
         raise UnusableSchema(f"inputSchema is {constraint_texts.shown(schema)}, not a schema of an object")
     else:
         before = []
     walk = Walk(schema, target)
-    walk.found += before
+    walk.losses += before
     shape = _shaped(walk, walk.sane(schema, ""))
     walk.bounds.node(0)
     out = walk.written(shape, "", 0, target.root)
@@ -108,7 +108,7 @@ def _root(schema: Any, target: SchemaTarget) -> ConvertedSchema:
     notes = ""
     if target.root.get("description") is Cell.TELL or out.get("description") != schema.get("description"):
         notes = out.pop("description", "")
-    return ConvertedSchema(out, target.strict, notes, tuple(walk.found))
+    return ConvertedSchema(out, target.strict, notes, tuple(walk.losses))
 
 
 def _shaped(walk: Walk, schema: JsonObject) -> JsonObject:
@@ -136,10 +136,10 @@ def _shaped(walk: Walk, schema: JsonObject) -> JsonObject:
 
 
 def _followed(walk: Walk, schema: JsonObject) -> JsonObject:
-    found = walk.followed(schema, "")
-    if not isinstance(found, dict):
+    target = walk.followed(schema, "")
+    if not isinstance(target, dict):
         raise UnusableSchema("the arguments are a boolean schema, not an object")
-    return walk.sane(found, "")
+    return walk.sane(target, "")
 
 
 def _flat(walk: Walk, schema: JsonObject, keyword: str, depth: int = 0) -> JsonObject:
@@ -215,7 +215,7 @@ def _definitions(walk: Walk, out: JsonObject, root: JsonObject) -> None:
     if done:
         out["$defs"] = done
     maps = (root.get("$defs"), root.get("definitions"))
-    given = {name for found in maps if isinstance(found, dict) for name in found}
+    given = {name for definitions in maps if isinstance(definitions, dict) for name in definitions}
     if walk.target.refs and given - done.keys():
         walk.lose("", "$defs", Action.REWRITTEN, "definitions that nothing refers to are left out")
     elif not walk.target.refs and given:

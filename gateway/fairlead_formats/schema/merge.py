@@ -90,13 +90,13 @@ def _objects(merged: JsonObject, first: JsonObject, second: JsonObject, bounds: 
 
 
 def _properties(schema: JsonObject) -> JsonObject:
-    found = schema.get("properties")
-    return found if isinstance(found, dict) else {}
+    properties = schema.get("properties")
+    return properties if isinstance(properties, dict) else {}
 
 
 def _property(schema: JsonObject, name: str) -> Any:
-    found = _properties(schema)
-    return found[name] if name in found else schema.get("additionalProperties", True)
+    properties = _properties(schema)
+    return properties[name] if name in properties else schema.get("additionalProperties", True)
 
 
 def _both(keyword: str, a: Any, b: Any, merged: JsonObject, bounds: ConversionBudget, depth: int) -> Any:
@@ -119,8 +119,8 @@ def _both(keyword: str, a: Any, b: Any, merged: JsonObject, bounds: ConversionBu
 def _product(a: list[Any], b: list[Any], bounds: ConversionBudget, depth: int) -> list[Any]:
     if len(a) * len(b) > MAX_BRANCHES:
         raise Unmergeable(f"unions that multiply to more than {MAX_BRANCHES} alternatives")
-    found = [intersect(x, y, bounds, depth + 1) for x in a for y in b]
-    return [branch for branch in found if branch != NOTHING] or [NOTHING]
+    branches = [intersect(x, y, bounds, depth + 1) for x in a for y in b]
+    return [branch for branch in branches if branch != NOTHING] or [NOTHING]
 
 
 def types_of(value: Any) -> list[str]:
@@ -215,15 +215,15 @@ def _apart(a: Any, b: Any) -> bool:
 
 
 def _needed(schema: JsonObject) -> set[str]:
-    found = schema.get("required")
-    return {name for name in found if isinstance(name, str)} if isinstance(found, list) else set()
+    required = schema.get("required")
+    return {name for name in required if isinstance(name, str)} if isinstance(required, list) else set()
 
 
 def _values(schema: JsonObject) -> list[Any] | None:
     if "const" in schema:
         return [schema["const"]]
-    found = schema.get("enum")
-    return found if isinstance(found, list) else None
+    values = schema.get("enum")
+    return values if isinstance(values, list) else None
 
 
 def union_of_objects(branches: list[JsonObject]) -> tuple[JsonObject, list[list[str]]]:

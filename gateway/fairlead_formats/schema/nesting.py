@@ -66,7 +66,9 @@ def _with_definitions(walk: Walk, out: JsonObject, most: int) -> JsonObject:
                 return inner
             if level + 1 < most:
                 return moved(inner, level + 1, path + at)
-            name = next(found for i in range(len(defs) + 1, 20_000) if (found := f"nested_{i}") not in {*defs, *given})
+            name = next(
+                candidate for i in range(len(defs) + 1, 20_000) if (candidate := f"nested_{i}") not in {*defs, *given}
+            )
             defs[name] = {}  # its place, before those of its parts
             walk.lose(path + at, "", Action.REWRITTEN, f"{walk.target.name} takes {most} levels: moved to $defs/{name}")
             defs[name] = moved(inner, 1, path + at)
@@ -75,8 +77,8 @@ def _with_definitions(walk: Walk, out: JsonObject, most: int) -> JsonObject:
         return _replaced(schema, part)
 
     whole = moved({key: value for key, value in out.items() if key != "$defs"}, 1, "")
-    kept = {name: moved(part, 1, f"/$defs/{name}") for name, part in given.items()}
-    return {**whole, "$defs": {**kept, **defs}}
+    definitions = {name: moved(part, 1, f"/$defs/{name}") for name, part in given.items()}
+    return {**whole, "$defs": {**definitions, **defs}}
 
 
 def _fitted(walk: Walk, schema: JsonObject, room: int, path: str) -> JsonObject | None:
@@ -95,7 +97,7 @@ def _fitted(walk: Walk, schema: JsonObject, room: int, path: str) -> JsonObject 
 
 def _whole(walk: Walk, schema: JsonObject, room: int, path: str) -> JsonObject | None:
     """With all its parts, each in its place; alternatives that do not fit are left out while one does."""
-    mark = len(walk.found)
+    mark = len(walk.losses)
     fitted = {at: _fitted(walk, part, room - 1, path + at) for at, part in _parts(schema)}
     fitting = [part for part in fitted.values() if part is not None]
     if len(fitting) == len(fitted):
@@ -103,7 +105,7 @@ def _whole(walk: Walk, schema: JsonObject, room: int, path: str) -> JsonObject |
     if "anyOf" in schema and fitting:
         walk.lose(path, "anyOf", Action.NARROWED, f"{walk.target.name} is too shallow here for every alternative")
         return {**schema, "anyOf": fitting}
-    del walk.found[mark:]
+    del walk.losses[mark:]
     return None
 
 

@@ -41,12 +41,12 @@ def enumeration(walk: Walk, out: JsonObject, schema: JsonObject, path: str, note
 
 def _fitting(values: list[Any], kinds: Any) -> list[Any]:
     allowed = None if kinds is None else set(kinds if isinstance(kinds, list) else [kinds])
-    found: dict[tuple[str, str], Any] = {}
+    distinct: dict[tuple[str, str], Any] = {}
     for value in values:
         kind = type_of(value)
         if allowed is None or kind in allowed or _as_number(value, kind, allowed):
-            found.setdefault((kind, constraint_texts.shown(value)), value)
-    return list(found.values())
+            distinct.setdefault((kind, constraint_texts.shown(value)), value)
+    return list(distinct.values())
 
 
 def _as_number(value: Any, kind: str, allowed: set[str]) -> bool:
@@ -120,8 +120,8 @@ def _unfit(text: str, *, lookaround: bool) -> str | None:
 
 def known_format(walk: Walk, out: JsonObject, schema: JsonObject, path: str, notes: list[str]) -> None:
     """`format` where its value is known to the target."""
-    known = walk.target.formats
-    if known is None or schema["format"] in known:
+    formats = walk.target.formats
+    if formats is None or schema["format"] in formats:
         out["format"] = schema["format"]
         return
     walk.lose(path, "format", Action.DESCRIBED, f"{walk.target.name} does not know the format {schema['format'][:80]}")

@@ -81,18 +81,18 @@ def _other(name: str) -> str:
 
 def _refused(schema: object, alphabet: re.Pattern[str]) -> list[str]:
     """Names that an alphabet does not hold, of all properties in a schema, each once and always in the same order."""
-    found: dict[str, None] = {}
+    names: dict[str, None] = {}
     todo: list[Any] = [schema]
     while todo:
         value = todo.pop()
         if value.__class__ is dict:
             properties = value.get("properties")
             if properties.__class__ is dict:
-                found.update((name, None) for name in properties if not alphabet.match(name))
+                names.update((name, None) for name in properties if not alphabet.match(name))
             todo += value.values()
         elif value.__class__ is list:
             todo += value
-    return [*found]
+    return [*names]
 
 
 class _Renaming:
@@ -104,19 +104,19 @@ class _Renaming:
         if depth > 2 * MAX_DEPTH:
             raise TooMuch(f"the schema is nested more than {MAX_DEPTH} levels deep")
         if isinstance(value, list):
-            return [self.copy(one, depth + 1) for one in value]
+            return [self.copy(item, depth + 1) for item in value]
         if not isinstance(value, dict):
             return value
-        out = {key: self.copy(one, depth + 1) for key, one in value.items()}
+        out = {key: self.copy(item, depth + 1) for key, item in value.items()}
         return self._schema(out) if id(value) in self._schemas else out
 
     def _schema(self, out: JsonObject) -> JsonObject:
         for keyword in _NAMED:
             if isinstance(out.get(keyword), dict):
-                out[keyword] = {self._others.get(name, name): one for name, one in out[keyword].items()}
+                out[keyword] = {self._others.get(name, name): part for name, part in out[keyword].items()}
         for keyword in ("dependentRequired", "dependencies"):
             if isinstance(out.get(keyword), dict):
-                out[keyword] = {name: self._names(one) for name, one in out[keyword].items()}
+                out[keyword] = {name: self._names(part) for name, part in out[keyword].items()}
         if "required" in out:
             out["required"] = self._names(out["required"])
         reference = out.get("$ref")

@@ -150,8 +150,8 @@ def _split(walk: Walk, schema: JsonObject, kinds: list[str], path: str) -> JsonO
 
 
 def _fits(value: Any, kind: str) -> bool:
-    found = type_of(value)
-    return found == kind or (kind == "number" and found == "integer")
+    actual = type_of(value)
+    return actual == kind or (kind == "number" and actual == "integer")
 
 
 def lone_any_of(walk: Walk, schema: JsonObject, path: str, depth: int) -> JsonObject:

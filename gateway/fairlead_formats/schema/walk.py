@@ -15,7 +15,7 @@ from fairlead_formats.tool_format import Action
 from fairlead_mcp.schemas import HELD, SINGLES, pointer
 
 JsonObject = dict[str, Any]
-Found = tuple[str, str, Action, str]
+SchemaLoss = tuple[str, str, Action, str]
 """(path below the schema, keyword, action, why)"""
 
 _COMBINATORS: Final = frozenset({"allOf", "anyOf", "oneOf"})
@@ -39,7 +39,7 @@ class Walk:
         self.target = target
         self.bounds = ConversionBudget()
         self.refs = SchemaReferences(root)
-        self.found: list[Found] = []
+        self.losses: list[SchemaLoss] = []
         self.defs: dict[str, str] = {}
         """Name below `$defs` to the reference that first asked for it."""
         self._active: list[str] = []
@@ -48,7 +48,7 @@ class Walk:
         """Note what happened. Raises NotStrict where the target is strict and the schema no longer says the same."""
         if self.target.strict and action is not Action.REWRITTEN and keyword not in merge.ANNOTATIONS:
             raise NotStrict(path, keyword, why)
-        self.found.append((path, keyword, action, why))
+        self.losses.append((path, keyword, action, why))
 
     def node(self, schema: Any, path: str, depth: int) -> JsonObject:
         """A converted subschema. Raises TooMuch, NotStrict."""
@@ -224,21 +224,21 @@ class Walk:
         return any(self.target.nested.get(keyword) is Cell.FIX for keyword in rest.keys() & _COMBINATORS)
 
     def _kept(self, ref: str, rest: JsonObject, path: str, depth: int) -> JsonObject:
-        kept = ref
+        new_ref = ref
         if ref != "#":
             name = self.refs.name(ref)
             self.defs.setdefault(name, ref)
-            kept = "#" + pointer("$defs", name)
-        if kept != ref:
-            self.lose(path, "$ref", Action.REWRITTEN, f"{ref} became {kept}")
+            new_ref = "#" + pointer("$defs", name)
+        if new_ref != ref:
+            self.lose(path, "$ref", Action.REWRITTEN, f"{ref} became {new_ref}")
         if not rest:
-            return {"$ref": kept}
+            return {"$ref": new_ref}
         written = self.written(self.sane(rest, path), path, depth, self.target.nested, partial=True)
         if not self.target.bare_refs:
-            return {"$ref": kept, **written}
+            return {"$ref": new_ref, **written}
         if rest.keys() <= merge.ANNOTATIONS:
             self.lose(path, "$ref", Action.REWRITTEN, "a $ref stands alone in an anyOf, for it may have no siblings")
-            return {"anyOf": [{"$ref": kept}], **written}
+            return {"anyOf": [{"$ref": new_ref}], **written}
         raise NotStrict(path, "$ref", f"{ref} has other keywords beside it")
 
 

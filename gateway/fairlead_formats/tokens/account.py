@@ -76,9 +76,9 @@ def searched(
     task: TaskShape, definitions: int, search: SearchTokens, prices: TokenPrices, cache: CacheState | None
 ) -> TaskTokens:
     """The task with search; `definitions` are tokens of the tools that stand in the list all the same."""
-    found = search.query + search.results
+    per_search = search.query + search.results
     begun = definitions + task.conversation
-    prompts = [begun + found * done for done in range(task.searches + 1)]
+    prompts = [begun + per_search * done for done in range(task.searches + 1)]
     called = task.calls * (search.wrapped_call + search.wrapped_result)
     prompts += [prompts[-1] + called] * (task.turns - 1)
     return _sum(prompts, task.searches * search.query + task.calls * search.wrapped_call, prices, cache)
@@ -93,11 +93,11 @@ def _sum(prompts: Sequence[int], written: int, prices: TokenPrices, cache: Cache
 
 def _cached(prompts: Sequence[int], prices: TokenPrices, cache: CacheState) -> int:
     """Price of prompts that are cached where they are long enough, in thousandths of an input token's."""
-    known = prompts[0] if cache.warm and prompts[0] >= prices.least else 0
+    cached = prompts[0] if cache.warm and prompts[0] >= prices.least else 0
     price = 0
     for prompt in prompts:
-        price += known * prices.read
-        kept = prompt >= prices.least
-        price += (prompt - known) * (prices.write if kept else 1000)
-        known = prompt if kept else 0
+        price += cached * prices.read
+        cacheable = prompt >= prices.least
+        price += (prompt - cached) * (prices.write if cacheable else 1000)
+        cached = prompt if cacheable else 0
     return price

@@ -87,8 +87,8 @@ def _limited(best: Fit, pool: CandidateSet, needed: int) -> tuple[str, list[str]
         reason = f"{pinned} tools are pinned, more than the {provider} that {best.model.name} takes"
     else:
         limits = {"maxTools": best.max_tools, "toolTokens": best.tool_tokens}
-        said = ", ".join(f"{name} {most}" for name, most in limits.items() if most is not None)
-        reason = f"the limits leave no place for a tool: {said}"
+        listed = ", ".join(f"{name} {most}" for name, most in limits.items() if most is not None)
+        reason = f"the limits leave no place for a tool: {listed}"
     return reason, [" and ".join(_limits_raised(best, pool, needed))]
 
 

@@ -83,8 +83,8 @@ class ExposureAdvice(msgspec.Struct, frozen=True, rename="camel"):
 
 def found_tokens(definitions: Sequence[int], most: int = FOUND) -> int:
     """Tokens of one answer to a search in o200k's count, by the mean of the definitions that are searched."""
-    found = min(most, len(definitions))
-    return ANSWER_FRAME + (-(-sum(definitions) * found // len(definitions)) + found * FOUND_FRAME if found else 0)
+    count = min(most, len(definitions))
+    return ANSWER_FRAME + (-(-sum(definitions) * count // len(definitions)) + count * FOUND_FRAME if count else 0)
 
 
 def advised(
@@ -139,15 +139,15 @@ def _sentence(options: Sequence[Exposure], best: Exposure | None, fit: Fit) -> s
     if best is None:
         return f"no way to show the tools fits {fit.model.name}: {_obstacle(options, fit)}"
     whole = next((each for each in options if each.way == LIST), best)
-    said = f"{_named(best)} is cheapest: the task costs {best.priced_tokens:,} input tokens"
+    sentence = f"{_named(best)} is cheapest: the task costs {best.priced_tokens:,} input tokens"
     if best is not whole:
-        said += f", {_less(best, whole)} than with {_named(whole)} ({whole.priced_tokens:,})"
-        said += "" if whole.fits else ", which does not fit"
+        sentence += f", {_less(best, whole)} than with {_named(whole)} ({whole.priced_tokens:,})"
+        sentence += "" if whole.fits else ", which does not fit"
     rest = _cheapest(each for each in options if each.reachable >= whole.reachable)
     if best.reachable < whole.reachable and rest is not None:
-        said += f". It hides {whole.reachable - best.reachable} tools; with all of them {_named(rest)} is cheapest"
-        said += f" ({rest.priced_tokens:,})"
-    return said
+        sentence += f". It hides {whole.reachable - best.reachable} tools; with all of them {_named(rest)} is cheapest"
+        sentence += f" ({rest.priced_tokens:,})"
+    return sentence
 
 
 def _obstacle(options: Sequence[Exposure], fit: Fit) -> str:
@@ -171,5 +171,5 @@ def _named(option: Exposure) -> str:
         return "search at /router/mcp"
     if option.way == TIER:
         return f"tier {option.tier}"
-    said = f"a list of all {option.listed} tools" if option.listed > 1 else "a list"
-    return f"{said} of tier {option.tier}" if option.tier else said
+    name = f"a list of all {option.listed} tools" if option.listed > 1 else "a list"
+    return f"{name} of tier {option.tier}" if option.tier else name

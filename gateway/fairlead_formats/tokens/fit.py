@@ -94,14 +94,14 @@ class Fit:
         if self.tokens(pool.pinned_tokens) > self.room or (provider is not None and len(pool.pinned) > provider):
             return -1
         places, window, budget = self._bounds(pool)
-        most, used, kept = min(window, budget), pool.pinned_tokens, 0
+        most, used, fitting = min(window, budget), pool.pinned_tokens, 0
         for size in pool.loose if places > 0 else ():
             if used + size <= most:
                 used += size
-                kept += 1
-                if kept == places:
+                fitting += 1
+                if fitting == places:
                     break
-        return len(pool.pinned) + kept
+        return len(pool.pinned) + fitting
 
     def cut(self, pool: CandidateSet) -> list[Cut]:
         """Tools that have to go, in the order of the tools."""
@@ -132,15 +132,15 @@ class Fit:
 
     def plan(self, pool: CandidateSet, cut: list[Cut], fits: list[Fit], counter: str) -> Plan:
         gone = {each.name for each in cut}
-        kept = [tool for tool in pool.tools if tool.name not in gone]
-        cheaper = tuple(t.name for t in kept if t.short is not None and t.short < t.tokens) if pool.short else ()
+        tools = [tool for tool in pool.tools if tool.name not in gone]
+        cheaper = tuple(t.name for t in tools if t.short is not None and t.short < t.tokens) if pool.short else ()
         return Plan(
             model=self.model.name,
             format=self.model.format,
-            tools=tuple(tool.name for tool in kept),
+            tools=tuple(tool.name for tool in tools),
             shortened=cheaper,
             cut=tuple(cut),
-            numbers=self.numbers(pool.tokens(kept), counter),
+            numbers=self.numbers(pool.tokens(tools), counter),
             skipped=tuple(fit.skipped(pool) for fit in fits[: fits.index(self)]),
         )
 

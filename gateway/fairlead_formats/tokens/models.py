@@ -73,8 +73,8 @@ _PREFIXES: Final = re.compile(
 def bare(model: str) -> str:
     """A model's name without provider and region: of `us.anthropic.claude-5`, `models/gemini-3`, `openai/gpt-5`."""
     last = model.strip().lower()[-200:].rsplit("/", 1)[-1]
-    found = _PREFIXES.fullmatch(last)
-    return found["name"] if found and found["name"] else last
+    match = _PREFIXES.fullmatch(last)
+    return match["name"] if match and match["name"] else last
 
 
 DEFAULT_WINDOW: Final = 32_768
@@ -146,11 +146,11 @@ class ContextWindows:
             if name in table:
                 return msgspec.structs.replace(table[name], source=source)
         file = shipped()
-        known = next((start for start in _starts(name) if start in file.models), None)
-        if known is None:
+        start_of_name = next((start for start in _starts(name) if start in file.models), None)
+        if start_of_name is None:
             return ContextWindow(DEFAULT_WINDOW, source="default")
-        source = "file" if known == name else f"file, as {known}"
-        return ContextWindow(file.models[known], file.max_input.get(known), source)
+        source = "file" if start_of_name == name else f"file, as {start_of_name}"
+        return ContextWindow(file.models[start_of_name], file.max_input.get(start_of_name), source)
 
 
 def _window(value: ContextWindow | int) -> ContextWindow:
@@ -159,7 +159,7 @@ def _window(value: ContextWindow | int) -> ContextWindow:
 
 def _starts(name: str) -> list[str]:
     """A name and its beginnings that end where a word does, longest first."""
-    return [name, *(name[:place] for place in range(len(name) - 1, 0, -1) if name[place] in _BOUNDARIES)]
+    return [name, *(name[:end] for end in range(len(name) - 1, 0, -1) if name[end] in _BOUNDARIES)]
 
 
 @functools.cache
@@ -173,9 +173,9 @@ def from_models_answer(answer: object) -> dict[str, ContextWindow]:
     """Windows from an answer to `/v1/models` (vLLM's `max_model_len`, a router's `context_length`, …) or to Gemini's
     `models.list`. What says nothing about its window, or nothing sensible, is left out. Never raises.
     """
-    found: dict[str, ContextWindow] = {}
+    windows: dict[str, ContextWindow] = {}
     if not isinstance(answer, dict):
-        return found
+        return windows
     entries = answer.get("data", answer.get("models"))
     for entry in entries if isinstance(entries, list) else []:
         if not isinstance(entry, dict):
@@ -183,8 +183,8 @@ def from_models_answer(answer: object) -> dict[str, ContextWindow]:
         name = entry.get("id") or entry.get("name")
         window = _of_entry(entry)
         if isinstance(name, str) and name and window is not None:
-            found[name] = window
-    return found
+            windows[name] = window
+    return windows
 
 
 def _of_entry(entry: dict[str, Any]) -> ContextWindow | None:

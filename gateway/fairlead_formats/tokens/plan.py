@@ -36,11 +36,11 @@ def plan(
             if fit.whole(pool):
                 return fit.plan(pool, [], fits, counter)
     pool = pools[-1]
-    kept = [fit.kept(pool) for fit in fits]
-    most = max(kept, default=0)
+    fitting = [fit.kept(pool) for fit in fits]
+    most = max(fitting, default=0)
     if most <= 0:
         return refused(fits, pool, counter)
-    best = fits[kept.index(most)]
+    best = fits[fitting.index(most)]
     return best.plan(pool, best.cut(pool), fits, counter)
 
 

@@ -37,7 +37,7 @@ class Sizes:
     def __init__(self, counter: TokenCounter, limit: int = MAX_SIZES) -> None:
         self.counter = counter
         self._limit = limit
-        self._known: OrderedDict[bytes, Size] = OrderedDict()
+        self._sizes: OrderedDict[bytes, Size] = OrderedDict()
 
     def of(self, definition: bytes | Mapping[str, Any], key: bytes | None = None) -> Size:
         """The size of an MCP definition, raw or decoded. `key` is its hash where the caller has one; it must be over
@@ -47,30 +47,30 @@ class Sizes:
         if key is None:
             raw = raw if raw is not None else _encode(definition)
             key = hashlib.blake2b(raw, digest_size=16).digest()
-        known = self._known.get(key)
-        if known is not None:
+        size = self._sizes.get(key)
+        if size is not None:
             self._touch(key)
-            return known
+            return size
         size = self._measured(definition)
         self.keep(key, size)
         return size
 
     def knows(self, key: bytes) -> bool:
         """Whether the size of the definition with that hash is kept."""
-        return key in self._known
+        return key in self._sizes
 
     def keep(self, key: bytes, size: Size) -> None:
         """A size that was counted elsewhere."""
-        self._known[key] = size
-        while len(self._known) > self._limit:
-            self._known.popitem(last=False)
+        self._sizes[key] = size
+        while len(self._sizes) > self._limit:
+            self._sizes.popitem(last=False)
 
     def __len__(self) -> int:
-        return len(self._known)
+        return len(self._sizes)
 
     def _touch(self, key: bytes) -> None:
         try:
-            self._known.move_to_end(key)
+            self._sizes.move_to_end(key)
         except KeyError:  # another thread made room meanwhile
             return
 

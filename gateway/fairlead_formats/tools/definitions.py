@@ -204,15 +204,17 @@ class ToolFormat:
         lax, strict = self._targets(options)
         outcome = convert(tool.get("inputSchema"), lax, strict)
         losses = [
-            Loss(name, f"/inputSchema{path}", keyword, action, why) for path, keyword, action, why in outcome.found
+            Loss(name, f"/inputSchema{path}", keyword, action, why) for path, keyword, action, why in outcome.losses
         ]
         if len(tool) > len(_CARRIED):
             self._others(tool, name, losses)
         output = tool.get("outputSchema") if self.envelope.output else None
         description = self._description(tool, name, outcome, losses)
-        asked = outcome.strict if options.strict else None
+        strict_outcome = outcome.strict if options.strict else None
         written = self.envelope.write(
-            Parts("", description, outcome.schema, asked, options, output if isinstance(output, dict) else None)
+            Parts(
+                "", description, outcome.schema, strict_outcome, options, output if isinstance(output, dict) else None
+            )
         )
         return PreparedTool(written, tuple(losses), outcome.names)
 
@@ -251,10 +253,10 @@ class ToolFormat:
             try:
                 if not isinstance(tool, dict):
                     raise UnusableSchema(f"{constraint_texts.shown(tool)} is no tool")
-                found = self.envelope.read(tool)
-                tools.append(_definition(found))
-                losses = tuple(Loss(found.name, at, word, Action.DROPPED, why) for at, word, why in found.lost)
-                originals.append(Original(found.name, tool, losses))
+                parts = self.envelope.read(tool)
+                tools.append(_definition(parts))
+                losses = tuple(Loss(parts.name, at, word, Action.DROPPED, why) for at, word, why in parts.lost)
+                originals.append(Original(parts.name, tool, losses))
             except (UnusableSchema, TooMuch, RecursionError) as error:
                 losses = (Loss(f"#{position}", "", "", Action.REFUSED, str(error)),)
                 if isinstance(error, ProvidersOwn):
@@ -274,9 +276,9 @@ class ToolFormat:
     def beside(self, tools: Sequence[Definition], originals: Sequence[Original]) -> tuple[str, list[Any]]:
         """Where in a request the array is that holds converted tools and originals (a JSON Pointer), and that array."""
         named = [original.definition for original in originals if original.name or not self.envelope.grouped]
-        member, found = array_of(self.envelope.request([*tools, *named]))
+        member, array = array_of(self.envelope.request([*tools, *named]))
         others = [] if not self.envelope.grouped else [each.definition for each in originals if not each.name]
-        return member, found + others
+        return member, array + others
 
 
 def name_of(tool: Definition) -> str:
@@ -285,17 +287,17 @@ def name_of(tool: Definition) -> str:
     return name if isinstance(name, str) else ""
 
 
-def _definition(found: Found) -> JsonObject:
-    if not isinstance(found.name, str) or not found.name:
+def _definition(parts: Found) -> JsonObject:
+    if not isinstance(parts.name, str) or not parts.name:
         raise UnusableSchema("the tool has no name")
-    tool: JsonObject = {"name": found.name}
-    if isinstance(found.description, str) and found.description:
-        tool["description"] = found.description
-    if found.schema is not None and not isinstance(found.schema, dict):
-        raise UnusableSchema(f"{constraint_texts.shown(found.schema)} is no schema of an object")
-    tool["inputSchema"] = found.schema or {"type": "object", "properties": {}}
-    if isinstance(found.output, dict):
-        tool["outputSchema"] = found.output
+    tool: JsonObject = {"name": parts.name}
+    if isinstance(parts.description, str) and parts.description:
+        tool["description"] = parts.description
+    if parts.schema is not None and not isinstance(parts.schema, dict):
+        raise UnusableSchema(f"{constraint_texts.shown(parts.schema)} is no schema of an object")
+    tool["inputSchema"] = parts.schema or {"type": "object", "properties": {}}
+    if isinstance(parts.output, dict):
+        tool["outputSchema"] = parts.output
     return tool
 
 

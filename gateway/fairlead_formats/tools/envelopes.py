@@ -18,12 +18,12 @@ def renamed(tool: JsonObject, name: str) -> JsonObject:
     return {**tool, "name": name}
 
 
-def settings_lost(tool: JsonObject, known: set[str], at: str = "") -> tuple[tuple[str, str, str], ...]:
+def settings_lost(tool: JsonObject, carried: set[str], at: str = "") -> tuple[tuple[str, str, str], ...]:
     """The members of a tool besides those known: (path, keyword, why)."""
     return tuple(
         (f"{at}/{member}", member, "a setting of the provider's, which MCP has no place for")
         for member in tool
-        if member not in known
+        if member not in carried
     )
 
 

@@ -58,10 +58,10 @@ def with_provider_ids(body: bytes) -> bytes:
 class ProviderCallIds:
     """Ids of one answer of a provider, whole or streamed."""
 
-    def __init__(self, *, kept: bool = True) -> None:
-        """`kept`: whether the turn may be kept."""
+    def __init__(self, *, keepable: bool = True) -> None:
+        """`keepable`: whether the turn may be kept."""
         self._made: dict[str, str] = {}
-        self._kept = kept
+        self._keepable = keepable
 
     def __repr__(self) -> str:
         return f"<ProviderCallIds: {len(self._made)}>"
@@ -82,7 +82,7 @@ class ProviderCallIds:
         """An id with the provider's in it, unless that makes it longer than `longest`: one of OpenAI's form is taken
         by every provider without it.
         """
-        made = new_id(prefix, kept=self._kept)
+        made = new_id(prefix, keepable=self._keepable)
         both = f"{made}-{ident}"
         return both if len(both) <= longest or not _OF_OPENAI.fullmatch(ident) else made
 
@@ -91,9 +91,9 @@ def _replacement(made: str) -> Any:
     return lambda match: match[1] + _encode(made)
 
 
-def new_id(prefix: str = "call", *, kept: bool = True) -> str:
-    """An id for a call that came without one. `kept`: whether its turn may be kept."""
-    return f"{prefix}_{_KEPT if kept else _LOST}-{''.join(secrets.choice(_ALPHABET) for _ in range(_RANDOM))}"
+def new_id(prefix: str = "call", *, keepable: bool = True) -> str:
+    """An id for a call that came without one. `keepable`: whether its turn may be kept."""
+    return f"{prefix}_{_KEPT if keepable else _LOST}-{''.join(secrets.choice(_ALPHABET) for _ in range(_RANDOM))}"
 
 
 def _ids(value: Any) -> Iterator[tuple[str, str, int]]:

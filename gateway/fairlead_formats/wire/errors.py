@@ -45,7 +45,7 @@ def without_key(status: int, body: bytes, write: Callable[[LlmError], bytes]) ->
 
 def tells_of_key(raw: bytes) -> bool:
     """Whether an error object, or a body that holds one, says that a key was refused."""
-    found = decoded(raw)
-    inner = found.get("error")
-    error = inner if isinstance(inner, dict) else found
+    body = decoded(raw)
+    inner = body.get("error")
+    error = inner if isinstance(inner, dict) else body
     return any(str(error.get(name)).lower() in _WORDS for name in ("code", "type", "status"))

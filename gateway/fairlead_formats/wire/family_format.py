@@ -32,8 +32,8 @@ class FamilyFormat(ABC):
         return body
 
     def role_and_text(self, message: bytes | Raw) -> tuple[str, str]:
-        found = decoded(message)
-        return str(found.get("role", "")), text_of(found.get("content"))
+        decoded_message = decoded(message)
+        return str(decoded_message.get("role", "")), text_of(decoded_message.get("content"))
 
     @abstractmethod
     def error_body(self, error: LlmError) -> bytes:

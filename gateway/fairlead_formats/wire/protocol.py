@@ -156,7 +156,7 @@ class WireRequest(Protocol):
     def restored_bytes(self) -> int:
         """Bytes that kept turns add to the messages of the client's request."""
 
-    def body(self, asked: ModelRound) -> bytes:
+    def body(self, model_round: ModelRound) -> bytes:
         """The request of one round to the provider."""
 
 
@@ -329,9 +329,9 @@ class WireFormat(Protocol):
     def refusal(self, status: int, body: bytes) -> tuple[int, bytes]:
         """A provider's refusal in the client's format."""
 
-    def without_thoughts(self, body: bytes, kept: int) -> bytes | None:
+    def without_thoughts(self, body: bytes, keep_last: int) -> bytes | None:
         """A request of the provider's without thoughts that only the model which sealed them takes, but for those in
-        its last `kept` messages; None where there are none. Raises msgspec.MsgspecError, KeyError, RecursionError,
+        its last `keep_last` messages; None where there are none. Raises msgspec.MsgspecError, KeyError, RecursionError,
         UnicodeDecodeError.
         """
 

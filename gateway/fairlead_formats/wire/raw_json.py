@@ -55,44 +55,44 @@ MAX_LISTED: Final = 64
 """Entries of a list that are added; of a longer one the later counts."""
 
 
-def added(one: Mapping[str, Any] | None, other: Mapping[str, Any] | None, depth: int = MAX_DEPTH) -> dict[str, Any]:
+def added(first: Mapping[str, Any] | None, second: Mapping[str, Any] | None, depth: int = MAX_DEPTH) -> dict[str, Any]:
     """The sum of two usages. What only one of them has stays as it is; of what is no number the later one counts: no
     detail is made up. Objects of lists are added where they differ in numbers alone, as those of one modality.
     """
-    total = dict(one or {})
-    for name, value in (other or {}).items():
+    total = dict(first or {})
+    for name, value in (second or {}).items():
         if name not in total and len(total) >= MAX_MEMBERS:
             continue
-        known = total.get(name)
-        if isinstance(value, dict) and isinstance(known, dict) and depth:
-            total[name] = added(known, value, depth - 1)
-        elif isinstance(value, list) and isinstance(known, list) and depth:
-            total[name] = _listed(known, value, depth - 1)
-        elif _number(value) and _number(known):
-            total[name] = known + value
+        earlier = total.get(name)
+        if isinstance(value, dict) and isinstance(earlier, dict) and depth:
+            total[name] = added(earlier, value, depth - 1)
+        elif isinstance(value, list) and isinstance(earlier, list) and depth:
+            total[name] = _listed(earlier, value, depth - 1)
+        elif _number(value) and _number(earlier):
+            total[name] = earlier + value
         elif value is not None or name not in total:
             total[name] = value
     return total
 
 
-def _listed(one: list[Any], other: list[Any], depth: int) -> list[Any]:
-    if len(one) + len(other) > MAX_LISTED:
-        return other
-    total = list(one)
-    for entry in other:
-        place = next((place for place, known in enumerate(total) if _alike(known, entry)), None)
-        if place is None:
+def _listed(first: list[Any], second: list[Any], depth: int) -> list[Any]:
+    if len(first) + len(second) > MAX_LISTED:
+        return second
+    total = list(first)
+    for entry in second:
+        index = next((index for index, candidate in enumerate(total) if _alike(candidate, entry)), None)
+        if index is None:
             total.append(entry)
         else:
-            total[place] = added(total[place], entry, depth)
+            total[index] = added(total[index], entry, depth)
     return total
 
 
-def _alike(one: object, other: object) -> bool:
+def _alike(first: object, second: object) -> bool:
     """Whether two entries of a list are of the same thing: objects whose members are equal but for numbers."""
-    if not isinstance(one, dict) or not isinstance(other, dict):
+    if not isinstance(first, dict) or not isinstance(second, dict):
         return False
-    return _named(one) == _named(other) != {}
+    return _named(first) == _named(second) != {}
 
 
 def _named(entry: Mapping[str, Any]) -> dict[str, Any]:

@@ -201,7 +201,7 @@ def _tool(entry: ToolEntry, catalog: Catalog, interface: apps.UserInterface, pro
         merged,
         *for_legacy,
         max_duration_ms=declared.max_duration_ms,
-        idempotent=is_idempotent(raw, said=declared.idempotent, trusted=catalog.trust_annotations),
+        idempotent=is_idempotent(raw, declared=declared.idempotent, trusted=catalog.trust_annotations),
         cacheable_seconds=declared.cacheable_seconds or 0,
         hash=entry.hash,
         estimated_duration_ms=declared.estimated_duration_ms,

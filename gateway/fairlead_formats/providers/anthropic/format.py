@@ -57,15 +57,15 @@ class AnthropicFormat(FamilyFormat):
         return AnthropicStream(theirs)
 
     def places(self, messages: Sequence[bytes | Raw]) -> list[CallPlace]:
-        found = []
-        for place, raw in enumerate(messages):
+        places = []
+        for index, raw in enumerate(messages):
             if b'"tool_use"' not in bytes(raw) and _MARK not in bytes(raw):
                 continue
             message = decoded(raw)
-            known = _known_by(message.get("content")) if message.get("role") == "assistant" else ()
-            if known:
-                found.append(CallPlace(place, place + 1, known))
-        return found
+            keys = _known_by(message.get("content")) if message.get("role") == "assistant" else ()
+            if keys:
+                places.append(CallPlace(index, index + 1, keys))
+        return places
 
     def restored(self, messages: Sequence[bytes | Raw], turns: Mapping[int, KeptTurn]) -> list[bytes | Raw]:
         return history.restored(messages, turns)
@@ -73,8 +73,8 @@ class AnthropicFormat(FamilyFormat):
     def error_body(self, error: LlmError) -> bytes:
         return errors.error_body(error)
 
-    def without_thoughts(self, body: bytes, kept: int) -> bytes | None:
-        return without_thoughts(body, kept)
+    def without_thoughts(self, body: bytes, keep_last: int) -> bytes | None:
+        return without_thoughts(body, keep_last)
 
 
 def _known_by(content: object) -> tuple[CallKey, ...]:

@@ -30,36 +30,36 @@ class _Role(msgspec.Struct):
 
 def restored(messages: Sequence[bytes | Raw], turns: Mapping[int, KeptTurn]) -> list[bytes | Raw]:
     """The messages, those at the places of turns replaced by these, with their results put in front of the caller's."""
-    found: list[bytes | Raw] = []
+    outgoing: list[bytes | Raw] = []
     waiting: list[Block] = []
-    for place, raw in enumerate(messages):
-        turn = turns.get(place)
+    for index, raw in enumerate(messages):
+        turn = turns.get(index)
         if turn is not None:
-            found += _flushed(waiting)
-            found += turn.before
+            outgoing += _flushed(waiting)
+            outgoing += turn.before
             waiting = [block for each in turn.results for block in _content(each) or ()]
             continue
-        found += _answered(raw, waiting)
+        outgoing += _answered(raw, waiting)
         waiting = []
-    return found + _flushed(waiting)
+    return outgoing + _flushed(waiting)
 
 
 def outgoing(messages: Sequence[bytes | Raw], *, calls: bool) -> list[bytes | Raw]:
     """The messages without marks on signatures, and with shown `mcp_tool_use` blocks as calls again. `calls`: whether
     the request has tools, without which the API refuses messages with calls.
     """
-    found: list[bytes | Raw] = []
+    written: list[bytes | Raw] = []
     waiting: list[Block] = []
     for raw in messages:
         blocks = _content(raw) if _HINT in bytes(raw) and _role(raw) == "assistant" else None
         if blocks is not None:
-            found += _flushed(waiting)
+            written += _flushed(waiting)
             rounds, waiting = _rounds(blocks, calls=calls)
-            found += rounds
+            written += rounds
             continue
-        found += _answered(raw, waiting)
+        written += _answered(raw, waiting)
         waiting = []
-    return found + _flushed(waiting)
+    return written + _flushed(waiting)
 
 
 def _rounds(blocks: Sequence[Block], *, calls: bool) -> tuple[list[bytes], list[Block]]:
@@ -78,24 +78,24 @@ def _rounds(blocks: Sequence[Block], *, calls: bool) -> tuple[list[bytes], list[
         if parts[-1][1]:
             parts.append(([], []))
         parts[-1][0].append(made)
-    known = len(parts) > 1 or bool(parts[0][1])
+    apart = len(parts) > 1 or bool(parts[0][1])
     messages: list[bytes] = []
-    for said, results in parts:
-        messages += as_sent("assistant", _of_one_answer(said, known=known))
+    for blocks_of_round, results in parts:
+        messages += as_sent("assistant", _of_one_answer(blocks_of_round, one_round=apart))
         messages += as_sent("user", results)
     if not parts[-1][1]:
         return messages, []
     return messages[:-1], parts[-1][1]
 
 
-def _of_one_answer(blocks: Sequence[Block], *, known: bool) -> list[Block]:
-    """The blocks with thoughts of one answer alone. `known`: they are those of one round, as far as can be seen.
+def _of_one_answer(blocks: Sequence[Block], *, one_round: bool) -> list[Block]:
+    """The blocks with thoughts of one answer alone. `one_round`: they are those of one round, as far as can be seen.
     Otherwise thoughts of hidden rounds are among them: they go, and those of the last one stand in front, where the
     API wants them before a call; without a call all may go.
     """
     thoughts = [block for block in blocks if block.kind in SIGNED]
     rounds = {block.round for block in thoughts}
-    if rounds <= {1} or (known and len(rounds) == 1):
+    if rounds <= {1} or (one_round and len(rounds) == 1):
         return [block.unmarked() for block in blocks]
     others = [block for block in blocks if block.kind not in SIGNED]
     if not any(block.kind == TOOL_USE for block in others):

@@ -64,13 +64,13 @@ def shown_results(calls: Sequence[FinishedCall]) -> list[bytes]:
 def _texts(result: Any) -> list[dict[str, str]]:
     """Blocks of text, the only ones that the API has there; others are named by their kind."""
     content = result.get("content")
-    found = []
+    blocks = []
     for part in content if isinstance(content, list) else []:
         kind, text = part.get("type"), part.get("text")
-        said = text if kind == "text" else f"[{kind}: {part.get('mimeType') or part.get('uri') or 'not shown'}]"
-        if said:
-            found.append({"type": "text", "text": str(said)})
-    return found
+        shown = text if kind == "text" else f"[{kind}: {part.get('mimeType') or part.get('uri') or 'not shown'}]"
+        if shown:
+            blocks.append({"type": "text", "text": str(shown)})
+    return blocks
 
 
 def is_ours(block: Block) -> bool:

@@ -134,13 +134,13 @@ class AnthropicStream:
     def _took_text(self, data: bytes) -> bool:
         """Whether an event is a piece of text or of a thought that stands in the client's stream as it came."""
         try:
-            said = _text_event(data)
+            event = _text_event(data)
         except _BROKEN:
             return False  # another kind of event, or none: what it is comes out elsewhere
-        block, place = self._by_index.get(said.index, (None, None))
-        if block is None or place != said.index:
+        block, index = self._by_index.get(event.index, (None, None))
+        if block is None or index != event.index:
             return False
-        delta = said.delta
+        delta = event.delta
         if isinstance(delta, _BlockTextDelta):
             block.grow_text("text", delta.text)
         else:
@@ -194,9 +194,9 @@ class AnthropicStream:
             self._by_index[event.index] = (block, None)
             return b""
         self._calls = self._calls or block.members.get("type") == TOOL_USE
-        place, self._shown = self._shown, self._shown + 1
-        self._by_index[event.index] = (block, place)
-        changed: dict[str, Any] = {} if place == event.index else {"index": place}
+        index, self._shown = self._shown, self._shown + 1
+        self._by_index[event.index] = (block, index)
+        changed: dict[str, Any] = {} if index == event.index else {"index": index}
         signature = SIGNED.get(str(block.members.get("type")))
         if signature is not None and self._mark(block.members.get(signature)) is not None:
             raws = _members(event.content_block)
@@ -218,14 +218,14 @@ class AnthropicStream:
         assert event.index is not None
         if event.index not in self._by_index:
             raise BadStream(f"the provider's stream goes on with a block {event.index} that has not begun")
-        block, place = self._by_index[event.index]
-        changed: dict[str, Any] = {} if place == event.index else {"index": place}
+        block, index = self._by_index[event.index]
+        changed: dict[str, Any] = {} if index == event.index else {"index": index}
         if event.type == "content_block_delta":
             delta = _object(event.delta)
             block.grow(delta)
             if self._mark(delta.get("signature")) is not None:
                 changed["delta"] = {**delta, "signature": self._thought}
-        return b"" if place is None else _framed(event.type, _changed(data, changed))
+        return b"" if index is None else _framed(event.type, _changed(data, changed))
 
     def end_round(self) -> bytes:
         self.usage = added(self.usage, self._round_usage)
@@ -239,13 +239,13 @@ class AnthropicStream:
                 continue
             block.unwrap(called)
             self._calls = True
-            place, self._shown = self._shown, self._shown + 1
+            index, self._shown = self._shown, self._shown + 1
             delta = {"type": "input_json_delta", "partial_json": called.arguments.decode()}
             begun = {**_members(block.block().raw), "input": {}}
             out += [
-                {"type": "content_block_start", "index": place, "content_block": begun},
-                {"type": "content_block_delta", "index": place, "delta": delta},
-                {"type": "content_block_stop", "index": place},
+                {"type": "content_block_start", "index": index, "content_block": begun},
+                {"type": "content_block_delta", "index": index, "delta": delta},
+                {"type": "content_block_stop", "index": index},
             ]
         return b"".join(_framed(str(each["type"]), _encode(each)) for each in out)
 
@@ -288,15 +288,15 @@ class AnthropicStream:
         """Events of blocks of our own."""
         out = []
         for raw in blocks:
-            place, self._shown = self._shown, self._shown + 1
-            start = {"type": "content_block_start", "index": place, "content_block": Raw(raw)}
-            stop = {"type": "content_block_stop", "index": place}
+            index, self._shown = self._shown, self._shown + 1
+            start = {"type": "content_block_start", "index": index, "content_block": Raw(raw)}
+            stop = {"type": "content_block_stop", "index": index}
             out += [_framed(str(each["type"]), _encode(each)) for each in (start, stop)]
         return b"".join(out)
 
     def failed(self, error: LlmError, raw: bytes | None = None) -> bytes:
-        said = error_object(error) if raw is None else Raw(raw)
-        return _framed("error", _encode({"type": "error", "error": said}))
+        members = error_object(error) if raw is None else Raw(raw)
+        return _framed("error", _encode({"type": "error", "error": members}))
 
     def keep_alive(self) -> bytes:
         return _PING

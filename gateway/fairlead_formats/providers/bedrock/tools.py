@@ -97,12 +97,12 @@ class BedrockMessages(MessageFormat):
     def parts(self, message: object) -> Iterator[Part]:
         """From a response, its output, a message, or a list of blocks."""
         path, inner = _inner(message)
-        found = (
+        blocks = (
             pointed(path, inner)
             if isinstance(inner, list)
             else pointed(f"{path}/content", items(member(inner, "content")))
         )
-        for at, block in found or [(path, inner)]:
+        for at, block in blocks or [(path, inner)]:
             yield _part(block, at)
 
     def assembler(self, names: Names | None = None) -> Assembler:
@@ -204,10 +204,10 @@ def _json(value: Any, report: LossReport) -> Any:
     return {"output": value}
 
 
-def _media(item: Media, place: int) -> JsonObject:
+def _media(item: Media, position: int) -> JsonObject:
     source = {"bytes": item.data}
     if item.mime == PDF:
-        name = _NOT_IN_A_NAME.sub(" ", item.uri.rsplit("/", 1)[-1]).strip()[:200] or f"file {place}"
+        name = _NOT_IN_A_NAME.sub(" ", item.uri.rsplit("/", 1)[-1]).strip()[:200] or f"file {position}"
         return {"document": {"format": "pdf", "name": name, "source": source}}
     return {"image": {"format": item.mime.removeprefix("image/"), "source": source}}
 

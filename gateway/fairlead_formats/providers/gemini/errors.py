@@ -64,10 +64,10 @@ def error_body(error: LlmError) -> bytes:
 def error_in(body: bytes) -> bytes | None:
     """The raw object `error` of a provider's answer, which may be a list of one; None where there is none."""
     try:
-        found = _raws(body)[:1] if body.lstrip()[:1] == b"[" else [body]
+        bodies = _raws(body)[:1] if body.lstrip()[:1] == b"[" else [body]
     except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError):
         return None
-    error = raw_json.error_in(bytes(found[0])) if found else None
+    error = raw_json.error_in(bytes(bodies[0])) if bodies else None
     return error if error is not None and error[:1] == b"{" else None
 
 

@@ -71,8 +71,8 @@ class GeminiFormat(FamilyFormat):
     def error_body(self, error: LlmError) -> bytes:
         return errors.error_body(error)
 
-    def without_thoughts(self, body: bytes, kept: int) -> bytes | None:
-        return without_thoughts(body, kept)
+    def without_thoughts(self, body: bytes, keep_last: int) -> bytes | None:
+        return without_thoughts(body, keep_last)
 
     def error_in(self, body: bytes) -> bytes | None:
         return errors.error_in(body)

@@ -76,28 +76,28 @@ class GeminiRequest(FamilyRequest):
     def system(self) -> bytes:
         return bytes(self._members.get(key_of(self._members, *_SYSTEM), _NULL))
 
-    def body(self, asked: ModelRound) -> bytes:
+    def body(self, model_round: ModelRound) -> bytes:
         members = dict(self._members)
         if "model" in members:
-            members["model"] = Raw(_encode(resource_of(asked.model)))
-        members["contents"] = Raw(array(signed([*self.messages, *asked.more], asked.model)))
-        if asked.injected:
-            members["tools"] = Raw(array(self._with(asked.injected)))
-        if asked.last and (asked.injected or self.tool_names):
+            members["model"] = Raw(_encode(resource_of(model_round.model)))
+        members["contents"] = Raw(array(signed([*self.messages, *model_round.more], model_round.model)))
+        if model_round.injected:
+            members["tools"] = Raw(array(self._with(model_round.injected)))
+        if model_round.last and (model_round.injected or self.tool_names):
             self._choose(members, "NONE")
-        elif not asked.first and self._mode == "ANY":
+        elif not model_round.first and self._mode == "ANY":
             self._choose(members, "VALIDATED" if self._together else "AUTO")  # with its own tools it refuses AUTO
         return _encode(members)
 
     def _with(self, injected: Sequence[bytes]) -> list[Raw]:
         """The tools with more functions: behind those of the caller, for functions in two entries are refused."""
         tools = list(self._tools)
-        for place, tool in enumerate(items(self._read["tools"])):
+        for index, tool in enumerate(items(self._read["tools"])):
             if items(member(tool, *_DECLARATIONS)):
-                entry = _members(tools[place])
+                entry = _members(tools[index])
                 name = key_of(entry, *_DECLARATIONS)
                 entry[name] = Raw(array([*_raws(entry[name]), *injected]))
-                tools[place] = Raw(_encode(entry))
+                tools[index] = Raw(_encode(entry))
                 return tools
         return [*tools, Raw(_encode({_DECLARATIONS[0]: Raw(array(injected))}))]
 

@@ -61,8 +61,8 @@ class GeminiResponse:
         feedback = self.members.get("promptFeedback")
         self.blocked = feedback is not None and member(_any(feedback), "blockReason") is not None
         usage = self.members.get(_USAGE)
-        found = _any(usage) if usage is not None else None
-        self.usage: Mapping[str, Any] = found if isinstance(found, dict) else {}
+        counts = _any(usage) if usage is not None else None
+        self.usage: Mapping[str, Any] = counts if isinstance(counts, dict) else {}
 
     @property
     def has_candidate(self) -> bool:
@@ -122,5 +122,5 @@ def is_spoilt(reason: str, parts: Sequence[ContentPart]) -> bool:
 
 def message_of(parts: Sequence[ContentPart], reason: str) -> dict[str, Any]:
     """The decoded content of an answer, without the calls of one that did not come to its end."""
-    kept = [part.read for part in parts if part.called is None or reason not in UNFINISHED]
-    return {"role": MODEL, "parts": kept}
+    finished = [part.read for part in parts if part.called is None or reason not in UNFINISHED]
+    return {"role": MODEL, "parts": finished}

@@ -29,43 +29,43 @@ _raws: Final = msgspec.json.Decoder(list[Raw]).decode
 
 def signed(contents: Sequence[bytes | Raw], model: str) -> list[bytes | Raw]:
     """The contents, with something in place of signatures that the model would miss; all others as they are."""
-    found = list(contents)
+    outgoing = list(contents)
     if _UNSIGNED.search(model):
-        return found
-    for place in range(len(found) - 1, -1, -1):
-        content = decoded(found[place])
+        return outgoing
+    for index in range(len(outgoing) - 1, -1, -1):
+        content = decoded(outgoing[index])
         parts = read_parts(content)
         if content.get("role") == MODEL:
             first = next((part for part in parts if member(part, *CALL) is not None), None)
             if first is not None and not member(first, *SIGNATURE):
-                found[place] = _with_stand_in(found[place])
+                outgoing[index] = _with_stand_in(outgoing[index])
         elif any(member(part, *RESPONSE) is None for part in parts):
             break  # the user said something: the turn begins here
-    return found
+    return outgoing
 
 
 def _with_stand_in(raw: bytes | Raw) -> bytes:
     members = _members(raw)
     parts = _raws(members["parts"])
-    for place, part in enumerate(parts):
+    for index, part in enumerate(parts):
         if member(decoded(part), *CALL) is not None:
-            kept = {name: value for name, value in _members(part).items() if name not in SIGNATURE}
-            parts[place] = Raw(_encode({**kept, SIGNATURE[0]: STAND_IN}))
+            others = {name: value for name, value in _members(part).items() if name not in SIGNATURE}
+            parts[index] = Raw(_encode({**others, SIGNATURE[0]: STAND_IN}))
             break
     return _encode({**members, "parts": Raw(array(parts))})
 
 
-def without_thoughts(body: bytes, kept: int) -> bytes | None:
+def without_thoughts(body: bytes, keep_last: int) -> bytes | None:
     """The request with the value that stands in for signatures on calls, and without any on other parts, but for the
-    last `kept` contents; None where there are none.
+    last `keep_last` contents; None where there are none.
     """
     members = _members(body)
     contents = _raws(members["contents"])
-    early = len(contents) - kept
-    found = [_unsigned(content) for content in contents[:early]]
-    if found == contents[:early]:
+    early = len(contents) - keep_last
+    unsigned = [_unsigned(content) for content in contents[:early]]
+    if unsigned == contents[:early]:
         return None
-    return _encode({**members, "contents": Raw(array([*found, *contents[early:]]))})
+    return _encode({**members, "contents": Raw(array([*unsigned, *contents[early:]]))})
 
 
 def _unsigned(raw: Raw) -> bytes | Raw:

@@ -107,28 +107,28 @@ class GeminiStream:
             return self._event(data)
         self._gather()
         try:
-            said = GeminiResponse(data)
-            parts = [part.named() for part in said.parts]
+            response = GeminiResponse(data)
+            parts = [part.named() for part in response.parts]
         except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError) as error:
             broken = error_in(data)
             if broken is not None:
                 raise BadStream(BROKEN, broken) from error
             raise BadStream(f"the provider's stream holds no response: {error}") from error
-        if bytes(said.members.get("error", b"null")) != b"null":
+        if bytes(response.members.get("error", b"null")) != b"null":
             raise BadStream(BROKEN, error_in(data))  # an error that is no object is none that clients read
-        self.ended = self.ended or said.ended
+        self.ended = self.ended or response.ended
         if self._theirs is None:
             return self._event(data)
-        return self._take(data, said, parts, self._theirs)
+        return self._take(data, response, parts, self._theirs)
 
     def _took_text(self, data: bytes) -> bool:
         """Whether a response is a piece of text that stands in the client's stream as it came."""
         try:
-            said = _text_response(data)
+            response = _text_response(data)
         except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError):
             return False  # another kind of response, or none: what it is comes out elsewhere
-        self._passed.append(said.candidates[0].content.parts[0].text)
-        self._passed_usage = said.usage_metadata
+        self._passed.append(response.candidates[0].content.parts[0].text)
+        self._passed_usage = response.usage_metadata
         return True
 
     def _gather(self) -> None:
@@ -141,30 +141,30 @@ class GeminiStream:
         self._passed = []
         self._passed_usage = Raw(b"null")
 
-    def _take(self, data: bytes, said: GeminiResponse, parts: list[ContentPart], theirs: Collection[str]) -> bytes:
-        self._round_usage = said.usage or self._round_usage
-        self._finish_reason = said.finish_reason or self._finish_reason
+    def _take(self, data: bytes, response: GeminiResponse, parts: list[ContentPart], theirs: Collection[str]) -> bytes:
+        self._round_usage = response.usage or self._round_usage
+        self._finish_reason = response.finish_reason or self._finish_reason
         self._calls += sum(part.called is not None for part in parts)
         if self._calls > MAX_CALLS:
             raise BadStream(f"the provider's answer has more than {MAX_CALLS} calls")
         self._parts += parts
-        self._head = self._head or said.head
+        self._head = self._head or response.head
         visible = joined(self._text, shown(parts, theirs))
         if any(part.text for part in visible):
             self._text = []
         if self.ended:
-            self._held.append((said, visible))
+            self._held.append((response, visible))
             return b""
-        if not self._round and visible == parts == said.parts:
+        if not self._round and visible == parts == response.parts:
             return self._event(data)
-        return self._written(said, visible)
+        return self._written(response, visible)
 
-    def _written(self, said: GeminiResponse, parts: Sequence[ContentPart]) -> bytes:
+    def _written(self, response: GeminiResponse, parts: Sequence[ContentPart]) -> bytes:
         """A response in the middle of the stream; nothing where nothing is left of it."""
-        if not parts and (said.parts or self._round) and not said.tells:
+        if not parts and (response.parts or self._round) and not response.tells:
             return b""
-        usage = added(self.usage, said.usage) if said.usage else {}
-        return self._event(said.written([part.raw for part in parts], usage, self._known, end=False))
+        usage = added(self.usage, response.usage) if response.usage else {}
+        return self._event(response.written([part.raw for part in parts], usage, self._known, end=False))
 
     @property
     def _known(self) -> Mapping[str, Raw]:
@@ -177,23 +177,23 @@ class GeminiStream:
         goes_on = self.malformed_call or (
             self._theirs is not None and len(shown(self._parts, self._theirs)) < len(self._parts)
         )
-        out = b"".join(self._written(said, parts) for said, parts in self._held if parts) if goes_on else b""
+        out = b"".join(self._written(response, parts) for response, parts in self._held if parts) if goes_on else b""
         if goes_on:
-            self._held = [(said, []) for said, _ in self._held if said.ended or said.tells]
+            self._held = [(response, []) for response, _ in self._held if response.ended or response.tells]
         self.usage = added(self.usage, self._round_usage)
         return out
 
     def unwrap(self, calls: Mapping[str, InnerCall]) -> bytes:
         before = self._parts
         self._parts = [unwrapped(part, calls) for part in before]
-        said, parts = self._held[-1]
-        found = [carrying(part) for part, was in zip(self._parts, before, strict=True) if part is not was]
-        self._held[-1] = said, [*parts, *found]
+        response, parts = self._held[-1]
+        client_parts = [carrying(part) for part, was in zip(self._parts, before, strict=True) if part is not was]
+        self._held[-1] = response, [*parts, *client_parts]
         return b""  # they are in the last response
 
     def next_round(self) -> None:
-        said = [part for part in self._parts if part.text]
-        self._text = said[:1] or self._text
+        texts = [part for part in self._parts if part.text]
+        self._text = texts[:1] or self._text
         self._round += 1
         self._begin()
 
@@ -222,11 +222,11 @@ class GeminiStream:
     def finish(self, more: Mapping[str, Any]) -> bytes:
         """The end of the last round, with the sum of usage; of a stream that has passed, what closes it."""
         out = b""
-        for place, (said, parts) in enumerate(self._held, 1):
-            last = place == len(self._held)
+        for number, (response, parts) in enumerate(self._held, 1):
+            last = number == len(self._held)
             raws = [part.raw for part in parts]
-            usage = self.usage if last else said.usage
-            out += self._event(said.written(raws, usage, self._known, more if last else _NO_MORE))
+            usage = self.usage if last else response.usage
+            out += self._event(response.written(raws, usage, self._known, more if last else _NO_MORE))
         return out + self._closed()
 
     def failed(self, error: LlmError, raw: bytes | None = None) -> bytes:
@@ -249,7 +249,7 @@ class GeminiStream:
 def _in_one_line(data: bytes) -> bytes:
     # four times faster than the expression alone, for most events have no line end
     if b"\n" in data or b"\r" in data or b"\xe2\x80" in data or b"\xc2\x85" in data:
-        return _LINE_ENDS.sub(lambda found: _ESCAPED[found[0]], data)
+        return _LINE_ENDS.sub(lambda match: _ESCAPED[match[0]], data)
     return data
 
 
@@ -257,15 +257,15 @@ def whole_parts(parts: Sequence[ContentPart]) -> list[bytes | Raw]:
     """The parts of a streamed content: pieces of one text become one part, but for those with a signature, which stand
     where they came.
     """
-    found: list[bytes | Raw] = []
+    whole: list[bytes | Raw] = []
     for members, pieces in itertools.groupby(parts, _members_of_text):
         if not members:
-            found += [part.raw for part in pieces]
+            whole += [part.raw for part in pieces]
             continue
         text = "".join(part.read["text"] for part in pieces)
         if text:
-            found.append(_encode({"text": text, "thought": True} if "thought" in members else {"text": text}))
-    return found
+            whole.append(_encode({"text": text, "thought": True} if "thought" in members else {"text": text}))
+    return whole
 
 
 def _members_of_text(part: ContentPart) -> frozenset[str]:

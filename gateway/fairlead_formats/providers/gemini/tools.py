@@ -130,11 +130,11 @@ class GeminiMessages(MessageFormat):
         """From a response, a candidate, a content or a list of parts; also from one piece of a stream, whose calls are
         whole.
         """
-        found = pointed("", message) if isinstance(message, list) else _pointed(message)
-        for path, entry in found or [("", message)]:
+        entries = pointed("", message) if isinstance(message, list) else _pointed(message)
+        for path, entry in entries or [("", message)]:
             yield _part(entry, path)
-        for place in range(1, len(items(member(message, "candidates")))):
-            yield Part(f"/candidates/{place}", BLOCK)
+        for index in range(1, len(items(member(message, "candidates")))):
+            yield Part(f"/candidates/{index}", BLOCK)
 
     def in_request(self, message: object) -> list[JsonObject]:
         parts = message if isinstance(message, list) else [entry for _, entry in _pointed(message)]
@@ -178,11 +178,11 @@ class GeminiLiveMessages(MessageFormat):
             inner = member(entry, "toolCall", "tool_call")
             calls = items(member(inner or entry, "functionCalls", "function_calls"))
             at = f"{path}/toolCall" if inner else path
-            for place, one in pointed(f"{at}/functionCalls", calls):
-                yield _part({"functionCall": one}, place)
+            for at_part, function_call in pointed(f"{at}/functionCalls", calls):
+                yield _part({"functionCall": function_call}, at_part)
             turn = member(member(entry, "serverContent", "server_content"), "modelTurn", "model_turn")
-            for place, part in _pointed(turn, f"{path}/serverContent/modelTurn"):
-                yield _part(part, place)
+            for at_part, part in _pointed(turn, f"{path}/serverContent/modelTurn"):
+                yield _part(part, at_part)
             if not calls and turn is None:
                 yield Part(path, BLOCK)
 
@@ -190,9 +190,9 @@ class GeminiLiveMessages(MessageFormat):
         return message if isinstance(message, list) else [message] if isinstance(message, dict) else []
 
     def write_calls(self, calls: Sequence[ModelCall], names: Names | None = None, text: str = "") -> list[JsonObject]:
-        said = [{"serverContent": {"modelTurn": {"role": "model", "parts": [{"text": text}]}}}] if text else []
+        turns = [{"serverContent": {"modelTurn": {"role": "model", "parts": [{"text": text}]}}}] if text else []
         written = [_call(made, names) for made in calls if made.valid]
-        return [*said, *([{"toolCall": {"functionCalls": written}}] if written else [])]
+        return [*turns, *([{"toolCall": {"functionCalls": written}}] if written else [])]
 
     def write_answers(self, answers: Answers, carry: Carry) -> Iterable[JsonObject]:
         responses = [_response(made, body, report) for made, body, report in answers.bodies(accepting())]
@@ -250,20 +250,20 @@ def _answer(path: str, response: JsonObject) -> AnswerPart:
 
 def _object(body: Body, report: LossReport) -> JsonObject:
     """The object of a response: structured content as it is where it is an object, all else below `output`."""
-    said = [block.text for block in body.blocks if isinstance(block, Text) and block.path != body.repeated]
-    if len(said) > 1:
+    texts = [block.text for block in body.blocks if isinstance(block, Text) and block.path != body.repeated]
+    if len(texts) > 1:
         report.add("/content", "text", Action.REWRITTEN, "several blocks became one string")
     report_repeated(body, report)
     key, structured = "error" if body.is_error else "output", body.structured
     if structured is None:
-        return {key: "\n\n".join(said)}
+        return {key: "\n\n".join(texts)}
     if isinstance(structured, dict | list) and _REFERENCE in _encode(structured):
         why = "Gemini reads $ref as a reference to a part of the response: it goes as text"
         report.add("/structuredContent", "structuredContent", Action.REWRITTEN, why)
         told = json_text(structured)
-        return {key: told, "content": "\n\n".join(said)} if said else {key: told}
-    if said:
-        return {key: _no_text(structured, report), "content": "\n\n".join(said)}
+        return {key: told, "content": "\n\n".join(texts)} if texts else {key: told}
+    if texts:
+        return {key: _no_text(structured, report), "content": "\n\n".join(texts)}
     if not body.is_error and isinstance(structured, dict) and structured and _RESERVED.isdisjoint(structured):
         return structured
     return {key: _no_text(structured, report)}

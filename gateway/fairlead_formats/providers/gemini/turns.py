@@ -37,16 +37,16 @@ class _BehindCall(msgspec.Struct):
 
 def places(contents: Sequence[bytes | Raw]) -> list[CallPlace]:
     """Runs of contents of the model with calls: clients keep the pieces of a stream as contents of their own."""
-    found = []
+    places_of_calls = []
     start = 0
     for by_model, run in itertools.groupby(contents, _is_of_model):
         raws = list(run)
         end = start + len(raws)
         if by_model and any(b'"%s"' % name.encode() in bytes(raw) for raw in raws for name in CALL):
             calls = tuple(CallKey(ident, name) for raw in raws for ident, name in _calls(decoded(raw)))
-            found += [CallPlace(start, end, calls)] if calls else []
+            places_of_calls += [CallPlace(start, end, calls)] if calls else []
         start = end
-    return found
+    return places_of_calls
 
 
 def _is_of_model(raw: bytes | Raw) -> bool:
@@ -63,25 +63,27 @@ def said(raw: bytes | Raw) -> tuple[str, str]:
 
 def restored(contents: Sequence[bytes | Raw], turns: Mapping[int, KeptTurn]) -> list[bytes | Raw]:
     """The contents, with whole turns in place of what the caller has of them."""
-    ends = {place.start: place.end for place in places(contents)}
-    found: list[bytes | Raw] = []
-    place = 0
-    while place < len(contents):
-        turn = turns.get(place)
+    ends = {index.start: index.end for index in places(contents)}
+    outgoing: list[bytes | Raw] = []
+    index = 0
+    while index < len(contents):
+        turn = turns.get(index)
         if turn is None:
-            found.append(contents[place])
-            place += 1
+            outgoing.append(contents[index])
+            index += 1
             continue
-        end = place = ends[place]
+        end = index = ends[index]
         while end < len(contents) and _answers(contents[end]):
             end += 1
         answers = [*map(_answers, turn.results)]
         ours = [*itertools.compress(turn.results, answers)]
-        found += turn.before
-        found += [_merged(turn.before[-1], ours, contents[place:end])]
-        found += [each for each, is_ours in zip(turn.results, answers, strict=True) if not is_ours]  # files: at the end
-        place = end
-    return found
+        outgoing += turn.before
+        outgoing += [_merged(turn.before[-1], ours, contents[index:end])]
+        outgoing += [
+            each for each, is_ours in zip(turn.results, answers, strict=True) if not is_ours
+        ]  # files: at the end
+        index = end
+    return outgoing
 
 
 def _calls(content: Mapping[str, Any]) -> list[tuple[str, str]]:
@@ -96,10 +98,10 @@ def _answers(raw: bytes | Raw) -> bool:
     )
 
 
-def _merged(asked: bytes, ours: Sequence[bytes], theirs: Sequence[bytes | Raw]) -> bytes:
+def _merged(calling: bytes, ours: Sequence[bytes], theirs: Sequence[bytes | Raw]) -> bytes:
     """One content with all responses in the order of the calls, and behind them what else the caller said there."""
     given = [part for raw in (*ours, *theirs) for part in _read(raw)]
-    calls = OpenCalls(ModelCall(ident, name, {}) for ident, name in _calls(decoded(asked)))
+    calls = OpenCalls(ModelCall(ident, name, {}) for ident, name in _calls(decoded(calling)))
     matched, _ = calls.take([part for part in given if part.is_answer])
     taken = {id(each.result) for each in matched}
     parts = [*(each.result.raw for each in matched), *(part.raw for part in given if id(part) not in taken)]
@@ -108,9 +110,9 @@ def _merged(asked: bytes, ours: Sequence[bytes], theirs: Sequence[bytes | Raw]) 
 
 
 def _read(raw: bytes | Raw) -> list[_BehindCall]:
-    found = []
+    parts = []
     for part in _raws(_members(raw)["parts"]):
         response = member(decoded(part), *RESPONSE)
         named = text_of(member(response, "id")), text_of(member(response, "name"))
-        found.append(_BehindCall(part, response is not None, *named))
-    return found
+        parts.append(_BehindCall(part, response is not None, *named))
+    return parts

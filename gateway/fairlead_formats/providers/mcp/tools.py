@@ -32,12 +32,12 @@ class McpFormat:
 
     def convert(self, tools: Sequence[Definition], options: Options = DEFAULT, names: Names | None = None) -> Converted:
         read = self.read(list(tools))
-        kept: dict[str, JsonObject] = {}
+        first: dict[str, JsonObject] = {}
         report = list(read.report)
         for tool in read.tools:
-            if kept.setdefault(tool["name"], tool) is not tool:
+            if first.setdefault(tool["name"], tool) is not tool:
                 report.append(Loss(tool["name"], "/name", "name", Action.REFUSED, "another tool has this name"))
-        return Converted(tuple(kept.values()), names or Names.unchanged(kept), tuple(report))
+        return Converted(tuple(first.values()), names or Names.unchanged(first), tuple(report))
 
     def read(self, payload: object) -> Read:
         tools: list[JsonObject] = []

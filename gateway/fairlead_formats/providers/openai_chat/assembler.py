@@ -66,8 +66,10 @@ class ChatAssembler:
         arguments that are whole, or the second one of its event.
         """
         if not isinstance(index, int) or index < 0:
-            known = next((key for key, partial in self._partials.items() if ident and partial.id == ident), None)
-            index = known if known is not None else self._last if not ident and self._partials else len(self._current)
+            same_id = next((key for key, partial in self._partials.items() if ident and partial.id == ident), None)
+            index = (
+                same_id if same_id is not None else self._last if not ident and self._partials else len(self._current)
+            )
         key = self._current.get(index, index)
         partial = self._partials.get(key)
         another = partial is not None and member(function, "name") and self._is_other(partial, ident, function)

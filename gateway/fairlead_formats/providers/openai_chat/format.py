@@ -55,24 +55,24 @@ class ChatFormat(FamilyFormat):
         return ChatStream(theirs, include_usage=isinstance(request, ChatRequest) and request.include_usage)
 
     def places(self, messages: Sequence[bytes | Raw]) -> list[CallPlace]:
-        found = []
-        for place, raw in enumerate(messages):
+        places = []
+        for index, raw in enumerate(messages):
             if b'"tool_calls"' not in bytes(raw):
                 continue
             message = decoded(raw)
             calls = tuple(CallKey(str(call.get("id", "")), name_of(call)) for call in calls_of(message))
             if calls and message.get("role") == "assistant":
-                found.append(CallPlace(place, place + 1, calls))
-        return found
+                places.append(CallPlace(index, index + 1, calls))
+        return places
 
     def restored(self, messages: Sequence[bytes | Raw], turns: Mapping[int, KeptTurn]) -> list[bytes | Raw]:
         restored: list[bytes | Raw] = []
         behind: list[bytes] = []
-        for place, raw in enumerate(messages):
+        for index, raw in enumerate(messages):
             if behind and decoded(raw).get("role") != "tool":
                 restored += behind
                 behind = []
-            turn = turns.get(place)
+            turn = turns.get(index)
             if turn is None:
                 restored.append(raw)
                 continue
@@ -84,8 +84,8 @@ class ChatFormat(FamilyFormat):
     def error_body(self, error: LlmError) -> bytes:
         return errors.error_body(error)
 
-    def without_thoughts(self, body: bytes, kept: int) -> bytes | None:
-        return without_thoughts(body, kept)
+    def without_thoughts(self, body: bytes, keep_last: int) -> bytes | None:
+        return without_thoughts(body, keep_last)
 
 
 CHAT: Final = ChatFormat()

@@ -101,8 +101,8 @@ def _read_tool(tool: JsonObject) -> Found:
         raise providers_own(tool)
     if "function" not in tool and "parameters" in tool:
         return _read_function(tool)  # the flat form, which people mix up with this one
-    found = _read_function(tool.get("function"), "/function")
-    return msgspec.structs.replace(found, lost=found.lost + settings_lost(tool, {"type", "function"}))
+    function = _read_function(tool.get("function"), "/function")
+    return msgspec.structs.replace(function, lost=function.lost + settings_lost(tool, {"type", "function"}))
 
 
 def read_flat(tool: JsonObject) -> Found:
@@ -127,8 +127,8 @@ class ChatMessages(MessageFormat):
             for path, entry in pointed("", message):
                 yield call(path, _draft(entry))
             return
-        for place in range(1, len(items(member(message, "choices")))):
-            yield Part(f"/choices/{place}", BLOCK)
+        for index in range(1, len(items(member(message, "choices")))):
+            yield Part(f"/choices/{index}", BLOCK)
         path, message = _message(message)
         yield from _texts(member(message, "content"), f"{path}/content")
         yield from _texts(member(message, "refusal"), f"{path}/refusal")
@@ -139,8 +139,8 @@ class ChatMessages(MessageFormat):
         if old is not None and calls is None:
             name, arguments = member(old, "name"), member(old, "arguments")
             yield call(f"{path}/function_call", Draft(None, name, arguments, FUNCTION_CALL, _no_object(old)))
-        known = () if calls is not None else (FUNCTION_CALL,)
-        for other in extras(message, "role", "content", "refusal", "tool_calls", "finish_reason", "index", *known):
+        read = () if calls is not None else (FUNCTION_CALL,)
+        for other in extras(message, "role", "content", "refusal", "tool_calls", "finish_reason", "index", *read):
             yield Part(f"{path}/{other}", THINKING if other.startswith(("reasoning", "thinking")) else BLOCK)
 
     def assembler(self, names: Names | None = None) -> Assembler:
@@ -149,16 +149,16 @@ class ChatMessages(MessageFormat):
     def in_request(self, message: object) -> list[JsonObject]:
         if isinstance(message, list):
             return [{"role": "assistant", "content": None, "tool_calls": message}] if message else []
-        found = _message(message)[1]
-        return [found] if isinstance(found, dict) else []
+        inner = _message(message)[1]
+        return [inner] if isinstance(inner, dict) else []
 
     def write_calls(self, calls: Sequence[ModelCall], names: Names | None = None, text: str = "") -> list[JsonObject]:
         valid = [made for made in calls if made.valid]
         if self._function_call:
-            said = [text or None, *[None] * len(valid)]
+            contents = [text or None, *[None] * len(valid)]
             return [
-                {"role": "assistant", "content": said[place], FUNCTION_CALL: _function(made, names)}
-                for place, made in enumerate(valid)
+                {"role": "assistant", "content": contents[index], FUNCTION_CALL: _function(made, names)}
+                for index, made in enumerate(valid)
             ] or ([{"role": "assistant", "content": text}] if text else [])
         entries = [_entry(made, names) for made in valid]
         if not entries:
@@ -194,8 +194,8 @@ class ChatMessages(MessageFormat):
                 yield AnswerPart(path)
                 continue
             result = result_of(blocks_of_parts(message.get("content")), is_error=False)
-            found = ToolResult(text_of(message.get("tool_call_id")), text_of(message.get("name")), result)
-            yield AnswerPart(path, found, extras(message, "role", "content", "tool_call_id", "name"))
+            tool_result = ToolResult(text_of(message.get("tool_call_id")), text_of(message.get("name")), result)
+            yield AnswerPart(path, tool_result, extras(message, "role", "content", "tool_call_id", "name"))
 
 
 def blocks_of_parts(content: object) -> list[JsonObject]:
@@ -256,8 +256,10 @@ def _part(entry: object, path: str) -> Part:
     if kind not in (None, "function", CUSTOM):
         return Part(path, BLOCK)
     inner = "custom" if kind == CUSTOM else "function"
-    known = ("name", "input") if kind == CUSTOM else ("name", "arguments")
-    return call(path, _draft(entry), extras(entry, "id", "type", "index", inner) + extras(member(entry, inner), *known))
+    standard = ("name", "input") if kind == CUSTOM else ("name", "arguments")
+    return call(
+        path, _draft(entry), extras(entry, "id", "type", "index", inner) + extras(member(entry, inner), *standard)
+    )
 
 
 def _draft(entry: object) -> Draft:
@@ -308,8 +310,8 @@ def targets(options: Options) -> Targets:
 
 def lax_targets(options: Options) -> Targets:
     """Schema rules of a model in formats without `strict`: Realtime, and the old `functions`."""
-    found = _GPT.search(options.model or "")
-    return (rules.OPENAI_5 if found and int(found[1]) >= 5 else rules.OPENAI), None
+    version = _GPT.search(options.model or "")
+    return (rules.OPENAI_5 if version and int(version[1]) >= 5 else rules.OPENAI), None
 
 
 def openai_format(

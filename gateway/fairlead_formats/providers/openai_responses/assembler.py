@@ -75,8 +75,8 @@ class ResponsesAssembler:
     def _rest(self, response: object, *, cut_off: bool) -> list[ModelCall]:
         """Calls that are not out yet: items of the final response, then calls that were begun."""
         calls: list[ModelCall] = []
-        for place, item in enumerate(items(member(response, "output"))):
-            key: Any = text_of(member(item, "id")) or place
+        for index, item in enumerate(items(member(response, "output"))):
+            key: Any = text_of(member(item, "id")) or index
             if member(item, "type") in _CALLS and not self._ready.seen(text_of(member(item, "call_id"))):
                 calls.extend(self._finish(key, item))
         begun = list(self._partials.items())
@@ -92,5 +92,5 @@ def _kind(item: object) -> str:
 def _key(event: object) -> object:
     """An item's id: the place in the output where it has none."""
     ident = text_of(member(event, "item_id")) or text_of(member(member(event, "item"), "id"))
-    place = member(event, "output_index")
-    return ident or (place if isinstance(place, int) else 0)
+    index = member(event, "output_index")
+    return ident or (index if isinstance(index, int) else 0)

@@ -48,16 +48,16 @@ class ResponsesFormat(FamilyFormat):
         return ResponsesStream(request, theirs)
 
     def places(self, messages: Sequence[bytes | Raw]) -> list[CallPlace]:
-        found = []
+        places = []
         start: int | None = None
-        for place, raw in enumerate([*messages, b"{}"]):
+        for index, raw in enumerate([*messages, b"{}"]):
             if head_of(raw).of_model:
-                start = place if start is None else start
+                start = index if start is None else start
             elif start is not None:
-                calls = marks(messages[start:place])
-                found += [CallPlace(start, place, calls)] if calls else []
+                calls = marks(messages[start:index])
+                places += [CallPlace(start, index, calls)] if calls else []
                 start = None
-        return found
+        return places
 
     def role_and_text(self, message: bytes | Raw) -> tuple[str, str]:
         item = decoded(message)
@@ -67,22 +67,22 @@ class ResponsesFormat(FamilyFormat):
 
     def restored(self, messages: Sequence[bytes | Raw], turns: Mapping[int, KeptTurn]) -> list[bytes | Raw]:
         restored: list[bytes | Raw] = []
-        ends = {place.start: place.end for place in self.places(messages)}
+        ends = {index.start: index.end for index in self.places(messages)}
         over = 0
-        for place, raw in enumerate(messages):
-            turn = turns.get(place)
-            if turn is not None and place in ends:
+        for index, raw in enumerate(messages):
+            turn = turns.get(index)
+            if turn is not None and index in ends:
                 restored += [*turn.before, *turn.results]
-                over = ends[place]
-            elif place >= over:
+                over = ends[index]
+            elif index >= over:
                 restored.append(raw)
         return restored
 
     def error_body(self, error: LlmError) -> bytes:
         return errors.error_body(error)
 
-    def without_thoughts(self, body: bytes, kept: int) -> bytes | None:
-        return without_thoughts(body, kept)
+    def without_thoughts(self, body: bytes, keep_last: int) -> bytes | None:
+        return without_thoughts(body, keep_last)
 
 
 def marks(items: Sequence[bytes | Raw]) -> tuple[CallKey, ...]:

@@ -107,12 +107,12 @@ def unmarked(items: Sequence[bytes | Raw]) -> Sequence[bytes | Raw]:
     """The items with the provider's own ids of thoughts; the same object where there are no others."""
     if not any(_MARK.encode() in bytes(item) for item in items):
         return items
-    found: list[bytes | Raw] = []
+    outgoing: list[bytes | Raw] = []
     for raw in items:
         head = head_of(raw)
         ident = _MARKED.sub("", head.id or "") if head.kind in (REASONING, "item_reference") else head.id
-        found.append(raw if ident == head.id else encode({**members_of(raw), "id": ident}))
-    return found
+        outgoing.append(raw if ident == head.id else encode({**members_of(raw), "id": ident}))
+    return outgoing
 
 
 def waiting(items: Sequence[bytes | Raw]) -> list[dict[str, Any]]:
@@ -121,13 +121,13 @@ def waiting(items: Sequence[bytes | Raw]) -> list[dict[str, Any]]:
     """
     heads = [head_of(raw) for raw in items]
     answered = {head.call_id for head in heads if head.kind.endswith("_output")}
-    found = []
+    calls = []
     for head, raw in zip(heads, items, strict=True):
         if head.kind in (CALL, CUSTOM_CALL):
-            found.append(decoded(raw))
+            calls.append(decoded(raw))
         elif head.kind in _WAITING and head.call_id not in answered and not _hosted(head, raw):
-            found.append({"type": CUSTOM_CALL, "call_id": head.call_id or head.id, "name": head.kind, "input": ""})
-    return found
+            calls.append({"type": CUSTOM_CALL, "call_id": head.call_id or head.id, "name": head.kind, "input": ""})
+    return calls
 
 
 def _hosted(head: ItemHead, raw: bytes | Raw) -> bool:
@@ -137,9 +137,9 @@ def _hosted(head: ItemHead, raw: bytes | Raw) -> bool:
 def names_within(tool: Mapping[str, Any]) -> list[str]:
     """Names of the functions that a tool, or an item that loads tools, holds."""
     nested = tool.get("tools")
-    found = [each for each in nested if isinstance(each, dict)] if isinstance(nested, list) else []
-    names = [str(each["name"]) for each in found if isinstance(each.get("name"), str) and each.get("type") in _NAMED]
-    deeper = [name for each in found if each.get("type") == "namespace" for name in names_within(each)]
+    tools = [each for each in nested if isinstance(each, dict)] if isinstance(nested, list) else []
+    names = [str(each["name"]) for each in tools if isinstance(each.get("name"), str) and each.get("type") in _NAMED]
+    deeper = [name for each in tools if each.get("type") == "namespace" for name in names_within(each)]
     return [*names, *deeper][:MOST_NESTED]
 
 
@@ -154,26 +154,26 @@ def message_text(item: Mapping[str, Any]) -> str:
 
 def identified(items: Sequence[Raw]) -> list[Raw]:
     """The items, with ids for calls that came without: results are matched by them."""
-    found = []
+    with_ids = []
     for raw in items:
         head = head_of(raw)
         if head.type == CALL and not head.call_id:
             raw = Raw(encode({**members_of(raw), "call_id": Raw(encode(call_ids.new_id()))}))
-        found.append(raw)
-    return found
+        with_ids.append(raw)
+    return with_ids
 
 
 def unwrapped(items: Sequence[Raw], calls: Mapping[str, InnerCall]) -> list[Raw]:
     """The items, with the calls in the place of those of `execute_tool` that name them, by their ids."""
-    found = []
+    outgoing = []
     for raw in items:
         head = head_of(raw)
         call = calls.get(head.call_id or "") if head.is_call else None
         if call is not None:
             members = {"name": Raw(encode(call.name)), "arguments": Raw(encode(call.arguments.decode()))}
             raw = Raw(encode({**members_of(raw), **members}))
-        found.append(raw)
-    return found
+        outgoing.append(raw)
+    return outgoing
 
 
 def without_orphans(items: Sequence[bytes | Raw]) -> list[bytes | Raw]:

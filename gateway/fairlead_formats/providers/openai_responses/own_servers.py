@@ -63,17 +63,17 @@ class McpTool(msgspec.Struct, tag_field="type", tag="mcp"):
         """The servers' tools as `offers.ServerWish` has them."""
         allowed = self.allowed_tools
         names = allowed if isinstance(allowed, tuple) else None if allowed is None else allowed.names
-        found: dict[str, Any] = {"server": self.server, "asks": self.require_approval != "never"}
+        wish: dict[str, Any] = {"server": self.server, "asks": self.require_approval != "never"}
         if names is not None:
-            found["names"] = names
+            wish["names"] = names
         if isinstance(allowed, _Names) and allowed.read_only:
-            found["readOnly"] = True
+            wish["readOnly"] = True
         if isinstance(self.require_approval, _Approval):
             for member, some in (("always", self.require_approval.always), ("never", self.require_approval.never)):
                 if some is not None:
-                    found[member] = {"names": some.names or (), "readOnly": bool(some.read_only)}
-            found["asks"] = self.require_approval.never is not None or self.require_approval.always is None
-        return found
+                    wish[member] = {"names": some.names or (), "readOnly": bool(some.read_only)}
+            wish["asks"] = self.require_approval.never is not None or self.require_approval.always is None
+        return wish
 
 
 def label_of(labels: Mapping[str, str], name: str) -> str:

@@ -84,8 +84,8 @@ class ResponsesRequest(FamilyRequest):
         self.no_injection = bool(read.background)  # nobody would be there for the rounds
         self.previous = read.previous_response_id
         """Id of the answer that is gone on from, as the client knows it."""
-        found = read.conversation.get("id") if isinstance(read.conversation, dict) else read.conversation
-        self.conversation: str | None = found if isinstance(found, str) else None
+        conversation = read.conversation.get("id") if isinstance(read.conversation, dict) else read.conversation
+        self.conversation: str | None = conversation if isinstance(conversation, str) else None
         self.stores = read.store is not False
         """Whether the provider is to keep the answer."""
         self.own = self._wishes(read.max_tool_calls)
@@ -97,12 +97,12 @@ class ResponsesRequest(FamilyRequest):
 
     def _wishes(self, most_calls: int | None) -> Raw:
         """Wishes of the member `fairlead`, and what other members say of our tools."""
-        said = dict(self._own)
+        wishes = dict(self._own)
         if self._servers:
-            said = {"showCalls": Raw(b"true"), **said, "mcp": Raw(encode([tool.wish() for tool in self._servers]))}
+            wishes = {"showCalls": Raw(b"true"), **wishes, "mcp": Raw(encode([tool.wish() for tool in self._servers]))}
         if most_calls is not None:
-            said = {"maxCalls": Raw(encode(max(most_calls, 0))), **said}
-        return Raw(encode(said))
+            wishes = {"maxCalls": Raw(encode(max(most_calls, 0))), **wishes}
+        return Raw(encode(wishes))
 
     def _read_tools(self, tools: Sequence[Raw]) -> None:
         self.given_tools = self._members.get("tools", Raw(b"[]"))
@@ -126,8 +126,8 @@ class ResponsesRequest(FamilyRequest):
 
     def _read_items(self, waiting: Sequence[bytes]) -> None:
         given = self._given
-        said = {"type": "message", "role": "user", "content": given}
-        came = [Raw(encode(said))] if isinstance(given, str) else given or []
+        message = {"type": "message", "role": "user", "content": given}
+        came = [Raw(encode(message))] if isinstance(given, str) else given or []
         items = [item for item in came if _ELSEWHERE not in bytes(item) or not head_of(item).elsewhere]
         approvals = Approvals(items, waiting)
         loaded = [name for item in items if head_of(item).kind in _LOADS for name in names_within(decoded(item))]
@@ -168,11 +168,11 @@ class ResponsesRequest(FamilyRequest):
     def system(self) -> bytes:
         return bytes(self._members.get("instructions", b"null"))
 
-    def body(self, asked: ModelRound) -> bytes:
-        more, injected = asked.more, asked.injected
+    def body(self, model_round: ModelRound) -> bytes:
+        more, injected = model_round.more, model_round.injected
         self.injected = injected
         members = dict(self._members)
-        members["model"] = Raw(encode(asked.model))
+        members["model"] = Raw(encode(model_round.model))
         messages = unmarked(without_orphans(self.messages) if injected else self.messages)
         if more and self.conversation is not None:  # which holds all that was said before
             members["input"] = Raw(array(_last_results(more)))
@@ -183,9 +183,9 @@ class ResponsesRequest(FamilyRequest):
         if not self._tools and not injected:
             for name in ("tools", "tool_choice") if self._servers else ():
                 members.pop(name, None)
-        elif asked.last:
+        elif model_round.last:
             members["tool_choice"] = _NONE
-        elif (choice := self._choice.written(injected, first=asked.first)) is not None:
+        elif (choice := self._choice.written(injected, first=model_round.first)) is not None:
             members["tool_choice"] = choice
         return encode(members)
 
@@ -198,8 +198,8 @@ class ResponsesRequest(FamilyRequest):
         if previous is not None:
             members["previous_response_id"] = Raw(encode(previous))
         given = self._given
-        said = {"type": "message", "role": "user", "content": given}
-        items = [Raw(encode(said))] if isinstance(given, str) else given or []
+        message = {"type": "message", "role": "user", "content": given}
+        items = [Raw(encode(message))] if isinstance(given, str) else given or []
         if before:
             members["input"] = Raw(array([*before, *items]))
         if self._own:
@@ -209,21 +209,21 @@ class ResponsesRequest(FamilyRequest):
 
 def _last_results(more: Sequence[bytes]) -> list[bytes]:
     """Results at the end."""
-    place = len(more)
-    while place and head_of(more[place - 1]).kind.endswith("_output"):
-        place -= 1
-    return [*more[place:]]
+    start = len(more)
+    while start and head_of(more[start - 1]).kind.endswith("_output"):
+        start -= 1
+    return [*more[start:]]
 
 
-def without_thoughts(body: bytes, kept: int) -> bytes | None:
-    """The request without items of reasoning, but for those among its last `kept` items; None where there are none.
+def without_thoughts(body: bytes, keep_last: int) -> bytes | None:
+    """The request without items of reasoning, but for those among its last `keep_last` items; None where there are none.
 
     Calls lose their ids: a provider that knows one looks for the reasoning that it belongs to.
     """
     members: dict[str, Any] = dict(members_of(body))
     given = members.get("input")
     items = _raws(given) if given is not None and bytes(given)[:1] == b"[" else []
-    early = len(items) - kept
+    early = len(items) - keep_last
     heads = [head_of(item) for item in items[:early]]
     if not any(head.kind == REASONING for head in heads):
         return None

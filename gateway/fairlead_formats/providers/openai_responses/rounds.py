@@ -63,17 +63,17 @@ class ShownResponse:
 
     def members(self, response: Mapping[str, Raw]) -> dict[str, Raw]:
         """Members of a provider's response, in the client's words."""
-        found = dict(response)
+        members = dict(response)
         if not self._first:
-            self._first = {name: found[name] for name in _FIRST if name in found}
-        found |= {name: raw for name, raw in self._first.items() if name in found}
-        found["id"] = Raw(encode(self.id))
+            self._first = {name: members[name] for name in _FIRST if name in members}
+        members |= {name: raw for name, raw in self._first.items() if name in members}
+        members["id"] = Raw(encode(self.id))
         if self._request is not None:
             if self._request.previous is not None:
-                found["previous_response_id"] = Raw(encode(self._request.previous))
-            if self._theirs is not None and "tools" in found:
-                found["tools"] = self._request.given_tools
-        return found
+                members["previous_response_id"] = Raw(encode(self._request.previous))
+            if self._theirs is not None and "tools" in members:
+                members["tools"] = self._request.given_tools
+        return members
 
     def ident(self, given: str) -> str:
         """Id of an item of this round: its own, unless an earlier round had one of that name."""

@@ -222,18 +222,18 @@ class ResponsesStream:
         opening = self._open()
         final = self._final or {}
         self.usage = added(self.usage, read_response(encode(final)).usage)
-        said = raws(final["output"]) if bytes(final.get("output", _NULL))[:1] == b"[" else []
+        listed = raws(final["output"]) if bytes(final.get("output", _NULL))[:1] == b"[" else []
         over = [entry.item for _, entry in sorted(self._items.items()) if bytes(entry.item) != b"null"]
-        self.items = identified(said or over)
+        self.items = identified(listed or over)
         self._shown.add(self.items)
         return opening
 
     def unwrap(self, calls: Mapping[str, InnerCall]) -> bytes:
         self.items = unwrapped(self.items, calls)
-        found = [raw for raw in self.items if head_of(raw).call_id in calls]
-        self._shown.add(found)
+        unwrapped_items = [raw for raw in self.items if head_of(raw).call_id in calls]
+        self._shown.add(unwrapped_items)
         out = []
-        for raw in found:
+        for raw in unwrapped_items:
             index, self._places = self._places, self._places + 1
             item = decoded(self._shown.shown(raw))
             out += [self._made(kind, members, index) for kind, members in events_of_call(item)]
@@ -288,8 +288,8 @@ class ResponsesStream:
 
     def failed(self, error: LlmError, raw: bytes | None = None) -> bytes:
         """An event that clients raise: one with the error's members beside its type would pass as any other."""
-        said = error_object(error) if raw is None else Raw(raw)
-        return self._made("error", {"error": said}, None)
+        members = error_object(error) if raw is None else Raw(raw)
+        return self._made("error", {"error": members}, None)
 
     def keep_alive(self) -> bytes:
         return _COMMENT

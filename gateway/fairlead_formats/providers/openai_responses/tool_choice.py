@@ -40,11 +40,11 @@ class ChoiceOverRounds:
         """
         if not self._named and (first or not self._forced):
             return None if self._given is None else self._raw
-        found = self._expanded(injected)
+        expanded = self._expanded(injected)
         if first or not self._forced:
-            return Raw(encode(found))
-        kept = isinstance(found, dict) and found.get("type") == _ALLOWED
-        return Raw(encode({**found, "mode": "auto"} if kept else "auto"))
+            return Raw(encode(expanded))
+        is_allowed = isinstance(expanded, dict) and expanded.get("type") == _ALLOWED
+        return Raw(encode({**expanded, "mode": "auto"} if is_allowed else "auto"))
 
     def _ours(self, choice: object) -> bool:
         label = choice.get("server_label") if isinstance(choice, dict) and choice.get("type") == "mcp" else None
@@ -67,18 +67,18 @@ class ChoiceOverRounds:
 
     def _allowed(self, by_name: Mapping[str | None, Sequence[str]]) -> list[Any]:
         """The tools of a choice of some, with each function one time, however often the client names its server."""
-        found: list[Any] = []
+        allowed: list[Any] = []
         seen: set[tuple[str, str | None]] = set()
         told: set[str] = set()
         for tool in _tools(self._given):
             if not self._ours(tool):
-                found.append(tool)
+                allowed.append(tool)
             elif (key := (tool["server_label"], _name(tool))) not in seen:
                 seen.add(key)
                 names = [name for name in self._functions(tool, by_name) if name not in told]
                 told.update(names)
-                found += map(_function, names)
-        return found
+                allowed += map(_function, names)
+        return allowed
 
     def _functions(self, choice: Mapping[str, Any], by_name: Mapping[str | None, Sequence[str]]) -> list[str]:
         """Names of the functions that stand for a server of ours, or for one tool of it."""
@@ -97,5 +97,5 @@ def _function(name: str) -> dict[str, str]:
 
 
 def _tools(choice: Mapping[str, Any]) -> list[Any]:
-    found = choice.get("tools")
-    return found if isinstance(found, list) else []
+    tools = choice.get("tools")
+    return tools if isinstance(tools, list) else []

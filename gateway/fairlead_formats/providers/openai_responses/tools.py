@@ -108,19 +108,19 @@ class RealtimeMessages(MessageFormat):
     def parts(self, message: object) -> Iterable[Part]:
         """Also from a list of events: a part that several of them hold counts once."""
         parts: dict[object, Part] = {}
-        for place, (path, item) in enumerate(entries(message)):
-            ident = text_of(member(item, "id")) or place
+        for index, (path, item) in enumerate(entries(message)):
+            ident = text_of(member(item, "id")) or index
             for number, part in enumerate(parts_of_item(item, path)):
                 draft = part.draft
                 if draft is None:
                     parts.setdefault((ident, number, part.what), part)
                     continue
-                key = text_of(draft.id) or place
-                known = parts[key].draft if key in parts else None
-                if known is None or known.name is None:
+                key = text_of(draft.id) or index
+                earlier = parts[key].draft if key in parts else None
+                if earlier is None or earlier.name is None:
                     parts[key] = part
-                elif draft.arguments != known.arguments or draft.name not in (None, known.name):
-                    parts[key, place] = part
+                elif draft.arguments != earlier.arguments or draft.name not in (None, earlier.name):
+                    parts[key, index] = part
         return parts.values()
 
     def assembler(self, names: Names | None = None) -> Assembler:
@@ -128,9 +128,9 @@ class RealtimeMessages(MessageFormat):
 
     def in_request(self, message: object) -> list[JsonObject]:
         seen: dict[object, JsonObject] = {}
-        for place, (_, item) in enumerate(entries(message)):
+        for index, (_, item) in enumerate(entries(message)):
             if isinstance(item, dict) and (item.get("type") == "message" or any(parts_of_item(item, ""))):
-                seen[text_of(item.get("id")) or text_of(item.get("call_id")) or place] = item
+                seen[text_of(item.get("id")) or text_of(item.get("call_id")) or index] = item
         return [{"type": _ITEM_CREATE, "item": item} for item in seen.values()]
 
     def write_calls(self, calls: Sequence[ModelCall], names: Names | None = None, text: str = "") -> list[JsonObject]:

@@ -41,7 +41,7 @@ def test_each_call_takes_the_result_that_a_plain_search_finds(
         matched, strays = found.take(given_now)
         wanted, left = plainly([call for _, call in waiting], given_now)
         places = {id(result): place for place, result in enumerate(given_now)}
-        assert [(each.place, places[id(each.result)]) for each in matched] == [
+        assert [(each.index, places[id(each.result)]) for each in matched] == [
             (waiting[place][0], result) for place, result in wanted
         ]
         assert [places[id(stray)] for stray in strays] == left

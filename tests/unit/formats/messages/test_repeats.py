@@ -188,7 +188,7 @@ def test_a_value_beyond_the_bounds_comes_back_unread() -> None:
     for value in (deep, wide):
         repeats = RepeatedContent([IMAGE])
         assert repeats.without(value) is value
-        assert repeats.found == 0
+        assert repeats.replaced == 0
 
 
 @settings(max_examples=examples(100), deadline=None)

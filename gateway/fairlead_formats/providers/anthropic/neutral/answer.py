@@ -87,16 +87,16 @@ def read_usage(usage: Mapping[str, Any]) -> ReportedUsage:
 def written_usage(usage: ReportedUsage) -> dict[str, Any]:
     """Usage as clients of the family read it, who need both numbers."""
     fresh = max((usage.input or 0) - (usage.cached or 0) - (usage.cache_write or 0), 0)
-    found: dict[str, Any] = {"input_tokens": fresh, "output_tokens": usage.output or 0}
-    known = {"cache_read_input_tokens": usage.cached, "cache_creation_input_tokens": usage.cache_write}
-    found |= {name: value for name, value in known.items() if value is not None}
+    members: dict[str, Any] = {"input_tokens": fresh, "output_tokens": usage.output or 0}
+    cache = {"cache_read_input_tokens": usage.cached, "cache_creation_input_tokens": usage.cache_write}
+    members |= {name: value for name, value in cache.items() if value is not None}
     if usage.reasoning is not None:
-        found["output_tokens_details"] = {"thinking_tokens": usage.reasoning}
-    return found
+        members["output_tokens_details"] = {"thinking_tokens": usage.reasoning}
+    return members
 
 
 def write_answer(
-    answer: TranslatedAnswer, usage: ReportedUsage, asked: NeutralRequest, losses: TranslationLosses
+    answer: TranslatedAnswer, usage: ReportedUsage, request: NeutralRequest, losses: TranslationLosses
 ) -> dict[str, Any]:
     """The body of a whole answer."""
     content: list[dict[str, Any]] = []

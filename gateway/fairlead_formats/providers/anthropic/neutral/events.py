@@ -90,8 +90,8 @@ class AnthropicEventReader:
 class AnthropicEventWriter:
     """Writes events: one block behind the other, by whatever comes."""
 
-    def __init__(self, asked: NeutralRequest, created: int, losses: TranslationLosses) -> None:
-        self._model = asked.model
+    def __init__(self, request: NeutralRequest, created: int, losses: TranslationLosses) -> None:
+        self._model = request.model
         self._index = -1
         self._open = ""
         """Kind of the block that is open."""

@@ -92,26 +92,26 @@ def _choice(given: object) -> ToolChoice | None:
     kind, name = member(given, "type"), member(given, "name")
     if kind == "tool":
         return ToolChoice("required", (name,)) if isinstance(name, str) else None
-    found: dict[Any, ToolChoice] = {
+    by_type: dict[Any, ToolChoice] = {
         "auto": ToolChoice("auto"),
         "any": ToolChoice("required"),
         "none": ToolChoice("none"),
     }
-    return found.get(text_of(kind))
+    return by_type.get(text_of(kind))
 
 
 def write_request(
-    asked: NeutralRequest, tools: TranslatedTools, choice: ToolChoice | None, losses: TranslationLosses
+    request: NeutralRequest, tools: TranslatedTools, choice: ToolChoice | None, losses: TranslationLosses
 ) -> dict[str, Any]:
     """The body for a provider; `settle` adds what the model decides."""
-    settings, written = asked.settings, write_messages(asked.turns, losses)
-    system = [text for text in (*asked.system, *written.system) if text.strip()]
-    body: dict[str, Any] = {"model": asked.model, "messages": written.messages}
+    settings, written = request.settings, write_messages(request.turns, losses)
+    system = [text for text in (*request.system, *written.system) if text.strip()]
+    body: dict[str, Any] = {"model": request.model, "messages": written.messages}
     if not written.messages:
         raise BadRequest("messages: give one of the user's", "messages")
     if system:
         body["system"] = "\n\n".join(system)
-    if asked.stream:
+    if request.stream:
         body["stream"] = True
     if tools.definitions:
         body["tools"] = tools.definitions
@@ -128,7 +128,7 @@ def write_request(
         body["output_config"] = {"format": {"type": "json_schema", "schema": settings.output.schema}}
     elif settings.output is not None:
         losses.add("json_object")
-    thinking = _thinking(asked, choice, losses)
+    thinking = _thinking(request, choice, losses)
     if thinking:
         body["thinking"] = thinking
     _sampling(body, settings, losses, thinks=bool(thinking))
@@ -158,31 +158,31 @@ def _sampling(body: dict[str, Any], settings: SamplingSettings, losses: Translat
 def _written_choice(
     choice: ToolChoice | None, parallel: bool | None, losses: TranslationLosses
 ) -> dict[str, Any] | None:
-    found: dict[str, Any] = {"type": "auto"}
+    written: dict[str, Any] = {"type": "auto"}
     if choice is not None and choice.mode == "none":
         return {"type": "none"}
     if choice is not None and choice.mode == "required":
-        found = {"type": "any"}
+        written = {"type": "any"}
     if choice is not None and choice.names:
-        if found["type"] == "any" and len(choice.names) == 1:
-            found = {"type": "tool", "name": choice.names[0]}
+        if written["type"] == "any" and len(choice.names) == 1:
+            written = {"type": "tool", "name": choice.names[0]}
         else:
             losses.add("tool_choice")
     if parallel is False:
-        found["disable_parallel_tool_use"] = True
-    return None if choice is None and parallel is not False else found
+        written["disable_parallel_tool_use"] = True
+    return None if choice is None and parallel is not False else written
 
 
-def _thinking(asked: NeutralRequest, choice: ToolChoice | None, losses: TranslationLosses) -> dict[str, Any] | None:
+def _thinking(request: NeutralRequest, choice: ToolChoice | None, losses: TranslationLosses) -> dict[str, Any] | None:
     """Thinking as far as the API takes it: not with a forced choice, nor amid the calls of a turn whose own thoughts
     are lost.
     """
-    budget = budget_of(asked.settings)
+    budget = budget_of(request.settings)
     if not budget:
         return None
     forced = choice is not None and choice.mode == "required"
-    amid = bool(asked.turns) and any(isinstance(part, ResultPart) for part in asked.turns[-1].parts)
-    most = asked.settings.max_tokens
+    amid = bool(request.turns) and any(isinstance(part, ResultPart) for part in request.turns[-1].parts)
+    most = request.settings.max_tokens
     room = budget if most is None else min(budget, most // 2)
     if forced or amid or room < LEAST_BUDGET:
         losses.add("reasoning")

@@ -106,12 +106,12 @@ def read_answer(body: Mapping[str, Any], losses: TranslationLosses) -> Translate
 def read_usage(usage: Mapping[str, Any]) -> ReportedUsage:
     """Usage as the family counts: thoughts stand beside the answer."""
     prompt, tools = number(usage.get("promptTokenCount")), number(usage.get("toolUsePromptTokenCount"))
-    said, thoughts = number(usage.get("candidatesTokenCount")), number(usage.get("thoughtsTokenCount"))
+    answer, thoughts = number(usage.get("candidatesTokenCount")), number(usage.get("thoughtsTokenCount"))
     return ReportedUsage(
         None if prompt is None else prompt + (tools or 0),
         number(usage.get("cachedContentTokenCount")),
         None,
-        None if said is None and thoughts is None else (said or 0) + (thoughts or 0),
+        None if answer is None and thoughts is None else (answer or 0) + (thoughts or 0),
         thoughts,
     )
 
@@ -120,14 +120,14 @@ def written_usage(usage: ReportedUsage) -> dict[str, Any] | None:
     """Usage as clients of the family read it; None where nothing is known."""
     if usage.total is None:
         return None
-    said = max((usage.output or 0) - (usage.reasoning or 0), 0)
-    found = {"promptTokenCount": usage.input or 0, "candidatesTokenCount": said, "totalTokenCount": usage.total}
-    known = {"cachedContentTokenCount": usage.cached, "thoughtsTokenCount": usage.reasoning}
-    return found | {name: value for name, value in known.items() if value is not None}
+    answer = max((usage.output or 0) - (usage.reasoning or 0), 0)
+    members = {"promptTokenCount": usage.input or 0, "candidatesTokenCount": answer, "totalTokenCount": usage.total}
+    details = {"cachedContentTokenCount": usage.cached, "thoughtsTokenCount": usage.reasoning}
+    return members | {name: value for name, value in details.items() if value is not None}
 
 
 def write_answer(
-    answer: TranslatedAnswer, usage: ReportedUsage, asked: NeutralRequest, losses: TranslationLosses
+    answer: TranslatedAnswer, usage: ReportedUsage, request: NeutralRequest, losses: TranslationLosses
 ) -> dict[str, Any]:
     """The body of a whole answer."""
     parts: list[dict[str, Any]] = []
@@ -143,6 +143,6 @@ def write_answer(
         elif isinstance(part, RoundBorder):
             apart = any("text" in each and not each.get("thought") for each in parts)
     candidate = {"content": {"role": "model", "parts": parts}, "finishReason": WRITTEN_STOP[answer.stop], "index": 0}
-    found = {"responseId": answer.id, "modelVersion": answer.model, "candidates": [candidate]}
+    body = {"responseId": answer.id, "modelVersion": answer.model, "candidates": [candidate]}
     counted = written_usage(usage)
-    return found if counted is None else {**found, "usageMetadata": counted}
+    return body if counted is None else {**body, "usageMetadata": counted}

@@ -75,13 +75,13 @@ class GeminiEventReader:
 class GeminiEventWriter:
     """Writes chunks."""
 
-    def __init__(self, asked: NeutralRequest, created: int, losses: TranslationLosses) -> None:
-        self._head = {"responseId": "", "modelVersion": asked.model}
+    def __init__(self, request: NeutralRequest, created: int, losses: TranslationLosses) -> None:
+        self._head = {"responseId": "", "modelVersion": request.model}
         self._losses = losses
         self._call = CallBegin("", "")
         self._arguments: list[str] = []
-        self._said = self._apart = self._opened = False
-        self._array = asked.array
+        self._wrote_text = self._apart = self._opened = False
+        self._array = request.array
 
     def write(self, event: StreamEvent) -> bytes:
         match event:
@@ -90,7 +90,7 @@ class GeminiEventWriter:
             case TextDelta(kind="thinking"):
                 return self._chunk([{"text": event.text, "thought": True}])
             case TextDelta():
-                apart, self._apart, self._said = self._apart, False, True
+                apart, self._apart, self._wrote_text = self._apart, False, True
                 return self._chunk([{"text": f"\n\n{event.text}" if apart else event.text}])
             case CallBegin():
                 self._call = event
@@ -101,7 +101,7 @@ class GeminiEventWriter:
                 call = ModelCall(self._call.id, self._call.name, read("".join(self._arguments)))
                 return self._chunk(with_carried_ids(FORMAT.write_calls([valid_call(call, self._losses)])[0]["parts"]))
             case RoundBorder():
-                self._apart = self._said
+                self._apart = self._wrote_text
         return b""
 
     def _chunk(self, parts: list[dict[str, Any]], **members: Any) -> bytes:

@@ -115,14 +115,14 @@ def _choice(given: object) -> ToolChoice | None:
 
 
 def write_request(
-    asked: NeutralRequest, tools: TranslatedTools, choice: ToolChoice | None, losses: TranslationLosses
+    request: NeutralRequest, tools: TranslatedTools, choice: ToolChoice | None, losses: TranslationLosses
 ) -> dict[str, Any]:
     """The body for a provider."""
-    settings, written = asked.settings, write_messages(asked.turns, losses)
+    settings, written = request.settings, write_messages(request.turns, losses)
     if not written.messages:
         raise BadRequest("messages: give one of the user's", "messages")
     body: dict[str, Any] = {"contents": written.messages}
-    system = [{"text": text} for text in (*asked.system, *written.system) if text]
+    system = [{"text": text} for text in (*request.system, *written.system) if text]
     if system:
         body["systemInstruction"] = {"parts": system}
     if tools.definitions:
@@ -146,7 +146,7 @@ def _config(settings: SamplingSettings) -> dict[str, Any]:
     thinking = {} if budget is None else {"thinkingBudget": budget}
     if settings.thoughts:
         thinking["includeThoughts"] = True
-    known = {
+    members = {
         "maxOutputTokens": settings.max_tokens,
         "temperature": settings.temperature,
         "topP": settings.top_p,
@@ -159,7 +159,7 @@ def _config(settings: SamplingSettings) -> dict[str, Any]:
         "responseJsonSchema": None if output is None else output.schema,
         "thinkingConfig": thinking or None,
     }
-    return {name: value for name, value in known.items() if value is not None}
+    return {name: value for name, value in members.items() if value is not None}
 
 
 def _written_choice(choice: ToolChoice) -> dict[str, Any]:

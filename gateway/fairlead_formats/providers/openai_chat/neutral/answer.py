@@ -94,13 +94,13 @@ def _parts(message: object, losses: TranslationLosses) -> Iterator[AnswerPart]:
 
 def read_usage(usage: Mapping[str, Any]) -> ReportedUsage:
     """Usage as the family counts."""
-    known, said = usage.get("prompt_tokens_details"), usage.get("completion_tokens_details")
+    prompt, completion = usage.get("prompt_tokens_details"), usage.get("completion_tokens_details")
     return ReportedUsage(
         number(usage.get("prompt_tokens")),
-        number(member(known, "cached_tokens")),
-        number(member(known, "cache_write_tokens")),
+        number(member(prompt, "cached_tokens")),
+        number(member(prompt, "cache_write_tokens")),
         number(usage.get("completion_tokens")),
-        number(member(said, "reasoning_tokens")),
+        number(member(completion, "reasoning_tokens")),
     )
 
 
@@ -108,22 +108,22 @@ def written_usage(usage: ReportedUsage) -> dict[str, Any] | None:
     """Usage as clients of the family read it; None where nothing is known."""
     if usage.total is None:
         return None
-    found: dict[str, Any] = {
+    members: dict[str, Any] = {
         "prompt_tokens": usage.input or 0,
         "completion_tokens": usage.output or 0,
         "total_tokens": usage.total,
     }
-    known = {"cached_tokens": usage.cached, "cache_write_tokens": usage.cache_write}
-    known = {name: value for name, value in known.items() if value is not None}
-    if known:
-        found["prompt_tokens_details"] = known
+    cache = {"cached_tokens": usage.cached, "cache_write_tokens": usage.cache_write}
+    cache = {name: value for name, value in cache.items() if value is not None}
+    if cache:
+        members["prompt_tokens_details"] = cache
     if usage.reasoning is not None:
-        found["completion_tokens_details"] = {"reasoning_tokens": usage.reasoning}
-    return found
+        members["completion_tokens_details"] = {"reasoning_tokens": usage.reasoning}
+    return members
 
 
 def write_answer(
-    answer: TranslatedAnswer, usage: ReportedUsage, asked: NeutralRequest, losses: TranslationLosses
+    answer: TranslatedAnswer, usage: ReportedUsage, request: NeutralRequest, losses: TranslationLosses
 ) -> dict[str, Any]:
     """The body of a whole answer."""
     calls = [part.call for part in answer.parts if isinstance(part, CallPart)]
@@ -135,7 +135,7 @@ def write_answer(
         message[THOUGHTS[0]] = thoughts
     reason = written_stop(answer.stop, refused=bool(refusal))
     choice = {"index": 0, "message": message, "logprobs": None, "finish_reason": reason}
-    found = {
+    body = {
         "id": chat_id(answer.id),
         "object": "chat.completion",
         "created": answer.created,
@@ -143,7 +143,7 @@ def write_answer(
         "choices": [choice],
     }
     counted = written_usage(usage)
-    return found if counted is None else {**found, "usage": counted}
+    return body if counted is None else {**body, "usage": counted}
 
 
 def chat_id(ident: str) -> str:

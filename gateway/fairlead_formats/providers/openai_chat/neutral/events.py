@@ -86,20 +86,20 @@ class ChatEventReader:
 class ChatEventWriter:
     """Writes chunks."""
 
-    def __init__(self, asked: NeutralRequest, created: int, losses: TranslationLosses) -> None:
-        self._include_usage = asked.include_usage
+    def __init__(self, request: NeutralRequest, created: int, losses: TranslationLosses) -> None:
+        self._include_usage = request.include_usage
         self._head: dict[str, Any] = {
             "id": "",
             "object": "chat.completion.chunk",
             "created": created,
-            "model": asked.model,
+            "model": request.model,
         }
         self._calls = 0
         self._kind = "function"
         """Member of the open call that says what is called."""
         self._input = "arguments"
         """Member of `_kind` that has its input."""
-        self._said = self._apart = self._refused = self._empty = False
+        self._wrote_text = self._apart = self._refused = self._empty = False
 
     def write(self, event: StreamEvent) -> bytes:
         match event:
@@ -119,7 +119,7 @@ class ChatEventWriter:
                 return self._called({self._kind: {self._input: event.text}})
             case CallEnd():
                 return self._called({self._kind: {self._input: "{}"}}) if self._empty else b""
-        self._apart = self._said
+        self._apart = self._wrote_text
         return b""
 
     def _member(self, kind: str) -> str:
@@ -129,7 +129,7 @@ class ChatEventWriter:
     def _text(self, event: TextDelta) -> str:
         if event.kind != "text":
             return event.text
-        apart, self._apart, self._said = self._apart, False, True
+        apart, self._apart, self._wrote_text = self._apart, False, True
         return f"\n\n{event.text}" if apart else event.text
 
     def _called(self, call: Mapping[str, Any]) -> bytes:

@@ -52,8 +52,8 @@ def _turn(message: object, losses: TranslationLosses) -> MessageTurn:
     return MessageTurn("system" if is_system else "user", tuple(_content(member(message, "content"), losses)))
 
 
-def _both_results(one: MessageTurn, other: MessageTurn) -> bool:
-    return all(turn.parts and isinstance(turn.parts[0], ResultPart) for turn in (one, other))
+def _both_results(first: MessageTurn, second: MessageTurn) -> bool:
+    return all(turn.parts and isinstance(turn.parts[0], ResultPart) for turn in (first, second))
 
 
 def _content(content: object, losses: TranslationLosses) -> Iterable[Part]:
@@ -67,9 +67,9 @@ def _content(content: object, losses: TranslationLosses) -> Iterable[Part]:
         elif kind == "refusal":
             yield RefusalPart(text_of(member(part, "refusal")))
         else:
-            found = _media(kind, part, losses)
-            if found is not None:
-                yield found
+            media = _media(kind, part, losses)
+            if media is not None:
+                yield media
 
 
 def _media(kind: str, part: object, losses: TranslationLosses) -> MediaPart | None:
@@ -118,7 +118,7 @@ def _assistant(message: object, losses: TranslationLosses) -> Iterable[Part]:
 
 def write_messages(turns: Sequence[MessageTurn], losses: TranslationLosses) -> WrittenTurns:
     """The turns as messages; the first of the system's are told apart."""
-    known = calls_by_id(turns)
+    calls = calls_by_id(turns)
     messages: list[dict[str, Any]] = []
     for turn in turns:
         if turn.role == "system":
@@ -127,7 +127,7 @@ def write_messages(turns: Sequence[MessageTurn], losses: TranslationLosses) -> W
         elif turn.role == "assistant":
             messages += _written_assistant(turn.parts)
         else:
-            messages += _written_user(turn.parts, known, losses)
+            messages += _written_user(turn.parts, calls, losses)
     return WrittenTurns((), messages)
 
 
@@ -139,16 +139,16 @@ def _written_assistant(parts: Sequence[Part]) -> list[dict[str, Any]]:
     written = FORMAT.write_calls(calls, None, text)
     if refusals:
         message: dict[str, Any] = written[0] if written else {"role": "assistant"}
-        said = [{"type": "text", "text": text}] if text else []
-        message["content"] = [*said, *({"type": "refusal", "refusal": each} for each in refusals)]
+        content = [{"type": "text", "text": text}] if text else []
+        message["content"] = [*content, *({"type": "refusal", "refusal": each} for each in refusals)]
         return [message]
     return written
 
 
 def _written_user(
-    parts: Sequence[Part], known: Mapping[str, ModelCall], losses: TranslationLosses
+    parts: Sequence[Part], calls: Mapping[str, ModelCall], losses: TranslationLosses
 ) -> list[dict[str, Any]]:
-    messages = written_results(parts, known, FORMAT)
+    messages = written_results(parts, calls, FORMAT)
     content = [_written_part(part, losses) for part in parts if not isinstance(part, ResultPart)]
     if len(content) == 1 and content[0]["type"] == "text":
         messages.append({"role": "user", "content": content[0]["text"]})

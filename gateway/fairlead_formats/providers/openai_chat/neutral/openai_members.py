@@ -44,13 +44,13 @@ def written_choice(choice: ToolChoice, *, nests: bool) -> Any:
 
 def read_output(given: object) -> OutputSchema | None:
     """The form of the answer, in either form."""
-    found = flat(given)
-    kind, schema = member(found, "type"), member(found, "schema")
+    output = flat(given)
+    kind, schema = member(output, "type"), member(output, "schema")
     if kind == "json_object":
         return OutputSchema(None)
     if kind != "json_schema" or not isinstance(schema, dict):
         return None
-    return OutputSchema(schema, text_of(member(found, "name")) or "answer", member(found, "strict"))
+    return OutputSchema(schema, text_of(member(output, "name")) or "answer", member(output, "strict"))
 
 
 def written_output(output: OutputSchema | None) -> dict[str, Any] | None:

@@ -82,17 +82,20 @@ def _settings(members: RequestMembers) -> SamplingSettings:
 
 
 def write_request(
-    asked: NeutralRequest, tools: TranslatedTools, choice: ToolChoice | None, losses: TranslationLosses
+    request: NeutralRequest, tools: TranslatedTools, choice: ToolChoice | None, losses: TranslationLosses
 ) -> dict[str, Any]:
     """The body for a provider."""
-    settings = asked.settings
-    system = [{"role": "system", "content": text} for text in asked.system if text]
-    body: dict[str, Any] = {"model": asked.model, "messages": [*system, *write_messages(asked.turns, losses).messages]}
-    if asked.stream:
+    settings = request.settings
+    system = [{"role": "system", "content": text} for text in request.system if text]
+    body: dict[str, Any] = {
+        "model": request.model,
+        "messages": [*system, *write_messages(request.turns, losses).messages],
+    }
+    if request.stream:
         body["stream"] = True
     body |= written_tools(tools, choice, settings, nests=True)
     output = written_output(settings.output)
-    known = {
+    members = {
         _MAX: settings.max_tokens,
         "temperature": settings.temperature,
         "top_p": settings.top_p,
@@ -104,7 +107,7 @@ def write_request(
         "user": settings.user,
         "response_format": None if output is None else nested(output),
     }
-    body |= {name: value for name, value in known.items() if value is not None}
+    body |= {name: value for name, value in members.items() if value is not None}
     body |= settings.openai_only
     if settings.top_k is not None:
         losses.add("top_k")

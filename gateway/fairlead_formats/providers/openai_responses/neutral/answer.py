@@ -69,13 +69,13 @@ def read_answer(body: Mapping[str, Any], losses: TranslationLosses) -> Translate
 
 
 def _parts(output: Sequence[object], losses: TranslationLosses) -> Iterator[AnswerPart]:
-    said = False
+    has_text = False
     for item in output:
         kind = kind_of_part(item)
         if kind == "message":
-            if said:
+            if has_text:
                 yield RoundBorder()
-            said = True
+            has_text = True
             yield from _said(items(member(item, "content")), losses)
         elif kind == "reasoning":
             texts = [text_of(member(part, "text")) for part in items(member(item, "summary", "content"))]
@@ -98,13 +98,13 @@ def _said(content: Sequence[object], losses: TranslationLosses) -> Iterator[Answ
 
 def read_usage(usage: Mapping[str, Any]) -> ReportedUsage:
     """Usage as the family counts."""
-    known, said = usage.get("input_tokens_details"), usage.get("output_tokens_details")
+    input_details, output_details = usage.get("input_tokens_details"), usage.get("output_tokens_details")
     return ReportedUsage(
         number(usage.get("input_tokens")),
-        number(member(known, "cached_tokens")),
-        number(member(known, "cache_write_tokens")),
+        number(member(input_details, "cached_tokens")),
+        number(member(input_details, "cache_write_tokens")),
         number(usage.get("output_tokens")),
-        number(member(said, "reasoning_tokens")),
+        number(member(output_details, "reasoning_tokens")),
     )
 
 
@@ -121,7 +121,7 @@ def written_usage(usage: ReportedUsage) -> dict[str, Any] | None:
     }
 
 
-def response_head(model: str, created: int, asked: NeutralRequest) -> dict[str, Any]:
+def response_head(model: str, created: int, request: NeutralRequest) -> dict[str, Any]:
     """A response without output and state, with what it repeats of its request. Its id is one that nobody can guess, as
     providers' ids need not be: what it said is found by it.
     """
@@ -135,7 +135,7 @@ def response_head(model: str, created: int, asked: NeutralRequest) -> dict[str, 
         "tool_choice": "auto",
         "tools": [],
         "store": True,
-        **asked.echo,
+        **request.echo,
         "previous_response_id": None,
     }
 
@@ -163,32 +163,32 @@ def reasoning_item(ident: str, text: str) -> dict[str, Any]:
 
 
 def write_answer(
-    answer: TranslatedAnswer, usage: ReportedUsage, asked: NeutralRequest, losses: TranslationLosses
+    answer: TranslatedAnswer, usage: ReportedUsage, request: NeutralRequest, losses: TranslationLosses
 ) -> dict[str, Any]:
     """The body of a whole answer."""
-    found = response_head(answer.model, answer.created, asked)
-    output = _output(answer.parts, found["id"])
+    head = response_head(answer.model, answer.created, request)
+    output = _output(answer.parts, head["id"])
     refused = any(isinstance(part, RefusalPart) for part in answer.parts)
-    return {**found, **written_state(answer.stop, refused=refused), "output": output, "usage": written_usage(usage)}
+    return {**head, **written_state(answer.stop, refused=refused), "output": output, "usage": written_usage(usage)}
 
 
 def _output(parts: Sequence[AnswerPart], response: str) -> list[dict[str, Any]]:
     output: list[dict[str, Any]] = []
     joins = False
     for part in parts:
-        place = len(output)
+        index = len(output)
         if isinstance(part, CallPart):
             call = FORMAT.write_calls([part.call])[0]
             prefix = "ctc" if call["type"] == CUSTOM_CALL else "fc"
-            output.append({**call, "id": item_id(prefix, response, place), "status": "completed"})
+            output.append({**call, "id": item_id(prefix, response, index), "status": "completed"})
         elif isinstance(part, ThinkingPart):
-            output.append(reasoning_item(item_id("rs", response, place), part.text))
+            output.append(reasoning_item(item_id("rs", response, index), part.text))
         elif isinstance(part, (TextPart, RefusalPart)):
             refused = {"type": "refusal", "refusal": part.text}
             content = text_content(part.text) if isinstance(part, TextPart) else refused
             if joins:
                 output[-1]["content"].append(content)
             else:
-                output.append(message_item(item_id("msg", response, place), [content]))
+                output.append(message_item(item_id("msg", response, index), [content]))
         joins = isinstance(part, (TextPart, RefusalPart))
     return output

@@ -50,7 +50,7 @@ class ResponsesEventReader:
 
     def __init__(self, losses: TranslationLosses) -> None:
         self._losses = losses
-        self._calls = self._refused = self._said = self._argued = False
+        self._calls = self._refused = self._has_message = self._argued = False
         self.stop: StopReason | None = None
         self.sequence: str | None = None
 
@@ -84,9 +84,9 @@ class ResponsesEventReader:
             self._argued = False
             yield CallBegin(text_of(member(item, "call_id")), text_of(member(item, "name")))
         elif kind in ("message", "reasoning"):
-            if self._said and kind == "message":
+            if self._has_message and kind == "message":
                 yield RoundBorder()
-            self._said = self._said or kind == "message"
+            self._has_message = self._has_message or kind == "message"
         else:
             self._losses.add("provider_tools")
 
@@ -105,8 +105,8 @@ class ResponsesEventReader:
 class ResponsesEventWriter:
     """Writes events: one item behind the other, by whatever comes."""
 
-    def __init__(self, asked: NeutralRequest, created: int, losses: TranslationLosses) -> None:
-        self._asked = asked
+    def __init__(self, request: NeutralRequest, created: int, losses: TranslationLosses) -> None:
+        self._request = request
         self._created = created
         self._head: dict[str, Any] = {}
         self._sequence = 0
@@ -122,12 +122,12 @@ class ResponsesEventWriter:
     def write(self, event: StreamEvent) -> bytes:
         match event:
             case StreamStart():
-                self._head = response_head(event.model or self._asked.model, self._created, self._asked)
+                self._head = response_head(event.model or self._request.model, self._created, self._request)
                 return self._state("response.created") + self._state("response.in_progress")
             case TextDelta(kind="thinking"):
                 return self._thought(event.text)
             case TextDelta():
-                return self._said(event)
+                return self._write_text(event)
             case CallBegin():
                 return self._close() + self._begin_call(event)
             case CallDelta():
@@ -144,7 +144,7 @@ class ResponsesEventWriter:
         self._text.append(text)
         return out + self._event("response.reasoning_summary_text.delta", summary_index=0, delta=text)
 
-    def _said(self, event: TextDelta) -> bytes:
+    def _write_text(self, event: TextDelta) -> bytes:
         out = b""
         if self._open != event.kind:
             if self._open in ("text", "refusal"):

@@ -40,8 +40,8 @@ def read_messages(entries: Sequence[object], losses: TranslationLosses) -> tuple
     return with_matched_results([turn for turn in runs if turn.parts])
 
 
-def _of_one_side(one: MessageTurn, other: MessageTurn) -> bool:
-    return one.role == other.role != "system"
+def _of_one_side(first: MessageTurn, second: MessageTurn) -> bool:
+    return first.role == second.role != "system"
 
 
 def _turn(item: object, losses: TranslationLosses) -> MessageTurn:
@@ -69,9 +69,9 @@ def _content(content: object, losses: TranslationLosses) -> Iterable[Part]:
         elif kind == "refusal":
             yield RefusalPart(text_of(member(part, "refusal")))
         else:
-            found = _media(kind, part, losses)
-            if found is not None:
-                yield found
+            media = _media(kind, part, losses)
+            if media is not None:
+                yield media
 
 
 def _media(kind: str, part: object, losses: TranslationLosses) -> MediaPart | None:
@@ -103,14 +103,14 @@ def _said(item: object, losses: TranslationLosses) -> Iterable[Part]:
 
 def write_messages(turns: Sequence[MessageTurn], losses: TranslationLosses) -> WrittenTurns:
     """The turns as items."""
-    known = calls_by_id(turns)
-    found: list[dict[str, Any]] = []
+    calls = calls_by_id(turns)
+    items_written: list[dict[str, Any]] = []
     for turn in turns:
         if turn.role == "assistant":
-            found += _written_said(turn.parts)
+            items_written += _written_said(turn.parts)
         else:
-            found += _written_asked(turn, known, losses)
-    return WrittenTurns((), found)
+            items_written += _written_asked(turn, calls, losses)
+    return WrittenTurns((), items_written)
 
 
 def _written_said(parts: Sequence[Part]) -> Iterable[dict[str, Any]]:
@@ -125,11 +125,11 @@ def _written_said(parts: Sequence[Part]) -> Iterable[dict[str, Any]]:
 
 
 def _written_asked(
-    turn: MessageTurn, known: Mapping[str, ModelCall], losses: TranslationLosses
+    turn: MessageTurn, calls: Mapping[str, ModelCall], losses: TranslationLosses
 ) -> list[dict[str, Any]]:
     content = [_written_part(part, losses) for part in turn.parts if not isinstance(part, ResultPart)]
     message = {"type": "message", "role": turn.role, "content": content}
-    return [*written_results(turn.parts, known, FORMAT), *([message] if content else [])]
+    return [*written_results(turn.parts, calls, FORMAT), *([message] if content else [])]
 
 
 def _written_part(part: Part, losses: TranslationLosses) -> dict[str, Any]:

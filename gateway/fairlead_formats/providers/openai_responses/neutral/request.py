@@ -109,33 +109,33 @@ def _settings(members: RequestMembers) -> SamplingSettings:
 
 
 def write_request(
-    asked: NeutralRequest, tools: TranslatedTools, choice: ToolChoice | None, losses: TranslationLosses
+    request: NeutralRequest, tools: TranslatedTools, choice: ToolChoice | None, losses: TranslationLosses
 ) -> dict[str, Any]:
     """The body for a provider, which keeps nothing of it: all that its model thought comes back sealed."""
-    settings = asked.settings
+    settings = request.settings
     body: dict[str, Any] = {
-        "model": asked.model,
-        "input": write_messages(asked.turns, losses).messages,
+        "model": request.model,
+        "input": write_messages(request.turns, losses).messages,
         "store": False,
         "include": ["reasoning.encrypted_content"],
     }
-    instructions = "\n\n".join(text for text in asked.system if text)
+    instructions = "\n\n".join(text for text in request.system if text)
     if instructions:
         body["instructions"] = instructions
-    if asked.stream:
+    if request.stream:
         body["stream"] = True
     body |= written_tools(tools, choice, settings, nests=False)
     openai_only = dict(settings.openai_only)
     text = {"format": written_output(settings.output), "verbosity": openai_only.pop("verbosity", None)}
     text = {name: value for name, value in text.items() if value is not None}
-    known = {
+    members = {
         "temperature": settings.temperature,
         "top_p": settings.top_p,
         "user": settings.user,
         "text": text or None,
         "reasoning": _reasoning(settings) or None,
     }
-    body |= {name: value for name, value in known.items() if value is not None}
+    body |= {name: value for name, value in members.items() if value is not None}
     if settings.max_tokens is not None:
         body["max_output_tokens"] = max(settings.max_tokens, LEAST_TOKENS)
     for name in ("top_k", "seed", "frequency_penalty", "presence_penalty", "stop"):
@@ -146,8 +146,8 @@ def write_request(
 
 def _reasoning(settings: SamplingSettings) -> dict[str, Any]:
     effort = settings.asked_effort
-    found: dict[str, Any] = {} if effort is None else {"effort": effort}
-    return {**found, "summary": "auto"} if settings.thoughts else found
+    reasoning: dict[str, Any] = {} if effort is None else {"effort": effort}
+    return {**reasoning, "summary": "auto"} if settings.thoughts else reasoning
 
 
 def settle(members: dict[str, Raw], model: str, window: int, losses: TranslationLosses) -> None:
