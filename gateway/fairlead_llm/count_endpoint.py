@@ -48,7 +48,7 @@ class CountFormat(Protocol):
     def body(self, request: bytes, model: str) -> bytes:
         """The request for a count, of the body of the request that is counted."""
 
-    def written(self, tokens: int) -> bytes:
+    def write(self, tokens: int) -> bytes:
         """The answer that there are so many."""
 
 
@@ -82,7 +82,7 @@ class TokenCountEndpoint:
             client = services.client.of_caller(caller_key(request))
             return await self._asked(client, provider, target.provider, counting.path(target.model), body, prepared)
         tokens = await self._estimated(target.model, prepared.request, offered)
-        return Response(counting.written(tokens), 200, {ESTIMATED: "true"}, JSON)
+        return Response(counting.write(tokens), 200, {ESTIMATED: "true"}, JSON)
 
     async def _asked(
         self,

@@ -24,7 +24,7 @@ from fairlead_formats.wire.protocol import (
     WireFormat,
     WireRequest,
 )
-from fairlead_formats.wire.raw_json import added
+from fairlead_formats.wire.raw_json import add_usage
 from fairlead_gateway.calls.path.direct import Origin
 from fairlead_gateway.core.identity import IDENTITY
 from fairlead_gateway.core.llm_counts import LlmCounts
@@ -185,7 +185,7 @@ class LlmEndpoint:
         usage: dict[str, object] = {}
         while True:
             said = await self._read(answer, loop)
-            usage = added(usage, said.usage)
+            usage = add_usage(usage, said.usage)
             if not said.usage:
                 loop.record.add_answer_tokens(sum(map(len, said.in_request)) // 4)
             loop.round_finished(usage)
@@ -205,7 +205,7 @@ class LlmEndpoint:
                 return await self._refused(answer, loop)
         await keeper.keep(calls, said.in_request, results.messages, said.turn_key(before))
         shown = ran if prepared.shows_calls else ()
-        written = said.written(LoopResult(before, usage, loop.theirs, shown, {"fairlead": loop.report()}))
+        written = said.write(LoopResult(before, usage, loop.theirs, shown, {"fairlead": loop.report()}))
         if self._kept is not None:
             rounds = [*before, said]
             finished = FinishedResponse(
@@ -246,7 +246,7 @@ class LlmEndpoint:
 def _answer_of(body: bytes, loop: ToolLoop) -> WireAnswer:
     """A provider's answer that was read. Raises BadAnswer."""
     if loop.theirs is not None:
-        body = ProviderCallIds(keepable=loop.prepared.keeps_turns).replaced(body)
+        body = ProviderCallIds(keepable=loop.prepared.keeps_turns).replace(body)
     return loop.prepared.wire.answer(body, loop.prepared.request)
 
 
@@ -280,7 +280,7 @@ async def answered(
         refused = await services.tools.work.excess(body)
         if refused is not None:
             raise LlmError(400, f"the body holds {refused}: send fewer", "invalid_request")
-        received = await services.tools.work.reading(lambda: wire.received(body), long=is_long(body))
+        received = await services.tools.work.reading(lambda: wire.receive(body), long=is_long(body))
         held = await while_connected(request, work(received))
     except LlmError as error:
         broken(error.code)

@@ -21,7 +21,7 @@ from fairlead_formats.scripted_turns import ScriptedTurn
 class ScriptedApi(Protocol):
     """One API's form of turns. `number` is that of the request, from 1 on."""
 
-    def failed(self, turn: ScriptedTurn) -> bytes:
+    def write_error(self, turn: ScriptedTurn) -> bytes:
         """Body of an error."""
 
     def whole(self, turn: ScriptedTurn, number: int, asked: Mapping[str, Any]) -> bytes:
@@ -30,7 +30,7 @@ class ScriptedApi(Protocol):
     def events(self, turn: ScriptedTurn, number: int, asked: Mapping[str, Any]) -> Iterator[str]:
         """Data of a streamed answer's events."""
 
-    def framed(self, data: str) -> str:
+    def sse_event(self, data: str) -> str:
         """One event with these data."""
 
     def asks_for_stream(self, path: str, asked: Mapping[str, Any]) -> bool:
@@ -39,7 +39,7 @@ class ScriptedApi(Protocol):
     def refusal(self, asked: Mapping[str, Any], headers: Mapping[str, str]) -> bytes | None:
         """Body of the refusal of a request that the API does not take; None where it takes it."""
 
-    def counted(self, path: str, asked: Mapping[str, Any]) -> bytes | None:
+    def count_tokens(self, path: str, asked: Mapping[str, Any]) -> bytes | None:
         """Answer to a request that only counts its tokens; None for any other."""
 
 
@@ -75,7 +75,7 @@ class ScriptedModel:
         path = scope["path"]
         if "/responses/" in path:
             self.about_kept.append((request.method, path))
-            status, found = self._responses.stored(request.method, path)
+            status, found = self._responses.answer_stored(request.method, path)
             await _json(found, status)(scope, receive, send)
             return
         asked = json.loads(body)
@@ -99,7 +99,7 @@ class ScriptedModel:
         refusal = api.refusal(asked, headers)
         if refusal is not None:
             return _json(refusal, 400)
-        counted = api.counted(path, asked)
+        counted = api.count_tokens(path, asked)
         if counted is not None:
             return _json(counted)
         number = self._taken = self._taken + 1
@@ -117,7 +117,7 @@ def scripted_response(
     """
     api = api or chat.ChatApi()
     if turn.status != 200:
-        return _json(api.failed(turn), turn.status, turn.headers)
+        return _json(api.write_error(turn), turn.status, turn.headers)
     if api.asks_for_stream(path, asked):
         stream = _stream(api, turn, number, asked)
         return StreamingResponse(stream, headers=dict(turn.headers), media_type="text/event-stream")
@@ -130,7 +130,7 @@ def _json(body: bytes, status: int = 200, headers: Mapping[str, str] | None = No
 
 async def _stream(api: ScriptedApi, turn: ScriptedTurn, number: int, asked: Mapping[str, Any]) -> AsyncIterator[str]:
     for event in turn.events if turn.events is not None else api.events(turn, number, asked):
-        yield api.framed(event)
+        yield api.sse_event(event)
     if turn.breaks:
         raise ConnectionAbortedError("the script has this connection break")
     if turn.lingers:

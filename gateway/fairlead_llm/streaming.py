@@ -68,7 +68,7 @@ class StreamedAnswer(Response):
         self._results: Sequence[bytes] = ()
         """Results of calls of the last round."""
         self._stream = loop.prepared.wire.stream(loop.prepared.request, loop.theirs)
-        self._early = self._stream.ran(ran) if ran and loop.prepared.shows_calls else b""
+        self._early = self._stream.show_results(ran) if ran and loop.prepared.shows_calls else b""
         self._written_at = time.monotonic()
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
@@ -144,11 +144,11 @@ class StreamedAnswer(Response):
                 await self._write(stream.unwrap(calls.unwrapped))
             if await self._keeper.runs_now(calls, stream.in_request):
                 if prepared.shows_calls:
-                    await self._write(stream.running([*map(running_call, calls.gateway_calls)]))
+                    await self._write(stream.show_running([*map(running_call, calls.gateway_calls)]))
                 results = await held.run(calls.gateway_calls)
                 self._results = results.messages
                 if prepared.shows_calls:
-                    await self._write(stream.ran(results.finished))
+                    await self._write(stream.show_results(results.finished))
             if calls.client_calls or not results.messages:
                 await self._keeper.keep(calls, stream.in_request, results.messages, stream.turn_key)
                 return
@@ -188,7 +188,7 @@ class StreamedAnswer(Response):
             self._loop.record.add_answer_tokens(len(datas))
             out: list[bytes] = []
             try:
-                out += (self._stream.feed(data if ids is None else ids.replaced(data)) for data in datas)
+                out += (self._stream.feed(data if ids is None else ids.replace(data)) for data in datas)
             finally:  # what was said in front of an error has come
                 said = b"".join(out)
                 if said:
@@ -223,7 +223,7 @@ class StreamedAnswer(Response):
         code = error.code if raw is None else "an error of the provider"  # whose words may be a prompt's
         self._loop.record.end(error.code)
         log.info("A streamed answer of %s broke off: %s", self._loop.target.provider, code)
-        return self._stream.failed(error, raw)
+        return self._stream.write_error(error, raw)
 
 
 async def _disconnected(receive: Receive) -> None:

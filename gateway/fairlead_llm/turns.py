@@ -22,8 +22,8 @@ from typing import Final
 import msgspec
 from msgspec import Raw
 
-from fairlead_formats.pairs.kept_turns import translated_turn
-from fairlead_formats.wire.call_ids import made_here, may_be_kept
+from fairlead_formats.pairs.kept_turns import translate_turn
+from fairlead_formats.wire.call_ids import is_made_here, may_keep_turn
 from fairlead_formats.wire.errors import LlmError
 from fairlead_formats.wire.losses import TranslationLosses
 from fairlead_formats.wire.protocol import MARKED_THOUGHTS, CallKey, CallPlace, KeptTurn, WireFormat
@@ -90,7 +90,7 @@ class TurnStore:
         was.
         """
         store = self._recorder.store
-        if store is None or not all(may_be_kept(call.id) or call.name in MARKED_THOUGHTS for call in shown):
+        if store is None or not all(may_keep_turn(call.id) or call.name in MARKED_THOUGHTS for call in shown):
             return False
         session = _session(shown)
         try:
@@ -137,12 +137,12 @@ class TurnStore:
                 "Turns that were kept are not put back, and the model may ask for results again: %s", failures[0]
             )
         turns = {place.start: turn for place, turn in zip(places, found, strict=True) if isinstance(turn, KeptTurn)}
-        return wire.restored(messages, turns) if turns else messages
+        return wire.restore(messages, turns) if turns else messages
 
     async def _found(self, identity: Identity, wire: WireFormat, shown: Sequence[CallKey]) -> KeptTurn | None:
         """The turn of these calls. Raises ContextUnavailable."""
         store = self._recorder.store
-        if store is None or not all(may_be_kept(call.id) or call.name in MARKED_THOUGHTS for call in shown):
+        if store is None or not all(may_keep_turn(call.id) or call.name in MARKED_THOUGHTS for call in shown):
             return None
         session = _session(shown)
         try:
@@ -150,7 +150,7 @@ class TurnStore:
             turn = _decode(entries[-1]) if entries else None
         except msgspec.MsgspecError:
             return None
-        return translated_turn(turn, wire.name) if turn is not None and turn.format != wire.name else turn
+        return translate_turn(turn, wire.name) if turn is not None and turn.format != wire.name else turn
 
 
 def _of_client(front: WireFormat, messages: Sequence[bytes | Raw]) -> TurnKeeping:
@@ -158,7 +158,7 @@ def _of_client(front: WireFormat, messages: Sequence[bytes | Raw]) -> TurnKeepin
     for place in reversed(front.places(messages)):
         calls = _without_thoughts(place)
         if calls:
-            return TurnKeeping.SURE if all(made_here(call.id) for call in calls) else TurnKeeping.NONE
+            return TurnKeeping.SURE if all(is_made_here(call.id) for call in calls) else TurnKeeping.NONE
     return TurnKeeping.SURE if front.needs_call_ids else TurnKeeping.LIKELY
 
 

@@ -20,8 +20,8 @@ ACME = """
 from fairlead_formats.provider import ProviderFormat
 from fairlead_formats.providers.anthropic.tools import AnthropicMessages
 from fairlead_formats.schema import rules
-from fairlead_formats.tools.definitions import Envelope, Found, ToolFormat, ToolLimits
-from fairlead_formats.tools.envelopes import in_tools, renamed, tools_of
+from fairlead_formats.tools.definitions import Envelope, ProviderTool, ToolFormat, ToolLimits
+from fairlead_formats.tools.envelopes import in_tools, rename_tool, tools_of
 
 FORMATS = (
     ProviderFormat(
@@ -31,8 +31,8 @@ FORMATS = (
             ("acme",),
             Envelope(
                 lambda parts: {"name": "", "takes": parts.schema},
-                renamed,
-                lambda tool: Found(tool["name"], schema=tool["takes"]),
+                rename_tool,
+                lambda tool: ProviderTool(tool["name"], schema=tool["takes"]),
                 in_tools,
                 tools_of,
             ),

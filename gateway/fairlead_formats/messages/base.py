@@ -74,7 +74,7 @@ def extras(value: object, *standard: str) -> tuple[str, ...]:
     )
 
 
-def pointed(path: str, entries: Iterable[object]) -> list[tuple[str, object]]:
+def with_paths(path: str, entries: Iterable[object]) -> list[tuple[str, object]]:
     """The entries of a list, each with its path."""
     return [(f"{path}/{index}", entry) for index, entry in enumerate(entries)]
 
@@ -129,7 +129,7 @@ class MessageFormat(ABC):
         """Puts the calls of one streamed message together; `names` are those of the request."""
         return WholeAssembler(self.drafts, names)
 
-    def written_id(self, ident: str) -> str:
+    def write_id(self, ident: str) -> str:
         """The id of a call as it is written in this form: itself, or its `substitute_id`, by both of which `OpenCalls`
         matches results.
         """

@@ -303,11 +303,11 @@ def finish(drafts: Iterable[Draft], names: Names | None, *, start: int = 0) -> l
     for position, draft in enumerate(drafts, start):
         call = _call(draft, position, names)
         if call.id in seen:
-            call = _refused(
+            call = _refuse(
                 call, f"the id {call.id!r} is that of an earlier call of this message; repeat the call with another"
             )
         elif position >= MAX_CALLS:
-            call = _refused(call, f"a message may make {MAX_CALLS} calls; this one was not run: repeat it on its own")
+            call = _refuse(call, f"a message may make {MAX_CALLS} calls; this one was not run: repeat it on its own")
         seen.add(call.id)
         calls.append(call)
     return calls
@@ -327,18 +327,18 @@ def _call(draft: Draft, position: int, names: Names | None) -> ModelCall:
     ident = text_of(draft.id)
     made = not 0 < len(ident) <= MAX_NAME
     if made:
-        ident = made_id(position, sent, draft.arguments)
+        ident = make_id(position, sent, draft.arguments)
     original = names.original(sent) if names is not None else None
     if original is None:
         return ModelCall(ident, sent, arguments, made_id=made, kind=draft.kind)
     return ModelCall(ident, original, arguments, sent if sent != original else "", made, draft.kind)
 
 
-def _refused(call: ModelCall, reason: str) -> ModelCall:
+def _refuse(call: ModelCall, reason: str) -> ModelCall:
     return msgspec.structs.replace(call, arguments=InvalidCall(reason))
 
 
-def made_id(position: int, name: str, arguments: object) -> str:
+def make_id(position: int, name: str, arguments: object) -> str:
     """An id for a call that came without: the same call at the same place gets the same one."""
     try:
         body = arguments.encode("utf-8", "replace") if isinstance(arguments, str) else _canonical(arguments)

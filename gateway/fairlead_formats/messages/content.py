@@ -99,30 +99,32 @@ def body_of(result: object, report: LossReport, accept: Accept) -> Body:
     for index, raw in enumerate(every):
         block = _block(raw, f"/content/{index}", report)
         if isinstance(block, Media):
-            block = _carried(block, report, accept)
+            block = _carry(block, report, accept)
         blocks.append(block)
     if len(content or []) > MAX_BLOCKS:
         report.add("/content", "block", Action.DROPPED, f"more than {MAX_BLOCKS} blocks")
     structured = result.get("structuredContent")
     if structured is None:
         return Body(tuple(blocks), None, "", result.get("isError") is True)
-    return _once(blocks, every, structured, result.get("isError") is True, report)
+    return _without_repeats(blocks, every, structured, result.get("isError") is True, report)
 
 
-def _once(blocks: list[Block], raw: list[object], structured: Any, is_error: bool, report: LossReport) -> Body:
+def _without_repeats(
+    blocks: list[Block], raw: list[object], structured: Any, is_error: bool, report: LossReport
+) -> Body:
     """The body with everything told once. A text that is the JSON of the structured content counts as that; of the
     structured content goes what other blocks hold.
     """
     path = next((block.path for block in blocks if _says(block, structured)), "")
     repeats = RepeatedContent([None if block.path == path else item for block, item in zip(blocks, raw, strict=True)])
     left = repeats.without(structured)
-    if repeats.only_marks(left) or (not path and repeats.told(structured)):
+    if repeats.only_marks(left) or (not path and repeats.repeats_all(structured)):
         report.add("/structuredContent", "structuredContent", Action.REWRITTEN, "the content says the same")
         return Body(tuple(block for block in blocks if not path or block.path != path), None, "", is_error)
     if repeats.replaced:
         why = f"what the content holds is told there only ({repeats.replaced} times)"
         report.add("/structuredContent", "structuredContent", Action.REWRITTEN, why)
-    left = _structured(left, report)
+    left = _check_structured(left, report)
     if left is None and path:
         return Body(tuple(blocks), None, "", is_error)
     if path and repeats.replaced:
@@ -130,7 +132,7 @@ def _once(blocks: list[Block], raw: list[object], structured: Any, is_error: boo
     return Body(tuple(blocks), left, path, is_error)
 
 
-def _carried(media: Media, report: LossReport, accept: Accept) -> Block:
+def _carry(media: Media, report: LossReport, accept: Accept) -> Block:
     why = accept(media)
     if why is None:
         if media.what == "resource":
@@ -206,7 +208,7 @@ def _resource(path: str, raw: object, report: LossReport) -> Block:
     return _media(path, "resource", raw.get("mimeType"), raw.get("blob"), uri, report)
 
 
-def _structured(value: object, report: LossReport) -> Any:
+def _check_structured(value: object, report: LossReport) -> Any:
     reason = amiss(value)
     if reason is None:
         try:
@@ -246,13 +248,13 @@ def media(blocks: Iterable[Block]) -> list[Media]:
     return [block for block in blocks if isinstance(block, Media)]
 
 
-def one_text(body: Body, report: LossReport) -> str:
+def join_texts(body: Body, report: LossReport) -> str:
     """Everything in one string, for formats that take no more; an error is said in its first word."""
     parts = texts(body)
     if len(parts) > 1:
         report.add("/content", "text", Action.REWRITTEN, "several blocks became one string")
     report_structured(body, report)
-    return marked("\n\n".join(parts), body, report)
+    return mark_error("\n\n".join(parts), body, report)
 
 
 def report_structured(body: Body, report: LossReport) -> None:
@@ -267,7 +269,7 @@ def report_repeated(body: Body, report: LossReport) -> None:
         report.add(body.repeated, "text", Action.REWRITTEN, "it repeats the structured content, which is carried")
 
 
-def marked(text: str, body: Body, report: LossReport) -> str:
+def mark_error(text: str, body: Body, report: LossReport) -> str:
     """For formats without a flag: an error that does not say so itself begins with `Error: `."""
     if not body.is_error:
         return text

@@ -25,12 +25,12 @@ def losses_of_message(
     """Losses among a message's parts, which the target does not hold as they were. `calls`: those of the parts, in
     their order.
     """
-    return _bounded(_of_parts(parts, calls, target), "/message")
+    return _limit(_of_parts(parts, calls, target), "/message")
 
 
 def losses_of_answers(answers: Iterable[AnswerPart]) -> tuple[ResultLoss, ...]:
     """Losses among the messages behind a model's: their parts beside results."""
-    return _bounded(_of_answers(answers), "/results")
+    return _limit(_of_answers(answers), "/results")
 
 
 def _of_parts(parts: Sequence[Part], calls: Sequence[ModelCall], target: MessageFormat) -> Iterator[ResultLoss]:
@@ -79,7 +79,7 @@ def _of_answers(answers: Iterable[AnswerPart]) -> Iterator[ResultLoss]:
             yield ResultLoss("", path, "block", Action.DROPPED, "it is the result of no call")
 
 
-def _bounded(losses: Iterator[ResultLoss], path: str) -> tuple[ResultLoss, ...]:
+def _limit(losses: Iterator[ResultLoss], path: str) -> tuple[ResultLoss, ...]:
     first = tuple(islice(losses, MAX_LOSSES))
     if next(losses, None) is None:
         return first

@@ -79,7 +79,7 @@ class RepeatedContent:
             return structured
         self._left = MAX_NODES
         try:
-            return self._pruned(structured, MAX_DEPTH)
+            return self._prune(structured, MAX_DEPTH)
         except _TooMany:
             self.replaced = 0
             return structured
@@ -88,13 +88,13 @@ class RepeatedContent:
         """Whether nothing but marks is left of a value, wrapped or not."""
         if not self.replaced:
             return False
-        inner = _unwrapped(value)
+        inner = _unwrap(value)
         every = inner if isinstance(inner, list) else [inner]
         return bool(every) and all(isinstance(item, str) and item in self._marks for item in every)
 
-    def told(self, structured: Any) -> bool:
+    def repeats_all(self, structured: Any) -> bool:
         """Whether the blocks say, in its order, all that a wrapped value does."""
-        inner = _unwrapped(structured)
+        inner = _unwrap(structured)
         if inner is structured:
             return False
         blocks = iter(self._every)
@@ -121,7 +121,7 @@ class RepeatedContent:
             self._texts.setdefault(text, mark)
         self._whole.setdefault(_key(block), (block, mark))
 
-    def _pruned(self, value: Any, depth: int) -> Any:
+    def _prune(self, value: Any, depth: int) -> Any:
         self._left -= 1
         if self._left < 0 or depth < 0:
             raise _TooMany
@@ -131,10 +131,10 @@ class RepeatedContent:
             mark = self._block(value)
             if mark is not None:
                 return mark
-            members = {key: self._pruned(item, depth - 1) for key, item in value.items()}
+            members = {key: self._prune(item, depth - 1) for key, item in value.items()}
             return members if any(members[key] is not value[key] for key in members) else value
         if isinstance(value, list):
-            entries = [self._pruned(item, depth - 1) for item in value]
+            entries = [self._prune(item, depth - 1) for item in value]
             return entries if any(new is not old for new, old in zip(entries, value, strict=True)) else value
         return value
 
@@ -143,8 +143,8 @@ class RepeatedContent:
         if mark is None and self._data:
             mark = self._of_data(value)
             if mark is None and ";base64," in value:
-                return _IN_TEXT.sub(lambda match: self._marked(self._of_data(match[1]), match[0]), value)
-        return self._marked(mark, value)
+                return _IN_TEXT.sub(lambda match: self._count(self._of_data(match[1]), match[0]), value)
+        return self._count(mark, value)
 
     def _of_data(self, value: str) -> str | None:
         """The mark of the block whose base64 a string is. Most strings fail at their first characters."""
@@ -156,14 +156,14 @@ class RepeatedContent:
         if value.get("type") not in _BLOCKS or (candidate := self._whole.get(_key(value))) is None:
             return None
         block, mark = candidate
-        return self._marked(mark, "") if same(_bare(value), _bare(block)) else None
+        return self._count(mark, "") if same(_bare(value), _bare(block)) else None
 
-    def _marked(self, mark: str | None, value: str) -> str:
+    def _count(self, mark: str | None, value: str) -> str:
         self.replaced += mark is not None
         return value if mark is None else mark
 
 
-def _unwrapped(value: Any) -> Any:
+def _unwrap(value: Any) -> Any:
     return value[WRAP] if isinstance(value, dict) and value.keys() == {WRAP} else value
 
 

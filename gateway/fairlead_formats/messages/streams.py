@@ -105,7 +105,7 @@ class Ready:
         self._seen.add(call.id)
         return call
 
-    def seen(self, ident: object) -> bool:
+    def has_seen(self, ident: object) -> bool:
         """Whether a call of this id is out."""
         return ident in self._seen
 
@@ -125,7 +125,7 @@ def is_done(event: object) -> bool:
     return isinstance(event, str | bytes) and event.strip() in ("[DONE]", b"[DONE]")
 
 
-def room(partials: dict[Any, Partial]) -> bool:
+def has_room(partials: dict[Any, Partial]) -> bool:
     """Whether one more call may be put together: a stream of openings must not fill the memory."""
     return len(partials) < 2 * MAX_CALLS
 
@@ -154,12 +154,12 @@ class BlockAssembler:
     def close(self) -> list[ModelCall]:
         left = [self._partials[index] for index in sorted(self._partials)]
         self._partials.clear()
-        return [self._ready.call(_settled(partial), cut_off=True) for partial in left]
+        return [self._ready.call(_settle(partial), cut_off=True) for partial in left]
 
     def _start(self, index: int, call: Partial | None) -> list[ModelCall]:
         """A block of an index that never stopped ends with the next of the same index."""
         ended = self._stop(index, cut_off=True)
-        if call is not None and room(self._partials):
+        if call is not None and has_room(self._partials):
             self._partials[index] = call
         return ended
 
@@ -170,10 +170,10 @@ class BlockAssembler:
 
     def _stop(self, index: int, *, cut_off: bool = False) -> list[ModelCall]:
         partial = self._partials.pop(index, None)
-        return [] if partial is None else [self._ready.call(_settled(partial), cut_off=cut_off)]
+        return [] if partial is None else [self._ready.call(_settle(partial), cut_off=cut_off)]
 
 
-def _settled(partial: Partial) -> Partial:
+def _settle(partial: Partial) -> Partial:
     """The `input` of the start counts only where nothing followed: it is `{}` by rule, whole on some gateways."""
     if not partial.empty:
         partial.whole = None

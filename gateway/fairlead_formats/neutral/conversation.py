@@ -15,7 +15,7 @@ import msgspec
 
 from fairlead_formats.messages.call import CUSTOM, EXCERPT, InvalidCall, McpResult, ModelCall, ToolResult
 from fairlead_formats.messages.open_calls import OpenCalls
-from fairlead_formats.schema.property_names import restored
+from fairlead_formats.schema.property_names import restore_names
 from fairlead_formats.wire.losses import TranslationLosses
 
 Role = Literal["system", "user", "assistant"]
@@ -220,11 +220,11 @@ def with_matched_results(turns: Sequence[MessageTurn]) -> tuple[MessageTurn, ...
             if not matched or matched[-1].role != "assistant":
                 calls = OpenCalls()
                 ids.next_turn()
-            named = tuple(ids.renamed(part) if isinstance(part, CallPart) else part for part in turn.parts)
+            named = tuple(ids.rename(part) if isinstance(part, CallPart) else part for part in turn.parts)
             calls.add(part.call for part in named if isinstance(part, CallPart))
             matched.append(MessageTurn(turn.role, named))
         else:
-            matched.append(MessageTurn(turn.role, _matched(turn.parts, calls, ids)) if calls else turn)
+            matched.append(MessageTurn(turn.role, _match_results(turn.parts, calls, ids)) if calls else turn)
     return tuple(matched)
 
 
@@ -241,7 +241,7 @@ class _UniqueIds:
         """Begin another turn of the model: results answer calls of their own turn."""
         self._turn.clear()
 
-    def renamed(self, part: CallPart) -> CallPart:
+    def rename(self, part: CallPart) -> CallPart:
         """The call, under another id where an earlier one has its own."""
         call, ident = part.call, part.call.id
         while ident in self._taken:
@@ -258,7 +258,7 @@ class _UniqueIds:
         return waiting.popleft() if waiting else ident
 
 
-def _matched(parts: Sequence[Part], calls: OpenCalls, ids: _UniqueIds) -> tuple[Part, ...]:
+def _match_results(parts: Sequence[Part], calls: OpenCalls, ids: _UniqueIds) -> tuple[Part, ...]:
     given = [
         ToolResult(ids.of_result(part.id), part.name, dict(part.result))
         for part in parts
@@ -305,7 +305,7 @@ def with_properties(call: ModelCall, names: Mapping[str, str] | None) -> ModelCa
     """The call with other names of properties in its arguments; itself where there are none."""
     if not names or not call.valid:
         return call
-    return msgspec.structs.replace(call, arguments=restored(call.arguments, names))
+    return msgspec.structs.replace(call, arguments=restore_names(call.arguments, names))
 
 
 def calls_by_id(turns: Sequence[MessageTurn]) -> dict[str, ModelCall]:

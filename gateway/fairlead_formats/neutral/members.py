@@ -28,12 +28,12 @@ _HOLDERS: Final = (
     "function_declarations",
 )
 """Members in which messages, parts and tools hold others."""
-Found = TypeVar("Found")
+Value = TypeVar("Value")
 _decode: Final = msgspec.json.Decoder().decode
 _NOTHING_SAID: Final[tuple[Any, ...]] = (None, "", [], {}, False)
 
 
-def decoded_object(body: bytes) -> dict[str, Any]:
+def decode_body(body: bytes) -> dict[str, Any]:
     """A body that is a JSON object. Raises BadRequest."""
     with reading_body():
         value = _decode(body)
@@ -87,7 +87,7 @@ class RequestMembers:
         entries = value if isinstance(value, list) else [value]
         return tuple(entry for entry in entries if isinstance(entry, str) and entry)
 
-    def named(self, *names: str) -> dict[str, Any]:
+    def take_members(self, *names: str) -> dict[str, Any]:
         """Those of these members that say something, by name."""
         values = {name: self._left.pop(name, None) for name in names}
         return {name: value for name, value in values.items() if value is not None}
@@ -116,17 +116,17 @@ def report_extras(part: object, losses: TranslationLosses, *standard: str) -> No
     members.report_rest()
 
 
-def required_list(members: RequestMembers, name: str) -> list[Any]:
+def require_list(members: RequestMembers, name: str) -> list[Any]:
     """A list of one entry to `MAX_ENTRIES`. Raises BadRequest."""
     value = members.first(name)
     if not isinstance(value, list) or not value:
         raise BadRequest(f"{name}: give at least one", name)
     if len(value) > MAX_ENTRIES:
         raise BadRequest(f"{name}: {len(value)} entries are too many, give at most {MAX_ENTRIES}", name)
-    return bounded(value, name)
+    return limit_parts(value, name)
 
 
-def bounded(value: Found, name: str) -> Found:
+def limit_parts(value: Value, name: str) -> Value:
     """The list, unless it holds more than `MAX_PARTS` entries and parts of them. Raises BadRequest."""
     counted, left = 0, [value]
     while left:

@@ -13,7 +13,7 @@ from fairlead_formats.wire.losses import TranslationLosses
 _SIGNATURES: Final = frozenset({"thoughtSignature", "thought_signature"})
 
 
-def said_parts(
+def read_assistant_parts(
     entries: Sequence[object],
     messages: MessageFormat,
     losses: TranslationLosses,
@@ -42,7 +42,7 @@ def read_results(message: object, messages: MessageFormat) -> tuple[ResultPart, 
     return tuple(ResultPart(each.id, each.name, each.result) for each in messages.parse_results(message))
 
 
-def written_results(
+def write_results(
     parts: Sequence[Part], calls: Mapping[str, ModelCall], messages: MessageFormat
 ) -> list[dict[str, Any]]:
     """The messages with the results among the parts; `calls` of the conversation by id."""

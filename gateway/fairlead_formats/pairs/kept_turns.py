@@ -15,7 +15,7 @@ _decode: Final = msgspec.json.Decoder().decode
 _encode: Final = msgspec.json.Encoder().encode
 
 
-def translated_turn(turn: KeptTurn, name: str) -> KeptTurn | None:
+def translate_turn(turn: KeptTurn, name: str) -> KeptTurn | None:
     """The turn in the format of a name; None where one of the two has no translation, or the turn cannot be read."""
     source, target = FAMILIES.get(turn.format), FAMILIES.get(name)
     if source is None or target is None:

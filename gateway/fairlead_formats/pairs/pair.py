@@ -14,13 +14,13 @@ import msgspec
 from msgspec import Raw
 
 from fairlead_formats.neutral.conversation import with_names
-from fairlead_formats.neutral.members import bounded, decoded_object
+from fairlead_formats.neutral.members import decode_body, limit_parts
 from fairlead_formats.neutral.provider_errors import refusal_of
-from fairlead_formats.neutral.tools import translated_choice
+from fairlead_formats.neutral.tools import translate_choice
 from fairlead_formats.neutral.translation import TranslatedExchange
 from fairlead_formats.pairs.families import FAMILIES
 from fairlead_formats.pairs.pair_answers import PairAnswer, PairStream
-from fairlead_formats.pairs.tools_for import translated_tools
+from fairlead_formats.pairs.tools_for import translate_tools
 from fairlead_formats.tokens.models import ContextWindows
 from fairlead_formats.wire.errors import LlmError
 from fairlead_formats.wire.family_format import OWN_MEMBER
@@ -112,14 +112,14 @@ class PairFormat:
         self.needs_call_ids = front.needs_call_ids
 
     def read(self, body: bytes, model: str | None = None, stream: bool | None = None) -> TranslatedRequest:
-        given, losses = decoded_object(body), TranslationLosses()
+        given, losses = decode_body(body), TranslationLosses()
         own = given.get(OWN_MEMBER, {})
         try:
             request = self._client.requests.read_request(given, model, stream, losses)
-            tools = translated_tools(bounded(request.tools, "tools"), self._client.name, self._family.name, losses)
+            tools = translate_tools(limit_parts(request.tools, "tools"), self._client.name, self._family.name, losses)
             turns = with_names(request.turns, tools.forward, tools.forward_properties)
             request = msgspec.structs.replace(request, turns=turns, array=self.stream_type != EVENT_STREAM)
-            choice = translated_choice(request.choice, tools, losses)
+            choice = translate_choice(request.choice, tools, losses)
             written = _encode(self._family.requests.write_request(request, tools, choice, losses))
         except (RecursionError, UnicodeError) as error:
             raise BadRequest("the body cannot be read: it is nested too deeply, or holds text that is none") from error
@@ -131,7 +131,7 @@ class PairFormat:
         return self._provider.path(model, stream=stream)
 
     def answer(self, body: bytes, request: WireRequest) -> PairAnswer:
-        translated = _translated(request)
+        translated = _as_translated(request)
         # not of `asked.inner`: what its format shows to clients of its own, such as calls to approve, is none of these
         inner = self._provider.answer(body, translated)
         if _state(body).status == "failed":  # Responses says so with a status of 200
@@ -139,13 +139,13 @@ class PairFormat:
         return PairAnswer(inner, translated.exchange)
 
     def stream(self, request: WireRequest, theirs: Collection[str] | None) -> PairStream:
-        translated = _translated(request)
+        translated = _as_translated(request)
         # all calls pass where `theirs` is None, and yet in one order with whole names: what comes raw need not be so
         inner = self._provider.stream(translated, EVERY_NAME if theirs is None else theirs)
         return PairStream(inner, translated.exchange, int(time.time()))
 
-    def received(self, body: bytes) -> bytes:
-        return self._front.received(body)
+    def receive(self, body: bytes) -> bytes:
+        return self._front.receive(body)
 
     def places(self, messages: Sequence[bytes | Raw]) -> Sequence[CallPlace]:
         return self._provider.places(messages)
@@ -153,8 +153,8 @@ class PairFormat:
     def role_and_text(self, message: bytes | Raw) -> tuple[str, str]:
         return self._provider.role_and_text(message)
 
-    def restored(self, messages: Sequence[bytes | Raw], turns: Mapping[int, KeptTurn]) -> list[bytes | Raw]:
-        return self._provider.restored(messages, turns)
+    def restore(self, messages: Sequence[bytes | Raw], turns: Mapping[int, KeptTurn]) -> list[bytes | Raw]:
+        return self._provider.restore(messages, turns)
 
     def error_body(self, error: LlmError) -> bytes:
         return self._front.error_body(error)
@@ -196,7 +196,7 @@ def pair(front: WireFormat, provider: WireFormat) -> PairFormat:
     return _PAIRS[front, provider]
 
 
-def _translated(request: WireRequest) -> TranslatedRequest:
+def _as_translated(request: WireRequest) -> TranslatedRequest:
     if not isinstance(request, TranslatedRequest):
         raise TypeError("a pair of formats answers requests that it read")
     return request

@@ -14,7 +14,7 @@ import msgspec
 from fairlead_formats.messages.call import CUSTOM, INPUT, InvalidCall, ModelCall, freeform, items, member, text_of
 from fairlead_formats.neutral.conversation import WRAPPED
 from fairlead_formats.neutral.tools import TranslatedTools
-from fairlead_formats.providers.openai_chat.neutral.openai_members import flat, nested
+from fairlead_formats.providers.openai_chat.neutral.openai_members import flatten, nest
 from fairlead_formats.registry import OPENAI_CHAT, OPENAI_RESPONSES, find
 from fairlead_formats.tool_format import Action
 from fairlead_formats.tools.between import between
@@ -27,7 +27,7 @@ _decode: Final = msgspec.json.Decoder().decode
 _encode: Final = msgspec.json.Encoder().encode
 
 
-def translated_tools(tools: object, source: str, target: str, losses: TranslationLosses) -> TranslatedTools:
+def translate_tools(tools: object, source: str, target: str, losses: TranslationLosses) -> TranslatedTools:
     """The tools of a request; the losses of each keyword are reported by its name."""
     if not tools:
         return TranslatedTools([], {})
@@ -55,19 +55,19 @@ def as_functions(tools: object, source: str, losses: TranslationLosses) -> tuple
             return {**_members(tool), "tools": [*map(function, items(member(tool, "tools")))]}
         if member(tool, "type") != CUSTOM:
             return tool
-        given = _members(flat(tool))
+        given = _members(flatten(tool))
         names.add(text_of(given.get("name")))
         about = _about(given.pop("format", None), losses)
         schema = {"type": "object", "properties": {INPUT: {"type": "string", **about}}, "required": [INPUT]}
         made = {**given, "type": "function", "parameters": {**schema, "additionalProperties": False}}
-        return nested(made) if source == OPENAI_CHAT else made
+        return nest(made) if source == OPENAI_CHAT else made
 
     return [*map(function, tools)], frozenset(names)
 
 
 def _about(form: object, losses: TranslationLosses) -> dict[str, str]:
     """Description of the text, with its grammar where it has one; Chat Completions have that in a member of its own."""
-    grammar = flat(form)
+    grammar = flatten(form)
     definition = member(grammar, "definition")
     if not isinstance(definition, str):
         return {}

@@ -210,11 +210,11 @@ def _apart(a: Any, b: Any) -> bool:
         return not any(same(x, y) for x in values for y in others)
     if "type" in a and "type" in b and not types_of(_types(a["type"], b["type"])):
         return True
-    shared = set(_properties(a)) & set(_properties(b)) & _needed(a) & _needed(b)
+    shared = set(_properties(a)) & set(_properties(b)) & _required_names(a) & _required_names(b)
     return any(_apart(_properties(a)[name], _properties(b)[name]) for name in sorted(shared)) if shared else False
 
 
-def _needed(schema: JsonObject) -> set[str]:
+def _required_names(schema: JsonObject) -> set[str]:
     required = schema.get("required")
     return {name for name in required if isinstance(name, str)} if isinstance(required, list) else set()
 
@@ -239,7 +239,8 @@ def union_of_objects(branches: list[JsonObject]) -> tuple[JsonObject, list[list[
             if schema not in seen:
                 seen.append(schema)
     needs = [
-        [name for name in _properties(b) if name in _needed(b)] + sorted(_needed(b) - set(_properties(b)))
+        [name for name in _properties(b) if name in _required_names(b)]
+        + sorted(_required_names(b) - set(_properties(b)))
         for b in branches
     ]
     merged: JsonObject = {

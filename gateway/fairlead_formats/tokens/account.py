@@ -67,12 +67,12 @@ class TaskTokens(msgspec.Struct, frozen=True):
         return self.read + self.written
 
 
-def listed(task: TaskShape, definitions: int, prices: TokenPrices, cache: CacheState | None) -> TaskTokens:
+def account_of_list(task: TaskShape, definitions: int, prices: TokenPrices, cache: CacheState | None) -> TaskTokens:
     """The task with tools of `definitions` tokens in every turn. `cache` None: prompts are not cached."""
     return _sum([definitions + task.conversation] * task.turns, 0, prices, cache)
 
 
-def searched(
+def account_of_search(
     task: TaskShape, definitions: int, search: SearchTokens, prices: TokenPrices, cache: CacheState | None
 ) -> TaskTokens:
     """The task with search; `definitions` are tokens of the tools that stand in the list all the same."""
@@ -87,11 +87,11 @@ def searched(
 def _sum(prompts: Sequence[int], written: int, prices: TokenPrices, cache: CacheState | None) -> TaskTokens:
     """The account of prompts, each of which begins with the one before it."""
     read = sum(prompts)
-    priced = read * 1000 if cache is None else _cached(prompts, prices, cache)
+    priced = read * 1000 if cache is None else _cached_price(prompts, prices, cache)
     return TaskTokens(len(prompts), read, written, max(prompts), -(-(priced + written * prices.output) // 1000))
 
 
-def _cached(prompts: Sequence[int], prices: TokenPrices, cache: CacheState) -> int:
+def _cached_price(prompts: Sequence[int], prices: TokenPrices, cache: CacheState) -> int:
     """Price of prompts that are cached where they are long enough, in thousandths of an input token's."""
     cached = prompts[0] if cache.warm and prompts[0] >= prices.least else 0
     price = 0

@@ -88,7 +88,7 @@ class Fit:
             self.tool_tokens is None or tokens <= self.tool_tokens
         )
 
-    def kept(self, pool: CandidateSet) -> int:
+    def count_fitting(self, pool: CandidateSet) -> int:
         """How many tools fit; -1 where the conversation or the pinned tools do not."""
         provider = self.model.max_tools
         if self.tokens(pool.pinned_tokens) > self.room or (provider is not None and len(pool.pinned) > provider):
@@ -103,7 +103,7 @@ class Fit:
                     break
         return len(pool.pinned) + fitting
 
-    def cut(self, pool: CandidateSet) -> list[Cut]:
+    def cuts(self, pool: CandidateSet) -> list[Cut]:
         """Tools that have to go, in the order of the tools."""
         places, window, budget = self._bounds(pool)
         used, cut = pool.pinned_tokens, []
@@ -141,7 +141,7 @@ class Fit:
             shortened=cheaper,
             cut=tuple(cut),
             numbers=self.numbers(pool.tokens(tools), counter),
-            skipped=tuple(fit.skipped(pool) for fit in fits[: fits.index(self)]),
+            skipped=tuple(fit.as_skipped(pool) for fit in fits[: fits.index(self)]),
         )
 
     def numbers(self, total: int, counter: str) -> Numbers:
@@ -162,7 +162,7 @@ class Fit:
             tool_factor=self.factor / SCALE,
         )
 
-    def skipped(self, pool: CandidateSet) -> SkippedModel:
+    def as_skipped(self, pool: CandidateSet) -> SkippedModel:
         """How far the model is from holding everything."""
         lacking = self.tokens(pool.all_tokens) - self.room
         return SkippedModel(self.model.name, self.model.window.context, max(0, lacking), self.room < 0)

@@ -133,7 +133,7 @@ class ContextWindows:
 
     def names(self) -> set[str]:
         """Every model that something is known of, by its bare name."""
-        return {*self._configured, *self._live, *shipped().models}
+        return {*self._configured, *self._live, *shipped_windows().models}
 
     def with_live(self, live: Mapping[str, ContextWindow | int]) -> ContextWindows:
         """Copy with another answer of a model server."""
@@ -145,7 +145,7 @@ class ContextWindows:
         for table, source in ((self._configured, "configured"), (self._live, "live")):
             if name in table:
                 return msgspec.structs.replace(table[name], source=source)
-        file = shipped()
+        file = shipped_windows()
         start_of_name = next((start for start in _starts(name) if start in file.models), None)
         if start_of_name is None:
             return ContextWindow(DEFAULT_WINDOW, source="default")
@@ -163,7 +163,7 @@ def _starts(name: str) -> list[str]:
 
 
 @functools.cache
-def shipped() -> _WindowsFile:
+def shipped_windows() -> _WindowsFile:
     """The figures that ship with the package: `date` is when they were taken."""
     data = importlib.resources.files("fairlead_formats.tokens").joinpath("models.json").read_bytes()
     return msgspec.json.decode(data, type=_WindowsFile)

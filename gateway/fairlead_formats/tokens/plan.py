@@ -11,7 +11,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from fairlead_formats.tokens.advice import refused
+from fairlead_formats.tokens.advice import refuse
 from fairlead_formats.tokens.conversation import ConversationTokens
 from fairlead_formats.tokens.fit import Candidate, CandidateSet, Fit
 from fairlead_formats.tokens.outcome import Plan, PlanRefused
@@ -36,12 +36,12 @@ def plan(
             if fit.whole(pool):
                 return fit.plan(pool, [], fits, counter)
     pool = pools[-1]
-    fitting = [fit.kept(pool) for fit in fits]
+    fitting = [fit.count_fitting(pool) for fit in fits]
     most = max(fitting, default=0)
     if most <= 0:
-        return refused(fits, pool, counter)
+        return refuse(fits, pool, counter)
     best = fits[fitting.index(most)]
-    return best.plan(pool, best.cut(pool), fits, counter)
+    return best.plan(pool, best.cuts(pool), fits, counter)
 
 
 def _distinct(tools: Sequence[Candidate]) -> list[Candidate]:

@@ -23,7 +23,7 @@ _DATA: Final = frozenset({"default", "const", "enum", "required", "dependentRequ
 """Members that hold data, whatever it looks like."""
 
 
-def shortened(definition: Mapping[str, Any]) -> Mapping[str, Any]:
+def shorten(definition: Mapping[str, Any]) -> Mapping[str, Any]:
     """The definition with descriptions cut at the end of a sentence, and without titles and examples in its schema;
     the very object where that changes nothing.
     """

@@ -15,7 +15,7 @@ from typing import Any, Final
 import msgspec
 
 from fairlead_formats.tokens.counting import TokenCounter
-from fairlead_formats.tokens.shorten import shortened
+from fairlead_formats.tokens.shorten import shorten
 
 MAX_SIZES: Final = 50_000
 """Definitions whose sizes are kept; the least recently asked for goes first. A size takes about 300 bytes."""
@@ -51,7 +51,7 @@ class Sizes:
         if size is not None:
             self._touch(key)
             return size
-        size = self._measured(definition)
+        size = self._measure(definition)
         self.keep(key, size)
         return size
 
@@ -74,17 +74,17 @@ class Sizes:
         except KeyError:  # another thread made room meanwhile
             return
 
-    def _measured(self, definition: bytes | Mapping[str, Any]) -> Size:
-        decoded = _decoded(definition)
+    def _measure(self, definition: bytes | Mapping[str, Any]) -> Size:
+        decoded = _decode_definition(definition)
         if decoded is None:
             tokens = self.counter.count(definition.decode("utf-8", "replace") if isinstance(definition, bytes) else "")
             return Size(tokens, tokens)
-        tokens = self.counter.count(rendered(decoded))
-        short = shortened(decoded)
-        return Size(tokens, tokens if short is decoded else min(tokens, self.counter.count(rendered(short))))
+        tokens = self.counter.count(render(decoded))
+        short = shorten(decoded)
+        return Size(tokens, tokens if short is decoded else min(tokens, self.counter.count(render(short))))
 
 
-def _decoded(definition: bytes | Mapping[str, Any]) -> Mapping[str, Any] | None:
+def _decode_definition(definition: bytes | Mapping[str, Any]) -> Mapping[str, Any] | None:
     if not isinstance(definition, bytes):
         return definition
     try:
@@ -94,7 +94,7 @@ def _decoded(definition: bytes | Mapping[str, Any]) -> Mapping[str, Any] | None:
     return value if isinstance(value, dict) else None
 
 
-def rendered(definition: Mapping[str, Any]) -> str:
+def render(definition: Mapping[str, Any]) -> str:
     """The text that is counted: what models are told of a tool, as compact JSON."""
     shown = {"name": definition.get("name")}
     if definition.get("description"):

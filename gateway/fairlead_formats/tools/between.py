@@ -44,7 +44,7 @@ def between(
     """
     read = source.read(payload)
     if isinstance(target, ToolFormat) and target.like(source) and not options.strict:
-        return _untouched(read, target)
+        return _as_they_came(read, target)
     if isinstance(target, ToolFormat):
         converted = target.assemble(read.tools, [target.prepare(tool, options) for tool in pace(read.tools)])
     else:
@@ -62,7 +62,7 @@ def between(
     )
 
 
-def _untouched(read: Read, target: ToolFormat) -> Conversion:
+def _as_they_came(read: Read, target: ToolFormat) -> Conversion:
     """Tools that go out in the form they came in: as they are. Of two functions of one name the first counts."""
     seen: set[str] = set()
     first: list[Original] = []

@@ -61,7 +61,7 @@ class Conversions:
             return format_.convert(tools, options, names)
         keys = [hash_of(tool) for tool in tools] if hashes is None else hashes
         return format_.assemble(
-            tools, [self._prepared(format_, tool, options, key) for tool, key in zip(tools, keys, strict=True)], names
+            tools, [self._prepare(format_, tool, options, key) for tool, key in zip(tools, keys, strict=True)], names
         )
 
     def knows(self, format_: Format, options: Options, key: str) -> bool:
@@ -75,7 +75,7 @@ class Conversions:
             while len(self._prepared_tools) > self._max_entries:
                 self._prepared_tools.popitem(last=False)
 
-    def _prepared(self, format_: ToolFormat, tool: Definition, options: Options, key: str | None) -> PreparedTool:
+    def _prepare(self, format_: ToolFormat, tool: Definition, options: Options, key: str | None) -> PreparedTool:
         if key is None:
             return format_.prepare(tool, options)
         full = (format_.name, options, key)

@@ -79,7 +79,7 @@ class Parts(msgspec.Struct, frozen=True):
     output: JsonObject | None = None
 
 
-class Found(msgspec.Struct, frozen=True):
+class ProviderTool(msgspec.Struct, frozen=True):
     """Parts that a reader found in one tool of a provider's."""
 
     name: Any
@@ -96,7 +96,7 @@ class Envelope(msgspec.Struct, frozen=True):
     write: Callable[[Parts], JsonObject]
     rename: Callable[[JsonObject, str], JsonObject]
     """A written tool under its name; shares all else with what it was given."""
-    read: Callable[[JsonObject], Found]
+    read: Callable[[JsonObject], ProviderTool]
     """Raises Unusable for what is no function tool."""
     request: Callable[[list[Definition]], JsonObject]
     unpack: Callable[[Any], list[Any]]
@@ -189,7 +189,7 @@ class ToolFormat:
         """One tool but for its name. Never raises for what the definition holds."""
         name = name_of(tool)
         try:
-            return self._prepared(tool, name, options)
+            return self._convert(tool, name, options)
         except (UnusableSchema, TooMuch) as error:
             return PreparedTool(None, (Loss(name, "/inputSchema", "inputSchema", Action.REFUSED, str(error)),))
         except Exception as error:
@@ -197,7 +197,7 @@ class ToolFormat:
             why = f"{FAULT}: {type(error).__name__}"
             return PreparedTool(None, (Loss(name, "/inputSchema", "inputSchema", Action.REFUSED, why),))
 
-    def _prepared(self, tool: Definition, name: str, options: Options) -> PreparedTool:
+    def _convert(self, tool: Definition, name: str, options: Options) -> PreparedTool:
         if not name or len(name) > MAX_NAME:
             why = "a tool needs a name" if not name else f"the name is longer than {MAX_NAME} characters"
             return PreparedTool(None, (Loss(name[:64], "/name", "name", Action.REFUSED, why),))
@@ -242,7 +242,7 @@ class ToolFormat:
                 why = f"descriptions of more than {limit} characters are refused"
                 losses.append(Loss(name, "/description", "description", Action.DROPPED, why))
             text = shorter
-        return constraint_texts.joined(text, notes)[:limit] if notes else text
+        return constraint_texts.append(text, notes)[:limit] if notes else text
 
     def read(self, payload: object) -> Read:
         tools: list[JsonObject] = []
@@ -252,7 +252,7 @@ class ToolFormat:
             losses: tuple[Loss, ...]
             try:
                 if not isinstance(tool, dict):
-                    raise UnusableSchema(f"{constraint_texts.shown(tool)} is no tool")
+                    raise UnusableSchema(f"{constraint_texts.compact(tool)} is no tool")
                 parts = self.envelope.read(tool)
                 tools.append(_definition(parts))
                 losses = tuple(Loss(parts.name, at, word, Action.DROPPED, why) for at, word, why in parts.lost)
@@ -269,7 +269,7 @@ class ToolFormat:
         """Whether a definition in the other format is one in this, as it is."""
         return isinstance(other, ToolFormat) and other.envelope is self.envelope
 
-    def renamed(self, original: Original, name: str) -> JsonObject:
+    def rename(self, original: Original, name: str) -> JsonObject:
         """A definition in this form under a name; untouched where that is its own."""
         return original.definition if name == original.name else self.envelope.rename(original.definition, name)
 
@@ -287,14 +287,14 @@ def name_of(tool: Definition) -> str:
     return name if isinstance(name, str) else ""
 
 
-def _definition(parts: Found) -> JsonObject:
+def _definition(parts: ProviderTool) -> JsonObject:
     if not isinstance(parts.name, str) or not parts.name:
         raise UnusableSchema("the tool has no name")
     tool: JsonObject = {"name": parts.name}
     if isinstance(parts.description, str) and parts.description:
         tool["description"] = parts.description
     if parts.schema is not None and not isinstance(parts.schema, dict):
-        raise UnusableSchema(f"{constraint_texts.shown(parts.schema)} is no schema of an object")
+        raise UnusableSchema(f"{constraint_texts.compact(parts.schema)} is no schema of an object")
     tool["inputSchema"] = parts.schema or {"type": "object", "properties": {}}
     if isinstance(parts.output, dict):
         tool["outputSchema"] = parts.output

@@ -19,7 +19,7 @@ class UnusableDefinition(ValueError):
     """Bytes that are no JSON object in UTF-8 and so cannot stand in a list."""
 
 
-def shown(definition: bytes, *, name: str, description: str | None = None) -> bytes:
+def with_name(definition: bytes, *, name: str, description: str | None = None) -> bytes:
     """The definition with its name, and its description where one is given, replaced.
 
     The values of all other members are kept byte for byte, in their order; white space between members is not.
@@ -39,7 +39,7 @@ def verbatim(definition: bytes, *, name: str) -> bytes:
     """
     members = _read(definition)
     if "name" not in members or _name(members["name"]) != name:
-        return shown(definition, name=name)
+        return with_name(definition, name=name)
     return definition
 
 

@@ -20,7 +20,7 @@ from typing import Any, Final
 
 import msgspec
 
-from fairlead_formats.wire.raw_json import decoded
+from fairlead_formats.wire.raw_json import decode_object
 
 _ALPHABET: Final = string.ascii_letters + string.digits
 _RANDOM: Final = 22
@@ -39,12 +39,12 @@ _HINTS: Final = (b'"tool_calls"', b'"tool_use"', b"_call", b'"functionCall"', b'
 _encode: Final = msgspec.json.Encoder().encode
 
 
-def made_here(ident: str) -> bool:
+def is_made_here(ident: str) -> bool:
     """Whether an id has the form of those that are made here, which nobody can guess."""
     return _MADE.fullmatch(ident) is not None
 
 
-def may_be_kept(ident: str) -> bool:
+def may_keep_turn(ident: str) -> bool:
     """Whether an id was made here for a call whose turn may have been kept."""
     made = _MADE.fullmatch(ident)
     return made is not None and made[1] == _KEPT
@@ -66,11 +66,11 @@ class ProviderCallIds:
     def __repr__(self) -> str:
         return f"<ProviderCallIds: {len(self._made)}>"
 
-    def replaced(self, data: bytes) -> bytes:
+    def replace(self, data: bytes) -> bytes:
         """An answer, or the data of one event of its stream, with ids that are made here. What cannot be read stays."""
         if not self._made and not any(hint in data for hint in _HINTS):
             return data
-        for ident, prefix, longest in _ids(decoded(data)):
+        for ident, prefix, longest in _ids(decode_object(data)):
             if ident and ident not in self._made:
                 self._made[ident] = self._replacing(ident, prefix, longest)
         for ident, made in self._made.items():

@@ -15,7 +15,7 @@ from msgspec import Raw
 from fairlead_formats.wire.errors import LlmError, without_key
 from fairlead_formats.wire.losses import TranslationLosses
 from fairlead_formats.wire.protocol import EVENT_STREAM, BadRequest
-from fairlead_formats.wire.raw_json import array, decoded, error_in, text_of
+from fairlead_formats.wire.raw_json import array, decode_object, error_in, text_of
 
 OWN_MEMBER: Final = "fairlead"
 """Member of a request that is the gateway's, and does not go out."""
@@ -28,11 +28,11 @@ class FamilyFormat(ABC):
     needs_call_ids = True
     request_headers: frozenset[str] = frozenset()
 
-    def received(self, body: bytes) -> bytes:
+    def receive(self, body: bytes) -> bytes:
         return body
 
     def role_and_text(self, message: bytes | Raw) -> tuple[str, str]:
-        decoded_message = decoded(message)
+        decoded_message = decode_object(message)
         return str(decoded_message.get("role", "")), text_of(decoded_message.get("content"))
 
     @abstractmethod

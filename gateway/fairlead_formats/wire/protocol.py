@@ -190,7 +190,7 @@ class WireAnswer(Protocol):
         kept.
         """
 
-    def written(self, loop: LoopResult) -> bytes:
+    def write(self, loop: LoopResult) -> bytes:
         """This last answer as the answer of all rounds, in the client's format."""
 
 
@@ -249,10 +249,10 @@ class WireStream(Protocol):
     def unwrap(self, calls: Mapping[str, InnerCall]) -> bytes:
         """As `WireAnswer.unwrap`, behind the end of a round: the part of the stream that has these calls."""
 
-    def running(self, calls: Sequence[RunningCall]) -> bytes:
+    def show_running(self, calls: Sequence[RunningCall]) -> bytes:
         """Show calls of the round that are about to run here, as the provider shows those of its own hosted tools."""
 
-    def ran(self, calls: Sequence[FinishedCall]) -> bytes:
+    def show_results(self, calls: Sequence[FinishedCall]) -> bytes:
         """Show the results of the calls that were shown as `running`; without these, both."""
 
     def next_round(self) -> None:
@@ -261,7 +261,7 @@ class WireStream(Protocol):
     def finish(self, more: Mapping[str, Any]) -> bytes:
         """The end of the stream, with `more` members in its last event that can hold some."""
 
-    def failed(self, error: LlmError, raw: bytes | None = None) -> bytes:
+    def write_error(self, error: LlmError, raw: bytes | None = None) -> bytes:
         """The event that says that the stream is broken, which is its end. `raw` is the provider's own error object."""
 
     def keep_alive(self) -> bytes:
@@ -293,7 +293,7 @@ class WireFormat(Protocol):
         beginning of several.
         """
 
-    def received(self, body: bytes) -> bytes:
+    def receive(self, body: bytes) -> bytes:
         """A client's request with ids of calls where they belong, in formats that carry them elsewhere."""
 
     def read(self, body: bytes, model: str | None = None, stream: bool | None = None) -> WireRequest:
@@ -318,7 +318,7 @@ class WireFormat(Protocol):
     def role_and_text(self, message: bytes | Raw) -> tuple[str, str]:
         """Role and text of a message of a request. Clients write JSON anew, so no bytes are compared."""
 
-    def restored(self, messages: Sequence[bytes | Raw], turns: Mapping[int, KeptTurn]) -> list[bytes | Raw]:
+    def restore(self, messages: Sequence[bytes | Raw], turns: Mapping[int, KeptTurn]) -> list[bytes | Raw]:
         """The messages, those of calls that a turn is kept for (by `CallPlace.start`) replaced by the whole turn. The
         turns are of the same format.
         """

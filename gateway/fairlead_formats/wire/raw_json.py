@@ -18,7 +18,7 @@ class _ErrorBody(msgspec.Struct):
     error: Raw
 
 
-def decoded(raw: bytes | Raw) -> dict[str, Any]:
+def decode_object(raw: bytes | Raw) -> dict[str, Any]:
     """A message; an empty one for what is none."""
     try:
         message = _any(raw)
@@ -55,7 +55,9 @@ MAX_LISTED: Final = 64
 """Entries of a list that are added; of a longer one the later counts."""
 
 
-def added(first: Mapping[str, Any] | None, second: Mapping[str, Any] | None, depth: int = MAX_DEPTH) -> dict[str, Any]:
+def add_usage(
+    first: Mapping[str, Any] | None, second: Mapping[str, Any] | None, depth: int = MAX_DEPTH
+) -> dict[str, Any]:
     """The sum of two usages. What only one of them has stays as it is; of what is no number the later one counts: no
     detail is made up. Objects of lists are added where they differ in numbers alone, as those of one modality.
     """
@@ -65,9 +67,9 @@ def added(first: Mapping[str, Any] | None, second: Mapping[str, Any] | None, dep
             continue
         earlier = total.get(name)
         if isinstance(value, dict) and isinstance(earlier, dict) and depth:
-            total[name] = added(earlier, value, depth - 1)
+            total[name] = add_usage(earlier, value, depth - 1)
         elif isinstance(value, list) and isinstance(earlier, list) and depth:
-            total[name] = _listed(earlier, value, depth - 1)
+            total[name] = _add_lists(earlier, value, depth - 1)
         elif _number(value) and _number(earlier):
             total[name] = earlier + value
         elif value is not None or name not in total:
@@ -75,7 +77,7 @@ def added(first: Mapping[str, Any] | None, second: Mapping[str, Any] | None, dep
     return total
 
 
-def _listed(first: list[Any], second: list[Any], depth: int) -> list[Any]:
+def _add_lists(first: list[Any], second: list[Any], depth: int) -> list[Any]:
     if len(first) + len(second) > MAX_LISTED:
         return second
     total = list(first)
@@ -84,7 +86,7 @@ def _listed(first: list[Any], second: list[Any], depth: int) -> list[Any]:
         if index is None:
             total.append(entry)
         else:
-            total[index] = added(total[index], entry, depth)
+            total[index] = add_usage(total[index], entry, depth)
     return total
 
 
@@ -92,10 +94,10 @@ def _alike(first: object, second: object) -> bool:
     """Whether two entries of a list are of the same thing: objects whose members are equal but for numbers."""
     if not isinstance(first, dict) or not isinstance(second, dict):
         return False
-    return _named(first) == _named(second) != {}
+    return _labels(first) == _labels(second) != {}
 
 
-def _named(entry: Mapping[str, Any]) -> dict[str, Any]:
+def _labels(entry: Mapping[str, Any]) -> dict[str, Any]:
     return {name: value for name, value in entry.items() if not _number(value)}
 
 

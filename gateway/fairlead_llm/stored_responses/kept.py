@@ -18,7 +18,7 @@ from msgspec import Raw
 
 from fairlead_formats.providers.openai_responses.answer import ResponsesAnswer
 from fairlead_formats.providers.openai_responses.format import RESPONSES
-from fairlead_formats.providers.openai_responses.items import head_of, hidden, members_of, raws, waiting
+from fairlead_formats.providers.openai_responses.items import head_of, is_hidden, members_of, raws, waiting_calls
 from fairlead_formats.providers.openai_responses.own_servers import asks_approval, output_item
 from fairlead_formats.providers.openai_responses.request import ResponsesRequest
 from fairlead_formats.providers.openai_responses.stream import ResponsesStream
@@ -138,7 +138,7 @@ class KeptResponses:
         if kept is None or not (kept.unsent_results or kept.unapproved_calls):
             return as_it_came
         heads = [*map(head_of, read.client_messages)]
-        asks = {str(call.get("call_id")) for call in waiting(kept.output)}
+        asks = {str(call.get("call_id")) for call in waiting_calls(kept.output)}
         answered = {head.call_id for head in heads if head.kind.endswith("_output")}
         if asks and not asks & answered and not any(head.kind == "mcp_approval_response" for head in heads):
             return as_it_came
@@ -211,7 +211,7 @@ class _Rounds:
         self.injected = offer is not None and bool(offer.definitions)
         theirs = first.union(request.tool_names) if self.injected else None
         results = {head_of(raw).call_id for raw in said.results}
-        unseen = [head.call_id or "" for head in map(head_of, self.last) if hidden(head, theirs)]
+        unseen = [head.call_id or "" for head in map(head_of, self.last) if is_hidden(head, theirs)]
         self.unsent_results = [*said.results, *(output_item(each, _UNRUN) for each in unseen if each not in results)]
 
 
@@ -222,7 +222,7 @@ def _continued(
     previous: str | None,
     targets: Sequence[ModelTarget],
 ) -> ContinuedRequest:
-    body = read.continued(before, previous)
+    body = read.continue_from(before, previous)
     found = RESPONSES.read(body)
     found.resume(read.previous, kept.unapproved_calls if kept.provider_ids else ())
     return ContinuedRequest(found, body, targets)

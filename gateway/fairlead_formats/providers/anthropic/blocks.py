@@ -62,25 +62,25 @@ class Block(msgspec.Struct, frozen=True):
         """Whether a model of another family thought it."""
         return self.signature == ELSEWHERE
 
-    def unwrapped(self, call: InnerCall) -> Block:
+    def unwrap(self, call: InnerCall) -> Block:
         """The call of `execute_tool` as that which it names."""
         raws: dict[str, Any] = dict(_members(self.raw))
         return block_of(_encode({**raws, "name": call.name, "input": Raw(call.arguments)}))
 
-    def signed(self, signature: str) -> Block:
+    def sign(self, signature: str) -> Block:
         """The thought with another signature."""
         raws = _members(self.raw)
         raws[SIGNED[self.kind]] = Raw(_encode(signature))
         return block_of(_encode(raws))
 
-    def marked(self, number: int, mark: str) -> Block:
+    def mark(self, number: int, mark: str) -> Block:
         """A thought of the round as the client gets it; any other block as it is."""
-        return self.signed(marked(self.signature, number, mark)) if number > 1 and self.signature else self
+        return self.sign(mark_signature(self.signature, number, mark)) if number > 1 and self.signature else self
 
-    def unmarked(self) -> Block:
+    def unmark(self) -> Block:
         """A thought as the provider made it; any other block as it is."""
         match = _MARKED.match(self.signature)
-        return self if match is None else self.signed(self.signature[match.end() :])
+        return self if match is None else self.sign(self.signature[match.end() :])
 
 
 def block_of(raw: bytes | Raw) -> Block:
@@ -97,7 +97,7 @@ def blocks_of(content: bytes | Raw) -> list[Block]:
     return [block_of(raw) for raw in _raws(content)]
 
 
-def called(block: Mapping[str, Any]) -> str:
+def tool_name(block: Mapping[str, Any]) -> str:
     """Name by which a call is one of the caller's tools: that of its toolset, where it is of one."""
     for member in ("toolset_name", "name"):
         if isinstance(block.get(member), str):
@@ -107,14 +107,14 @@ def called(block: Mapping[str, Any]) -> str:
 
 def is_hidden(block: Mapping[str, Any], theirs: Collection[str] | None) -> bool:
     """Whether a block is a call that the caller does not see, for it is run here."""
-    return theirs is not None and block.get("type") == TOOL_USE and called(block) not in theirs
+    return theirs is not None and block.get("type") == TOOL_USE and tool_name(block) not in theirs
 
 
 def calls_in(content: Sequence[Mapping[str, Any]], stop_reason: str | None) -> dict[str, Any]:
     """The message with its calls by the names that decide whose they are, and without those that may lack their end."""
     finished = stop_reason not in UNFINISHED
     finished_blocks = [
-        {**block, "name": called(block)} if block.get("type") == TOOL_USE else block
+        {**block, "name": tool_name(block)} if block.get("type") == TOOL_USE else block
         for block in content
         if finished or block.get("type") != TOOL_USE
     ]
@@ -126,7 +126,7 @@ def new_mark() -> str:
     return secrets.token_hex(16)
 
 
-def marked(signature: str, number: int, mark: str) -> str:
+def mark_signature(signature: str, number: int, mark: str) -> str:
     """A signature as the client gets it."""
     return f"{MARK}{number}.{mark}.{signature}" if number > 1 and signature else signature
 
@@ -137,7 +137,7 @@ def thought_key(signature: str) -> CallKey | None:
     return None if match is None or match[2] is None else CallKey(match[2], SIGNED_THOUGHT)
 
 
-def as_sent(role: str, blocks: Sequence[Block]) -> list[bytes]:
+def as_message(role: str, blocks: Sequence[Block]) -> list[bytes]:
     """The message of these blocks as it stands in a request; none where nothing is left. The API refuses texts of
     white space alone, which models write, and messages without content.
     """

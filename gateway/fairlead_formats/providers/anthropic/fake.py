@@ -27,7 +27,7 @@ PER_TOKEN: Final = 4
 class AnthropicApi:
     """`POST /v1/messages` and `/v1/messages/count_tokens`."""
 
-    def failed(self, turn: ScriptedTurn) -> bytes:
+    def write_error(self, turn: ScriptedTurn) -> bytes:
         return _error(_TYPES.get(turn.status, "api_error"), turn.text or "scripted error")
 
     def asks_for_stream(self, path: str, request: Mapping[str, Any]) -> bool:
@@ -37,13 +37,13 @@ class AnthropicApi:
         reason = fault(request, headers)
         return None if reason is None else _error("invalid_request_error", reason)
 
-    def counted(self, path: str, request: Mapping[str, Any]) -> bytes | None:
+    def count_tokens(self, path: str, request: Mapping[str, Any]) -> bytes | None:
         if not path.endswith("/count_tokens"):
             return None
         parts = [request.get(name) for name in ("system", "tools", "messages")]
         return json.dumps({"input_tokens": len(json.dumps(parts)) // PER_TOKEN}).encode()
 
-    def framed(self, data: str) -> str:
+    def sse_event(self, data: str) -> str:
         kind = json.loads(data).get("type", "message") if data.startswith("{") else "message"
         return f"event: {kind}\ndata: {data}\n\n"
 
@@ -59,7 +59,7 @@ class AnthropicApi:
                 "stop_reason": _reason(turn),
                 "stop_sequence": None,
                 "stop_details": None,
-                "usage": {**_usage(), "output_tokens": _said(turn)},
+                "usage": {**_usage(), "output_tokens": _output_tokens(turn)},
             }
         ).encode()
 
@@ -68,15 +68,15 @@ class AnthropicApi:
         yield _event("message_start", message={**message, "usage": {**_usage(), "output_tokens": 1}})
         yield _event("ping")
         for index, block in enumerate(_blocks(turn, number)):
-            yield from _streamed(index, block)
+            yield from _block_events(index, block)
         if turn.cut or turn.breaks:
             return
         delta = {"stop_reason": _reason(turn), "stop_sequence": None, "stop_details": None}
-        yield _event("message_delta", delta=delta, usage={"output_tokens": _said(turn)})
+        yield _event("message_delta", delta=delta, usage={"output_tokens": _output_tokens(turn)})
         yield _event("message_stop")
 
 
-def _streamed(index: int, block: Mapping[str, Any]) -> Iterator[str]:
+def _block_events(index: int, block: Mapping[str, Any]) -> Iterator[str]:
     """Events of one block."""
     text = {"thinking": "thinking", "text": "text", "tool_use": "input"}[block["type"]]
     empty = {**block, text: {} if text == "input" else ""}
@@ -126,5 +126,5 @@ def _usage() -> dict[str, Any]:
     return {"input_tokens": 100, "cache_creation_input_tokens": 5, "cache_read_input_tokens": 40}
 
 
-def _said(turn: ScriptedTurn) -> int:
+def _output_tokens(turn: ScriptedTurn) -> int:
     return 10 + 10 * len(turn.calls)

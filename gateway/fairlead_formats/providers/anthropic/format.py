@@ -13,7 +13,7 @@ from msgspec import Raw
 from fairlead_formats.neutral.translation import FamilyTranslation
 from fairlead_formats.providers.anthropic import errors, history
 from fairlead_formats.providers.anthropic.answer import AnthropicAnswer
-from fairlead_formats.providers.anthropic.blocks import ELSEWHERE, MARK, SIGNED, TOOL_USE, called, thought_key
+from fairlead_formats.providers.anthropic.blocks import ELSEWHERE, MARK, SIGNED, TOOL_USE, thought_key, tool_name
 from fairlead_formats.providers.anthropic.neutral import answer as neutral_answer
 from fairlead_formats.providers.anthropic.neutral import events as neutral_events
 from fairlead_formats.providers.anthropic.neutral import messages as neutral_messages
@@ -24,7 +24,7 @@ from fairlead_formats.providers.anthropic.tools import ANTHROPIC as FORMAT_NAME
 from fairlead_formats.wire.errors import LlmError
 from fairlead_formats.wire.family_format import FamilyFormat
 from fairlead_formats.wire.protocol import CallKey, CallPlace, KeptTurn, WireRequest
-from fairlead_formats.wire.raw_json import decoded
+from fairlead_formats.wire.raw_json import decode_object
 
 MESSAGES: Final = "/v1/messages"
 _MARK: Final = MARK.encode()
@@ -61,14 +61,14 @@ class AnthropicFormat(FamilyFormat):
         for index, raw in enumerate(messages):
             if b'"tool_use"' not in bytes(raw) and _MARK not in bytes(raw):
                 continue
-            message = decoded(raw)
-            keys = _known_by(message.get("content")) if message.get("role") == "assistant" else ()
+            message = decode_object(raw)
+            keys = _turn_keys(message.get("content")) if message.get("role") == "assistant" else ()
             if keys:
                 places.append(CallPlace(index, index + 1, keys))
         return places
 
-    def restored(self, messages: Sequence[bytes | Raw], turns: Mapping[int, KeptTurn]) -> list[bytes | Raw]:
-        return history.restored(messages, turns)
+    def restore(self, messages: Sequence[bytes | Raw], turns: Mapping[int, KeptTurn]) -> list[bytes | Raw]:
+        return history.restore_turns(messages, turns)
 
     def error_body(self, error: LlmError) -> bytes:
         return errors.error_body(error)
@@ -77,10 +77,10 @@ class AnthropicFormat(FamilyFormat):
         return without_thoughts(body, keep_last)
 
 
-def _known_by(content: object) -> tuple[CallKey, ...]:
+def _turn_keys(content: object) -> tuple[CallKey, ...]:
     """Calls of a model's message; without one, its last thought of a later round."""
     blocks = [block for block in content if isinstance(block, dict)] if isinstance(content, list) else []
-    calls = tuple(CallKey(str(b.get("id", "")), called(b)) for b in blocks if b.get("type") == TOOL_USE)
+    calls = tuple(CallKey(str(b.get("id", "")), tool_name(b)) for b in blocks if b.get("type") == TOOL_USE)
     if calls:
         return calls
     signed = [str(block.get(SIGNED.get(str(block.get("type")), ""), "")) for block in blocks]

@@ -11,8 +11,8 @@ from typing import Any, Final
 import msgspec
 from msgspec import Raw
 
-from fairlead_formats.providers.anthropic.blocks import SIGNED, TOOL_USE, Block, as_sent, blocks_of
-from fairlead_formats.providers.anthropic.history import outgoing
+from fairlead_formats.providers.anthropic.blocks import SIGNED, TOOL_USE, Block, as_message, blocks_of
+from fairlead_formats.providers.anthropic.history import split_rounds
 from fairlead_formats.wire.family_format import OWN_MEMBER, FamilyRequest, reading_body
 from fairlead_formats.wire.protocol import ModelRound
 from fairlead_formats.wire.raw_json import array
@@ -67,7 +67,7 @@ class AnthropicRequest(FamilyRequest):
         members = dict(self._members)
         members["model"] = Raw(_encode(model_round.model))
         tools = [*self._tools, *model_round.injected]
-        members["messages"] = Raw(array([*outgoing(self.messages, calls=bool(tools)), *model_round.more]))
+        members["messages"] = Raw(array([*split_rounds(self.messages, calls=bool(tools)), *model_round.more]))
         if model_round.injected:
             members["tools"] = Raw(array(tools))
         if model_round.last and tools:
@@ -116,7 +116,7 @@ def without_thoughts(body: bytes, keep_last: int) -> bytes | None:
             continue
         lost = True
         lost_in_turn = lost_in_turn or _calls(others)
-        outgoing += as_sent("assistant", others)
+        outgoing += as_message("assistant", others)
     if not lost:
         return None
     if lost_in_turn:

@@ -24,7 +24,7 @@ from fairlead_formats.messages.base import (
     Part,
     call,
     extras,
-    pointed,
+    with_paths,
 )
 from fairlead_formats.messages.call import (
     Carry,
@@ -55,8 +55,8 @@ from fairlead_formats.names import Names
 from fairlead_formats.provider import ProviderFormat
 from fairlead_formats.schema import rules
 from fairlead_formats.tool_format import JsonObject, Options
-from fairlead_formats.tools.definitions import Envelope, Found, Parts, Targets, ToolFormat, ToolLimits
-from fairlead_formats.tools.envelopes import in_tools, providers_own, renamed, settings_lost, tools_of
+from fairlead_formats.tools.definitions import Envelope, Parts, ProviderTool, Targets, ToolFormat, ToolLimits
+from fairlead_formats.tools.envelopes import in_tools, lost_settings, providers_own, rename_tool, tools_of
 
 ANTHROPIC: Final = "anthropic"
 MAX_IMAGE: Final = 5 * MEGABYTE
@@ -73,11 +73,11 @@ def _write_tool(parts: Parts) -> JsonObject:
     return out
 
 
-def _read_tool(tool: JsonObject) -> Found:
+def _read_tool(tool: JsonObject) -> ProviderTool:
     if tool.get("type") not in (None, "custom"):
         raise providers_own(tool)
-    lost = settings_lost(tool, {"name", "description", "input_schema", "type"})
-    return Found(tool.get("name"), tool.get("description"), tool.get("input_schema"), lost=lost)
+    lost = lost_settings(tool, {"name", "description", "input_schema", "type"})
+    return ProviderTool(tool.get("name"), tool.get("description"), tool.get("input_schema"), lost=lost)
 
 
 class AnthropicMessages(MessageFormat):
@@ -90,13 +90,13 @@ class AnthropicMessages(MessageFormat):
             yield Part("/content", TEXT, text_of(content))
             return
         path = "" if isinstance(message, list) else "/content"
-        for at, block in pointed(path, items(content)) or [("", message)]:
+        for at, block in with_paths(path, items(content)) or [("", message)]:
             yield _part(block, at)
 
     def assembler(self, names: Names | None = None) -> Assembler:
         return AnthropicAssembler(names)
 
-    def written_id(self, ident: str) -> str:
+    def write_id(self, ident: str) -> str:
         return fitting_id(ident, _ID)
 
     def in_request(self, message: object) -> list[JsonObject]:
@@ -106,7 +106,7 @@ class AnthropicMessages(MessageFormat):
     def write_calls(self, calls: Sequence[ModelCall], names: Names | None = None, text: str = "") -> list[JsonObject]:
         blocks: list[JsonObject] = [{"type": "text", "text": text}] if text.strip() else []
         blocks += [
-            {"type": "tool_use", "id": self.written_id(made.id), "name": name_for(made, names), "input": made.arguments}
+            {"type": "tool_use", "id": self.write_id(made.id), "name": name_for(made, names), "input": made.arguments}
             for made in calls
             if made.valid
         ]
@@ -116,7 +116,7 @@ class AnthropicMessages(MessageFormat):
         accept = accepting(WEB_IMAGES if carry.images else (), (PDF,) if carry.documents else (), max_bytes=MAX_IMAGE)
         blocks = []
         for made, body, report in answers.bodies(accept):
-            block: JsonObject = {"type": "tool_result", "tool_use_id": self.written_id(made.id)}
+            block: JsonObject = {"type": "tool_result", "tool_use_id": self.write_id(made.id)}
             content = _content(body, report)
             if content:
                 block["content"] = content
@@ -127,8 +127,8 @@ class AnthropicMessages(MessageFormat):
 
     def answers(self, messages: object) -> Iterator[AnswerPart]:
         block: Any
-        for path, message in pointed("", items(messages)) or [("", messages)]:
-            for at, block in pointed(f"{path}/content", items(member(message, "content"))) or [(path, message)]:
+        for path, message in with_paths("", items(messages)) or [("", messages)]:
+            for at, block in with_paths(f"{path}/content", items(member(message, "content"))) or [(path, message)]:
                 if member(block, "type") != "tool_result":
                     yield AnswerPart(at)
                     continue
@@ -152,14 +152,14 @@ def _part(block: object, path: str) -> Part:
 
 def _content(body: Body, report: LossReport) -> list[JsonObject]:
     """Blocks; the provider refuses empty texts."""
-    content = [_written(block) for block in body.blocks if not (isinstance(block, Text) and not block.text)]
+    content = [_write_block(block) for block in body.blocks if not (isinstance(block, Text) and not block.text)]
     if body.structured is not None and not body.structured_said:
         content.append({"type": "text", "text": json_text(body.structured)})
     report_structured(body, report)
     return content
 
 
-def _written(block: Text | Media) -> JsonObject:
+def _write_block(block: Text | Media) -> JsonObject:
     if isinstance(block, Text):
         return {"type": "text", "text": block.text}
     source = {"type": "base64", "media_type": block.mime, "data": block.data}
@@ -217,7 +217,7 @@ FORMATS: Final = (
             ANTHROPIC,
             "Anthropic Messages",
             ("claude", "anthropic-messages", "messages"),
-            Envelope(_write_tool, renamed, _read_tool, in_tools, tools_of),
+            Envelope(_write_tool, rename_tool, _read_tool, in_tools, tools_of),
             _targets,
             ToolLimits(max_strict=20),
         ),

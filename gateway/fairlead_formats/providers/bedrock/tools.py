@@ -23,7 +23,7 @@ from fairlead_formats.messages.base import (
     Part,
     call,
     extras,
-    pointed,
+    with_paths,
 )
 from fairlead_formats.messages.call import (
     Carry,
@@ -44,7 +44,7 @@ from fairlead_formats.messages.content import (
     LossReport,
     Media,
     accepting,
-    marked,
+    mark_error,
     report_repeated,
 )
 from fairlead_formats.messages.reading import as_text, media_block, result_of
@@ -54,8 +54,16 @@ from fairlead_formats.provider import ProviderFormat
 from fairlead_formats.schema import rules
 from fairlead_formats.schema.convert import UnusableSchema
 from fairlead_formats.tool_format import Action, JsonObject, Options
-from fairlead_formats.tools.definitions import Envelope, Found, Parts, ProvidersOwn, Targets, ToolFormat, ToolLimits
-from fairlead_formats.tools.envelopes import settings_lost, tools_of
+from fairlead_formats.tools.definitions import (
+    Envelope,
+    Parts,
+    ProvidersOwn,
+    ProviderTool,
+    Targets,
+    ToolFormat,
+    ToolLimits,
+)
+from fairlead_formats.tools.envelopes import lost_settings, tools_of
 
 MAX_IMAGE: Final = 15 * MEGABYTE // 4
 _ID: Final = re.compile(r"[a-zA-Z0-9_.:-]{1,64}\Z")
@@ -74,15 +82,15 @@ def _name_tool(tool: JsonObject, name: str) -> JsonObject:
     return {"toolSpec": {**tool["toolSpec"], "name": name}}
 
 
-def _read_tool(tool: JsonObject) -> Found:
+def _read_tool(tool: JsonObject) -> ProviderTool:
     spec = tool.get("toolSpec")
     if not isinstance(spec, dict):
         raise ProvidersOwn("it holds no toolSpec: it is the provider's own, not a function")
     schema = spec.get("inputSchema")
     if schema is not None and not isinstance(schema, dict):
         raise UnusableSchema("inputSchema is no object")
-    lost = settings_lost(spec, {"name", "description", "inputSchema"}, "/toolSpec") + settings_lost(tool, {"toolSpec"})
-    return Found(spec.get("name"), spec.get("description"), (schema or {}).get("json"), lost=lost)
+    lost = lost_settings(spec, {"name", "description", "inputSchema"}, "/toolSpec") + lost_settings(tool, {"toolSpec"})
+    return ProviderTool(spec.get("name"), spec.get("description"), (schema or {}).get("json"), lost=lost)
 
 
 def _unpack(payload: Any) -> list[Any]:
@@ -98,9 +106,9 @@ class BedrockMessages(MessageFormat):
         """From a response, its output, a message, or a list of blocks."""
         path, inner = _inner(message)
         blocks = (
-            pointed(path, inner)
+            with_paths(path, inner)
             if isinstance(inner, list)
-            else pointed(f"{path}/content", items(member(inner, "content")))
+            else with_paths(f"{path}/content", items(member(inner, "content")))
         )
         for at, block in blocks or [(path, inner)]:
             yield _part(block, at)
@@ -108,7 +116,7 @@ class BedrockMessages(MessageFormat):
     def assembler(self, names: Names | None = None) -> Assembler:
         return BedrockAssembler(names)
 
-    def written_id(self, ident: str) -> str:
+    def write_id(self, ident: str) -> str:
         return fitting_id(ident, _ID)
 
     def in_request(self, message: object) -> list[JsonObject]:
@@ -119,7 +127,7 @@ class BedrockMessages(MessageFormat):
     def write_calls(self, calls: Sequence[ModelCall], names: Names | None = None, text: str = "") -> list[JsonObject]:
         blocks: list[JsonObject] = [{"text": text}] if text.strip() else []
         blocks += [
-            {"toolUse": {"toolUseId": self.written_id(made.id), "name": name_for(made, names), "input": made.arguments}}
+            {"toolUse": {"toolUseId": self.write_id(made.id), "name": name_for(made, names), "input": made.arguments}}
             for made in calls
             if made.valid
         ]
@@ -129,15 +137,15 @@ class BedrockMessages(MessageFormat):
         accept = accepting(WEB_IMAGES if carry.images else (), (PDF,) if carry.documents else (), max_bytes=MAX_IMAGE)
         blocks = []
         for made, body, report in answers.bodies(accept):
-            written: JsonObject = {"toolUseId": self.written_id(made.id), "content": _content(body, report, carry)}
+            written: JsonObject = {"toolUseId": self.write_id(made.id), "content": _content(body, report, carry)}
             if body.is_error and carry.status:
                 written["status"] = "error"
             blocks.append({"toolResult": written})
         return [{"role": "user", "content": blocks}] if blocks else []
 
     def answers(self, messages: object) -> Iterator[AnswerPart]:
-        for path, message in pointed("", items(messages)) or [("", messages)]:
-            for at, block in pointed(f"{path}/content", items(member(message, "content"))) or [(path, message)]:
+        for path, message in with_paths("", items(messages)) or [("", messages)]:
+            for at, block in with_paths(f"{path}/content", items(member(message, "content"))) or [(path, message)]:
                 result = member(block, "toolResult")
                 if isinstance(result, dict):
                     beyond = extras(result, "toolUseId", "content", "status", "type")
@@ -191,7 +199,7 @@ def _content(body: Body, report: LossReport, carry: Carry) -> list[JsonObject]:
     if body.structured is not None:
         content.append({"json": _json(body.structured, report)})
     if body.is_error and not carry.status:
-        content.insert(0, {"text": marked("", body, report).strip()})
+        content.insert(0, {"text": mark_error("", body, report).strip()})
     if not content:
         report.add("/content", "text", Action.REWRITTEN, "the format takes no empty result")
     return content or [{"text": "(no output)"}]

@@ -27,7 +27,7 @@ PER_TOKEN: Final = 4
 class GeminiApi:
     """`POST /v1beta/models/MODEL:generateContent`, `:streamGenerateContent` and `:countTokens`."""
 
-    def failed(self, turn: ScriptedTurn) -> bytes:
+    def write_error(self, turn: ScriptedTurn) -> bytes:
         return _error(turn.status, turn.text or "scripted error")
 
     def asks_for_stream(self, path: str, request: Mapping[str, Any]) -> bool:
@@ -38,14 +38,14 @@ class GeminiApi:
         reason = fault(whole)
         return None if reason is None else _error(400, reason)
 
-    def counted(self, path: str, request: Mapping[str, Any]) -> bytes | None:
+    def count_tokens(self, path: str, request: Mapping[str, Any]) -> bytes | None:
         if not path.endswith(":countTokens"):
             return None
         whole = request.get("generateContentRequest", request)
         parts = [whole.get(name) for name in ("systemInstruction", "tools", "contents")]
         return json.dumps({"totalTokens": len(json.dumps(parts)) // PER_TOKEN}).encode()
 
-    def framed(self, data: str) -> str:
+    def sse_event(self, data: str) -> str:
         return f"data: {data}\r\n\r\n"
 
     def whole(self, turn: ScriptedTurn, number: int, request: Mapping[str, Any]) -> bytes:

@@ -42,7 +42,7 @@ class GeminiFormat(FamilyFormat):
         self._array = array
         self.stream_type = "application/json" if array else EVENT_STREAM
 
-    def received(self, body: bytes) -> bytes:
+    def receive(self, body: bytes) -> bytes:
         return with_returned_ids(body)
 
     def read(self, body: bytes, model: str | None = None, stream: bool | None = None) -> GeminiRequest:
@@ -63,10 +63,10 @@ class GeminiFormat(FamilyFormat):
         return kept_turns.places(messages)
 
     def role_and_text(self, message: bytes | Raw) -> tuple[str, str]:
-        return kept_turns.said(message)
+        return kept_turns.role_and_text(message)
 
-    def restored(self, messages: Sequence[bytes | Raw], turns: Mapping[int, KeptTurn]) -> list[bytes | Raw]:
-        return kept_turns.restored(messages, turns)
+    def restore(self, messages: Sequence[bytes | Raw], turns: Mapping[int, KeptTurn]) -> list[bytes | Raw]:
+        return kept_turns.restore_turns(messages, turns)
 
     def error_body(self, error: LlmError) -> bytes:
         return errors.error_body(error)

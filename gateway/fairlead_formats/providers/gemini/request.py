@@ -16,7 +16,7 @@ from msgspec import Raw
 from fairlead_formats.messages.call import items, member, text_of
 from fairlead_formats.providers.gemini.parts import is_list, key_of
 from fairlead_formats.providers.gemini.paths import resource_of
-from fairlead_formats.providers.gemini.signatures import signed
+from fairlead_formats.providers.gemini.signatures import sign_calls
 from fairlead_formats.wire.family_format import OWN_MEMBER, FamilyRequest, reading_body
 from fairlead_formats.wire.protocol import ModelRound
 from fairlead_formats.wire.raw_json import array
@@ -80,7 +80,7 @@ class GeminiRequest(FamilyRequest):
         members = dict(self._members)
         if "model" in members:
             members["model"] = Raw(_encode(resource_of(model_round.model)))
-        members["contents"] = Raw(array(signed([*self.messages, *model_round.more], model_round.model)))
+        members["contents"] = Raw(array(sign_calls([*self.messages, *model_round.more], model_round.model)))
         if model_round.injected:
             members["tools"] = Raw(array(self._with(model_round.injected)))
         if model_round.last and (model_round.injected or self.tool_names):
@@ -128,7 +128,7 @@ class GeminiRequest(FamilyRequest):
             return False  # the cache holds the tools
         if member(self._calling, "streamFunctionCallArguments", "stream_function_call_arguments"):
             return False  # calls in pieces are not put together here
-        others = any(set(_object_read(tool)) - {*_DECLARATIONS} for tool in items(self._read["tools"]))
+        others = any(set(_as_object(tool)) - {*_DECLARATIONS} for tool in items(self._read["tools"]))
         if others and not self.tool_names and not self._together:
             return False
         config = self._read[_GENERATION[0]]
@@ -147,5 +147,5 @@ def _object(raw: Raw | None) -> dict[str, Raw]:
     return _members(raw) if raw is not None and bytes(raw)[:1] == b"{" else {}
 
 
-def _object_read(value: object) -> Mapping[str, Any]:
+def _as_object(value: object) -> Mapping[str, Any]:
     return value if isinstance(value, dict) else {}

@@ -88,7 +88,7 @@ class GeminiResponse:
         """The response as it came, with `more` members."""
         return _encode({**self.members, **{name: Raw(_encode(value)) for name, value in more.items()}})
 
-    def written(
+    def write(
         self,
         parts: Sequence[bytes | Raw],
         usage: Mapping[str, Any],
@@ -115,7 +115,7 @@ class GeminiResponse:
         return _encode({**members, **head, **{name: Raw(_encode(value)) for name, value in (more or {}).items()}})
 
 
-def is_spoilt(reason: str, parts: Sequence[ContentPart]) -> bool:
+def is_malformed_call(reason: str, parts: Sequence[ContentPart]) -> bool:
     """Whether an answer ended with a call that nobody can read, and said nothing else but thoughts."""
     return reason in _SPOILT and all(part.called is None and not part.text for part in parts)
 

@@ -17,7 +17,7 @@ from msgspec import Raw
 
 from fairlead_formats.messages.call import member
 from fairlead_formats.providers.gemini.parts import CALL, MODEL, RESPONSE, SIGNATURE, read_parts
-from fairlead_formats.wire.raw_json import array, decoded
+from fairlead_formats.wire.raw_json import array, decode_object
 
 STAND_IN: Final = "skip_thought_signature_validator"
 _UNSIGNED: Final = re.compile(r"(?:^|/)(?:gemini-[12](?:[.-]|$)|gemma|learnlm)")
@@ -27,13 +27,13 @@ _members: Final = msgspec.json.Decoder(dict[str, Raw]).decode
 _raws: Final = msgspec.json.Decoder(list[Raw]).decode
 
 
-def signed(contents: Sequence[bytes | Raw], model: str) -> list[bytes | Raw]:
+def sign_calls(contents: Sequence[bytes | Raw], model: str) -> list[bytes | Raw]:
     """The contents, with something in place of signatures that the model would miss; all others as they are."""
     outgoing = list(contents)
     if _UNSIGNED.search(model):
         return outgoing
     for index in range(len(outgoing) - 1, -1, -1):
-        content = decoded(outgoing[index])
+        content = decode_object(outgoing[index])
         parts = read_parts(content)
         if content.get("role") == MODEL:
             first = next((part for part in parts if member(part, *CALL) is not None), None)
@@ -48,7 +48,7 @@ def _with_stand_in(raw: bytes | Raw) -> bytes:
     members = _members(raw)
     parts = _raws(members["parts"])
     for index, part in enumerate(parts):
-        if member(decoded(part), *CALL) is not None:
+        if member(decode_object(part), *CALL) is not None:
             others = {name: value for name, value in _members(part).items() if name not in SIGNATURE}
             parts[index] = Raw(_encode({**others, SIGNATURE[0]: STAND_IN}))
             break
@@ -62,13 +62,13 @@ def without_thoughts(body: bytes, keep_last: int) -> bytes | None:
     members = _members(body)
     contents = _raws(members["contents"])
     early = len(contents) - keep_last
-    unsigned = [_unsigned(content) for content in contents[:early]]
+    unsigned = [_without_signatures(content) for content in contents[:early]]
     if unsigned == contents[:early]:
         return None
     return _encode({**members, "contents": Raw(array([*unsigned, *contents[early:]]))})
 
 
-def _unsigned(raw: Raw) -> bytes | Raw:
+def _without_signatures(raw: Raw) -> bytes | Raw:
     if not any(b'"%s"' % name.encode() in bytes(raw) for name in SIGNATURE):
         return raw
     members = _members(raw)

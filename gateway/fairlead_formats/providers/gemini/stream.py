@@ -17,14 +17,14 @@ import msgspec
 from msgspec import Raw
 
 from fairlead_formats.messages.call import MAX_CALLS
-from fairlead_formats.providers.gemini.answer import joined
-from fairlead_formats.providers.gemini.carried_ids import carrying, shown
+from fairlead_formats.providers.gemini.answer import join_rounds
+from fairlead_formats.providers.gemini.carried_ids import carry_id, visible_parts
 from fairlead_formats.providers.gemini.errors import error_in, error_object
-from fairlead_formats.providers.gemini.parts import ContentPart, called, content_of, unwrapped
-from fairlead_formats.providers.gemini.response import UNFINISHED, GeminiResponse, is_spoilt, message_of
+from fairlead_formats.providers.gemini.parts import ContentPart, content_of, first_call, unwrap
+from fairlead_formats.providers.gemini.response import UNFINISHED, GeminiResponse, is_malformed_call, message_of
 from fairlead_formats.wire.errors import LlmError
 from fairlead_formats.wire.protocol import BadStream, CallKey, FinishedCall, InnerCall, RunningCall
-from fairlead_formats.wire.raw_json import added
+from fairlead_formats.wire.raw_json import add_usage
 
 MAX_ROUND: Final = 32 << 20
 """Bytes that one round may say."""
@@ -103,12 +103,12 @@ class GeminiStream:
         self._size += len(data)
         if self._size > MAX_ROUND:
             raise BadStream(f"the provider's answer is longer than {MAX_ROUND} bytes")
-        if self._head and not self._round and not self.ended and self._took_text(data):
+        if self._head and not self._round and not self.ended and self._pass_text(data):
             return self._event(data)
         self._gather()
         try:
             response = GeminiResponse(data)
-            parts = [part.named() for part in response.parts]
+            parts = [part.with_call_id() for part in response.parts]
         except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError) as error:
             broken = error_in(data)
             if broken is not None:
@@ -121,7 +121,7 @@ class GeminiStream:
             return self._event(data)
         return self._take(data, response, parts, self._theirs)
 
-    def _took_text(self, data: bytes) -> bool:
+    def _pass_text(self, data: bytes) -> bool:
         """Whether a response is a piece of text that stands in the client's stream as it came."""
         try:
             response = _text_response(data)
@@ -149,7 +149,7 @@ class GeminiStream:
             raise BadStream(f"the provider's answer has more than {MAX_CALLS} calls")
         self._parts += parts
         self._head = self._head or response.head
-        visible = joined(self._text, shown(parts, theirs))
+        visible = join_rounds(self._text, visible_parts(parts, theirs))
         if any(part.text for part in visible):
             self._text = []
         if self.ended:
@@ -157,17 +157,17 @@ class GeminiStream:
             return b""
         if not self._round and visible == parts == response.parts:
             return self._event(data)
-        return self._written(response, visible)
+        return self._write_response(response, visible)
 
-    def _written(self, response: GeminiResponse, parts: Sequence[ContentPart]) -> bytes:
+    def _write_response(self, response: GeminiResponse, parts: Sequence[ContentPart]) -> bytes:
         """A response in the middle of the stream; nothing where nothing is left of it."""
         if not parts and (response.parts or self._round) and not response.tells:
             return b""
-        usage = added(self.usage, response.usage) if response.usage else {}
-        return self._event(response.written([part.raw for part in parts], usage, self._known, end=False))
+        usage = add_usage(self.usage, response.usage) if response.usage else {}
+        return self._event(response.write([part.raw for part in parts], usage, self._first_head, end=False))
 
     @property
-    def _known(self) -> Mapping[str, Raw]:
+    def _first_head(self) -> Mapping[str, Raw]:
         """Head of responses of later rounds; those of the first have theirs."""
         return self._head if self._round else {}
 
@@ -175,19 +175,23 @@ class GeminiStream:
         """End the round. Where the model goes on, what its last responses say flows on without their end."""
         self._gather()
         goes_on = self.malformed_call or (
-            self._theirs is not None and len(shown(self._parts, self._theirs)) < len(self._parts)
+            self._theirs is not None and len(visible_parts(self._parts, self._theirs)) < len(self._parts)
         )
-        out = b"".join(self._written(response, parts) for response, parts in self._held if parts) if goes_on else b""
+        out = (
+            b"".join(self._write_response(response, parts) for response, parts in self._held if parts)
+            if goes_on
+            else b""
+        )
         if goes_on:
             self._held = [(response, []) for response, _ in self._held if response.ended or response.tells]
-        self.usage = added(self.usage, self._round_usage)
+        self.usage = add_usage(self.usage, self._round_usage)
         return out
 
     def unwrap(self, calls: Mapping[str, InnerCall]) -> bytes:
         before = self._parts
-        self._parts = [unwrapped(part, calls) for part in before]
+        self._parts = [unwrap(part, calls) for part in before]
         response, parts = self._held[-1]
-        client_parts = [carrying(part) for part, was in zip(self._parts, before, strict=True) if part is not was]
+        client_parts = [carry_id(part) for part, was in zip(self._parts, before, strict=True) if part is not was]
         self._held[-1] = response, [*parts, *client_parts]
         return b""  # they are in the last response
 
@@ -199,7 +203,7 @@ class GeminiStream:
 
     @property
     def malformed_call(self) -> bool:
-        return is_spoilt(self._finish_reason, self._parts)
+        return is_malformed_call(self._finish_reason, self._parts)
 
     @property
     def message(self) -> dict[str, Any]:
@@ -207,16 +211,16 @@ class GeminiStream:
 
     @property
     def turn_key(self) -> CallKey | None:
-        return None if self._finish_reason in UNFINISHED else called(self._parts)
+        return None if self._finish_reason in UNFINISHED else first_call(self._parts)
 
     @property
     def in_request(self) -> list[bytes]:
         return [content_of(whole_parts(self._parts))]
 
-    def running(self, calls: Sequence[RunningCall]) -> bytes:
+    def show_running(self, calls: Sequence[RunningCall]) -> bytes:
         return b""  # this API has no form for calls that are run elsewhere
 
-    def ran(self, calls: Sequence[FinishedCall]) -> bytes:
+    def show_results(self, calls: Sequence[FinishedCall]) -> bytes:
         return b""
 
     def finish(self, more: Mapping[str, Any]) -> bytes:
@@ -226,11 +230,11 @@ class GeminiStream:
             last = number == len(self._held)
             raws = [part.raw for part in parts]
             usage = self.usage if last else response.usage
-            out += self._event(response.written(raws, usage, self._known, more if last else _NO_MORE))
-        return out + self._closed()
+            out += self._event(response.write(raws, usage, self._first_head, more if last else _NO_MORE))
+        return out + self._close()
 
-    def failed(self, error: LlmError, raw: bytes | None = None) -> bytes:
-        return self._event(_encode({"error": error_object(error) if raw is None else Raw(raw)})) + self._closed()
+    def write_error(self, error: LlmError, raw: bytes | None = None) -> bytes:
+        return self._event(_encode({"error": error_object(error) if raw is None else Raw(raw)})) + self._close()
 
     def keep_alive(self) -> bytes:
         return b"\n"
@@ -242,7 +246,7 @@ class GeminiStream:
         self._opened = True
         return opening + data
 
-    def _closed(self) -> bytes:
+    def _close(self) -> bytes:
         return b"\n]" if self._array else b""
 
 

@@ -24,7 +24,7 @@ from fairlead_formats.messages.base import (
     Part,
     call,
     extras,
-    pointed,
+    with_paths,
 )
 from fairlead_formats.messages.call import Carry, Draft, ModelCall, ToolResult, items, member, name_for, text_of
 from fairlead_formats.messages.content import (
@@ -44,8 +44,16 @@ from fairlead_formats.provider import ProviderFormat
 from fairlead_formats.providers.gemini.openapi import from_openapi
 from fairlead_formats.schema import rules
 from fairlead_formats.tool_format import GEMINI_JSON_SCHEMA, Action, Definition, JsonObject, Options
-from fairlead_formats.tools.definitions import Envelope, Found, Parts, ProvidersOwn, Targets, ToolFormat, ToolLimits
-from fairlead_formats.tools.envelopes import listed, renamed, settings_lost
+from fairlead_formats.tools.definitions import (
+    Envelope,
+    Parts,
+    ProvidersOwn,
+    ProviderTool,
+    Targets,
+    ToolFormat,
+    ToolLimits,
+)
+from fairlead_formats.tools.envelopes import list_of, lost_settings, rename_tool
 
 GEMINI: Final = "gemini"
 _encode: Final = msgspec.json.Encoder().encode
@@ -86,7 +94,7 @@ _CAMEL_CASE: Final = {
 }
 
 
-def _read_tool(tool: JsonObject) -> Found:
+def _read_tool(tool: JsonObject) -> ProviderTool:
     if "name" not in tool and "description" not in tool:
         raise ProvidersOwn(f"{', '.join(tool)[:80]!r} is the provider's own, not a function")
     tool = {_CAMEL_CASE.get(member, member): value for member, value in tool.items()}
@@ -97,15 +105,15 @@ def _read_tool(tool: JsonObject) -> Found:
     if output is None and isinstance(tool.get("response"), dict):
         output = from_openapi(tool["response"])
     carried = {"name", "description", "parameters", "parametersJsonSchema", "response", "responseJsonSchema"}
-    return Found(tool.get("name"), tool.get("description"), schema, output, settings_lost(tool, carried))
+    return ProviderTool(tool.get("name"), tool.get("description"), schema, output, lost_settings(tool, carried))
 
 
 def _unpack(payload: Any) -> list[Any]:
     if isinstance(payload, dict) and isinstance(payload.get("setup"), dict):
         payload = payload["setup"]
     out: list[Any] = []
-    for item in listed(payload, "tools", "functionDeclarations", "function_declarations"):
-        inner = listed(item, "functionDeclarations", "function_declarations")
+    for item in list_of(payload, "tools", "functionDeclarations", "function_declarations"):
+        inner = list_of(item, "functionDeclarations", "function_declarations")
         out += inner
         others = {} if inner == [item] or not isinstance(item, dict) else _beside_functions(item)
         out += [others] if others else []
@@ -130,14 +138,14 @@ class GeminiMessages(MessageFormat):
         """From a response, a candidate, a content or a list of parts; also from one piece of a stream, whose calls are
         whole.
         """
-        entries = pointed("", message) if isinstance(message, list) else _pointed(message)
+        entries = with_paths("", message) if isinstance(message, list) else _parts_with_paths(message)
         for path, entry in entries or [("", message)]:
             yield _part(entry, path)
         for index in range(1, len(items(member(message, "candidates")))):
             yield Part(f"/candidates/{index}", BLOCK)
 
     def in_request(self, message: object) -> list[JsonObject]:
-        parts = message if isinstance(message, list) else [entry for _, entry in _pointed(message)]
+        parts = message if isinstance(message, list) else [entry for _, entry in _parts_with_paths(message)]
         return [{"role": "model", "parts": parts}] if parts else []
 
     def write_calls(self, calls: Sequence[ModelCall], names: Names | None = None, text: str = "") -> list[JsonObject]:
@@ -163,8 +171,8 @@ class GeminiMessages(MessageFormat):
         return [{"role": "user", "parts": part} for part in (parts, behind) if part]
 
     def answers(self, messages: object) -> Iterator[AnswerPart]:
-        for start, message in pointed("", items(messages)) or [("", messages)]:
-            for path, entry in _pointed(message, start) or [(start, message)]:
+        for start, message in with_paths("", items(messages)) or [("", messages)]:
+            for path, entry in _parts_with_paths(message, start) or [(start, message)]:
                 response = member(entry, "functionResponse", "function_response")
                 yield _answer(path, response) if isinstance(response, dict) else AnswerPart(path)
 
@@ -174,14 +182,14 @@ class GeminiLiveMessages(MessageFormat):
 
     def parts(self, message: object) -> Iterator[Part]:
         """From one message of the server, or a list of them."""
-        for path, entry in pointed("", items(message)) or [("", message)]:
+        for path, entry in with_paths("", items(message)) or [("", message)]:
             inner = member(entry, "toolCall", "tool_call")
             calls = items(member(inner or entry, "functionCalls", "function_calls"))
             at = f"{path}/toolCall" if inner else path
-            for at_part, function_call in pointed(f"{at}/functionCalls", calls):
+            for at_part, function_call in with_paths(f"{at}/functionCalls", calls):
                 yield _part({"functionCall": function_call}, at_part)
             turn = member(member(entry, "serverContent", "server_content"), "modelTurn", "model_turn")
-            for at_part, part in _pointed(turn, f"{path}/serverContent/modelTurn"):
+            for at_part, part in _parts_with_paths(turn, f"{path}/serverContent/modelTurn"):
                 yield _part(part, at_part)
             if not calls and turn is None:
                 yield Part(path, BLOCK)
@@ -199,16 +207,16 @@ class GeminiLiveMessages(MessageFormat):
         return [{"toolResponse": {"functionResponses": responses}}] if responses else []
 
     def answers(self, messages: object) -> Iterator[AnswerPart]:
-        for path, message in pointed("", items(messages)) or [("", messages)]:
+        for path, message in with_paths("", items(messages)) or [("", messages)]:
             inner = member(message, "toolResponse", "tool_response")
             responses = items(member(inner, "functionResponses", "function_responses"))
-            for at, response in pointed(f"{path}/toolResponse/functionResponses", responses):
+            for at, response in with_paths(f"{path}/toolResponse/functionResponses", responses):
                 yield _answer(at, response) if isinstance(response, dict) else AnswerPart(at)
             if not responses:
                 yield AnswerPart(path)
 
 
-def _pointed(message: object, path: str = "") -> list[tuple[str, object]]:
+def _parts_with_paths(message: object, path: str = "") -> list[tuple[str, object]]:
     """The parts of a response (its first candidate), a candidate, or a content, with their paths."""
     candidates = items(member(message, "candidates"))
     if candidates:
@@ -216,7 +224,7 @@ def _pointed(message: object, path: str = "") -> list[tuple[str, object]]:
     content = member(message, "content")
     if isinstance(content, dict):
         message, path = content, f"{path}/content"
-    return pointed(f"{path}/parts", items(member(message, "parts")))
+    return with_paths(f"{path}/parts", items(member(message, "parts")))
 
 
 def _part(entry: object, path: str) -> Part:
@@ -307,7 +315,7 @@ FORMATS: Final = (
             GEMINI,
             "Gemini",
             ("google", "google-genai", "vertex", "vertex-ai"),
-            Envelope(_tool_writer(None), renamed, _read_tool, _request, _unpack, grouped=True),
+            Envelope(_tool_writer(None), rename_tool, _read_tool, _request, _unpack, grouped=True),
             _targets,
             ToolLimits(max_tools=_MAX_TOOLS),
         ),
@@ -321,7 +329,7 @@ FORMATS: Final = (
             ("google-live", "gemini-realtime"),
             Envelope(
                 _tool_writer("parameters"),
-                renamed,
+                rename_tool,
                 _read_tool,
                 lambda tools: {"setup": _request(tools)},
                 _unpack,

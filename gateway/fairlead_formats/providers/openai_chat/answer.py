@@ -85,7 +85,7 @@ class ChatAnswer:
     def turn_key(self, before: Sequence[WireAnswer]) -> CallKey | None:
         return None
 
-    def written(self, loop: LoopResult) -> bytes:
+    def write(self, loop: LoopResult) -> bytes:
         """With the id and time of the first round. Calls that were `ran` have no form in this API."""
         theirs = loop.theirs
         rounds = [each for each in loop.before if isinstance(each, ChatAnswer)]

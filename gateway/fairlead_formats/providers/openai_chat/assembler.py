@@ -9,7 +9,7 @@ from __future__ import annotations
 from typing import Final
 
 from fairlead_formats.messages.call import CUSTOM, FUNCTION_CALL, ModelCall, items, member, text_of
-from fairlead_formats.messages.streams import Partial, Ready, begins_another, event_of, is_done, room
+from fairlead_formats.messages.streams import Partial, Ready, begins_another, event_of, has_room, is_done
 from fairlead_formats.names import Names
 
 _OLD: Final = -1
@@ -74,7 +74,7 @@ class ChatAssembler:
         partial = self._partials.get(key)
         another = partial is not None and member(function, "name") and self._is_other(partial, ident, function)
         if partial is None or another:
-            if not room(self._partials):
+            if not has_room(self._partials):
                 return None
             while key in self._partials:
                 key += 1

@@ -12,7 +12,7 @@ from fairlead_formats.scripted_turns import CREATED, ScriptedTurn, pieces
 class ChatApi:
     """`POST /chat/completions`."""
 
-    def failed(self, turn: ScriptedTurn) -> bytes:
+    def write_error(self, turn: ScriptedTurn) -> bytes:
         error = {"message": turn.text or "scripted error", "type": "api_error", "param": None, "code": "scripted"}
         return json.dumps({"error": error}).encode()
 
@@ -22,10 +22,10 @@ class ChatApi:
     def refusal(self, request: Mapping[str, Any], headers: Mapping[str, str]) -> bytes | None:
         return None
 
-    def counted(self, path: str, request: Mapping[str, Any]) -> bytes | None:
+    def count_tokens(self, path: str, request: Mapping[str, Any]) -> bytes | None:
         return None
 
-    def framed(self, data: str) -> str:
+    def sse_event(self, data: str) -> str:
         return f"data: {data}\n\n"
 
     def whole(self, turn: ScriptedTurn, number: int, request: Mapping[str, Any]) -> bytes:

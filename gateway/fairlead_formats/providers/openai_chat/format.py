@@ -23,7 +23,7 @@ from fairlead_formats.providers.openai_chat.tools import OPENAI_CHAT
 from fairlead_formats.wire.errors import LlmError
 from fairlead_formats.wire.family_format import FamilyFormat
 from fairlead_formats.wire.protocol import CallKey, CallPlace, KeptTurn, WireRequest
-from fairlead_formats.wire.raw_json import decoded
+from fairlead_formats.wire.raw_json import decode_object
 
 ANSWER_HEADERS: Final = (
     "retry-after",
@@ -59,17 +59,17 @@ class ChatFormat(FamilyFormat):
         for index, raw in enumerate(messages):
             if b'"tool_calls"' not in bytes(raw):
                 continue
-            message = decoded(raw)
+            message = decode_object(raw)
             calls = tuple(CallKey(str(call.get("id", "")), name_of(call)) for call in calls_of(message))
             if calls and message.get("role") == "assistant":
                 places.append(CallPlace(index, index + 1, calls))
         return places
 
-    def restored(self, messages: Sequence[bytes | Raw], turns: Mapping[int, KeptTurn]) -> list[bytes | Raw]:
+    def restore(self, messages: Sequence[bytes | Raw], turns: Mapping[int, KeptTurn]) -> list[bytes | Raw]:
         restored: list[bytes | Raw] = []
         behind: list[bytes] = []
         for index, raw in enumerate(messages):
-            if behind and decoded(raw).get("role") != "tool":
+            if behind and decode_object(raw).get("role") != "tool":
                 restored += behind
                 behind = []
             turn = turns.get(index)
@@ -78,7 +78,7 @@ class ChatFormat(FamilyFormat):
                 continue
             restored += turn.before
             for each in turn.results:  # files stand behind all results
-                (restored if decoded(each).get("role") == "tool" else behind).append(each)
+                (restored if decode_object(each).get("role") == "tool" else behind).append(each)
         return restored + behind
 
     def error_body(self, error: LlmError) -> bytes:

@@ -131,23 +131,23 @@ def without_thoughts(body: bytes, keep_last: int) -> bytes | None:
     members = _members(body)
     messages = _raws(members["messages"])
     early = len(messages) - keep_last
-    unsealed = [_unsealed(message) for message in messages[:early]]
+    unsealed = [_unseal(message) for message in messages[:early]]
     if unsealed == messages[:early]:
         return None
     return _encode({**members, "messages": Raw(array([*unsealed, *messages[early:]]))})
 
 
-def _unsealed(raw: Raw) -> bytes | Raw:
+def _unseal(raw: Raw) -> bytes | Raw:
     if not any(b'"%s"' % name.encode() in bytes(raw) for name in (_EXTRA, *_LISTS)):
         return raw
     members: dict[str, Any] = {name: value for name, value in _members(raw).items() if name not in _LISTS}
     calls = members.get(TOOL_CALLS)
     if calls is not None and bytes(calls)[:1] == b"[":
-        members[TOOL_CALLS] = [_unsigned(call) for call in _raws(calls)]
+        members[TOOL_CALLS] = [_unsign(call) for call in _raws(calls)]
     return _encode(members)
 
 
-def _unsigned(call: Raw) -> Raw:
+def _unsign(call: Raw) -> Raw:
     members = _members(call)
     if _EXTRA not in members:
         return call

@@ -20,7 +20,7 @@ from fairlead_formats.providers.openai_chat.errors import error_object
 from fairlead_formats.wire.call_ids import new_id
 from fairlead_formats.wire.errors import LlmError
 from fairlead_formats.wire.protocol import BadStream, CallKey, FinishedCall, InnerCall, RunningCall
-from fairlead_formats.wire.raw_json import added
+from fairlead_formats.wire.raw_json import add_usage
 from fairlead_mcp.surrogates import paired
 
 DONE: Final = b"data: [DONE]\n\n"
@@ -118,7 +118,7 @@ class StreamedCall:
         self.pieces.append(piece)
         self.size += len(piece)
 
-    def written(self) -> dict[str, Any]:
+    def as_message_call(self) -> dict[str, Any]:
         """As it stands in a message."""
         text = "input" if self.kind == "custom" else "arguments"
         arguments = self.text or ("" if self.kind == "custom" else "{}")
@@ -230,7 +230,7 @@ class ChatStream:
 
     def _call(self, delta: _CallDelta, more: dict[str, Raw]) -> bytes:
         """Take a piece of a call. It is held until arguments come: its name is whole then."""
-        call, out = self._meant(delta)
+        call, out = self._find_call(delta)
         call.more.update(more)
         function = delta.function or delta.custom
         if delta.id and not call.given:
@@ -249,7 +249,7 @@ class ChatStream:
                 call.grow(text)
         return out + (self._show(call) if call.pieces else b"")
 
-    def _meant(self, delta: _CallDelta) -> tuple[StreamedCall, bytes]:
+    def _find_call(self, delta: _CallDelta) -> tuple[StreamedCall, bytes]:
         """The call that a piece belongs to, and what is shown of the one before, which is whole then. Some servers give
         every call the index 0, or none: a new id is a new call, and where there is none, another name in the same
         chunk, or behind arguments that are whole.
@@ -298,7 +298,7 @@ class ChatStream:
         return self._chunk({TOOL_CALLS: [entry]})
 
     def end_round(self) -> bytes:
-        self.usage = added(self.usage, self._round_usage)
+        self.usage = add_usage(self.usage, self._round_usage)
         for call in self._calls:
             call.id = call.id or new_id()
         return b"".join(self._show(call, whole=True) for call in self._calls)
@@ -328,7 +328,7 @@ class ChatStream:
         message = {"role": "assistant", "content": text or None, **others, **self._lists}
         if not self._calls or self.finish_reason in UNFINISHED:
             return message
-        return {**message, TOOL_CALLS: [call.written() for call in self._calls]}
+        return {**message, TOOL_CALLS: [call.as_message_call() for call in self._calls]}
 
     @property
     def in_request(self) -> list[bytes]:
@@ -346,13 +346,13 @@ class ChatStream:
     def malformed_call(self) -> bool:
         return False  # this API does not tell
 
-    def running(self, calls: Sequence[RunningCall]) -> bytes:
+    def show_running(self, calls: Sequence[RunningCall]) -> bytes:
         return b""  # this API has no form for calls that are run elsewhere
 
-    def ran(self, calls: Sequence[FinishedCall]) -> bytes:
+    def show_results(self, calls: Sequence[FinishedCall]) -> bytes:
         return b""
 
-    def failed(self, error: LlmError, raw: bytes | None = None) -> bytes:
+    def write_error(self, error: LlmError, raw: bytes | None = None) -> bytes:
         return b"data: " + _encode({"error": error_object(error) if raw is None else Raw(raw)}) + b"\n\n"
 
     def keep_alive(self) -> bytes:

@@ -23,7 +23,7 @@ from fairlead_formats.messages.base import (
     Part,
     call,
     extras,
-    pointed,
+    with_paths,
 )
 from fairlead_formats.messages.call import (
     CUSTOM,
@@ -39,7 +39,7 @@ from fairlead_formats.messages.call import (
     name_for,
     text_of,
 )
-from fairlead_formats.messages.content import PDF, WEB_IMAGES, Accept, Media, accepting, json_text, media, one_text
+from fairlead_formats.messages.content import PDF, WEB_IMAGES, Accept, Media, accepting, join_texts, json_text, media
 from fairlead_formats.messages.reading import as_text, media_block, result_of
 from fairlead_formats.messages.streams import Assembler
 from fairlead_formats.names import Names
@@ -48,8 +48,8 @@ from fairlead_formats.providers.openai_chat.assembler import ChatAssembler
 from fairlead_formats.schema import rules
 from fairlead_formats.schema.convert import UnusableSchema
 from fairlead_formats.tool_format import Action, JsonObject, Options
-from fairlead_formats.tools.definitions import Envelope, Found, Parts, Targets, ToolFormat, ToolLimits
-from fairlead_formats.tools.envelopes import in_tools, listed, providers_own, renamed, settings_lost, tools_of
+from fairlead_formats.tools.definitions import Envelope, Parts, ProviderTool, Targets, ToolFormat, ToolLimits
+from fairlead_formats.tools.envelopes import in_tools, list_of, lost_settings, providers_own, rename_tool, tools_of
 
 OPENAI_CHAT: Final = "openai-chat"
 OPENAI_FUNCTIONS: Final = "openai-functions"
@@ -85,27 +85,27 @@ def _name_tool(tool: JsonObject, name: str) -> JsonObject:
     return {"type": "function", "function": {**tool["function"], "name": name}}
 
 
-def _read_function(function: Any, at: str = "") -> Found:
+def _read_function(function: Any, at: str = "") -> ProviderTool:
     if not isinstance(function, dict):
         raise UnusableSchema("the tool holds no function")
     carried = {"name", "description", "parameters", "output_schema", "type", "strict"}
-    lost = settings_lost(function, carried, at)
+    lost = lost_settings(function, carried, at)
     if function.get("strict") is True:
         lost += ((f"{at}/strict", "strict", "MCP has no strict mode; the schema stays as strict mode wants it"),)
     output = function.get("output_schema")
-    return Found(function.get("name"), function.get("description"), function.get("parameters"), output, lost)
+    return ProviderTool(function.get("name"), function.get("description"), function.get("parameters"), output, lost)
 
 
-def _read_tool(tool: JsonObject) -> Found:
+def _read_tool(tool: JsonObject) -> ProviderTool:
     if tool.get("type", "function") != "function":
         raise providers_own(tool)
     if "function" not in tool and "parameters" in tool:
         return _read_function(tool)  # the flat form, which people mix up with this one
     function = _read_function(tool.get("function"), "/function")
-    return msgspec.structs.replace(function, lost=function.lost + settings_lost(tool, {"type", "function"}))
+    return msgspec.structs.replace(function, lost=function.lost + lost_settings(tool, {"type", "function"}))
 
 
-def read_flat(tool: JsonObject) -> Found:
+def read_flat(tool: JsonObject) -> ProviderTool:
     """A function, bare or in its envelope. Raises ProvidersOwn, Unusable."""
     if "function" in tool:
         return _read_tool(tool)
@@ -124,7 +124,7 @@ class ChatMessages(MessageFormat):
     def parts(self, message: object) -> Iterator[Part]:
         """From a response, a choice, a message or a list of calls. Of several choices only the first is acted on."""
         if isinstance(message, list):
-            for path, entry in pointed("", message):
+            for path, entry in with_paths("", message):
                 yield call(path, _draft(entry))
             return
         for index in range(1, len(items(member(message, "choices")))):
@@ -133,7 +133,7 @@ class ChatMessages(MessageFormat):
         yield from _texts(member(message, "content"), f"{path}/content")
         yield from _texts(member(message, "refusal"), f"{path}/refusal")
         calls = member(message, "tool_calls")
-        for at, entry in pointed(f"{path}/tool_calls", items(calls)):
+        for at, entry in with_paths(f"{path}/tool_calls", items(calls)):
             yield _part(entry, at)
         old = member(message, FUNCTION_CALL)
         if old is not None and calls is None:
@@ -168,7 +168,7 @@ class ChatMessages(MessageFormat):
     def write_answers(self, answers: Answers, carry: Carry) -> Iterable[JsonObject]:
         messages, behind = [], []
         for made, body, report in answers.bodies(_accept(carry)):
-            text = one_text(body, report)
+            text = join_texts(body, report)
             moved = media(body.blocks)
             if moved:
                 note = f"[{len(moved)} file(s) of this result follow in the next message]"
@@ -189,7 +189,7 @@ class ChatMessages(MessageFormat):
 
     def answers(self, messages: object) -> Iterator[AnswerPart]:
         message: Any
-        for path, message in pointed("", messages) if isinstance(messages, list) else [("", messages)]:
+        for path, message in with_paths("", messages) if isinstance(messages, list) else [("", messages)]:
             if member(message, "role") not in ("tool", "function"):
                 yield AnswerPart(path)
                 continue
@@ -243,7 +243,7 @@ def _message(message: object) -> tuple[str, object]:
 def _texts(content: object, path: str) -> Iterator[Part]:
     if isinstance(content, str) and content:
         yield Part(path, TEXT, text_of(content))
-    for at, part in pointed(path, items(content)):
+    for at, part in with_paths(path, items(content)):
         text = member(part, "text", "refusal")
         whole = member(part, "type") in ("text", "refusal") and isinstance(text, str)
         yield (
@@ -326,10 +326,10 @@ _CHAT: Final = ChatMessages()
 _TOOLS: Final = Envelope(_write_tool, _name_tool, _read_tool, in_tools, tools_of)
 _FUNCTIONS: Final = Envelope(
     lambda parts: write_function(parts, strict=False),
-    renamed,
+    rename_tool,
     read_flat,
     lambda tools: {"functions": tools},
-    lambda payload: listed(payload, "functions", "tools"),
+    lambda payload: list_of(payload, "functions", "tools"),
 )
 
 FORMATS: Final = (

@@ -16,7 +16,7 @@ from fairlead_formats.providers.openai_responses.own_servers import (
     output_item,
 )
 from fairlead_formats.wire.protocol import BadRequest
-from fairlead_formats.wire.raw_json import decoded
+from fairlead_formats.wire.raw_json import decode_object
 
 MOST_APPROVALS: Final = 128
 """Approvals in one request."""
@@ -45,28 +45,28 @@ class Approvals:
             self.items: list[bytes | Raw] = [*items]
             return
         shown = {_approval_of(item) for item in items if b'"mcp_call"' in bytes(item)}
-        calls = dict(_asked(pending))
+        calls = dict(_requested_calls(pending))
         last = max((index for index, item in enumerate(items) if head_of(item).of_model), default=-1)
         heard: set[str] = set()
         self.items = []
         for index, raw in enumerate(items):
             head = head_of(raw)
             if head.kind == "mcp_approval_response":
-                response = decoded(raw)
+                response = decode_object(raw)
                 ident = str(response.get("approval_request_id", ""))
                 if ident in shown or ident in calls:
                     if ident not in shown and ident not in heard:  # a second one would run the call again
                         heard.add(ident)
-                        self.items.append(self._answered(ident, calls[ident], response, over=index < last))
+                        self.items.append(self._answer_approval(ident, calls[ident], response, over=index < last))
                     continue
             if head.kind == "mcp_approval_request":
                 if head.id in shown:
                     continue
-                calls.update(_asked([raw]))
+                calls.update(_requested_calls([raw]))
             self.items += as_called(raw)
         self.changed = [*map(bytes, self.items)] != [*map(bytes, items)]
 
-    def _answered(self, ident: str, call: dict[str, Any], response: Mapping[str, Any], *, over: bool) -> bytes:
+    def _answer_approval(self, ident: str, call: dict[str, Any], response: Mapping[str, Any], *, over: bool) -> bytes:
         """The result of a call, empty until it was run. `over`: the model went on since."""
         call_id = str(call.get("call_id"))
         if not response.get("approve"):
@@ -82,20 +82,20 @@ class Approvals:
         return self.places[-1]
 
 
-def filled(items: Sequence[bytes | Raw], places: Sequence[bytes], results: Sequence[bytes]) -> list[bytes | Raw]:
+def fill_results(items: Sequence[bytes | Raw], places: Sequence[bytes], results: Sequence[bytes]) -> list[bytes | Raw]:
     """The items with results in their places, which are in the same order."""
     by_place = {id(result_item): result for result_item, result in zip(places, results, strict=True)}
     return [by_place.get(id(raw), raw) for raw in items]
 
 
-def _asked(items: Sequence[bytes | Raw]) -> Iterator[tuple[str, dict[str, Any]]]:
+def _requested_calls(items: Sequence[bytes | Raw]) -> Iterator[tuple[str, dict[str, Any]]]:
     """Calls that requests for approval are about, with the ids of these."""
     for raw in items:
         if asks_approval(raw):
-            yield str(head_of(raw).id), decoded(as_called(raw)[0])
+            yield str(head_of(raw).id), decode_object(as_called(raw)[0])
 
 
 def _approval_of(shown: bytes | Raw) -> str:
     """Id of the request for approval that a call which was run here belongs to."""
-    ident = decoded(shown).get("approval_request_id")
+    ident = decode_object(shown).get("approval_request_id")
     return str(ident) if ident else APPROVAL_ID + (head_of(shown).id or "").removeprefix(CALL_ID)

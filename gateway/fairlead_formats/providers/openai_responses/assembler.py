@@ -9,7 +9,7 @@ from __future__ import annotations
 from typing import Any, Final
 
 from fairlead_formats.messages.call import CUSTOM, ModelCall, items, member, text_of
-from fairlead_formats.messages.streams import Partial, Ready, event_of, room
+from fairlead_formats.messages.streams import Partial, Ready, event_of, has_room
 from fairlead_formats.names import Names
 from fairlead_formats.providers.openai_responses.items import CALL, CUSTOM_CALL
 from fairlead_formats.providers.openai_responses.message_items import ARGUMENTS_DONE
@@ -48,7 +48,7 @@ class ResponsesAssembler:
         return self._rest(None, cut_off=True)
 
     def _open(self, event: object, item: object) -> None:
-        if member(item, "type") in _CALLS and room(self._partials):
+        if member(item, "type") in _CALLS and has_room(self._partials):
             partial = self._of(event)
             partial.kind = _kind(item)
             partial.id = member(item, "call_id")
@@ -56,7 +56,7 @@ class ResponsesAssembler:
 
     def _of(self, event: object) -> Partial:
         key = _key(event)
-        if key not in self._partials and (key in self._done or not room(self._partials)):
+        if key not in self._partials and (key in self._done or not has_room(self._partials)):
             return Partial()
         return self._partials.setdefault(key, Partial())
 
@@ -77,7 +77,7 @@ class ResponsesAssembler:
         calls: list[ModelCall] = []
         for index, item in enumerate(items(member(response, "output"))):
             key: Any = text_of(member(item, "id")) or index
-            if member(item, "type") in _CALLS and not self._ready.seen(text_of(member(item, "call_id"))):
+            if member(item, "type") in _CALLS and not self._ready.has_seen(text_of(member(item, "call_id"))):
                 calls.extend(self._finish(key, item))
         begun = list(self._partials.items())
         self._partials.clear()

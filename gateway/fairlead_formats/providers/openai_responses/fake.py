@@ -22,16 +22,16 @@ class ResponsesApi:
         self._thoughts: dict[str, str] = {}
         """By id of a call: that of the thoughts that led to it."""
 
-    def failed(self, turn: ScriptedTurn) -> bytes:
+    def write_error(self, turn: ScriptedTurn) -> bytes:
         return _error(turn.text or "scripted error", "scripted")
 
     def asks_for_stream(self, path: str, request: Mapping[str, Any]) -> bool:
         return bool(request.get("stream"))
 
-    def counted(self, path: str, request: Mapping[str, Any]) -> bytes | None:
+    def count_tokens(self, path: str, request: Mapping[str, Any]) -> bytes | None:
         return None
 
-    def framed(self, data: str) -> str:
+    def sse_event(self, data: str) -> str:
         kind = json.loads(data).get("type", "message") if data.startswith("{") else "message"
         return f"event: {kind}\ndata: {data}\n\n"
 
@@ -158,7 +158,7 @@ class ResponsesApi:
             )
         return items
 
-    def stored(self, method: str, path: str) -> tuple[int, bytes]:
+    def answer_stored(self, method: str, path: str) -> tuple[int, bytes]:
         """Status and body of the answer to a request about a response that was kept."""
         ident, _, what = path.partition("/responses/")[2].partition("/")
         stored = self._stored.get(ident)

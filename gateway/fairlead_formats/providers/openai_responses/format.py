@@ -14,7 +14,7 @@ from fairlead_formats.neutral.translation import FamilyTranslation
 from fairlead_formats.providers.openai_chat import errors
 from fairlead_formats.providers.openai_chat.format import ANSWER_HEADERS
 from fairlead_formats.providers.openai_responses.answer import ResponsesAnswer
-from fairlead_formats.providers.openai_responses.items import head_of, message_text, waiting
+from fairlead_formats.providers.openai_responses.items import head_of, message_text, waiting_calls
 from fairlead_formats.providers.openai_responses.neutral import answer as neutral_answer
 from fairlead_formats.providers.openai_responses.neutral import events as neutral_events
 from fairlead_formats.providers.openai_responses.neutral import messages as neutral_messages
@@ -26,7 +26,7 @@ from fairlead_formats.providers.openai_responses.tools import OPENAI_RESPONSES
 from fairlead_formats.wire.errors import LlmError
 from fairlead_formats.wire.family_format import FamilyFormat
 from fairlead_formats.wire.protocol import REASONING_ITEM, CallKey, CallPlace, KeptTurn, WireRequest
-from fairlead_formats.wire.raw_json import decoded
+from fairlead_formats.wire.raw_json import decode_object
 
 
 class ResponsesFormat(FamilyFormat):
@@ -60,12 +60,12 @@ class ResponsesFormat(FamilyFormat):
         return places
 
     def role_and_text(self, message: bytes | Raw) -> tuple[str, str]:
-        item = decoded(message)
+        item = decode_object(message)
         if item.get("type", "message") != "message":
             return "tool", ""
         return str(item.get("role", "")), message_text(item)
 
-    def restored(self, messages: Sequence[bytes | Raw], turns: Mapping[int, KeptTurn]) -> list[bytes | Raw]:
+    def restore(self, messages: Sequence[bytes | Raw], turns: Mapping[int, KeptTurn]) -> list[bytes | Raw]:
         restored: list[bytes | Raw] = []
         ends = {index.start: index.end for index in self.places(messages)}
         over = 0
@@ -87,7 +87,7 @@ class ResponsesFormat(FamilyFormat):
 
 def marks(items: Sequence[bytes | Raw]) -> tuple[CallKey, ...]:
     """Calls of an answer, by which its turn is found again; the last thought where it has none."""
-    calls = waiting(items)
+    calls = waiting_calls(items)
     if calls:
         return tuple(CallKey(str(call.get("call_id")), str(call.get("name", ""))) for call in calls)
     return tuple(CallKey(ident, REASONING_ITEM) for ident in thoughts(items)[-1:])

@@ -12,7 +12,7 @@ from typing import Any, Final
 import msgspec
 from msgspec import Raw
 
-from fairlead_formats.providers.openai_responses.approvals import Approvals, filled
+from fairlead_formats.providers.openai_responses.approvals import Approvals, fill_results
 from fairlead_formats.providers.openai_responses.items import (
     CALL,
     CLIENT_TOOLS,
@@ -24,14 +24,14 @@ from fairlead_formats.providers.openai_responses.items import (
     head_of,
     members_of,
     names_within,
-    unmarked,
+    unmark_ids,
     without_orphans,
 )
 from fairlead_formats.providers.openai_responses.own_servers import LIST_ID, McpTool
 from fairlead_formats.providers.openai_responses.tool_choice import ChoiceOverRounds
 from fairlead_formats.wire.family_format import OWN_MEMBER, FamilyRequest, reading_body
 from fairlead_formats.wire.protocol import BadRequest, ModelRound
-from fairlead_formats.wire.raw_json import array, decoded
+from fairlead_formats.wire.raw_json import array, decode_object
 
 _ELSEWHERE: Final = ELSEWHERE.encode()
 _NONE: Final = Raw(b'"none"')
@@ -118,7 +118,7 @@ class ResponsesRequest(FamilyRequest):
                 self._servers.append(server)
                 continue
             given.append(raw)
-            nested = names_within(decoded(raw)) if head.type == "namespace" else ()
+            nested = names_within(decode_object(raw)) if head.type == "namespace" else ()
             own = head.name if head.type in ("function", "custom") else CLIENT_TOOLS.get(head.type)
             names.update(nested, [own] if own else ())
         self._tools = given
@@ -130,7 +130,7 @@ class ResponsesRequest(FamilyRequest):
         came = [Raw(encode(message))] if isinstance(given, str) else given or []
         items = [item for item in came if _ELSEWHERE not in bytes(item) or not head_of(item).elsewhere]
         approvals = Approvals(items, waiting)
-        loaded = [name for item in items if head_of(item).kind in _LOADS for name in names_within(decoded(item))]
+        loaded = [name for item in items if head_of(item).kind in _LOADS for name in names_within(decode_object(item))]
         self.tool_names = frozenset([*self._names, *loaded])
         self.approved = approvals.calls
         """Calls of our tools that the client has approved now."""
@@ -151,8 +151,8 @@ class ResponsesRequest(FamilyRequest):
     def fill(self, results: Sequence[bytes]) -> None:
         """Put results of approved calls into their places."""
         outputs = [raw for raw in results if head_of(raw).kind == OUTPUT]
-        self.client_messages = filled(self.client_messages, self._places, outputs)
-        self.messages = filled(self.messages, self._places, outputs)
+        self.client_messages = fill_results(self.client_messages, self._places, outputs)
+        self.messages = fill_results(self.messages, self._places, outputs)
 
     @property
     def labels(self) -> Mapping[str, str]:
@@ -173,7 +173,7 @@ class ResponsesRequest(FamilyRequest):
         self.injected = injected
         members = dict(self._members)
         members["model"] = Raw(encode(model_round.model))
-        messages = unmarked(without_orphans(self.messages) if injected else self.messages)
+        messages = unmark_ids(without_orphans(self.messages) if injected else self.messages)
         if more and self.conversation is not None:  # which holds all that was said before
             members["input"] = Raw(array(_last_results(more)))
         elif more or (messages is not self._as_it_came and messages != self._as_it_came):
@@ -185,11 +185,11 @@ class ResponsesRequest(FamilyRequest):
                 members.pop(name, None)
         elif model_round.last:
             members["tool_choice"] = _NONE
-        elif (choice := self._choice.written(injected, first=model_round.first)) is not None:
+        elif (choice := self._choice.write(injected, first=model_round.first)) is not None:
             members["tool_choice"] = choice
         return encode(members)
 
-    def continued(self, before: Sequence[bytes], previous: str | None) -> bytes:
+    def continue_from(self, before: Sequence[bytes], previous: str | None) -> bytes:
         """The whole request with items in front of its own, going on from the provider's own id of an answer, or from
         none.
         """
@@ -216,7 +216,7 @@ def _last_results(more: Sequence[bytes]) -> list[bytes]:
 
 
 def without_thoughts(body: bytes, keep_last: int) -> bytes | None:
-    """The request without items of reasoning, but for those among its last `keep_last` items; None where there are none.
+    """The request without items of reasoning, except those among its last `keep_last` items; None where it has none.
 
     Calls lose their ids: a provider that knows one looks for the reasoning that it belongs to.
     """

@@ -12,7 +12,7 @@ import msgspec
 from msgspec import Raw
 
 from fairlead_formats.providers.openai_responses.items import encode
-from fairlead_formats.wire.raw_json import decoded
+from fairlead_formats.wire.raw_json import decode_object
 
 _ALLOWED: Final = "allowed_tools"
 _any: Final = msgspec.json.Decoder().decode
@@ -34,13 +34,13 @@ class ChoiceOverRounds:
             return self._given.get("type") != _ALLOWED or self._given.get("mode") == "required"
         return bool(self._given == "required")
 
-    def written(self, injected: Sequence[bytes], *, first: bool) -> Raw | None:
+    def write(self, injected: Sequence[bytes], *, first: bool) -> Raw | None:
         """As it goes out; None where the client said none. After the `first` round a tool that was forced has been
         called, and the model chooses.
         """
         if not self._named and (first or not self._forced):
             return None if self._given is None else self._raw
-        expanded = self._expanded(injected)
+        expanded = self._expand(injected)
         if first or not self._forced:
             return Raw(encode(expanded))
         is_allowed = isinstance(expanded, dict) and expanded.get("type") == _ALLOWED
@@ -50,22 +50,22 @@ class ChoiceOverRounds:
         label = choice.get("server_label") if isinstance(choice, dict) and choice.get("type") == "mcp" else None
         return isinstance(label, str) and label in self._servers
 
-    def _expanded(self, injected: Sequence[bytes]) -> Any:
+    def _expand(self, injected: Sequence[bytes]) -> Any:
         """With functions in place of servers of ours: the provider knows those alone."""
         if not self._named:
             return self._given
-        by_name: dict[str | None, list[str]] = {None: [str(tool.get("name")) for tool in map(decoded, injected)]}
+        by_name: dict[str | None, list[str]] = {None: [str(tool.get("name")) for tool in map(decode_object, injected)]}
         for name in by_name[None]:
             for known_as in {name, name.partition("__")[2]}:
                 by_name.setdefault(known_as, []).append(name)
         if not self._ours(self._given):
-            return {**self._given, "tools": self._allowed(by_name)}
+            return {**self._given, "tools": self._allow_tools(by_name)}
         functions = [*map(_function, self._functions(self._given, by_name))]
         if len(functions) == 1:
             return functions[0]
         return {"type": _ALLOWED, "mode": "required", "tools": functions} if functions else "auto"
 
-    def _allowed(self, by_name: Mapping[str | None, Sequence[str]]) -> list[Any]:
+    def _allow_tools(self, by_name: Mapping[str | None, Sequence[str]]) -> list[Any]:
         """The tools of a choice of some, with each function one time, however often the client names its server."""
         allowed: list[Any] = []
         seen: set[tuple[str, str | None]] = set()

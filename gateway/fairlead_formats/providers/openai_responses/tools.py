@@ -11,7 +11,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Sequence
 from typing import Any, Final
 
-from fairlead_formats.messages.base import AnswerPart, Answers, MessageFormat, Part, pointed
+from fairlead_formats.messages.base import AnswerPart, Answers, MessageFormat, Part, with_paths
 from fairlead_formats.messages.call import Carry, ModelCall, freeform_text, items, member, name_for, text_of
 from fairlead_formats.messages.content import (
     PDF,
@@ -21,10 +21,10 @@ from fairlead_formats.messages.content import (
     Media,
     Text,
     accepting,
+    join_texts,
     json_text,
-    marked,
+    mark_error,
     media,
-    one_text,
     report_structured,
 )
 from fairlead_formats.messages.streams import Assembler
@@ -36,7 +36,7 @@ from fairlead_formats.providers.openai_responses.items import CALL, CUSTOM_CALL,
 from fairlead_formats.providers.openai_responses.message_items import CUSTOM_OUTPUT, answer_of, entries, parts_of_item
 from fairlead_formats.tool_format import Action, JsonObject
 from fairlead_formats.tools.definitions import Envelope, Parts
-from fairlead_formats.tools.envelopes import in_tools, renamed, tools_of
+from fairlead_formats.tools.envelopes import in_tools, rename_tool, tools_of
 
 OPENAI_RESPONSES: Final = "openai-responses"
 _ITEM_CREATE: Final = "conversation.item.create"
@@ -86,19 +86,19 @@ class ResponsesMessages(MessageFormat):
         return [item for _, item in entries(message) if isinstance(item, dict)]
 
     def write_calls(self, calls: Sequence[ModelCall], names: Names | None = None, text: str = "") -> list[JsonObject]:
-        return [*_said(text), *(call_item(call, names) for call in calls if call.valid)]
+        return [*_text_message(text), *(call_item(call, names) for call in calls if call.valid)]
 
     def write_answers(self, answers: Answers, carry: Carry) -> Iterable[JsonObject]:
         accept = accepting(WEB_IMAGES if carry.images else (), (PDF,) if carry.documents else ())
         written = []
         for call, body, report in answers.bodies(accept):
-            output = _parts(body, report) if media(body.blocks) else one_text(body, report)
+            output = _parts(body, report) if media(body.blocks) else join_texts(body, report)
             kind = OUTPUT if freeform_text(call) is None else CUSTOM_OUTPUT
             written.append({"type": kind, "call_id": call.id, "output": output})
         return written
 
     def answers(self, messages: object) -> Iterator[AnswerPart]:
-        for path, entry in pointed("", items(messages)) or [("", messages)]:
+        for path, entry in with_paths("", items(messages)) or [("", messages)]:
             yield answer_of(entry, path)
 
 
@@ -134,7 +134,7 @@ class RealtimeMessages(MessageFormat):
         return [{"type": _ITEM_CREATE, "item": item} for item in seen.values()]
 
     def write_calls(self, calls: Sequence[ModelCall], names: Names | None = None, text: str = "") -> list[JsonObject]:
-        made = [*_said(text), *(_function_item(call, names) for call in calls if call.valid)]
+        made = [*_text_message(text), *(_function_item(call, names) for call in calls if call.valid)]
         return [{"type": _ITEM_CREATE, "item": item} for item in made]
 
     def write_answers(self, answers: Answers, carry: Carry) -> Iterable[JsonObject]:
@@ -142,7 +142,7 @@ class RealtimeMessages(MessageFormat):
         events: list[JsonObject] = []
         behind: list[JsonObject] = []
         for call, body, report in answers.bodies(accept):
-            item = {"type": OUTPUT, "call_id": call.id, "output": one_text(body, report)}
+            item = {"type": OUTPUT, "call_id": call.id, "output": join_texts(body, report)}
             events.append({"type": _ITEM_CREATE, "item": item})
             for image in media(body.blocks):
                 report.add(image.path, image.what, Action.REWRITTEN, "moved into an item behind the results")
@@ -154,7 +154,7 @@ class RealtimeMessages(MessageFormat):
         return events
 
     def answers(self, messages: object) -> Iterator[AnswerPart]:
-        for path, event in pointed("", messages) if isinstance(messages, list) else [("", messages)]:
+        for path, event in with_paths("", messages) if isinstance(messages, list) else [("", messages)]:
             if member(event, "type") != "response.create":
                 yield answer_of(member(event, "item") or event, path)
 
@@ -167,7 +167,7 @@ def call_item(call: ModelCall, names: Names | None) -> JsonObject:
     return _function_item(call, names)
 
 
-def _said(text: str) -> list[JsonObject]:
+def _text_message(text: str) -> list[JsonObject]:
     content = [{"type": "output_text", "text": text}]
     return [{"type": "message", "role": "assistant", "content": content}] if text else []
 
@@ -186,9 +186,9 @@ def _parts(body: Body, report: LossReport) -> list[JsonObject]:
     if body.is_error:
         first = next((part for part in parts if part["type"] == "input_text"), None)
         if first is None:
-            parts.insert(0, {"type": "input_text", "text": marked("", body, report)})
+            parts.insert(0, {"type": "input_text", "text": mark_error("", body, report)})
         else:
-            first["text"] = marked(first["text"], body, report)
+            first["text"] = mark_error(first["text"], body, report)
     return parts
 
 
@@ -207,7 +207,7 @@ FORMATS: Final = (
             OPENAI_RESPONSES,
             "OpenAI Responses",
             ("responses",),
-            Envelope(_write_responses, renamed, read_flat, in_tools, _unpack_responses, output=True),
+            Envelope(_write_responses, rename_tool, read_flat, in_tools, _unpack_responses, output=True),
             targets,
         ),
         messages=ResponsesMessages(),
@@ -217,7 +217,9 @@ FORMATS: Final = (
             "openai-realtime",
             "OpenAI Realtime",
             ("realtime",),
-            Envelope(_write_realtime, renamed, read_flat, lambda tools: {"session": in_tools(tools)}, _unpack_realtime),
+            Envelope(
+                _write_realtime, rename_tool, read_flat, lambda tools: {"session": in_tools(tools)}, _unpack_realtime
+            ),
             lax_targets,
         ),
         messages=RealtimeMessages(),

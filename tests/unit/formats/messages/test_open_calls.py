@@ -20,7 +20,7 @@ def plainly(waiting: list[ModelCall], given_now: list[ToolResult]) -> tuple[list
     left = list(range(len(given_now)))
     found = []
     for place, call in enumerate(waiting):
-        ids = [call.id, *(known.messages.written_id(call.id) for known in PROVIDER_FORMATS.values())]
+        ids = [call.id, *(known.messages.write_id(call.id) for known in PROVIDER_FORMATS.values())]
         wanted = [*((ident, None) for ident in ids if ident), ("", call.wire_name), ("", call.name), ("", "")]
         for ident, name in wanted:
             result = next((i for i in left if given_now[i].id == ident and name in (None, given_now[i].name)), None)

@@ -10,9 +10,9 @@ import pytest
 from fairlead_formats.neutral.answers import ReportedUsage, StopReason, TranslatedAnswer
 from fairlead_formats.neutral.conversation import BUDGETS, NeutralRequest
 from fairlead_formats.neutral.provider_errors import ErrorKind, ProviderRefusal
-from fairlead_formats.neutral.tools import translated_choice
+from fairlead_formats.neutral.tools import translate_choice
 from fairlead_formats.pairs.families import FAMILIES
-from fairlead_formats.pairs.tools_for import translated_tools
+from fairlead_formats.pairs.tools_for import translate_tools
 from fairlead_formats.providers.anthropic import errors as anthropic_errors
 from fairlead_formats.providers.gemini import errors as gemini_errors
 from fairlead_formats.providers.openai_chat import errors as openai_errors
@@ -167,8 +167,8 @@ def _lost(source: str, target: str, members: dict[str, Any]) -> list[str]:
     losses = TranslationLosses()
     family = FAMILIES[source]
     asked = family.requests.read_request(PLAIN[source] | members, "m", False, losses)
-    tools = translated_tools(asked.tools, source, target, losses)
-    FAMILIES[target].requests.write_request(asked, tools, translated_choice(asked.choice, tools, losses), losses)
+    tools = translate_tools(asked.tools, source, target, losses)
+    FAMILIES[target].requests.write_request(asked, tools, translate_choice(asked.choice, tools, losses), losses)
     return [*losses]
 
 

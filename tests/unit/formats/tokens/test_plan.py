@@ -21,7 +21,7 @@ from fairlead_formats.tokens.models import (
     bare,
     family_of,
     from_models_answer,
-    shipped,
+    shipped_windows,
 )
 from fairlead_formats.tokens.outcome import Plan, PlanRefused
 from fairlead_formats.tokens.plan import plan
@@ -306,7 +306,7 @@ def test_a_window_is_known_with_where_from(name: str, context: int, source: str)
 
 
 def test_the_file_of_windows_is_dated_and_sound() -> None:
-    file = shipped()
+    file = shipped_windows()
     assert file.date == "2026-11-10"
     assert all(4096 < size <= 10_000_000 for size in file.models.values())
     assert all(bare(name) == name for name in file.models)

@@ -84,7 +84,7 @@ def read_usage(usage: Mapping[str, Any]) -> ReportedUsage:
     return ReportedUsage(total, cached, written, number(usage.get("output_tokens")), thoughts)
 
 
-def written_usage(usage: ReportedUsage) -> dict[str, Any]:
+def write_usage(usage: ReportedUsage) -> dict[str, Any]:
     """Usage as clients of the family read it, who need both numbers."""
     fresh = max((usage.input or 0) - (usage.cached or 0) - (usage.cache_write or 0), 0)
     members: dict[str, Any] = {"input_tokens": fresh, "output_tokens": usage.output or 0}
@@ -115,7 +115,7 @@ def write_answer(
         "content": content,
         "stop_reason": WRITTEN_STOP[answer.stop],
         "stop_sequence": answer.sequence,
-        "usage": written_usage(usage),
+        "usage": write_usage(usage),
     }
 
 

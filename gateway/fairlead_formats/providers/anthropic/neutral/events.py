@@ -22,7 +22,7 @@ from fairlead_formats.neutral.answers import (
 )
 from fairlead_formats.neutral.conversation import NeutralRequest
 from fairlead_formats.providers.anthropic.blocks import ELSEWHERE
-from fairlead_formats.providers.anthropic.neutral.answer import WRITTEN_STOP, message_id, read_stop, written_usage
+from fairlead_formats.providers.anthropic.neutral.answer import WRITTEN_STOP, message_id, read_stop, write_usage
 from fairlead_formats.wire.losses import TranslationLosses
 
 _encode: Final = msgspec.json.Encoder().encode
@@ -142,10 +142,10 @@ class AnthropicEventWriter:
 
     def finish(self, stop: StopReason, sequence: str | None, usage: ReportedUsage, more: Mapping[str, Any]) -> bytes:
         delta = {"stop_reason": WRITTEN_STOP[stop], "stop_sequence": sequence}
-        ended = {"delta": delta, "usage": written_usage(usage), **more}
+        ended = {"delta": delta, "usage": write_usage(usage), **more}
         return self._close() + self._event("message_delta", ended) + self._event("message_stop", {})
 
-    def failed(self, error: Mapping[str, Any]) -> bytes:
+    def write_error(self, error: Mapping[str, Any]) -> bytes:
         return self._event("error", {"error": error})
 
     def keep_alive(self) -> bytes:

@@ -21,7 +21,7 @@ from fairlead_formats.neutral.conversation import (
 )
 from fairlead_formats.neutral.media import media_notice, media_of_data, media_of_url, text_or_media
 from fairlead_formats.neutral.members import kind_of_part, report_extras
-from fairlead_formats.neutral.message_parts import read_results, said_parts, written_results
+from fairlead_formats.neutral.message_parts import read_assistant_parts, read_results, write_results
 from fairlead_formats.providers.anthropic.tools import ANTHROPIC, AnthropicMessages
 from fairlead_formats.wire.losses import TranslationLosses
 
@@ -36,7 +36,7 @@ def read_messages(messages: Sequence[object], losses: TranslationLosses) -> tupl
         role, content = text_of(member(message, "role")), member(message, "content")
         blocks = [{"type": "text", "text": content}] if isinstance(content, str) else items(content)
         if role == "assistant":
-            assistant = said_parts(blocks, FORMAT, losses, lambda block: _unknown(block, losses))
+            assistant = read_assistant_parts(blocks, FORMAT, losses, lambda block: _unknown(block, losses))
             turns.append(MessageTurn("assistant", tuple(assistant)))
         else:
             parts = tuple(_user(blocks, losses))
@@ -93,7 +93,7 @@ def write_messages(turns: Sequence[MessageTurn], losses: TranslationLosses) -> W
             losses.add("system_position")
             system += [part.text for part in turn.parts if isinstance(part, TextPart)]
             continue
-        blocks = _said(turn.parts) if turn.role == "assistant" else _asked(turn.parts, calls, losses)
+        blocks = _write_assistant(turn.parts) if turn.role == "assistant" else _write_user(turn.parts, calls, losses)
         if blocks and messages and messages[-1]["role"] == turn.role:
             messages[-1]["content"] += blocks
         elif blocks:
@@ -111,7 +111,7 @@ def _strip_end(blocks: list[dict[str, Any]]) -> None:
         blocks[-1] = {"type": "text", "text": blocks[-1]["text"].rstrip()}
 
 
-def _said(parts: Sequence[Part]) -> list[dict[str, Any]]:
+def _write_assistant(parts: Sequence[Part]) -> list[dict[str, Any]]:
     blocks: list[dict[str, Any]] = []
     for part in parts:
         if isinstance(part, CallPart):
@@ -121,17 +121,19 @@ def _said(parts: Sequence[Part]) -> list[dict[str, Any]]:
     return blocks
 
 
-def _asked(parts: Sequence[Part], calls: Mapping[str, ModelCall], losses: TranslationLosses) -> list[dict[str, Any]]:
-    blocks = [block for message in written_results(parts, calls, FORMAT)[:1] for block in message["content"]]
+def _write_user(
+    parts: Sequence[Part], calls: Mapping[str, ModelCall], losses: TranslationLosses
+) -> list[dict[str, Any]]:
+    blocks = [block for message in write_results(parts, calls, FORMAT)[:1] for block in message["content"]]
     for part in parts:
         if isinstance(part, MediaPart):
-            blocks.append(_written_media(part, losses))
+            blocks.append(_write_media(part, losses))
         elif isinstance(part, (TextPart, RefusalPart)) and part.text.strip():
             blocks.append({"type": "text", "text": part.text})
     return blocks
 
 
-def _written_media(part: MediaPart, losses: TranslationLosses) -> dict[str, Any]:
+def _write_media(part: MediaPart, losses: TranslationLosses) -> dict[str, Any]:
     shown: Part = text_or_media(part)
     if isinstance(shown, MediaPart):
         source = (

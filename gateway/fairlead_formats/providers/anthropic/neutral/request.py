@@ -20,7 +20,7 @@ from fairlead_formats.neutral.conversation import (
     budget_of,
     effort_of,
 )
-from fairlead_formats.neutral.members import RequestMembers, report_extras, required_list
+from fairlead_formats.neutral.members import RequestMembers, report_extras, require_list
 from fairlead_formats.neutral.tools import TranslatedTools
 from fairlead_formats.providers.anthropic.neutral.messages import read_messages, write_messages
 from fairlead_formats.wire.losses import TranslationLosses
@@ -45,7 +45,7 @@ def read_request(
     named = members.model()
     members.leave_out("fairlead")
     members.refuse("mcp_servers", "a provider of another kind runs no MCP servers; name servers of Fairlead's")
-    turns = read_messages(required_list(members, "messages"), losses)
+    turns = read_messages(require_list(members, "messages"), losses)
     given = members.first("tool_choice")
     tools, system = members.first("tools"), tuple(_system(members.first("system"), losses))
     settings = _settings(members, given)
@@ -115,7 +115,7 @@ def write_request(
         body["stream"] = True
     if tools.definitions:
         body["tools"] = tools.definitions
-        chosen = _written_choice(choice, settings.parallel, losses)
+        chosen = _write_choice(choice, settings.parallel, losses)
         if chosen:
             body["tool_choice"] = chosen
     if settings.max_tokens is not None:
@@ -155,9 +155,7 @@ def _sampling(body: dict[str, Any], settings: SamplingSettings, losses: Translat
             body[name] = value
 
 
-def _written_choice(
-    choice: ToolChoice | None, parallel: bool | None, losses: TranslationLosses
-) -> dict[str, Any] | None:
+def _write_choice(choice: ToolChoice | None, parallel: bool | None, losses: TranslationLosses) -> dict[str, Any] | None:
     written: dict[str, Any] = {"type": "auto"}
     if choice is not None and choice.mode == "none":
         return {"type": "none"}

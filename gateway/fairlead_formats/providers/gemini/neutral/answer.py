@@ -116,7 +116,7 @@ def read_usage(usage: Mapping[str, Any]) -> ReportedUsage:
     )
 
 
-def written_usage(usage: ReportedUsage) -> dict[str, Any] | None:
+def write_usage(usage: ReportedUsage) -> dict[str, Any] | None:
     """Usage as clients of the family read it; None where nothing is known."""
     if usage.total is None:
         return None
@@ -144,5 +144,5 @@ def write_answer(
             apart = any("text" in each and not each.get("thought") for each in parts)
     candidate = {"content": {"role": "model", "parts": parts}, "finishReason": WRITTEN_STOP[answer.stop], "index": 0}
     body = {"responseId": answer.id, "modelVersion": answer.model, "candidates": [candidate]}
-    counted = written_usage(usage)
+    counted = write_usage(usage)
     return body if counted is None else {**body, "usageMetadata": counted}

@@ -28,7 +28,7 @@ from fairlead_formats.providers.gemini.neutral.answer import (
     is_blocked,
     read_parts,
     read_stop,
-    written_usage,
+    write_usage,
 )
 from fairlead_formats.providers.gemini.neutral.messages import FORMAT
 from fairlead_formats.wire.losses import TranslationLosses
@@ -105,9 +105,9 @@ class GeminiEventWriter:
         return b""
 
     def _chunk(self, parts: list[dict[str, Any]], **members: Any) -> bytes:
-        return self._written([{"content": {"role": "model", "parts": parts}, "index": 0, **members}], {})
+        return self._write_candidates([{"content": {"role": "model", "parts": parts}, "index": 0, **members}], {})
 
-    def _written(self, candidates: list[dict[str, Any]], more: Mapping[str, Any]) -> bytes:
+    def _write_candidates(self, candidates: list[dict[str, Any]], more: Mapping[str, Any]) -> bytes:
         text = _encode({**self._head, "candidates": candidates, **more}).decode()
         return self._event(text)
 
@@ -119,18 +119,18 @@ class GeminiEventWriter:
             text = text.replace(raw, escaped)
         return sse(text.encode())
 
-    def _closed(self) -> bytes:
+    def _close(self) -> bytes:
         return b"]" if self._array else b""
 
     def finish(self, stop: StopReason, sequence: str | None, usage: ReportedUsage, more: Mapping[str, Any]) -> bytes:
-        counted = written_usage(usage)
+        counted = write_usage(usage)
         told = {} if counted is None else {"usageMetadata": counted}
         content = {"role": "model", "parts": [{"text": ""}]}
         last = {"content": content, "finishReason": WRITTEN_STOP[stop], "index": 0}
-        return self._written([last], {**told, **more}) + self._closed()
+        return self._write_candidates([last], {**told, **more}) + self._close()
 
-    def failed(self, error: Mapping[str, Any]) -> bytes:
-        return self._event(_encode({"error": error}).decode()) + self._closed()
+    def write_error(self, error: Mapping[str, Any]) -> bytes:
+        return self._event(_encode({"error": error}).decode()) + self._close()
 
     def keep_alive(self) -> bytes:
         return b"\n"

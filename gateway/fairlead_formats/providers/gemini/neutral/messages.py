@@ -22,7 +22,7 @@ from fairlead_formats.neutral.conversation import (
 )
 from fairlead_formats.neutral.media import media_notice, media_of_data, media_of_url
 from fairlead_formats.neutral.members import report_extras
-from fairlead_formats.neutral.message_parts import read_results, said_parts, written_results
+from fairlead_formats.neutral.message_parts import read_assistant_parts, read_results, write_results
 from fairlead_formats.providers.gemini.tools import GEMINI, GeminiMessages
 from fairlead_formats.wire.losses import TranslationLosses
 
@@ -40,7 +40,7 @@ def read_messages(contents: Sequence[object], losses: TranslationLosses) -> tupl
 def _turn(content: object, losses: TranslationLosses) -> MessageTurn:
     parts = items(member(content, "parts"))
     if member(content, "role") == "model":
-        read = said_parts(parts, FORMAT, losses, lambda part: _media(part, losses))
+        read = read_assistant_parts(parts, FORMAT, losses, lambda part: _media(part, losses))
         return MessageTurn("assistant", tuple(read))
     return MessageTurn("user", tuple(_user(parts, losses)))
 
@@ -87,14 +87,14 @@ def write_messages(turns: Sequence[MessageTurn], losses: TranslationLosses) -> W
             losses.add("system_position")
             system += [part.text for part in turn.parts if isinstance(part, TextPart)]
         elif turn.role == "assistant":
-            parts = _said(turn.parts)
+            parts = _write_model_parts(turn.parts)
             contents += [{"role": "model", "parts": parts}] if parts else []
         else:
-            contents += _asked(turn.parts, calls, losses)
+            contents += _write_user(turn.parts, calls, losses)
     return WrittenTurns(tuple(system), contents)
 
 
-def _said(parts: Sequence[Part]) -> list[dict[str, Any]]:
+def _write_model_parts(parts: Sequence[Part]) -> list[dict[str, Any]]:
     written: list[dict[str, Any]] = []
     for part in parts:
         if isinstance(part, CallPart):
@@ -104,13 +104,15 @@ def _said(parts: Sequence[Part]) -> list[dict[str, Any]]:
     return written
 
 
-def _asked(parts: Sequence[Part], calls: Mapping[str, ModelCall], losses: TranslationLosses) -> list[dict[str, Any]]:
+def _write_user(
+    parts: Sequence[Part], calls: Mapping[str, ModelCall], losses: TranslationLosses
+) -> list[dict[str, Any]]:
     """The results in a content of their own, all else behind it."""
-    others = [_written_part(part, losses) for part in parts if not isinstance(part, ResultPart)]
-    return [*written_results(parts, calls, FORMAT), *([{"role": "user", "parts": others}] if others else [])]
+    others = [_write_part(part, losses) for part in parts if not isinstance(part, ResultPart)]
+    return [*write_results(parts, calls, FORMAT), *([{"role": "user", "parts": others}] if others else [])]
 
 
-def _written_part(part: Part, losses: TranslationLosses) -> dict[str, Any]:
+def _write_part(part: Part, losses: TranslationLosses) -> dict[str, Any]:
     if isinstance(part, MediaPart) and part.data:
         named = {"displayName": part.name} if part.name else {}
         return {"inlineData": {"mimeType": part.mime, "data": part.data, **named}}

@@ -18,7 +18,7 @@ from fairlead_formats.neutral.conversation import (
     as_effort,
     budget_of,
 )
-from fairlead_formats.neutral.members import RequestMembers, required_list
+from fairlead_formats.neutral.members import RequestMembers, require_list
 from fairlead_formats.neutral.tools import TranslatedTools
 from fairlead_formats.providers.gemini.neutral.messages import read_messages, write_messages
 from fairlead_formats.providers.gemini.openapi import from_openapi
@@ -46,7 +46,7 @@ def read_request(
     members = RequestMembers(body, losses)
     members.refuse("cachedContent", "a provider of another kind does not hold it")
     members.leave_out("fairlead", "model")
-    turns = read_messages(required_list(members, "contents"), losses)
+    turns = read_messages(require_list(members, "contents"), losses)
     system = members.first("systemInstruction", "system_instruction")
     parts = items(member(system, "parts")) if isinstance(system, dict) else [{"text": system}]
     config = RequestMembers(members.first("generationConfig", "generation_config"), losses)
@@ -128,7 +128,7 @@ def write_request(
     if tools.definitions:
         body["tools"] = tools.definitions
     if choice is not None:
-        body["toolConfig"] = {"functionCallingConfig": _written_choice(choice)}
+        body["toolConfig"] = {"functionCallingConfig": _write_choice(choice)}
     if settings.parallel is False:
         losses.add("parallel_tool_calls")
     if settings.user is not None:
@@ -162,7 +162,7 @@ def _config(settings: SamplingSettings) -> dict[str, Any]:
     return {name: value for name, value in members.items() if value is not None}
 
 
-def _written_choice(choice: ToolChoice) -> dict[str, Any]:
+def _write_choice(choice: ToolChoice) -> dict[str, Any]:
     if choice.mode == "required":
         return {"mode": "ANY", **({"allowedFunctionNames": list(choice.names)} if choice.names else {})}
     if choice.names and choice.mode == "auto":

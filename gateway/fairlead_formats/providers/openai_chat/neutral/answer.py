@@ -55,7 +55,7 @@ def read_stop(reason: object, *, refused: bool) -> StopReason:
     return "refusal" if refused and stop == "end" else stop
 
 
-def written_stop(stop: StopReason, *, refused: bool) -> str:
+def write_stop(stop: StopReason, *, refused: bool) -> str:
     """The reason as a choice has it; `refused`: whether its message has words of refusal."""
     return "content_filter" if stop == "refusal" and not refused else _WRITTEN[stop]
 
@@ -104,7 +104,7 @@ def read_usage(usage: Mapping[str, Any]) -> ReportedUsage:
     )
 
 
-def written_usage(usage: ReportedUsage) -> dict[str, Any] | None:
+def write_usage(usage: ReportedUsage) -> dict[str, Any] | None:
     """Usage as clients of the family read it; None where nothing is known."""
     if usage.total is None:
         return None
@@ -133,7 +133,7 @@ def write_answer(
         message["tool_calls"] = FORMAT.write_calls(calls)[0]["tool_calls"]
     if thoughts:
         message[THOUGHTS[0]] = thoughts
-    reason = written_stop(answer.stop, refused=bool(refusal))
+    reason = write_stop(answer.stop, refused=bool(refusal))
     choice = {"index": 0, "message": message, "logprobs": None, "finish_reason": reason}
     body = {
         "id": chat_id(answer.id),
@@ -142,7 +142,7 @@ def write_answer(
         "model": answer.model,
         "choices": [choice],
     }
-    counted = written_usage(usage)
+    counted = write_usage(usage)
     return body if counted is None else {**body, "usage": counted}
 
 

@@ -25,7 +25,7 @@ from fairlead_formats.neutral.conversation import (
 )
 from fairlead_formats.neutral.media import data_url, is_pdf, media_notice, media_of_data, media_of_url, text_or_media
 from fairlead_formats.neutral.members import kind_of_part, report_extras
-from fairlead_formats.neutral.message_parts import read_results, written_results
+from fairlead_formats.neutral.message_parts import read_results, write_results
 from fairlead_formats.providers.openai_chat.tools import ChatMessages
 from fairlead_formats.wire.losses import TranslationLosses
 
@@ -125,13 +125,13 @@ def write_messages(turns: Sequence[MessageTurn], losses: TranslationLosses) -> W
             text = system_text(turn)
             messages += [{"role": "system", "content": text}] if text else []
         elif turn.role == "assistant":
-            messages += _written_assistant(turn.parts)
+            messages += _write_assistant(turn.parts)
         else:
-            messages += _written_user(turn.parts, calls, losses)
+            messages += _write_user(turn.parts, calls, losses)
     return WrittenTurns((), messages)
 
 
-def _written_assistant(parts: Sequence[Part]) -> list[dict[str, Any]]:
+def _write_assistant(parts: Sequence[Part]) -> list[dict[str, Any]]:
     texts = [part.text for part in parts if isinstance(part, TextPart) and part.text]
     refusals = [part.text for part in parts if isinstance(part, RefusalPart) and part.text]
     calls = [part.call for part in parts if isinstance(part, CallPart)]
@@ -145,11 +145,11 @@ def _written_assistant(parts: Sequence[Part]) -> list[dict[str, Any]]:
     return written
 
 
-def _written_user(
+def _write_user(
     parts: Sequence[Part], calls: Mapping[str, ModelCall], losses: TranslationLosses
 ) -> list[dict[str, Any]]:
-    messages = written_results(parts, calls, FORMAT)
-    content = [_written_part(part, losses) for part in parts if not isinstance(part, ResultPart)]
+    messages = write_results(parts, calls, FORMAT)
+    content = [_write_part(part, losses) for part in parts if not isinstance(part, ResultPart)]
     if len(content) == 1 and content[0]["type"] == "text":
         messages.append({"role": "user", "content": content[0]["text"]})
     elif content:
@@ -157,7 +157,7 @@ def _written_user(
     return messages
 
 
-def _written_part(part: Part, losses: TranslationLosses) -> dict[str, Any]:
+def _write_part(part: Part, losses: TranslationLosses) -> dict[str, Any]:
     if isinstance(part, MediaPart):
         part = text_or_media(part)
     if isinstance(part, MediaPart):

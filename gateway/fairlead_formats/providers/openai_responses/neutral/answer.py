@@ -45,7 +45,7 @@ def read_stop(response: object, *, calls: bool, refused: bool) -> StopReason:
     return stop_with_calls("refusal" if refused else "end", calls)
 
 
-def written_state(stop: StopReason, *, refused: bool) -> dict[str, Any]:
+def write_state(stop: StopReason, *, refused: bool) -> dict[str, Any]:
     """Status and details of a response; a refusal without words of its own is one of the filter's."""
     reason = "content_filter" if stop == "refusal" and not refused else _REASONS.get(stop)
     if reason is None:
@@ -76,7 +76,7 @@ def _parts(output: Sequence[object], losses: TranslationLosses) -> Iterator[Answ
             if has_text:
                 yield RoundBorder()
             has_text = True
-            yield from _said(items(member(item, "content")), losses)
+            yield from _content_parts(items(member(item, "content")), losses)
         elif kind == "reasoning":
             texts = [text_of(member(part, "text")) for part in items(member(item, "summary", "content"))]
             yield from [ThinkingPart("\n\n".join(texts))] if any(texts) else []
@@ -86,7 +86,7 @@ def _parts(output: Sequence[object], losses: TranslationLosses) -> Iterator[Answ
             losses.add("provider_tools")
 
 
-def _said(content: Sequence[object], losses: TranslationLosses) -> Iterator[AnswerPart]:
+def _content_parts(content: Sequence[object], losses: TranslationLosses) -> Iterator[AnswerPart]:
     for part in content:
         if member(part, "annotations"):
             losses.add("citations")
@@ -108,7 +108,7 @@ def read_usage(usage: Mapping[str, Any]) -> ReportedUsage:
     )
 
 
-def written_usage(usage: ReportedUsage) -> dict[str, Any] | None:
+def write_usage(usage: ReportedUsage) -> dict[str, Any] | None:
     """Usage as clients of the family read it: the details are required members of its types."""
     if usage.total is None:
         return None
@@ -169,7 +169,7 @@ def write_answer(
     head = response_head(answer.model, answer.created, request)
     output = _output(answer.parts, head["id"])
     refused = any(isinstance(part, RefusalPart) for part in answer.parts)
-    return {**head, **written_state(answer.stop, refused=refused), "output": output, "usage": written_usage(usage)}
+    return {**head, **write_state(answer.stop, refused=refused), "output": output, "usage": write_usage(usage)}
 
 
 def _output(parts: Sequence[AnswerPart], response: str) -> list[dict[str, Any]]:

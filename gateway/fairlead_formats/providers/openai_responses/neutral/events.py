@@ -29,8 +29,8 @@ from fairlead_formats.providers.openai_responses.neutral.answer import (
     reasoning_item,
     response_head,
     text_content,
-    written_state,
-    written_usage,
+    write_state,
+    write_usage,
 )
 from fairlead_formats.wire.losses import TranslationLosses
 from fairlead_formats.wire.protocol import BadStream
@@ -155,9 +155,9 @@ class ResponsesEventWriter:
             out += self._part("response.content_part.added", self._content_part(""))
         self._text.append(event.text)
         logprobs: dict[str, Any] = {"logprobs": []} if event.kind == "text" else {}
-        return out + self._part_event(f"{self._named()}.delta", delta=event.text, **logprobs)
+        return out + self._part_event(f"{self._content_event()}.delta", delta=event.text, **logprobs)
 
-    def _named(self) -> str:
+    def _content_event(self) -> str:
         return "response.output_text" if self._open == "text" else "response.refusal"
 
     def _content_part(self, text: str) -> dict[str, Any]:
@@ -195,7 +195,9 @@ class ResponsesEventWriter:
         text, self._text = "".join(self._text), []
         whole = {"text": text, "logprobs": []} if self._open == "text" else {"refusal": text}
         part = self._content_part(text)
-        out = self._part_event(f"{self._named()}.done", **whole) + self._part("response.content_part.done", part)
+        out = self._part_event(f"{self._content_event()}.done", **whole) + self._part(
+            "response.content_part.done", part
+        )
         self._content.append(part)
         return out
 
@@ -245,10 +247,10 @@ class ResponsesEventWriter:
     def finish(self, stop: StopReason, sequence: str | None, usage: ReportedUsage, more: Mapping[str, Any]) -> bytes:
         out = self._close()
         contents = [part for item in self._output for part in item.get("content", ())]
-        state = written_state(stop, refused=any(part["type"] == "refusal" for part in contents))
-        return out + self._state(f"response.{state['status']}", **state, usage=written_usage(usage), **more)
+        state = write_state(stop, refused=any(part["type"] == "refusal" for part in contents))
+        return out + self._state(f"response.{state['status']}", **state, usage=write_usage(usage), **more)
 
-    def failed(self, error: Mapping[str, Any]) -> bytes:
+    def write_error(self, error: Mapping[str, Any]) -> bytes:
         """The nested form, which the SDK raises."""
         return self._write("error", {"error": error})
 

@@ -24,7 +24,7 @@ from fairlead_formats.neutral.conversation import (
 )
 from fairlead_formats.neutral.media import data_url, is_pdf, media_notice, media_of_data, media_of_url, text_or_media
 from fairlead_formats.neutral.members import kind_of_part, report_extras
-from fairlead_formats.neutral.message_parts import read_results, written_results
+from fairlead_formats.neutral.message_parts import read_results, write_results
 from fairlead_formats.providers.openai_responses.items import OUTPUT
 from fairlead_formats.providers.openai_responses.message_items import CUSTOM_OUTPUT
 from fairlead_formats.providers.openai_responses.tools import ResponsesMessages
@@ -55,7 +55,7 @@ def _turn(item: object, losses: TranslationLosses) -> MessageTurn:
         return MessageTurn("system" if role in ("system", "developer") else "user", parts)
     if kind in ("", "message"):
         return MessageTurn("assistant", tuple(_content(member(item, "content"), losses)))
-    return MessageTurn("assistant", tuple(_said(item, losses)))
+    return MessageTurn("assistant", tuple(_read_model_item(item, losses)))
 
 
 def _content(content: object, losses: TranslationLosses) -> Iterable[Part]:
@@ -90,7 +90,7 @@ def _media(kind: str, part: object, losses: TranslationLosses) -> MediaPart | No
     return None
 
 
-def _said(item: object, losses: TranslationLosses) -> Iterable[Part]:
+def _read_model_item(item: object, losses: TranslationLosses) -> Iterable[Part]:
     calls = iter(FORMAT.parse_calls(item))
     for part in FORMAT.parts(item):
         if part.draft is not None:
@@ -107,13 +107,13 @@ def write_messages(turns: Sequence[MessageTurn], losses: TranslationLosses) -> W
     items_written: list[dict[str, Any]] = []
     for turn in turns:
         if turn.role == "assistant":
-            items_written += _written_said(turn.parts)
+            items_written += _write_assistant(turn.parts)
         else:
-            items_written += _written_asked(turn, calls, losses)
+            items_written += _write_user(turn, calls, losses)
     return WrittenTurns((), items_written)
 
 
-def _written_said(parts: Sequence[Part]) -> Iterable[dict[str, Any]]:
+def _write_assistant(parts: Sequence[Part]) -> Iterable[dict[str, Any]]:
     for part in parts:
         if isinstance(part, CallPart):
             yield from FORMAT.write_calls([part.call])
@@ -124,15 +124,13 @@ def _written_said(parts: Sequence[Part]) -> Iterable[dict[str, Any]]:
             yield {"type": "message", "role": "assistant", "content": content}
 
 
-def _written_asked(
-    turn: MessageTurn, calls: Mapping[str, ModelCall], losses: TranslationLosses
-) -> list[dict[str, Any]]:
-    content = [_written_part(part, losses) for part in turn.parts if not isinstance(part, ResultPart)]
+def _write_user(turn: MessageTurn, calls: Mapping[str, ModelCall], losses: TranslationLosses) -> list[dict[str, Any]]:
+    content = [_write_part(part, losses) for part in turn.parts if not isinstance(part, ResultPart)]
     message = {"type": "message", "role": turn.role, "content": content}
-    return [*written_results(turn.parts, calls, FORMAT), *([message] if content else [])]
+    return [*write_results(turn.parts, calls, FORMAT), *([message] if content else [])]
 
 
-def _written_part(part: Part, losses: TranslationLosses) -> dict[str, Any]:
+def _write_part(part: Part, losses: TranslationLosses) -> dict[str, Any]:
     if isinstance(part, MediaPart):
         part = text_or_media(part)
     if isinstance(part, MediaPart):

@@ -17,15 +17,15 @@ from fairlead_formats.neutral.conversation import (
     as_effort,
     leading_system,
 )
-from fairlead_formats.neutral.members import RequestMembers, required_list
+from fairlead_formats.neutral.members import RequestMembers, require_list
 from fairlead_formats.neutral.tools import TranslatedTools
 from fairlead_formats.providers.openai_chat.neutral.openai_members import (
     SHARED,
     plain_model,
     read_choice,
     read_output,
-    written_output,
-    written_tools,
+    write_output,
+    write_tools,
 )
 from fairlead_formats.providers.openai_responses.neutral.messages import read_messages, write_messages
 from fairlead_formats.providers.openai_responses.own_servers import SCHEME
@@ -66,7 +66,7 @@ def read_request(
         members.leave_out("input")
         turns: tuple[MessageTurn, ...] = (MessageTurn("user", (TextPart(body["input"]),)),)
     else:
-        turns = read_messages(required_list(members, "input"), losses)
+        turns = read_messages(require_list(members, "input"), losses)
     instructions = members.text("instructions")
     system, turns = leading_system(turns)
     tools = [tool for tool in items(members.first("tools")) if not _of_gateway(tool)]
@@ -92,7 +92,7 @@ def _of_gateway(tool: object) -> bool:
 
 def _settings(members: RequestMembers) -> SamplingSettings:
     reasoning, text = members.first("reasoning"), members.first("text")
-    openai_only = members.named(*SHARED)
+    openai_only = members.take_members(*SHARED)
     if member(text, "verbosity") is not None:
         openai_only["verbosity"] = member(text, "verbosity")
     return SamplingSettings(
@@ -124,9 +124,9 @@ def write_request(
         body["instructions"] = instructions
     if request.stream:
         body["stream"] = True
-    body |= written_tools(tools, choice, settings, nests=False)
+    body |= write_tools(tools, choice, settings, nests=False)
     openai_only = dict(settings.openai_only)
-    text = {"format": written_output(settings.output), "verbosity": openai_only.pop("verbosity", None)}
+    text = {"format": write_output(settings.output), "verbosity": openai_only.pop("verbosity", None)}
     text = {name: value for name, value in text.items() if value is not None}
     members = {
         "temperature": settings.temperature,
