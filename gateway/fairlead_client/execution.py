@@ -17,10 +17,9 @@ from msgspec import Raw
 from fairlead_client.outcomes import ExecutionError, InvalidArguments, Outcome, ToolCallError, ToolFailed
 from fairlead_client.policy import Retry, failure, handler_failure, refused
 from fairlead_client.tools import Tool
-from fairlead_formats.messages.arguments import read
-from fairlead_formats.messages.call import InvalidCall
+from fairlead_formats.messages.call import InvalidCall, read
 from fairlead_formats.schema.nulls import un_null
-from fairlead_formats.schema.property_names import restored
+from fairlead_formats.schema.property_names import restore_names
 from fairlead_formats.tool_format import JsonObject
 from fairlead_mcp import tool_results
 from fairlead_mcp.backoff import Backoff
@@ -115,4 +114,4 @@ def arguments_of(tool: Tool, given: object) -> bytes | InvalidArguments:
     call = given if isinstance(given, InvalidCall) else read(given)
     if isinstance(call, InvalidCall):
         return InvalidArguments(tool.name, call.reason, (call.reason,))
-    return _encode(un_null(restored(call, tool.other_names) if tool.other_names else call, tool.input_schema))
+    return _encode(un_null(restore_names(call, tool.other_names) if tool.other_names else call, tool.input_schema))

@@ -19,7 +19,7 @@ from fairlead_api.meta import ServerKey
 from fairlead_client.servers import ServerDeclaration
 from fairlead_formats.schema.property_names import other_names
 from fairlead_formats.tool_format import JsonObject
-from fairlead_formats.tools.verbatim import UnusableDefinition, shown
+from fairlead_formats.tools.verbatim import UnusableDefinition, with_name
 from fairlead_tools.names import exposed_name, tool_id
 
 logger = logging.getLogger(__name__)
@@ -128,7 +128,7 @@ def _tool(server: ServerDeclaration, raw: bytes, requires: Mapping[str, tuple[st
     stated = override.latency if override is not None else None
     latency = effective_latency(stated, authored_latency(raw).latency, trusted=server.trusted)
     exposed = exposed_name(server.prefix, name) if server.prefix else name
-    definition = shown(raw, name=exposed, description=override.description if override is not None else None)
+    definition = with_name(raw, name=exposed, description=override.description if override is not None else None)
     decoded = _decode(definition)
     return Tool(
         name=exposed,

@@ -40,14 +40,14 @@ class Names:
     __slots__ = ("_originals", "_safe")
 
     def __init__(self, originals: Iterable[str] = ()) -> None:
-        self._safe: Mapping[str, str] = MappingProxyType(_allotted({}, originals))
+        self._safe: Mapping[str, str] = MappingProxyType(_allot_names({}, originals))
         self._originals: Mapping[str, str] = MappingProxyType({short: name for name, short in self._safe.items()})
 
     @classmethod
     def beside(cls, first: Names, originals: Iterable[str]) -> Names:
         """A mapping that keeps every name of `first` and has further ones."""
         names = cls()
-        names._safe = MappingProxyType(_allotted(dict(first.forward), originals))
+        names._safe = MappingProxyType(_allot_names(dict(first.forward), originals))
         names._originals = MappingProxyType({short: name for name, short in names._safe.items()})
         return names
 
@@ -91,7 +91,7 @@ class Names:
         return f"<Names {len(self._safe)} tools, changed: {changed}>"
 
 
-def _allotted(safe: dict[str, str], originals: Iterable[str]) -> dict[str, str]:
+def _allot_names(safe: dict[str, str], originals: Iterable[str]) -> dict[str, str]:
     """`safe` (original to safe) with names for the originals that it lacks."""
     every = sorted(set(originals) - safe.keys())
     taken = set(safe.values())
@@ -101,12 +101,12 @@ def _allotted(safe: dict[str, str], originals: Iterable[str]) -> dict[str, str]:
             taken.add(name)
     for name in every:
         if name not in safe:
-            safe[name] = _free(name, taken)
+            safe[name] = _free_name(name, taken)
             taken.add(safe[name])
     return safe
 
 
-def _free(name: str, taken: set[str]) -> str:
+def _free_name(name: str, taken: set[str]) -> str:
     plain = _UNSAFE.sub("_", name).lstrip("_-")
     if plain and not plain[0].isalpha():
         plain = f"t_{plain}"
@@ -119,10 +119,10 @@ def _free(name: str, taken: set[str]) -> str:
         candidate = plain[: MAX_LENGTH - len(suffix)] + suffix
         if candidate not in taken:
             return candidate
-    return _numbered(plain, taken)
+    return _number_name(plain, taken)
 
 
-def _numbered(plain: str, taken: set[str]) -> str:
+def _number_name(plain: str, taken: set[str]) -> str:
     """Reached by no name that was not made for it: every suffix of the hash is taken."""
     number = 2
     while (candidate := f"{plain[: MAX_LENGTH - 12]}_{number}") in taken:
@@ -160,7 +160,7 @@ def unknown_tool(name: str, near: str | None) -> str:
 
 def _nearest(name: str, candidates: Iterable[str]) -> str | None:
     prefix, own = _parts(name)
-    best, found = (CLOSENESS, -1.0), None
+    best, nearest = (CLOSENESS, -1.0), None
     to_own, to_prefix = (difflib.SequenceMatcher(None, "", each) for each in (own, prefix))
     for candidate in candidates:
         theirs, tool = _parts(candidate)
@@ -170,8 +170,8 @@ def _nearest(name: str, candidates: Iterable[str]) -> str | None:
             continue
         score = alike, _ratio(to_prefix, theirs, 0.0) if prefix else 0.0
         if score > best:
-            best, found = score, candidate
-    return found
+            best, nearest = score, candidate
+    return nearest
 
 
 def _ratio(matcher: difflib.SequenceMatcher[str], text: str, least: float) -> float:

@@ -28,4 +28,4 @@ class ProviderFormat(msgspec.Struct, frozen=True, kw_only=True):
     over 1,282 public MCP tools, rounded up, and never below 1,000 for formats that shrink them (Gemini's `parameters`:
     960); a single tool grows by up to 1,620."""
     families: tuple[str, ...] = ()
-    """Families of models (`tokens.families`) that a route asks in this format unless it names another."""
+    """Families of models (`tokens.models.Family`) that a route asks in this format unless it names another."""

@@ -9,10 +9,10 @@ from collections.abc import Sequence
 
 import msgspec
 
+from fairlead_formats.messages.base import TEXT
 from fairlead_formats.messages.call import DEFAULT_CARRY, Carry, McpResult, ModelCall, ResultLoss, ToolResult, Written
 from fairlead_formats.messages.losses import losses_of_answers, losses_of_message
 from fairlead_formats.messages.open_calls import OpenCalls
-from fairlead_formats.messages.parts import TEXT
 from fairlead_formats.names import Names
 from fairlead_formats.registry import message_format
 from fairlead_formats.tool_format import Action
@@ -39,8 +39,8 @@ def _data(body: str) -> list[str]:
     if body.lstrip().startswith("{"):
         return body.splitlines()
     data = body.encode("utf-8", "replace") + b"\n\n"
-    found = EventParser(len(data)).feed(data)
-    return [event.data.decode("utf-8", "replace") for event in found]
+    events = EventParser(len(data)).feed(data)
+    return [event.data.decode("utf-8", "replace") for event in events]
 
 
 def translate_message(
@@ -69,8 +69,8 @@ def translate_results(
     """
     from_, to = message_format(source), message_format(target)
     answers = list(from_.answers(messages))
-    found = [answer.result for answer in answers if answer.result is not None]
-    matched, strays = match(calls, found)
+    results = [answer.result for answer in answers if answer.result is not None]
+    matched, strays = match(calls, results)
     written = to.write_results(calls, matched, carry)
     if from_ is to and not strays:
         same = messages if isinstance(messages, list) else [messages] if isinstance(messages, dict) else []
@@ -85,8 +85,8 @@ def translate_results(
 
 def match(calls: Sequence[ModelCall], results: Sequence[ToolResult]) -> tuple[list[McpResult | None], list[ToolResult]]:
     """Results in the order of calls, by id, else by name and order; and those that no call has."""
-    found, strays = OpenCalls(calls).take(results)
+    taken, strays = OpenCalls(calls).take(results)
     matched: list[McpResult | None] = [None] * len(calls)
-    for each in found:
-        matched[each.place] = each.result.result
+    for each in taken:
+        matched[each.index] = each.result.result
     return matched, strays

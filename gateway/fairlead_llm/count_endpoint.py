@@ -11,7 +11,7 @@ from starlette.requests import Request
 from starlette.responses import Response
 
 from fairlead_formats.provider import ProviderKind
-from fairlead_formats.tokens.families import family_of
+from fairlead_formats.tokens.models import family_of
 from fairlead_formats.wire.call_ids import with_provider_ids
 from fairlead_formats.wire.errors import LlmError
 from fairlead_formats.wire.protocol import BadRequest, ModelRound, WireFormat, WireRequest
@@ -47,7 +47,7 @@ class CountFormat(Protocol):
     def body(self, request: bytes, model: str) -> bytes:
         """Body of a count request; `request` is the body whose tokens are counted."""
 
-    def written(self, tokens: int) -> bytes:
+    def write(self, tokens: int) -> bytes:
         """Body of the answer with a number of tokens."""
 
 
@@ -83,7 +83,7 @@ class TokenCountEndpoint:
             count = ProviderRequest(counting.path(target.model), body, prepared.headers, counting.wire.answer_headers)
             return await self._count_at_provider(target.provider, provider, count, caller_key(request))
         tokens = await self._estimate(target.model, prepared.request, offered)
-        return Response(counting.written(tokens), 200, {ESTIMATED: "true"}, JSON)
+        return Response(counting.write(tokens), 200, {ESTIMATED: "true"}, JSON)
 
     async def _count_at_provider(self, name: str, provider: Provider, count: ProviderRequest, key: str) -> Response:
         """Response with the provider's count, or with its refusal. Raises LlmError."""

@@ -23,7 +23,7 @@ from fairlead_formats.wire.protocol import (
     WireFormat,
     WireRequest,
 )
-from fairlead_formats.wire.usage import added
+from fairlead_formats.wire.raw_json import add_usage
 from fairlead_gateway.calls.path.direct import Origin
 from fairlead_gateway.core.identity import IDENTITY
 from fairlead_llm.continuation import Continuations, FinishedResponse
@@ -157,7 +157,7 @@ class LlmEndpoint:
         usage: dict[str, object] = {}
         while True:
             wire_answer = await self._read_answer(answer, loop)
-            usage = added(usage, wire_answer.usage)
+            usage = add_usage(usage, wire_answer.usage)
             if not wire_answer.usage:
                 loop.record.add_answer_tokens(sum(map(len, wire_answer.in_request)) // 4)
             loop.round_finished(usage)
@@ -181,7 +181,7 @@ class LlmEndpoint:
                 return await self._relay_refusal(answer, loop)
         await keeper.keep(calls, wire_answer.in_request, results.messages, wire_answer.turn_key(before))
         shown = ran if prepared.shows_calls else ()
-        written = wire_answer.written(LoopResult(before, usage, loop.theirs, shown, {"fairlead": loop.report()}))
+        written = wire_answer.write(LoopResult(before, usage, loop.theirs, shown, {"fairlead": loop.report()}))
         if self._continuations is not None:
             rounds = [*before, wire_answer]
             finished = FinishedResponse(
@@ -228,7 +228,7 @@ class LlmEndpoint:
 def _parse_answer(body: bytes, loop: ToolLoop) -> WireAnswer:
     """Parse a provider's answer. Raises BadAnswer."""
     if loop.theirs is not None:
-        body = ProviderCallIds(kept=loop.prepared.keeps_turns).replaced(body)
+        body = ProviderCallIds(keepable=loop.prepared.keeps_turns).replace(body)
     return loop.prepared.wire.answer(body, loop.prepared.request)
 
 
@@ -262,7 +262,7 @@ async def respond(
         refused = await services.tools.work.excess(body)
         if refused is not None:
             raise LlmError(400, f"the body holds {refused}: send fewer", "invalid_request")
-        received = await services.tools.work.reading(lambda: wire.received(body), long=is_long(body))
+        received = await services.tools.work.reading(lambda: wire.receive(body), long=is_long(body))
         held = await while_connected(request, work(received))
     except LlmError as error:
         broken(error.code)

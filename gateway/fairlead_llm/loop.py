@@ -15,7 +15,6 @@ from typing import Any, Final
 import msgspec
 
 from fairlead_formats.messages.call import MAX_CALLS, InvalidCall, ModelCall
-from fairlead_formats.pairs.pair import losses_of
 from fairlead_formats.registry import message_format
 from fairlead_formats.wire.call_ids import with_provider_ids
 from fairlead_formats.wire.errors import LlmError
@@ -272,7 +271,7 @@ class ToolLoop:
     async def _send_round(self) -> ProviderAnswer:
         prepared, provider = self.prepared, self._preparation.providers.by_name[self.target.provider]
         injected = self.offer.definitions if self.offer is not None else ()
-        counts = self.theirs is not None or losses_of(prepared.request) is not None
+        counts = self.theirs is not None or prepared.request.losses is not None
         model_round = ModelRound(
             self.target.model,
             self._more,

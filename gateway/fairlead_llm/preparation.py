@@ -9,13 +9,12 @@ from collections.abc import Mapping, Sequence
 import msgspec
 
 from fairlead_formats import registry
-from fairlead_formats.neutral.losses import TranslationLosses
 from fairlead_formats.pairs.families import FORMAT_OF_KIND
-from fairlead_formats.pairs.pair import losses_of, pair
+from fairlead_formats.pairs.pair import pair
 from fairlead_formats.providers.openai_responses.format import RESPONSES
 from fairlead_formats.tokens.conversation import ConversationTokens
-from fairlead_formats.tokens.fit import PlanLimits, RouteModel
-from fairlead_formats.tokens.routes import ModelRoute
+from fairlead_formats.tokens.routes import ModelRoute, PlanLimits, RouteModel
+from fairlead_formats.wire.losses import TranslationLosses
 from fairlead_formats.wire.protocol import BadRequest, WireFormat, WireRequest
 from fairlead_gateway.core.identity import Identity
 from fairlead_llm.turns import TurnKeeping, TurnStore
@@ -142,7 +141,7 @@ class RequestPreparation:
         request, long = client_request.read, is_long(client_request.raw.body)
         if wire is not client_request.format:
             request = await self._tools.work.reading(lambda: client_request.raw.parse(wire), long=long)
-        losses = losses_of(request) or TranslationLosses()
+        losses = request.losses or TranslationLosses()
         request.messages = await self._turns.restore(
             client_request.identity, wire, request.client_messages, losses, asks=asks
         )

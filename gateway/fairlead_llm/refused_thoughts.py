@@ -13,7 +13,7 @@ from typing import Final
 import msgspec
 
 from fairlead_formats.wire.protocol import WireFormat
-from fairlead_formats.wire.raw_json import decoded
+from fairlead_formats.wire.raw_json import decode_object
 
 LOST_THOUGHTS: Final = "thinking"
 """Loss code: thoughts were left out of a request."""
@@ -31,7 +31,7 @@ MOST_TEXT: Final = 4096
 
 def tells_of_thoughts(body: bytes) -> bool:
     """Whether a provider refuses a request because of sealed thoughts."""
-    error = decoded(body).get("error")
+    error = decode_object(body).get("error")
     if not isinstance(error, dict):
         return False
     return error.get("code") == _CODE or bool(_WORDS.search(str(error.get("message", ""))[:MOST_TEXT]))

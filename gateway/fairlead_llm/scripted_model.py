@@ -21,7 +21,7 @@ from fairlead_formats.scripted_turns import ScriptedTurn
 class ScriptedApi(Protocol):
     """Writes turns of the script in the form of one API. `number`: the request's, from 1 on."""
 
-    def failed(self, turn: ScriptedTurn) -> bytes:
+    def write_error(self, turn: ScriptedTurn) -> bytes:
         """Body of an error."""
 
     def whole(self, turn: ScriptedTurn, number: int, request: Mapping[str, Any], /) -> bytes:
@@ -30,7 +30,7 @@ class ScriptedApi(Protocol):
     def events(self, turn: ScriptedTurn, number: int, request: Mapping[str, Any], /) -> Iterator[str]:
         """Data of the events of a streamed answer."""
 
-    def framed(self, data: str) -> str:
+    def sse_event(self, data: str) -> str:
         """One server-sent event with these data."""
 
     def asks_for_stream(self, path: str, request: Mapping[str, Any], /) -> bool:
@@ -39,7 +39,7 @@ class ScriptedApi(Protocol):
     def refusal(self, request: Mapping[str, Any], headers: Mapping[str, str], /) -> bytes | None:
         """Body of a refusal; None for a request that the API takes."""
 
-    def counted(self, path: str, request: Mapping[str, Any], /) -> bytes | None:
+    def count_tokens(self, path: str, request: Mapping[str, Any], /) -> bytes | None:
         """Answer to a request that only counts its tokens; None for any other."""
 
 
@@ -75,7 +75,7 @@ class ScriptedModel:
         path = scope["path"]
         if "/responses/" in path:
             self.about_kept.append((request.method, path))
-            status, document = self._responses.stored(request.method, path)
+            status, document = self._responses.answer_stored(request.method, path)
             await _json(document, status)(scope, receive, send)
             return
         decoded = json.loads(body)
@@ -99,7 +99,7 @@ class ScriptedModel:
         refusal = api.refusal(request, headers)
         if refusal is not None:
             return _json(refusal, 400)
-        counted = api.counted(path, request)
+        counted = api.count_tokens(path, request)
         if counted is not None:
             return _json(counted)
         number = self._taken = self._taken + 1
@@ -115,7 +115,7 @@ def scripted_response(
     """Response with a turn of the script, by default of the chat API; ids are made of the request's `number`."""
     api = api or chat.ChatApi()
     if turn.status != 200:
-        return _json(api.failed(turn), turn.status, turn.headers)
+        return _json(api.write_error(turn), turn.status, turn.headers)
     if api.asks_for_stream(path, request):
         stream = _stream(api, turn, number, request)
         return StreamingResponse(stream, headers=dict(turn.headers), media_type="text/event-stream")
@@ -128,7 +128,7 @@ def _json(body: bytes, status: int = 200, headers: Mapping[str, str] | None = No
 
 async def _stream(api: ScriptedApi, turn: ScriptedTurn, number: int, request: Mapping[str, Any]) -> AsyncIterator[str]:
     for event in turn.events if turn.events is not None else api.events(turn, number, request):
-        yield api.framed(event)
+        yield api.sse_event(event)
     if turn.breaks:
         raise ConnectionAbortedError("the script has this connection break")
     if turn.lingers:

@@ -67,7 +67,7 @@ class StreamedAnswer(Response):
         self._results: Sequence[bytes] = ()
         """Results of calls of the last round."""
         self._stream = loop.prepared.wire.stream(loop.prepared.request, loop.theirs)
-        self._early = self._stream.ran(ran) if ran and loop.prepared.shows_calls else b""
+        self._early = self._stream.show_results(ran) if ran and loop.prepared.shows_calls else b""
         self._written_at = time.monotonic()
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
@@ -145,11 +145,11 @@ class StreamedAnswer(Response):
                 await self._write(stream.unwrap(calls.unwrapped))
             if await self._keeper.runs_now(calls, stream.in_request):
                 if prepared.shows_calls:
-                    await self._write(stream.running([*map(running_call, calls.gateway_calls)]))
+                    await self._write(stream.show_running([*map(running_call, calls.gateway_calls)]))
                 results = await held.run(calls.gateway_calls)
                 self._results = results.messages
                 if prepared.shows_calls:
-                    await self._write(stream.ran(results.finished))
+                    await self._write(stream.show_results(results.finished))
             if calls.client_calls or not results.messages:
                 await self._keeper.keep(calls, stream.in_request, results.messages, stream.turn_key)
                 return
@@ -186,7 +186,7 @@ class StreamedAnswer(Response):
     async def _relay_round(self) -> None:
         """Pass on one answer of the model, to its end."""
         parser = EventParser(MAX_EVENT)
-        ids = None if self._loop.theirs is None else ProviderCallIds(kept=self._loop.prepared.keeps_turns)
+        ids = None if self._loop.theirs is None else ProviderCallIds(keepable=self._loop.prepared.keeps_turns)
         size = 0
         async for piece in self._answer.pieces():
             size += len(piece)
@@ -195,7 +195,7 @@ class StreamedAnswer(Response):
             self._loop.record.add_answer_tokens(len(datas))
             out: list[bytes] = []
             try:
-                out += (self._stream.feed(data if ids is None else ids.replaced(data)) for data in datas)
+                out += (self._stream.feed(data if ids is None else ids.replace(data)) for data in datas)
             finally:  # events before an error are passed on
                 body = b"".join(out)
                 if body:
@@ -228,7 +228,7 @@ class StreamedAnswer(Response):
         code = error.code if raw is None else "an error of the provider"  # its text may quote a prompt
         self._loop.record.end(error.code)
         log.info("A streamed answer of %s broke off: %s", self._loop.target.provider, code)
-        return self._stream.failed(error, raw)
+        return self._stream.write_error(error, raw)
 
 
 async def _wait_for_disconnect(receive: Receive) -> None:

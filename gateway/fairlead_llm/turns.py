@@ -22,10 +22,10 @@ from typing import Final
 import msgspec
 from msgspec import Raw
 
-from fairlead_formats.neutral.losses import TranslationLosses
-from fairlead_formats.pairs.kept_turns import translated_turn
-from fairlead_formats.wire.call_ids import made_here, may_be_kept
+from fairlead_formats.pairs.kept_turns import translate_turn
+from fairlead_formats.wire.call_ids import is_made_here, may_keep_turn
 from fairlead_formats.wire.errors import LlmError
+from fairlead_formats.wire.losses import TranslationLosses
 from fairlead_formats.wire.protocol import MARKED_THOUGHTS, CallKey, CallPlace, KeptTurn, WireFormat
 from fairlead_gateway.calls.results.context_recorder import ContextRecorder
 from fairlead_gateway.context.store import ContextUnavailable
@@ -92,7 +92,7 @@ class TurnStore:
         that succeeded.
         """
         store = self._recorder.store
-        if store is None or not all(may_be_kept(call.id) or call.name in MARKED_THOUGHTS for call in shown):
+        if store is None or not all(may_keep_turn(call.id) or call.name in MARKED_THOUGHTS for call in shown):
             return False
         session = _session(shown)
         try:
@@ -141,12 +141,12 @@ class TurnStore:
             for call_place, turn in zip(places, results, strict=True)
             if isinstance(turn, KeptTurn)
         }
-        return wire.restored(messages, turns) if turns else messages
+        return wire.restore(messages, turns) if turns else messages
 
     async def _find(self, identity: Identity, wire: WireFormat, shown: Sequence[CallKey]) -> KeptTurn | None:
         """The turn that is stored under these calls. Raises ContextUnavailable."""
         store = self._recorder.store
-        if store is None or not all(may_be_kept(call.id) or call.name in MARKED_THOUGHTS for call in shown):
+        if store is None or not all(may_keep_turn(call.id) or call.name in MARKED_THOUGHTS for call in shown):
             return None
         session = _session(shown)
         try:
@@ -154,7 +154,7 @@ class TurnStore:
             turn = _decode(entries[-1]) if entries else None
         except msgspec.MsgspecError:
             return None
-        return translated_turn(turn, wire.name) if turn is not None and turn.format != wire.name else turn
+        return translate_turn(turn, wire.name) if turn is not None and turn.format != wire.name else turn
 
 
 def _of_client(front: WireFormat, messages: Sequence[bytes | Raw]) -> TurnKeeping:
@@ -162,7 +162,7 @@ def _of_client(front: WireFormat, messages: Sequence[bytes | Raw]) -> TurnKeepin
     for call_place in reversed(front.places(messages)):
         calls = _without_thoughts(call_place)
         if calls:
-            return TurnKeeping.SURE if all(made_here(call.id) for call in calls) else TurnKeeping.NONE
+            return TurnKeeping.SURE if all(is_made_here(call.id) for call in calls) else TurnKeeping.NONE
     return TurnKeeping.SURE if front.needs_call_ids else TurnKeeping.LIKELY
 
 

@@ -11,8 +11,7 @@ import msgspec
 from fairlead_formats import registry
 from fairlead_formats.messages.call import ModelCall
 from fairlead_formats.tokens.conversation import ConversationTokens
-from fairlead_formats.tokens.fit import PlanLimits, RouteModel
-from fairlead_formats.tokens.routes import ModelRoute
+from fairlead_formats.tokens.routes import ModelRoute, PlanLimits, RouteModel
 from fairlead_gateway.calls.path.direct import Origin
 from fairlead_models.providers import ModelTarget
 from fairlead_models.request_record import RequestRecord

@@ -11,7 +11,7 @@ from pathlib import Path
 import fairlead_formats
 from fairlead_formats.messages.base import MessageFormat
 from fairlead_formats.registry import PROVIDER_FORMATS
-from fairlead_formats.tokens import families
+from fairlead_formats.tokens import models
 
 SOURCES = Path(fairlead_formats.__file__).parent
 FILES = sorted((SOURCES / "providers").glob("*/tools.py"))
@@ -20,8 +20,8 @@ ACME = """
 from fairlead_formats.provider import ProviderFormat
 from fairlead_formats.providers.anthropic.tools import AnthropicMessages
 from fairlead_formats.schema import rules
-from fairlead_formats.tools.definitions import Envelope, Found, ToolFormat
-from fairlead_formats.tools.envelopes import in_tools, renamed, tools_of
+from fairlead_formats.tools.definitions import Envelope, ProviderTool, ToolFormat, ToolLimits
+from fairlead_formats.tools.envelopes import in_tools, rename_tool, tools_of
 
 FORMATS = (
     ProviderFormat(
@@ -31,13 +31,13 @@ FORMATS = (
             ("acme",),
             Envelope(
                 lambda parts: {"name": "", "takes": parts.schema},
-                renamed,
-                lambda tool: Found(tool["name"], schema=tool["takes"]),
+                rename_tool,
+                lambda tool: ProviderTool(tool["name"], schema=tool["takes"]),
                 in_tools,
                 tools_of,
             ),
             lambda options: (rules.OPENAI, None),
-            max_tools=2,
+            ToolLimits(max_tools=2),
         ),
         messages=AnthropicMessages(),
         token_growth=2000,
@@ -74,7 +74,7 @@ def test_every_folder_of_providers_declares_tools_messages_and_cost() -> None:
     assert all(isinstance(messages, MessageFormat) for messages in declared)
     assert all(re.search(r"^FORMATS: Final = \(", file.read_text(), re.MULTILINE) for file in FILES)
     assert all(provided.token_growth >= 1000 for provided in PROVIDER_FORMATS.values())
-    known = {family.name for _, family in families._BY_NAME}
+    known = {family.name for _, family in models._BY_NAME}
     assert {name for provided in PROVIDER_FORMATS.values() for name in provided.families} <= known
 
 

@@ -13,10 +13,10 @@ from typing import Any
 from fairlead_formats.messages.call import ModelCall
 from fairlead_formats.neutral.answers import CallBegin, TextDelta, TranslatedAnswer, part_texts
 from fairlead_formats.neutral.conversation import CallPart, MessageTurn, ResultPart
-from fairlead_formats.neutral.losses import TranslationLosses
 from fairlead_formats.pairs.families import FAMILIES
 from fairlead_formats.registry import find
 from fairlead_formats.tools.between import between
+from fairlead_formats.wire.losses import TranslationLosses
 from gatewayworld import Answer
 from llmworld import LlmWorld, theirs
 from restworld import post

@@ -49,8 +49,8 @@ IDS = (
         "fairlead_formats.providers.anthropic.blocks",
         (
             (
-                "return None if found is None or found[2] is None else CallKey(found[2], SIGNED_THOUGHT)",
-                "return None if found is None else CallKey(signature[found.end() :], SIGNED_THOUGHT)",
+                "return None if match is None or match[2] is None else CallKey(match[2], SIGNED_THOUGHT)",
+                "return None if match is None else CallKey(signature[match.end() :], SIGNED_THOUGHT)",
             ),
         ),
         f"{_PROVIDERS}::test_signatures_of_a_made_up_history_find_no_hidden_results",

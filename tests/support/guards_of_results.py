@@ -34,7 +34,10 @@ RESULTS = (
         "a tool that runs twice for one decision of a model, by a client that drops ids of calls",
         "fairlead_llm.turns",
         (
-            ("TurnKeeping.SURE if all(made_here(call.id) for call in calls) else TurnKeeping.NONE", "TurnKeeping.SURE"),
+            (
+                "TurnKeeping.SURE if all(is_made_here(call.id) for call in calls) else TurnKeeping.NONE",
+                "TurnKeeping.SURE",
+            ),
             ("TurnKeeping.SURE if front.needs_call_ids else TurnKeeping.LIKELY", "TurnKeeping.SURE"),
         ),
         "tests/component/llm/test_clients_that_drop_ids.py"

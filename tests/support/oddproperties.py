@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any, Final
 
-from fairlead_formats.schema.property_names import other_names, restored
+from fairlead_formats.schema.property_names import other_names, restore_names
 
 LONG: Final = "a" * 70
 SCHEMA: Final[dict[str, Any]] = {
@@ -23,4 +23,4 @@ ARGUMENTS: Final = {"filter[name]": 2, "$top": 40, LONG: 1, "plain": 0}
 
 def under_other_names(arguments: Any, schema: object = SCHEMA) -> Any:
     """Arguments as a model writes them that was given the other names."""
-    return restored(arguments, {name: other for other, name in other_names(schema).items()})
+    return restore_names(arguments, {name: other for other, name in other_names(schema).items()})

@@ -82,11 +82,11 @@ class Wire:
             return httpx2.Response(400, content=wire.error_body(refused))
         out = json.loads(read.body(ModelRound(read.model, usage=True)))
         self.asked.append(out)
-        self.losses = [*getattr(read, "losses", ())]
+        self.losses = [*(read.losses or ())]
         turn = self.turns[len(self.asked) - 1]
         refusal = self._api.refusal(out, {"anthropic-version": "2023-06-01"})
         if refusal is not None or turn.status != 200:
-            body = self._api.failed(turn) if refusal is None else refusal
+            body = self._api.write_error(turn) if refusal is None else refusal
             status, body = wire.refusal(400 if refusal is not None else turn.status, body)
             return httpx2.Response(status, content=body, headers=dict(turn.headers))
         theirs = read.tool_names if read.tool_names else None
@@ -95,7 +95,7 @@ class Wire:
                 answer = wire.answer(self._api.whole(turn, len(self.asked), out), read)
             except BadAnswer as error:
                 return httpx2.Response(502, content=wire.error_body(LlmError(502, str(error), "bad_answer")))
-            written = answer.written(LoopResult((), answer.usage, theirs, (), {"fairlead": {}}))
+            written = answer.write(LoopResult((), answer.usage, theirs, (), {"fairlead": {}}))
             return httpx2.Response(200, content=written, headers={"content-type": "application/json"})
         body = b"".join(self._streamed(wire, read, turn, theirs, out))
         content = body if not self.cuts else _in_pieces(body, self.cuts)
@@ -112,7 +112,7 @@ class Wire:
             yield stream.end_round()
             yield stream.finish({"fairlead": {}})
         except BadStream as error:
-            yield stream.failed(LlmError(502, str(error), "bad_answer"), error.error)
+            yield stream.write_error(LlmError(502, str(error), "bad_answer"), error.error)
 
 
 def _in_pieces(body: bytes, cuts: Sequence[int]) -> Iterator[bytes]:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from typing import Any, Final
 
-from fairlead_formats.providers.gemini.carried_ids import carried_id
+from fairlead_formats.providers.gemini.carried_ids import read_carried_id
 
 _MADE: Final = re.compile(r"(?:call|toolu|rs)_f[lx]-[A-Za-z0-9]{22}-")
 _SIGNATURES: Final = ("thoughtSignature", "thought_signature")
@@ -18,7 +18,11 @@ def with_provider_ids(value: Any) -> Any:
     if isinstance(value, str):
         return _MADE.sub("", value)
     if isinstance(value, dict):
-        own = {key: carried_id(item)[1] for key, item in value.items() if key in _SIGNATURES and carried_id(item)[0]}
+        own = {
+            key: read_carried_id(item)[1]
+            for key, item in value.items()
+            if key in _SIGNATURES and read_carried_id(item)[0]
+        }
         return {key: with_provider_ids(item) for key, item in (value | own).items() if own.get(key) != ""}
     if isinstance(value, list | tuple):
         return type(value)(map(with_provider_ids, value))

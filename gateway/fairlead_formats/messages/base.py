@@ -1,29 +1,82 @@
-"""Base of all message formats: drafts become calls, results are read one by one, and what is lost of them is reported.
+"""Base of all message formats, and the parts that they read: calls and results, and all else that a message holds.
 
-Pure module. Each form is a `MessageFormat` in a folder of `providers`; `registry` has them by name.
+Pure module. Each form is a `MessageFormat` in a folder of `providers`; `registry` has them by name. It reads every part
+of a message, so that what another format cannot hold is reported.
 """
 
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from typing import Final
+
+import msgspec
 
 from fairlead_formats.messages.call import (
     DEFAULT_CARRY,
     Carry,
+    Draft,
     McpResult,
     ModelCall,
     ResultLoss,
     ToolResult,
     Written,
+    finish,
     invalid_result,
 )
 from fairlead_formats.messages.content import Accept, Body, LossReport, body_of
-from fairlead_formats.messages.drafts import Draft, finish
-from fairlead_formats.messages.parts import AnswerPart, Part
 from fairlead_formats.messages.streams import Assembler, WholeAssembler
 from fairlead_formats.names import Names
 from fairlead_formats.tool_format import JsonObject
+
+MAX_LOSSES: Final = 1000
+"""Lines of one report about what is beside calls and results."""
+
+TEXT: Final = "text"
+THINKING: Final = "thinking"
+SERVER_TOOL: Final = "server_tool"
+BLOCK: Final = "block"
+
+
+class Part(msgspec.Struct, frozen=True):
+    """One part of a model's message."""
+
+    path: str
+    """JSON Pointer (RFC 6901) into the message."""
+    what: str
+    """`call`, `text`, `thinking`, `server_tool` (a tool that the provider ran itself, or its result), or `block`."""
+    text: str = ""
+    draft: Draft | None = None
+    extras: tuple[str, ...] = ()
+    """Members of the part that other formats have no place for."""
+
+
+class AnswerPart(msgspec.Struct, frozen=True):
+    """One part of the messages that answer a model's."""
+
+    path: str
+    result: ToolResult | None = None
+    """None for what is no result."""
+    extras: tuple[str, ...] = ()
+
+
+def call(path: str, draft: Draft, extras: tuple[str, ...] = ()) -> Part:
+    """A call as a part."""
+    return Part(path, "call", draft=draft, extras=extras)
+
+
+def extras(value: object, *standard: str) -> tuple[str, ...]:
+    """The members of an object beyond the known ones, without those that say nothing: null, empty, false."""
+    if not isinstance(value, Mapping):
+        return ()
+    return tuple(
+        str(key)[:64] for key, item in value.items() if key not in standard and item not in (None, "", [], {}, False)
+    )
+
+
+def with_paths(path: str, entries: Iterable[object]) -> list[tuple[str, object]]:
+    """The entries of a list, each with its path."""
+    return [(f"{path}/{index}", entry) for index, entry in enumerate(entries)]
 
 
 class Answers:
@@ -76,7 +129,7 @@ class MessageFormat(ABC):
         """Puts the calls of one streamed message together; `names` are those of the request."""
         return WholeAssembler(self.drafts, names)
 
-    def written_id(self, ident: str) -> str:
+    def write_id(self, ident: str) -> str:
         """The id of a call as it is written in this form: itself, or its `substitute_id`, by both of which `OpenCalls`
         matches results.
         """

@@ -1,11 +1,15 @@
-"""Types that every message format shares: calls, results, what was lost on the way, and the bounds.
+"""Calls of a model: their types and bounds, and how a call becomes one that can be run, whatever the model wrote.
 
-Pure module, read by everything in this package.
+Pure module. A format finds `Draft`s in a message; `finish` makes calls of them, with ids, names and arguments within
+bounds, the same in every format. Results, and losses of a message or result, are beside them.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import hashlib
+import math
+import re
+from collections.abc import Iterable, Mapping
 from typing import Any, Final, TypeAlias
 
 import msgspec
@@ -163,3 +167,217 @@ def name_for(call: ModelCall, names: Names | None) -> str:
     """The name of a call in a message: the request's safe name where there is one."""
     safe = names.forward.get(call.name) if names is not None else None
     return safe if safe is not None else call.wire_name
+
+
+_decode = msgspec.json.Decoder().decode
+_KINDS: Final[dict[type[Any], str]] = {
+    str: "a string",
+    bool: "a boolean",
+    int: "a number",
+    float: "a number",
+    list: "a list",
+    type(None): "null",
+}
+
+
+def read(value: object) -> JsonObject | InvalidCall:
+    """Arguments from JSON text or from a decoded object. Nothing at all (None, `""`) is a call without arguments."""
+    if isinstance(value, str | bytes):
+        return _from_text(value)
+    if value is None:
+        return {}
+    if not isinstance(value, dict):
+        return InvalidCall(f"the arguments must be a JSON object, not {kind_of(value)}", excerpt(str(value)[:EXCERPT]))
+    reason = amiss(value)
+    return value if reason is None else InvalidCall(f"the arguments {reason}")
+
+
+def _from_text(text: str | bytes) -> JsonObject | InvalidCall:
+    if len(text) > MAX_ARGUMENT_BYTES:
+        return InvalidCall(
+            f"the arguments are {len(text)} characters long, more than the {MAX_ARGUMENT_BYTES} allowed", excerpt(text)
+        )
+    if not text.strip():
+        return {}
+    try:
+        value = _decode(text)
+    except (msgspec.DecodeError, UnicodeError) as error:
+        return InvalidCall(f"the arguments are not valid JSON: {error}", excerpt(text))
+    except RecursionError:
+        return InvalidCall(f"the arguments are nested deeper than {MAX_DEPTH} levels", excerpt(text))
+    if value is None:
+        return {}
+    if not isinstance(value, dict):
+        return InvalidCall(f"the arguments must be a JSON object, not {kind_of(value)}", excerpt(text))
+    reason = None if _small(text) else amiss(value)
+    return value if reason is None else InvalidCall(f"the arguments {reason}", excerpt(text))
+
+
+def _small(text: str | bytes) -> bool:
+    """Whether JSON text cannot exceed the bounds, whatever its strings hold: then it need not be walked. Everything
+    else that `amiss` looks for is no JSON and was refused by the decoder.
+    """
+    raw = text.encode() if isinstance(text, str) else text
+    opened = raw.count(b"{") + raw.count(b"[")
+    return opened <= MAX_DEPTH and opened + raw.count(b",") < MAX_NODES
+
+
+def amiss(value: object) -> str | None:
+    """Fault of a decoded value as JSON within bounds, as the end of a sentence; None where nothing is.
+
+    Walks without recursion, and not beyond the bounds.
+    """
+    stack: list[tuple[object, int]] = [(value, 1)]
+    nodes = size = 0
+    while stack:
+        item, depth = stack.pop()
+        nodes += 1
+        if nodes > MAX_NODES:
+            return f"hold more than {MAX_NODES} values"
+        if not isinstance(item, dict | list):
+            reason = _amiss_in_leaf(item)
+            if reason is not None:
+                return reason
+            size += len(item) if isinstance(item, str) else 0
+        else:
+            if depth > MAX_DEPTH:
+                return f"are nested deeper than {MAX_DEPTH} levels"
+            if isinstance(item, dict):
+                if not all(isinstance(key, str) and well_formed(key) for key in item):
+                    return "hold a member whose name is not valid text"
+                size += sum(map(len, item))
+            stack.extend((child, depth + 1) for child in (item.values() if isinstance(item, dict) else item))
+        if size > MAX_ARGUMENT_BYTES:
+            return f"hold more than {MAX_ARGUMENT_BYTES} characters"
+    return None
+
+
+def _amiss_in_leaf(item: object) -> str | None:
+    if isinstance(item, str):
+        return None if well_formed(item) else "hold text that is not valid Unicode"
+    if isinstance(item, float):
+        return None if math.isfinite(item) else "hold a number that is not finite"
+    if item is None or isinstance(item, int):
+        return None
+    return f"hold something that is no JSON value ({type(item).__name__})"
+
+
+def well_formed(text: str) -> bool:
+    """Whether text can be sent as UTF-8: it holds no lone surrogate."""
+    if text.isascii():
+        return True
+    try:
+        text.encode()
+    except UnicodeEncodeError:
+        return False
+    return True
+
+
+def excerpt(text: str | bytes) -> str:
+    """The beginning of what was sent, as text that can be sent on."""
+    if isinstance(text, bytes):
+        text = text[:EXCERPT].decode("utf-8", "replace")
+    return text[:EXCERPT].encode("utf-8", "replace").decode()
+
+
+def kind_of(value: object) -> str:
+    """Noun for a value, for a sentence."""
+    return "an object" if isinstance(value, dict) else _KINDS.get(type(value), type(value).__name__)
+
+
+class Draft(msgspec.Struct, frozen=True):
+    """One call as a message holds it, nothing checked."""
+
+    id: object
+    name: object
+    arguments: object
+    kind: str = ""
+    problem: str | None = None
+    """Makes the call invalid whatever it holds."""
+
+
+def finish(drafts: Iterable[Draft], names: Names | None, *, start: int = 0) -> list[ModelCall]:
+    """Calls from drafts, one for each. `start` is the place of the first in its message."""
+    seen: set[str] = set()
+    calls = []
+    for position, draft in enumerate(drafts, start):
+        call = _call(draft, position, names)
+        if call.id in seen:
+            call = _refuse(
+                call, f"the id {call.id!r} is that of an earlier call of this message; repeat the call with another"
+            )
+        elif position >= MAX_CALLS:
+            call = _refuse(call, f"a message may make {MAX_CALLS} calls; this one was not run: repeat it on its own")
+        seen.add(call.id)
+        calls.append(call)
+    return calls
+
+
+def _call(draft: Draft, position: int, names: Names | None) -> ModelCall:
+    arguments: JsonObject | InvalidCall = read(draft.arguments)
+    if draft.problem is not None:
+        text = excerpt(draft.arguments) if isinstance(draft.arguments, str) else ""
+        arguments = InvalidCall(draft.problem, text)
+    sent = text_of(draft.name)
+    if not sent:
+        arguments = InvalidCall("the call names no tool")
+    elif len(sent) > MAX_NAME:
+        arguments = InvalidCall(f"the name of the tool is longer than {MAX_NAME} characters")
+        sent = sent[:MAX_NAME]
+    ident = text_of(draft.id)
+    made = not 0 < len(ident) <= MAX_NAME
+    if made:
+        ident = make_id(position, sent, draft.arguments)
+    original = names.original(sent) if names is not None else None
+    if original is None:
+        return ModelCall(ident, sent, arguments, made_id=made, kind=draft.kind)
+    return ModelCall(ident, original, arguments, sent if sent != original else "", made, draft.kind)
+
+
+def _refuse(call: ModelCall, reason: str) -> ModelCall:
+    return msgspec.structs.replace(call, arguments=InvalidCall(reason))
+
+
+def make_id(position: int, name: str, arguments: object) -> str:
+    """An id for a call that came without: the same call at the same place gets the same one."""
+    try:
+        body = arguments.encode("utf-8", "replace") if isinstance(arguments, str) else _canonical(arguments)
+    except (TypeError, ValueError, OverflowError, RecursionError):
+        body = b""
+    digest = hashlib.sha256(b"%d\0%s\0%s" % (position, name.encode("utf-8", "replace"), body))
+    return f"call_{digest.hexdigest()[:24]}"
+
+
+_canonical = msgspec.json.Encoder(order="deterministic").encode
+
+
+def text_of(value: object) -> str:
+    """Text that can be sent on; empty for anything else."""
+    return value if isinstance(value, str) and well_formed(value) else ""
+
+
+def fitting_id(ident: str, allowed: re.Pattern[str]) -> str:
+    """The id where a provider takes it, else one made from it."""
+    if allowed.match(ident):
+        return ident
+    return substitute_id(ident)
+
+
+def substitute_id(ident: str) -> str:
+    """The id in place of one that a provider does not take."""
+    return f"call_{hashlib.sha256(ident.encode('utf-8', 'replace')).hexdigest()[:24]}"
+
+
+def member(value: object, *keys: str) -> Any:
+    """The first of these members that an object has and that is not null; None where there is none."""
+    if isinstance(value, Mapping):
+        for key in keys:
+            value_of_key = value.get(key)
+            if value_of_key is not None:
+                return value_of_key
+    return None
+
+
+def items(value: object) -> list[Any]:
+    """A list as it is; nothing for anything else."""
+    return value if isinstance(value, list) else []

@@ -12,9 +12,7 @@ from typing import Any, Final, Literal, TypeAlias
 
 import msgspec
 
-from fairlead_formats.messages.arguments import amiss, kind_of, well_formed
-from fairlead_formats.messages.call import ModelCall, ResultLoss
-from fairlead_formats.messages.drafts import text_of
+from fairlead_formats.messages.call import ModelCall, ResultLoss, amiss, kind_of, text_of, well_formed
 from fairlead_formats.messages.repeated_content import RepeatedContent, canonical_base64, same
 from fairlead_formats.tool_format import Action, JsonObject
 
@@ -98,41 +96,43 @@ def body_of(result: object, report: LossReport, accept: Accept) -> Body:
         content = []
     every = (content or [])[:MAX_BLOCKS]
     blocks = []
-    for place, raw in enumerate(every):
-        block = _block(raw, f"/content/{place}", report)
+    for index, raw in enumerate(every):
+        block = _block(raw, f"/content/{index}", report)
         if isinstance(block, Media):
-            block = _carried(block, report, accept)
+            block = _carry(block, report, accept)
         blocks.append(block)
     if len(content or []) > MAX_BLOCKS:
         report.add("/content", "block", Action.DROPPED, f"more than {MAX_BLOCKS} blocks")
     structured = result.get("structuredContent")
     if structured is None:
         return Body(tuple(blocks), None, "", result.get("isError") is True)
-    return _once(blocks, every, structured, result.get("isError") is True, report)
+    return _without_repeats(blocks, every, structured, result.get("isError") is True, report)
 
 
-def _once(blocks: list[Block], raw: list[object], structured: Any, is_error: bool, report: LossReport) -> Body:
+def _without_repeats(
+    blocks: list[Block], raw: list[object], structured: Any, is_error: bool, report: LossReport
+) -> Body:
     """The body with everything told once. A text that is the JSON of the structured content counts as that; of the
     structured content goes what other blocks hold.
     """
     path = next((block.path for block in blocks if _says(block, structured)), "")
     repeats = RepeatedContent([None if block.path == path else item for block, item in zip(blocks, raw, strict=True)])
     left = repeats.without(structured)
-    if repeats.only_marks(left) or (not path and repeats.told(structured)):
+    if repeats.only_marks(left) or (not path and repeats.repeats_all(structured)):
         report.add("/structuredContent", "structuredContent", Action.REWRITTEN, "the content says the same")
         return Body(tuple(block for block in blocks if not path or block.path != path), None, "", is_error)
-    if repeats.found:
-        why = f"what the content holds is told there only ({repeats.found} times)"
+    if repeats.replaced:
+        why = f"what the content holds is told there only ({repeats.replaced} times)"
         report.add("/structuredContent", "structuredContent", Action.REWRITTEN, why)
-    left = _structured(left, report)
+    left = _check_structured(left, report)
     if left is None and path:
         return Body(tuple(blocks), None, "", is_error)
-    if path and repeats.found:
+    if path and repeats.replaced:
         blocks = [Text(path, json_text(left)) if block.path == path else block for block in blocks]
     return Body(tuple(blocks), left, path, is_error)
 
 
-def _carried(media: Media, report: LossReport, accept: Accept) -> Block:
+def _carry(media: Media, report: LossReport, accept: Accept) -> Block:
     why = accept(media)
     if why is None:
         if media.what == "resource":
@@ -191,8 +191,8 @@ def _is_base64(data: str) -> bool:
 def _link(path: str, raw: JsonObject, report: LossReport) -> Text:
     uri, name = text_of(raw.get("uri")), text_of(raw.get("title")) or text_of(raw.get("name"))
     facts = [text_of(raw.get("mimeType")), f"{raw['size']} bytes" if isinstance(raw.get("size"), int) else ""]
-    said = ", ".join(fact for fact in facts if fact)
-    line = f"[resource {name} <{uri}>{f' ({said})' if said else ''}]"
+    details = ", ".join(fact for fact in facts if fact)
+    line = f"[resource {name} <{uri}>{f' ({details})' if details else ''}]"
     description = text_of(raw.get("description"))
     report.add(path, "resource_link", Action.DESCRIBED, "the format has no links to resources: said in a line of text")
     return Text(path, f"{line} {description}" if description else line, plain=False)
@@ -208,7 +208,7 @@ def _resource(path: str, raw: object, report: LossReport) -> Block:
     return _media(path, "resource", raw.get("mimeType"), raw.get("blob"), uri, report)
 
 
-def _structured(value: object, report: LossReport) -> Any:
+def _check_structured(value: object, report: LossReport) -> Any:
     reason = amiss(value)
     if reason is None:
         try:
@@ -237,10 +237,10 @@ def json_text(value: object) -> str:
 
 def texts(body: Body) -> list[str]:
     """The texts of a body that the model reads; structured content is one unless a text says the same."""
-    said = [block.text for block in body.blocks if isinstance(block, Text)]
+    read = [block.text for block in body.blocks if isinstance(block, Text)]
     if body.structured is not None and not body.structured_said:
-        said.append(json_text(body.structured))
-    return said
+        read.append(json_text(body.structured))
+    return read
 
 
 def media(blocks: Iterable[Block]) -> list[Media]:
@@ -248,13 +248,13 @@ def media(blocks: Iterable[Block]) -> list[Media]:
     return [block for block in blocks if isinstance(block, Media)]
 
 
-def one_text(body: Body, report: LossReport) -> str:
+def join_texts(body: Body, report: LossReport) -> str:
     """Everything in one string, for formats that take no more; an error is said in its first word."""
-    said = texts(body)
-    if len(said) > 1:
+    parts = texts(body)
+    if len(parts) > 1:
         report.add("/content", "text", Action.REWRITTEN, "several blocks became one string")
     report_structured(body, report)
-    return marked("\n\n".join(said), body, report)
+    return mark_error("\n\n".join(parts), body, report)
 
 
 def report_structured(body: Body, report: LossReport) -> None:
@@ -269,7 +269,7 @@ def report_repeated(body: Body, report: LossReport) -> None:
         report.add(body.repeated, "text", Action.REWRITTEN, "it repeats the structured content, which is carried")
 
 
-def marked(text: str, body: Body, report: LossReport) -> str:
+def mark_error(text: str, body: Body, report: LossReport) -> str:
     """For formats without a flag: an error that does not say so itself begins with `Error: `."""
     if not body.is_error:
         return text
@@ -279,10 +279,10 @@ def marked(text: str, body: Body, report: LossReport) -> str:
 
 def accepting(images: Iterable[str] = (), others: Iterable[str] = (), *, max_bytes: int | None = None) -> Accept:
     """Predicate of media of these MIME types, images and others, up to a size in bytes each."""
-    known = frozenset(images) | frozenset(others)
+    types = frozenset(images) | frozenset(others)
 
     def accept(item: Media) -> str | None:
-        if item.mime not in known:
+        if item.mime not in types:
             return f"the format does not carry {item.mime} here"
         if max_bytes is not None and item.size > max_bytes:
             return f"{item.size} bytes, more than the {max_bytes} that the provider takes"

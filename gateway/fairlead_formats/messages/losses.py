@@ -9,9 +9,8 @@ from collections.abc import Iterable, Iterator, Sequence
 from itertools import islice
 from typing import Final
 
-from fairlead_formats.messages.base import MessageFormat
+from fairlead_formats.messages.base import MAX_LOSSES, SERVER_TOOL, TEXT, THINKING, AnswerPart, MessageFormat, Part
 from fairlead_formats.messages.call import CUSTOM, ModelCall, ResultLoss
-from fairlead_formats.messages.parts import MAX_LOSSES, SERVER_TOOL, TEXT, THINKING, AnswerPart, Part
 from fairlead_formats.tool_format import Action
 
 _WHY: Final = {
@@ -26,12 +25,12 @@ def losses_of_message(
     """Losses among a message's parts, which the target does not hold as they were. `calls`: those of the parts, in
     their order.
     """
-    return _bounded(_of_parts(parts, calls, target), "/message")
+    return _limit(_of_parts(parts, calls, target), "/message")
 
 
 def losses_of_answers(answers: Iterable[AnswerPart]) -> tuple[ResultLoss, ...]:
     """Losses among the messages behind a model's: their parts beside results."""
-    return _bounded(_of_answers(answers), "/results")
+    return _limit(_of_answers(answers), "/results")
 
 
 def _of_parts(parts: Sequence[Part], calls: Sequence[ModelCall], target: MessageFormat) -> Iterator[ResultLoss]:
@@ -80,8 +79,8 @@ def _of_answers(answers: Iterable[AnswerPart]) -> Iterator[ResultLoss]:
             yield ResultLoss("", path, "block", Action.DROPPED, "it is the result of no call")
 
 
-def _bounded(losses: Iterator[ResultLoss], path: str) -> tuple[ResultLoss, ...]:
-    found = tuple(islice(losses, MAX_LOSSES))
+def _limit(losses: Iterator[ResultLoss], path: str) -> tuple[ResultLoss, ...]:
+    first = tuple(islice(losses, MAX_LOSSES))
     if next(losses, None) is None:
-        return found
-    return (*found, ResultLoss("", path, "block", Action.DROPPED, f"more than {MAX_LOSSES} parts, which are not named"))
+        return first
+    return (*first, ResultLoss("", path, "block", Action.DROPPED, f"more than {MAX_LOSSES} parts, which are not named"))

@@ -9,8 +9,7 @@ from typing import Generic, Protocol, TypeVar
 
 import msgspec
 
-from fairlead_formats.messages.call import ModelCall
-from fairlead_formats.messages.drafts import substitute_id
+from fairlead_formats.messages.call import ModelCall, substitute_id
 
 
 class NamesCall(Protocol):
@@ -31,7 +30,7 @@ Result = TypeVar("Result", bound=NamesCall)
 class CallResult(msgspec.Struct, Generic[Result], frozen=True):
     """A call and its result."""
 
-    place: int
+    index: int
     """Place of the call among all that were added."""
     call: ModelCall
     result: Result
@@ -65,8 +64,8 @@ class OpenCalls:
     def take(self, results: Sequence[Result]) -> tuple[list[CallResult[Result]], list[Result]]:
         """Calls that have their results now, in their order; and the results that no call has."""
         unused: dict[str, deque[int]] = {}
-        for place, result in enumerate(results):
-            unused.setdefault(result.id or f"\0{result.name}", deque()).append(place)
+        for index, result in enumerate(results):
+            unused.setdefault(result.id or f"\0{result.name}", deque()).append(index)
         heads: list[tuple[int, str]] = []
         """The first open call of each key, so that calls are met in their order and no other is looked at."""
         for key in unused:
@@ -74,17 +73,17 @@ class OpenCalls:
         matched: list[CallResult[Result]] = []
         used: set[int] = set()
         while heads:
-            place, key = heappop(heads)
-            call = self._calls[place]
+            index, key = heappop(heads)
+            call = self._calls[index]
             if call is not None and unused[key]:
                 given = next(unused[key].popleft() for key in _keys(call) if unused.get(key))
-                matched.append(CallResult(place, call, results[given]))
+                matched.append(CallResult(index, call, results[given]))
                 used.add(given)
-                self._calls[place] = None
+                self._calls[index] = None
                 self._open -= 1
             if unused[key]:
                 self._push_first(heads, key)
-        return matched, [result for place, result in enumerate(results) if place not in used]
+        return matched, [result for index, result in enumerate(results) if index not in used]
 
     def _push_first(self, heads: list[tuple[int, str]], key: str) -> None:
         places = self._places.get(key, deque())

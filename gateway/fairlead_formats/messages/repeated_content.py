@@ -15,8 +15,7 @@ from urllib.parse import unquote
 
 import msgspec
 
-from fairlead_formats.messages.arguments import kind_of
-from fairlead_formats.messages.call import MAX_DEPTH, MAX_NODES
+from fairlead_formats.messages.call import MAX_DEPTH, MAX_NODES, kind_of
 
 MIN_DATA: Final = 16
 """Characters of base64 below which equal strings may be chance."""
@@ -48,10 +47,10 @@ def canonical_base64(data: str) -> str:
     return data.replace("-", "+").replace("_", "/").rstrip("=")
 
 
-def same(one: object, other: object) -> bool:
+def same(first: object, second: object) -> bool:
     """Whether two decoded JSON values are equal; unlike in Python, `true` is not 1."""
     try:
-        return bool(one == other) and _canonical(one) == _canonical(other)
+        return bool(first == second) and _canonical(first) == _canonical(second)
     except (TypeError, ValueError, OverflowError, RecursionError):
         return False
 
@@ -60,15 +59,15 @@ class RepeatedContent:
     """Finds what blocks hold in structured content. `found` counts the parts that were replaced."""
 
     def __init__(self, blocks: Sequence[object]) -> None:
-        self.found = 0
+        self.replaced = 0
         self._data: dict[str, str] = {}
         self._texts: dict[str, str] = {}
         self._whole: dict[tuple[object, str], tuple[dict[str, Any], str]] = {}
         self._left = 0
         self._every = blocks
-        for place, block in enumerate(blocks, 1):
+        for number, block in enumerate(blocks, 1):
             if isinstance(block, dict):
-                self._learn(block, place)
+                self._learn(block, number)
         self._heads = frozenset(data[:_HEAD] for data in self._data)
         self._marks = frozenset(mark for _, mark in self._whole.values())
 
@@ -80,22 +79,22 @@ class RepeatedContent:
             return structured
         self._left = MAX_NODES
         try:
-            return self._pruned(structured, MAX_DEPTH)
+            return self._prune(structured, MAX_DEPTH)
         except _TooMany:
-            self.found = 0
+            self.replaced = 0
             return structured
 
     def only_marks(self, value: Any) -> bool:
         """Whether nothing but marks is left of a value, wrapped or not."""
-        if not self.found:
+        if not self.replaced:
             return False
-        inner = _unwrapped(value)
+        inner = _unwrap(value)
         every = inner if isinstance(inner, list) else [inner]
         return bool(every) and all(isinstance(item, str) and item in self._marks for item in every)
 
-    def told(self, structured: Any) -> bool:
+    def repeats_all(self, structured: Any) -> bool:
         """Whether the blocks say, in its order, all that a wrapped value does."""
-        inner = _unwrapped(structured)
+        inner = _unwrap(structured)
         if inner is structured:
             return False
         blocks = iter(self._every)
@@ -104,25 +103,25 @@ class RepeatedContent:
             any(_says(block, item) for block in blocks) for item in every
         )
 
-    def _learn(self, block: dict[str, Any], place: int) -> None:
+    def _learn(self, block: dict[str, Any], number: int) -> None:
         kind = block.get("type")
         inner = block.get("resource") if kind == "resource" else block
         if kind not in _BLOCKS or not isinstance(inner, dict):
             return
         text, data = inner.get("text"), inner.get("blob" if kind == "resource" else "data")
-        mark = f"[block {place} of this result]"
+        mark = f"[block {number} of this result]"
         if isinstance(data, str):
             data = canonical_base64(data)
             mime = inner.get("mimeType")
             shown = f"{mime}, " if isinstance(mime, str) and len(mime) < 100 else ""
-            mark = f"[block {place} of this result: {shown}{len(data) * 3 // 4} bytes]"
+            mark = f"[block {number} of this result: {shown}{len(data) * 3 // 4} bytes]"
             if len(data) >= MIN_DATA:
                 self._data.setdefault(data, mark)
         elif isinstance(text, str) and len(text) >= MIN_TEXT:
             self._texts.setdefault(text, mark)
         self._whole.setdefault(_key(block), (block, mark))
 
-    def _pruned(self, value: Any, depth: int) -> Any:
+    def _prune(self, value: Any, depth: int) -> Any:
         self._left -= 1
         if self._left < 0 or depth < 0:
             raise _TooMany
@@ -132,10 +131,10 @@ class RepeatedContent:
             mark = self._block(value)
             if mark is not None:
                 return mark
-            members = {key: self._pruned(item, depth - 1) for key, item in value.items()}
+            members = {key: self._prune(item, depth - 1) for key, item in value.items()}
             return members if any(members[key] is not value[key] for key in members) else value
         if isinstance(value, list):
-            entries = [self._pruned(item, depth - 1) for item in value]
+            entries = [self._prune(item, depth - 1) for item in value]
             return entries if any(new is not old for new, old in zip(entries, value, strict=True)) else value
         return value
 
@@ -144,8 +143,8 @@ class RepeatedContent:
         if mark is None and self._data:
             mark = self._of_data(value)
             if mark is None and ";base64," in value:
-                return _IN_TEXT.sub(lambda found: self._marked(self._of_data(found[1]), found[0]), value)
-        return self._marked(mark, value)
+                return _IN_TEXT.sub(lambda match: self._count(self._of_data(match[1]), match[0]), value)
+        return self._count(mark, value)
 
     def _of_data(self, value: str) -> str | None:
         """The mark of the block whose base64 a string is. Most strings fail at their first characters."""
@@ -154,17 +153,17 @@ class RepeatedContent:
         return self._data.get(canonical_base64(value)) if head in self._heads else None
 
     def _block(self, value: dict[str, Any]) -> str | None:
-        if value.get("type") not in _BLOCKS or (known := self._whole.get(_key(value))) is None:
+        if value.get("type") not in _BLOCKS or (candidate := self._whole.get(_key(value))) is None:
             return None
-        block, mark = known
-        return self._marked(mark, "") if same(_bare(value), _bare(block)) else None
+        block, mark = candidate
+        return self._count(mark, "") if same(_bare(value), _bare(block)) else None
 
-    def _marked(self, mark: str | None, value: str) -> str:
-        self.found += mark is not None
+    def _count(self, mark: str | None, value: str) -> str:
+        self.replaced += mark is not None
         return value if mark is None else mark
 
 
-def _unwrapped(value: Any) -> Any:
+def _unwrap(value: Any) -> Any:
     return value[WRAP] if isinstance(value, dict) and value.keys() == {WRAP} else value
 
 
@@ -188,8 +187,8 @@ def _key(block: dict[str, Any]) -> tuple[object, str]:
     resource = block.get("resource")
     inner = resource if isinstance(resource, dict) else block
     for member in ("data", "blob", "text", "uri"):
-        if isinstance(found := inner.get(member), str):
-            return block["type"], f"{member} {len(found)} {found[:256]}"
+        if isinstance(content := inner.get(member), str):
+            return block["type"], f"{member} {len(content)} {content[:256]}"
     return block["type"], kind_of(resource)
 
 

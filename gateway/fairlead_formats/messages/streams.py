@@ -2,7 +2,7 @@
 
 Pure module: the caller reads the stream and feeds its events, in order. An event that cannot be read is passed over: a
 stream holds much that is not about calls. A call that the stream does not finish comes out at `close`, invalid where
-its arguments are cut off.
+its arguments are cut off. Calls are told apart by more than their ids (`begins_another`).
 """
 
 from __future__ import annotations
@@ -12,8 +12,16 @@ from typing import Any, Final, Protocol
 
 import msgspec
 
-from fairlead_formats.messages.call import CUSTOM, MAX_ARGUMENT_BYTES, MAX_CALLS, InvalidCall, ModelCall, freeform
-from fairlead_formats.messages.drafts import Draft, finish
+from fairlead_formats.messages.call import (
+    CUSTOM,
+    MAX_ARGUMENT_BYTES,
+    MAX_CALLS,
+    Draft,
+    InvalidCall,
+    ModelCall,
+    finish,
+    freeform,
+)
 from fairlead_formats.names import Names
 
 CUT_OFF: Final = "the message ended before the arguments did"
@@ -97,7 +105,7 @@ class Ready:
         self._seen.add(call.id)
         return call
 
-    def seen(self, ident: object) -> bool:
+    def has_seen(self, ident: object) -> bool:
         """Whether a call of this id is out."""
         return ident in self._seen
 
@@ -117,7 +125,7 @@ def is_done(event: object) -> bool:
     return isinstance(event, str | bytes) and event.strip() in ("[DONE]", b"[DONE]")
 
 
-def room(partials: dict[Any, Partial]) -> bool:
+def has_room(partials: dict[Any, Partial]) -> bool:
     """Whether one more call may be put together: a stream of openings must not fill the memory."""
     return len(partials) < 2 * MAX_CALLS
 
@@ -134,3 +142,79 @@ class WholeAssembler:
 
     def close(self) -> list[ModelCall]:
         return []
+
+
+class BlockAssembler:
+    """Calls come out as their blocks stop."""
+
+    def __init__(self, names: Names | None = None) -> None:
+        self._ready = Ready(names)
+        self._partials: dict[int, Partial] = {}
+
+    def close(self) -> list[ModelCall]:
+        left = [self._partials[index] for index in sorted(self._partials)]
+        self._partials.clear()
+        return [self._ready.call(_settle(partial), cut_off=True) for partial in left]
+
+    def _start(self, index: int, call: Partial | None) -> list[ModelCall]:
+        """A block of an index that never stopped ends with the next of the same index."""
+        ended = self._stop(index, cut_off=True)
+        if call is not None and has_room(self._partials):
+            self._partials[index] = call
+        return ended
+
+    def _grow(self, index: int, chunk: object) -> list[ModelCall]:
+        if index in self._partials:
+            self._partials[index].append(chunk)
+        return []
+
+    def _stop(self, index: int, *, cut_off: bool = False) -> list[ModelCall]:
+        partial = self._partials.pop(index, None)
+        return [] if partial is None else [self._ready.call(_settle(partial), cut_off=cut_off)]
+
+
+def _settle(partial: Partial) -> Partial:
+    """The `input` of the start counts only where nothing followed: it is `{}` by rule, whole on some gateways."""
+    if not partial.empty:
+        partial.whole = None
+    return partial
+
+
+MAX_LOOKS: Final = 16
+"""How often the arguments of one call are looked at: a server may repeat the name of a call with each piece of it."""
+MAX_LOOKED_AT: Final = 1 << 16
+"""Characters of arguments that are looked at."""
+_members: Final = msgspec.json.Decoder(dict[str, msgspec.Raw]).decode
+
+
+class BegunCall(Protocol):
+    """One call of a stream, as far as it has come."""
+
+    looks: int
+    """How often its arguments were looked at; 0 in the beginning."""
+
+    @property
+    def text(self) -> str:
+        """Its arguments so far."""
+        ...
+
+    @property
+    def size(self) -> int:
+        """Characters of these."""
+        ...
+
+
+def begins_another(call: BegunCall, arguments: object) -> bool:
+    """Whether a piece with a name begins another call, although nothing but that says so: it has arguments, and those
+    of the call before are whole.
+    """
+    if not arguments or (isinstance(arguments, str) and not arguments.strip()):
+        return False
+    if not call.size or call.size > MAX_LOOKED_AT or call.looks >= MAX_LOOKS:
+        return False
+    call.looks += 1
+    try:
+        _members(call.text)
+    except (msgspec.MsgspecError, UnicodeError, RecursionError):
+        return False
+    return True

@@ -108,7 +108,7 @@ class EventWriter(Protocol):
     def finish(self, stop: StopReason, sequence: str | None, usage: ReportedUsage, more: Mapping[str, Any]) -> bytes:
         """The end of the stream."""
 
-    def failed(self, error: Mapping[str, Any]) -> bytes:
+    def write_error(self, error: Mapping[str, Any]) -> bytes:
         """The event of an error object of the family's, which is the end."""
 
     def keep_alive(self) -> bytes:

@@ -15,8 +15,8 @@ import msgspec
 
 from fairlead_formats.messages.call import CUSTOM, EXCERPT, InvalidCall, McpResult, ModelCall, ToolResult
 from fairlead_formats.messages.open_calls import OpenCalls
-from fairlead_formats.neutral.losses import TranslationLosses
-from fairlead_formats.schema.property_names import restored
+from fairlead_formats.schema.property_names import restore_names
+from fairlead_formats.wire.losses import TranslationLosses
 
 Role = Literal["system", "user", "assistant"]
 Effort = Literal["none", "minimal", "low", "medium", "high", "xhigh"]
@@ -199,8 +199,8 @@ def in_runs(turns: Iterable[MessageTurn], joins: Callable[[MessageTurn, MessageT
 
 def leading_system(turns: Sequence[MessageTurn]) -> tuple[list[str], tuple[MessageTurn, ...]]:
     """Texts of the system's turns in front of all others, and these."""
-    place = next((place for place, turn in enumerate(turns) if turn.role != "system"), len(turns))
-    return [system_text(turn) for turn in turns[:place]], tuple(turns[place:])
+    count = next((count for count, turn in enumerate(turns) if turn.role != "system"), len(turns))
+    return [system_text(turn) for turn in turns[:count]], tuple(turns[count:])
 
 
 def system_text(turn: MessageTurn) -> str:
@@ -212,20 +212,20 @@ def with_matched_results(turns: Sequence[MessageTurn]) -> tuple[MessageTurn, ...
     """The turns with unique ids of calls, and with results in the order of the calls that they answer, under their ids.
     Where a format has no ids, results are matched by name and order.
     """
-    found: list[MessageTurn] = []
+    matched: list[MessageTurn] = []
     ids = _UniqueIds()
     calls = OpenCalls()
     for turn in turns:
         if turn.role == "assistant":
-            if not found or found[-1].role != "assistant":
+            if not matched or matched[-1].role != "assistant":
                 calls = OpenCalls()
                 ids.next_turn()
-            named = tuple(ids.renamed(part) if isinstance(part, CallPart) else part for part in turn.parts)
+            named = tuple(ids.rename(part) if isinstance(part, CallPart) else part for part in turn.parts)
             calls.add(part.call for part in named if isinstance(part, CallPart))
-            found.append(MessageTurn(turn.role, named))
+            matched.append(MessageTurn(turn.role, named))
         else:
-            found.append(MessageTurn(turn.role, _matched(turn.parts, calls, ids)) if calls else turn)
-    return tuple(found)
+            matched.append(MessageTurn(turn.role, _match_results(turn.parts, calls, ids)) if calls else turn)
+    return tuple(matched)
 
 
 class _UniqueIds:
@@ -241,7 +241,7 @@ class _UniqueIds:
         """Begin another turn of the model: results answer calls of their own turn."""
         self._turn.clear()
 
-    def renamed(self, part: CallPart) -> CallPart:
+    def rename(self, part: CallPart) -> CallPart:
         """The call, under another id where an earlier one has its own."""
         call, ident = part.call, part.call.id
         while ident in self._taken:
@@ -258,7 +258,7 @@ class _UniqueIds:
         return waiting.popleft() if waiting else ident
 
 
-def _matched(parts: Sequence[Part], calls: OpenCalls, ids: _UniqueIds) -> tuple[Part, ...]:
+def _match_results(parts: Sequence[Part], calls: OpenCalls, ids: _UniqueIds) -> tuple[Part, ...]:
     given = [
         ToolResult(ids.of_result(part.id), part.name, dict(part.result))
         for part in parts
@@ -305,7 +305,7 @@ def with_properties(call: ModelCall, names: Mapping[str, str] | None) -> ModelCa
     """The call with other names of properties in its arguments; itself where there are none."""
     if not names or not call.valid:
         return call
-    return msgspec.structs.replace(call, arguments=restored(call.arguments, names))
+    return msgspec.structs.replace(call, arguments=restore_names(call.arguments, names))
 
 
 def calls_by_id(turns: Sequence[MessageTurn]) -> dict[str, ModelCall]:
@@ -313,6 +313,6 @@ def calls_by_id(turns: Sequence[MessageTurn]) -> dict[str, ModelCall]:
     return {part.call.id: part.call for turn in turns for part in turn.parts if isinstance(part, CallPart)}
 
 
-def call_of(result: ResultPart, known: Mapping[str, ModelCall]) -> ModelCall:
+def call_of(result: ResultPart, calls: Mapping[str, ModelCall]) -> ModelCall:
     """The call that a result answers; one without arguments where none has its id."""
-    return known.get(result.id) or ModelCall(result.id, result.name or "unknown", {})
+    return calls.get(result.id) or ModelCall(result.id, result.name or "unknown", {})

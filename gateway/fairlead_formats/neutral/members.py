@@ -6,9 +6,9 @@ from typing import Any, Final, TypeVar
 
 import msgspec
 
-from fairlead_formats.messages.drafts import member
-from fairlead_formats.neutral.losses import TranslationLosses
+from fairlead_formats.messages.call import member
 from fairlead_formats.wire.family_format import reading_body
+from fairlead_formats.wire.losses import TranslationLosses
 from fairlead_formats.wire.protocol import BadRequest
 
 MAX_ENTRIES: Final = 20_000
@@ -28,25 +28,25 @@ _HOLDERS: Final = (
     "function_declarations",
 )
 """Members in which messages, parts and tools hold others."""
-Found = TypeVar("Found")
+Value = TypeVar("Value")
 _decode: Final = msgspec.json.Decoder().decode
 _NOTHING_SAID: Final[tuple[Any, ...]] = (None, "", [], {}, False)
 
 
-def decoded_object(body: bytes) -> dict[str, Any]:
+def decode_body(body: bytes) -> dict[str, Any]:
     """A body that is a JSON object. Raises BadRequest."""
     with reading_body():
-        found = _decode(body)
-    if not isinstance(found, dict):
+        value = _decode(body)
+    if not isinstance(value, dict):
         raise BadRequest("the body is no JSON object")
-    return found
+    return value
 
 
 class RequestMembers:
     """Members of one object of a request."""
 
-    def __init__(self, found: object, losses: TranslationLosses) -> None:
-        self._left: dict[str, Any] = dict(found) if isinstance(found, dict) else {}
+    def __init__(self, value: object, losses: TranslationLosses) -> None:
+        self._left: dict[str, Any] = dict(value) if isinstance(value, dict) else {}
         self._losses = losses
 
     def first(self, *names: str) -> Any:
@@ -87,10 +87,10 @@ class RequestMembers:
         entries = value if isinstance(value, list) else [value]
         return tuple(entry for entry in entries if isinstance(entry, str) and entry)
 
-    def named(self, *names: str) -> dict[str, Any]:
+    def take_members(self, *names: str) -> dict[str, Any]:
         """Those of these members that say something, by name."""
-        found = {name: self._left.pop(name, None) for name in names}
-        return {name: value for name, value in found.items() if value is not None}
+        values = {name: self._left.pop(name, None) for name in names}
+        return {name: value for name, value in values.items() if value is not None}
 
     def leave_out(self, *names: str) -> None:
         """Leave members out that the outcome need not have."""
@@ -109,33 +109,33 @@ class RequestMembers:
                 self._losses.add(at + name)
 
 
-def report_extras(found: object, losses: TranslationLosses, *known: str) -> None:
+def report_extras(part: object, losses: TranslationLosses, *standard: str) -> None:
     """Report the members of a part of a message beyond those known."""
-    members = RequestMembers(found, losses)
-    members.leave_out("type", *known)
+    members = RequestMembers(part, losses)
+    members.leave_out("type", *standard)
     members.report_rest()
 
 
-def required_list(members: RequestMembers, name: str) -> list[Any]:
+def require_list(members: RequestMembers, name: str) -> list[Any]:
     """A list of one entry to `MAX_ENTRIES`. Raises BadRequest."""
     value = members.first(name)
     if not isinstance(value, list) or not value:
         raise BadRequest(f"{name}: give at least one", name)
     if len(value) > MAX_ENTRIES:
         raise BadRequest(f"{name}: {len(value)} entries are too many, give at most {MAX_ENTRIES}", name)
-    return bounded(value, name)
+    return limit_parts(value, name)
 
 
-def bounded(value: Found, name: str) -> Found:
+def limit_parts(value: Value, name: str) -> Value:
     """The list, unless it holds more than `MAX_PARTS` entries and parts of them. Raises BadRequest."""
     counted, left = 0, [value]
     while left:
-        found: Any = left.pop()
-        if isinstance(found, list):
-            counted += len(found)
-            left += found if counted <= MAX_PARTS else ()
-        elif isinstance(found, dict):
-            left += [found[holder] for holder in _HOLDERS if holder in found]
+        entry: Any = left.pop()
+        if isinstance(entry, list):
+            counted += len(entry)
+            left += entry if counted <= MAX_PARTS else ()
+        elif isinstance(entry, dict):
+            left += [entry[holder] for holder in _HOLDERS if holder in entry]
     if counted > MAX_PARTS:
         raise BadRequest(f"{name}: more than {MAX_PARTS} entries with their parts are too many, send fewer", name)
     return value

@@ -5,26 +5,25 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any, Final
 
-from fairlead_formats.messages.base import MessageFormat
+from fairlead_formats.messages.base import SERVER_TOOL, THINKING, MessageFormat
 from fairlead_formats.messages.call import ModelCall
-from fairlead_formats.messages.parts import SERVER_TOOL, THINKING
 from fairlead_formats.neutral.conversation import CallPart, Part, ResultPart, TextPart, call_of, valid_call
-from fairlead_formats.neutral.losses import TranslationLosses
+from fairlead_formats.wire.losses import TranslationLosses
 
 _SIGNATURES: Final = frozenset({"thoughtSignature", "thought_signature"})
 
 
-def said_parts(
+def read_assistant_parts(
     entries: Sequence[object],
-    known: MessageFormat,
+    messages: MessageFormat,
     losses: TranslationLosses,
     other: Callable[[object], Part | None],
 ) -> Iterator[Part]:
     """The parts that a model said, but for its thoughts, which go to no other model. `other` reads or reports what is
     neither text, call, thought nor a tool of the provider's.
     """
-    calls = iter(known.parse_calls(list(entries)))
-    for entry, part in zip(entries, known.parts(list(entries)), strict=False):
+    calls = iter(messages.parse_calls(list(entries)))
+    for entry, part in zip(entries, messages.parts(list(entries)), strict=False):
         losses.update("thinking" if extra in _SIGNATURES else extra for extra in part.extras)
         if part.draft is not None:
             yield CallPart(valid_call(next(calls), losses))
@@ -34,19 +33,19 @@ def said_parts(
             losses.add("provider_tools")
         elif part.text:
             yield TextPart(part.text)
-        elif (found := other(entry)) is not None:
-            yield found
+        elif (read := other(entry)) is not None:
+            yield read
 
 
-def read_results(message: object, known: MessageFormat) -> tuple[ResultPart, ...]:
+def read_results(message: object, messages: MessageFormat) -> tuple[ResultPart, ...]:
     """The results that a message holds."""
-    return tuple(ResultPart(each.id, each.name, each.result) for each in known.parse_results(message))
+    return tuple(ResultPart(each.id, each.name, each.result) for each in messages.parse_results(message))
 
 
-def written_results(
-    parts: Sequence[Part], calls: Mapping[str, ModelCall], known: MessageFormat
+def write_results(
+    parts: Sequence[Part], calls: Mapping[str, ModelCall], messages: MessageFormat
 ) -> list[dict[str, Any]]:
     """The messages with the results among the parts; `calls` of the conversation by id."""
     results = [part for part in parts if isinstance(part, ResultPart)]
-    written = known.write_results([call_of(part, calls) for part in results], [part.result for part in results])
+    written = messages.write_results([call_of(part, calls) for part in results], [part.result for part in results])
     return [*written.messages]

@@ -1,4 +1,4 @@
-"""Refusals of one family in the form of another. Pure module.
+"""A refusal in no family's form: read from any family's error, and written by the `errors` of each. Pure module.
 
 The provider's words are kept, but for those about a key, which may hold a part of it.
 """
@@ -6,14 +6,13 @@ The provider's words are kept, but for those about a key, which may hold a part 
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any, Final, Literal
+from typing import Final, Literal
 
 import msgspec
 
-from fairlead_formats.messages.drafts import member, text_of
+from fairlead_formats.messages.call import member, text_of
 from fairlead_formats.wire.errors import LlmError
 
-Family = Literal["openai", "anthropic", "gemini"]
 ErrorKind = Literal[
     "invalid",
     "authentication",
@@ -73,45 +72,6 @@ _BY_WORD: Final[Mapping[str, ErrorKind]] = {
     "unavailable": "overloaded",
     "deadline_exceeded": "timeout",
 }
-_OPENAI: Final[Mapping[ErrorKind, tuple[int, str, str | None]]] = {
-    "invalid": (400, "invalid_request_error", None),
-    "authentication": (401, "authentication_error", "invalid_api_key"),
-    "billing": (429, "insufficient_quota", "insufficient_quota"),
-    "permission": (403, "permission_error", None),
-    "not_found": (404, "invalid_request_error", "model_not_found"),
-    "conflict": (409, "conflict_error", None),
-    "too_large": (400, "invalid_request_error", "context_length_exceeded"),
-    "rate_limit": (429, "rate_limit_error", "rate_limit_exceeded"),
-    "api": (500, "server_error", None),
-    "overloaded": (503, "server_error", "overloaded"),
-    "timeout": (504, "server_error", "timeout"),
-}
-_ANTHROPIC: Final[Mapping[ErrorKind, tuple[int, str]]] = {
-    "invalid": (400, "invalid_request_error"),
-    "authentication": (401, "authentication_error"),
-    "billing": (402, "billing_error"),
-    "permission": (403, "permission_error"),
-    "not_found": (404, "not_found_error"),
-    "conflict": (409, "conflict_error"),
-    "too_large": (413, "request_too_large"),
-    "rate_limit": (429, "rate_limit_error"),
-    "api": (500, "api_error"),
-    "overloaded": (529, "overloaded_error"),
-    "timeout": (504, "timeout_error"),
-}
-_GEMINI: Final[Mapping[ErrorKind, tuple[int, str]]] = {
-    "invalid": (400, "INVALID_ARGUMENT"),
-    "authentication": (401, "UNAUTHENTICATED"),
-    "billing": (429, "RESOURCE_EXHAUSTED"),
-    "permission": (403, "PERMISSION_DENIED"),
-    "not_found": (404, "NOT_FOUND"),
-    "conflict": (409, "ABORTED"),
-    "too_large": (400, "INVALID_ARGUMENT"),
-    "rate_limit": (429, "RESOURCE_EXHAUSTED"),
-    "api": (500, "INTERNAL"),
-    "overloaded": (503, "UNAVAILABLE"),
-    "timeout": (504, "DEADLINE_EXCEEDED"),
-}
 
 
 class ProviderRefusal(msgspec.Struct, frozen=True):
@@ -127,12 +87,12 @@ class ProviderRefusal(msgspec.Struct, frozen=True):
 def refusal_of(status: int | None, body: bytes) -> ProviderRefusal:
     """A provider's refusal, of whatever family: a body, or the error object of a stream, which has no status."""
     try:
-        found = _decode(body)
+        value = _decode(body)
     except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError):
-        found = None
-    if isinstance(found, list):
-        found = found[0] if found else None
-    error = member(found, "error") or found
+        value = None
+    if isinstance(value, list):
+        value = value[0] if value else None
+    error = member(value, "error") or value
     words = [text_of(member(error, name)).lower() for name in ("code", "type", "status")]
     kind = next((_BY_WORD[word] for word in words if word in _BY_WORD), None)
     if status is None:
@@ -152,21 +112,3 @@ def refusal_of_error(error: LlmError) -> ProviderRefusal:
     """An error of the gateway's own."""
     kind = _BY_STATUS.get(error.status, "invalid" if error.status < 500 else "api")
     return ProviderRefusal(kind, str(error), error.param, error.code)
-
-
-def error_of(refusal: ProviderRefusal, family: Family) -> tuple[int, dict[str, Any]]:
-    """The status, and the object `error` of a family."""
-    if family == "openai":
-        status, kind, code = _OPENAI[refusal.kind]
-        named = {"param": refusal.param, "code": refusal.code or code}
-        return status, {"message": refusal.message, "type": kind, **named}
-    if family == "anthropic":
-        status, kind = _ANTHROPIC[refusal.kind]
-        return status, {"type": kind, "message": refusal.message}
-    status, kind = _GEMINI[refusal.kind]
-    return status, {"code": status, "message": refusal.message, "status": kind}
-
-
-def body_of_error(error: Mapping[str, Any], family: Family) -> dict[str, Any]:
-    """The body of a refusal."""
-    return {"type": "error", "error": error} if family == "anthropic" else {"error": error}

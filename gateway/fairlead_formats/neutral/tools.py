@@ -8,7 +8,7 @@ from typing import Any
 import msgspec
 
 from fairlead_formats.neutral.conversation import ToolChoice
-from fairlead_formats.neutral.losses import TranslationLosses
+from fairlead_formats.wire.losses import TranslationLosses
 
 
 class TranslatedTools(msgspec.Struct, frozen=True):
@@ -33,9 +33,7 @@ class TranslatedTools(msgspec.Struct, frozen=True):
         return {tool: {own: name for name, own in names.items()} for tool, names in self.properties.items()}
 
 
-def translated_choice(
-    choice: ToolChoice | None, tools: TranslatedTools, losses: TranslationLosses
-) -> ToolChoice | None:
+def translate_choice(choice: ToolChoice | None, tools: TranslatedTools, losses: TranslationLosses) -> ToolChoice | None:
     """The choice under the provider's names; None where no tool is left that it could mean."""
     if choice is None or not tools.definitions:
         return None

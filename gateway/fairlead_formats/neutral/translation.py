@@ -8,11 +8,11 @@ from typing import Any, Protocol
 import msgspec
 from msgspec import Raw
 
-from fairlead_formats.neutral import provider_errors
 from fairlead_formats.neutral.answers import EventReader, EventWriter, ReportedUsage, TranslatedAnswer
 from fairlead_formats.neutral.conversation import MessageTurn, NeutralRequest, ToolChoice, WrittenTurns
-from fairlead_formats.neutral.losses import TranslationLosses
+from fairlead_formats.neutral.provider_errors import ProviderRefusal
 from fairlead_formats.neutral.tools import TranslatedTools
+from fairlead_formats.wire.losses import TranslationLosses
 
 
 class RequestTranslation(Protocol):
@@ -24,7 +24,7 @@ class RequestTranslation(Protocol):
         """A client's request; model and stream are those of the path. Raises BadRequest."""
 
     def write_request(
-        self, asked: NeutralRequest, tools: TranslatedTools, choice: ToolChoice | None, losses: TranslationLosses, /
+        self, request: NeutralRequest, tools: TranslatedTools, choice: ToolChoice | None, losses: TranslationLosses, /
     ) -> dict[str, Any]:
         """A provider's request. Raises BadRequest."""
 
@@ -49,7 +49,7 @@ class AnswerTranslation(Protocol):
         """A provider's answer."""
 
     def write_answer(
-        self, answer: TranslatedAnswer, usage: ReportedUsage, asked: NeutralRequest, losses: TranslationLosses, /
+        self, answer: TranslatedAnswer, usage: ReportedUsage, request: NeutralRequest, losses: TranslationLosses, /
     ) -> dict[str, Any]:
         """The body of an answer for a client."""
 
@@ -57,12 +57,22 @@ class AnswerTranslation(Protocol):
         """Usage as a provider states it."""
 
 
+class ErrorTranslation(Protocol):
+    """Writer of a family's errors."""
+
+    def write_refusal(self, refusal: ProviderRefusal, /) -> tuple[int, dict[str, Any]]:
+        """The status and the object `error` of a refusal that came from another family."""
+
+    def refusal_body(self, error: Mapping[str, Any], /) -> dict[str, Any]:
+        """The body of a refusal with this object `error`."""
+
+
 class FamilyTranslation(msgspec.Struct, frozen=True):
     """Readers and writers of one family: modules, and classes of streams."""
 
     name: str
     """Name of its format in `fairlead_formats.registry`."""
-    errors: provider_errors.Family
+    errors: ErrorTranslation
     messages_member: str
     """Member of a request that holds its messages."""
     requests: RequestTranslation
@@ -71,3 +81,15 @@ class FamilyTranslation(msgspec.Struct, frozen=True):
     reader: Callable[[TranslationLosses], EventReader]
     writer: Callable[[NeutralRequest, int, TranslationLosses], EventWriter]
     """Writer of a stream that answers a request, created at a time in seconds since 1970."""
+
+
+class TranslatedExchange(msgspec.Struct, frozen=True):
+    """One request between two families, and what its answer is written with."""
+
+    client: FamilyTranslation
+    provider: FamilyTranslation
+    request: NeutralRequest
+    tools: TranslatedTools
+    """The client's own tools as the provider has them."""
+    losses: TranslationLosses
+    """Grow until the answer is written."""

@@ -7,15 +7,15 @@ from typing import Any, Final
 import msgspec
 
 from fairlead_formats.neutral.conversation import with_matched_results
-from fairlead_formats.neutral.losses import TranslationLosses
 from fairlead_formats.pairs.families import FAMILIES
+from fairlead_formats.wire.losses import TranslationLosses
 from fairlead_formats.wire.protocol import KeptTurn
 
 _decode: Final = msgspec.json.Decoder().decode
 _encode: Final = msgspec.json.Encoder().encode
 
 
-def translated_turn(turn: KeptTurn, name: str) -> KeptTurn | None:
+def translate_turn(turn: KeptTurn, name: str) -> KeptTurn | None:
     """The turn in the format of a name; None where one of the two has no translation, or the turn cannot be read."""
     source, target = FAMILIES.get(turn.format), FAMILIES.get(name)
     if source is None or target is None:
@@ -30,7 +30,7 @@ def translated_turn(turn: KeptTurn, name: str) -> KeptTurn | None:
     except (ValueError, RecursionError):
         return None
     # results of the last calls stand behind the last message of the model's
-    last = max((place for place, each in enumerate(turns) if each.role == "assistant"), default=-1)
+    last = max((index for index, each in enumerate(turns) if each.role == "assistant"), default=-1)
     front = target.messages.write_messages(turns[: last + 1], losses).messages
     whole = target.messages.write_messages(turns, losses).messages
     behind = whole[len(front) :]

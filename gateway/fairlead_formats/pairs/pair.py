@@ -13,18 +13,18 @@ from typing import Any, Final
 import msgspec
 from msgspec import Raw
 
-from fairlead_formats.neutral.conversation import NeutralRequest, with_names
-from fairlead_formats.neutral.losses import TranslationLosses
-from fairlead_formats.neutral.members import bounded, decoded_object
-from fairlead_formats.neutral.provider_errors import body_of_error, error_of, refusal_of
-from fairlead_formats.neutral.tools import TranslatedTools, translated_choice
-from fairlead_formats.neutral.translation import FamilyTranslation
+from fairlead_formats.neutral.conversation import with_names
+from fairlead_formats.neutral.members import decode_body, limit_parts
+from fairlead_formats.neutral.provider_errors import refusal_of
+from fairlead_formats.neutral.tools import translate_choice
+from fairlead_formats.neutral.translation import TranslatedExchange
 from fairlead_formats.pairs.families import FAMILIES
 from fairlead_formats.pairs.pair_answers import PairAnswer, PairStream
-from fairlead_formats.pairs.tools_for import translated_tools
+from fairlead_formats.pairs.tools_for import translate_tools
 from fairlead_formats.tokens.models import ContextWindows
 from fairlead_formats.wire.errors import LlmError
 from fairlead_formats.wire.family_format import OWN_MEMBER
+from fairlead_formats.wire.losses import TranslationLosses
 from fairlead_formats.wire.protocol import (
     EVENT_STREAM,
     BadAnswer,
@@ -51,26 +51,19 @@ _state: Final = msgspec.json.Decoder(_AnswerState).decode
 class TranslatedRequest:
     """A client's request in the provider's format."""
 
-    def __init__(
-        self,
-        inner: WireRequest,
-        asked: NeutralRequest,
-        own: Raw,
-        tools: TranslatedTools,
-        family: FamilyTranslation,
-        losses: TranslationLosses,
-    ) -> None:
+    def __init__(self, inner: WireRequest, own: Raw, exchange: TranslatedExchange) -> None:
+        """`inner`: the request as the provider's format reads it; `own`: the client's member `fairlead`."""
         self.inner = inner
-        self.neutral = asked
         self.own = own
-        self.tools_sent = tools
-        """The client's own tools as the provider has them."""
-        self.losses = losses
-        self._family = family
-        self.model = asked.model
-        self.stream = asked.stream
+        self.exchange = exchange
+        self.model = exchange.request.model
+        self.stream = exchange.request.stream
         self.no_injection = inner.no_injection
         self.client_messages = inner.client_messages
+
+    @property
+    def losses(self) -> TranslationLosses:
+        return self.exchange.losses
 
     @property
     def messages(self) -> Sequence[bytes | Raw]:
@@ -96,9 +89,10 @@ class TranslatedRequest:
     def restored_bytes(self) -> int:
         return self.inner.restored_bytes
 
-    def body(self, asked: ModelRound) -> bytes:
-        members = _members(self.inner.body(asked))
-        self._family.requests.settle(members, asked.model, _WINDOWS.window(asked.model).context, self.losses)
+    def body(self, model_round: ModelRound) -> bytes:
+        members = _members(self.inner.body(model_round))
+        window = _WINDOWS.window(model_round.model).context
+        self.exchange.provider.requests.settle(members, model_round.model, window, self.losses)
         return _encode(members)
 
 
@@ -118,41 +112,40 @@ class PairFormat:
         self.needs_call_ids = front.needs_call_ids
 
     def read(self, body: bytes, model: str | None = None, stream: bool | None = None) -> TranslatedRequest:
-        given, losses = decoded_object(body), TranslationLosses()
+        given, losses = decode_body(body), TranslationLosses()
         own = given.get(OWN_MEMBER, {})
         try:
-            asked = self._client.requests.read_request(given, model, stream, losses)
-            tools = translated_tools(bounded(asked.tools, "tools"), self._client.name, self._family.name, losses)
-            turns = with_names(asked.turns, tools.forward, tools.forward_properties)
-            asked = msgspec.structs.replace(asked, turns=turns, array=self.stream_type != EVENT_STREAM)
-            choice = translated_choice(asked.choice, tools, losses)
-            written = _encode(self._family.requests.write_request(asked, tools, choice, losses))
+            request = self._client.requests.read_request(given, model, stream, losses)
+            tools = translate_tools(limit_parts(request.tools, "tools"), self._client.name, self._family.name, losses)
+            turns = with_names(request.turns, tools.forward, tools.forward_properties)
+            request = msgspec.structs.replace(request, turns=turns, array=self.stream_type != EVENT_STREAM)
+            choice = translate_choice(request.choice, tools, losses)
+            written = _encode(self._family.requests.write_request(request, tools, choice, losses))
         except (RecursionError, UnicodeError) as error:
             raise BadRequest("the body cannot be read: it is nested too deeply, or holds text that is none") from error
-        inner = self._provider.read(written, asked.model, asked.stream)
-        return TranslatedRequest(inner, asked, Raw(_encode(own)), tools, self._family, losses)
+        inner = self._provider.read(written, request.model, request.stream)
+        exchange = TranslatedExchange(self._client, self._family, request, tools, losses)
+        return TranslatedRequest(inner, Raw(_encode(own)), exchange)
 
     def path(self, model: str, *, stream: bool) -> str:
         return self._provider.path(model, stream=stream)
 
     def answer(self, body: bytes, request: WireRequest) -> PairAnswer:
-        asked = _translated(request)
+        translated = _as_translated(request)
         # not of `asked.inner`: what its format shows to clients of its own, such as calls to approve, is none of these
-        inner = self._provider.answer(body, asked)
+        inner = self._provider.answer(body, translated)
         if _state(body).status == "failed":  # Responses says so with a status of 200
             raise BadAnswer("the provider's model failed to answer")
-        return PairAnswer(inner, self._client, self._family, asked.neutral, asked.tools_sent, asked.losses)
+        return PairAnswer(inner, translated.exchange)
 
     def stream(self, request: WireRequest, theirs: Collection[str] | None) -> PairStream:
-        asked = _translated(request)
+        translated = _as_translated(request)
         # all calls pass where `theirs` is None, and yet in one order with whole names: what comes raw need not be so
-        inner = self._provider.stream(asked, EVERY_NAME if theirs is None else theirs)
-        return PairStream(
-            inner, self._client, self._family, asked.neutral, asked.tools_sent, asked.losses, int(time.time())
-        )
+        inner = self._provider.stream(translated, EVERY_NAME if theirs is None else theirs)
+        return PairStream(inner, translated.exchange, int(time.time()))
 
-    def received(self, body: bytes) -> bytes:
-        return self._front.received(body)
+    def receive(self, body: bytes) -> bytes:
+        return self._front.receive(body)
 
     def places(self, messages: Sequence[bytes | Raw]) -> Sequence[CallPlace]:
         return self._provider.places(messages)
@@ -160,18 +153,18 @@ class PairFormat:
     def role_and_text(self, message: bytes | Raw) -> tuple[str, str]:
         return self._provider.role_and_text(message)
 
-    def restored(self, messages: Sequence[bytes | Raw], turns: Mapping[int, KeptTurn]) -> list[bytes | Raw]:
-        return self._provider.restored(messages, turns)
+    def restore(self, messages: Sequence[bytes | Raw], turns: Mapping[int, KeptTurn]) -> list[bytes | Raw]:
+        return self._provider.restore(messages, turns)
 
     def error_body(self, error: LlmError) -> bytes:
         return self._front.error_body(error)
 
     def refusal(self, status: int, body: bytes) -> tuple[int, bytes]:
-        status, error = error_of(refusal_of(status, body), self._client.errors)
-        return status, _encode(body_of_error(error, self._client.errors))
+        status, error = self._client.errors.write_refusal(refusal_of(status, body))
+        return status, _encode(self._client.errors.refusal_body(error))
 
-    def without_thoughts(self, body: bytes, kept: int) -> bytes | None:
-        return self._provider.without_thoughts(body, kept)
+    def without_thoughts(self, body: bytes, keep_last: int) -> bytes | None:
+        return self._provider.without_thoughts(body, keep_last)
 
     def error_in(self, body: bytes) -> bytes | None:
         return self._provider.error_in(body)
@@ -193,20 +186,17 @@ class _EveryName(Collection[str]):
 EVERY_NAME: Final = _EveryName()
 
 
-_PAIRS: Final[dict[tuple[int, int], PairFormat]] = {}
+_PAIRS: Final[dict[tuple[WireFormat, WireFormat], PairFormat]] = {}
 
 
 def pair(front: WireFormat, provider: WireFormat) -> PairFormat:
-    """The pair of two formats, which are constants of the process: one object for each."""
-    return _PAIRS.setdefault((id(front), id(provider)), PairFormat(front, provider))
+    """The pair of two formats, which are constants of the process: one object for each pair."""
+    if (front, provider) not in _PAIRS:
+        _PAIRS.setdefault((front, provider), PairFormat(front, provider))
+    return _PAIRS[front, provider]
 
 
-def losses_of(request: WireRequest) -> TranslationLosses | None:
-    """Losses of a request in the provider's format; None where it is the client's own."""
-    return request.losses if isinstance(request, TranslatedRequest) else None
-
-
-def _translated(request: WireRequest) -> TranslatedRequest:
+def _as_translated(request: WireRequest) -> TranslatedRequest:
     if not isinstance(request, TranslatedRequest):
         raise TypeError("a pair of formats answers requests that it read")
     return request

@@ -20,15 +20,15 @@ from fairlead_formats.neutral.answers import (
     StreamStart,
     TranslatedAnswer,
 )
-from fairlead_formats.neutral.conversation import CallPart, NeutralRequest, with_properties
-from fairlead_formats.neutral.losses import TranslationLosses
-from fairlead_formats.neutral.provider_errors import error_of, refusal_of, refusal_of_error
+from fairlead_formats.neutral.conversation import CallPart, with_properties
+from fairlead_formats.neutral.provider_errors import refusal_of, refusal_of_error
 from fairlead_formats.neutral.tools import TranslatedTools
-from fairlead_formats.neutral.translation import FamilyTranslation
+from fairlead_formats.neutral.translation import TranslatedExchange
 from fairlead_formats.pairs.tools_for import custom_call, custom_input
-from fairlead_formats.schema.property_names import restored_text
+from fairlead_formats.schema.property_names import restore_text
 from fairlead_formats.wire.errors import LlmError
 from fairlead_formats.wire.family_format import OWN_MEMBER
+from fairlead_formats.wire.losses import TranslationLosses
 from fairlead_formats.wire.protocol import (
     BadStream,
     CallKey,
@@ -50,21 +50,9 @@ _encode: Final = msgspec.json.Encoder().encode
 class PairAnswer:
     """The whole answer of one round."""
 
-    def __init__(
-        self,
-        inner: WireAnswer,
-        client: FamilyTranslation,
-        family: FamilyTranslation,
-        asked: NeutralRequest,
-        tools: TranslatedTools,
-        losses: TranslationLosses,
-    ) -> None:
+    def __init__(self, inner: WireAnswer, exchange: TranslatedExchange) -> None:
         self.inner = inner
-        self._client = client
-        self._family = family
-        self._asked = asked
-        self._tools = tools
-        self._losses = losses
+        self._exchange = exchange
 
     @property
     def message(self) -> Mapping[str, Any]:
@@ -88,7 +76,7 @@ class PairAnswer:
     def turn_key(self, before: Sequence[WireAnswer]) -> CallKey | None:
         return None  # signatures do not reach clients of another family
 
-    def written(self, loop: LoopResult) -> bytes:
+    def write(self, loop: LoopResult) -> bytes:
         """With the id of the first round. Calls that were `ran` are not shown."""
         rounds = [self._read(each.inner, ()) for each in loop.before if isinstance(each, PairAnswer)]
         last = self._read(self.inner, loop.theirs)
@@ -100,43 +88,32 @@ class PairAnswer:
         answer = msgspec.structs.replace(
             last,
             id=first.id or secrets.token_hex(12),
-            model=last.model or self._asked.model,
+            model=last.model or self._exchange.request.model,
             created=first.created or int(time.time()),
-            parts=tuple(renamed_call(part, self._tools) for part in parts),
+            parts=tuple(rename_call(part, self._exchange.tools) for part in parts),
         )
-        report_stop(last.stop, self._losses)
-        counted = self._family.answers.read_usage(loop.usage)
-        found = self._client.answers.write_answer(answer, counted, self._asked, self._losses)
-        return _encode({**found, **with_losses(loop.more, self._losses)})
+        report_stop(last.stop, self._exchange.losses)
+        exchange = self._exchange
+        usage = exchange.provider.answers.read_usage(loop.usage)
+        body = exchange.client.answers.write_answer(answer, usage, exchange.request, exchange.losses)
+        return _encode({**body, **with_losses(loop.more, exchange.losses)})
 
     def _read(self, inner: WireAnswer, theirs: Collection[str] | None) -> TranslatedAnswer:
-        body = _decode(inner.written(LoopResult(theirs=theirs)))
-        return self._family.answers.read_answer(body, self._losses)
+        body = _decode(inner.write(LoopResult(theirs=theirs)))
+        return self._exchange.provider.answers.read_answer(body, self._exchange.losses)
 
 
 class PairStream:
     """One client's stream over all rounds."""
 
-    def __init__(
-        self,
-        inner: WireStream,
-        client: FamilyTranslation,
-        family: FamilyTranslation,
-        asked: NeutralRequest,
-        tools: TranslatedTools,
-        losses: TranslationLosses,
-        created: int,
-    ) -> None:
+    def __init__(self, inner: WireStream, exchange: TranslatedExchange, created: int) -> None:
         """`created`: seconds since 1970."""
         self._inner = inner
-        self._client = client
-        self._family = family
-        self._model = asked.model
-        self._tools = tools
-        self._losses = losses
+        self._exchange = exchange
+        self._tools = exchange.tools
         self._parser = EventParser(MAX_EVENT)
-        self._reader = family.reader(losses)
-        self._writer = client.writer(asked, created, losses)
+        self._reader = exchange.provider.reader(exchange.losses)
+        self._writer = exchange.client.writer(exchange.request, created, exchange.losses)
         self._started = False
         self._held: list[str] | None = None
         """Arguments of an open call whose text is known when they are whole: of a custom tool, or of one whose
@@ -176,18 +153,18 @@ class PairStream:
         return None
 
     def feed(self, data: bytes) -> bytes:
-        return self._translated(self._inner.feed(data))
+        return self._translate(self._inner.feed(data))
 
     def end_round(self) -> bytes:
-        return self._translated(self._inner.end_round())
+        return self._translate(self._inner.end_round())
 
     def unwrap(self, calls: Mapping[str, InnerCall]) -> bytes:
-        return self._translated(self._inner.unwrap(calls))
+        return self._translate(self._inner.unwrap(calls))
 
-    def running(self, calls: Sequence[RunningCall]) -> bytes:
+    def show_running(self, calls: Sequence[RunningCall]) -> bytes:
         return b""  # shown by clients' own formats in as many forms
 
-    def ran(self, calls: Sequence[FinishedCall]) -> bytes:
+    def show_results(self, calls: Sequence[FinishedCall]) -> bytes:
         return b""
 
     def next_round(self) -> None:
@@ -195,21 +172,21 @@ class PairStream:
         self._border = b"".join(map(self._writer.write, self._reader.next_round()))
 
     def finish(self, more: Mapping[str, Any]) -> bytes:
-        out = self._translated(self._inner.finish({}))
-        out += self._begun()
-        usage = self._family.answers.read_usage(self._inner.usage)
+        out = self._translate(self._inner.finish({}))
+        out += self._begin()
+        usage = self._exchange.provider.answers.read_usage(self._inner.usage)
         stop = self._reader.stop or "end"
-        report_stop(stop, self._losses)
-        return out + self._writer.finish(stop, self._reader.sequence, usage, with_losses(more, self._losses))
+        report_stop(stop, self._exchange.losses)
+        return out + self._writer.finish(stop, self._reader.sequence, usage, with_losses(more, self._exchange.losses))
 
-    def failed(self, error: LlmError, raw: bytes | None = None) -> bytes:
+    def write_error(self, error: LlmError, raw: bytes | None = None) -> bytes:
         refusal = refusal_of_error(error) if raw is None else refusal_of(None, raw)
-        return self._writer.failed(error_of(refusal, self._client.errors)[1])
+        return self._writer.write_error(self._exchange.client.errors.write_refusal(refusal)[1])
 
     def keep_alive(self) -> bytes:
         return self._writer.keep_alive()
 
-    def _translated(self, written: bytes) -> bytes:
+    def _translate(self, written: bytes) -> bytes:
         """The events that the provider's format wrote for a client of its own, for this one."""
         if not written:
             return b""
@@ -218,11 +195,11 @@ class PairStream:
             if event.data.startswith(b"[DONE]"):
                 continue
             try:
-                found = _decode(event.data)
+                value = _decode(event.data)
             except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError) as error:
                 raise BadStream(f"the provider's stream holds no JSON: {error}") from error
-            if isinstance(found, dict):
-                out += [self._write(each) for each in self._reader.events(found)]
+            if isinstance(value, dict):
+                out += [self._write(each) for each in self._reader.events(value)]
         return b"".join(out)
 
     def _write(self, event: StreamEvent) -> bytes:
@@ -240,15 +217,15 @@ class PairStream:
             return b""
         elif isinstance(event, CallEnd) and self._held is not None:
             given, self._held = "".join(self._held), None
-            text = restored_text(given, self._properties) if self._properties else custom_input(given)
+            text = restore_text(given, self._properties) if self._properties else custom_input(given)
             return self._writer.write(CallDelta(text)) + self._writer.write(event)
-        return self._begun() + self._writer.write(event)
+        return self._begin() + self._writer.write(event)
 
-    def _begun(self) -> bytes:
-        return b"" if self._started else self._write(StreamStart("", self._model))
+    def _begin(self) -> bytes:
+        return b"" if self._started else self._write(StreamStart("", self._exchange.request.model))
 
 
-def renamed_call(part: AnswerPart, tools: TranslatedTools) -> AnswerPart:
+def rename_call(part: AnswerPart, tools: TranslatedTools) -> AnswerPart:
     """The part; a call under the client's name for its tool, and in the form of its tool."""
     if not isinstance(part, CallPart):
         return part

@@ -11,15 +11,14 @@ from typing import Any, Final
 
 import msgspec
 
-from fairlead_formats.messages.call import CUSTOM, INPUT, InvalidCall, ModelCall, freeform
-from fairlead_formats.messages.drafts import items, member, text_of
+from fairlead_formats.messages.call import CUSTOM, INPUT, InvalidCall, ModelCall, freeform, items, member, text_of
 from fairlead_formats.neutral.conversation import WRAPPED
-from fairlead_formats.neutral.losses import TranslationLosses
-from fairlead_formats.neutral.openai_members import flat, nested
 from fairlead_formats.neutral.tools import TranslatedTools
+from fairlead_formats.providers.openai_chat.neutral.openai_members import flatten, nest
 from fairlead_formats.registry import OPENAI_CHAT, OPENAI_RESPONSES, find
 from fairlead_formats.tool_format import Action
 from fairlead_formats.tools.between import between
+from fairlead_formats.wire.losses import TranslationLosses
 
 _QUIET = frozenset({"title", "$schema", "examples", "default"})
 """Keywords whose absence changes no call."""
@@ -28,19 +27,19 @@ _decode: Final = msgspec.json.Decoder().decode
 _encode: Final = msgspec.json.Encoder().encode
 
 
-def translated_tools(tools: object, source: str, target: str, losses: TranslationLosses) -> TranslatedTools:
+def translate_tools(tools: object, source: str, target: str, losses: TranslationLosses) -> TranslatedTools:
     """The tools of a request; the losses of each keyword are reported by its name."""
     if not tools:
         return TranslatedTools([], {})
     functions, custom = as_functions(tools, source, losses)
-    found = between(functions, find(source), find(target))
-    for loss in found.report:
+    conversion = between(functions, find(source), find(target))
+    for loss in conversion.report:
         if loss.action is Action.REFUSED:
             losses.add("tools.refused")
         elif loss.lossy and loss.keyword not in _QUIET:
             losses.add(f"tools.{loss.keyword}")
-    properties = {found.names[name]: names for name, names in found.properties.items()}
-    return TranslatedTools(found.tools, found.names, custom, properties)
+    properties = {conversion.names[name]: names for name, names in conversion.properties.items()}
+    return TranslatedTools(conversion.tools, conversion.names, custom, properties)
 
 
 def as_functions(tools: object, source: str, losses: TranslationLosses) -> tuple[object, frozenset[str]]:
@@ -56,19 +55,19 @@ def as_functions(tools: object, source: str, losses: TranslationLosses) -> tuple
             return {**_members(tool), "tools": [*map(function, items(member(tool, "tools")))]}
         if member(tool, "type") != CUSTOM:
             return tool
-        given = _members(flat(tool))
+        given = _members(flatten(tool))
         names.add(text_of(given.get("name")))
         about = _about(given.pop("format", None), losses)
         schema = {"type": "object", "properties": {INPUT: {"type": "string", **about}}, "required": [INPUT]}
         made = {**given, "type": "function", "parameters": {**schema, "additionalProperties": False}}
-        return nested(made) if source == OPENAI_CHAT else made
+        return nest(made) if source == OPENAI_CHAT else made
 
     return [*map(function, tools)], frozenset(names)
 
 
 def _about(form: object, losses: TranslationLosses) -> dict[str, str]:
     """Description of the text, with its grammar where it has one; Chat Completions have that in a member of its own."""
-    grammar = flat(form)
+    grammar = flatten(form)
     definition = member(grammar, "definition")
     if not isinstance(definition, str):
         return {}
@@ -93,8 +92,8 @@ def custom_input(arguments: str) -> str:
 def _text(arguments: object) -> str:
     if isinstance(arguments, InvalidCall):
         return arguments.text
-    found = member(arguments, INPUT, WRAPPED)
-    return found if isinstance(found, str) else _encode(arguments).decode()
+    text = member(arguments, INPUT, WRAPPED)
+    return text if isinstance(text, str) else _encode(arguments).decode()
 
 
 def _members(value: object) -> dict[str, Any]:

@@ -25,13 +25,13 @@ def required(walk: Walk, out: JsonObject, schema: JsonObject, path: str, notes: 
         out["required"] = names
         return
     properties = schema.get("properties", {})
-    known = [name for name in names if name in properties]
-    if len(known) != len(names):
+    described = [name for name in names if name in properties]
+    if len(described) != len(names):
         missing = [name for name in names if name not in properties]
         walk.lose(path, "required", Action.DESCRIBED, "a required property is not described")
-        notes.append(constraint_texts.told("required", missing))
-    if known or not names:
-        out["required"] = names if len(known) == len(names) else known
+        notes.append(constraint_texts.describe("required", missing))
+    if described or not names:
+        out["required"] = names if len(described) == len(names) else described
 
 
 def additional(walk: Walk, out: JsonObject, schema: JsonObject, path: str, notes: list[str]) -> None:
@@ -43,14 +43,14 @@ def additional(walk: Walk, out: JsonObject, schema: JsonObject, path: str, notes
     out["additionalProperties"] = False
 
 
-def opened(walk: Walk, keyword: str, value: Any, path: str, notes: list[str]) -> None:
+def leave_open(walk: Walk, keyword: str, value: Any, path: str, notes: list[str]) -> None:
     """A keyword that forbids anything else: left out without a word, for the model is offered nothing else."""
     if value is False:
         action = Action.REWRITTEN if walk.target.strict else Action.WIDENED
         walk.lose(path, keyword, action, f"{walk.target.name} does not hold {keyword}")
         return
     walk.lose(path, keyword, Action.DESCRIBED, f"{walk.target.name} does not hold {keyword}")
-    notes.append(constraint_texts.told("additionalProperties", value))
+    notes.append(constraint_texts.describe("additionalProperties", value))
 
 
 def finish(walk: Walk, out: JsonObject, schema: JsonObject, path: str) -> None:
@@ -66,12 +66,12 @@ def finish(walk: Walk, out: JsonObject, schema: JsonObject, path: str) -> None:
             walk.lose(path, "items", Action.REWRITTEN, "an array needs items; anything may be one")
             out["items"] = {}
     elif "array" in kinds and target.typed and isinstance(out.get("items"), bool):
-        _typed_items(walk, out, path)
+        _type_items(walk, out, path)
     if target.typed and kind is None and not out.keys() & {"anyOf", "$ref", "enum"}:
         out.update(anything(walk, path))
 
 
-def _typed_items(walk: Walk, out: JsonObject, path: str) -> None:
+def _type_items(walk: Walk, out: JsonObject, path: str) -> None:
     if out["items"] is False:
         walk.lose(path, "items", Action.REWRITTEN, "an array without items")
         out["maxItems"] = 0

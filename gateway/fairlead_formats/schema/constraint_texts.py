@@ -18,20 +18,20 @@ MAX_SENTENCE: Final = 400
 _encode = msgspec.json.Encoder().encode
 
 
-def told(keyword: str, value: Any) -> str:
+def describe(keyword: str, value: Any) -> str:
     """One sentence without a period that says what `keyword: value` demands."""
     teller = _TELLERS.get(keyword)
-    sentence = teller(value) if teller else f"{keyword}: {shown(value)}"
+    sentence = teller(value) if teller else f"{keyword}: {compact(value)}"
     return sentence if len(sentence) <= MAX_SENTENCE else sentence[: MAX_SENTENCE - 1] + "…"
 
 
 def with_notes(description: str | None, notes: list[str]) -> str:
     """A description with sentences appended."""
     added = " ".join(f"{note[:1].upper()}{note[1:].rstrip('.')}." for note in dict.fromkeys(notes))
-    return joined(description or "", added)
+    return append(description or "", added)
 
 
-def joined(text: str, sentences: str) -> str:
+def append(text: str, sentences: str) -> str:
     """A description with sentences that are ready."""
     text = text.rstrip()
     if not text or not sentences:
@@ -39,7 +39,7 @@ def joined(text: str, sentences: str) -> str:
     return f"{text} {sentences}" if text[-1] in ".!?:;。！？" else f"{text}. {sentences}"
 
 
-def shown(value: Any) -> str:
+def compact(value: Any) -> str:
     """A value as compact JSON, cut."""
     try:
         text = _encode(value).decode()
@@ -48,9 +48,9 @@ def shown(value: Any) -> str:
     return text if len(text) <= MAX_VALUE else text[: MAX_VALUE - 1] + "…"
 
 
-def listed(values: Any) -> str:
+def alternatives(values: Any) -> str:
     """`"a", "b" or 3`."""
-    texts = [shown(value) for value in values[:40]] if isinstance(values, list) else [shown(values)]
+    texts = [compact(value) for value in values[:40]] if isinstance(values, list) else [compact(values)]
     if len(texts) < 2:
         return "".join(texts) or "nothing"
     return f"{', '.join(texts[:-1])} or {texts[-1]}"
@@ -61,15 +61,15 @@ def phrase(schema: Any) -> str:
     if not isinstance(schema, dict):
         return "anything" if schema is True else "nothing"
     if "const" in schema:
-        return shown(schema["const"])
+        return compact(schema["const"])
     if isinstance(schema.get("enum"), list):
-        return f"one of {listed(schema['enum'])}"
+        return f"one of {alternatives(schema['enum'])}"
     kind = schema.get("type")
     noun = _noun(kind) if isinstance(kind, str) else " or ".join(_noun(k) for k in kind) if kind else ""
     rest = {k: v for k, v in schema.items() if k in _PHRASED}
-    limits = "; ".join(told(keyword, value) for keyword, value in rest.items())
+    limits = "; ".join(describe(keyword, value) for keyword, value in rest.items())
     if not noun and not limits:
-        return shown(schema) if schema else "anything"
+        return compact(schema) if schema else "anything"
     return f"{noun or 'a value'} ({limits})" if limits else noun
 
 
@@ -79,18 +79,18 @@ def _noun(kind: Any) -> str:
 
 def _count(what: str, least: bool) -> Callable[[Any], str]:
     side = "at least" if least else "at most"
-    return lambda value: f"{side} {shown(value)} {what}{'' if value == 1 else 's'}"
+    return lambda value: f"{side} {compact(value)} {what}{'' if value == 1 else 's'}"
 
 
 def _patterns(value: Any) -> str:
     if not isinstance(value, dict):
-        return shown(value)
+        return compact(value)
     return "; ".join(f"properties that match {name}: {phrase(schema)}" for name, schema in value.items())
 
 
 def _dependent(value: Any) -> str:
     if not isinstance(value, dict):
-        return shown(value)
+        return compact(value)
     parts = []
     for name, needed in value.items():
         ask = ", ".join(map(str, needed)) if isinstance(needed, list) else phrase(needed)
@@ -100,7 +100,7 @@ def _dependent(value: Any) -> str:
 
 def _tuple(value: Any) -> str:
     if not isinstance(value, list):
-        return shown(value)
+        return compact(value)
     return "items in order: " + ", ".join(phrase(item) for item in value[:20])
 
 
@@ -126,24 +126,24 @@ _TELLERS: Final[dict[str, Callable[[Any], str]]] = {
     "maxLength": _count("character", False),
     "minItems": _count("item", True),
     "maxItems": _count("item", False),
-    "minProperties": lambda v: f"at least {shown(v)} propert{'y' if v == 1 else 'ies'}",
-    "maxProperties": lambda v: f"at most {shown(v)} propert{'y' if v == 1 else 'ies'}",
-    "minimum": lambda v: f"at least {shown(v)}",
-    "maximum": lambda v: f"at most {shown(v)}",
-    "exclusiveMinimum": lambda v: f"greater than {shown(v)}",
-    "exclusiveMaximum": lambda v: f"less than {shown(v)}",
-    "multipleOf": lambda v: f"a multiple of {shown(v)}",
-    "pattern": lambda v: f"matches {v}" if isinstance(v, str) else shown(v),
-    "format": lambda v: f"format {v}" if isinstance(v, str) else shown(v),
+    "minProperties": lambda v: f"at least {compact(v)} propert{'y' if v == 1 else 'ies'}",
+    "maxProperties": lambda v: f"at most {compact(v)} propert{'y' if v == 1 else 'ies'}",
+    "minimum": lambda v: f"at least {compact(v)}",
+    "maximum": lambda v: f"at most {compact(v)}",
+    "exclusiveMinimum": lambda v: f"greater than {compact(v)}",
+    "exclusiveMaximum": lambda v: f"less than {compact(v)}",
+    "multipleOf": lambda v: f"a multiple of {compact(v)}",
+    "pattern": lambda v: f"matches {v}" if isinstance(v, str) else compact(v),
+    "format": lambda v: f"format {v}" if isinstance(v, str) else compact(v),
     "uniqueItems": lambda v: "no item twice",
-    "enum": lambda v: f"one of {listed(v)}",
-    "const": lambda v: f"always {shown(v)}",
-    "default": lambda v: f"default {shown(v)}",
-    "example": lambda v: f"for example {shown(v)}",
-    "examples": lambda v: f"for example {listed(v)}",
+    "enum": lambda v: f"one of {alternatives(v)}",
+    "const": lambda v: f"always {compact(v)}",
+    "default": lambda v: f"default {compact(v)}",
+    "example": lambda v: f"for example {compact(v)}",
+    "examples": lambda v: f"for example {alternatives(v)}",
     "deprecated": lambda v: "deprecated" if v is True else "",
     "not": lambda v: f"not {phrase(v)}",
-    "required": lambda v: f"needs {', '.join(map(str, v))}" if isinstance(v, list) else shown(v),
+    "required": lambda v: f"needs {', '.join(map(str, v))}" if isinstance(v, list) else compact(v),
     "contains": lambda v: f"contains {phrase(v)}",
     "propertyNames": lambda v: f"property names: {phrase(v)}",
     "patternProperties": _patterns,
@@ -152,9 +152,9 @@ _TELLERS: Final[dict[str, Callable[[Any], str]]] = {
     "dependentSchemas": _dependent,
     "dependencies": _dependent,
     "prefixItems": _tuple,
-    "if": lambda v: f"if {shown(v)}",
-    "then": lambda v: f"then {shown(v)}",
-    "else": lambda v: f"else {shown(v)}",
+    "if": lambda v: f"if {compact(v)}",
+    "then": lambda v: f"then {compact(v)}",
+    "else": lambda v: f"else {compact(v)}",
     "contentEncoding": lambda v: f"encoded as {v}",
     "contentMediaType": lambda v: f"content of type {v}",
     "description": str,

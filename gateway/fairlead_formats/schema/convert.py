@@ -12,9 +12,9 @@ import msgspec
 
 from fairlead_formats.schema import constraint_texts, merge, nesting, property_names, shapes
 from fairlead_formats.schema.budget import MAX_DEPTH, TooMuch
-from fairlead_formats.schema.counts import counted
+from fairlead_formats.schema.counts import measure_schema
 from fairlead_formats.schema.rules import Cell, SchemaTarget
-from fairlead_formats.schema.walk import Found, NotStrict, Walk
+from fairlead_formats.schema.walk import NotStrict, SchemaLoss, Walk
 from fairlead_formats.tool_format import Action
 
 JsonObject = dict[str, Any]
@@ -34,7 +34,7 @@ class ConvertedSchema(msgspec.Struct, frozen=True):
     strict: bool = False
     notes: str = ""
     """Sentences for the tool's description in place of keywords at the root."""
-    found: tuple[Found, ...] = ()
+    losses: tuple[SchemaLoss, ...] = ()
     names: dict[str, str] = {}
     """Other names of properties to the original ones."""
 
@@ -45,12 +45,12 @@ def convert(schema: Any, lax: SchemaTarget, strict: SchemaTarget | None = None) 
     Raises Unusable for what is no schema of an object, and TooMuch for what asks for too much work.
     """
     if lax.names is None or schema.__class__ is not dict:
-        return _converted(schema, lax, strict)
+        return _convert(schema, lax, strict)
     try:
-        renamed, names = property_names.renamed(schema, lax.names)
+        renamed, names = property_names.rename(schema, lax.names)
     except RecursionError as error:
         raise TooMuch("the schema is nested too deeply") from error
-    outcome = _converted(renamed, lax, strict)
+    outcome = _convert(renamed, lax, strict)
     return _with_names(outcome, names, lax.name) if names else outcome
 
 
@@ -58,29 +58,29 @@ def _with_names(outcome: ConvertedSchema, names: dict[str, str], target: str) ->
     """The outcome for a schema with other names of properties, with a report about the original."""
     why = "the property {} is called {}: {} takes no such name"
     renamed = [
-        ("", "properties", Action.REWRITTEN, why.format(constraint_texts.shown(name), other, target))
+        ("", "properties", Action.REWRITTEN, why.format(constraint_texts.compact(name), other, target))
         for other, name in names.items()
     ]
-    paths = [property_names.restored_path(path, names) for path, *_ in outcome.found]
-    others = [(path, *rest) for path, (_, *rest) in zip(paths, outcome.found, strict=True)]
-    return msgspec.structs.replace(outcome, found=(*renamed, *others), names=names)
+    paths = [property_names.restore_path(path, names) for path, *_ in outcome.losses]
+    others = [(path, *rest) for path, (_, *rest) in zip(paths, outcome.losses, strict=True)]
+    return msgspec.structs.replace(outcome, losses=(*renamed, *others), names=names)
 
 
-def _converted(schema: Any, lax: SchemaTarget, strict: SchemaTarget | None) -> ConvertedSchema:
+def _convert(schema: Any, lax: SchemaTarget, strict: SchemaTarget | None) -> ConvertedSchema:
     if strict is not None:
         try:
-            return _walked(schema, strict)
+            return _walk(schema, strict)
         except (NotStrict, TooMuch) as error:
-            outcome = _converted(schema, lax, None)
+            outcome = _convert(schema, lax, None)
             path, keyword = (error.path, error.keyword) if isinstance(error, NotStrict) else ("", "")
             why = (path, keyword, Action.NON_STRICT, str(error))
-            return msgspec.structs.replace(outcome, found=(why, *outcome.found))
+            return msgspec.structs.replace(outcome, losses=(why, *outcome.losses))
     if schema.__class__ is dict and shapes.plain(schema, (lax.max_levels or MAX_DEPTH) - 1):
         return ConvertedSchema(schema)
-    return _walked(schema, lax)
+    return _walk(schema, lax)
 
 
-def _walked(schema: Any, target: SchemaTarget) -> ConvertedSchema:
+def _walk(schema: Any, target: SchemaTarget) -> ConvertedSchema:
     try:
         return _root(schema, target)
     except RecursionError as error:
@@ -89,17 +89,17 @@ def _walked(schema: Any, target: SchemaTarget) -> ConvertedSchema:
 
 def _root(schema: Any, target: SchemaTarget) -> ConvertedSchema:
     if schema is None or schema is True:
-        found = ("", "inputSchema", Action.REWRITTEN, "a tool without a schema takes no arguments")
-        schema, before = EMPTY, [found]
+        note = ("", "inputSchema", Action.REWRITTEN, "a tool without a schema takes no arguments")
+        schema, before = EMPTY, [note]
     elif not isinstance(schema, dict):
-        raise UnusableSchema(f"inputSchema is {constraint_texts.shown(schema)}, not a schema of an object")
+        raise UnusableSchema(f"inputSchema is {constraint_texts.compact(schema)}, not a schema of an object")
     else:
         before = []
     walk = Walk(schema, target)
-    walk.found += before
-    shape = _shaped(walk, walk.sane(schema, ""))
+    walk.losses += before
+    shape = _shape_root(walk, walk.sane(schema, ""))
     walk.bounds.node(0)
-    out = walk.written(shape, "", 0, target.root)
+    out = walk.write(shape, "", 0, target.root)
     _object(walk, out, shape)
     _definitions(walk, out, schema)
     if target.strict:
@@ -108,23 +108,23 @@ def _root(schema: Any, target: SchemaTarget) -> ConvertedSchema:
     notes = ""
     if target.root.get("description") is Cell.TELL or out.get("description") != schema.get("description"):
         notes = out.pop("description", "")
-    return ConvertedSchema(out, target.strict, notes, tuple(walk.found))
+    return ConvertedSchema(out, target.strict, notes, tuple(walk.losses))
 
 
-def _shaped(walk: Walk, schema: JsonObject) -> JsonObject:
+def _shape_root(walk: Walk, schema: JsonObject) -> JsonObject:
     """The root without `$ref`, and without combinators where the target has none there."""
     table = walk.target.root
     if "$ref" in schema:
         walk.lose("", "$ref", Action.REWRITTEN, "the root is what its $ref points to")
-        schema = _followed(walk, schema)
+        schema = _follow(walk, schema)
     if "allOf" in schema and table["allOf"] is Cell.FIX:
-        schema = walk.sane(walk.merged({**schema}, ""), "")
+        schema = walk.sane(walk.merge_all_of({**schema}, ""), "")
         if "$ref" in schema:
-            schema = _followed(walk, schema)
+            schema = _follow(walk, schema)
     kinds = merge.types_of(schema.get("type", "object"))
     if "object" not in kinds:
         raise UnusableSchema(
-            f"the arguments are of type {constraint_texts.shown(schema['type'])}; a tool takes an object"
+            f"the arguments are of type {constraint_texts.compact(schema['type'])}; a tool takes an object"
         )
     if schema.get("type") != "object":
         walk.lose("", "type", Action.REWRITTEN, "the arguments of a tool are an object")
@@ -135,11 +135,11 @@ def _shaped(walk: Walk, schema: JsonObject) -> JsonObject:
     return schema
 
 
-def _followed(walk: Walk, schema: JsonObject) -> JsonObject:
-    found = walk.followed(schema, "")
-    if not isinstance(found, dict):
+def _follow(walk: Walk, schema: JsonObject) -> JsonObject:
+    target = walk.follow(schema, "")
+    if not isinstance(target, dict):
         raise UnusableSchema("the arguments are a boolean schema, not an object")
-    return walk.sane(found, "")
+    return walk.sane(target, "")
 
 
 def _flat(walk: Walk, schema: JsonObject, keyword: str, depth: int = 0) -> JsonObject:
@@ -151,7 +151,7 @@ def _flat(walk: Walk, schema: JsonObject, keyword: str, depth: int = 0) -> JsonO
     branches = []
     for branch in schema[keyword]:
         try:
-            whole = merge.intersect(common, walk.followed(branch, f"/{keyword}"), walk.bounds)
+            whole = merge.intersect(common, walk.follow(branch, f"/{keyword}"), walk.bounds)
         except merge.Unmergeable as error:
             walk.lose("", keyword, Action.WIDENED, f"an alternative is left out: {error}")
             continue
@@ -180,7 +180,7 @@ def _branch(walk: Walk, schema: JsonObject, depth: int) -> JsonObject:
     """An alternative without combinators of its own."""
     schema = walk.sane(schema, "")
     if schema.get("allOf"):
-        schema = walk.sane(walk.merged(schema, ""), "")
+        schema = walk.sane(walk.merge_all_of(schema, ""), "")
     for keyword in _UNIONS:
         if keyword in schema:
             schema = _flat(walk, schema, keyword, depth + 1)
@@ -215,7 +215,7 @@ def _definitions(walk: Walk, out: JsonObject, root: JsonObject) -> None:
     if done:
         out["$defs"] = done
     maps = (root.get("$defs"), root.get("definitions"))
-    given = {name for found in maps if isinstance(found, dict) for name in found}
+    given = {name for definitions in maps if isinstance(definitions, dict) for name in definitions}
     if walk.target.refs and given - done.keys():
         walk.lose("", "$defs", Action.REWRITTEN, "definitions that nothing refers to are left out")
     elif not walk.target.refs and given:
@@ -224,7 +224,7 @@ def _definitions(walk: Walk, out: JsonObject, root: JsonObject) -> None:
 
 def _limits(walk: Walk, out: JsonObject) -> None:
     """Bounds on a strict schema as a whole. Raises NotStrict."""
-    counts = counted(out, walk.bounds)
+    counts = measure_schema(out, walk.bounds)
     for limit, count, what in (
         (walk.target.max_depth, counts.depth, "levels of nesting"),
         (walk.target.max_properties, counts.properties, "properties"),

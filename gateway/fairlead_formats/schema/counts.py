@@ -29,7 +29,7 @@ class Counts:
         self.long_enum = self.depth = self.optional = self.properties = self.text = self.unions = self.values = 0
 
 
-def counted(schema: JsonObject, bounds: ConversionBudget) -> Counts:
+def measure_schema(schema: JsonObject, bounds: ConversionBudget) -> Counts:
     """The measures of a whole schema, `$defs` included. Raises TooMuch."""
     counts = Counts()
     queue = [(schema, 1)]

@@ -90,13 +90,13 @@ def _objects(merged: JsonObject, first: JsonObject, second: JsonObject, bounds: 
 
 
 def _properties(schema: JsonObject) -> JsonObject:
-    found = schema.get("properties")
-    return found if isinstance(found, dict) else {}
+    properties = schema.get("properties")
+    return properties if isinstance(properties, dict) else {}
 
 
 def _property(schema: JsonObject, name: str) -> Any:
-    found = _properties(schema)
-    return found[name] if name in found else schema.get("additionalProperties", True)
+    properties = _properties(schema)
+    return properties[name] if name in properties else schema.get("additionalProperties", True)
 
 
 def _both(keyword: str, a: Any, b: Any, merged: JsonObject, bounds: ConversionBudget, depth: int) -> Any:
@@ -119,8 +119,8 @@ def _both(keyword: str, a: Any, b: Any, merged: JsonObject, bounds: ConversionBu
 def _product(a: list[Any], b: list[Any], bounds: ConversionBudget, depth: int) -> list[Any]:
     if len(a) * len(b) > MAX_BRANCHES:
         raise Unmergeable(f"unions that multiply to more than {MAX_BRANCHES} alternatives")
-    found = [intersect(x, y, bounds, depth + 1) for x in a for y in b]
-    return [branch for branch in found if branch != NOTHING] or [NOTHING]
+    branches = [intersect(x, y, bounds, depth + 1) for x in a for y in b]
+    return [branch for branch in branches if branch != NOTHING] or [NOTHING]
 
 
 def types_of(value: Any) -> list[str]:
@@ -210,20 +210,20 @@ def _apart(a: Any, b: Any) -> bool:
         return not any(same(x, y) for x in values for y in others)
     if "type" in a and "type" in b and not types_of(_types(a["type"], b["type"])):
         return True
-    shared = set(_properties(a)) & set(_properties(b)) & _needed(a) & _needed(b)
+    shared = set(_properties(a)) & set(_properties(b)) & _required_names(a) & _required_names(b)
     return any(_apart(_properties(a)[name], _properties(b)[name]) for name in sorted(shared)) if shared else False
 
 
-def _needed(schema: JsonObject) -> set[str]:
-    found = schema.get("required")
-    return {name for name in found if isinstance(name, str)} if isinstance(found, list) else set()
+def _required_names(schema: JsonObject) -> set[str]:
+    required = schema.get("required")
+    return {name for name in required if isinstance(name, str)} if isinstance(required, list) else set()
 
 
 def _values(schema: JsonObject) -> list[Any] | None:
     if "const" in schema:
         return [schema["const"]]
-    found = schema.get("enum")
-    return found if isinstance(found, list) else None
+    values = schema.get("enum")
+    return values if isinstance(values, list) else None
 
 
 def union_of_objects(branches: list[JsonObject]) -> tuple[JsonObject, list[list[str]]]:
@@ -239,7 +239,8 @@ def union_of_objects(branches: list[JsonObject]) -> tuple[JsonObject, list[list[
             if schema not in seen:
                 seen.append(schema)
     needs = [
-        [name for name in _properties(b) if name in _needed(b)] + sorted(_needed(b) - set(_properties(b)))
+        [name for name in _properties(b) if name in _required_names(b)]
+        + sorted(_required_names(b) - set(_properties(b)))
         for b in branches
     ]
     merged: JsonObject = {

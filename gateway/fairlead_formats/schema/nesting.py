@@ -31,7 +31,7 @@ def limit(walk: Walk, out: JsonObject) -> JsonObject:
         return out
     if walk.target.refs:
         return _with_definitions(walk, out, most)
-    fitting = _fitted(walk, out, most, "")
+    fitting = _fit(walk, out, most, "")
     return out if fitting is None else fitting  # the root is an object: there is always a form for it
 
 
@@ -51,9 +51,9 @@ def _parts(schema: Any) -> Iterator[tuple[str, JsonObject]]:
         yield from ((pointer(*way), part) for way, part in parts(schema, HELD))
 
 
-def _replaced(schema: JsonObject, by: Callable[[Any, str], Any]) -> JsonObject:
+def _replace_parts(schema: JsonObject, by: Callable[[Any, str], Any]) -> JsonObject:
     """The schema with every part replaced; shares the rest with it."""
-    return {keyword: shapes.replaced(keyword, value, by) for keyword, value in schema.items()}
+    return {keyword: shapes.replace_schemas(keyword, value, by) for keyword, value in schema.items()}
 
 
 def _with_definitions(walk: Walk, out: JsonObject, most: int) -> JsonObject:
@@ -66,20 +66,22 @@ def _with_definitions(walk: Walk, out: JsonObject, most: int) -> JsonObject:
                 return inner
             if level + 1 < most:
                 return moved(inner, level + 1, path + at)
-            name = next(found for i in range(len(defs) + 1, 20_000) if (found := f"nested_{i}") not in {*defs, *given})
+            name = next(
+                candidate for i in range(len(defs) + 1, 20_000) if (candidate := f"nested_{i}") not in {*defs, *given}
+            )
             defs[name] = {}  # its place, before those of its parts
             walk.lose(path + at, "", Action.REWRITTEN, f"{walk.target.name} takes {most} levels: moved to $defs/{name}")
             defs[name] = moved(inner, 1, path + at)
             return {"$ref": f"#/$defs/{name}"}
 
-        return _replaced(schema, part)
+        return _replace_parts(schema, part)
 
     whole = moved({key: value for key, value in out.items() if key != "$defs"}, 1, "")
-    kept = {name: moved(part, 1, f"/$defs/{name}") for name, part in given.items()}
-    return {**whole, "$defs": {**kept, **defs}}
+    definitions = {name: moved(part, 1, f"/$defs/{name}") for name, part in given.items()}
+    return {**whole, "$defs": {**definitions, **defs}}
 
 
-def _fitted(walk: Walk, schema: JsonObject, room: int, path: str) -> JsonObject | None:
+def _fit(walk: Walk, schema: JsonObject, room: int, path: str) -> JsonObject | None:
     """The schema in `room` levels; None where there is no form of its type that small."""
     if next(_parts(schema), None) is None:
         return schema
@@ -87,27 +89,27 @@ def _fitted(walk: Walk, schema: JsonObject, room: int, path: str) -> JsonObject 
         return whole
     kind = schema.get("type")
     if kind == "object" and path:
-        return _told(walk, schema, path)
+        return _describe(walk, schema, path)
     if kind == "object":
-        return _replaced(schema, lambda part, at: _fitted(walk, part, room - 1, at) or _any_array(walk, part, at))
+        return _replace_parts(schema, lambda part, at: _fit(walk, part, room - 1, at) or _any_array(walk, part, at))
     return None
 
 
 def _whole(walk: Walk, schema: JsonObject, room: int, path: str) -> JsonObject | None:
     """With all its parts, each in its place; alternatives that do not fit are left out while one does."""
-    mark = len(walk.found)
-    fitted = {at: _fitted(walk, part, room - 1, path + at) for at, part in _parts(schema)}
+    mark = len(walk.losses)
+    fitted = {at: _fit(walk, part, room - 1, path + at) for at, part in _parts(schema)}
     fitting = [part for part in fitted.values() if part is not None]
     if len(fitting) == len(fitted):
-        return _replaced(schema, lambda part, at: fitted.get(at, part))
+        return _replace_parts(schema, lambda part, at: fitted.get(at, part))
     if "anyOf" in schema and fitting:
         walk.lose(path, "anyOf", Action.NARROWED, f"{walk.target.name} is too shallow here for every alternative")
         return {**schema, "anyOf": fitting}
-    del walk.found[mark:]
+    del walk.losses[mark:]
     return None
 
 
-def _told(walk: Walk, schema: JsonObject, path: str) -> JsonObject:
+def _describe(walk: Walk, schema: JsonObject, path: str) -> JsonObject:
     properties = schema.get("properties", {})
     needed = schema.get("required", ())
     names = ", ".join(

@@ -61,9 +61,9 @@ class _Cleaner:
         out = {}
         for name, part in value.items():
             places = [(shape, shape["properties"][name]) for shape in shapes if name in _properties(shape)]
-            if part is None and places and not any(self._means_null(name, *place) for place in places):
+            if part is None and places and not any(self._means_null(name, *described_by) for described_by in places):
                 continue
-            described = [place[1] for place in places]
+            described = [described_by[1] for described_by in places]
             union = described[0] if len(described) == 1 else {"anyOf": described}
             out[name] = self.clean(part, union, depth + 1) if described else part
         return out
@@ -74,23 +74,25 @@ class _Cleaner:
             return True
         if not isinstance(schema, Mapping):
             return bool(schema)
-        return any(allows_null(found) for found in self._shapes(schema) if not found.keys() & {"allOf", "$ref"})
+        return any(
+            allows_null(shape_of) for shape_of in self._shapes(schema) if not shape_of.keys() & {"allOf", "$ref"}
+        )
 
     def _shapes(self, schema: Any) -> list[Mapping[str, Any]]:
         """The schema and every alternative or part of it, references followed; at most `MAX_SHAPES`."""
-        queue, found = [schema], []
+        queue, shapes = [schema], []
         for here in queue:
             if len(queue) > MAX_SHAPES or not isinstance(here, Mapping):
                 continue
-            found.append(here)
+            shapes.append(here)
             if "$ref" in here:
                 queue.append(self._refs.target(here["$ref"]))
             for keyword in ("anyOf", "oneOf", "allOf"):
                 if isinstance(here.get(keyword), list):
                     queue += here[keyword]
-        return found
+        return shapes
 
 
 def _properties(shape: Mapping[str, Any]) -> Mapping[str, Any]:
-    found = shape.get("properties")
-    return found if isinstance(found, Mapping) else {}
+    properties = shape.get("properties")
+    return properties if isinstance(properties, Mapping) else {}

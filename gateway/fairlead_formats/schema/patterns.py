@@ -32,7 +32,7 @@ def enumeration(walk: Walk, out: JsonObject, schema: JsonObject, path: str, note
         walk.lose(path, "enum", Action.REWRITTEN, "values that are not of the schema's type, or twice, are left out")
     if not fitting:
         walk.lose(path, "enum", Action.DESCRIBED, "no value is of the schema's type")
-        notes.append(constraint_texts.told("enum", values))
+        notes.append(constraint_texts.describe("enum", values))
     elif walk.target.string_enums:
         _strings(walk, out, schema, fitting, path, notes)
     else:
@@ -41,12 +41,12 @@ def enumeration(walk: Walk, out: JsonObject, schema: JsonObject, path: str, note
 
 def _fitting(values: list[Any], kinds: Any) -> list[Any]:
     allowed = None if kinds is None else set(kinds if isinstance(kinds, list) else [kinds])
-    found: dict[tuple[str, str], Any] = {}
+    distinct: dict[tuple[str, str], Any] = {}
     for value in values:
         kind = type_of(value)
         if allowed is None or kind in allowed or _as_number(value, kind, allowed):
-            found.setdefault((kind, constraint_texts.shown(value)), value)
-    return list(found.values())
+            distinct.setdefault((kind, constraint_texts.compact(value)), value)
+    return list(distinct.values())
 
 
 def _as_number(value: Any, kind: str, allowed: set[str]) -> bool:
@@ -69,7 +69,7 @@ def _strings(walk: Walk, out: JsonObject, schema: JsonObject, values: list[Any],
         walk.lose(path, "enum", Action.REWRITTEN, "successive integers became a range")
     elif values != [None]:
         walk.lose(path, "enum", Action.DESCRIBED, f"{walk.target.name} holds an enum of non-empty strings only")
-        notes.append(constraint_texts.told("enum", values))
+        notes.append(constraint_texts.describe("enum", values))
 
 
 def _successive(values: list[Any]) -> bool:
@@ -84,7 +84,7 @@ def constant(walk: Walk, out: JsonObject, schema: JsonObject, path: str, notes: 
     """`const` as an enumeration of one."""
     if "enum" in schema:
         walk.lose(path, "const", Action.DESCRIBED, "a const beside an enum is told")
-        notes.append(constraint_texts.told("const", schema["const"]))
+        notes.append(constraint_texts.describe("const", schema["const"]))
         return
     walk.lose(path, "const", Action.REWRITTEN, "const became an enum of one value")
     enumeration(walk, out, {**schema, "enum": [schema["const"]]}, path, notes)
@@ -103,7 +103,7 @@ def pattern(walk: Walk, out: JsonObject, schema: JsonObject, path: str, notes: l
         out["pattern"] = text
         return
     walk.lose(path, "pattern", Action.DESCRIBED, why)
-    notes.append(constraint_texts.told("pattern", text))
+    notes.append(constraint_texts.describe("pattern", text))
 
 
 def _unfit(text: str, *, lookaround: bool) -> str | None:
@@ -118,14 +118,14 @@ def _unfit(text: str, *, lookaround: bool) -> str | None:
     return None
 
 
-def known_format(walk: Walk, out: JsonObject, schema: JsonObject, path: str, notes: list[str]) -> None:
+def format_of_target(walk: Walk, out: JsonObject, schema: JsonObject, path: str, notes: list[str]) -> None:
     """`format` where its value is known to the target."""
-    known = walk.target.formats
-    if known is None or schema["format"] in known:
+    formats = walk.target.formats
+    if formats is None or schema["format"] in formats:
         out["format"] = schema["format"]
         return
     walk.lose(path, "format", Action.DESCRIBED, f"{walk.target.name} does not know the format {schema['format'][:80]}")
-    notes.append(constraint_texts.told("format", schema["format"]))
+    notes.append(constraint_texts.describe("format", schema["format"]))
 
 
 def least_items(walk: Walk, out: JsonObject, schema: JsonObject, path: str, notes: list[str]) -> None:
@@ -136,7 +136,7 @@ def least_items(walk: Walk, out: JsonObject, schema: JsonObject, path: str, note
         return
     walk.lose(path, "minItems", Action.DESCRIBED, f"minItems is at most {most} for {walk.target.name}")
     out["minItems"] = most
-    notes.append(constraint_texts.told("minItems", least))
+    notes.append(constraint_texts.describe("minItems", least))
 
 
 def lower(walk: Walk, out: JsonObject, schema: JsonObject, path: str, notes: list[str]) -> None:
@@ -167,7 +167,7 @@ def _inclusive(walk: Walk, schema: JsonObject, path: str, notes: list[str], keyw
     walk.lose(
         path, keyword, Action.DESCRIBED, f"{walk.target.name} does not hold {keyword}: the bound itself fits, too"
     )
-    notes.append(constraint_texts.told(keyword, bound))
+    notes.append(constraint_texts.describe(keyword, bound))
     return bound
 
 
@@ -176,7 +176,7 @@ def tuple_(walk: Walk, out: JsonObject, schema: JsonObject, path: str, notes: li
     parts = schema["prefixItems"]
     rest = schema.get("items")
     walk.lose(path, "prefixItems", Action.DESCRIBED, f"{walk.target.name} holds no tuples")
-    notes.append(constraint_texts.told("prefixItems", parts))
+    notes.append(constraint_texts.describe("prefixItems", parts))
     every = [*parts, rest] if isinstance(rest, dict) else parts
     different = [part for i, part in enumerate(every) if part not in every[:i]]
     union = different[0] if len(different) == 1 else {"anyOf": different}

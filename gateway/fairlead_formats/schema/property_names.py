@@ -38,36 +38,36 @@ _NAMED: Final = ("properties", "dependentSchemas", "dependentRequired", "depende
 
 def other_names(schema: object) -> dict[str, str]:
     """The other names of all properties that any provider refuses, to the original ones. Mostly empty."""
-    return {_other(name): name for alphabet in _ALPHABETS for name in _refused(schema, alphabet)}
+    return {_other(name): name for alphabet in _ALPHABETS for name in _refused_names(schema, alphabet)}
 
 
-def renamed(schema: JsonObject, alphabet: re.Pattern[str]) -> tuple[JsonObject, dict[str, str]]:
+def rename(schema: JsonObject, alphabet: re.Pattern[str]) -> tuple[JsonObject, dict[str, str]]:
     """The schema with all names of properties in an alphabet, and the other name to the original of those that were
     not; itself where all were. Raises TooMuch.
     """
-    refused = _refused(schema, alphabet)
+    refused = _refused_names(schema, alphabet)
     if not refused:
         return schema, {}
     others = {name: _other(name) for name in refused}
     return _Renaming(schema, others).copy(schema, 0), {other: name for name, other in others.items()}
 
 
-def restored(arguments: Any, names: Mapping[str, str]) -> Any:
+def restore_names(arguments: Any, names: Mapping[str, str]) -> Any:
     """Arguments with their own names in place of other ones, at every level. They may not be nested without bound."""
     if isinstance(arguments, dict):
-        return {names.get(name, name): restored(value, names) for name, value in arguments.items()}
-    return [restored(value, names) for value in arguments] if isinstance(arguments, list) else arguments
+        return {names.get(name, name): restore_names(value, names) for name, value in arguments.items()}
+    return [restore_names(value, names) for value in arguments] if isinstance(arguments, list) else arguments
 
 
-def restored_text(arguments: str, names: Mapping[str, str]) -> str:
+def restore_text(arguments: str, names: Mapping[str, str]) -> str:
     """Arguments as JSON text, with their own names; what is not JSON stays as it is."""
     try:
-        return _encode(restored(_decode(arguments), names)).decode()
+        return _encode(restore_names(_decode(arguments), names)).decode()
     except (msgspec.MsgspecError, UnicodeError, RecursionError):
         return arguments
 
 
-def restored_path(path: str, names: Mapping[str, str]) -> str:
+def restore_path(path: str, names: Mapping[str, str]) -> str:
     """A JSON Pointer into a schema with other names, as one into the original."""
     return "/".join(pointer(names[step])[1:] if step in names else step for step in path.split("/"))
 
@@ -79,20 +79,20 @@ def _other(name: str) -> str:
     return f"{plain}_{hashlib.sha256(name.encode('utf-8', 'surrogatepass')).hexdigest()[:_HASHED]}"
 
 
-def _refused(schema: object, alphabet: re.Pattern[str]) -> list[str]:
+def _refused_names(schema: object, alphabet: re.Pattern[str]) -> list[str]:
     """Names that an alphabet does not hold, of all properties in a schema, each once and always in the same order."""
-    found: dict[str, None] = {}
+    names: dict[str, None] = {}
     todo: list[Any] = [schema]
     while todo:
         value = todo.pop()
         if value.__class__ is dict:
             properties = value.get("properties")
             if properties.__class__ is dict:
-                found.update((name, None) for name in properties if not alphabet.match(name))
+                names.update((name, None) for name in properties if not alphabet.match(name))
             todo += value.values()
         elif value.__class__ is list:
             todo += value
-    return [*found]
+    return [*names]
 
 
 class _Renaming:
@@ -104,24 +104,24 @@ class _Renaming:
         if depth > 2 * MAX_DEPTH:
             raise TooMuch(f"the schema is nested more than {MAX_DEPTH} levels deep")
         if isinstance(value, list):
-            return [self.copy(one, depth + 1) for one in value]
+            return [self.copy(item, depth + 1) for item in value]
         if not isinstance(value, dict):
             return value
-        out = {key: self.copy(one, depth + 1) for key, one in value.items()}
+        out = {key: self.copy(item, depth + 1) for key, item in value.items()}
         return self._schema(out) if id(value) in self._schemas else out
 
     def _schema(self, out: JsonObject) -> JsonObject:
         for keyword in _NAMED:
             if isinstance(out.get(keyword), dict):
-                out[keyword] = {self._others.get(name, name): one for name, one in out[keyword].items()}
+                out[keyword] = {self._others.get(name, name): part for name, part in out[keyword].items()}
         for keyword in ("dependentRequired", "dependencies"):
             if isinstance(out.get(keyword), dict):
-                out[keyword] = {name: self._names(one) for name, one in out[keyword].items()}
+                out[keyword] = {name: self._names(part) for name, part in out[keyword].items()}
         if "required" in out:
             out["required"] = self._names(out["required"])
         reference = out.get("$ref")
         if isinstance(reference, str) and reference.startswith("#/"):
-            out["$ref"] = self._pointed(reference)
+            out["$ref"] = self._rename_reference(reference)
         return out
 
     def _names(self, names: Any) -> Any:
@@ -130,7 +130,7 @@ class _Renaming:
             return names
         return [self._others.get(name, name) if isinstance(name, str) else name for name in names]
 
-    def _pointed(self, reference: str) -> str:
+    def _rename_reference(self, reference: str) -> str:
         """A reference by the path of a property under its other name."""
         paths = {f"properties{pointer(name)}": f"properties{pointer(other)}" for name, other in self._others.items()}
         for path, other in paths.items():

@@ -34,10 +34,10 @@ class SchemaReferences:
         if not isinstance(ref, str) or not ref.startswith("#"):
             return None
         try:
-            found = pointed(self._root, ref[1:]) if ref == "#" or ref.startswith("#/") else self._anchor(ref[1:])
+            schema = pointed(self._root, ref[1:]) if ref == "#" or ref.startswith("#/") else self._anchor(ref[1:])
         except UnresolvedReference:
             return None
-        return found if isinstance(found, dict | bool) else None
+        return schema if isinstance(schema, dict | bool) else None
 
     def peek(self, schema: Any) -> Any:
         """The schema at the end of a chain of references and nothing else."""
@@ -73,8 +73,8 @@ class SchemaReferences:
         return self._names[ref]
 
     def _defs(self) -> dict[str, Any]:
-        found = self._root.get("$defs")
-        return found if isinstance(found, dict) else {}
+        definitions = self._root.get("$defs")
+        return definitions if isinstance(definitions, dict) else {}
 
     def _anchor(self, name: str) -> Any | None:
         if self._anchors is None:

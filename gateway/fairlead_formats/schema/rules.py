@@ -177,13 +177,13 @@ discriminator,xml,externalDocs any    drop drop drop drop drop drop drop drop dr
 def _tables() -> dict[str, tuple[Table, Table]]:
     tables: dict[str, tuple[Table, Table]] = {name: ({}, {}) for name in _COLUMNS}
     for line in _TABLE.strip().splitlines()[1:]:
-        keywords, place, *cells = line.split()
+        keywords, level, *cells = line.split()
         for column, cell in zip(_COLUMNS, cells, strict=True):
             root, nested = tables[column]
             for keyword in keywords.split(","):
-                if place != "nested":
+                if level != "nested":
                     root[keyword] = Cell(cell)
-                if place != "root":
+                if level != "root":
                     nested[keyword] = Cell(cell)
     for root, nested in tables.values():
         for keyword, cell in nested.items():  # a keyword that means nothing at the root of an object stays or goes

@@ -70,7 +70,7 @@ SHAPES: Final[Mapping[str, Callable[[Any], bool]]] = {
 }
 
 
-def replaced(keyword: str, value: Any, by: Callable[[Any, str], Any]) -> Any:
+def replace_schemas(keyword: str, value: Any, by: Callable[[Any, str], Any]) -> Any:
     """The value of a keyword with `by(schema, pointer)` in place of each schema in it; any other value as it is."""
     if keyword in MAPS:
         return {name: by(part, f"/{keyword}/{escaped(name)}") for name, part in value.items()}
@@ -102,7 +102,7 @@ def _plain_object(schema: Mapping[str, Any], depth: int, deepest: int) -> bool:
     if schema.get("type") != "object" or properties.__class__ is not dict or depth > deepest:
         return False
     required = schema.get("required", _NONE)
-    if required is not _NONE and (required.__class__ is not list or not _known(required, properties)):
+    if required is not _NONE and (required.__class__ is not list or not _are_described(required, properties)):
         return False
     for part in properties.values():
         if part.__class__ is not dict:
@@ -117,7 +117,7 @@ def _plain_object(schema: Mapping[str, Any], depth: int, deepest: int) -> bool:
     return True
 
 
-def _known(required: list[Any], properties: dict[str, Any]) -> bool:
+def _are_described(required: list[Any], properties: dict[str, Any]) -> bool:
     try:
         return properties.keys() >= set(required) and len(required) == len(set(required))
     except TypeError:

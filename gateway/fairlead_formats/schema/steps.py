@@ -37,7 +37,7 @@ def one_of(walk: Walk, schema: JsonObject, path: str) -> JsonObject:
         return rest
 
 
-def reshaped(walk: Walk, schema: JsonObject, path: str) -> JsonObject:
+def reshape(walk: Walk, schema: JsonObject, path: str) -> JsonObject:
     """The schema with type, null, tuples and enumerations said as the target says them; itself where it does."""
     target = walk.target
     if "nullable" in schema and target.nested["nullable"] is not Cell.KEEP:
@@ -150,8 +150,8 @@ def _split(walk: Walk, schema: JsonObject, kinds: list[str], path: str) -> JsonO
 
 
 def _fits(value: Any, kind: str) -> bool:
-    found = type_of(value)
-    return found == kind or (kind == "number" and found == "integer")
+    actual = type_of(value)
+    return actual == kind or (kind == "number" and actual == "integer")
 
 
 def lone_any_of(walk: Walk, schema: JsonObject, path: str, depth: int) -> JsonObject:
@@ -168,13 +168,13 @@ def lone_any_of(walk: Walk, schema: JsonObject, path: str, depth: int) -> JsonOb
     if null or constraints or describing:
         walk.lose(path, "anyOf", Action.REWRITTEN, "anyOf stands alone: null is nullable, siblings are in the branches")
     if "default" in schema:
-        default = constraint_texts.told("default", schema["default"])
+        default = constraint_texts.describe("default", schema["default"])
         walk.lose(path, "default", Action.DESCRIBED, "a default beside anyOf is told")
         describing = constraint_texts.with_notes(describing if isinstance(describing, str) else None, [default])
     written = [walk.node(branch, f"{path}/anyOf/{i}", depth + 1) for i, branch in enumerate(some)]
     flat = [inner for branch in written for inner in (branch["anyOf"] if branch.keys() == {"anyOf"} else [branch])]
     if isinstance(describing, str) and describing:
-        flat = [_described(branch, describing) for branch in flat]
+        flat = [_describe(branch, describing) for branch in flat]
     if null:
         flat = [{**branch, "nullable": True} for branch in flat]
     return flat[0] if len(flat) == 1 else {"anyOf": flat}
@@ -184,10 +184,10 @@ def alone(schema: JsonObject) -> JsonObject:
     """A written `anyOf` without siblings: its description goes into the branches."""
     text = schema.get("description")
     branches = schema["anyOf"]
-    return {"anyOf": [_described(branch, text) for branch in branches] if isinstance(text, str) else branches}
+    return {"anyOf": [_describe(branch, text) for branch in branches] if isinstance(text, str) else branches}
 
 
-def _described(branch: JsonObject, text: str) -> JsonObject:
+def _describe(branch: JsonObject, text: str) -> JsonObject:
     own = branch.get("description")
     return {**branch, "description": text if not own or own in text else f"{text} {own}"}
 
@@ -196,7 +196,7 @@ def _with_siblings(walk: Walk, branches: list[Any], siblings: JsonObject, path: 
     out = []
     for branch in branches:
         try:
-            whole = merge.intersect(walk.followed(branch, path), siblings, walk.bounds)
+            whole = merge.intersect(walk.follow(branch, path), siblings, walk.bounds)
         except merge.Unmergeable as error:
             walk.lose(path, "anyOf", Action.WIDENED, f"what stands beside an alternative is left out: {error}")
             whole = branch
@@ -214,7 +214,7 @@ STEPS: Final[dict[str, Step]] = {
     "enum": patterns.enumeration,
     "const": patterns.constant,
     "pattern": patterns.pattern,
-    "format": patterns.known_format,
+    "format": patterns.format_of_target,
     "minItems": patterns.least_items,
     "prefixItems": patterns.tuple_,
     "exclusiveMinimum": patterns.lower,

@@ -28,7 +28,7 @@ def no_object(walk: Walk, schema: Any, path: str) -> JsonObject:
         walk.lose(path, "false", Action.DESCRIBED, "that a value may not be given is said in words")
         return {"type": "string", "description": "Must not be given."}
     if schema is not True:
-        walk.lose(path, "", Action.WIDENED, f"{constraint_texts.shown(schema)} is no schema")
+        walk.lose(path, "", Action.WIDENED, f"{constraint_texts.compact(schema)} is no schema")
     return anything(walk, path)
 
 

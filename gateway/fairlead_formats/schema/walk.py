@@ -15,7 +15,7 @@ from fairlead_formats.tool_format import Action
 from fairlead_mcp.schemas import HELD, SINGLES, pointer
 
 JsonObject = dict[str, Any]
-Found = tuple[str, str, Action, str]
+SchemaLoss = tuple[str, str, Action, str]
 """(path below the schema, keyword, action, why)"""
 
 _COMBINATORS: Final = frozenset({"allOf", "anyOf", "oneOf"})
@@ -39,7 +39,7 @@ class Walk:
         self.target = target
         self.bounds = ConversionBudget()
         self.refs = SchemaReferences(root)
-        self.found: list[Found] = []
+        self.losses: list[SchemaLoss] = []
         self.defs: dict[str, str] = {}
         """Name below `$defs` to the reference that first asked for it."""
         self._active: list[str] = []
@@ -48,7 +48,7 @@ class Walk:
         """Note what happened. Raises NotStrict where the target is strict and the schema no longer says the same."""
         if self.target.strict and action is not Action.REWRITTEN and keyword not in merge.ANNOTATIONS:
             raise NotStrict(path, keyword, why)
-        self.found.append((path, keyword, action, why))
+        self.losses.append((path, keyword, action, why))
 
     def node(self, schema: Any, path: str, depth: int) -> JsonObject:
         """A converted subschema. Raises TooMuch, NotStrict."""
@@ -60,19 +60,19 @@ class Walk:
         try:
             if "$ref" in schema or "$dynamicRef" in schema:
                 return self._reference(schema, path, depth)
-            return self._resolved(schema, path, depth)
+            return self._resolve(schema, path, depth)
         finally:
             del self._active[mark:]
 
     def sane(self, schema: JsonObject, path: str) -> JsonObject:
         """The schema without keywords whose value means nothing."""
-        if not _malformed(schema):
+        if not _malformed_keywords(schema):
             return schema
         schema = self._modern_bounds(schema, path)
-        bad = _malformed(schema)
+        bad = _malformed_keywords(schema)
         for keyword in bad:
             action = Action.REWRITTEN if _says_nothing(keyword, schema[keyword]) else Action.DROPPED
-            self.lose(path, keyword, action, f"{constraint_texts.shown(schema[keyword])} is no value of {keyword}")
+            self.lose(path, keyword, action, f"{constraint_texts.compact(schema[keyword])} is no value of {keyword}")
         return {key: value for key, value in schema.items() if key not in bad}
 
     def _modern_bounds(self, schema: JsonObject, path: str) -> JsonObject:
@@ -84,7 +84,7 @@ class Walk:
                 self.lose(path, keyword, Action.REWRITTEN, f"{keyword} of an older draft holds the bound itself")
         return schema
 
-    def merged(self, schema: JsonObject, path: str, depth: int = 0) -> JsonObject:
+    def merge_all_of(self, schema: JsonObject, path: str, depth: int = 0) -> JsonObject:
         """The schema with its `allOf` put together; what cannot be is left out. Raises TooMuch."""
         self.bounds.node(depth)
         rest = {key: value for key, value in schema.items() if key != "allOf"}
@@ -94,14 +94,14 @@ class Walk:
             return {**parts[0], **rest}
         for part in parts:
             try:
-                whole = merge.intersect(rest, self.followed(part, path), self.bounds)
+                whole = merge.intersect(rest, self.follow(part, path), self.bounds)
                 rest = whole if isinstance(whole, dict) else {} if whole is True else merge.NOTHING
             except merge.Unmergeable as error:
                 self.lose(path, "allOf", Action.WIDENED, f"one part of allOf is left out: {error}")
         self.lose(path, "allOf", Action.REWRITTEN, "the parts of allOf are put together")
-        return self.merged(rest, path, depth + 1) if rest.get("allOf") else rest
+        return self.merge_all_of(rest, path, depth + 1) if rest.get("allOf") else rest
 
-    def followed(self, schema: Any, path: str) -> Any:
+    def follow(self, schema: Any, path: str) -> Any:
         """The schema, or what its `$ref`s come to. A reference into itself is left out. Raises TooMuch."""
         depth = 0
         while isinstance(schema, dict) and "$ref" in schema:
@@ -113,7 +113,7 @@ class Walk:
                     path,
                     "$ref",
                     Action.WIDENED,
-                    f"{constraint_texts.shown(ref)} points to nothing here, or into itself",
+                    f"{constraint_texts.compact(ref)} points to nothing here, or into itself",
                 )
                 return rest
             depth += 1
@@ -123,24 +123,24 @@ class Walk:
             schema = merge.intersect(rest, target, self.bounds) if rest else target
         return schema
 
-    def _resolved(self, schema: JsonObject, path: str, depth: int) -> JsonObject:
+    def _resolve(self, schema: JsonObject, path: str, depth: int) -> JsonObject:
         table = self.target.nested
         if "allOf" in schema and (table["allOf"] is Cell.FIX or len(schema["allOf"]) == 1):
-            schema = self.merged(schema, path)
+            schema = self.merge_all_of(schema, path)
         if "oneOf" in schema and table["oneOf"] is Cell.FIX:
             schema = steps.one_of(self, schema, path)
         if schema == merge.NOTHING:
             return untyped.no_object(self, False, path)
         if "$ref" in schema:  # a part of allOf was nothing else
             return self._reference(schema, path, depth)
-        reshaped = steps.reshaped(self, schema, path)
+        reshaped = steps.reshape(self, schema, path)
         if reshaped is not schema:
             schema = self.sane(reshaped, path)
         if "anyOf" in schema and table["anyOf"] is Cell.FIX:
             return steps.lone_any_of(self, schema, path, depth)
-        return self.written(schema, path, depth, table)
+        return self.write(schema, path, depth, table)
 
-    def written(
+    def write(
         self, schema: JsonObject, path: str, depth: int, table: dict[str, Cell], *, partial: bool = False
     ) -> JsonObject:
         """The schema keyword by keyword, after everything that concerns several at once. A partial one stands beside
@@ -157,7 +157,7 @@ class Walk:
             elif cell is None:
                 self._unknown(out, keyword, value, path, root=table is self.target.root)
             else:
-                self._left_out(cell, keyword, value, path, notes)
+                self._leave_out(cell, keyword, value, path, notes)
         if not partial:
             closing.finish(self, out, schema, path)
         if notes:
@@ -172,7 +172,7 @@ class Walk:
         trivial = keyword in SINGLES and (isinstance(value, bool) or not value)
         if trivial and (value is False or keyword != "items" or not self.target.typed):
             return value
-        return shapes.replaced(keyword, value, lambda part, at: self.node(part, path + at, depth + 1))
+        return shapes.replace_schemas(keyword, value, lambda part, at: self.node(part, path + at, depth + 1))
 
     def _unknown(self, out: JsonObject, keyword: str, value: Any, path: str, *, root: bool) -> None:
         if keyword in _HANDLED:
@@ -182,17 +182,17 @@ class Walk:
         else:
             self.lose(path, keyword, Action.DROPPED, f"{self.target.name} does not know {keyword}")
 
-    def _left_out(self, cell: Cell, keyword: str, value: Any, path: str, notes: list[str]) -> None:
+    def _leave_out(self, cell: Cell, keyword: str, value: Any, path: str, notes: list[str]) -> None:
         holds = f"{self.target.name} does not hold {keyword} here"
         if cell is Cell.TELL:
-            sentence = constraint_texts.told(keyword, value)
+            sentence = constraint_texts.describe(keyword, value)
             if sentence:
                 moved = keyword == "description"
                 self.lose(path, keyword, Action.REWRITTEN if moved else Action.DESCRIBED, holds)
                 notes.append(sentence)
         elif cell is Cell.OPEN:
             if value is not True and value != {}:
-                closing.opened(self, keyword, value, path, notes)
+                closing.leave_open(self, keyword, value, path, notes)
         else:
             self.lose(path, keyword, Action.DROPPED, holds)
 
@@ -202,11 +202,11 @@ class Walk:
         rest = {key: value for key, value in schema.items() if key not in _HANDLED}
         if target is None or not isinstance(ref, str):
             self.lose(
-                path, "$ref", Action.WIDENED, f"{constraint_texts.shown(ref)} points to nothing in this definition"
+                path, "$ref", Action.WIDENED, f"{constraint_texts.compact(ref)} points to nothing in this definition"
             )
             return self.node(rest, path, depth + 1)
         if self.target.refs and not self._combines(rest):
-            return self._kept(ref, rest, path, depth)
+            return self._keep_reference(ref, rest, path, depth)
         if ref in self._active:
             return untyped.cut(self, ref, target, rest, path)
         self.lose(path, "$ref", Action.REWRITTEN, f"what {ref} points to is put in its place")
@@ -223,26 +223,26 @@ class Walk:
         """Whether what stands beside a `$ref` has to be taken apart, which takes what the `$ref` points to."""
         return any(self.target.nested.get(keyword) is Cell.FIX for keyword in rest.keys() & _COMBINATORS)
 
-    def _kept(self, ref: str, rest: JsonObject, path: str, depth: int) -> JsonObject:
-        kept = ref
+    def _keep_reference(self, ref: str, rest: JsonObject, path: str, depth: int) -> JsonObject:
+        new_ref = ref
         if ref != "#":
             name = self.refs.name(ref)
             self.defs.setdefault(name, ref)
-            kept = "#" + pointer("$defs", name)
-        if kept != ref:
-            self.lose(path, "$ref", Action.REWRITTEN, f"{ref} became {kept}")
+            new_ref = "#" + pointer("$defs", name)
+        if new_ref != ref:
+            self.lose(path, "$ref", Action.REWRITTEN, f"{ref} became {new_ref}")
         if not rest:
-            return {"$ref": kept}
-        written = self.written(self.sane(rest, path), path, depth, self.target.nested, partial=True)
+            return {"$ref": new_ref}
+        written = self.write(self.sane(rest, path), path, depth, self.target.nested, partial=True)
         if not self.target.bare_refs:
-            return {"$ref": kept, **written}
+            return {"$ref": new_ref, **written}
         if rest.keys() <= merge.ANNOTATIONS:
             self.lose(path, "$ref", Action.REWRITTEN, "a $ref stands alone in an anyOf, for it may have no siblings")
-            return {"anyOf": [{"$ref": kept}], **written}
+            return {"anyOf": [{"$ref": new_ref}], **written}
         raise NotStrict(path, "$ref", f"{ref} has other keywords beside it")
 
 
-def _malformed(schema: JsonObject) -> list[str]:
+def _malformed_keywords(schema: JsonObject) -> list[str]:
     return [key for key, value in schema.items() if (check := shapes.SHAPES.get(key)) and not check(value)]
 
 

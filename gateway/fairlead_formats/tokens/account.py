@@ -67,18 +67,18 @@ class TaskTokens(msgspec.Struct, frozen=True):
         return self.read + self.written
 
 
-def listed(task: TaskShape, definitions: int, prices: TokenPrices, cache: CacheState | None) -> TaskTokens:
+def account_of_list(task: TaskShape, definitions: int, prices: TokenPrices, cache: CacheState | None) -> TaskTokens:
     """The task with tools of `definitions` tokens in every turn. `cache` None: prompts are not cached."""
     return _sum([definitions + task.conversation] * task.turns, 0, prices, cache)
 
 
-def searched(
+def account_of_search(
     task: TaskShape, definitions: int, search: SearchTokens, prices: TokenPrices, cache: CacheState | None
 ) -> TaskTokens:
     """The task with search; `definitions` are tokens of the tools that stand in the list all the same."""
-    found = search.query + search.results
+    per_search = search.query + search.results
     begun = definitions + task.conversation
-    prompts = [begun + found * done for done in range(task.searches + 1)]
+    prompts = [begun + per_search * done for done in range(task.searches + 1)]
     called = task.calls * (search.wrapped_call + search.wrapped_result)
     prompts += [prompts[-1] + called] * (task.turns - 1)
     return _sum(prompts, task.searches * search.query + task.calls * search.wrapped_call, prices, cache)
@@ -87,17 +87,17 @@ def searched(
 def _sum(prompts: Sequence[int], written: int, prices: TokenPrices, cache: CacheState | None) -> TaskTokens:
     """The account of prompts, each of which begins with the one before it."""
     read = sum(prompts)
-    priced = read * 1000 if cache is None else _cached(prompts, prices, cache)
+    priced = read * 1000 if cache is None else _cached_price(prompts, prices, cache)
     return TaskTokens(len(prompts), read, written, max(prompts), -(-(priced + written * prices.output) // 1000))
 
 
-def _cached(prompts: Sequence[int], prices: TokenPrices, cache: CacheState) -> int:
+def _cached_price(prompts: Sequence[int], prices: TokenPrices, cache: CacheState) -> int:
     """Price of prompts that are cached where they are long enough, in thousandths of an input token's."""
-    known = prompts[0] if cache.warm and prompts[0] >= prices.least else 0
+    cached = prompts[0] if cache.warm and prompts[0] >= prices.least else 0
     price = 0
     for prompt in prompts:
-        price += known * prices.read
-        kept = prompt >= prices.least
-        price += (prompt - known) * (prices.write if kept else 1000)
-        known = prompt if kept else 0
+        price += cached * prices.read
+        cacheable = prompt >= prices.least
+        price += (prompt - cached) * (prices.write if cacheable else 1000)
+        cached = prompt if cacheable else 0
     return price

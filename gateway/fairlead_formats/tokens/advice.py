@@ -8,18 +8,18 @@ from fairlead_formats.tokens.fit import Candidate, CandidateSet, Fit, cost
 from fairlead_formats.tokens.outcome import PlanRefused
 
 
-def refused(fits: list[Fit], pool: CandidateSet, counter: str) -> PlanRefused:
+def refuse(fits: list[Fit], pool: CandidateSet, counter: str) -> PlanRefused:
     """Advice for the model with the most room."""
     if not fits:
         return PlanRefused("the route names no model", (), None, ("at least one model",))
     best = max(fits, key=lambda fit: fit.room)
     least = pool.pinned or sorted(pool.tools, key=lambda tool: cost(tool, pool.short))[:1]
     needed = best.tokens(pool.tokens(least))
-    considered = tuple(fit.skipped(pool) for fit in fits)
+    considered = tuple(fit.as_skipped(pool) for fit in fits)
     if needed > best.room:
         reason, hints = _lacking(best, pool, least, needed)
     else:
-        reason, hints = _limited(best, pool, needed)
+        reason, hints = _limit_advice(best, pool, needed)
     return PlanRefused(reason, considered, best.numbers(pool.tokens(least), counter), tuple(hints))
 
 
@@ -80,15 +80,15 @@ def _fewer_pins(best: Fit, pool: CandidateSet) -> Iterator[str]:
         yield f"the {count} smallest of the {len(pool.pinned)} pinned tools"
 
 
-def _limited(best: Fit, pool: CandidateSet, needed: int) -> tuple[str, list[str]]:
+def _limit_advice(best: Fit, pool: CandidateSet, needed: int) -> tuple[str, list[str]]:
     """Advice where a limit stands against it, not the window."""
     pinned, provider = len(pool.pinned), best.model.max_tools
     if provider is not None and pinned > provider:
         reason = f"{pinned} tools are pinned, more than the {provider} that {best.model.name} takes"
     else:
         limits = {"maxTools": best.max_tools, "toolTokens": best.tool_tokens}
-        said = ", ".join(f"{name} {most}" for name, most in limits.items() if most is not None)
-        reason = f"the limits leave no place for a tool: {said}"
+        listed = ", ".join(f"{name} {most}" for name, most in limits.items() if most is not None)
+        reason = f"the limits leave no place for a tool: {listed}"
     return reason, [" and ".join(_limits_raised(best, pool, needed))]
 
 

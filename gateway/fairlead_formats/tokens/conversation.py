@@ -70,7 +70,7 @@ class ConversationTokens(msgspec.Struct, frozen=True):
     """The part of `messages` that is estimated."""
 
 
-def measured(messages: object, system: object, counter: TokenCounter) -> ConversationTokens:
+def measure_conversation(messages: object, system: object, counter: TokenCounter) -> ConversationTokens:
     """Count messages (a list of them, of items or of contents, or one text) and a system prompt (text or blocks).
     Messages of the role `system` or `developer` count as system prompt. Never raises for what they hold.
     """

@@ -112,7 +112,7 @@ def load_o200k() -> O200kCounter | None:
 def _ranks() -> dict[bytes, int]:
     packed = importlib.resources.files("fairlead_formats.tokens").joinpath(_FILE).read_bytes()
     try:
-        tokens = list(_unpacked(lzma.decompress(packed)))
+        tokens = list(_unpack(lzma.decompress(packed)))
     except (lzma.LZMAError, IndexError, EOFError) as error:
         raise UnusableRanks(f"{_FILE} cannot be unpacked: {error}") from error
     digest = hashlib.sha256()
@@ -123,7 +123,7 @@ def _ranks() -> dict[bytes, int]:
     return {token: rank for rank, token in enumerate(tokens)}
 
 
-def _unpacked(data: bytes) -> Iterator[bytes]:
+def _unpack(data: bytes) -> Iterator[bytes]:
     start = TOKENS
     for length in data[:TOKENS]:
         yield data[start : start + length]

@@ -11,7 +11,14 @@ from typing import Final
 
 import msgspec
 
-from fairlead_formats.tokens.account import CacheState, SearchTokens, TaskShape, TaskTokens, listed, searched
+from fairlead_formats.tokens.account import (
+    CacheState,
+    SearchTokens,
+    TaskShape,
+    TaskTokens,
+    account_of_list,
+    account_of_search,
+)
 from fairlead_formats.tokens.fit import Fit
 from fairlead_formats.tokens.prices import TokenPrices
 
@@ -81,13 +88,13 @@ class ExposureAdvice(msgspec.Struct, frozen=True, rename="camel"):
     """A sentence."""
 
 
-def found_tokens(definitions: Sequence[int], most: int = FOUND) -> int:
+def search_answer_tokens(definitions: Sequence[int], most: int = FOUND) -> int:
     """Tokens of one answer to a search in o200k's count, by the mean of the definitions that are searched."""
-    found = min(most, len(definitions))
-    return ANSWER_FRAME + (-(-sum(definitions) * found // len(definitions)) + found * FOUND_FRAME if found else 0)
+    count = min(most, len(definitions))
+    return ANSWER_FRAME + (-(-sum(definitions) * count // len(definitions)) + count * FOUND_FRAME if count else 0)
 
 
-def advised(
+def advise(
     fit: Fit,
     task: TaskShape,
     ways: Iterable[ExposedTools],
@@ -104,9 +111,9 @@ def _exposure(fit: Fit, task: TaskShape, way: ExposedTools, prices: TokenPrices,
     definitions = fit.tokens(sum(way.definitions))
     every_turn = definitions + fit.text(way.beside)
     if way.way == SEARCH:
-        spent = searched(task, every_turn, _search(fit, way), prices, cache)
+        spent = account_of_search(task, every_turn, _search(fit, way), prices, cache)
     else:
-        spent = listed(task, every_turn, prices, cache)
+        spent = account_of_list(task, every_turn, prices, cache)
     return Exposure(
         way=way.way,
         listed=len(way.definitions),
@@ -139,15 +146,17 @@ def _sentence(options: Sequence[Exposure], best: Exposure | None, fit: Fit) -> s
     if best is None:
         return f"no way to show the tools fits {fit.model.name}: {_obstacle(options, fit)}"
     whole = next((each for each in options if each.way == LIST), best)
-    said = f"{_named(best)} is cheapest: the task costs {best.priced_tokens:,} input tokens"
+    sentence = f"{_name_of(best)} is cheapest: the task costs {best.priced_tokens:,} input tokens"
     if best is not whole:
-        said += f", {_less(best, whole)} than with {_named(whole)} ({whole.priced_tokens:,})"
-        said += "" if whole.fits else ", which does not fit"
+        sentence += f", {_less(best, whole)} than with {_name_of(whole)} ({whole.priced_tokens:,})"
+        sentence += "" if whole.fits else ", which does not fit"
     rest = _cheapest(each for each in options if each.reachable >= whole.reachable)
     if best.reachable < whole.reachable and rest is not None:
-        said += f". It hides {whole.reachable - best.reachable} tools; with all of them {_named(rest)} is cheapest"
-        said += f" ({rest.priced_tokens:,})"
-    return said
+        sentence += (
+            f". It hides {whole.reachable - best.reachable} tools; with all of them {_name_of(rest)} is cheapest"
+        )
+        sentence += f" ({rest.priced_tokens:,})"
+    return sentence
 
 
 def _obstacle(options: Sequence[Exposure], fit: Fit) -> str:
@@ -157,8 +166,8 @@ def _obstacle(options: Sequence[Exposure], fit: Fit) -> str:
         return f"a prompt may have {fit.input:,} tokens"
     if fit.max_tools is not None and least.listed > fit.max_tools:
         number = f"{fit.max_tools:,} tool{' is' if fit.max_tools == 1 else 's are'}"
-        return f"{_named(least)} lists {least.listed:,} tools, and {number} allowed"
-    return f"the tools of {_named(least)} have {least.tool_tokens:,} tokens, and {fit.tool_tokens or 0:,} are allowed"
+        return f"{_name_of(least)} lists {least.listed:,} tools, and {number} allowed"
+    return f"the tools of {_name_of(least)} have {least.tool_tokens:,} tokens, and {fit.tool_tokens or 0:,} are allowed"
 
 
 def _less(best: Exposure, whole: Exposure) -> str:
@@ -166,10 +175,10 @@ def _less(best: Exposure, whole: Exposure) -> str:
     return f"{share:.1f} % less" if share >= 0 else f"{-share:.1f} % more"
 
 
-def _named(option: Exposure) -> str:
+def _name_of(option: Exposure) -> str:
     if option.way == SEARCH:
         return "search at /router/mcp"
     if option.way == TIER:
         return f"tier {option.tier}"
-    said = f"a list of all {option.listed} tools" if option.listed > 1 else "a list"
-    return f"{said} of tier {option.tier}" if option.tier else said
+    name = f"a list of all {option.listed} tools" if option.listed > 1 else "a list"
+    return f"{name} of tier {option.tier}" if option.tier else name

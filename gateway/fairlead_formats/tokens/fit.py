@@ -7,16 +7,14 @@ from typing import Final
 
 import msgspec
 
-from fairlead_formats.registry import OPENAI_CHAT, PROVIDER_FORMATS
+from fairlead_formats.registry import PROVIDER_FORMATS
 from fairlead_formats.tokens.conversation import ConversationTokens
-from fairlead_formats.tokens.families import Family, family_of
-from fairlead_formats.tokens.models import ContextWindow
+from fairlead_formats.tokens.models import family_of
 from fairlead_formats.tokens.outcome import CONTEXT_WINDOW, MAX_TOOLS, TOOL_TOKENS, Cut, Numbers, Plan, SkippedModel
+from fairlead_formats.tokens.routes import PlanLimits, RouteModel, smaller_limit
 
 SCALE: Final = 1_000_000
 """Family and format factors are thousandths each."""
-RESERVED_OUTPUT_TOKENS: Final = 4096
-"""Tokens kept free for the answer where nobody says how many."""
 
 
 class Candidate(msgspec.Struct, frozen=True, gc=False):
@@ -28,46 +26,6 @@ class Candidate(msgspec.Struct, frozen=True, gc=False):
     short: int | None = None
     """With shortened descriptions; None: it has none."""
     pinned: bool = False
-
-
-class RouteModel(msgspec.Struct, frozen=True):
-    """One model of a route."""
-
-    name: str
-    window: ContextWindow
-    format: str = OPENAI_CHAT
-    max_tools: int | None = None
-    """Tools that its provider takes at all."""
-    family: Family | None = None
-    """None: by its name."""
-
-
-class PlanLimits(msgspec.Struct, frozen=True):
-    """Limits of the route, the policy and the request together: the smallest of each counts."""
-
-    max_tools: int | None = None
-    tool_tokens: int | None = None
-    """In the model's tokens."""
-    reserved_output: int = RESERVED_OUTPUT_TOKENS
-    """Tokens kept free for the answer."""
-    shorten: bool = False
-    """Shortened descriptions may be used before a tool is cut."""
-    reserved_floor: int = 0
-    """As much of `reserved_output` as the caller cannot lower: the route's own."""
-
-    def within(self, other: PlanLimits) -> PlanLimits:
-        """The stricter of both; `other` decides where this one says nothing."""
-        return PlanLimits(
-            _least(self.max_tools, other.max_tools),
-            _least(self.tool_tokens, other.tool_tokens),
-            max(self.reserved_output, other.reserved_output),
-            self.shorten or other.shorten,
-            max(self.reserved_floor, other.reserved_output),
-        )
-
-
-def _least(a: int | None, b: int | None) -> int | None:
-    return min(a, b) if a is not None and b is not None else a if b is None else b
 
 
 class CandidateSet:
@@ -108,7 +66,7 @@ class Fit:
         self.room = self.input - self.system - self.messages
         """For tools and their preamble; negative: not even the conversation fits."""
         self.most_allowed = limits.max_tools
-        self.max_tools = _least(limits.max_tools, model.max_tools)
+        self.max_tools = smaller_limit(limits.max_tools, model.max_tools)
         self.tool_tokens = limits.tool_tokens
 
     def text(self, tokens: int) -> int:
@@ -130,22 +88,22 @@ class Fit:
             self.tool_tokens is None or tokens <= self.tool_tokens
         )
 
-    def kept(self, pool: CandidateSet) -> int:
+    def count_fitting(self, pool: CandidateSet) -> int:
         """How many tools fit; -1 where the conversation or the pinned tools do not."""
         provider = self.model.max_tools
         if self.tokens(pool.pinned_tokens) > self.room or (provider is not None and len(pool.pinned) > provider):
             return -1
         places, window, budget = self._bounds(pool)
-        most, used, kept = min(window, budget), pool.pinned_tokens, 0
+        most, used, fitting = min(window, budget), pool.pinned_tokens, 0
         for size in pool.loose if places > 0 else ():
             if used + size <= most:
                 used += size
-                kept += 1
-                if kept == places:
+                fitting += 1
+                if fitting == places:
                     break
-        return len(pool.pinned) + kept
+        return len(pool.pinned) + fitting
 
-    def cut(self, pool: CandidateSet) -> list[Cut]:
+    def cuts(self, pool: CandidateSet) -> list[Cut]:
         """Tools that have to go, in the order of the tools."""
         places, window, budget = self._bounds(pool)
         used, cut = pool.pinned_tokens, []
@@ -174,16 +132,16 @@ class Fit:
 
     def plan(self, pool: CandidateSet, cut: list[Cut], fits: list[Fit], counter: str) -> Plan:
         gone = {each.name for each in cut}
-        kept = [tool for tool in pool.tools if tool.name not in gone]
-        cheaper = tuple(t.name for t in kept if t.short is not None and t.short < t.tokens) if pool.short else ()
+        tools = [tool for tool in pool.tools if tool.name not in gone]
+        cheaper = tuple(t.name for t in tools if t.short is not None and t.short < t.tokens) if pool.short else ()
         return Plan(
             model=self.model.name,
             format=self.model.format,
-            tools=tuple(tool.name for tool in kept),
+            tools=tuple(tool.name for tool in tools),
             shortened=cheaper,
             cut=tuple(cut),
-            numbers=self.numbers(pool.tokens(kept), counter),
-            skipped=tuple(fit.skipped(pool) for fit in fits[: fits.index(self)]),
+            numbers=self.numbers(pool.tokens(tools), counter),
+            skipped=tuple(fit.as_skipped(pool) for fit in fits[: fits.index(self)]),
         )
 
     def numbers(self, total: int, counter: str) -> Numbers:
@@ -204,7 +162,7 @@ class Fit:
             tool_factor=self.factor / SCALE,
         )
 
-    def skipped(self, pool: CandidateSet) -> SkippedModel:
+    def as_skipped(self, pool: CandidateSet) -> SkippedModel:
         """How far the model is from holding everything."""
         lacking = self.tokens(pool.all_tokens) - self.room
         return SkippedModel(self.model.name, self.model.window.context, max(0, lacking), self.room < 0)

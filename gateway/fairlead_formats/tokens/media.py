@@ -53,18 +53,18 @@ def image_size(head: bytes) -> tuple[int, int] | None:
     """Width and height in pixels, from the beginning of a PNG, GIF, WebP or JPEG; None for anything else."""
     try:
         if head[:8] == b"\x89PNG\r\n\x1a\n":
-            found = struct.unpack(">II", head[16:24])
+            size = struct.unpack(">II", head[16:24])
         elif head[:6] in (b"GIF87a", b"GIF89a"):
-            found = struct.unpack("<HH", head[6:10])
+            size = struct.unpack("<HH", head[6:10])
         elif head[:4] == b"RIFF" and head[8:12] == b"WEBP":
-            found = _webp(head)
+            size = _webp(head)
         elif head[:2] == b"\xff\xd8":
             return _jpeg(head)
         else:
             return None
     except (struct.error, IndexError):
         return None
-    width, height = found
+    width, height = size
     return (width, height) if width and height else None
 
 
@@ -87,12 +87,12 @@ def _webp(head: bytes) -> tuple[int, int]:
 
 
 def _jpeg(head: bytes) -> tuple[int, int] | None:
-    place = 2
-    while place + 9 <= len(head) and head[place] == 0xFF:
-        if head[place + 1] in _JPEG_FRAMES:
-            height, width = struct.unpack(">HH", head[place + 5 : place + 9])
+    offset = 2
+    while offset + 9 <= len(head) and head[offset] == 0xFF:
+        if head[offset + 1] in _JPEG_FRAMES:
+            height, width = struct.unpack(">HH", head[offset + 5 : offset + 9])
             return (width, height) if width and height else None
-        place += 2 + int(struct.unpack(">H", head[place + 2 : place + 4])[0])
+        offset += 2 + int(struct.unpack(">H", head[offset + 2 : offset + 4])[0])
     return None
 
 

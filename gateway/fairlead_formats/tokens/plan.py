@@ -11,10 +11,11 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from fairlead_formats.tokens.advice import refused
+from fairlead_formats.tokens.advice import refuse
 from fairlead_formats.tokens.conversation import ConversationTokens
-from fairlead_formats.tokens.fit import Candidate, CandidateSet, Fit, PlanLimits, RouteModel
+from fairlead_formats.tokens.fit import Candidate, CandidateSet, Fit
 from fairlead_formats.tokens.outcome import Plan, PlanRefused
+from fairlead_formats.tokens.routes import PlanLimits, RouteModel
 
 
 def plan(
@@ -35,12 +36,12 @@ def plan(
             if fit.whole(pool):
                 return fit.plan(pool, [], fits, counter)
     pool = pools[-1]
-    kept = [fit.kept(pool) for fit in fits]
-    most = max(kept, default=0)
+    fitting = [fit.count_fitting(pool) for fit in fits]
+    most = max(fitting, default=0)
     if most <= 0:
-        return refused(fits, pool, counter)
-    best = fits[kept.index(most)]
-    return best.plan(pool, best.cut(pool), fits, counter)
+        return refuse(fits, pool, counter)
+    best = fits[fitting.index(most)]
+    return best.plan(pool, best.cuts(pool), fits, counter)
 
 
 def _distinct(tools: Sequence[Candidate]) -> list[Candidate]:

@@ -13,7 +13,7 @@ from typing import Annotated, Final
 import msgspec
 from msgspec import Meta
 
-from fairlead_formats.tokens.families import bare
+from fairlead_formats.tokens.models import bare
 
 Dollars = Annotated[float, Meta(ge=0, le=1_000_000)]
 
@@ -61,14 +61,14 @@ class ModelPrice(msgspec.Struct, frozen=True, rename="camel", forbid_unknown_fie
 
     def factors(self, model: str) -> TokenPrices:
         """The price of each kind of token in that of an input token."""
-        known = prices_of(model)
+        published = prices_of(model)
         if not self.input:
-            return known
+            return published
         return TokenPrices(
-            known.read if self.cached_input is None else round(1000 * self.cached_input / self.input),
-            known.write if self.cache_write is None else round(1000 * self.cache_write / self.input),
+            published.read if self.cached_input is None else round(1000 * self.cached_input / self.input),
+            published.write if self.cache_write is None else round(1000 * self.cache_write / self.input),
             round(1000 * self.output / self.input),
-            known.least,
+            published.least,
         )
 
     def dollars(self, model: str, input_tokens: int, output_tokens: int, cached: int = 0, written: int = 0) -> float:

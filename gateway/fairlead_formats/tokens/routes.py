@@ -14,14 +14,53 @@ from typing import Any, Final
 
 import msgspec
 
-from fairlead_formats import registry
-from fairlead_formats.tokens.families import family_of
-from fairlead_formats.tokens.fit import RESERVED_OUTPUT_TOKENS, PlanLimits, RouteModel
-from fairlead_formats.tokens.models import ContextWindows
+from fairlead_formats.registry import OPENAI_CHAT, PROVIDER_FORMATS, canonical
+from fairlead_formats.tokens.models import ContextWindow, ContextWindows, Family, family_of
 
-_FORMAT_OF_FAMILY: Final = {
-    family: name for name, provided in registry.PROVIDER_FORMATS.items() for family in provided.families
-}
+RESERVED_OUTPUT_TOKENS: Final = 4096
+"""Tokens kept free for the answer where nobody says how many."""
+_FORMAT_OF_FAMILY: Final = {family: name for name, provided in PROVIDER_FORMATS.items() for family in provided.families}
+
+
+class RouteModel(msgspec.Struct, frozen=True):
+    """One model of a route."""
+
+    name: str
+    window: ContextWindow
+    format: str = OPENAI_CHAT
+    max_tools: int | None = None
+    """Tools that its provider takes at all."""
+    family: Family | None = None
+    """None: by its name."""
+
+
+class PlanLimits(msgspec.Struct, frozen=True):
+    """Limits of the route, the policy and the request together: the smallest of each counts."""
+
+    max_tools: int | None = None
+    tool_tokens: int | None = None
+    """In the model's tokens."""
+    reserved_output: int = RESERVED_OUTPUT_TOKENS
+    """Tokens kept free for the answer."""
+    shorten: bool = False
+    """Shortened descriptions may be used before a tool is cut."""
+    reserved_floor: int = 0
+    """As much of `reserved_output` as the caller cannot lower: the route's own."""
+
+    def within(self, other: PlanLimits) -> PlanLimits:
+        """The stricter of both; `other` decides where this one says nothing."""
+        return PlanLimits(
+            smaller_limit(self.max_tools, other.max_tools),
+            smaller_limit(self.tool_tokens, other.tool_tokens),
+            max(self.reserved_output, other.reserved_output),
+            self.shorten or other.shorten,
+            max(self.reserved_floor, other.reserved_output),
+        )
+
+
+def smaller_limit(a: int | None, b: int | None) -> int | None:
+    """The smaller of two limits; None stands for no limit."""
+    return min(a, b) if a is not None and b is not None else a if b is None else b
 
 
 class InvalidRoute(ValueError):
@@ -70,8 +109,8 @@ def format_for(choice: ModelChoice | str) -> str:
     if isinstance(choice, str):
         choice = ModelChoice(choice)
     if choice.format is not None:
-        return registry.canonical(choice.format)
-    return _FORMAT_OF_FAMILY.get(family_of(choice.model).name, registry.OPENAI_CHAT)
+        return canonical(choice.format)
+    return _FORMAT_OF_FAMILY.get(family_of(choice.model).name, OPENAI_CHAT)
 
 
 def models_for(

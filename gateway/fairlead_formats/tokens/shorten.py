@@ -23,7 +23,7 @@ _DATA: Final = frozenset({"default", "const", "enum", "required", "dependentRequ
 """Members that hold data, whatever it looks like."""
 
 
-def shortened(definition: Mapping[str, Any]) -> Mapping[str, Any]:
+def shorten(definition: Mapping[str, Any]) -> Mapping[str, Any]:
     """The definition with descriptions cut at the end of a sentence, and without titles and examples in its schema;
     the very object where that changes nothing.
     """
@@ -56,16 +56,16 @@ def _schema(value: Any, depth: int) -> Any:
         return [_schema(item, depth - 1) for item in value]
     if not isinstance(value, dict):
         return value
-    kept: dict[str, Any] = {}
+    shorter: dict[str, Any] = {}
     for key, inner in value.items():
         if key in _NOISE:
             continue
         if key == "description" and isinstance(inner, str):
-            kept[key] = cut(inner, PARAMETER)
+            shorter[key] = cut(inner, PARAMETER)
         elif key in _NAMED and isinstance(inner, dict):
-            kept[key] = {name: _schema(schema, depth - 1) for name, schema in inner.items()}
+            shorter[key] = {name: _schema(schema, depth - 1) for name, schema in inner.items()}
         elif key in _DATA:
-            kept[key] = inner
+            shorter[key] = inner
         else:
-            kept[key] = _schema(inner, depth - 1)
-    return kept
+            shorter[key] = _schema(inner, depth - 1)
+    return shorter

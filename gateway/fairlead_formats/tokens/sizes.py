@@ -15,7 +15,7 @@ from typing import Any, Final
 import msgspec
 
 from fairlead_formats.tokens.counting import TokenCounter
-from fairlead_formats.tokens.shorten import shortened
+from fairlead_formats.tokens.shorten import shorten
 
 MAX_SIZES: Final = 50_000
 """Definitions whose sizes are kept; the least recently asked for goes first. A size takes about 300 bytes."""
@@ -37,7 +37,7 @@ class Sizes:
     def __init__(self, counter: TokenCounter, limit: int = MAX_SIZES) -> None:
         self.counter = counter
         self._limit = limit
-        self._known: OrderedDict[bytes, Size] = OrderedDict()
+        self._sizes: OrderedDict[bytes, Size] = OrderedDict()
 
     def of(self, definition: bytes | Mapping[str, Any], key: bytes | None = None) -> Size:
         """The size of an MCP definition, raw or decoded. `key` is its hash where the caller has one; it must be over
@@ -47,44 +47,44 @@ class Sizes:
         if key is None:
             raw = raw if raw is not None else _encode(definition)
             key = hashlib.blake2b(raw, digest_size=16).digest()
-        known = self._known.get(key)
-        if known is not None:
+        size = self._sizes.get(key)
+        if size is not None:
             self._touch(key)
-            return known
-        size = self._measured(definition)
+            return size
+        size = self._measure(definition)
         self.keep(key, size)
         return size
 
     def knows(self, key: bytes) -> bool:
         """Whether the size of the definition with that hash is kept."""
-        return key in self._known
+        return key in self._sizes
 
     def keep(self, key: bytes, size: Size) -> None:
         """A size that was counted elsewhere."""
-        self._known[key] = size
-        while len(self._known) > self._limit:
-            self._known.popitem(last=False)
+        self._sizes[key] = size
+        while len(self._sizes) > self._limit:
+            self._sizes.popitem(last=False)
 
     def __len__(self) -> int:
-        return len(self._known)
+        return len(self._sizes)
 
     def _touch(self, key: bytes) -> None:
         try:
-            self._known.move_to_end(key)
+            self._sizes.move_to_end(key)
         except KeyError:  # another thread made room meanwhile
             return
 
-    def _measured(self, definition: bytes | Mapping[str, Any]) -> Size:
-        decoded = _decoded(definition)
+    def _measure(self, definition: bytes | Mapping[str, Any]) -> Size:
+        decoded = _decode_definition(definition)
         if decoded is None:
             tokens = self.counter.count(definition.decode("utf-8", "replace") if isinstance(definition, bytes) else "")
             return Size(tokens, tokens)
-        tokens = self.counter.count(rendered(decoded))
-        short = shortened(decoded)
-        return Size(tokens, tokens if short is decoded else min(tokens, self.counter.count(rendered(short))))
+        tokens = self.counter.count(render(decoded))
+        short = shorten(decoded)
+        return Size(tokens, tokens if short is decoded else min(tokens, self.counter.count(render(short))))
 
 
-def _decoded(definition: bytes | Mapping[str, Any]) -> Mapping[str, Any] | None:
+def _decode_definition(definition: bytes | Mapping[str, Any]) -> Mapping[str, Any] | None:
     if not isinstance(definition, bytes):
         return definition
     try:
@@ -94,7 +94,7 @@ def _decoded(definition: bytes | Mapping[str, Any]) -> Mapping[str, Any] | None:
     return value if isinstance(value, dict) else None
 
 
-def rendered(definition: Mapping[str, Any]) -> str:
+def render(definition: Mapping[str, Any]) -> str:
     """The text that is counted: what models are told of a tool, as compact JSON."""
     shown = {"name": definition.get("name")}
     if definition.get("description"):

@@ -44,26 +44,28 @@ def between(
     """
     read = source.read(payload)
     if isinstance(target, ToolFormat) and target.like(source) and not options.strict:
-        return _untouched(read, target)
+        return _as_they_came(read, target)
     if isinstance(target, ToolFormat):
-        found = target.assemble(read.tools, [target.prepare(tool, options) for tool in pace(read.tools)])
+        converted = target.assemble(read.tools, [target.prepare(tool, options) for tool in pace(read.tools)])
     else:
-        found = target.convert(read.tools, options)
+        converted = target.convert(read.tools, options)
     own = _providers_own(read, source, target)
     owns = {loss for each in own for loss in each.report}
     report = tuple(loss for loss in read.report if loss not in owns)
     if isinstance(target, ToolFormat):
-        member, tools = target.beside(found.tools, own)
+        member, tools = target.beside(converted.tools, own)
     else:
-        member, tools = array_of(target.request(found.tools))
-    names = dict(found.names.backward)
-    return Conversion(target.name, member, tools, names, report + found.report, found.properties, target.max_tools)
+        member, tools = array_of(target.request(converted.tools))
+    names = dict(converted.names.backward)
+    return Conversion(
+        target.name, member, tools, names, report + converted.report, converted.properties, target.max_tools
+    )
 
 
-def _untouched(read: Read, target: ToolFormat) -> Conversion:
+def _as_they_came(read: Read, target: ToolFormat) -> Conversion:
     """Tools that go out in the form they came in: as they are. Of two functions of one name the first counts."""
     seen: set[str] = set()
-    kept: list[Original] = []
+    first: list[Original] = []
     report = [loss for loss in read.report if loss.action is Action.REFUSED]
     owns = {loss for each in read.originals for loss in each.report}
     report = [loss for loss in report if loss not in owns]
@@ -72,9 +74,9 @@ def _untouched(read: Read, target: ToolFormat) -> Conversion:
             report.append(Loss(original.name, "/name", "name", Action.REFUSED, "another tool has this name"))
             continue
         seen.add(original.name)
-        kept.append(original)
-    member, tools = target.beside((), kept)
-    names = {original.name: original.name for original in kept if original.name}
+        first.append(original)
+    member, tools = target.beside((), first)
+    names = {original.name: original.name for original in first if original.name}
     return Conversion(target.name, member, tools, names, tuple(report), max_tools=target.max_tools)
 
 

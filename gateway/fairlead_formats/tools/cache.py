@@ -37,13 +37,13 @@ class Conversions:
 
     def __init__(self, max_entries: int = MAX_ENTRIES) -> None:
         self._max_entries = max_entries
-        self._kept: OrderedDict[tuple[str, Options, str], PreparedTool] = OrderedDict()
+        self._prepared_tools: OrderedDict[tuple[str, Options, str], PreparedTool] = OrderedDict()
         self._lock = Lock()
         self.hits = 0
         self.misses = 0
 
     def __len__(self) -> int:
-        return len(self._kept)
+        return len(self._prepared_tools)
 
     def convert(
         self,
@@ -61,30 +61,30 @@ class Conversions:
             return format_.convert(tools, options, names)
         keys = [hash_of(tool) for tool in tools] if hashes is None else hashes
         return format_.assemble(
-            tools, [self._prepared(format_, tool, options, key) for tool, key in zip(tools, keys, strict=True)], names
+            tools, [self._prepare(format_, tool, options, key) for tool, key in zip(tools, keys, strict=True)], names
         )
 
     def knows(self, format_: Format, options: Options, key: str) -> bool:
         """Whether the definition with that hash need not be converted again."""
-        return (format_.name, options, key) in self._kept
+        return (format_.name, options, key) in self._prepared_tools
 
     def keep(self, format_: Format, options: Options, key: str, prepared: PreparedTool) -> None:
         """A conversion that was made elsewhere."""
         with self._lock:
-            self._kept[(format_.name, options, key)] = prepared
-            while len(self._kept) > self._max_entries:
-                self._kept.popitem(last=False)
+            self._prepared_tools[(format_.name, options, key)] = prepared
+            while len(self._prepared_tools) > self._max_entries:
+                self._prepared_tools.popitem(last=False)
 
-    def _prepared(self, format_: ToolFormat, tool: Definition, options: Options, key: str | None) -> PreparedTool:
+    def _prepare(self, format_: ToolFormat, tool: Definition, options: Options, key: str | None) -> PreparedTool:
         if key is None:
             return format_.prepare(tool, options)
         full = (format_.name, options, key)
         with self._lock:
-            found = self._kept.get(full)
-            if found is not None:
-                self._kept.move_to_end(full)
+            cached = self._prepared_tools.get(full)
+            if cached is not None:
+                self._prepared_tools.move_to_end(full)
                 self.hits += 1
-                return found
+                return cached
             self.misses += 1
         prepared = format_.prepare(tool, options)
         self.keep(format_, options, key, prepared)

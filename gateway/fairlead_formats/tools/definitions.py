@@ -79,7 +79,7 @@ class Parts(msgspec.Struct, frozen=True):
     output: JsonObject | None = None
 
 
-class Found(msgspec.Struct, frozen=True):
+class ProviderTool(msgspec.Struct, frozen=True):
     """Parts that a reader found in one tool of a provider's."""
 
     name: Any
@@ -96,7 +96,7 @@ class Envelope(msgspec.Struct, frozen=True):
     write: Callable[[Parts], JsonObject]
     rename: Callable[[JsonObject, str], JsonObject]
     """A written tool under its name; shares all else with what it was given."""
-    read: Callable[[JsonObject], Found]
+    read: Callable[[JsonObject], ProviderTool]
     """Raises Unusable for what is no function tool."""
     request: Callable[[list[Definition]], JsonObject]
     unpack: Callable[[Any], list[Any]]
@@ -105,6 +105,21 @@ class Envelope(msgspec.Struct, frozen=True):
     """Whether a tool carries the schema of its result."""
     grouped: bool = False
     """Whether functions are a group of their own among the tools."""
+
+
+class ToolLimits(msgspec.Struct, frozen=True):
+    """Limits of one format on the tools of a request; None: no limit is known."""
+
+    max_tools: int | None = None
+    max_description: int | None = None
+    """Characters of a description."""
+    needs_description: bool = False
+    """Whether an empty description is refused."""
+    max_strict: int | None = None
+    """Strict tools among those of one request."""
+
+
+NO_LIMITS: Final = ToolLimits()
 
 
 class ToolFormat:
@@ -117,21 +132,15 @@ class ToolFormat:
         aliases: tuple[str, ...],
         envelope: Envelope,
         targets: Callable[[Options], Targets],
-        *,
-        max_tools: int | None = None,
-        max_description: int | None = None,
-        needs_description: bool = False,
-        max_strict: int | None = None,
+        limits: ToolLimits = NO_LIMITS,
     ) -> None:
         self.name = name
         self.title = title
         self.aliases = aliases
         self.envelope = envelope
         self._targets = targets
-        self.max_tools = max_tools
-        self._max_description = max_description
-        self._needs_description = needs_description
-        self._max_strict = max_strict
+        self.max_tools = limits.max_tools
+        self._limits = limits
 
     def __repr__(self) -> str:
         return f"<ToolFormat {self.name}>"
@@ -155,6 +164,7 @@ class ToolFormat:
         properties: dict[str, dict[str, str]] = {}
         seen: set[str] = set()
         strict = 0
+        max_strict = self._limits.max_strict
         rename, forward = self.envelope.rename, mapping.forward
         for name, ready in zip(used, prepared, strict=True):
             report += ready.losses
@@ -167,8 +177,8 @@ class ToolFormat:
             seen.add(name)
             written = rename(ready.definition, forward[name])
             strict += written.get("strict") is True
-            if self._max_strict is not None and strict > self._max_strict and written.pop("strict", False):
-                why = f"a request may hold {self._max_strict} strict tools"
+            if max_strict is not None and strict > max_strict and written.pop("strict", False):
+                why = f"a request may hold {max_strict} strict tools"
                 report.append(Loss(name, "", "strict", Action.NON_STRICT, why))
             out.append(written)
             if ready.properties:
@@ -179,7 +189,7 @@ class ToolFormat:
         """One tool but for its name. Never raises for what the definition holds."""
         name = name_of(tool)
         try:
-            return self._prepared(tool, name, options)
+            return self._convert(tool, name, options)
         except (UnusableSchema, TooMuch) as error:
             return PreparedTool(None, (Loss(name, "/inputSchema", "inputSchema", Action.REFUSED, str(error)),))
         except Exception as error:
@@ -187,22 +197,24 @@ class ToolFormat:
             why = f"{FAULT}: {type(error).__name__}"
             return PreparedTool(None, (Loss(name, "/inputSchema", "inputSchema", Action.REFUSED, why),))
 
-    def _prepared(self, tool: Definition, name: str, options: Options) -> PreparedTool:
+    def _convert(self, tool: Definition, name: str, options: Options) -> PreparedTool:
         if not name or len(name) > MAX_NAME:
             why = "a tool needs a name" if not name else f"the name is longer than {MAX_NAME} characters"
             return PreparedTool(None, (Loss(name[:64], "/name", "name", Action.REFUSED, why),))
         lax, strict = self._targets(options)
         outcome = convert(tool.get("inputSchema"), lax, strict)
         losses = [
-            Loss(name, f"/inputSchema{path}", keyword, action, why) for path, keyword, action, why in outcome.found
+            Loss(name, f"/inputSchema{path}", keyword, action, why) for path, keyword, action, why in outcome.losses
         ]
         if len(tool) > len(_CARRIED):
             self._others(tool, name, losses)
         output = tool.get("outputSchema") if self.envelope.output else None
         description = self._description(tool, name, outcome, losses)
-        asked = outcome.strict if options.strict else None
+        strict_outcome = outcome.strict if options.strict else None
         written = self.envelope.write(
-            Parts("", description, outcome.schema, asked, options, output if isinstance(output, dict) else None)
+            Parts(
+                "", description, outcome.schema, strict_outcome, options, output if isinstance(output, dict) else None
+            )
         )
         return PreparedTool(written, tuple(losses), outcome.names)
 
@@ -218,11 +230,11 @@ class ToolFormat:
         text = given if isinstance(given, str) else ""
         if given is not None and not isinstance(given, str):
             losses.append(Loss(name, "/description", "description", Action.DROPPED, "the description is no text"))
-        if not text.strip() and self._needs_description:
+        if not text.strip() and self._limits.needs_description:
             title = tool.get("title")
             text = title if isinstance(title, str) and title.strip() else name
             losses.append(Loss(name, "/description", "description", Action.REWRITTEN, "a description may not be empty"))
-        limit = self._max_description
+        limit = self._limits.max_description
         notes = outcome.notes
         if limit is not None and len(text) + len(notes) + 2 > limit and (len(text) > limit or notes):
             shorter = _cut(text, limit - len(notes) - 2 if notes else limit)
@@ -230,7 +242,7 @@ class ToolFormat:
                 why = f"descriptions of more than {limit} characters are refused"
                 losses.append(Loss(name, "/description", "description", Action.DROPPED, why))
             text = shorter
-        return constraint_texts.joined(text, notes)[:limit] if notes else text
+        return constraint_texts.append(text, notes)[:limit] if notes else text
 
     def read(self, payload: object) -> Read:
         tools: list[JsonObject] = []
@@ -240,11 +252,11 @@ class ToolFormat:
             losses: tuple[Loss, ...]
             try:
                 if not isinstance(tool, dict):
-                    raise UnusableSchema(f"{constraint_texts.shown(tool)} is no tool")
-                found = self.envelope.read(tool)
-                tools.append(_definition(found))
-                losses = tuple(Loss(found.name, at, word, Action.DROPPED, why) for at, word, why in found.lost)
-                originals.append(Original(found.name, tool, losses))
+                    raise UnusableSchema(f"{constraint_texts.compact(tool)} is no tool")
+                parts = self.envelope.read(tool)
+                tools.append(_definition(parts))
+                losses = tuple(Loss(parts.name, at, word, Action.DROPPED, why) for at, word, why in parts.lost)
+                originals.append(Original(parts.name, tool, losses))
             except (UnusableSchema, TooMuch, RecursionError) as error:
                 losses = (Loss(f"#{position}", "", "", Action.REFUSED, str(error)),)
                 if isinstance(error, ProvidersOwn):
@@ -257,16 +269,16 @@ class ToolFormat:
         """Whether a definition in the other format is one in this, as it is."""
         return isinstance(other, ToolFormat) and other.envelope is self.envelope
 
-    def renamed(self, original: Original, name: str) -> JsonObject:
+    def rename(self, original: Original, name: str) -> JsonObject:
         """A definition in this form under a name; untouched where that is its own."""
         return original.definition if name == original.name else self.envelope.rename(original.definition, name)
 
     def beside(self, tools: Sequence[Definition], originals: Sequence[Original]) -> tuple[str, list[Any]]:
         """Where in a request the array is that holds converted tools and originals (a JSON Pointer), and that array."""
         named = [original.definition for original in originals if original.name or not self.envelope.grouped]
-        member, found = array_of(self.envelope.request([*tools, *named]))
+        member, array = array_of(self.envelope.request([*tools, *named]))
         others = [] if not self.envelope.grouped else [each.definition for each in originals if not each.name]
-        return member, found + others
+        return member, array + others
 
 
 def name_of(tool: Definition) -> str:
@@ -275,17 +287,17 @@ def name_of(tool: Definition) -> str:
     return name if isinstance(name, str) else ""
 
 
-def _definition(found: Found) -> JsonObject:
-    if not isinstance(found.name, str) or not found.name:
+def _definition(parts: ProviderTool) -> JsonObject:
+    if not isinstance(parts.name, str) or not parts.name:
         raise UnusableSchema("the tool has no name")
-    tool: JsonObject = {"name": found.name}
-    if isinstance(found.description, str) and found.description:
-        tool["description"] = found.description
-    if found.schema is not None and not isinstance(found.schema, dict):
-        raise UnusableSchema(f"{constraint_texts.shown(found.schema)} is no schema of an object")
-    tool["inputSchema"] = found.schema or {"type": "object", "properties": {}}
-    if isinstance(found.output, dict):
-        tool["outputSchema"] = found.output
+    tool: JsonObject = {"name": parts.name}
+    if isinstance(parts.description, str) and parts.description:
+        tool["description"] = parts.description
+    if parts.schema is not None and not isinstance(parts.schema, dict):
+        raise UnusableSchema(f"{constraint_texts.compact(parts.schema)} is no schema of an object")
+    tool["inputSchema"] = parts.schema or {"type": "object", "properties": {}}
+    if isinstance(parts.output, dict):
+        tool["outputSchema"] = parts.output
     return tool
 
 

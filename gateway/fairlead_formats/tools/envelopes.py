@@ -13,21 +13,21 @@ from fairlead_formats.tool_format import Definition, JsonObject
 from fairlead_formats.tools.definitions import ProvidersOwn
 
 
-def renamed(tool: JsonObject, name: str) -> JsonObject:
+def rename_tool(tool: JsonObject, name: str) -> JsonObject:
     """A tool whose name is a member of its own, under another name."""
     return {**tool, "name": name}
 
 
-def settings_lost(tool: JsonObject, known: set[str], at: str = "") -> tuple[tuple[str, str, str], ...]:
+def lost_settings(tool: JsonObject, carried: set[str], at: str = "") -> tuple[tuple[str, str, str], ...]:
     """The members of a tool besides those known: (path, keyword, why)."""
     return tuple(
         (f"{at}/{member}", member, "a setting of the provider's, which MCP has no place for")
         for member in tool
-        if member not in known
+        if member not in carried
     )
 
 
-def listed(payload: Any, *members: str) -> list[Any]:
+def list_of(payload: Any, *members: str) -> list[Any]:
     """The list below the first member that holds one, the payload itself if it is a list, or a list of it."""
     if isinstance(payload, dict):
         for member in members:
@@ -39,7 +39,7 @@ def listed(payload: Any, *members: str) -> list[Any]:
 
 def tools_of(payload: Any) -> list[Any]:
     """The tools of a request that has them in `tools`, of a list, or of one tool alone."""
-    return listed(payload, "tools")
+    return list_of(payload, "tools")
 
 
 def in_tools(tools: list[Definition]) -> JsonObject:

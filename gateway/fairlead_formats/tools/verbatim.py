@@ -19,7 +19,7 @@ class UnusableDefinition(ValueError):
     """Bytes that are no JSON object in UTF-8 and so cannot stand in a list."""
 
 
-def shown(definition: bytes, *, name: str, description: str | None = None) -> bytes:
+def with_name(definition: bytes, *, name: str, description: str | None = None) -> bytes:
     """The definition with its name, and its description where one is given, replaced.
 
     The values of all other members are kept byte for byte, in their order; white space between members is not.
@@ -39,7 +39,7 @@ def verbatim(definition: bytes, *, name: str) -> bytes:
     """
     members = _read(definition)
     if "name" not in members or _name(members["name"]) != name:
-        return shown(definition, name=name)
+        return with_name(definition, name=name)
     return definition
 
 
@@ -74,17 +74,17 @@ class _Annotated(msgspec.Struct):
 _annotated = msgspec.json.Decoder(_Annotated).decode
 
 
-def is_idempotent(definition: bytes, *, said: bool | None, trusted: bool) -> bool:
+def is_idempotent(definition: bytes, *, declared: bool | None, trusted: bool) -> bool:
     """Whether calling a tool twice does what calling it once does: as is said of it, else by its own `idempotentHint`
     or `readOnlyHint`, where these are trusted.
     """
-    if said is not None or not trusted or b'Hint"' not in definition:
-        return bool(said)
+    if declared is not None or not trusted or b'Hint"' not in definition:
+        return bool(declared)
     try:
-        found = _annotated(definition).annotations
+        hints = _annotated(definition).annotations
     except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
         return False
-    return found is not None and (found.idempotent is True or found.read_only is True)
+    return hints is not None and (hints.idempotent is True or hints.read_only is True)
 
 
 def _read(definition: bytes) -> dict[str, Raw]:

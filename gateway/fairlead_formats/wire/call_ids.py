@@ -20,7 +20,7 @@ from typing import Any, Final
 
 import msgspec
 
-from fairlead_formats.wire.raw_json import decoded
+from fairlead_formats.wire.raw_json import decode_object
 
 _ALPHABET: Final = string.ascii_letters + string.digits
 _RANDOM: Final = 22
@@ -39,12 +39,12 @@ _HINTS: Final = (b'"tool_calls"', b'"tool_use"', b"_call", b'"functionCall"', b'
 _encode: Final = msgspec.json.Encoder().encode
 
 
-def made_here(ident: str) -> bool:
+def is_made_here(ident: str) -> bool:
     """Whether an id has the form of those that are made here, which nobody can guess."""
     return _MADE.fullmatch(ident) is not None
 
 
-def may_be_kept(ident: str) -> bool:
+def may_keep_turn(ident: str) -> bool:
     """Whether an id was made here for a call whose turn may have been kept."""
     made = _MADE.fullmatch(ident)
     return made is not None and made[1] == _KEPT
@@ -58,19 +58,19 @@ def with_provider_ids(body: bytes) -> bytes:
 class ProviderCallIds:
     """Ids of one answer of a provider, whole or streamed."""
 
-    def __init__(self, *, kept: bool = True) -> None:
-        """`kept`: whether the turn may be kept."""
+    def __init__(self, *, keepable: bool = True) -> None:
+        """`keepable`: whether the turn may be kept."""
         self._made: dict[str, str] = {}
-        self._kept = kept
+        self._keepable = keepable
 
     def __repr__(self) -> str:
         return f"<ProviderCallIds: {len(self._made)}>"
 
-    def replaced(self, data: bytes) -> bytes:
+    def replace(self, data: bytes) -> bytes:
         """An answer, or the data of one event of its stream, with ids that are made here. What cannot be read stays."""
         if not self._made and not any(hint in data for hint in _HINTS):
             return data
-        for ident, prefix, longest in _ids(decoded(data)):
+        for ident, prefix, longest in _ids(decode_object(data)):
             if ident and ident not in self._made:
                 self._made[ident] = self._replacing(ident, prefix, longest)
         for ident, made in self._made.items():
@@ -82,7 +82,7 @@ class ProviderCallIds:
         """An id with the provider's in it, unless that makes it longer than `longest`: one of OpenAI's form is taken
         by every provider without it.
         """
-        made = new_id(prefix, kept=self._kept)
+        made = new_id(prefix, keepable=self._keepable)
         both = f"{made}-{ident}"
         return both if len(both) <= longest or not _OF_OPENAI.fullmatch(ident) else made
 
@@ -91,9 +91,9 @@ def _replacement(made: str) -> Any:
     return lambda match: match[1] + _encode(made)
 
 
-def new_id(prefix: str = "call", *, kept: bool = True) -> str:
-    """An id for a call that came without one. `kept`: whether its turn may be kept."""
-    return f"{prefix}_{_KEPT if kept else _LOST}-{''.join(secrets.choice(_ALPHABET) for _ in range(_RANDOM))}"
+def new_id(prefix: str = "call", *, keepable: bool = True) -> str:
+    """An id for a call that came without one. `keepable`: whether its turn may be kept."""
+    return f"{prefix}_{_KEPT if keepable else _LOST}-{''.join(secrets.choice(_ALPHABET) for _ in range(_RANDOM))}"
 
 
 def _ids(value: Any) -> Iterator[tuple[str, str, int]]:

@@ -7,7 +7,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from typing import Final
 
-from fairlead_formats.wire.raw_json import decoded
+from fairlead_formats.wire.raw_json import decode_object
 
 _MESSAGE: Final = "the provider refused the key"
 _WORDS: Final = frozenset({"invalid_api_key", "authentication_error", "unauthenticated", "401"})
@@ -45,7 +45,7 @@ def without_key(status: int, body: bytes, write: Callable[[LlmError], bytes]) ->
 
 def tells_of_key(raw: bytes) -> bool:
     """Whether an error object, or a body that holds one, says that a key was refused."""
-    found = decoded(raw)
-    inner = found.get("error")
-    error = inner if isinstance(inner, dict) else found
+    body = decode_object(raw)
+    inner = body.get("error")
+    error = inner if isinstance(inner, dict) else body
     return any(str(error.get(name)).lower() in _WORDS for name in ("code", "type", "status"))

@@ -13,8 +13,9 @@ import msgspec
 from msgspec import Raw
 
 from fairlead_formats.wire.errors import LlmError, without_key
+from fairlead_formats.wire.losses import TranslationLosses
 from fairlead_formats.wire.protocol import EVENT_STREAM, BadRequest
-from fairlead_formats.wire.raw_json import array, decoded, error_in, text_of
+from fairlead_formats.wire.raw_json import array, decode_object, error_in, text_of
 
 OWN_MEMBER: Final = "fairlead"
 """Member of a request that is the gateway's, and does not go out."""
@@ -27,12 +28,12 @@ class FamilyFormat(ABC):
     needs_call_ids = True
     request_headers: frozenset[str] = frozenset()
 
-    def received(self, body: bytes) -> bytes:
+    def receive(self, body: bytes) -> bytes:
         return body
 
     def role_and_text(self, message: bytes | Raw) -> tuple[str, str]:
-        found = decoded(message)
-        return str(found.get("role", "")), text_of(found.get("content"))
+        decoded_message = decode_object(message)
+        return str(decoded_message.get("role", "")), text_of(decoded_message.get("content"))
 
     @abstractmethod
     def error_body(self, error: LlmError) -> bytes:
@@ -65,6 +66,7 @@ class FamilyRequest:
     stream: bool
     own: Raw
     no_injection = False
+    losses: TranslationLosses | None = None
     client_messages: Sequence[bytes | Raw]
     messages: Sequence[bytes | Raw]
     tool_names: frozenset[str]

@@ -14,6 +14,7 @@ import msgspec
 from msgspec import Raw
 
 from fairlead_formats.wire.errors import LlmError
+from fairlead_formats.wire.losses import TranslationLosses
 
 EVENT_STREAM: Final = "text/event-stream"
 JSON: Final = "application/json"
@@ -148,10 +149,14 @@ class WireRequest(Protocol):
         """The system prompt that stands beside the messages, as raw JSON; `null` where there is none."""
 
     @property
+    def losses(self) -> TranslationLosses | None:
+        """What the provider's format has no place for; None where the client speaks that format."""
+
+    @property
     def restored_bytes(self) -> int:
         """Bytes that kept turns add to the messages of the client's request."""
 
-    def body(self, asked: ModelRound) -> bytes:
+    def body(self, model_round: ModelRound) -> bytes:
         """The request of one round to the provider."""
 
 
@@ -185,7 +190,7 @@ class WireAnswer(Protocol):
         kept.
         """
 
-    def written(self, loop: LoopResult) -> bytes:
+    def write(self, loop: LoopResult) -> bytes:
         """This last answer as the answer of all rounds, in the client's format."""
 
 
@@ -244,10 +249,10 @@ class WireStream(Protocol):
     def unwrap(self, calls: Mapping[str, InnerCall]) -> bytes:
         """As `WireAnswer.unwrap`, behind the end of a round: the part of the stream that has these calls."""
 
-    def running(self, calls: Sequence[RunningCall]) -> bytes:
+    def show_running(self, calls: Sequence[RunningCall]) -> bytes:
         """Show calls of the round that are about to run here, as the provider shows those of its own hosted tools."""
 
-    def ran(self, calls: Sequence[FinishedCall]) -> bytes:
+    def show_results(self, calls: Sequence[FinishedCall]) -> bytes:
         """Show the results of the calls that were shown as `running`; without these, both."""
 
     def next_round(self) -> None:
@@ -256,7 +261,7 @@ class WireStream(Protocol):
     def finish(self, more: Mapping[str, Any]) -> bytes:
         """The end of the stream, with `more` members in its last event that can hold some."""
 
-    def failed(self, error: LlmError, raw: bytes | None = None) -> bytes:
+    def write_error(self, error: LlmError, raw: bytes | None = None) -> bytes:
         """The event that says that the stream is broken, which is its end. `raw` is the provider's own error object."""
 
     def keep_alive(self) -> bytes:
@@ -288,7 +293,7 @@ class WireFormat(Protocol):
         beginning of several.
         """
 
-    def received(self, body: bytes) -> bytes:
+    def receive(self, body: bytes) -> bytes:
         """A client's request with ids of calls where they belong, in formats that carry them elsewhere."""
 
     def read(self, body: bytes, model: str | None = None, stream: bool | None = None) -> WireRequest:
@@ -313,7 +318,7 @@ class WireFormat(Protocol):
     def role_and_text(self, message: bytes | Raw) -> tuple[str, str]:
         """Role and text of a message of a request. Clients write JSON anew, so no bytes are compared."""
 
-    def restored(self, messages: Sequence[bytes | Raw], turns: Mapping[int, KeptTurn]) -> list[bytes | Raw]:
+    def restore(self, messages: Sequence[bytes | Raw], turns: Mapping[int, KeptTurn]) -> list[bytes | Raw]:
         """The messages, those of calls that a turn is kept for (by `CallPlace.start`) replaced by the whole turn. The
         turns are of the same format.
         """
@@ -324,9 +329,9 @@ class WireFormat(Protocol):
     def refusal(self, status: int, body: bytes) -> tuple[int, bytes]:
         """A provider's refusal in the client's format."""
 
-    def without_thoughts(self, body: bytes, kept: int) -> bytes | None:
+    def without_thoughts(self, body: bytes, keep_last: int) -> bytes | None:
         """A request of the provider's without thoughts that only the model which sealed them takes, but for those in
-        its last `kept` messages; None where there are none. Raises msgspec.MsgspecError, KeyError, RecursionError,
+        its last `keep_last` messages; None where there are none. Raises msgspec.MsgspecError, KeyError, RecursionError,
         UnicodeDecodeError.
         """
 

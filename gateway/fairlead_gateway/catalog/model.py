@@ -19,7 +19,7 @@ from fairlead_api.documents.servers import ServerEntry, Servers
 from fairlead_api.documents.state import State, ToolState
 from fairlead_api.meta import ServerKey
 from fairlead_api.slices import SLICE, finish, ordered, tabled
-from fairlead_formats.tools.verbatim import UnusableDefinition, is_idempotent, shown, verbatim
+from fairlead_formats.tools.verbatim import UnusableDefinition, is_idempotent, verbatim, with_name
 from fairlead_gateway.catalog.offered import offered
 from fairlead_gateway.core.quota import Caps
 from fairlead_gateway.core.server import Item, Server, Tool
@@ -176,8 +176,8 @@ def _tool(entry: ToolEntry, catalog: Catalog, interface: apps.UserInterface, pro
         if entry.description is None:
             own = verbatim(definition, name=entry.name)
         else:
-            own = shown(definition, name=entry.name, description=entry.description)
-        merged = shown(own, name=exposed) if exposed else b""
+            own = with_name(definition, name=entry.name, description=entry.description)
+        merged = with_name(own, name=exposed) if exposed else b""
         if interface.resources and catalog.prefix is not None:
             merged = bytes(UriNames(catalog.prefix).shown_in(merged, uris.TOOL))
         return own, merged
@@ -201,7 +201,7 @@ def _tool(entry: ToolEntry, catalog: Catalog, interface: apps.UserInterface, pro
         merged,
         *for_legacy,
         max_duration_ms=declared.max_duration_ms,
-        idempotent=is_idempotent(raw, said=declared.idempotent, trusted=catalog.trust_annotations),
+        idempotent=is_idempotent(raw, declared=declared.idempotent, trusted=catalog.trust_annotations),
         cacheable_seconds=declared.cacheable_seconds or 0,
         hash=entry.hash,
         estimated_duration_ms=declared.estimated_duration_ms,

@@ -15,7 +15,7 @@ from typing import Final
 
 from fairlead_api.documents.catalog import Catalog, Definition
 from fairlead_api.slices import ordered
-from fairlead_formats.tools.verbatim import UnusableDefinition, plain, shown, verbatim
+from fairlead_formats.tools.verbatim import UnusableDefinition, plain, verbatim, with_name
 from fairlead_gateway.core.server import Item, Offered
 from fairlead_mcp.apps import without_domain
 from fairlead_mcp.skills import uris_of
@@ -33,7 +33,7 @@ def offered(catalog: Catalog) -> Generator[None, None, Offered]:
     def prompt(entry: Definition) -> Item:
         definition = verbatim(_usable(entry, ListedType.PROMPT), name=entry.name)
         exposed = None if catalog.prefix is None else exposed_name(catalog.prefix, entry.name)
-        return Item(entry.name, definition, exposed, shown(definition, name=exposed) if exposed else b"")
+        return Item(entry.name, definition, exposed, with_name(definition, name=exposed) if exposed else b"")
 
     def resource(entry: Definition, listed: ListedType = ListedType.RESOURCE) -> Item:
         definition = _usable(entry, listed)

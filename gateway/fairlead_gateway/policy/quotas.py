@@ -11,10 +11,11 @@ from typing import Final
 
 from fairlead_formats.tokens.conversation import ConversationTokens
 from fairlead_formats.tokens.counting import BytesCounter
-from fairlead_formats.tokens.fit import Candidate, PlanLimits, RouteModel
+from fairlead_formats.tokens.fit import Candidate
 from fairlead_formats.tokens.models import MAX_WINDOW, ContextWindow
 from fairlead_formats.tokens.outcome import MAX_TOOLS, Plan
 from fairlead_formats.tokens.plan import plan
+from fairlead_formats.tokens.routes import PlanLimits, RouteModel
 from fairlead_formats.tokens.sizes import Sizes
 from fairlead_gateway.core.quota import Quota
 

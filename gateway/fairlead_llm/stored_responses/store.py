@@ -18,7 +18,7 @@ from msgspec import Raw
 
 from fairlead_formats.providers.openai_responses.answer import ResponsesAnswer
 from fairlead_formats.providers.openai_responses.format import RESPONSES
-from fairlead_formats.providers.openai_responses.items import head_of, hidden, members_of, raws, waiting
+from fairlead_formats.providers.openai_responses.items import head_of, is_hidden, members_of, raws, waiting_calls
 from fairlead_formats.providers.openai_responses.own_servers import asks_approval, output_item
 from fairlead_formats.providers.openai_responses.request import ResponsesRequest
 from fairlead_formats.providers.openai_responses.stream import ResponsesStream
@@ -137,7 +137,7 @@ class ResponseStore:
         if stored is None or not (stored.unsent_results or stored.unapproved_calls):
             return as_it_came
         heads = [*map(head_of, read.client_messages)]
-        asks = {str(call.get("call_id")) for call in waiting(stored.output)}
+        asks = {str(call.get("call_id")) for call in waiting_calls(stored.output)}
         answered = {head.call_id for head in heads if head.kind.endswith("_output")}
         if asks and not asks & answered and not any(head.kind == "mcp_approval_response" for head in heads):
             return as_it_came
@@ -210,7 +210,7 @@ class _Rounds:
         self.injected = offer is not None and bool(offer.definitions)
         theirs = first.union(request.tool_names) if self.injected else None
         results = {head_of(raw).call_id for raw in finished.results}
-        unseen = [head.call_id or "" for head in map(head_of, self.last) if hidden(head, theirs)]
+        unseen = [head.call_id or "" for head in map(head_of, self.last) if is_hidden(head, theirs)]
         self.unsent_results = [
             *finished.results,
             *(output_item(each, _UNRUN) for each in unseen if each not in results),
@@ -224,7 +224,7 @@ def _continue(
     previous: str | None,
     targets: Sequence[ModelTarget],
 ) -> ContinuedRequest:
-    body = read.continued(before, previous)
+    body = read.continue_from(before, previous)
     request = RESPONSES.read(body)
     request.resume(read.previous, stored.unapproved_calls if stored.provider_ids else ())
     return ContinuedRequest(request, body, targets)

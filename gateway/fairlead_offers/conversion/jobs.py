@@ -14,9 +14,9 @@ from msgspec import Raw
 
 from fairlead_formats import registry
 from fairlead_formats.messages.call import InvalidCall, ResultLoss
-from fairlead_formats.tokens.conversation import ConversationTokens, measured
+from fairlead_formats.tokens.conversation import ConversationTokens, measure_conversation
 from fairlead_formats.tokens.counting import best_counter
-from fairlead_formats.tokens.shorten import shortened
+from fairlead_formats.tokens.shorten import shorten
 from fairlead_formats.tokens.sizes import Size, Sizes
 from fairlead_formats.tool_format import DEFAULT, GEMINI_JSON_SCHEMA, GeminiField, JsonObject, Options
 from fairlead_formats.tools.between import between
@@ -170,7 +170,7 @@ def prepare(work: bytes) -> list[PreparedTool]:
     format_ = registry.find(preparation.format)
     assert isinstance(format_, ToolFormat), "MCP's own form takes no preparing"
     whole = ((each, each.decoded()) for each in preparation.definitions)
-    return [format_.prepare(shortened(tool) if each.short else tool, preparation.options) for each, tool in whole]
+    return [format_.prepare(shorten(tool) if each.short else tool, preparation.options) for each, tool in whole]
 
 
 def count(work: bytes) -> list[Size]:
@@ -192,7 +192,7 @@ def measure(body: bytes) -> Measured:
     messages, system = request.pop("messages", None), request.pop("system", None)
     if messages is None and system is None:
         return Measured(ConversationTokens(0, 0))
-    return Measured(measured(messages, system, best_counter()), Raw(_encode(request)))
+    return Measured(measure_conversation(messages, system, best_counter()), Raw(_encode(request)))
 
 
 def repeats(body: bytes) -> bool:

@@ -20,9 +20,10 @@ from msgspec import Meta
 from fairlead_formats import registry
 from fairlead_formats.tokens.conversation import ConversationTokens
 from fairlead_formats.tokens.exposure import LIST, SEARCH
-from fairlead_formats.tokens.fit import Candidate, Fit, PlanLimits, RouteModel
+from fairlead_formats.tokens.fit import Candidate, Fit
 from fairlead_formats.tokens.outcome import CONTEXT_WINDOW, Cut, Plan, PlanRefused
 from fairlead_formats.tokens.plan import plan
+from fairlead_formats.tokens.routes import PlanLimits, RouteModel
 from fairlead_formats.tool_format import Format, Options
 from fairlead_gateway.core.meta_tools import OWN_TOOLS
 from fairlead_gateway.core.quota import Quota

@@ -14,7 +14,7 @@ import msgspec
 from fairlead_formats import registry
 from fairlead_formats.names import Names
 from fairlead_formats.schema.nulls import un_null
-from fairlead_formats.schema.property_names import other_names, restored
+from fairlead_formats.schema.property_names import other_names, restore_names
 from fairlead_formats.tool_format import Action, Format, JsonObject, Loss, Original
 from fairlead_formats.tools.definitions import ToolFormat, name_of
 from fairlead_offers.catalogs.visible_tools import VisibleTool, VisibleTools
@@ -54,7 +54,7 @@ class CallerTools(msgspec.Struct, frozen=True):
         """Definitions for the format that they came in, as they came but for names that another tool has."""
         shown = self.shown(target, names)
         return [
-            Original(shown.get(each.name, each.name), target.renamed(each, shown.get(each.name, each.name)))
+            Original(shown.get(each.name, each.name), target.rename(each, shown.get(each.name, each.name)))
             for each in self.originals
         ]
 
@@ -92,7 +92,7 @@ def arguments_for(tool: JsonObject, arguments: Any) -> Any:
     schema = tool.get("inputSchema")
     if not isinstance(schema, dict) or not isinstance(arguments, dict):
         return arguments
-    return un_null(restored(arguments, other_names(schema)), schema)
+    return un_null(restore_names(arguments, other_names(schema)), schema)
 
 
 def offered_names(format_name: str, visible: VisibleTools, own: CallerTools) -> Names:

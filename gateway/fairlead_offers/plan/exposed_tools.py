@@ -18,8 +18,8 @@ from fairlead_formats.tokens.exposure import (
     TIER,
     ExposedTools,
     ExposureAdvice,
-    advised,
-    found_tokens,
+    advise,
+    search_answer_tokens,
 )
 from fairlead_formats.tokens.fit import Fit
 from fairlead_formats.tokens.prices import ModelPrice, TokenPrices, prices_of
@@ -114,7 +114,7 @@ async def exposed(
 
     many = len(entries) + len(theirs)
     at_router = [*ROUTER_TOOLS, *(entry for entry in entries if entry.pinned)]
-    results = found_tokens(tokens(entries))
+    results = search_answer_tokens(tokens(entries))
     return [
         ExposedTools(LIST, theirs + tokens(entries), many, tier or ""),
         *(
@@ -138,4 +138,4 @@ def compared(
     cache = CacheState(warm=task.warm) if task.caching else None
     if task.search_tokens is not None:
         ways = [msgspec.structs.replace(way, results=task.search_tokens) for way in ways]
-    return advised(fit, task.shape(fit), ways, task.prices(fit, stated), cache)
+    return advise(fit, task.shape(fit), ways, task.prices(fit, stated), cache)

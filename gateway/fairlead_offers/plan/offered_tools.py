@@ -16,11 +16,12 @@ from msgspec import Raw
 from fairlead_formats.names import Names
 from fairlead_formats.registry import MCP
 from fairlead_formats.tokens.conversation import ConversationTokens
-from fairlead_formats.tokens.fit import Candidate, PlanLimits, RouteModel
+from fairlead_formats.tokens.fit import Candidate
 from fairlead_formats.tokens.models import MAX_WINDOW, ContextWindow
 from fairlead_formats.tokens.outcome import Cut, Numbers, Plan, PlanRefused
 from fairlead_formats.tokens.plan import plan
-from fairlead_formats.tokens.shorten import shortened
+from fairlead_formats.tokens.routes import PlanLimits, RouteModel
+from fairlead_formats.tokens.shorten import shorten
 from fairlead_formats.tool_format import Format, Options, array_of
 from fairlead_formats.tools.between import Conversion
 from fairlead_formats.tools.definitions import ToolFormat
@@ -152,7 +153,7 @@ async def _warm(
     if len(new) > FEW and format_.name != MCP:
         raws = [RawTool(entries[i].name, Raw(entries[i].definition), entries[i].name in short) for i in new]
         await work.prepare(format_, options, {hashes[i]: raw for i, raw in zip(new, raws, strict=True)})
-    tools = [shortened(entry.decoded) if entry.name in short else entry.decoded for entry in entries]
+    tools = [shorten(entry.decoded) if entry.name in short else entry.decoded for entry in entries]
     for start in breathing(range(0, len(tools), STRIDE)) if new and format_.name != MCP else ():
         part = slice(start, start + STRIDE)
         work.conversions.convert(format_, tools[part], options, hashes=hashes[part])

@@ -8,8 +8,8 @@ from typing import Final
 import msgspec
 
 from fairlead_formats import registry
-from fairlead_formats.tokens.fit import PlanLimits
 from fairlead_formats.tokens.outcome import TOOL_TOKENS, Cut
+from fairlead_formats.tokens.routes import PlanLimits
 from fairlead_formats.tool_format import Format, Options
 from fairlead_offers.catalogs.subject_catalog import SubjectCatalog
 from fairlead_offers.catalogs.tool_document import ToolDocument, document

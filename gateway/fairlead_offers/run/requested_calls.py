@@ -16,7 +16,7 @@ from fairlead_formats.messages.call import CUSTOM, InvalidCall, ModelCall, inval
 from fairlead_formats.names import did_you_mean
 from fairlead_formats.registry import message_format
 from fairlead_formats.schema.nulls import un_null
-from fairlead_formats.schema.property_names import restored
+from fairlead_formats.schema.property_names import restore_names
 from fairlead_formats.tool_format import JsonObject
 from fairlead_formats.translate import parse_stream
 from fairlead_gateway.calls.path.direct import DirectCall, Origin, Unknown
@@ -180,7 +180,7 @@ def _plan(
     if isinstance(call.arguments, InvalidCall):
         return Planned(call, entry)
     schema, others = entry.decoded.get("inputSchema"), entry.other_names
-    arguments = restored(call.arguments, others) if others else call.arguments
+    arguments = restore_names(call.arguments, others) if others else call.arguments
     arguments = un_null(arguments, schema) if isinstance(schema, dict) else arguments
     limit = request.timeouts_ms.get(call.name, request.timeout_ms)
     retries = request.retries_of.get(call.name, request.retries)

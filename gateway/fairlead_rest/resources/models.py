@@ -7,8 +7,7 @@ from typing import Annotated
 import msgspec
 from fastapi import APIRouter, Query, Response
 
-from fairlead_formats.tokens.families import family_of
-from fairlead_formats.tokens.models import ContextWindow, shipped
+from fairlead_formats.tokens.models import ContextWindow, family_of, shipped_windows
 from fairlead_formats.tokens.routes import ModelChoice, format_for
 from fairlead_rest.context import RestContext
 from fairlead_rest.examples import plans as examples
@@ -94,7 +93,7 @@ def listed(context: RestContext) -> ModelList:
     live = services.models.live
     state = None if live is None else LiveState(len(live.models), live.at or None, live.error or None)
     data = [document(context, name) for name in sorted(names)]
-    return ModelList("list", data, shipped().date, shipped().source, state)
+    return ModelList("list", data, shipped_windows().date, shipped_windows().source, state)
 
 
 def document(context: RestContext, name: str) -> ModelDocument:
@@ -120,7 +119,7 @@ def document(context: RestContext, name: str) -> ModelDocument:
 
 def _as_of(window: ContextWindow, context: RestContext) -> str | None:
     if window.source.startswith("file"):
-        return shipped().date
+        return shipped_windows().date
     live = context.services.models.live
     return live.at if window.source == "live" and live is not None else None
 

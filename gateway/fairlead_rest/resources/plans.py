@@ -15,10 +15,17 @@ from msgspec import Meta
 from fairlead_formats import registry
 from fairlead_formats.tokens.conversation import ConversationTokens
 from fairlead_formats.tokens.exposure import ExposedTools, ExposureAdvice
-from fairlead_formats.tokens.fit import RESERVED_OUTPUT_TOKENS, Fit, PlanLimits, RouteModel
+from fairlead_formats.tokens.fit import Fit
 from fairlead_formats.tokens.outcome import Cut, Numbers, SkippedModel
 from fairlead_formats.tokens.plan import plan
-from fairlead_formats.tokens.routes import ModelChoice, ModelRoute, models_for
+from fairlead_formats.tokens.routes import (
+    RESERVED_OUTPUT_TOKENS,
+    ModelChoice,
+    ModelRoute,
+    PlanLimits,
+    RouteModel,
+    models_for,
+)
 from fairlead_formats.tool_format import Options
 from fairlead_offers.catalogs.subject_catalog import SubjectCatalog
 from fairlead_offers.conversion.formats import find_format
@@ -163,7 +170,7 @@ def _models(models: ModelFacts, route: ModelRoute) -> list[RouteModel]:
     try:
         return models_for(route.models, models.windows, most)
     except registry.UnknownFormat as error:
-        raise Problem(UNKNOWN_FORMAT, str(error), existing=error.known) from error
+        raise Problem(UNKNOWN_FORMAT, str(error), existing=error.formats) from error
 
 
 def _limits(body: PlanBody) -> PlanLimits:

@@ -11,7 +11,7 @@ from fastapi import APIRouter, Query, Request, Response
 from msgspec import Meta
 
 from fairlead_formats import registry
-from fairlead_formats.tokens.fit import PlanLimits
+from fairlead_formats.tokens.routes import PlanLimits
 from fairlead_formats.tool_format import GEMINI_JSON_SCHEMA, GeminiField, Options
 from fairlead_gateway.policy.notice import HiddenTools
 from fairlead_offers.catalogs.subject_catalog import SubjectCatalog

@@ -25,8 +25,8 @@ import jsonschema_rs
 import msgspec
 
 from fairlead_formats import registry
+from fairlead_formats.providers.gemini.openapi import from_openapi
 from fairlead_formats.schema.nulls import un_null
-from fairlead_formats.schema.openapi import from_openapi
 from fairlead_formats.tool_format import DEFAULT, Action, Converted, Format, Options
 from fairlead_formats.tools.cache import Conversions, hash_of
 from formats.instances import Instances

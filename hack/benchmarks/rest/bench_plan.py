@@ -11,10 +11,11 @@ from collections.abc import Callable
 
 from fairlead_formats.tokens.conversation import ConversationTokens
 from fairlead_formats.tokens.counting import load_o200k
-from fairlead_formats.tokens.fit import Candidate, PlanLimits, RouteModel
+from fairlead_formats.tokens.fit import Candidate
 from fairlead_formats.tokens.models import ContextWindows
 from fairlead_formats.tokens.outcome import Plan, PlanRefused
 from fairlead_formats.tokens.plan import plan
+from fairlead_formats.tokens.routes import PlanLimits, RouteModel
 from fairlead_formats.tokens.sizes import Sizes
 from rig.definitions import definition
 from rig.harness import Goal, Report, Sample, Settings, Unmeasurable, in_rounds

@@ -18,7 +18,14 @@ from itertools import islice
 from statistics import fmean
 from typing import Any, Final
 
-from fairlead_formats.tokens.account import CacheState, SearchTokens, TaskShape, TaskTokens, listed, searched
+from fairlead_formats.tokens.account import (
+    CacheState,
+    SearchTokens,
+    TaskShape,
+    TaskTokens,
+    account_of_list,
+    account_of_search,
+)
 from fairlead_formats.tokens.counting import TokenCounter, best_counter
 from fairlead_formats.tokens.exposure import FOUND, QUERY, WRAPPED_CALL, WRAPPED_RESULT
 from fairlead_formats.tokens.prices import CLAUDE
@@ -134,8 +141,8 @@ class Accounts:
         task = TaskShape(calls + 1, calls, searches, conversation)
         search = SearchTokens(QUERY, results, WRAPPED_CALL, WRAPPED_RESULT)
         return (
-            listed(task, catalog.definitions, CLAUDE, cache),
-            searched(task, self._router, search, CLAUDE, cache),
+            account_of_list(task, catalog.definitions, CLAUDE, cache),
+            account_of_search(task, self._router, search, CLAUDE, cache),
         )
 
     def crossover(self, calls: int, conversation: int, cache: CacheState | None) -> int:

@@ -9,10 +9,10 @@ import pytest
 
 from fairlead_formats.messages.call import ModelCall
 from fairlead_formats.neutral.conversation import CallPart, MediaPart, MessageTurn, ResultPart, TextPart
-from fairlead_formats.neutral.losses import TranslationLosses
 from fairlead_formats.pairs.families import FAMILIES
 from fairlead_formats.registry import find
 from fairlead_formats.scripted_turns import ScriptedCall, ScriptedTurn
+from fairlead_formats.wire.losses import TranslationLosses
 from oddproperties import ARGUMENTS, SCHEMA, TOOL, under_other_names
 
 for client in ("openai", "anthropic", "google.genai"):

@@ -13,9 +13,9 @@ import pytest
 
 from fairlead_formats.messages.call import ModelCall
 from fairlead_formats.neutral.conversation import CallPart, MessageTurn, ResultPart, TextPart
-from fairlead_formats.neutral.losses import TranslationLosses
 from fairlead_formats.pairs.families import FAMILIES
 from fairlead_formats.scripted_turns import ScriptedCall, ScriptedTurn
+from fairlead_formats.wire.losses import TranslationLosses
 from familytalks import PROVIDERS, answered, asked, with_results
 from llmworld import llm_world
 from restworld import post

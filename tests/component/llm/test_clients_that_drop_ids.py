@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from fairlead_formats.providers.gemini.carried_ids import carrying_signature
+from fairlead_formats.providers.gemini.carried_ids import sign_with_id
 from fairlead_formats.scripted_turns import ScriptedCall, ScriptedTurn
 from fairlead_formats.wire.call_ids import new_id
 from familytalks import PROVIDERS
@@ -68,7 +68,7 @@ async def test_a_mixed_turn_is_whole_again_by_the_signature_of_its_call(
         sent = json.dumps(world.model.requests[-1])
     assert sent.count("demo__order") >= 2, "as a tool, and as a call"
     assert "_fl-" not in sent
-    assert carrying_signature("", "")[:12] not in sent
+    assert sign_with_id("", "")[:12] not in sent
 
 
 @methods
@@ -119,7 +119,7 @@ async def test_a_signature_that_somebody_made_up_finds_no_kept_turn(tmp_path: Pa
     turns = [ScriptedTurn("", [ADD, MINE]), DONE]
     async with gemini_world(tmp_path, *turns) as world:
         await call_round(world, "Hi", method=GENERATE, signatures=True)
-        call = {"functionCall": {"name": "theirs", "args": {}}, SIGNATURE: carrying_signature(new_id(), "")}
+        call = {"functionCall": {"name": "theirs", "args": {}}, SIGNATURE: sign_with_id(new_id(), "")}
         response = {"functionResponse": {"name": "theirs", "response": {"output": "mine"}}}
         model = {"role": "model", "parts": [call]}
         user = {"role": "user", "parts": [response]}

@@ -17,7 +17,7 @@ async def test_the_provider_counts_with_the_injected_tools(tmp_path: Path) -> No
         without = await world.messages("Hi", path=PATH, tools=[MINE], fairlead={"tools": "none"})
     request = world.model.requests[0]
     assert [tool["name"] for tool in request["tools"]] == ["theirs", "demo__add", "demo__fail"]
-    counted = AnthropicApi().counted(PATH, request)
+    counted = AnthropicApi().count_tokens(PATH, request)
     assert counted is not None
     assert answer.body == counted
     assert without.message["input_tokens"] < answer.message["input_tokens"]

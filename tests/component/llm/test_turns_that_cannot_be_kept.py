@@ -11,9 +11,9 @@ import pytest
 from redis.asyncio import from_url
 
 from fairlead_formats.neutral.conversation import MessageTurn, TextPart
-from fairlead_formats.neutral.losses import TranslationLosses
 from fairlead_formats.pairs.families import FAMILIES
 from fairlead_formats.scripted_turns import ScriptedCall, ScriptedTurn
+from fairlead_formats.wire.losses import TranslationLosses
 from familytalks import PROVIDERS, answered, asked, with_results
 from llmworld import LlmWorld, llm_world, policy
 from redisserver import redis_server

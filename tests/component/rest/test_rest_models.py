@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from fairlead_app.configuration import Models
-from fairlead_formats.tokens.models import ContextWindows, LiveSource, shipped
+from fairlead_formats.tokens.models import ContextWindows, LiveSource, shipped_windows
 from fairlead_formats.tokens.routes import read_routes
 from fairlead_offers.models import live_models
 from gatewayworld import catalog, running
@@ -43,7 +43,7 @@ async def test_the_list_says_what_each_model_holds_and_who_says_so(tmp_path: Pat
         models, answer = await listed(gateway)
         unknown = (await get(gateway, "/v1/models/never-heard-of")).message
         dated = (await get(gateway, "/v1/models/anthropic/claude-sonnet-5-20261001")).message
-    assert answer["file_date"] == shipped().date
+    assert answer["file_date"] == shipped_windows().date
     assert "live" not in answer
     assert models["ours"] == {
         "id": "ours",
@@ -54,7 +54,7 @@ async def test_the_list_says_what_each_model_holds_and_who_says_so(tmp_path: Pat
         "source": "configured",
         "routes": ["default"],
     }
-    assert (models["gpt-5-mini"]["source"], models["gpt-5-mini"]["as_of"]) == ("file", shipped().date)
+    assert (models["gpt-5-mini"]["source"], models["gpt-5-mini"]["as_of"]) == ("file", shipped_windows().date)
     assert unknown["source"] == "default"
     assert dated["source"] == "file, as claude-sonnet-5"
 

@@ -12,7 +12,7 @@ import pytest
 from fairlead_api.documents.rules import Rules, Tier
 from fairlead_app.configuration import Models
 from fairlead_formats.registry import FORMATS
-from fairlead_formats.schema.property_names import restored
+from fairlead_formats.schema.property_names import restore_names
 from fairlead_formats.tokens.routes import read_routes
 from fairlead_rest.application import assembled
 from fairlead_rest.fast_routes import plain
@@ -342,7 +342,7 @@ async def test_names_of_properties_that_a_provider_refuses_are_changed_reported_
     assert ran["state"] == "done"
     assert called == [ARGUMENTS]
     others = offer["properties"]["demo__odd"]
-    assert restored(under_other_names(ARGUMENTS), others) == ARGUMENTS
+    assert restore_names(under_other_names(ARGUMENTS), others) == ARGUMENTS
     assert offer["tools"][0]["input_schema"]["properties"].keys() == {*others, "plain"}
     for found, name in ((offer, "demo__odd"), (converted, "odd")):
         told = [(loss["tool"], loss["action"]) for loss in found["report"] if " is called " in loss["why"]]

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from fairlead_formats.registry import find, message_format
-from fairlead_formats.schema.property_names import other_names, restored
+from fairlead_formats.schema.property_names import other_names, restore_names
 from fairlead_formats.tool_format import Action, Options
 from fairlead_formats.tools.between import between
 from fairlead_mcp.schemas import every
@@ -72,8 +72,8 @@ def test_properties_have_names_that_the_provider_takes(name: str, model: str | N
 def test_arguments_come_back_under_their_own_names(schema: Any, arguments: Any) -> None:
     written = under_other_names(arguments, schema)
     assert written != arguments
-    assert restored(written, other_names(schema)) == arguments
-    assert restored(arguments, other_names(schema)) == arguments, "a model may know the original names"
+    assert restore_names(written, other_names(schema)) == arguments
+    assert restore_names(arguments, other_names(schema)) == arguments, "a model may know the original names"
 
 
 def test_names_that_differ_in_what_is_replaced_stay_apart() -> None:

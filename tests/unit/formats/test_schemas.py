@@ -14,8 +14,8 @@ from hypothesis import strategies as st
 
 from conformance_offers import RICH_SCHEMA
 from examples import examples
+from fairlead_formats.providers.gemini.openapi import from_openapi
 from fairlead_formats.registry import FORMATS, find
-from fairlead_formats.schema.openapi import from_openapi
 from fairlead_formats.tool_format import Action, Options
 from fairlead_formats.tools.definitions import FAULT
 from formatrules import violations

@@ -10,7 +10,7 @@ from msgspec import Raw
 from fairlead_api.documents.catalog import DeclaredLatency, ToolEntry
 from fairlead_api.documents.rules import Rules, Tier
 from fairlead_api.meta import ServerKey
-from fairlead_formats.tools.verbatim import UnusableDefinition, shown, verbatim
+from fairlead_formats.tools.verbatim import UnusableDefinition, verbatim, with_name
 from fairlead_gateway.catalog.model import Snapshot, build
 from gatewayworld import catalog, entry
 
@@ -22,14 +22,14 @@ def names(snapshot: Snapshot) -> list[str]:
 
 
 def test_only_the_name_of_a_definition_changes_under_a_prefix() -> None:
-    assert shown(ODD, name="p__add") == (
+    assert with_name(ODD, name="p__add") == (
         b'{"description":"d\\u00e9","name":"p__add","inputSchema":{"$defs":{ },"a":1.0},"x":[1 , 2]}'
     )
 
 
 def test_an_override_replaces_or_adds_the_description() -> None:
-    assert json.loads(shown(ODD, name="add", description="ours"))["description"] == "ours"
-    assert shown(b'{"name":"a"}', name="a", description="ours") == b'{"name":"a","description":"ours"}'
+    assert json.loads(with_name(ODD, name="add", description="ours"))["description"] == "ours"
+    assert with_name(b'{"name":"a"}', name="a", description="ours") == b'{"name":"a","description":"ours"}'
 
 
 def test_a_definition_that_needs_no_change_is_shown_byte_for_byte() -> None:

@@ -8,7 +8,7 @@ from typing import Any, Final
 
 import msgspec
 
-from fairlead_formats.tokens.families import CLAUDE_4_7, GEMINI, OPENAI, Family
+from fairlead_formats.tokens.models import CLAUDE_4_7, GEMINI, OPENAI, Family
 from fairlead_formats.tool_format import Loss, Options
 from fairlead_offers.catalogs.subject_catalog import SubjectCatalog
 from fairlead_offers.conversion.formats import find_format

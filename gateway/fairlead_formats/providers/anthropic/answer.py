@@ -15,14 +15,14 @@ from fairlead_formats.providers.anthropic.blocks import (
     TOOL_USE,
     UNFINISHED,
     Block,
-    as_sent,
+    as_message,
     blocks_of,
     calls_in,
     is_hidden,
     new_mark,
     thought_key,
 )
-from fairlead_formats.providers.anthropic.shown_calls import shown
+from fairlead_formats.providers.anthropic.shown_calls import call_blocks
 from fairlead_formats.wire.call_ids import new_id
 from fairlead_formats.wire.protocol import BadAnswer, CallKey, InnerCall, LoopResult, WireAnswer
 from fairlead_formats.wire.raw_json import array
@@ -62,7 +62,7 @@ class AnthropicAnswer:
     @property
     def in_request(self) -> list[bytes]:
         """The message with its blocks as they came."""
-        return as_sent("assistant", self.blocks)
+        return as_message("assistant", self.blocks)
 
     @property
     def calls(self) -> set[str]:
@@ -72,7 +72,7 @@ class AnthropicAnswer:
     def unwrap(self, calls: Mapping[str, InnerCall]) -> None:
         inner = [calls.get(str(block.members["id"])) if block.kind == TOOL_USE else None for block in self.blocks]
         self.blocks = [
-            block if call is None else block.unwrapped(call) for block, call in zip(self.blocks, inner, strict=True)
+            block if call is None else block.unwrap(call) for block, call in zip(self.blocks, inner, strict=True)
         ]
 
     malformed_call = False  # this API does not tell
@@ -82,21 +82,21 @@ class AnthropicAnswer:
             return None
         later = [each for each in (*before, self) if isinstance(each, AnthropicAnswer)][1:]
         signed = [
-            block.marked(number, each.mark).signature
+            block.mark(number, each.mark).signature
             for number, each in enumerate(later, 2)
             for block in each.blocks
             if block.signature
         ]
         return thought_key(signed[-1]) if signed else None
 
-    def written(self, loop: LoopResult) -> bytes:
+    def write(self, loop: LoopResult) -> bytes:
         """With the id of the first round, and the blocks of all."""
         theirs = loop.theirs
         rounds = [*(each for each in loop.before if isinstance(each, AnthropicAnswer)), self]
         content: list[bytes | Raw] = []
         for number, each in enumerate(rounds, 1):
-            content += each.seen(number, theirs)
-            content += shown([call for call in loop.ran if call.id in each.calls])
+            content += each.visible_blocks(number, theirs)
+            content += call_blocks([call for call in loop.ran if call.id in each.calls])
         members = {**self._members, **{name: Raw(_encode(value)) for name, value in loop.more.items()}}
         members |= rounds[0].head
         members["content"] = Raw(array(content))
@@ -108,9 +108,9 @@ class AnthropicAnswer:
             members["stop_reason"] = Raw(b'"end_turn"')
         return _encode(members)
 
-    def seen(self, number: int, theirs: Collection[str] | None) -> list[bytes | Raw]:
+    def visible_blocks(self, number: int, theirs: Collection[str] | None) -> list[bytes | Raw]:
         """Blocks that the client gets of this answer as round `number`."""
-        return [block.marked(number, self.mark).raw for block in self.blocks if not is_hidden(block.members, theirs)]
+        return [block.mark(number, self.mark).raw for block in self.blocks if not is_hidden(block.members, theirs)]
 
 
 def _with_id(block: Block) -> Block:

@@ -85,9 +85,9 @@ class StreamedBlock:
 def _input(written: str) -> tuple[object, Raw]:
     """Input of a call: as it is read here, and as it stands in the next request."""
     try:
-        found = _any(written)
+        value = _any(written)
     except (msgspec.MsgspecError, UnicodeError, RecursionError):
-        found = None
-    if isinstance(found, dict):
-        return found, Raw(written.encode())
+        value = None
+    if isinstance(value, dict):
+        return value, Raw(written.encode())
     return written, Raw(_encode({INVALID: written.encode("utf-8", "replace").decode()}))

@@ -48,45 +48,45 @@ class Block(msgspec.Struct, frozen=True):
     @property
     def signature(self) -> str:
         """Signature of a thought; empty for any other block."""
-        found = self.members.get(SIGNED.get(self.kind, ""))
-        return found if isinstance(found, str) else ""
+        value = self.members.get(SIGNED.get(self.kind, ""))
+        return value if isinstance(value, str) else ""
 
     @property
     def round(self) -> int:
         """Number that the signature of a thought is marked with; 1 without a mark."""
-        found = _MARKED.match(self.signature)
-        return 1 if found is None else int(found[1])
+        match = _MARKED.match(self.signature)
+        return 1 if match is None else int(match[1])
 
     @property
     def elsewhere(self) -> bool:
         """Whether a model of another family thought it."""
         return self.signature == ELSEWHERE
 
-    def unwrapped(self, call: InnerCall) -> Block:
+    def unwrap(self, call: InnerCall) -> Block:
         """The call of `execute_tool` as that which it names."""
         raws: dict[str, Any] = dict(_members(self.raw))
         return block_of(_encode({**raws, "name": call.name, "input": Raw(call.arguments)}))
 
-    def signed(self, signature: str) -> Block:
+    def sign(self, signature: str) -> Block:
         """The thought with another signature."""
         raws = _members(self.raw)
         raws[SIGNED[self.kind]] = Raw(_encode(signature))
         return block_of(_encode(raws))
 
-    def marked(self, number: int, mark: str) -> Block:
+    def mark(self, number: int, mark: str) -> Block:
         """A thought of the round as the client gets it; any other block as it is."""
-        return self.signed(marked(self.signature, number, mark)) if number > 1 and self.signature else self
+        return self.sign(mark_signature(self.signature, number, mark)) if number > 1 and self.signature else self
 
-    def unmarked(self) -> Block:
+    def unmark(self) -> Block:
         """A thought as the provider made it; any other block as it is."""
-        found = _MARKED.match(self.signature)
-        return self if found is None else self.signed(self.signature[found.end() :])
+        match = _MARKED.match(self.signature)
+        return self if match is None else self.sign(self.signature[match.end() :])
 
 
 def block_of(raw: bytes | Raw) -> Block:
     """A block, decoded. Raises msgspec.MsgspecError, UnicodeDecodeError, RecursionError."""
-    found = _any(raw)
-    return Block(raw, found if isinstance(found, dict) else {})
+    value = _any(raw)
+    return Block(raw, value if isinstance(value, dict) else {})
 
 
 def blocks_of(content: bytes | Raw) -> list[Block]:
@@ -97,7 +97,7 @@ def blocks_of(content: bytes | Raw) -> list[Block]:
     return [block_of(raw) for raw in _raws(content)]
 
 
-def called(block: Mapping[str, Any]) -> str:
+def tool_name(block: Mapping[str, Any]) -> str:
     """Name by which a call is one of the caller's tools: that of its toolset, where it is of one."""
     for member in ("toolset_name", "name"):
         if isinstance(block.get(member), str):
@@ -107,18 +107,18 @@ def called(block: Mapping[str, Any]) -> str:
 
 def is_hidden(block: Mapping[str, Any], theirs: Collection[str] | None) -> bool:
     """Whether a block is a call that the caller does not see, for it is run here."""
-    return theirs is not None and block.get("type") == TOOL_USE and called(block) not in theirs
+    return theirs is not None and block.get("type") == TOOL_USE and tool_name(block) not in theirs
 
 
 def calls_in(content: Sequence[Mapping[str, Any]], stop_reason: str | None) -> dict[str, Any]:
     """The message with its calls by the names that decide whose they are, and without those that may lack their end."""
     finished = stop_reason not in UNFINISHED
-    kept = [
-        {**block, "name": called(block)} if block.get("type") == TOOL_USE else block
+    finished_blocks = [
+        {**block, "name": tool_name(block)} if block.get("type") == TOOL_USE else block
         for block in content
         if finished or block.get("type") != TOOL_USE
     ]
-    return {"role": "assistant", "content": kept}
+    return {"role": "assistant", "content": finished_blocks}
 
 
 def new_mark() -> str:
@@ -126,21 +126,21 @@ def new_mark() -> str:
     return secrets.token_hex(16)
 
 
-def marked(signature: str, number: int, mark: str) -> str:
+def mark_signature(signature: str, number: int, mark: str) -> str:
     """A signature as the client gets it."""
     return f"{MARK}{number}.{mark}.{signature}" if number > 1 and signature else signature
 
 
 def thought_key(signature: str) -> CallKey | None:
     """The mark of a thought, by which a turn is found again; None where it has none of ours."""
-    found = _MARKED.match(signature)
-    return None if found is None or found[2] is None else CallKey(found[2], SIGNED_THOUGHT)
+    match = _MARKED.match(signature)
+    return None if match is None or match[2] is None else CallKey(match[2], SIGNED_THOUGHT)
 
 
-def as_sent(role: str, blocks: Sequence[Block]) -> list[bytes]:
+def as_message(role: str, blocks: Sequence[Block]) -> list[bytes]:
     """The message of these blocks as it stands in a request; none where nothing is left. The API refuses texts of
     white space alone, which models write, and messages without content.
     """
-    said = [block for block in blocks if block.kind != "text" or str(block.members.get("text", "")).strip()]
-    raws = b",".join(bytes(block.raw) for block in said)
-    return [b'{"role":"%s","content":[%s]}' % (role.encode(), raws)] if said else []
+    sendable = [block for block in blocks if block.kind != "text" or str(block.members.get("text", "")).strip()]
+    raws = b",".join(bytes(block.raw) for block in sendable)
+    return [b'{"role":"%s","content":[%s]}' % (role.encode(), raws)] if sendable else []

@@ -31,7 +31,7 @@ class AnthropicCounting:
     def body(self, request: bytes, model: str) -> bytes:
         return request
 
-    def written(self, tokens: int) -> bytes:
+    def write(self, tokens: int) -> bytes:
         return msgspec.json.encode({"input_tokens": tokens})
 
 

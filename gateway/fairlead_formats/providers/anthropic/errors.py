@@ -5,10 +5,12 @@ Source: Anthropic's API reference, "Errors".
 
 from __future__ import annotations
 
-from typing import Final
+from collections.abc import Mapping
+from typing import Any, Final
 
 import msgspec
 
+from fairlead_formats.neutral.provider_errors import ErrorKind, ProviderRefusal
 from fairlead_formats.wire.errors import LlmError
 
 _TYPES: Final = {
@@ -24,6 +26,19 @@ _TYPES: Final = {
     504: "timeout_error",
     529: "overloaded_error",
 }
+_BY_KIND: Final[Mapping[ErrorKind, tuple[int, str]]] = {
+    "invalid": (400, "invalid_request_error"),
+    "authentication": (401, "authentication_error"),
+    "billing": (402, "billing_error"),
+    "permission": (403, "permission_error"),
+    "not_found": (404, "not_found_error"),
+    "conflict": (409, "conflict_error"),
+    "too_large": (413, "request_too_large"),
+    "rate_limit": (429, "rate_limit_error"),
+    "api": (500, "api_error"),
+    "overloaded": (529, "overloaded_error"),
+    "timeout": (504, "timeout_error"),
+}
 
 
 def error_object(error: LlmError) -> dict[str, str]:
@@ -35,3 +50,14 @@ def error_object(error: LlmError) -> dict[str, str]:
 def error_body(error: LlmError) -> bytes:
     """The body of a refusal."""
     return msgspec.json.encode({"type": "error", "error": error_object(error)})
+
+
+def write_refusal(refusal: ProviderRefusal) -> tuple[int, dict[str, Any]]:
+    """The status and the object `error` of a refusal that came from another family."""
+    status, kind = _BY_KIND[refusal.kind]
+    return status, {"type": kind, "message": refusal.message}
+
+
+def refusal_body(error: Mapping[str, Any]) -> dict[str, Any]:
+    """The body of a refusal with this object `error`."""
+    return {"type": "error", "error": error}

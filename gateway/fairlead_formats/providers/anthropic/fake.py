@@ -27,56 +27,56 @@ PER_TOKEN: Final = 4
 class AnthropicApi:
     """`POST /v1/messages` and `/v1/messages/count_tokens`."""
 
-    def failed(self, turn: ScriptedTurn) -> bytes:
+    def write_error(self, turn: ScriptedTurn) -> bytes:
         return _error(_TYPES.get(turn.status, "api_error"), turn.text or "scripted error")
 
-    def asks_for_stream(self, path: str, asked: Mapping[str, Any]) -> bool:
-        return bool(asked.get("stream"))
+    def asks_for_stream(self, path: str, request: Mapping[str, Any]) -> bool:
+        return bool(request.get("stream"))
 
-    def refusal(self, asked: Mapping[str, Any], headers: Mapping[str, str]) -> bytes | None:
-        found = fault(asked, headers)
-        return None if found is None else _error("invalid_request_error", found)
+    def refusal(self, request: Mapping[str, Any], headers: Mapping[str, str]) -> bytes | None:
+        reason = fault(request, headers)
+        return None if reason is None else _error("invalid_request_error", reason)
 
-    def counted(self, path: str, asked: Mapping[str, Any]) -> bytes | None:
+    def count_tokens(self, path: str, request: Mapping[str, Any]) -> bytes | None:
         if not path.endswith("/count_tokens"):
             return None
-        parts = [asked.get(name) for name in ("system", "tools", "messages")]
+        parts = [request.get(name) for name in ("system", "tools", "messages")]
         return json.dumps({"input_tokens": len(json.dumps(parts)) // PER_TOKEN}).encode()
 
-    def framed(self, data: str) -> str:
+    def sse_event(self, data: str) -> str:
         kind = json.loads(data).get("type", "message") if data.startswith("{") else "message"
         return f"event: {kind}\ndata: {data}\n\n"
 
-    def whole(self, turn: ScriptedTurn, number: int, asked: Mapping[str, Any]) -> bytes:
+    def whole(self, turn: ScriptedTurn, number: int, request: Mapping[str, Any]) -> bytes:
         blocks = [
             {**block, "input": json.loads(block["input"] or "{}")} if block["type"] == "tool_use" else block
             for block in _blocks(turn, number)
         ]
         return json.dumps(
             {
-                **_head(number, asked),
+                **_head(number, request),
                 "content": blocks,
                 "stop_reason": _reason(turn),
                 "stop_sequence": None,
                 "stop_details": None,
-                "usage": {**_usage(), "output_tokens": _said(turn)},
+                "usage": {**_usage(), "output_tokens": _output_tokens(turn)},
             }
         ).encode()
 
-    def events(self, turn: ScriptedTurn, number: int, asked: Mapping[str, Any]) -> Iterator[str]:
-        message = {**_head(number, asked), "content": [], "stop_reason": None, "stop_sequence": None}
+    def events(self, turn: ScriptedTurn, number: int, request: Mapping[str, Any]) -> Iterator[str]:
+        message = {**_head(number, request), "content": [], "stop_reason": None, "stop_sequence": None}
         yield _event("message_start", message={**message, "usage": {**_usage(), "output_tokens": 1}})
         yield _event("ping")
         for index, block in enumerate(_blocks(turn, number)):
-            yield from _streamed(index, block)
+            yield from _block_events(index, block)
         if turn.cut or turn.breaks:
             return
         delta = {"stop_reason": _reason(turn), "stop_sequence": None, "stop_details": None}
-        yield _event("message_delta", delta=delta, usage={"output_tokens": _said(turn)})
+        yield _event("message_delta", delta=delta, usage={"output_tokens": _output_tokens(turn)})
         yield _event("message_stop")
 
 
-def _streamed(index: int, block: Mapping[str, Any]) -> Iterator[str]:
+def _block_events(index: int, block: Mapping[str, Any]) -> Iterator[str]:
     """Events of one block."""
     text = {"thinking": "thinking", "text": "text", "tool_use": "input"}[block["type"]]
     empty = {**block, text: {} if text == "input" else ""}
@@ -100,8 +100,8 @@ def _error(kind: str, message: str) -> bytes:
     return json.dumps({"type": "error", "error": {"type": kind, "message": message}}).encode()
 
 
-def _head(number: int, asked: Mapping[str, Any]) -> dict[str, Any]:
-    return {"id": f"msg_scripted_{number:04}", "type": "message", "role": "assistant", "model": asked.get("model")}
+def _head(number: int, request: Mapping[str, Any]) -> dict[str, Any]:
+    return {"id": f"msg_scripted_{number:04}", "type": "message", "role": "assistant", "model": request.get("model")}
 
 
 def _blocks(turn: ScriptedTurn, number: int) -> list[dict[str, Any]]:
@@ -111,8 +111,8 @@ def _blocks(turn: ScriptedTurn, number: int) -> list[dict[str, Any]]:
     ]
     if turn.text:
         blocks.append({"type": "text", "text": turn.text})
-    for place, call in enumerate(turn.calls):
-        ident = call.id or f"toolu_scripted_{number:04}_{place:04}"
+    for index, call in enumerate(turn.calls):
+        ident = call.id or f"toolu_scripted_{number:04}_{index:04}"
         blocks.append({"type": "tool_use", "id": ident, "name": call.name, "input": call.text})
     return blocks
 
@@ -126,5 +126,5 @@ def _usage() -> dict[str, Any]:
     return {"input_tokens": 100, "cache_creation_input_tokens": 5, "cache_read_input_tokens": 40}
 
 
-def _said(turn: ScriptedTurn) -> int:
+def _output_tokens(turn: ScriptedTurn) -> int:
     return 10 + 10 * len(turn.calls)

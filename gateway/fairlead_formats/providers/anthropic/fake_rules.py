@@ -38,28 +38,28 @@ def signature(number: int, thought: str) -> str:
     return base64.b64encode(b"%04d" % number + digest).decode()
 
 
-def fault(asked: Mapping[str, Any], headers: Mapping[str, str]) -> str | None:
+def fault(request: Mapping[str, Any], headers: Mapping[str, str]) -> str | None:
     """Why the API refuses a request; None where it takes it."""
-    return next(_faults(asked, headers), None)
+    return next(_faults(request, headers), None)
 
 
-def _faults(asked: Mapping[str, Any], headers: Mapping[str, str]) -> Iterator[str]:
+def _faults(request: Mapping[str, Any], headers: Mapping[str, str]) -> Iterator[str]:
     if "anthropic-version" not in headers:
         yield "anthropic-version: header is required"
-    if "fairlead" in asked:
+    if "fairlead" in request:
         yield "fairlead: Extra inputs are not permitted"
-    messages: Sequence[Mapping[str, Any]] = asked.get("messages", [])
+    messages: Sequence[Mapping[str, Any]] = request.get("messages", [])
     contents = [_content(message) for message in messages]
-    for place, content in enumerate(contents):
-        at = f"messages.{place}"
+    for index, content in enumerate(contents):
+        at = f"messages.{index}"
         yield from _block_faults(at, content, _MCP_BETA in headers.get("anthropic-beta", ""))
-        yield from _result_faults(at, content, contents[place - 1] if place else [])
-        if messages[place].get("role") == "assistant":
-            yield from _call_faults(at, content, contents[place + 1 : place + 2])
+        yield from _result_faults(at, content, contents[index - 1] if index else [])
+        if messages[index].get("role") == "assistant":
+            yield from _call_faults(at, content, contents[index + 1 : index + 2])
             yield from _thought_faults(at, content)
-    if (asked.get("thinking") or {}).get("type") == "enabled":
+    if (request.get("thinking") or {}).get("type") == "enabled":
         yield from _order_faults(messages, contents)
-        if (asked.get("tool_choice") or {}).get("type") in ("any", "tool"):
+        if (request.get("tool_choice") or {}).get("type") in ("any", "tool"):
             yield "Thinking may not be enabled when tool_choice forces tool use."
 
 

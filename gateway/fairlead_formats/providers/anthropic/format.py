@@ -11,10 +11,9 @@ from typing import Final
 from msgspec import Raw
 
 from fairlead_formats.neutral.translation import FamilyTranslation
-from fairlead_formats.providers.anthropic import history
+from fairlead_formats.providers.anthropic import errors, history
 from fairlead_formats.providers.anthropic.answer import AnthropicAnswer
-from fairlead_formats.providers.anthropic.blocks import ELSEWHERE, MARK, SIGNED, TOOL_USE, called, thought_key
-from fairlead_formats.providers.anthropic.errors import error_body
+from fairlead_formats.providers.anthropic.blocks import ELSEWHERE, MARK, SIGNED, TOOL_USE, thought_key, tool_name
 from fairlead_formats.providers.anthropic.neutral import answer as neutral_answer
 from fairlead_formats.providers.anthropic.neutral import events as neutral_events
 from fairlead_formats.providers.anthropic.neutral import messages as neutral_messages
@@ -25,7 +24,7 @@ from fairlead_formats.providers.anthropic.tools import ANTHROPIC as FORMAT_NAME
 from fairlead_formats.wire.errors import LlmError
 from fairlead_formats.wire.family_format import FamilyFormat
 from fairlead_formats.wire.protocol import CallKey, CallPlace, KeptTurn, WireRequest
-from fairlead_formats.wire.raw_json import decoded
+from fairlead_formats.wire.raw_json import decode_object
 
 MESSAGES: Final = "/v1/messages"
 _MARK: Final = MARK.encode()
@@ -58,30 +57,30 @@ class AnthropicFormat(FamilyFormat):
         return AnthropicStream(theirs)
 
     def places(self, messages: Sequence[bytes | Raw]) -> list[CallPlace]:
-        found = []
-        for place, raw in enumerate(messages):
+        places = []
+        for index, raw in enumerate(messages):
             if b'"tool_use"' not in bytes(raw) and _MARK not in bytes(raw):
                 continue
-            message = decoded(raw)
-            known = _known_by(message.get("content")) if message.get("role") == "assistant" else ()
-            if known:
-                found.append(CallPlace(place, place + 1, known))
-        return found
+            message = decode_object(raw)
+            keys = _turn_keys(message.get("content")) if message.get("role") == "assistant" else ()
+            if keys:
+                places.append(CallPlace(index, index + 1, keys))
+        return places
 
-    def restored(self, messages: Sequence[bytes | Raw], turns: Mapping[int, KeptTurn]) -> list[bytes | Raw]:
-        return history.restored(messages, turns)
+    def restore(self, messages: Sequence[bytes | Raw], turns: Mapping[int, KeptTurn]) -> list[bytes | Raw]:
+        return history.restore_turns(messages, turns)
 
     def error_body(self, error: LlmError) -> bytes:
-        return error_body(error)
+        return errors.error_body(error)
 
-    def without_thoughts(self, body: bytes, kept: int) -> bytes | None:
-        return without_thoughts(body, kept)
+    def without_thoughts(self, body: bytes, keep_last: int) -> bytes | None:
+        return without_thoughts(body, keep_last)
 
 
-def _known_by(content: object) -> tuple[CallKey, ...]:
+def _turn_keys(content: object) -> tuple[CallKey, ...]:
     """Calls of a model's message; without one, its last thought of a later round."""
     blocks = [block for block in content if isinstance(block, dict)] if isinstance(content, list) else []
-    calls = tuple(CallKey(str(b.get("id", "")), called(b)) for b in blocks if b.get("type") == TOOL_USE)
+    calls = tuple(CallKey(str(b.get("id", "")), tool_name(b)) for b in blocks if b.get("type") == TOOL_USE)
     if calls:
         return calls
     signed = [str(block.get(SIGNED.get(str(block.get("type")), ""), "")) for block in blocks]
@@ -92,12 +91,12 @@ def _known_by(content: object) -> tuple[CallKey, ...]:
 
 ANTHROPIC: Final = AnthropicFormat()
 TRANSLATION: Final = FamilyTranslation(
-    FORMAT_NAME,
-    "anthropic",
-    "messages",
-    neutral_request,
-    neutral_messages,
-    neutral_answer,
-    neutral_events.AnthropicEventReader,
-    neutral_events.AnthropicEventWriter,
+    name=FORMAT_NAME,
+    messages_member="messages",
+    requests=neutral_request,
+    messages=neutral_messages,
+    answers=neutral_answer,
+    reader=neutral_events.AnthropicEventReader,
+    writer=neutral_events.AnthropicEventWriter,
+    errors=errors,
 )

@@ -14,8 +14,8 @@ from typing import Final
 import msgspec
 from msgspec import Raw
 
-from fairlead_formats.providers.anthropic.blocks import MARK, SIGNED, TOOL_USE, Block, as_sent, blocks_of
-from fairlead_formats.providers.anthropic.shown_calls import called_back, is_ours, key
+from fairlead_formats.providers.anthropic.blocks import MARK, SIGNED, TOOL_USE, Block, as_message, blocks_of
+from fairlead_formats.providers.anthropic.shown_calls import is_ours, key, restore_calls
 from fairlead_formats.wire.protocol import KeptTurn
 
 _RESULT: Final = "tool_result"
@@ -28,45 +28,45 @@ class _Role(msgspec.Struct):
     role: str = ""
 
 
-def restored(messages: Sequence[bytes | Raw], turns: Mapping[int, KeptTurn]) -> list[bytes | Raw]:
+def restore_turns(messages: Sequence[bytes | Raw], turns: Mapping[int, KeptTurn]) -> list[bytes | Raw]:
     """The messages, those at the places of turns replaced by these, with their results put in front of the caller's."""
-    found: list[bytes | Raw] = []
+    outgoing: list[bytes | Raw] = []
     waiting: list[Block] = []
-    for place, raw in enumerate(messages):
-        turn = turns.get(place)
+    for index, raw in enumerate(messages):
+        turn = turns.get(index)
         if turn is not None:
-            found += _flushed(waiting)
-            found += turn.before
+            outgoing += _results_message(waiting)
+            outgoing += turn.before
             waiting = [block for each in turn.results for block in _content(each) or ()]
             continue
-        found += _answered(raw, waiting)
+        outgoing += _with_results(raw, waiting)
         waiting = []
-    return found + _flushed(waiting)
+    return outgoing + _results_message(waiting)
 
 
-def outgoing(messages: Sequence[bytes | Raw], *, calls: bool) -> list[bytes | Raw]:
+def split_rounds(messages: Sequence[bytes | Raw], *, calls: bool) -> list[bytes | Raw]:
     """The messages without marks on signatures, and with shown `mcp_tool_use` blocks as calls again. `calls`: whether
     the request has tools, without which the API refuses messages with calls.
     """
-    found: list[bytes | Raw] = []
+    written: list[bytes | Raw] = []
     waiting: list[Block] = []
     for raw in messages:
         blocks = _content(raw) if _HINT in bytes(raw) and _role(raw) == "assistant" else None
         if blocks is not None:
-            found += _flushed(waiting)
+            written += _results_message(waiting)
             rounds, waiting = _rounds(blocks, calls=calls)
-            found += rounds
+            written += rounds
             continue
-        found += _answered(raw, waiting)
+        written += _with_results(raw, waiting)
         waiting = []
-    return found + _flushed(waiting)
+    return written + _results_message(waiting)
 
 
 def _rounds(blocks: Sequence[Block], *, calls: bool) -> tuple[list[bytes], list[Block]]:
     """A model's message as the messages of its rounds, and the results that belong into the message behind it. Shown
     calls of one round stand together, with their results behind them: what follows a result is of the next round.
     """
-    back = called_back(blocks) if calls else {}
+    back = restore_calls(blocks) if calls else {}
     parts: list[tuple[list[Block], list[Block]]] = [([], [])]
     for block in blocks:
         if block.elsewhere or (is_ours(block) and key(block) not in back):
@@ -78,44 +78,44 @@ def _rounds(blocks: Sequence[Block], *, calls: bool) -> tuple[list[bytes], list[
         if parts[-1][1]:
             parts.append(([], []))
         parts[-1][0].append(made)
-    known = len(parts) > 1 or bool(parts[0][1])
+    apart = len(parts) > 1 or bool(parts[0][1])
     messages: list[bytes] = []
-    for said, results in parts:
-        messages += as_sent("assistant", _of_one_answer(said, known=known))
-        messages += as_sent("user", results)
+    for blocks_of_round, results in parts:
+        messages += as_message("assistant", _of_one_answer(blocks_of_round, one_round=apart))
+        messages += as_message("user", results)
     if not parts[-1][1]:
         return messages, []
     return messages[:-1], parts[-1][1]
 
 
-def _of_one_answer(blocks: Sequence[Block], *, known: bool) -> list[Block]:
-    """The blocks with thoughts of one answer alone. `known`: they are those of one round, as far as can be seen.
+def _of_one_answer(blocks: Sequence[Block], *, one_round: bool) -> list[Block]:
+    """The blocks with thoughts of one answer alone. `one_round`: they are those of one round, as far as can be seen.
     Otherwise thoughts of hidden rounds are among them: they go, and those of the last one stand in front, where the
     API wants them before a call; without a call all may go.
     """
     thoughts = [block for block in blocks if block.kind in SIGNED]
     rounds = {block.round for block in thoughts}
-    if rounds <= {1} or (known and len(rounds) == 1):
-        return [block.unmarked() for block in blocks]
+    if rounds <= {1} or (one_round and len(rounds) == 1):
+        return [block.unmark() for block in blocks]
     others = [block for block in blocks if block.kind not in SIGNED]
     if not any(block.kind == TOOL_USE for block in others):
         return others
     last = max(rounds)
-    return [*(block.unmarked() for block in thoughts if block.round == last), *others]
+    return [*(block.unmark() for block in thoughts if block.round == last), *others]
 
 
-def _answered(raw: bytes | Raw, results: Sequence[Block]) -> list[bytes | Raw]:
+def _with_results(raw: bytes | Raw, results: Sequence[Block]) -> list[bytes | Raw]:
     """A message with results of calls in front of all that it has, in a message of their own where it is no user's."""
     blocks = _content(raw) if results and _role(raw) == "user" else None
     if blocks is None:
-        return [*_flushed(results), raw]
+        return [*_results_message(results), raw]
     theirs = [block for block in blocks if block.kind == _RESULT]
     others = [block for block in blocks if block.kind != _RESULT]
-    return [*as_sent("user", [*results, *theirs, *others])]
+    return [*as_message("user", [*results, *theirs, *others])]
 
 
-def _flushed(results: Sequence[Block]) -> list[bytes | Raw]:
-    return [*as_sent("user", results)]
+def _results_message(results: Sequence[Block]) -> list[bytes | Raw]:
+    return [*as_message("user", results)]
 
 
 def _role(raw: bytes | Raw) -> str:

@@ -11,8 +11,8 @@ from typing import Any, Final
 import msgspec
 from msgspec import Raw
 
-from fairlead_formats.providers.anthropic.blocks import SIGNED, TOOL_USE, Block, as_sent, blocks_of
-from fairlead_formats.providers.anthropic.history import outgoing
+from fairlead_formats.providers.anthropic.blocks import SIGNED, TOOL_USE, Block, as_message, blocks_of
+from fairlead_formats.providers.anthropic.history import split_rounds
 from fairlead_formats.wire.family_format import OWN_MEMBER, FamilyRequest, reading_body
 from fairlead_formats.wire.protocol import ModelRound
 from fairlead_formats.wire.raw_json import array
@@ -63,16 +63,16 @@ class AnthropicRequest(FamilyRequest):
     def system(self) -> bytes:
         return bytes(self._members.get("system", b"null"))
 
-    def body(self, asked: ModelRound) -> bytes:
+    def body(self, model_round: ModelRound) -> bytes:
         members = dict(self._members)
-        members["model"] = Raw(_encode(asked.model))
-        tools = [*self._tools, *asked.injected]
-        members["messages"] = Raw(array([*outgoing(self.messages, calls=bool(tools)), *asked.more]))
-        if asked.injected:
+        members["model"] = Raw(_encode(model_round.model))
+        tools = [*self._tools, *model_round.injected]
+        members["messages"] = Raw(array([*split_rounds(self.messages, calls=bool(tools)), *model_round.more]))
+        if model_round.injected:
             members["tools"] = Raw(array(tools))
-        if asked.last and tools:
+        if model_round.last and tools:
             members["tool_choice"] = _NONE
-        elif not asked.first and self._choice.get("type") in ("any", "tool"):
+        elif not model_round.first and self._choice.get("type") in ("any", "tool"):
             members["tool_choice"] = Raw(_encode({**_parallel(self._choice), "type": "auto"}))
         return _encode(members)
 
@@ -88,40 +88,40 @@ def _name(tool: _ToolEntry) -> str:
     return tool.name or (family if toolset else "")
 
 
-class _Said(msgspec.Struct):
+class _RoleAndContent(msgspec.Struct):
     role: str
     content: Raw
 
 
-_said: Final = msgspec.json.Decoder(_Said).decode
+_role_and_content: Final = msgspec.json.Decoder(_RoleAndContent).decode
 
 
-def without_thoughts(body: bytes, kept: int) -> bytes | None:
-    """The request without signed thoughts, but for those in its last `kept` messages; None where there are none.
+def without_thoughts(body: bytes, keep_last: int) -> bytes | None:
+    """The request without signed thoughts, but for those in its last `keep_last` messages; None where there are none.
 
     Thinking is off where the turn at the end has lost a thought in front of a call: the API refuses that turn else.
     """
     members: dict[str, Any] = dict(_members(body))
     messages = _raws(members["messages"])
-    found: list[bytes | Raw] = []
+    outgoing: list[bytes | Raw] = []
     lost = lost_in_turn = False
-    for place, raw in enumerate(messages):
-        said = _said(raw)
-        blocks = blocks_of(bytes(said.content))
-        if said.role != "assistant":
+    for index, raw in enumerate(messages):
+        message = _role_and_content(raw)
+        blocks = blocks_of(bytes(message.content))
+        if message.role != "assistant":
             lost_in_turn = lost_in_turn and all(block.kind == "tool_result" for block in blocks)
         others = [block for block in blocks if block.kind not in SIGNED]
-        if said.role != "assistant" or place >= len(messages) - kept or len(others) == len(blocks):
-            found.append(raw)
+        if message.role != "assistant" or index >= len(messages) - keep_last or len(others) == len(blocks):
+            outgoing.append(raw)
             continue
         lost = True
         lost_in_turn = lost_in_turn or _calls(others)
-        found += as_sent("assistant", others)
+        outgoing += as_message("assistant", others)
     if not lost:
         return None
     if lost_in_turn:
         members.pop("thinking", None)
-    return _encode({**members, "messages": Raw(array(found))})
+    return _encode({**members, "messages": Raw(array(outgoing))})
 
 
 def _calls(blocks: list[Block]) -> bool:

@@ -25,12 +25,12 @@ _IDS: Final = {_USE: "id", _RESULT: "tool_use_id"}
 _encode: Final = msgspec.json.Encoder().encode
 
 
-def shown(calls: Sequence[FinishedCall]) -> list[bytes]:
+def call_blocks(calls: Sequence[FinishedCall]) -> list[bytes]:
     """Blocks of the calls of one round, and behind them those of their results."""
-    return [*shown_uses(calls), *shown_results(calls)]
+    return [*use_blocks(calls), *result_blocks(calls)]
 
 
-def shown_uses(calls: Sequence[RunningCall]) -> list[bytes]:
+def use_blocks(calls: Sequence[RunningCall]) -> list[bytes]:
     """Blocks of the calls of one round."""
     return [
         _encode(
@@ -46,7 +46,7 @@ def shown_uses(calls: Sequence[RunningCall]) -> list[bytes]:
     ]
 
 
-def shown_results(calls: Sequence[FinishedCall]) -> list[bytes]:
+def result_blocks(calls: Sequence[FinishedCall]) -> list[bytes]:
     """Blocks of the results of one round."""
     return [
         _encode(
@@ -64,13 +64,13 @@ def shown_results(calls: Sequence[FinishedCall]) -> list[bytes]:
 def _texts(result: Any) -> list[dict[str, str]]:
     """Blocks of text, the only ones that the API has there; others are named by their kind."""
     content = result.get("content")
-    found = []
+    blocks = []
     for part in content if isinstance(content, list) else []:
         kind, text = part.get("type"), part.get("text")
-        said = text if kind == "text" else f"[{kind}: {part.get('mimeType') or part.get('uri') or 'not shown'}]"
-        if said:
-            found.append({"type": "text", "text": str(said)})
-    return found
+        shown = text if kind == "text" else f"[{kind}: {part.get('mimeType') or part.get('uri') or 'not shown'}]"
+        if shown:
+            blocks.append({"type": "text", "text": str(shown)})
+    return blocks
 
 
 def is_ours(block: Block) -> bool:
@@ -79,7 +79,7 @@ def is_ours(block: Block) -> bool:
     return member is not None and str(block.members.get(member, "")).startswith(_OURS)
 
 
-def called_back(blocks: Sequence[Block]) -> dict[tuple[str, str], Block]:
+def restore_calls(blocks: Sequence[Block]) -> dict[tuple[str, str], Block]:
     """By `key` of a block of ours: the call or the result in its place. Halves of pairs, and what no request may hold,
     are left out.
     """

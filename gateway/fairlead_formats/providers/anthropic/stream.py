@@ -18,18 +18,18 @@ from fairlead_formats.providers.anthropic.blocks import (
     SIGNED,
     TOOL_USE,
     UNFINISHED,
-    as_sent,
+    as_message,
     calls_in,
     is_hidden,
-    marked,
+    mark_signature,
     new_mark,
     thought_key,
 )
 from fairlead_formats.providers.anthropic.errors import error_object
-from fairlead_formats.providers.anthropic.shown_calls import shown_results, shown_uses
+from fairlead_formats.providers.anthropic.shown_calls import result_blocks, use_blocks
 from fairlead_formats.wire.errors import LlmError
 from fairlead_formats.wire.protocol import BadStream, CallKey, FinishedCall, InnerCall, RunningCall
-from fairlead_formats.wire.usage import added
+from fairlead_formats.wire.raw_json import add_usage
 from fairlead_mcp.surrogates import paired
 
 MAX_ROUND: Final = 32 << 20
@@ -119,8 +119,8 @@ class AnthropicStream:
             return b""
         data = paired(data)
         try:
-            if self._by_index and self._took_text(data):
-                return _framed("content_block_delta", data)
+            if self._by_index and self._pass_text(data):
+                return _sse_event("content_block_delta", data)
             event = _event(data)
             if not event.type.isprintable():
                 raise BadStream("the provider's stream holds an event without a name")
@@ -131,16 +131,16 @@ class AnthropicStream:
         except _BROKEN as error:
             raise BadStream(f"the provider's stream holds no event: {error}") from error
 
-    def _took_text(self, data: bytes) -> bool:
+    def _pass_text(self, data: bytes) -> bool:
         """Whether an event is a piece of text or of a thought that stands in the client's stream as it came."""
         try:
-            said = _text_event(data)
+            event = _text_event(data)
         except _BROKEN:
             return False  # another kind of event, or none: what it is comes out elsewhere
-        block, place = self._by_index.get(said.index, (None, None))
-        if block is None or place != said.index:
+        block, index = self._by_index.get(event.index, (None, None))
+        if block is None or index != event.index:
             return False
-        delta = said.delta
+        delta = event.delta
         if isinstance(delta, _BlockTextDelta):
             block.grow_text("text", delta.text)
         else:
@@ -150,25 +150,25 @@ class AnthropicStream:
     def _take(self, data: bytes, event: _MessagesEvent) -> bytes:
         if event.type == "message_stop":
             self.done = True
-            return _framed(event.type, data) if self._theirs is None and self.ended else b""
+            return _sse_event(event.type, data) if self._theirs is None and self.ended else b""
         if event.type == "message_delta":
             return self._end(data, event)
         if event.type == "message_start":
             return self._start(data, event)
         if self._theirs is None:
-            return _framed(event.type, data)
+            return _sse_event(event.type, data)
         if event.type == "content_block_start":
             return self._block(data, event)
         if event.index is None:
-            return _framed(event.type, data)
+            return _sse_event(event.type, data)
         return self._inside(data, event)
 
     def _start(self, data: bytes, event: _MessagesEvent) -> bytes:
-        self._round_usage |= _said(_message(event.message).usage)
+        self._round_usage |= _without_nulls(_message(event.message).usage)
         if self._begun:
             return b""
         self._begun = True
-        return _framed(event.type, data)
+        return _sse_event(event.type, data)
 
     def _end(self, data: bytes, event: _MessagesEvent) -> bytes:
         """Take the end of an answer: why it ends, and its usage, of which each number counts in place of the last."""
@@ -176,8 +176,8 @@ class AnthropicStream:
         self._last |= _members(data)
         self._delta |= delta
         self.stop_reason = msgspec.json.decode(delta.get("stop_reason", b"null"), type=str | None)
-        self._round_usage |= _said(event.usage)
-        return b"" if self._theirs is not None else _framed(event.type, data)
+        self._round_usage |= _without_nulls(event.usage)
+        return b"" if self._theirs is not None else _sse_event(event.type, data)
 
     def _block(self, data: bytes, event: _MessagesEvent) -> bytes:
         """Take the begin of a block. The name of a call is whole there: nothing has to be held."""
@@ -194,9 +194,9 @@ class AnthropicStream:
             self._by_index[event.index] = (block, None)
             return b""
         self._calls = self._calls or block.members.get("type") == TOOL_USE
-        place, self._shown = self._shown, self._shown + 1
-        self._by_index[event.index] = (block, place)
-        changed: dict[str, Any] = {} if place == event.index else {"index": place}
+        index, self._shown = self._shown, self._shown + 1
+        self._by_index[event.index] = (block, index)
+        changed: dict[str, Any] = {} if index == event.index else {"index": index}
         signature = SIGNED.get(str(block.members.get("type")))
         if signature is not None and self._mark(block.members.get(signature)) is not None:
             raws = _members(event.content_block)
@@ -204,13 +204,13 @@ class AnthropicStream:
             changed["content_block"] = raws
         if block.given_id:
             changed["content_block"] = {**_members(event.content_block), "id": block.members["id"]}
-        return _framed(event.type, _changed(data, changed))
+        return _sse_event(event.type, _replace_members(data, changed))
 
     def _mark(self, signature: object) -> str | None:
         """The signature as the client gets it; None where it gets it as it is."""
         if self._round == 1 or not isinstance(signature, str) or not signature:
             return None
-        self._thought = marked(signature, self._round, self.mark)
+        self._thought = mark_signature(signature, self._round, self.mark)
         return self._thought
 
     def _inside(self, data: bytes, event: _MessagesEvent) -> bytes:
@@ -218,17 +218,17 @@ class AnthropicStream:
         assert event.index is not None
         if event.index not in self._by_index:
             raise BadStream(f"the provider's stream goes on with a block {event.index} that has not begun")
-        block, place = self._by_index[event.index]
-        changed: dict[str, Any] = {} if place == event.index else {"index": place}
+        block, index = self._by_index[event.index]
+        changed: dict[str, Any] = {} if index == event.index else {"index": index}
         if event.type == "content_block_delta":
             delta = _object(event.delta)
             block.grow(delta)
             if self._mark(delta.get("signature")) is not None:
                 changed["delta"] = {**delta, "signature": self._thought}
-        return b"" if place is None else _framed(event.type, _changed(data, changed))
+        return b"" if index is None else _sse_event(event.type, _replace_members(data, changed))
 
     def end_round(self) -> bytes:
-        self.usage = added(self.usage, self._round_usage)
+        self.usage = add_usage(self.usage, self._round_usage)
         return b""
 
     def unwrap(self, calls: Mapping[str, InnerCall]) -> bytes:
@@ -239,15 +239,15 @@ class AnthropicStream:
                 continue
             block.unwrap(called)
             self._calls = True
-            place, self._shown = self._shown, self._shown + 1
+            index, self._shown = self._shown, self._shown + 1
             delta = {"type": "input_json_delta", "partial_json": called.arguments.decode()}
             begun = {**_members(block.block().raw), "input": {}}
             out += [
-                {"type": "content_block_start", "index": place, "content_block": begun},
-                {"type": "content_block_delta", "index": place, "delta": delta},
-                {"type": "content_block_stop", "index": place},
+                {"type": "content_block_start", "index": index, "content_block": begun},
+                {"type": "content_block_delta", "index": index, "delta": delta},
+                {"type": "content_block_stop", "index": index},
             ]
-        return b"".join(_framed(str(each["type"]), _encode(each)) for each in out)
+        return b"".join(_sse_event(str(each["type"]), _encode(each)) for each in out)
 
     def next_round(self) -> None:
         self._round += 1
@@ -259,7 +259,7 @@ class AnthropicStream:
 
     @property
     def in_request(self) -> list[bytes]:
-        return as_sent("assistant", [block.block() for block in self._blocks])
+        return as_message("assistant", [block.block() for block in self._blocks])
 
     @property
     def turn_key(self) -> CallKey | None:
@@ -275,28 +275,28 @@ class AnthropicStream:
     def ended(self) -> bool:
         return self.done and self.stop_reason is not None
 
-    def running(self, calls: Sequence[RunningCall]) -> bytes:
+    def show_running(self, calls: Sequence[RunningCall]) -> bytes:
         self._running = bool(calls)
-        return self._made(shown_uses(calls))
+        return self._write_blocks(use_blocks(calls))
 
-    def ran(self, calls: Sequence[FinishedCall]) -> bytes:
-        uses = b"" if self._running else self.running(calls)
+    def show_results(self, calls: Sequence[FinishedCall]) -> bytes:
+        uses = b"" if self._running else self.show_running(calls)
         self._running = False
-        return uses + self._made(shown_results(calls))
+        return uses + self._write_blocks(result_blocks(calls))
 
-    def _made(self, blocks: Sequence[bytes]) -> bytes:
+    def _write_blocks(self, blocks: Sequence[bytes]) -> bytes:
         """Events of blocks of our own."""
         out = []
         for raw in blocks:
-            place, self._shown = self._shown, self._shown + 1
-            start = {"type": "content_block_start", "index": place, "content_block": Raw(raw)}
-            stop = {"type": "content_block_stop", "index": place}
-            out += [_framed(str(each["type"]), _encode(each)) for each in (start, stop)]
+            index, self._shown = self._shown, self._shown + 1
+            start = {"type": "content_block_start", "index": index, "content_block": Raw(raw)}
+            stop = {"type": "content_block_stop", "index": index}
+            out += [_sse_event(str(each["type"]), _encode(each)) for each in (start, stop)]
         return b"".join(out)
 
-    def failed(self, error: LlmError, raw: bytes | None = None) -> bytes:
-        said = error_object(error) if raw is None else Raw(raw)
-        return _framed("error", _encode({"type": "error", "error": said}))
+    def write_error(self, error: LlmError, raw: bytes | None = None) -> bytes:
+        members = error_object(error) if raw is None else Raw(raw)
+        return _sse_event("error", _encode({"type": "error", "error": members}))
 
     def keep_alive(self) -> bytes:
         return _PING
@@ -310,18 +310,18 @@ class AnthropicStream:
             delta["stop_reason"] = "end_turn"
         usage: Any = self.usage if self._round > 1 else self._last.get("usage", self.usage)
         end = {**self._last, "type": "message_delta", "delta": delta, "usage": usage, **more}
-        return _framed("message_delta", _encode(end)) + _framed("message_stop", b'{"type":"message_stop"}')
+        return _sse_event("message_delta", _encode(end)) + _sse_event("message_stop", b'{"type":"message_stop"}')
 
 
-def _said(usage: Mapping[str, Any] | None) -> dict[str, Any]:
+def _without_nulls(usage: Mapping[str, Any] | None) -> dict[str, Any]:
     """Members of a usage that say something."""
     return {name: value for name, value in (usage or {}).items() if value is not None}
 
 
-def _changed(data: bytes, members: Mapping[str, Any]) -> bytes:
+def _replace_members(data: bytes, members: Mapping[str, Any]) -> bytes:
     """The event with other members in place of its own."""
     return _encode({**_members(data), **members}) if members else data
 
 
-def _framed(kind: str, data: bytes) -> bytes:
+def _sse_event(kind: str, data: bytes) -> bytes:
     return b"event: %s\ndata: %s\n\n" % (kind.encode(), data.replace(b"\n", b"\ndata: "))

@@ -13,9 +13,30 @@ import re
 from collections.abc import Iterable, Iterator, Sequence
 from typing import Any, Final
 
-from fairlead_formats.messages.base import Answers, MessageFormat
-from fairlead_formats.messages.block_streams import BlockAssembler
-from fairlead_formats.messages.call import Carry, ModelCall, ToolResult, name_for
+from fairlead_formats.messages.base import (
+    BLOCK,
+    SERVER_TOOL,
+    TEXT,
+    THINKING,
+    AnswerPart,
+    Answers,
+    MessageFormat,
+    Part,
+    call,
+    extras,
+    with_paths,
+)
+from fairlead_formats.messages.call import (
+    Carry,
+    Draft,
+    ModelCall,
+    ToolResult,
+    fitting_id,
+    items,
+    member,
+    name_for,
+    text_of,
+)
 from fairlead_formats.messages.content import (
     MEGABYTE,
     PDF,
@@ -28,16 +49,14 @@ from fairlead_formats.messages.content import (
     json_text,
     report_structured,
 )
-from fairlead_formats.messages.drafts import Draft, fitting_id, items, member, text_of
-from fairlead_formats.messages.parts import BLOCK, SERVER_TOOL, TEXT, THINKING, AnswerPart, Part, call, extras, pointed
 from fairlead_formats.messages.reading import as_text, media_block, result_of
-from fairlead_formats.messages.streams import Assembler, Partial, event_of
+from fairlead_formats.messages.streams import Assembler, BlockAssembler, Partial, event_of
 from fairlead_formats.names import Names
 from fairlead_formats.provider import ProviderFormat
 from fairlead_formats.schema import rules
 from fairlead_formats.tool_format import JsonObject, Options
-from fairlead_formats.tools.definitions import Envelope, Found, Parts, Targets, ToolFormat
-from fairlead_formats.tools.envelopes import in_tools, providers_own, renamed, settings_lost, tools_of
+from fairlead_formats.tools.definitions import Envelope, Parts, ProviderTool, Targets, ToolFormat, ToolLimits
+from fairlead_formats.tools.envelopes import in_tools, lost_settings, providers_own, rename_tool, tools_of
 
 ANTHROPIC: Final = "anthropic"
 MAX_IMAGE: Final = 5 * MEGABYTE
@@ -54,11 +73,11 @@ def _write_tool(parts: Parts) -> JsonObject:
     return out
 
 
-def _read_tool(tool: JsonObject) -> Found:
+def _read_tool(tool: JsonObject) -> ProviderTool:
     if tool.get("type") not in (None, "custom"):
         raise providers_own(tool)
-    lost = settings_lost(tool, {"name", "description", "input_schema", "type"})
-    return Found(tool.get("name"), tool.get("description"), tool.get("input_schema"), lost=lost)
+    lost = lost_settings(tool, {"name", "description", "input_schema", "type"})
+    return ProviderTool(tool.get("name"), tool.get("description"), tool.get("input_schema"), lost=lost)
 
 
 class AnthropicMessages(MessageFormat):
@@ -71,13 +90,13 @@ class AnthropicMessages(MessageFormat):
             yield Part("/content", TEXT, text_of(content))
             return
         path = "" if isinstance(message, list) else "/content"
-        for at, block in pointed(path, items(content)) or [("", message)]:
+        for at, block in with_paths(path, items(content)) or [("", message)]:
             yield _part(block, at)
 
     def assembler(self, names: Names | None = None) -> Assembler:
         return AnthropicAssembler(names)
 
-    def written_id(self, ident: str) -> str:
+    def write_id(self, ident: str) -> str:
         return fitting_id(ident, _ID)
 
     def in_request(self, message: object) -> list[JsonObject]:
@@ -87,7 +106,7 @@ class AnthropicMessages(MessageFormat):
     def write_calls(self, calls: Sequence[ModelCall], names: Names | None = None, text: str = "") -> list[JsonObject]:
         blocks: list[JsonObject] = [{"type": "text", "text": text}] if text.strip() else []
         blocks += [
-            {"type": "tool_use", "id": self.written_id(made.id), "name": name_for(made, names), "input": made.arguments}
+            {"type": "tool_use", "id": self.write_id(made.id), "name": name_for(made, names), "input": made.arguments}
             for made in calls
             if made.valid
         ]
@@ -97,7 +116,7 @@ class AnthropicMessages(MessageFormat):
         accept = accepting(WEB_IMAGES if carry.images else (), (PDF,) if carry.documents else (), max_bytes=MAX_IMAGE)
         blocks = []
         for made, body, report in answers.bodies(accept):
-            block: JsonObject = {"type": "tool_result", "tool_use_id": self.written_id(made.id)}
+            block: JsonObject = {"type": "tool_result", "tool_use_id": self.write_id(made.id)}
             content = _content(body, report)
             if content:
                 block["content"] = content
@@ -108,8 +127,8 @@ class AnthropicMessages(MessageFormat):
 
     def answers(self, messages: object) -> Iterator[AnswerPart]:
         block: Any
-        for path, message in pointed("", items(messages)) or [("", messages)]:
-            for at, block in pointed(f"{path}/content", items(member(message, "content"))) or [(path, message)]:
+        for path, message in with_paths("", items(messages)) or [("", messages)]:
+            for at, block in with_paths(f"{path}/content", items(member(message, "content"))) or [(path, message)]:
                 if member(block, "type") != "tool_result":
                     yield AnswerPart(at)
                     continue
@@ -133,14 +152,14 @@ def _part(block: object, path: str) -> Part:
 
 def _content(body: Body, report: LossReport) -> list[JsonObject]:
     """Blocks; the provider refuses empty texts."""
-    content = [_written(block) for block in body.blocks if not (isinstance(block, Text) and not block.text)]
+    content = [_write_block(block) for block in body.blocks if not (isinstance(block, Text) and not block.text)]
     if body.structured is not None and not body.structured_said:
         content.append({"type": "text", "text": json_text(body.structured)})
     report_structured(body, report)
     return content
 
 
-def _written(block: Text | Media) -> JsonObject:
+def _write_block(block: Text | Media) -> JsonObject:
     if isinstance(block, Text):
         return {"type": "text", "text": block.text}
     source = {"type": "base64", "media_type": block.mime, "data": block.data}
@@ -198,9 +217,9 @@ FORMATS: Final = (
             ANTHROPIC,
             "Anthropic Messages",
             ("claude", "anthropic-messages", "messages"),
-            Envelope(_write_tool, renamed, _read_tool, in_tools, tools_of),
+            Envelope(_write_tool, rename_tool, _read_tool, in_tools, tools_of),
             _targets,
-            max_strict=20,
+            ToolLimits(max_strict=20),
         ),
         messages=AnthropicMessages(),
         token_growth=1020,

@@ -13,9 +13,29 @@ import re
 from collections.abc import Iterable, Iterator, Sequence
 from typing import Any, Final
 
-from fairlead_formats.messages.base import Answers, MessageFormat
-from fairlead_formats.messages.block_streams import BlockAssembler
-from fairlead_formats.messages.call import Carry, ModelCall, ToolResult, name_for
+from fairlead_formats.messages.base import (
+    BLOCK,
+    TEXT,
+    THINKING,
+    AnswerPart,
+    Answers,
+    MessageFormat,
+    Part,
+    call,
+    extras,
+    with_paths,
+)
+from fairlead_formats.messages.call import (
+    Carry,
+    Draft,
+    ModelCall,
+    ToolResult,
+    fitting_id,
+    items,
+    member,
+    name_for,
+    text_of,
+)
 from fairlead_formats.messages.content import (
     MEGABYTE,
     PDF,
@@ -24,20 +44,26 @@ from fairlead_formats.messages.content import (
     LossReport,
     Media,
     accepting,
-    marked,
+    mark_error,
     report_repeated,
 )
-from fairlead_formats.messages.drafts import Draft, fitting_id, items, member, text_of
-from fairlead_formats.messages.parts import BLOCK, TEXT, THINKING, AnswerPart, Part, call, extras, pointed
 from fairlead_formats.messages.reading import as_text, media_block, result_of
-from fairlead_formats.messages.streams import Assembler, Partial, event_of
+from fairlead_formats.messages.streams import Assembler, BlockAssembler, Partial, event_of
 from fairlead_formats.names import Names
 from fairlead_formats.provider import ProviderFormat
 from fairlead_formats.schema import rules
 from fairlead_formats.schema.convert import UnusableSchema
 from fairlead_formats.tool_format import Action, JsonObject, Options
-from fairlead_formats.tools.definitions import Envelope, Found, Parts, ProvidersOwn, Targets, ToolFormat
-from fairlead_formats.tools.envelopes import settings_lost, tools_of
+from fairlead_formats.tools.definitions import (
+    Envelope,
+    Parts,
+    ProvidersOwn,
+    ProviderTool,
+    Targets,
+    ToolFormat,
+    ToolLimits,
+)
+from fairlead_formats.tools.envelopes import lost_settings, tools_of
 
 MAX_IMAGE: Final = 15 * MEGABYTE // 4
 _ID: Final = re.compile(r"[a-zA-Z0-9_.:-]{1,64}\Z")
@@ -56,15 +82,15 @@ def _name_tool(tool: JsonObject, name: str) -> JsonObject:
     return {"toolSpec": {**tool["toolSpec"], "name": name}}
 
 
-def _read_tool(tool: JsonObject) -> Found:
+def _read_tool(tool: JsonObject) -> ProviderTool:
     spec = tool.get("toolSpec")
     if not isinstance(spec, dict):
         raise ProvidersOwn("it holds no toolSpec: it is the provider's own, not a function")
     schema = spec.get("inputSchema")
     if schema is not None and not isinstance(schema, dict):
         raise UnusableSchema("inputSchema is no object")
-    lost = settings_lost(spec, {"name", "description", "inputSchema"}, "/toolSpec") + settings_lost(tool, {"toolSpec"})
-    return Found(spec.get("name"), spec.get("description"), (schema or {}).get("json"), lost=lost)
+    lost = lost_settings(spec, {"name", "description", "inputSchema"}, "/toolSpec") + lost_settings(tool, {"toolSpec"})
+    return ProviderTool(spec.get("name"), spec.get("description"), (schema or {}).get("json"), lost=lost)
 
 
 def _unpack(payload: Any) -> list[Any]:
@@ -79,18 +105,18 @@ class BedrockMessages(MessageFormat):
     def parts(self, message: object) -> Iterator[Part]:
         """From a response, its output, a message, or a list of blocks."""
         path, inner = _inner(message)
-        found = (
-            pointed(path, inner)
+        blocks = (
+            with_paths(path, inner)
             if isinstance(inner, list)
-            else pointed(f"{path}/content", items(member(inner, "content")))
+            else with_paths(f"{path}/content", items(member(inner, "content")))
         )
-        for at, block in found or [(path, inner)]:
+        for at, block in blocks or [(path, inner)]:
             yield _part(block, at)
 
     def assembler(self, names: Names | None = None) -> Assembler:
         return BedrockAssembler(names)
 
-    def written_id(self, ident: str) -> str:
+    def write_id(self, ident: str) -> str:
         return fitting_id(ident, _ID)
 
     def in_request(self, message: object) -> list[JsonObject]:
@@ -101,7 +127,7 @@ class BedrockMessages(MessageFormat):
     def write_calls(self, calls: Sequence[ModelCall], names: Names | None = None, text: str = "") -> list[JsonObject]:
         blocks: list[JsonObject] = [{"text": text}] if text.strip() else []
         blocks += [
-            {"toolUse": {"toolUseId": self.written_id(made.id), "name": name_for(made, names), "input": made.arguments}}
+            {"toolUse": {"toolUseId": self.write_id(made.id), "name": name_for(made, names), "input": made.arguments}}
             for made in calls
             if made.valid
         ]
@@ -111,15 +137,15 @@ class BedrockMessages(MessageFormat):
         accept = accepting(WEB_IMAGES if carry.images else (), (PDF,) if carry.documents else (), max_bytes=MAX_IMAGE)
         blocks = []
         for made, body, report in answers.bodies(accept):
-            written: JsonObject = {"toolUseId": self.written_id(made.id), "content": _content(body, report, carry)}
+            written: JsonObject = {"toolUseId": self.write_id(made.id), "content": _content(body, report, carry)}
             if body.is_error and carry.status:
                 written["status"] = "error"
             blocks.append({"toolResult": written})
         return [{"role": "user", "content": blocks}] if blocks else []
 
     def answers(self, messages: object) -> Iterator[AnswerPart]:
-        for path, message in pointed("", items(messages)) or [("", messages)]:
-            for at, block in pointed(f"{path}/content", items(member(message, "content"))) or [(path, message)]:
+        for path, message in with_paths("", items(messages)) or [("", messages)]:
+            for at, block in with_paths(f"{path}/content", items(member(message, "content"))) or [(path, message)]:
                 result = member(block, "toolResult")
                 if isinstance(result, dict):
                     beyond = extras(result, "toolUseId", "content", "status", "type")
@@ -173,7 +199,7 @@ def _content(body: Body, report: LossReport, carry: Carry) -> list[JsonObject]:
     if body.structured is not None:
         content.append({"json": _json(body.structured, report)})
     if body.is_error and not carry.status:
-        content.insert(0, {"text": marked("", body, report).strip()})
+        content.insert(0, {"text": mark_error("", body, report).strip()})
     if not content:
         report.add("/content", "text", Action.REWRITTEN, "the format takes no empty result")
     return content or [{"text": "(no output)"}]
@@ -186,10 +212,10 @@ def _json(value: Any, report: LossReport) -> Any:
     return {"output": value}
 
 
-def _media(item: Media, place: int) -> JsonObject:
+def _media(item: Media, position: int) -> JsonObject:
     source = {"bytes": item.data}
     if item.mime == PDF:
-        name = _NOT_IN_A_NAME.sub(" ", item.uri.rsplit("/", 1)[-1]).strip()[:200] or f"file {place}"
+        name = _NOT_IN_A_NAME.sub(" ", item.uri.rsplit("/", 1)[-1]).strip()[:200] or f"file {position}"
         return {"document": {"format": "pdf", "name": name, "source": source}}
     return {"image": {"format": item.mime.removeprefix("image/"), "source": source}}
 
@@ -255,7 +281,7 @@ FORMATS: Final = (
                 _unpack,
             ),
             _targets,
-            needs_description=True,
+            ToolLimits(needs_description=True),
         ),
         messages=BedrockMessages(),
         token_growth=1030,

@@ -8,9 +8,9 @@ from typing import Any
 import msgspec
 from msgspec import Raw
 
-from fairlead_formats.providers.gemini.carried_ids import shown
-from fairlead_formats.providers.gemini.parts import BETWEEN, ContentPart, called, content_of, unwrapped
-from fairlead_formats.providers.gemini.response import UNFINISHED, GeminiResponse, is_spoilt, message_of
+from fairlead_formats.providers.gemini.carried_ids import visible_parts
+from fairlead_formats.providers.gemini.parts import BETWEEN, ContentPart, content_of, first_call, unwrap
+from fairlead_formats.providers.gemini.response import UNFINISHED, GeminiResponse, is_malformed_call, message_of
 from fairlead_formats.wire.protocol import BadAnswer, CallKey, InnerCall, LoopResult, WireAnswer
 
 
@@ -20,55 +20,55 @@ class GeminiAnswer:
     def __init__(self, body: bytes) -> None:
         """Raises BadAnswer."""
         try:
-            self._said = GeminiResponse(body)
-            self.parts = [part.named() for part in self._said.parts]
+            self._response = GeminiResponse(body)
+            self.parts = [part.with_call_id() for part in self._response.parts]
         except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError) as error:
             raise BadAnswer(f"the provider's answer is no response of generateContent: {error}") from error
-        if not {"candidates", "promptFeedback", "usageMetadata"} & set(self._said.members):
+        if not {"candidates", "promptFeedback", "usageMetadata"} & set(self._response.members):
             raise BadAnswer("the provider's answer has neither candidates nor promptFeedback")
 
     @property
     def message(self) -> dict[str, Any]:
-        return message_of(self.parts, self._said.finish_reason)
+        return message_of(self.parts, self._response.finish_reason)
 
     @property
     def usage(self) -> Mapping[str, Any]:
-        return self._said.usage
+        return self._response.usage
 
     @property
     def in_request(self) -> list[bytes]:
         return [content_of([part.raw for part in self.parts])]
 
     def unwrap(self, calls: Mapping[str, InnerCall]) -> None:
-        self.parts = [unwrapped(part, calls) for part in self.parts]
+        self.parts = [unwrap(part, calls) for part in self.parts]
 
     def turn_key(self, before: Sequence[WireAnswer]) -> CallKey | None:
-        return None if self._said.finish_reason in UNFINISHED else called(self.parts)
+        return None if self._response.finish_reason in UNFINISHED else first_call(self.parts)
 
     @property
     def malformed_call(self) -> bool:
-        return is_spoilt(self._said.finish_reason, self.parts)
+        return is_malformed_call(self._response.finish_reason, self.parts)
 
     @property
     def head(self) -> dict[str, Raw]:
         """Members by which clients know the answer."""
-        return self._said.head
+        return self._response.head
 
-    def written(self, loop: LoopResult) -> bytes:
+    def write(self, loop: LoopResult) -> bytes:
         """With the head of the first round, and the parts of all. Calls that were `ran` have no form in this API."""
         rounds = [each for each in loop.before if isinstance(each, GeminiAnswer)]
         if loop.theirs is None:
-            return self._said.with_more(loop.more)
+            return self._response.with_more(loop.more)
         parts: list[ContentPart] = []
         for each in (*rounds, self):
-            parts += joined(parts, shown(each.parts, loop.theirs))
+            parts += join_rounds(parts, visible_parts(each.parts, loop.theirs))
         head = rounds[0].head if rounds else {}
-        return self._said.written([part.raw for part in parts], loop.usage, head, loop.more)
+        return self._response.write([part.raw for part in parts], loop.usage, head, loop.more)
 
 
-def joined(before: Sequence[ContentPart], parts: Sequence[ContentPart]) -> list[ContentPart]:
+def join_rounds(before: Sequence[ContentPart], parts: Sequence[ContentPart]) -> list[ContentPart]:
     """Parts of a later round, an empty line in front of its first text where text was said `before`."""
     if not any(part.text for part in before):
         return list(parts)
-    place = next((place for place, part in enumerate(parts) if part.text), None)
-    return list(parts) if place is None else [*parts[:place], ContentPart(BETWEEN), *parts[place:]]
+    first = next((first for first, part in enumerate(parts) if part.text), None)
+    return list(parts) if first is None else [*parts[:first], ContentPart(BETWEEN), *parts[first:]]

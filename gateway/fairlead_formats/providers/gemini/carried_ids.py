@@ -15,9 +15,9 @@ from typing import Any, Final
 import msgspec
 from msgspec import Raw
 
-from fairlead_formats.messages.drafts import member, text_of
+from fairlead_formats.messages.call import member, text_of
 from fairlead_formats.providers.gemini.parts import CALL, MODEL, RESPONSE, SIGNATURE, ContentPart, is_list, key_of
-from fairlead_formats.wire.call_ids import made_here
+from fairlead_formats.wire.call_ids import is_made_here
 from fairlead_formats.wire.raw_json import array
 
 _PREFIX: Final = b"fairlead:"
@@ -32,22 +32,22 @@ _any: Final = msgspec.json.Decoder().decode
 _UNREADABLE: Final = (msgspec.MsgspecError, UnicodeDecodeError, RecursionError)
 
 
-def carrying_signature(ident: str, signature: str) -> str:
+def sign_with_id(ident: str, signature: str) -> str:
     """A signature that carries the id of a call; `signature` is the provider's, empty where there is none."""
     return base64.b64encode(_PREFIX + f"{ident}{_BETWEEN}{signature}".encode("utf-8", "replace")).decode()
 
 
-def shown(parts: Iterable[ContentPart], theirs: Collection[str]) -> list[ContentPart]:
+def visible_parts(parts: Iterable[ContentPart], theirs: Collection[str]) -> list[ContentPart]:
     """Parts as the client gets them: calls carry their ids, and those that are run here are left out."""
-    return [carrying(part) for part in parts if part.called is None or part.called in theirs]
+    return [carry_id(part) for part in parts if part.called is None or part.called in theirs]
 
 
-def carrying(part: ContentPart) -> ContentPart:
+def carry_id(part: ContentPart) -> ContentPart:
     """The part with a signature that carries the id of its call; as it is where it calls nothing."""
-    if part.called is None or not made_here(part.call_id):
+    if part.called is None or not is_made_here(part.call_id):
         return part
     members = _members(part.raw)
-    signature = carrying_signature(part.call_id, text_of(member(part.read, *SIGNATURE)))
+    signature = sign_with_id(part.call_id, text_of(member(part.read, *SIGNATURE)))
     members[key_of(members, *SIGNATURE)] = Raw(_encode(signature))
     return ContentPart(_encode(members))
 
@@ -56,8 +56,7 @@ def with_carried_ids(parts: Iterable[Mapping[str, Any]]) -> list[dict[str, Any]]
     """Decoded parts of an answer of another family, likewise."""
     idents = [(part, text_of(member(member(part, *CALL), "id"))) for part in parts]
     return [
-        {**part, SIGNATURE[0]: carrying_signature(ident, "")} if made_here(ident) else {**part}
-        for part, ident in idents
+        {**part, SIGNATURE[0]: sign_with_id(ident, "")} if is_made_here(ident) else {**part} for part, ident in idents
     ]
 
 
@@ -70,7 +69,7 @@ def with_returned_ids(body: bytes) -> bytes:
     try:
         members = _members(body)
         contents = _ReturnedContents()
-        members["contents"] = Raw(array([contents.restored(content) for content in _raws(members["contents"])]))
+        members["contents"] = Raw(array([contents.restore(content) for content in _raws(members["contents"])]))
     except (*_UNREADABLE, KeyError):
         return body  # reading it says what is wrong
     return _encode(members)
@@ -86,7 +85,7 @@ class _ReturnedContents:
         """Ids that the client made, to those that its calls had."""
         self._calls_before = False
 
-    def restored(self, raw: Raw) -> bytes | Raw:
+    def restore(self, raw: Raw) -> bytes | Raw:
         """A content with the ids that belong into it."""
         content = _members(raw)
         if "parts" not in content or not is_list(content["parts"]):
@@ -109,7 +108,7 @@ class _ReturnedContents:
 
     def _call(self, raw: Raw, part: dict[str, Raw], name: str) -> bytes | Raw:
         call, key = _members(part[name]), key_of(part, *SIGNATURE)
-        ident, signature = carried_id(_any(part.get(key, b"null")))
+        ident, signature = read_carried_id(_any(part.get(key, b"null")))
         if not ident:
             return raw
         given = text_of(_any(call.get("id", b"null")))
@@ -129,7 +128,7 @@ class _ReturnedContents:
         return _encode({**part, name: {**response, "id": ident}}) if ident else raw
 
 
-def carried_id(signature: object) -> tuple[str, str]:
+def read_carried_id(signature: object) -> tuple[str, str]:
     """The id that a signature carries, and the provider's signature; both empty where it carries none."""
     text = text_of(signature)
     if not text.startswith(_MARK.decode()):
@@ -139,4 +138,4 @@ def carried_id(signature: object) -> tuple[str, str]:
         ident, _, own = whole.removeprefix(_PREFIX).decode().partition(_BETWEEN)
     except ValueError:
         return "", ""
-    return (ident, own) if made_here(ident) else ("", "")
+    return (ident, own) if is_made_here(ident) else ("", "")

@@ -48,7 +48,7 @@ class GeminiCounting:
         whole = {**members, "model": Raw(_encode(resource_of(model)))}
         return _encode({_WHOLE[0]: Raw(_encode(whole))})
 
-    def written(self, tokens: int) -> bytes:
+    def write(self, tokens: int) -> bytes:
         return _encode({"totalTokens": tokens})
 
 

@@ -11,6 +11,7 @@ from typing import Any, Final
 import msgspec
 from msgspec import Raw
 
+from fairlead_formats.neutral.provider_errors import ErrorKind, ProviderRefusal
 from fairlead_formats.wire import raw_json
 from fairlead_formats.wire.errors import LlmError
 
@@ -30,6 +31,19 @@ _STATUSES: Final[Mapping[int, str]] = {
 _INFO: Final = "type.googleapis.com/google.rpc.ErrorInfo"
 _DOMAIN: Final = "fairlead.dev"
 _raws: Final = msgspec.json.Decoder(list[Raw]).decode
+_BY_KIND: Final[Mapping[ErrorKind, tuple[int, str]]] = {
+    "invalid": (400, "INVALID_ARGUMENT"),
+    "authentication": (401, "UNAUTHENTICATED"),
+    "billing": (429, "RESOURCE_EXHAUSTED"),
+    "permission": (403, "PERMISSION_DENIED"),
+    "not_found": (404, "NOT_FOUND"),
+    "conflict": (409, "ABORTED"),
+    "too_large": (400, "INVALID_ARGUMENT"),
+    "rate_limit": (429, "RESOURCE_EXHAUSTED"),
+    "api": (500, "INTERNAL"),
+    "overloaded": (503, "UNAVAILABLE"),
+    "timeout": (504, "DEADLINE_EXCEEDED"),
+}
 
 
 def error_object(error: LlmError) -> dict[str, Any]:
@@ -50,8 +64,19 @@ def error_body(error: LlmError) -> bytes:
 def error_in(body: bytes) -> bytes | None:
     """The raw object `error` of a provider's answer, which may be a list of one; None where there is none."""
     try:
-        found = _raws(body)[:1] if body.lstrip()[:1] == b"[" else [body]
+        bodies = _raws(body)[:1] if body.lstrip()[:1] == b"[" else [body]
     except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError):
         return None
-    error = raw_json.error_in(bytes(found[0])) if found else None
+    error = raw_json.error_in(bytes(bodies[0])) if bodies else None
     return error if error is not None and error[:1] == b"{" else None
+
+
+def write_refusal(refusal: ProviderRefusal) -> tuple[int, dict[str, Any]]:
+    """The status and the object `error` of a refusal that came from another family."""
+    status, name = _BY_KIND[refusal.kind]
+    return status, {"code": status, "message": refusal.message, "status": name}
+
+
+def refusal_body(error: Mapping[str, Any]) -> dict[str, Any]:
+    """The body of a refusal with this object `error`."""
+    return {"error": error}

@@ -27,37 +27,37 @@ PER_TOKEN: Final = 4
 class GeminiApi:
     """`POST /v1beta/models/MODEL:generateContent`, `:streamGenerateContent` and `:countTokens`."""
 
-    def failed(self, turn: ScriptedTurn) -> bytes:
+    def write_error(self, turn: ScriptedTurn) -> bytes:
         return _error(turn.status, turn.text or "scripted error")
 
-    def asks_for_stream(self, path: str, asked: Mapping[str, Any]) -> bool:
+    def asks_for_stream(self, path: str, request: Mapping[str, Any]) -> bool:
         return path.endswith(":streamGenerateContent")
 
-    def refusal(self, asked: Mapping[str, Any], headers: Mapping[str, str]) -> bytes | None:
-        whole = asked.get("generateContentRequest", asked)
-        found = fault(whole)
-        return None if found is None else _error(400, found)
+    def refusal(self, request: Mapping[str, Any], headers: Mapping[str, str]) -> bytes | None:
+        whole = request.get("generateContentRequest", request)
+        reason = fault(whole)
+        return None if reason is None else _error(400, reason)
 
-    def counted(self, path: str, asked: Mapping[str, Any]) -> bytes | None:
+    def count_tokens(self, path: str, request: Mapping[str, Any]) -> bytes | None:
         if not path.endswith(":countTokens"):
             return None
-        whole = asked.get("generateContentRequest", asked)
+        whole = request.get("generateContentRequest", request)
         parts = [whole.get(name) for name in ("systemInstruction", "tools", "contents")]
         return json.dumps({"totalTokens": len(json.dumps(parts)) // PER_TOKEN}).encode()
 
-    def framed(self, data: str) -> str:
+    def sse_event(self, data: str) -> str:
         return f"data: {data}\r\n\r\n"
 
-    def whole(self, turn: ScriptedTurn, number: int, asked: Mapping[str, Any]) -> bytes:
+    def whole(self, turn: ScriptedTurn, number: int, request: Mapping[str, Any]) -> bytes:
         parts = [*_thoughts(turn), *([{"text": turn.text}] if turn.text else []), *_calls(turn, number)]
         if turn.thoughts and not turn.calls and parts:
             parts[-1] = {**parts[-1], "thoughtSignature": signature(number)}
         return json.dumps(_response(number, parts, _usage(turn), turn.finish_reason or "STOP")).encode()
 
-    def events(self, turn: ScriptedTurn, number: int, asked: Mapping[str, Any]) -> Iterator[str]:
+    def events(self, turn: ScriptedTurn, number: int, request: Mapping[str, Any]) -> Iterator[str]:
         interim = {"promptTokenCount": 100, "totalTokenCount": 100}
-        said = [*_thoughts(turn), *({"text": piece} for piece in pieces(turn.text))]
-        for part in said:
+        parts = [*_thoughts(turn), *({"text": piece} for piece in pieces(turn.text))]
+        for part in parts:
             yield json.dumps(_response(number, [part], interim))
         calls = _calls(turn, number)
         if turn.cut or turn.breaks:
@@ -88,20 +88,20 @@ def _thoughts(turn: ScriptedTurn) -> list[dict[str, Any]]:
 def _calls(turn: ScriptedTurn, number: int) -> list[dict[str, Any]]:
     """Parts of calls, the first of them signed."""
     parts: list[dict[str, Any]] = []
-    for place, call in enumerate(turn.calls):
-        ident = call.id or f"call_scripted_{number:04}_{place:04}"
+    for index, call in enumerate(turn.calls):
+        ident = call.id or f"call_scripted_{number:04}_{index:04}"
         part: dict[str, Any] = {"functionCall": {"id": ident, "name": call.name, "args": json.loads(call.text)}}
-        parts.append(part if place else {**part, "thoughtSignature": signature(number)})
+        parts.append(part if index else {**part, "thoughtSignature": signature(number)})
     return parts
 
 
 def _usage(turn: ScriptedTurn) -> dict[str, Any]:
     """Round figures, so that sums are told apart from single ones."""
-    said = 10 + 10 * len(turn.calls)
+    output = 10 + 10 * len(turn.calls)
     return {
         "promptTokenCount": 100,
-        "candidatesTokenCount": said,
-        "totalTokenCount": 100 + said,
+        "candidatesTokenCount": output,
+        "totalTokenCount": 100 + output,
         "cachedContentTokenCount": 40,
         "promptTokensDetails": [{"modality": "TEXT", "tokenCount": 100}],
     }

@@ -22,22 +22,22 @@ def signature(number: int) -> str:
     return base64.b64encode(_PREFIX + b"%04d" % number).decode()
 
 
-def fault(asked: Mapping[str, Any]) -> str | None:
+def fault(request: Mapping[str, Any]) -> str | None:
     """Why the API refuses a request; None where it takes it."""
     try:
-        return next(_faults(asked), None)
+        return next(_faults(request), None)
     except (AttributeError, KeyError, TypeError) as error:
         return f"Invalid value: {error}"
 
 
-def _faults(asked: Mapping[str, Any]) -> Iterator[str]:
-    if "fairlead" in asked:
+def _faults(request: Mapping[str, Any]) -> Iterator[str]:
+    if "fairlead" in request:
         yield 'Invalid JSON payload received. Unknown name "fairlead": Cannot find field.'
-    yield from _tool_faults(asked)
-    contents: Sequence[Mapping[str, Any]] = asked.get("contents", [])
-    for place, content in enumerate(contents):
+    yield from _tool_faults(request)
+    contents: Sequence[Mapping[str, Any]] = request.get("contents", [])
+    for index, content in enumerate(contents):
         if not content.get("parts"):
-            yield f"contents[{place}].parts must not be empty."
+            yield f"contents[{index}].parts must not be empty."
     runs = [list(run) for _, run in itertools.groupby(contents, lambda content: content.get("role"))]
     for number, run in enumerate(runs[:-1]):
         if run[0].get("role") == "model":
@@ -45,11 +45,11 @@ def _faults(asked: Mapping[str, Any]) -> Iterator[str]:
     yield from _signature_faults(contents)
 
 
-def _tool_faults(asked: Mapping[str, Any]) -> Iterator[str]:
-    tools: Sequence[Mapping[str, Any]] = asked.get("tools", [])
+def _tool_faults(request: Mapping[str, Any]) -> Iterator[str]:
+    tools: Sequence[Mapping[str, Any]] = request.get("tools", [])
     with_functions = [tool for tool in tools if any(name in tool for name in _FUNCTIONS)]
     others = any(set(tool) - {*_FUNCTIONS} for tool in tools)
-    config = asked.get("toolConfig") or {}
+    config = request.get("toolConfig") or {}
     calling = config.get("functionCallingConfig") or {}
     if len(with_functions) > 1:
         yield "Multiple tools are supported only when they are all search tools."
@@ -57,7 +57,7 @@ def _tool_faults(asked: Mapping[str, Any]) -> Iterator[str]:
         yield "Please enable tool_config.include_server_side_tool_invocations to use Built-in tools with functions."
     if calling.get("allowedFunctionNames") and calling.get("mode") not in ("ANY", "VALIDATED"):
         yield "Function calling config is set with allowed_function_names, and its mode is neither ANY nor VALIDATED."
-    if asked.get("cachedContent") and (tools or config):
+    if request.get("cachedContent") and (tools or config):
         yield "CachedContent can not be used with a request setting tools or tool_config."
 
 
@@ -76,14 +76,14 @@ def _response_faults(number: int, run: Sequence[Mapping[str, Any]], behind: Mapp
 
 
 def _signature_faults(contents: Sequence[Mapping[str, Any]]) -> Iterator[str]:
-    begin = max((place for place, content in enumerate(contents) if _asks(content)), default=0)
-    for place, content in enumerate(contents):
+    begin = max((index for index, content in enumerate(contents) if _asks(content)), default=0)
+    for index, content in enumerate(contents):
         calls = [part for part in _parts(content) if "functionCall" in part]
         signed = [part["thoughtSignature"] for part in calls if "thoughtSignature" in part]
-        if place > begin and calls and "thoughtSignature" not in calls[0]:
-            yield f"Function call is missing a thought_signature in functionCall parts: contents[{place}]."
+        if index > begin and calls and "thoughtSignature" not in calls[0]:
+            yield f"Function call is missing a thought_signature in functionCall parts: contents[{index}]."
         if not all(map(_genuine, signed)):
-            yield f"Corrupted thought signature: contents[{place}]."
+            yield f"Corrupted thought signature: contents[{index}]."
 
 
 def _asks(content: Mapping[str, Any]) -> bool:

@@ -11,10 +11,10 @@ from typing import Final
 from msgspec import Raw
 
 from fairlead_formats.neutral.translation import FamilyTranslation
+from fairlead_formats.providers.gemini import errors
 from fairlead_formats.providers.gemini import turns as kept_turns
 from fairlead_formats.providers.gemini.answer import GeminiAnswer
 from fairlead_formats.providers.gemini.carried_ids import with_returned_ids
-from fairlead_formats.providers.gemini.errors import error_body, error_in
 from fairlead_formats.providers.gemini.neutral import answer as neutral_answer
 from fairlead_formats.providers.gemini.neutral import events as neutral_events
 from fairlead_formats.providers.gemini.neutral import messages as neutral_messages
@@ -42,7 +42,7 @@ class GeminiFormat(FamilyFormat):
         self._array = array
         self.stream_type = "application/json" if array else EVENT_STREAM
 
-    def received(self, body: bytes) -> bytes:
+    def receive(self, body: bytes) -> bytes:
         return with_returned_ids(body)
 
     def read(self, body: bytes, model: str | None = None, stream: bool | None = None) -> GeminiRequest:
@@ -63,30 +63,30 @@ class GeminiFormat(FamilyFormat):
         return kept_turns.places(messages)
 
     def role_and_text(self, message: bytes | Raw) -> tuple[str, str]:
-        return kept_turns.said(message)
+        return kept_turns.role_and_text(message)
 
-    def restored(self, messages: Sequence[bytes | Raw], turns: Mapping[int, KeptTurn]) -> list[bytes | Raw]:
-        return kept_turns.restored(messages, turns)
+    def restore(self, messages: Sequence[bytes | Raw], turns: Mapping[int, KeptTurn]) -> list[bytes | Raw]:
+        return kept_turns.restore_turns(messages, turns)
 
     def error_body(self, error: LlmError) -> bytes:
-        return error_body(error)
+        return errors.error_body(error)
 
-    def without_thoughts(self, body: bytes, kept: int) -> bytes | None:
-        return without_thoughts(body, kept)
+    def without_thoughts(self, body: bytes, keep_last: int) -> bytes | None:
+        return without_thoughts(body, keep_last)
 
     def error_in(self, body: bytes) -> bytes | None:
-        return error_in(body)
+        return errors.error_in(body)
 
 
 GEMINI_EVENTS: Final = GeminiFormat()
 GEMINI_ARRAY: Final = GeminiFormat(array=True)
 TRANSLATION: Final = FamilyTranslation(
-    GEMINI,
-    "gemini",
-    "contents",
-    neutral_request,
-    neutral_messages,
-    neutral_answer,
-    neutral_events.GeminiEventReader,
-    neutral_events.GeminiEventWriter,
+    name=GEMINI,
+    messages_member="contents",
+    requests=neutral_request,
+    messages=neutral_messages,
+    answers=neutral_answer,
+    reader=neutral_events.GeminiEventReader,
+    writer=neutral_events.GeminiEventWriter,
+    errors=errors,
 )

@@ -10,7 +10,7 @@ from typing import Any, Final
 import msgspec
 from msgspec import Raw
 
-from fairlead_formats.messages.drafts import items, member, text_of
+from fairlead_formats.messages.call import items, member, text_of
 from fairlead_formats.wire.call_ids import new_id
 from fairlead_formats.wire.protocol import CallKey, InnerCall
 from fairlead_formats.wire.raw_json import array
@@ -56,7 +56,7 @@ class ContentPart:
         """Text that is said, without thoughts."""
         return "" if self.thought else text_of(member(self.read, "text"))
 
-    def named(self) -> ContentPart:
+    def with_call_id(self) -> ContentPart:
         """The part with an id for its call, if that has none: results of mixed turns are found by it."""
         if self.called is None or self.call_id or not isinstance(self._call, dict):
             return self
@@ -66,7 +66,7 @@ class ContentPart:
         return ContentPart(_encode(members))
 
 
-def unwrapped(part: ContentPart, calls: Mapping[str, InnerCall]) -> ContentPart:
+def unwrap(part: ContentPart, calls: Mapping[str, InnerCall]) -> ContentPart:
     """The call that a call of `execute_tool` names, in its place; any other part as it is. `calls`: by id."""
     call = calls.get(part.call_id) if part.called is not None else None
     if call is None:
@@ -83,7 +83,7 @@ def parts_of(raw: bytes | Raw) -> list[ContentPart]:
     return [ContentPart(each) for each in _raws(members["parts"])] if is_list(members.get("parts")) else []
 
 
-def called(parts: Sequence[ContentPart]) -> CallKey | None:
+def first_call(parts: Sequence[ContentPart]) -> CallKey | None:
     """The first call, by which a turn of several rounds is kept: the model would miss what it called before."""
     return next((CallKey(part.call_id, part.called) for part in parts if part.called is not None), None)
 

@@ -25,8 +25,8 @@ class GeminiPath(msgspec.Struct, frozen=True):
 
 def read_path(path: str) -> GeminiPath | None:
     """The model, which may have slashes, and the method of a decoded path; None where it is none of the kind."""
-    found = _PATH.fullmatch(path)
-    return None if found is None else GeminiPath(found["model"], found["method"])
+    match = _PATH.fullmatch(path)
+    return None if match is None else GeminiPath(match["model"], match["method"])
 
 
 def resource_of(model: str) -> str:

@@ -13,10 +13,10 @@ from typing import Any, Final
 import msgspec
 from msgspec import Raw
 
-from fairlead_formats.messages.drafts import items, member, text_of
+from fairlead_formats.messages.call import items, member, text_of
 from fairlead_formats.providers.gemini.parts import is_list, key_of
 from fairlead_formats.providers.gemini.paths import resource_of
-from fairlead_formats.providers.gemini.signatures import signed
+from fairlead_formats.providers.gemini.signatures import sign_calls
 from fairlead_formats.wire.family_format import OWN_MEMBER, FamilyRequest, reading_body
 from fairlead_formats.wire.protocol import ModelRound
 from fairlead_formats.wire.raw_json import array
@@ -76,28 +76,28 @@ class GeminiRequest(FamilyRequest):
     def system(self) -> bytes:
         return bytes(self._members.get(key_of(self._members, *_SYSTEM), _NULL))
 
-    def body(self, asked: ModelRound) -> bytes:
+    def body(self, model_round: ModelRound) -> bytes:
         members = dict(self._members)
         if "model" in members:
-            members["model"] = Raw(_encode(resource_of(asked.model)))
-        members["contents"] = Raw(array(signed([*self.messages, *asked.more], asked.model)))
-        if asked.injected:
-            members["tools"] = Raw(array(self._with(asked.injected)))
-        if asked.last and (asked.injected or self.tool_names):
+            members["model"] = Raw(_encode(resource_of(model_round.model)))
+        members["contents"] = Raw(array(sign_calls([*self.messages, *model_round.more], model_round.model)))
+        if model_round.injected:
+            members["tools"] = Raw(array(self._with(model_round.injected)))
+        if model_round.last and (model_round.injected or self.tool_names):
             self._choose(members, "NONE")
-        elif not asked.first and self._mode == "ANY":
+        elif not model_round.first and self._mode == "ANY":
             self._choose(members, "VALIDATED" if self._together else "AUTO")  # with its own tools it refuses AUTO
         return _encode(members)
 
     def _with(self, injected: Sequence[bytes]) -> list[Raw]:
         """The tools with more functions: behind those of the caller, for functions in two entries are refused."""
         tools = list(self._tools)
-        for place, tool in enumerate(items(self._read["tools"])):
+        for index, tool in enumerate(items(self._read["tools"])):
             if items(member(tool, *_DECLARATIONS)):
-                entry = _members(tools[place])
+                entry = _members(tools[index])
                 name = key_of(entry, *_DECLARATIONS)
                 entry[name] = Raw(array([*_raws(entry[name]), *injected]))
-                tools[place] = Raw(_encode(entry))
+                tools[index] = Raw(_encode(entry))
                 return tools
         return [*tools, Raw(_encode({_DECLARATIONS[0]: Raw(array(injected))}))]
 
@@ -128,7 +128,7 @@ class GeminiRequest(FamilyRequest):
             return False  # the cache holds the tools
         if member(self._calling, "streamFunctionCallArguments", "stream_function_call_arguments"):
             return False  # calls in pieces are not put together here
-        others = any(set(_object_read(tool)) - {*_DECLARATIONS} for tool in items(self._read["tools"]))
+        others = any(set(_as_object(tool)) - {*_DECLARATIONS} for tool in items(self._read["tools"]))
         if others and not self.tool_names and not self._together:
             return False
         config = self._read[_GENERATION[0]]
@@ -147,5 +147,5 @@ def _object(raw: Raw | None) -> dict[str, Raw]:
     return _members(raw) if raw is not None and bytes(raw)[:1] == b"{" else {}
 
 
-def _object_read(value: object) -> Mapping[str, Any]:
+def _as_object(value: object) -> Mapping[str, Any]:
     return value if isinstance(value, dict) else {}

@@ -12,7 +12,7 @@ from typing import Any, Final
 import msgspec
 from msgspec import Raw
 
-from fairlead_formats.messages.drafts import member, text_of
+from fairlead_formats.messages.call import member, text_of
 from fairlead_formats.providers.gemini.parts import EMPTY, MODEL, ContentPart, is_list
 from fairlead_formats.wire.raw_json import array
 from fairlead_mcp.surrogates import paired
@@ -61,8 +61,8 @@ class GeminiResponse:
         feedback = self.members.get("promptFeedback")
         self.blocked = feedback is not None and member(_any(feedback), "blockReason") is not None
         usage = self.members.get(_USAGE)
-        found = _any(usage) if usage is not None else None
-        self.usage: Mapping[str, Any] = found if isinstance(found, dict) else {}
+        counts = _any(usage) if usage is not None else None
+        self.usage: Mapping[str, Any] = counts if isinstance(counts, dict) else {}
 
     @property
     def has_candidate(self) -> bool:
@@ -88,7 +88,7 @@ class GeminiResponse:
         """The response as it came, with `more` members."""
         return _encode({**self.members, **{name: Raw(_encode(value)) for name, value in more.items()}})
 
-    def written(
+    def write(
         self,
         parts: Sequence[bytes | Raw],
         usage: Mapping[str, Any],
@@ -115,12 +115,12 @@ class GeminiResponse:
         return _encode({**members, **head, **{name: Raw(_encode(value)) for name, value in (more or {}).items()}})
 
 
-def is_spoilt(reason: str, parts: Sequence[ContentPart]) -> bool:
+def is_malformed_call(reason: str, parts: Sequence[ContentPart]) -> bool:
     """Whether an answer ended with a call that nobody can read, and said nothing else but thoughts."""
     return reason in _SPOILT and all(part.called is None and not part.text for part in parts)
 
 
 def message_of(parts: Sequence[ContentPart], reason: str) -> dict[str, Any]:
     """The decoded content of an answer, without the calls of one that did not come to its end."""
-    kept = [part.read for part in parts if part.called is None or reason not in UNFINISHED]
-    return {"role": MODEL, "parts": kept}
+    finished = [part.read for part in parts if part.called is None or reason not in UNFINISHED]
+    return {"role": MODEL, "parts": finished}

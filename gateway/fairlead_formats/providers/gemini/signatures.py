@@ -15,9 +15,9 @@ from typing import Final
 import msgspec
 from msgspec import Raw
 
-from fairlead_formats.messages.drafts import member
+from fairlead_formats.messages.call import member
 from fairlead_formats.providers.gemini.parts import CALL, MODEL, RESPONSE, SIGNATURE, read_parts
-from fairlead_formats.wire.raw_json import array, decoded
+from fairlead_formats.wire.raw_json import array, decode_object
 
 STAND_IN: Final = "skip_thought_signature_validator"
 _UNSIGNED: Final = re.compile(r"(?:^|/)(?:gemini-[12](?:[.-]|$)|gemma|learnlm)")
@@ -27,48 +27,48 @@ _members: Final = msgspec.json.Decoder(dict[str, Raw]).decode
 _raws: Final = msgspec.json.Decoder(list[Raw]).decode
 
 
-def signed(contents: Sequence[bytes | Raw], model: str) -> list[bytes | Raw]:
+def sign_calls(contents: Sequence[bytes | Raw], model: str) -> list[bytes | Raw]:
     """The contents, with something in place of signatures that the model would miss; all others as they are."""
-    found = list(contents)
+    outgoing = list(contents)
     if _UNSIGNED.search(model):
-        return found
-    for place in range(len(found) - 1, -1, -1):
-        content = decoded(found[place])
+        return outgoing
+    for index in range(len(outgoing) - 1, -1, -1):
+        content = decode_object(outgoing[index])
         parts = read_parts(content)
         if content.get("role") == MODEL:
             first = next((part for part in parts if member(part, *CALL) is not None), None)
             if first is not None and not member(first, *SIGNATURE):
-                found[place] = _with_stand_in(found[place])
+                outgoing[index] = _with_stand_in(outgoing[index])
         elif any(member(part, *RESPONSE) is None for part in parts):
             break  # the user said something: the turn begins here
-    return found
+    return outgoing
 
 
 def _with_stand_in(raw: bytes | Raw) -> bytes:
     members = _members(raw)
     parts = _raws(members["parts"])
-    for place, part in enumerate(parts):
-        if member(decoded(part), *CALL) is not None:
-            kept = {name: value for name, value in _members(part).items() if name not in SIGNATURE}
-            parts[place] = Raw(_encode({**kept, SIGNATURE[0]: STAND_IN}))
+    for index, part in enumerate(parts):
+        if member(decode_object(part), *CALL) is not None:
+            others = {name: value for name, value in _members(part).items() if name not in SIGNATURE}
+            parts[index] = Raw(_encode({**others, SIGNATURE[0]: STAND_IN}))
             break
     return _encode({**members, "parts": Raw(array(parts))})
 
 
-def without_thoughts(body: bytes, kept: int) -> bytes | None:
+def without_thoughts(body: bytes, keep_last: int) -> bytes | None:
     """The request with the value that stands in for signatures on calls, and without any on other parts, but for the
-    last `kept` contents; None where there are none.
+    last `keep_last` contents; None where there are none.
     """
     members = _members(body)
     contents = _raws(members["contents"])
-    early = len(contents) - kept
-    found = [_unsigned(content) for content in contents[:early]]
-    if found == contents[:early]:
+    early = len(contents) - keep_last
+    unsigned = [_without_signatures(content) for content in contents[:early]]
+    if unsigned == contents[:early]:
         return None
-    return _encode({**members, "contents": Raw(array([*found, *contents[early:]]))})
+    return _encode({**members, "contents": Raw(array([*unsigned, *contents[early:]]))})
 
 
-def _unsigned(raw: Raw) -> bytes | Raw:
+def _without_signatures(raw: Raw) -> bytes | Raw:
     if not any(b'"%s"' % name.encode() in bytes(raw) for name in SIGNATURE):
         return raw
     members = _members(raw)

@@ -17,14 +17,14 @@ import msgspec
 from msgspec import Raw
 
 from fairlead_formats.messages.call import MAX_CALLS
-from fairlead_formats.providers.gemini.answer import joined
-from fairlead_formats.providers.gemini.carried_ids import carrying, shown
+from fairlead_formats.providers.gemini.answer import join_rounds
+from fairlead_formats.providers.gemini.carried_ids import carry_id, visible_parts
 from fairlead_formats.providers.gemini.errors import error_in, error_object
-from fairlead_formats.providers.gemini.parts import ContentPart, called, content_of, unwrapped
-from fairlead_formats.providers.gemini.response import UNFINISHED, GeminiResponse, is_spoilt, message_of
+from fairlead_formats.providers.gemini.parts import ContentPart, content_of, first_call, unwrap
+from fairlead_formats.providers.gemini.response import UNFINISHED, GeminiResponse, is_malformed_call, message_of
 from fairlead_formats.wire.errors import LlmError
 from fairlead_formats.wire.protocol import BadStream, CallKey, FinishedCall, InnerCall, RunningCall
-from fairlead_formats.wire.usage import added
+from fairlead_formats.wire.raw_json import add_usage
 
 MAX_ROUND: Final = 32 << 20
 """Bytes that one round may say."""
@@ -103,32 +103,32 @@ class GeminiStream:
         self._size += len(data)
         if self._size > MAX_ROUND:
             raise BadStream(f"the provider's answer is longer than {MAX_ROUND} bytes")
-        if self._head and not self._round and not self.ended and self._took_text(data):
+        if self._head and not self._round and not self.ended and self._pass_text(data):
             return self._event(data)
         self._gather()
         try:
-            said = GeminiResponse(data)
-            parts = [part.named() for part in said.parts]
+            response = GeminiResponse(data)
+            parts = [part.with_call_id() for part in response.parts]
         except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError) as error:
             broken = error_in(data)
             if broken is not None:
                 raise BadStream(BROKEN, broken) from error
             raise BadStream(f"the provider's stream holds no response: {error}") from error
-        if bytes(said.members.get("error", b"null")) != b"null":
+        if bytes(response.members.get("error", b"null")) != b"null":
             raise BadStream(BROKEN, error_in(data))  # an error that is no object is none that clients read
-        self.ended = self.ended or said.ended
+        self.ended = self.ended or response.ended
         if self._theirs is None:
             return self._event(data)
-        return self._take(data, said, parts, self._theirs)
+        return self._take(data, response, parts, self._theirs)
 
-    def _took_text(self, data: bytes) -> bool:
+    def _pass_text(self, data: bytes) -> bool:
         """Whether a response is a piece of text that stands in the client's stream as it came."""
         try:
-            said = _text_response(data)
+            response = _text_response(data)
         except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError):
             return False  # another kind of response, or none: what it is comes out elsewhere
-        self._passed.append(said.candidates[0].content.parts[0].text)
-        self._passed_usage = said.usage_metadata
+        self._passed.append(response.candidates[0].content.parts[0].text)
+        self._passed_usage = response.usage_metadata
         return True
 
     def _gather(self) -> None:
@@ -141,33 +141,33 @@ class GeminiStream:
         self._passed = []
         self._passed_usage = Raw(b"null")
 
-    def _take(self, data: bytes, said: GeminiResponse, parts: list[ContentPart], theirs: Collection[str]) -> bytes:
-        self._round_usage = said.usage or self._round_usage
-        self._finish_reason = said.finish_reason or self._finish_reason
+    def _take(self, data: bytes, response: GeminiResponse, parts: list[ContentPart], theirs: Collection[str]) -> bytes:
+        self._round_usage = response.usage or self._round_usage
+        self._finish_reason = response.finish_reason or self._finish_reason
         self._calls += sum(part.called is not None for part in parts)
         if self._calls > MAX_CALLS:
             raise BadStream(f"the provider's answer has more than {MAX_CALLS} calls")
         self._parts += parts
-        self._head = self._head or said.head
-        visible = joined(self._text, shown(parts, theirs))
+        self._head = self._head or response.head
+        visible = join_rounds(self._text, visible_parts(parts, theirs))
         if any(part.text for part in visible):
             self._text = []
         if self.ended:
-            self._held.append((said, visible))
+            self._held.append((response, visible))
             return b""
-        if not self._round and visible == parts == said.parts:
+        if not self._round and visible == parts == response.parts:
             return self._event(data)
-        return self._written(said, visible)
+        return self._write_response(response, visible)
 
-    def _written(self, said: GeminiResponse, parts: Sequence[ContentPart]) -> bytes:
+    def _write_response(self, response: GeminiResponse, parts: Sequence[ContentPart]) -> bytes:
         """A response in the middle of the stream; nothing where nothing is left of it."""
-        if not parts and (said.parts or self._round) and not said.tells:
+        if not parts and (response.parts or self._round) and not response.tells:
             return b""
-        usage = added(self.usage, said.usage) if said.usage else {}
-        return self._event(said.written([part.raw for part in parts], usage, self._known, end=False))
+        usage = add_usage(self.usage, response.usage) if response.usage else {}
+        return self._event(response.write([part.raw for part in parts], usage, self._first_head, end=False))
 
     @property
-    def _known(self) -> Mapping[str, Raw]:
+    def _first_head(self) -> Mapping[str, Raw]:
         """Head of responses of later rounds; those of the first have theirs."""
         return self._head if self._round else {}
 
@@ -175,31 +175,35 @@ class GeminiStream:
         """End the round. Where the model goes on, what its last responses say flows on without their end."""
         self._gather()
         goes_on = self.malformed_call or (
-            self._theirs is not None and len(shown(self._parts, self._theirs)) < len(self._parts)
+            self._theirs is not None and len(visible_parts(self._parts, self._theirs)) < len(self._parts)
         )
-        out = b"".join(self._written(said, parts) for said, parts in self._held if parts) if goes_on else b""
+        out = (
+            b"".join(self._write_response(response, parts) for response, parts in self._held if parts)
+            if goes_on
+            else b""
+        )
         if goes_on:
-            self._held = [(said, []) for said, _ in self._held if said.ended or said.tells]
-        self.usage = added(self.usage, self._round_usage)
+            self._held = [(response, []) for response, _ in self._held if response.ended or response.tells]
+        self.usage = add_usage(self.usage, self._round_usage)
         return out
 
     def unwrap(self, calls: Mapping[str, InnerCall]) -> bytes:
         before = self._parts
-        self._parts = [unwrapped(part, calls) for part in before]
-        said, parts = self._held[-1]
-        found = [carrying(part) for part, was in zip(self._parts, before, strict=True) if part is not was]
-        self._held[-1] = said, [*parts, *found]
+        self._parts = [unwrap(part, calls) for part in before]
+        response, parts = self._held[-1]
+        client_parts = [carry_id(part) for part, was in zip(self._parts, before, strict=True) if part is not was]
+        self._held[-1] = response, [*parts, *client_parts]
         return b""  # they are in the last response
 
     def next_round(self) -> None:
-        said = [part for part in self._parts if part.text]
-        self._text = said[:1] or self._text
+        texts = [part for part in self._parts if part.text]
+        self._text = texts[:1] or self._text
         self._round += 1
         self._begin()
 
     @property
     def malformed_call(self) -> bool:
-        return is_spoilt(self._finish_reason, self._parts)
+        return is_malformed_call(self._finish_reason, self._parts)
 
     @property
     def message(self) -> dict[str, Any]:
@@ -207,30 +211,30 @@ class GeminiStream:
 
     @property
     def turn_key(self) -> CallKey | None:
-        return None if self._finish_reason in UNFINISHED else called(self._parts)
+        return None if self._finish_reason in UNFINISHED else first_call(self._parts)
 
     @property
     def in_request(self) -> list[bytes]:
         return [content_of(whole_parts(self._parts))]
 
-    def running(self, calls: Sequence[RunningCall]) -> bytes:
+    def show_running(self, calls: Sequence[RunningCall]) -> bytes:
         return b""  # this API has no form for calls that are run elsewhere
 
-    def ran(self, calls: Sequence[FinishedCall]) -> bytes:
+    def show_results(self, calls: Sequence[FinishedCall]) -> bytes:
         return b""
 
     def finish(self, more: Mapping[str, Any]) -> bytes:
         """The end of the last round, with the sum of usage; of a stream that has passed, what closes it."""
         out = b""
-        for place, (said, parts) in enumerate(self._held, 1):
-            last = place == len(self._held)
+        for number, (response, parts) in enumerate(self._held, 1):
+            last = number == len(self._held)
             raws = [part.raw for part in parts]
-            usage = self.usage if last else said.usage
-            out += self._event(said.written(raws, usage, self._known, more if last else _NO_MORE))
-        return out + self._closed()
+            usage = self.usage if last else response.usage
+            out += self._event(response.write(raws, usage, self._first_head, more if last else _NO_MORE))
+        return out + self._close()
 
-    def failed(self, error: LlmError, raw: bytes | None = None) -> bytes:
-        return self._event(_encode({"error": error_object(error) if raw is None else Raw(raw)})) + self._closed()
+    def write_error(self, error: LlmError, raw: bytes | None = None) -> bytes:
+        return self._event(_encode({"error": error_object(error) if raw is None else Raw(raw)})) + self._close()
 
     def keep_alive(self) -> bytes:
         return b"\n"
@@ -242,14 +246,14 @@ class GeminiStream:
         self._opened = True
         return opening + data
 
-    def _closed(self) -> bytes:
+    def _close(self) -> bytes:
         return b"\n]" if self._array else b""
 
 
 def _in_one_line(data: bytes) -> bytes:
     # four times faster than the expression alone, for most events have no line end
     if b"\n" in data or b"\r" in data or b"\xe2\x80" in data or b"\xc2\x85" in data:
-        return _LINE_ENDS.sub(lambda found: _ESCAPED[found[0]], data)
+        return _LINE_ENDS.sub(lambda match: _ESCAPED[match[0]], data)
     return data
 
 
@@ -257,15 +261,15 @@ def whole_parts(parts: Sequence[ContentPart]) -> list[bytes | Raw]:
     """The parts of a streamed content: pieces of one text become one part, but for those with a signature, which stand
     where they came.
     """
-    found: list[bytes | Raw] = []
+    whole: list[bytes | Raw] = []
     for members, pieces in itertools.groupby(parts, _members_of_text):
         if not members:
-            found += [part.raw for part in pieces]
+            whole += [part.raw for part in pieces]
             continue
         text = "".join(part.read["text"] for part in pieces)
         if text:
-            found.append(_encode({"text": text, "thought": True} if "thought" in members else {"text": text}))
-    return found
+            whole.append(_encode({"text": text, "thought": True} if "thought" in members else {"text": text}))
+    return whole
 
 
 def _members_of_text(part: ContentPart) -> frozenset[str]:

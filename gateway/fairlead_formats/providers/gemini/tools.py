@@ -13,8 +13,20 @@ from typing import Any, Final
 
 import msgspec
 
-from fairlead_formats.messages.base import Answers, MessageFormat
-from fairlead_formats.messages.call import Carry, ModelCall, ToolResult, name_for
+from fairlead_formats.messages.base import (
+    BLOCK,
+    SERVER_TOOL,
+    TEXT,
+    THINKING,
+    AnswerPart,
+    Answers,
+    MessageFormat,
+    Part,
+    call,
+    extras,
+    with_paths,
+)
+from fairlead_formats.messages.call import Carry, Draft, ModelCall, ToolResult, items, member, name_for, text_of
 from fairlead_formats.messages.content import (
     MEGABYTE,
     PDF,
@@ -26,16 +38,22 @@ from fairlead_formats.messages.content import (
     media,
     report_repeated,
 )
-from fairlead_formats.messages.drafts import Draft, items, member, text_of
-from fairlead_formats.messages.parts import BLOCK, SERVER_TOOL, TEXT, THINKING, AnswerPart, Part, call, extras, pointed
 from fairlead_formats.messages.reading import as_text, media_block, result_of
 from fairlead_formats.names import Names
 from fairlead_formats.provider import ProviderFormat
+from fairlead_formats.providers.gemini.openapi import from_openapi
 from fairlead_formats.schema import rules
-from fairlead_formats.schema.openapi import from_openapi
 from fairlead_formats.tool_format import GEMINI_JSON_SCHEMA, Action, Definition, JsonObject, Options
-from fairlead_formats.tools.definitions import Envelope, Found, Parts, ProvidersOwn, Targets, ToolFormat
-from fairlead_formats.tools.envelopes import listed, renamed, settings_lost
+from fairlead_formats.tools.definitions import (
+    Envelope,
+    Parts,
+    ProvidersOwn,
+    ProviderTool,
+    Targets,
+    ToolFormat,
+    ToolLimits,
+)
+from fairlead_formats.tools.envelopes import list_of, lost_settings, rename_tool
 
 GEMINI: Final = "gemini"
 _encode: Final = msgspec.json.Encoder().encode
@@ -76,7 +94,7 @@ _CAMEL_CASE: Final = {
 }
 
 
-def _read_tool(tool: JsonObject) -> Found:
+def _read_tool(tool: JsonObject) -> ProviderTool:
     if "name" not in tool and "description" not in tool:
         raise ProvidersOwn(f"{', '.join(tool)[:80]!r} is the provider's own, not a function")
     tool = {_CAMEL_CASE.get(member, member): value for member, value in tool.items()}
@@ -87,15 +105,15 @@ def _read_tool(tool: JsonObject) -> Found:
     if output is None and isinstance(tool.get("response"), dict):
         output = from_openapi(tool["response"])
     carried = {"name", "description", "parameters", "parametersJsonSchema", "response", "responseJsonSchema"}
-    return Found(tool.get("name"), tool.get("description"), schema, output, settings_lost(tool, carried))
+    return ProviderTool(tool.get("name"), tool.get("description"), schema, output, lost_settings(tool, carried))
 
 
 def _unpack(payload: Any) -> list[Any]:
     if isinstance(payload, dict) and isinstance(payload.get("setup"), dict):
         payload = payload["setup"]
     out: list[Any] = []
-    for item in listed(payload, "tools", "functionDeclarations", "function_declarations"):
-        inner = listed(item, "functionDeclarations", "function_declarations")
+    for item in list_of(payload, "tools", "functionDeclarations", "function_declarations"):
+        inner = list_of(item, "functionDeclarations", "function_declarations")
         out += inner
         others = {} if inner == [item] or not isinstance(item, dict) else _beside_functions(item)
         out += [others] if others else []
@@ -120,14 +138,14 @@ class GeminiMessages(MessageFormat):
         """From a response, a candidate, a content or a list of parts; also from one piece of a stream, whose calls are
         whole.
         """
-        found = pointed("", message) if isinstance(message, list) else _pointed(message)
-        for path, entry in found or [("", message)]:
+        entries = with_paths("", message) if isinstance(message, list) else _parts_with_paths(message)
+        for path, entry in entries or [("", message)]:
             yield _part(entry, path)
-        for place in range(1, len(items(member(message, "candidates")))):
-            yield Part(f"/candidates/{place}", BLOCK)
+        for index in range(1, len(items(member(message, "candidates")))):
+            yield Part(f"/candidates/{index}", BLOCK)
 
     def in_request(self, message: object) -> list[JsonObject]:
-        parts = message if isinstance(message, list) else [entry for _, entry in _pointed(message)]
+        parts = message if isinstance(message, list) else [entry for _, entry in _parts_with_paths(message)]
         return [{"role": "model", "parts": parts}] if parts else []
 
     def write_calls(self, calls: Sequence[ModelCall], names: Names | None = None, text: str = "") -> list[JsonObject]:
@@ -153,8 +171,8 @@ class GeminiMessages(MessageFormat):
         return [{"role": "user", "parts": part} for part in (parts, behind) if part]
 
     def answers(self, messages: object) -> Iterator[AnswerPart]:
-        for start, message in pointed("", items(messages)) or [("", messages)]:
-            for path, entry in _pointed(message, start) or [(start, message)]:
+        for start, message in with_paths("", items(messages)) or [("", messages)]:
+            for path, entry in _parts_with_paths(message, start) or [(start, message)]:
                 response = member(entry, "functionResponse", "function_response")
                 yield _answer(path, response) if isinstance(response, dict) else AnswerPart(path)
 
@@ -164,15 +182,15 @@ class GeminiLiveMessages(MessageFormat):
 
     def parts(self, message: object) -> Iterator[Part]:
         """From one message of the server, or a list of them."""
-        for path, entry in pointed("", items(message)) or [("", message)]:
+        for path, entry in with_paths("", items(message)) or [("", message)]:
             inner = member(entry, "toolCall", "tool_call")
             calls = items(member(inner or entry, "functionCalls", "function_calls"))
             at = f"{path}/toolCall" if inner else path
-            for place, one in pointed(f"{at}/functionCalls", calls):
-                yield _part({"functionCall": one}, place)
+            for at_part, function_call in with_paths(f"{at}/functionCalls", calls):
+                yield _part({"functionCall": function_call}, at_part)
             turn = member(member(entry, "serverContent", "server_content"), "modelTurn", "model_turn")
-            for place, part in _pointed(turn, f"{path}/serverContent/modelTurn"):
-                yield _part(part, place)
+            for at_part, part in _parts_with_paths(turn, f"{path}/serverContent/modelTurn"):
+                yield _part(part, at_part)
             if not calls and turn is None:
                 yield Part(path, BLOCK)
 
@@ -180,25 +198,25 @@ class GeminiLiveMessages(MessageFormat):
         return message if isinstance(message, list) else [message] if isinstance(message, dict) else []
 
     def write_calls(self, calls: Sequence[ModelCall], names: Names | None = None, text: str = "") -> list[JsonObject]:
-        said = [{"serverContent": {"modelTurn": {"role": "model", "parts": [{"text": text}]}}}] if text else []
+        turns = [{"serverContent": {"modelTurn": {"role": "model", "parts": [{"text": text}]}}}] if text else []
         written = [_call(made, names) for made in calls if made.valid]
-        return [*said, *([{"toolCall": {"functionCalls": written}}] if written else [])]
+        return [*turns, *([{"toolCall": {"functionCalls": written}}] if written else [])]
 
     def write_answers(self, answers: Answers, carry: Carry) -> Iterable[JsonObject]:
         responses = [_response(made, body, report) for made, body, report in answers.bodies(accepting())]
         return [{"toolResponse": {"functionResponses": responses}}] if responses else []
 
     def answers(self, messages: object) -> Iterator[AnswerPart]:
-        for path, message in pointed("", items(messages)) or [("", messages)]:
+        for path, message in with_paths("", items(messages)) or [("", messages)]:
             inner = member(message, "toolResponse", "tool_response")
             responses = items(member(inner, "functionResponses", "function_responses"))
-            for at, response in pointed(f"{path}/toolResponse/functionResponses", responses):
+            for at, response in with_paths(f"{path}/toolResponse/functionResponses", responses):
                 yield _answer(at, response) if isinstance(response, dict) else AnswerPart(at)
             if not responses:
                 yield AnswerPart(path)
 
 
-def _pointed(message: object, path: str = "") -> list[tuple[str, object]]:
+def _parts_with_paths(message: object, path: str = "") -> list[tuple[str, object]]:
     """The parts of a response (its first candidate), a candidate, or a content, with their paths."""
     candidates = items(member(message, "candidates"))
     if candidates:
@@ -206,7 +224,7 @@ def _pointed(message: object, path: str = "") -> list[tuple[str, object]]:
     content = member(message, "content")
     if isinstance(content, dict):
         message, path = content, f"{path}/content"
-    return pointed(f"{path}/parts", items(member(message, "parts")))
+    return with_paths(f"{path}/parts", items(member(message, "parts")))
 
 
 def _part(entry: object, path: str) -> Part:
@@ -240,20 +258,20 @@ def _answer(path: str, response: JsonObject) -> AnswerPart:
 
 def _object(body: Body, report: LossReport) -> JsonObject:
     """The object of a response: structured content as it is where it is an object, all else below `output`."""
-    said = [block.text for block in body.blocks if isinstance(block, Text) and block.path != body.repeated]
-    if len(said) > 1:
+    texts = [block.text for block in body.blocks if isinstance(block, Text) and block.path != body.repeated]
+    if len(texts) > 1:
         report.add("/content", "text", Action.REWRITTEN, "several blocks became one string")
     report_repeated(body, report)
     key, structured = "error" if body.is_error else "output", body.structured
     if structured is None:
-        return {key: "\n\n".join(said)}
+        return {key: "\n\n".join(texts)}
     if isinstance(structured, dict | list) and _REFERENCE in _encode(structured):
         why = "Gemini reads $ref as a reference to a part of the response: it goes as text"
         report.add("/structuredContent", "structuredContent", Action.REWRITTEN, why)
         told = json_text(structured)
-        return {key: told, "content": "\n\n".join(said)} if said else {key: told}
-    if said:
-        return {key: _no_text(structured, report), "content": "\n\n".join(said)}
+        return {key: told, "content": "\n\n".join(texts)} if texts else {key: told}
+    if texts:
+        return {key: _no_text(structured, report), "content": "\n\n".join(texts)}
     if not body.is_error and isinstance(structured, dict) and structured and _RESERVED.isdisjoint(structured):
         return structured
     return {key: _no_text(structured, report)}
@@ -297,9 +315,9 @@ FORMATS: Final = (
             GEMINI,
             "Gemini",
             ("google", "google-genai", "vertex", "vertex-ai"),
-            Envelope(_tool_writer(None), renamed, _read_tool, _request, _unpack, grouped=True),
+            Envelope(_tool_writer(None), rename_tool, _read_tool, _request, _unpack, grouped=True),
             _targets,
-            max_tools=_MAX_TOOLS,
+            ToolLimits(max_tools=_MAX_TOOLS),
         ),
         messages=GeminiMessages(),
         families=("gemini",),
@@ -311,14 +329,14 @@ FORMATS: Final = (
             ("google-live", "gemini-realtime"),
             Envelope(
                 _tool_writer("parameters"),
-                renamed,
+                rename_tool,
                 _read_tool,
                 lambda tools: {"setup": _request(tools)},
                 _unpack,
                 grouped=True,
             ),
             lambda options: (rules.GEMINI, None),  # Live reads `parameters` only and is silent about the other
-            max_tools=_MAX_TOOLS,
+            ToolLimits(max_tools=_MAX_TOOLS),
         ),
         messages=GeminiLiveMessages(),
     ),

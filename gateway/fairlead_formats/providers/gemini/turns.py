@@ -13,12 +13,11 @@ from typing import Any, Final
 import msgspec
 from msgspec import Raw
 
-from fairlead_formats.messages.call import ModelCall
-from fairlead_formats.messages.drafts import member, text_of
+from fairlead_formats.messages.call import ModelCall, member, text_of
 from fairlead_formats.messages.open_calls import OpenCalls
 from fairlead_formats.providers.gemini.parts import CALL, MODEL, RESPONSE, read_parts
 from fairlead_formats.wire.protocol import CallKey, CallPlace, KeptTurn
-from fairlead_formats.wire.raw_json import array, decoded
+from fairlead_formats.wire.raw_json import array, decode_object
 
 _encode: Final = msgspec.json.Encoder().encode
 _members: Final = msgspec.json.Decoder(dict[str, Raw]).decode
@@ -38,51 +37,53 @@ class _BehindCall(msgspec.Struct):
 
 def places(contents: Sequence[bytes | Raw]) -> list[CallPlace]:
     """Runs of contents of the model with calls: clients keep the pieces of a stream as contents of their own."""
-    found = []
+    places_of_calls = []
     start = 0
     for by_model, run in itertools.groupby(contents, _is_of_model):
         raws = list(run)
         end = start + len(raws)
         if by_model and any(b'"%s"' % name.encode() in bytes(raw) for raw in raws for name in CALL):
-            calls = tuple(CallKey(ident, name) for raw in raws for ident, name in _calls(decoded(raw)))
-            found += [CallPlace(start, end, calls)] if calls else []
+            calls = tuple(CallKey(ident, name) for raw in raws for ident, name in _calls(decode_object(raw)))
+            places_of_calls += [CallPlace(start, end, calls)] if calls else []
         start = end
-    return found
+    return places_of_calls
 
 
 def _is_of_model(raw: bytes | Raw) -> bool:
-    return b'"model"' in bytes(raw) and decoded(raw).get("role") == MODEL
+    return b'"model"' in bytes(raw) and decode_object(raw).get("role") == MODEL
 
 
-def said(raw: bytes | Raw) -> tuple[str, str]:
+def role_and_text(raw: bytes | Raw) -> tuple[str, str]:
     """Role, as OpenAI's formats name it, and text without thoughts."""
-    content = decoded(raw)
+    content = decode_object(raw)
     role = text_of(content.get("role"))
     texts = [text_of(part.get("text")) for part in read_parts(content) if part.get("thought") is not True]
     return _ROLES.get(role, role), "".join(texts)
 
 
-def restored(contents: Sequence[bytes | Raw], turns: Mapping[int, KeptTurn]) -> list[bytes | Raw]:
+def restore_turns(contents: Sequence[bytes | Raw], turns: Mapping[int, KeptTurn]) -> list[bytes | Raw]:
     """The contents, with whole turns in place of what the caller has of them."""
-    ends = {place.start: place.end for place in places(contents)}
-    found: list[bytes | Raw] = []
-    place = 0
-    while place < len(contents):
-        turn = turns.get(place)
+    ends = {index.start: index.end for index in places(contents)}
+    outgoing: list[bytes | Raw] = []
+    index = 0
+    while index < len(contents):
+        turn = turns.get(index)
         if turn is None:
-            found.append(contents[place])
-            place += 1
+            outgoing.append(contents[index])
+            index += 1
             continue
-        end = place = ends[place]
+        end = index = ends[index]
         while end < len(contents) and _answers(contents[end]):
             end += 1
         answers = [*map(_answers, turn.results)]
         ours = [*itertools.compress(turn.results, answers)]
-        found += turn.before
-        found += [_merged(turn.before[-1], ours, contents[place:end])]
-        found += [each for each, is_ours in zip(turn.results, answers, strict=True) if not is_ours]  # files: at the end
-        place = end
-    return found
+        outgoing += turn.before
+        outgoing += [_merge_responses(turn.before[-1], ours, contents[index:end])]
+        outgoing += [
+            each for each, is_ours in zip(turn.results, answers, strict=True) if not is_ours
+        ]  # files: at the end
+        index = end
+    return outgoing
 
 
 def _calls(content: Mapping[str, Any]) -> list[tuple[str, str]]:
@@ -93,14 +94,14 @@ def _calls(content: Mapping[str, Any]) -> list[tuple[str, str]]:
 def _answers(raw: bytes | Raw) -> bool:
     """Whether a content holds responses."""
     return any(b'"%s"' % name.encode() in bytes(raw) for name in RESPONSE) and any(
-        member(part, *RESPONSE) is not None for part in read_parts(decoded(raw))
+        member(part, *RESPONSE) is not None for part in read_parts(decode_object(raw))
     )
 
 
-def _merged(asked: bytes, ours: Sequence[bytes], theirs: Sequence[bytes | Raw]) -> bytes:
+def _merge_responses(calling: bytes, ours: Sequence[bytes], theirs: Sequence[bytes | Raw]) -> bytes:
     """One content with all responses in the order of the calls, and behind them what else the caller said there."""
-    given = [part for raw in (*ours, *theirs) for part in _read(raw)]
-    calls = OpenCalls(ModelCall(ident, name, {}) for ident, name in _calls(decoded(asked)))
+    given = [part for raw in (*ours, *theirs) for part in _read_parts(raw)]
+    calls = OpenCalls(ModelCall(ident, name, {}) for ident, name in _calls(decode_object(calling)))
     matched, _ = calls.take([part for part in given if part.is_answer])
     taken = {id(each.result) for each in matched}
     parts = [*(each.result.raw for each in matched), *(part.raw for part in given if id(part) not in taken)]
@@ -108,10 +109,10 @@ def _merged(asked: bytes, ours: Sequence[bytes], theirs: Sequence[bytes | Raw]) 
     return _encode({**members, "parts": Raw(array(parts))})
 
 
-def _read(raw: bytes | Raw) -> list[_BehindCall]:
-    found = []
+def _read_parts(raw: bytes | Raw) -> list[_BehindCall]:
+    parts = []
     for part in _raws(_members(raw)["parts"]):
-        response = member(decoded(part), *RESPONSE)
+        response = member(decode_object(part), *RESPONSE)
         named = text_of(member(response, "id")), text_of(member(response, "name"))
-        found.append(_BehindCall(part, response is not None, *named))
-    return found
+        parts.append(_BehindCall(part, response is not None, *named))
+    return parts

@@ -9,10 +9,8 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any, Final
 
-from fairlead_formats.messages.base import Answers, MessageFormat
-from fairlead_formats.messages.call import Carry, ModelCall, ToolResult, name_for
-from fairlead_formats.messages.drafts import Draft, member, text_of
-from fairlead_formats.messages.parts import BLOCK, AnswerPart, Part, call, extras, pointed
+from fairlead_formats.messages.base import BLOCK, AnswerPart, Answers, MessageFormat, Part, call, extras, with_paths
+from fairlead_formats.messages.call import Carry, Draft, ModelCall, ToolResult, member, name_for, text_of
 from fairlead_formats.names import Names
 from fairlead_formats.provider import ProviderFormat
 from fairlead_formats.tool_format import DEFAULT, Action, Converted, Definition, JsonObject, Loss, Options, Read
@@ -34,12 +32,12 @@ class McpFormat:
 
     def convert(self, tools: Sequence[Definition], options: Options = DEFAULT, names: Names | None = None) -> Converted:
         read = self.read(list(tools))
-        kept: dict[str, JsonObject] = {}
+        first: dict[str, JsonObject] = {}
         report = list(read.report)
         for tool in read.tools:
-            if kept.setdefault(tool["name"], tool) is not tool:
+            if first.setdefault(tool["name"], tool) is not tool:
                 report.append(Loss(tool["name"], "/name", "name", Action.REFUSED, "another tool has this name"))
-        return Converted(tuple(kept.values()), names or Names.unchanged(kept), tuple(report))
+        return Converted(tuple(first.values()), names or Names.unchanged(first), tuple(report))
 
     def read(self, payload: object) -> Read:
         tools: list[JsonObject] = []
@@ -70,7 +68,7 @@ class McpMessages(MessageFormat):
 
     def parts(self, message: object) -> Iterator[Part]:
         """From a request, its params, or a list of either."""
-        for path, entry in pointed("", message) if isinstance(message, list) else [("", message)]:
+        for path, entry in with_paths("", message) if isinstance(message, list) else [("", message)]:
             method = member(entry, "method")
             if method not in (None, METHOD) or (method is None and member(entry, "name") is None):
                 yield Part(path, BLOCK)
@@ -101,16 +99,16 @@ class McpMessages(MessageFormat):
         return [{"jsonrpc": "2.0", "id": _ident(made), "result": result} for made, result in answers.results]
 
     def answers(self, messages: object) -> Iterator[AnswerPart]:
-        for path, message in pointed("", messages) if isinstance(messages, list) else [("", messages)]:
+        for path, message in with_paths("", messages) if isinstance(messages, list) else [("", messages)]:
             result = member(message, "result") if member(message, "jsonrpc") else message
             if isinstance(result, Mapping) and ("content" in result or "structuredContent" in result):
                 beyond = extras(result, "content", "structuredContent", "isError", "resultType")
-                yield AnswerPart(path, ToolResult(_written_id(member(message, "id")), "", dict(result)), beyond)
+                yield AnswerPart(path, ToolResult(_id_text(member(message, "id")), "", dict(result)), beyond)
             else:
                 yield AnswerPart(path)
 
 
-def _written_id(ident: object) -> str:
+def _id_text(ident: object) -> str:
     return str(ident) if isinstance(ident, int) and not isinstance(ident, bool) else text_of(ident)
 
 

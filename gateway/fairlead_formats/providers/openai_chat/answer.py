@@ -72,8 +72,8 @@ class ChatAnswer:
     @property
     def in_request(self) -> list[bytes]:
         """The message without members that are null, `content` apart."""
-        kept = {name: raw for name, raw in self._message.items() if name == "content" or bytes(raw) != b"null"}
-        return [_encode(kept)]
+        members = {name: raw for name, raw in self._message.items() if name == "content" or bytes(raw) != b"null"}
+        return [_encode(members)]
 
     def unwrap(self, calls: Mapping[str, InnerCall]) -> None:
         for call in calls_of(self._read):
@@ -85,7 +85,7 @@ class ChatAnswer:
     def turn_key(self, before: Sequence[WireAnswer]) -> CallKey | None:
         return None
 
-    def written(self, loop: LoopResult) -> bytes:
+    def write(self, loop: LoopResult) -> bytes:
         """With the id and time of the first round. Calls that were `ran` have no form in this API."""
         theirs = loop.theirs
         rounds = [each for each in loop.before if isinstance(each, ChatAnswer)]
@@ -99,12 +99,12 @@ class ChatAnswer:
         if texts:
             message["content"] = Raw(_encode(BETWEEN.join([*texts, self.text] if self.text else texts)))
         calls = calls_of(self._read)
-        kept = [theirs is None or is_of(call, theirs) for call in calls]
-        if not all(kept):
+        visible = [theirs is None or is_of(call, theirs) for call in calls]
+        if not all(visible):
             message.pop(TOOL_CALLS, None)
-            if any(kept):
+            if any(visible):
                 raws = [raw for raw in _raws(self._message[TOOL_CALLS]) if bytes(raw)[:1] == b"{"]
-                message[TOOL_CALLS] = Raw(_encode([*itertools.compress(raws, kept)]))
+                message[TOOL_CALLS] = Raw(_encode([*itertools.compress(raws, visible)]))
             elif bytes(choice.get("finish_reason", b"")) == b'"tool_calls"':
                 choice["finish_reason"] = Raw(b'"stop"')
         choice["message"] = Raw(_encode(message))
@@ -114,8 +114,8 @@ class ChatAnswer:
 
 def calls_of(message: Mapping[str, Any]) -> list[dict[str, Any]]:
     """The calls in a message; what is none is left out."""
-    found = message.get(TOOL_CALLS)
-    return [call for call in found if isinstance(call, dict)] if isinstance(found, list) else []
+    entries = message.get(TOOL_CALLS)
+    return [call for call in entries if isinstance(call, dict)] if isinstance(entries, list) else []
 
 
 def without_calls(message: Mapping[str, Any]) -> dict[str, Any]:

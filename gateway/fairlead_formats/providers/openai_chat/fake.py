@@ -12,23 +12,23 @@ from fairlead_formats.scripted_turns import CREATED, ScriptedTurn, pieces
 class ChatApi:
     """`POST /chat/completions`."""
 
-    def failed(self, turn: ScriptedTurn) -> bytes:
+    def write_error(self, turn: ScriptedTurn) -> bytes:
         error = {"message": turn.text or "scripted error", "type": "api_error", "param": None, "code": "scripted"}
         return json.dumps({"error": error}).encode()
 
-    def asks_for_stream(self, path: str, asked: Mapping[str, Any]) -> bool:
-        return bool(asked.get("stream"))
+    def asks_for_stream(self, path: str, request: Mapping[str, Any]) -> bool:
+        return bool(request.get("stream"))
 
-    def refusal(self, asked: Mapping[str, Any], headers: Mapping[str, str]) -> bytes | None:
+    def refusal(self, request: Mapping[str, Any], headers: Mapping[str, str]) -> bytes | None:
         return None
 
-    def counted(self, path: str, asked: Mapping[str, Any]) -> bytes | None:
+    def count_tokens(self, path: str, request: Mapping[str, Any]) -> bytes | None:
         return None
 
-    def framed(self, data: str) -> str:
+    def sse_event(self, data: str) -> str:
         return f"data: {data}\n\n"
 
-    def whole(self, turn: ScriptedTurn, number: int, asked: Mapping[str, Any]) -> bytes:
+    def whole(self, turn: ScriptedTurn, number: int, request: Mapping[str, Any]) -> bytes:
         message: dict[str, Any] = {"role": "assistant", "content": turn.text or None, "refusal": None}
         if turn.calls:
             message["tool_calls"] = [
@@ -41,19 +41,19 @@ class ChatApi:
                 "id": f"chatcmpl-{number}",
                 "object": "chat.completion",
                 "created": CREATED + number,
-                "model": asked.get("model"),
+                "model": request.get("model"),
                 "choices": [choice],
                 "usage": _usage(turn),
                 "service_tier": "default",
             }
         ).encode()
 
-    def events(self, turn: ScriptedTurn, number: int, asked: Mapping[str, Any]) -> Iterator[str]:
+    def events(self, turn: ScriptedTurn, number: int, request: Mapping[str, Any]) -> Iterator[str]:
         head = {
             "id": f"chatcmpl-{number}",
             "object": "chat.completion.chunk",
             "created": CREATED + number,
-            "model": asked.get("model"),
+            "model": request.get("model"),
         }
 
         def chunk(delta: Mapping[str, Any], reason: str | None = None) -> str:
@@ -61,15 +61,15 @@ class ChatApi:
 
         yield chunk({"role": "assistant", "content": ""})
         yield from (chunk({"content": piece}) for piece in pieces(turn.text))
-        for place, (ident, call) in enumerate(zip(_ids(turn, number), turn.calls, strict=True)):
+        for index, (ident, call) in enumerate(zip(_ids(turn, number), turn.calls, strict=True)):
             function = {"name": call.name, "arguments": ""}
-            yield chunk({"tool_calls": [{"index": place, "id": ident, "type": "function", "function": function}]})
+            yield chunk({"tool_calls": [{"index": index, "id": ident, "type": "function", "function": function}]})
             for piece in pieces(call.text):
-                yield chunk({"tool_calls": [{"index": place, "function": {"arguments": piece}}]})
+                yield chunk({"tool_calls": [{"index": index, "function": {"arguments": piece}}]})
         if turn.cut or turn.breaks:
             return
         yield chunk({}, _reason(turn))
-        if (asked.get("stream_options") or {}).get("include_usage"):
+        if (request.get("stream_options") or {}).get("include_usage"):
             yield json.dumps({**head, "choices": [], "usage": _usage(turn)})
         yield "[DONE]"
 
@@ -80,15 +80,15 @@ def _reason(turn: ScriptedTurn) -> str:
 
 def _usage(turn: ScriptedTurn) -> dict[str, Any]:
     """Round figures, so that sums are told apart from single ones."""
-    said = 10 + 10 * len(turn.calls)
+    output = 10 + 10 * len(turn.calls)
     details = {"cached_tokens": 40}
     return {
         "prompt_tokens": 100,
-        "completion_tokens": said,
-        "total_tokens": 100 + said,
+        "completion_tokens": output,
+        "total_tokens": 100 + output,
         "prompt_tokens_details": details,
     }
 
 
 def _ids(turn: ScriptedTurn, number: int) -> list[str]:
-    return [call.id or f"call_scripted_{number:04}_{place:04}" for place, call in enumerate(turn.calls)]
+    return [call.id or f"call_scripted_{number:04}_{index:04}" for index, call in enumerate(turn.calls)]

@@ -11,8 +11,8 @@ from typing import Final
 from msgspec import Raw
 
 from fairlead_formats.neutral.translation import FamilyTranslation
+from fairlead_formats.providers.openai_chat import errors
 from fairlead_formats.providers.openai_chat.answer import ChatAnswer, calls_of, name_of
-from fairlead_formats.providers.openai_chat.errors import error_body
 from fairlead_formats.providers.openai_chat.neutral import answer as neutral_answer
 from fairlead_formats.providers.openai_chat.neutral import events as neutral_events
 from fairlead_formats.providers.openai_chat.neutral import messages as neutral_messages
@@ -23,7 +23,7 @@ from fairlead_formats.providers.openai_chat.tools import OPENAI_CHAT
 from fairlead_formats.wire.errors import LlmError
 from fairlead_formats.wire.family_format import FamilyFormat
 from fairlead_formats.wire.protocol import CallKey, CallPlace, KeptTurn, WireRequest
-from fairlead_formats.wire.raw_json import decoded
+from fairlead_formats.wire.raw_json import decode_object
 
 ANSWER_HEADERS: Final = (
     "retry-after",
@@ -55,47 +55,47 @@ class ChatFormat(FamilyFormat):
         return ChatStream(theirs, include_usage=isinstance(request, ChatRequest) and request.include_usage)
 
     def places(self, messages: Sequence[bytes | Raw]) -> list[CallPlace]:
-        found = []
-        for place, raw in enumerate(messages):
+        places = []
+        for index, raw in enumerate(messages):
             if b'"tool_calls"' not in bytes(raw):
                 continue
-            message = decoded(raw)
+            message = decode_object(raw)
             calls = tuple(CallKey(str(call.get("id", "")), name_of(call)) for call in calls_of(message))
             if calls and message.get("role") == "assistant":
-                found.append(CallPlace(place, place + 1, calls))
-        return found
+                places.append(CallPlace(index, index + 1, calls))
+        return places
 
-    def restored(self, messages: Sequence[bytes | Raw], turns: Mapping[int, KeptTurn]) -> list[bytes | Raw]:
+    def restore(self, messages: Sequence[bytes | Raw], turns: Mapping[int, KeptTurn]) -> list[bytes | Raw]:
         restored: list[bytes | Raw] = []
         behind: list[bytes] = []
-        for place, raw in enumerate(messages):
-            if behind and decoded(raw).get("role") != "tool":
+        for index, raw in enumerate(messages):
+            if behind and decode_object(raw).get("role") != "tool":
                 restored += behind
                 behind = []
-            turn = turns.get(place)
+            turn = turns.get(index)
             if turn is None:
                 restored.append(raw)
                 continue
             restored += turn.before
             for each in turn.results:  # files stand behind all results
-                (restored if decoded(each).get("role") == "tool" else behind).append(each)
+                (restored if decode_object(each).get("role") == "tool" else behind).append(each)
         return restored + behind
 
     def error_body(self, error: LlmError) -> bytes:
-        return error_body(error)
+        return errors.error_body(error)
 
-    def without_thoughts(self, body: bytes, kept: int) -> bytes | None:
-        return without_thoughts(body, kept)
+    def without_thoughts(self, body: bytes, keep_last: int) -> bytes | None:
+        return without_thoughts(body, keep_last)
 
 
 CHAT: Final = ChatFormat()
 TRANSLATION: Final = FamilyTranslation(
-    OPENAI_CHAT,
-    "openai",
-    "messages",
-    neutral_request,
-    neutral_messages,
-    neutral_answer,
-    neutral_events.ChatEventReader,
-    neutral_events.ChatEventWriter,
+    name=OPENAI_CHAT,
+    messages_member="messages",
+    requests=neutral_request,
+    messages=neutral_messages,
+    answers=neutral_answer,
+    reader=neutral_events.ChatEventReader,
+    writer=neutral_events.ChatEventWriter,
+    errors=errors,
 )

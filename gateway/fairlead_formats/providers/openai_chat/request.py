@@ -81,17 +81,17 @@ class ChatRequest(FamilyRequest):
     def system(self) -> bytes:
         return b"null"  # it is among the messages
 
-    def body(self, asked: ModelRound) -> bytes:
+    def body(self, model_round: ModelRound) -> bytes:
         members: dict[str, Pieces] = {name: (raw,) for name, raw in self._members.items()}
-        members["model"] = (_encode(asked.model),)
-        members["messages"] = _array([*self.messages, *asked.more])
-        if asked.injected:
-            members["tools"] = _array([*self._tools, *asked.injected])
-        if asked.last and (asked.injected or self._tools):
+        members["model"] = (_encode(model_round.model),)
+        members["messages"] = _array([*self.messages, *model_round.more])
+        if model_round.injected:
+            members["tools"] = _array([*self._tools, *model_round.injected])
+        if model_round.last and (model_round.injected or self._tools):
             members["tool_choice"] = (_NONE,)
-        elif not asked.first and self._forced:
+        elif not model_round.first and self._forced:
             members["tool_choice"] = (_AUTO,)
-        if self.stream and asked.usage:
+        if self.stream and model_round.usage:
             given = self._members.get("stream_options", Raw(b"null"))
             options = {} if bytes(given) == b"null" else _members(given)
             members["stream_options"] = (_encode({**options, "include_usage": True}),)
@@ -107,15 +107,15 @@ class ChatRequest(FamilyRequest):
 
 
 def _name(tool: _ToolName) -> str:
-    found = tool.function or tool.custom
-    return "" if found is None else found.name
+    function = tool.function or tool.custom
+    return "" if function is None else function.name
 
 
 def _array(items: Sequence[bytes | Raw]) -> Pieces:
     """A JSON array in pieces: a body of megabytes is copied once, when all are joined."""
     pieces: list[bytes | Raw] = [b"["]
-    for place, item in enumerate(items):
-        pieces += (b",", item) if place else (item,)
+    for index, item in enumerate(items):
+        pieces += (b",", item) if index else (item,)
     return [*pieces, b"]"]
 
 
@@ -126,28 +126,28 @@ def _object(members: Mapping[str, Pieces]) -> Pieces:
     return [*pieces, b"}"]
 
 
-def without_thoughts(body: bytes, kept: int) -> bytes | None:
-    """The request without them, but for its last `kept` messages; None where there are none."""
+def without_thoughts(body: bytes, keep_last: int) -> bytes | None:
+    """The request without them, but for its last `keep_last` messages; None where there are none."""
     members = _members(body)
     messages = _raws(members["messages"])
-    early = len(messages) - kept
-    found = [_unsealed(message) for message in messages[:early]]
-    if found == messages[:early]:
+    early = len(messages) - keep_last
+    unsealed = [_unseal(message) for message in messages[:early]]
+    if unsealed == messages[:early]:
         return None
-    return _encode({**members, "messages": Raw(array([*found, *messages[early:]]))})
+    return _encode({**members, "messages": Raw(array([*unsealed, *messages[early:]]))})
 
 
-def _unsealed(raw: Raw) -> bytes | Raw:
+def _unseal(raw: Raw) -> bytes | Raw:
     if not any(b'"%s"' % name.encode() in bytes(raw) for name in (_EXTRA, *_LISTS)):
         return raw
     members: dict[str, Any] = {name: value for name, value in _members(raw).items() if name not in _LISTS}
     calls = members.get(TOOL_CALLS)
     if calls is not None and bytes(calls)[:1] == b"[":
-        members[TOOL_CALLS] = [_unsigned(call) for call in _raws(calls)]
+        members[TOOL_CALLS] = [_unsign(call) for call in _raws(calls)]
     return _encode(members)
 
 
-def _unsigned(call: Raw) -> Raw:
+def _unsign(call: Raw) -> Raw:
     members = _members(call)
     if _EXTRA not in members:
         return call

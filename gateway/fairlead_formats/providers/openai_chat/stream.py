@@ -14,13 +14,13 @@ import msgspec
 from msgspec import Raw
 
 from fairlead_formats.messages.call import MAX_CALLS
-from fairlead_formats.messages.next_calls import begins_another
+from fairlead_formats.messages.streams import begins_another
 from fairlead_formats.providers.openai_chat.answer import BETWEEN, KINDS, TOOL_CALLS, UNFINISHED
 from fairlead_formats.providers.openai_chat.errors import error_object
 from fairlead_formats.wire.call_ids import new_id
 from fairlead_formats.wire.errors import LlmError
 from fairlead_formats.wire.protocol import BadStream, CallKey, FinishedCall, InnerCall, RunningCall
-from fairlead_formats.wire.usage import added
+from fairlead_formats.wire.raw_json import add_usage
 from fairlead_mcp.surrogates import paired
 
 DONE: Final = b"data: [DONE]\n\n"
@@ -113,16 +113,16 @@ class StreamedCall:
         """The arguments, as far as they have come."""
         return "".join(self.pieces)
 
-    def grow(self, said: str) -> None:
+    def grow(self, piece: str) -> None:
         """Take a piece of the arguments."""
-        self.pieces.append(said)
-        self.size += len(said)
+        self.pieces.append(piece)
+        self.size += len(piece)
 
-    def written(self) -> dict[str, Any]:
+    def as_message_call(self) -> dict[str, Any]:
         """As it stands in a message."""
         text = "input" if self.kind == "custom" else "arguments"
-        said = self.text or ("" if self.kind == "custom" else "{}")
-        function = {"name": self.name, text: said}
+        arguments = self.text or ("" if self.kind == "custom" else "{}")
+        function = {"name": self.name, text: arguments}
         return {"id": self.id, "type": self.kind, self.kind: function, **self.more}
 
 
@@ -135,7 +135,7 @@ class ChatStream:
         self._head: dict[str, Raw] | None = None
         """`id`, `created` and the like of the first chunk: every later one has them."""
         self._round = 0
-        self._said = False
+        self._wrote_text = False
         """Whether an earlier round said text."""
         self._shown = 0
         """Calls in the client's stream."""
@@ -194,9 +194,11 @@ class ChatStream:
             return _event(data)
         self.finish_reason = choice.finish_reason or self.finish_reason
         delta = choice.delta or {}
-        calls = _calls(found := delta.pop(TOOL_CALLS, _NULL)) or []
+        calls = _calls(raw_calls := delta.pop(TOOL_CALLS, _NULL)) or []
         extras = (
-            [{name: raw for name, raw in each.items() if name not in _KNOWN} for each in _raws(found)] if calls else []
+            [{name: raw for name, raw in each.items() if name not in _KNOWN} for each in _raws(raw_calls)]
+            if calls
+            else []
         )
         self._named = []
         self._remember(delta)
@@ -214,21 +216,21 @@ class ChatStream:
 
     def _rewritten(self, data: bytes, delta: dict[str, Raw]) -> bytes:
         """A chunk without its calls, its end and its usage; nothing where nothing is left."""
-        said = {name: raw for name, raw in delta.items() if bytes(raw) not in (b"null", b'""')}
+        visible = {name: raw for name, raw in delta.items() if bytes(raw) not in (b"null", b'""')}
         if self._round:
-            said.pop("role", None)
-            if self._said and "content" in said:
-                said["content"] = Raw(_encode(BETWEEN + str(_any(said["content"]))))
-                self._said = False
-        if not said:
+            visible.pop("role", None)
+            if self._wrote_text and "content" in visible:
+                visible["content"] = Raw(_encode(BETWEEN + str(_any(visible["content"]))))
+                self._wrote_text = False
+        if not visible:
             return b""
         members = {name: raw for name, raw in _members(data).items() if name != "usage"}
-        choice = {**_raws(members["choices"])[0], "delta": Raw(_encode(said)), "finish_reason": _NULL}
+        choice = {**_raws(members["choices"])[0], "delta": Raw(_encode(visible)), "finish_reason": _NULL}
         return _event(_encode({**members, **(self._head or {}), "choices": [choice]}))
 
     def _call(self, delta: _CallDelta, more: dict[str, Raw]) -> bytes:
         """Take a piece of a call. It is held until arguments come: its name is whole then."""
-        call, out = self._meant(delta)
+        call, out = self._find_call(delta)
         call.more.update(more)
         function = delta.function or delta.custom
         if delta.id and not call.given:
@@ -241,13 +243,13 @@ class ChatStream:
                 call.name += function.name
                 if len(call.name) > MAX_NAME:
                     raise BadStream(f"the provider's answer calls a tool whose name is over {MAX_NAME} characters")
-            said = function.input if delta.custom is not None else function.arguments
-            text = said if isinstance(said, str) else _encode(said).decode() if said else ""
+            arguments = function.input if delta.custom is not None else function.arguments
+            text = arguments if isinstance(arguments, str) else _encode(arguments).decode() if arguments else ""
             if text and not (call.given and delta.id == call.given and text == call.text):  # else it is told again
                 call.grow(text)
         return out + (self._show(call) if call.pieces else b"")
 
-    def _meant(self, delta: _CallDelta) -> tuple[StreamedCall, bytes]:
+    def _find_call(self, delta: _CallDelta) -> tuple[StreamedCall, bytes]:
         """The call that a piece belongs to, and what is shown of the one before, which is whole then. Some servers give
         every call the index 0, or none: a new id is a new call, and where there is none, another name in the same
         chunk, or behind arguments that are whole.
@@ -270,10 +272,10 @@ class ChatStream:
         """Whether a piece with a name is of another call than its index says."""
         if delta.id and call.given and delta.id != call.given:
             return True
-        said = function.input if delta.custom is not None else function.arguments
-        if delta.id and function.name == call.name and said == call.text:
+        arguments = function.input if delta.custom is not None else function.arguments
+        if delta.id and function.name == call.name and arguments == call.text:
             return False  # told again
-        return call in self._named or begins_another(call, said)
+        return call in self._named or begins_another(call, arguments)
 
     def _show(self, call: StreamedCall, *, whole: bool = False) -> bytes:
         """The part that the client lacks of a call that is its own to run."""
@@ -296,7 +298,7 @@ class ChatStream:
         return self._chunk({TOOL_CALLS: [entry]})
 
     def end_round(self) -> bytes:
-        self.usage = added(self.usage, self._round_usage)
+        self.usage = add_usage(self.usage, self._round_usage)
         for call in self._calls:
             call.id = call.id or new_id()
         return b"".join(self._show(call, whole=True) for call in self._calls)
@@ -314,7 +316,7 @@ class ChatStream:
         return b"".join(out)
 
     def next_round(self) -> None:
-        self._said = self._said or any(self._strings.get("content", ()))
+        self._wrote_text = self._wrote_text or any(self._strings.get("content", ()))
         self._round += 1
         self._begin()
 
@@ -322,11 +324,11 @@ class ChatStream:
     def message(self) -> dict[str, Any]:
         texts = {name: "".join(pieces) for name, pieces in self._strings.items()}
         text = texts.pop("content", "")
-        others = {name: said for name, said in texts.items() if said}
+        others = {name: text_of_member for name, text_of_member in texts.items() if text_of_member}
         message = {"role": "assistant", "content": text or None, **others, **self._lists}
         if not self._calls or self.finish_reason in UNFINISHED:
             return message
-        return {**message, TOOL_CALLS: [call.written() for call in self._calls]}
+        return {**message, TOOL_CALLS: [call.as_message_call() for call in self._calls]}
 
     @property
     def in_request(self) -> list[bytes]:
@@ -344,13 +346,13 @@ class ChatStream:
     def malformed_call(self) -> bool:
         return False  # this API does not tell
 
-    def running(self, calls: Sequence[RunningCall]) -> bytes:
+    def show_running(self, calls: Sequence[RunningCall]) -> bytes:
         return b""  # this API has no form for calls that are run elsewhere
 
-    def ran(self, calls: Sequence[FinishedCall]) -> bytes:
+    def show_results(self, calls: Sequence[FinishedCall]) -> bytes:
         return b""
 
-    def failed(self, error: LlmError, raw: bytes | None = None) -> bytes:
+    def write_error(self, error: LlmError, raw: bytes | None = None) -> bytes:
         return b"data: " + _encode({"error": error_object(error) if raw is None else Raw(raw)}) + b"\n\n"
 
     def keep_alive(self) -> bytes:

@@ -13,30 +13,43 @@ from typing import Any, Final
 
 import msgspec
 
-from fairlead_formats.messages.base import Answers, MessageFormat
+from fairlead_formats.messages.base import (
+    BLOCK,
+    TEXT,
+    THINKING,
+    AnswerPart,
+    Answers,
+    MessageFormat,
+    Part,
+    call,
+    extras,
+    with_paths,
+)
 from fairlead_formats.messages.call import (
     CUSTOM,
     FUNCTION_CALL,
     Carry,
+    Draft,
     ModelCall,
     ToolResult,
     freeform,
     freeform_text,
+    items,
+    member,
     name_for,
+    text_of,
 )
-from fairlead_formats.messages.content import PDF, WEB_IMAGES, Accept, Media, accepting, json_text, media, one_text
-from fairlead_formats.messages.drafts import Draft, items, member, text_of
-from fairlead_formats.messages.openai_stream import ChatAssembler
-from fairlead_formats.messages.parts import BLOCK, TEXT, THINKING, AnswerPart, Part, call, extras, pointed
-from fairlead_formats.messages.reading import blocks_of_parts, result_of
+from fairlead_formats.messages.content import PDF, WEB_IMAGES, Accept, Media, accepting, join_texts, json_text, media
+from fairlead_formats.messages.reading import as_text, media_block, result_of
 from fairlead_formats.messages.streams import Assembler
 from fairlead_formats.names import Names
 from fairlead_formats.provider import ProviderFormat
+from fairlead_formats.providers.openai_chat.assembler import ChatAssembler
 from fairlead_formats.schema import rules
 from fairlead_formats.schema.convert import UnusableSchema
 from fairlead_formats.tool_format import Action, JsonObject, Options
-from fairlead_formats.tools.definitions import Envelope, Found, Parts, Targets, ToolFormat
-from fairlead_formats.tools.envelopes import in_tools, listed, providers_own, renamed, settings_lost, tools_of
+from fairlead_formats.tools.definitions import Envelope, Parts, ProviderTool, Targets, ToolFormat, ToolLimits
+from fairlead_formats.tools.envelopes import in_tools, list_of, lost_settings, providers_own, rename_tool, tools_of
 
 OPENAI_CHAT: Final = "openai-chat"
 OPENAI_FUNCTIONS: Final = "openai-functions"
@@ -72,27 +85,27 @@ def _name_tool(tool: JsonObject, name: str) -> JsonObject:
     return {"type": "function", "function": {**tool["function"], "name": name}}
 
 
-def _read_function(function: Any, at: str = "") -> Found:
+def _read_function(function: Any, at: str = "") -> ProviderTool:
     if not isinstance(function, dict):
         raise UnusableSchema("the tool holds no function")
     carried = {"name", "description", "parameters", "output_schema", "type", "strict"}
-    lost = settings_lost(function, carried, at)
+    lost = lost_settings(function, carried, at)
     if function.get("strict") is True:
         lost += ((f"{at}/strict", "strict", "MCP has no strict mode; the schema stays as strict mode wants it"),)
     output = function.get("output_schema")
-    return Found(function.get("name"), function.get("description"), function.get("parameters"), output, lost)
+    return ProviderTool(function.get("name"), function.get("description"), function.get("parameters"), output, lost)
 
 
-def _read_tool(tool: JsonObject) -> Found:
+def _read_tool(tool: JsonObject) -> ProviderTool:
     if tool.get("type", "function") != "function":
         raise providers_own(tool)
     if "function" not in tool and "parameters" in tool:
         return _read_function(tool)  # the flat form, which people mix up with this one
-    found = _read_function(tool.get("function"), "/function")
-    return msgspec.structs.replace(found, lost=found.lost + settings_lost(tool, {"type", "function"}))
+    function = _read_function(tool.get("function"), "/function")
+    return msgspec.structs.replace(function, lost=function.lost + lost_settings(tool, {"type", "function"}))
 
 
-def read_flat(tool: JsonObject) -> Found:
+def read_flat(tool: JsonObject) -> ProviderTool:
     """A function, bare or in its envelope. Raises ProvidersOwn, Unusable."""
     if "function" in tool:
         return _read_tool(tool)
@@ -111,23 +124,23 @@ class ChatMessages(MessageFormat):
     def parts(self, message: object) -> Iterator[Part]:
         """From a response, a choice, a message or a list of calls. Of several choices only the first is acted on."""
         if isinstance(message, list):
-            for path, entry in pointed("", message):
+            for path, entry in with_paths("", message):
                 yield call(path, _draft(entry))
             return
-        for place in range(1, len(items(member(message, "choices")))):
-            yield Part(f"/choices/{place}", BLOCK)
+        for index in range(1, len(items(member(message, "choices")))):
+            yield Part(f"/choices/{index}", BLOCK)
         path, message = _message(message)
         yield from _texts(member(message, "content"), f"{path}/content")
         yield from _texts(member(message, "refusal"), f"{path}/refusal")
         calls = member(message, "tool_calls")
-        for at, entry in pointed(f"{path}/tool_calls", items(calls)):
+        for at, entry in with_paths(f"{path}/tool_calls", items(calls)):
             yield _part(entry, at)
         old = member(message, FUNCTION_CALL)
         if old is not None and calls is None:
             name, arguments = member(old, "name"), member(old, "arguments")
             yield call(f"{path}/function_call", Draft(None, name, arguments, FUNCTION_CALL, _no_object(old)))
-        known = () if calls is not None else (FUNCTION_CALL,)
-        for other in extras(message, "role", "content", "refusal", "tool_calls", "finish_reason", "index", *known):
+        read = () if calls is not None else (FUNCTION_CALL,)
+        for other in extras(message, "role", "content", "refusal", "tool_calls", "finish_reason", "index", *read):
             yield Part(f"{path}/{other}", THINKING if other.startswith(("reasoning", "thinking")) else BLOCK)
 
     def assembler(self, names: Names | None = None) -> Assembler:
@@ -136,16 +149,16 @@ class ChatMessages(MessageFormat):
     def in_request(self, message: object) -> list[JsonObject]:
         if isinstance(message, list):
             return [{"role": "assistant", "content": None, "tool_calls": message}] if message else []
-        found = _message(message)[1]
-        return [found] if isinstance(found, dict) else []
+        inner = _message(message)[1]
+        return [inner] if isinstance(inner, dict) else []
 
     def write_calls(self, calls: Sequence[ModelCall], names: Names | None = None, text: str = "") -> list[JsonObject]:
         valid = [made for made in calls if made.valid]
         if self._function_call:
-            said = [text or None, *[None] * len(valid)]
+            contents = [text or None, *[None] * len(valid)]
             return [
-                {"role": "assistant", "content": said[place], FUNCTION_CALL: _function(made, names)}
-                for place, made in enumerate(valid)
+                {"role": "assistant", "content": contents[index], FUNCTION_CALL: _function(made, names)}
+                for index, made in enumerate(valid)
             ] or ([{"role": "assistant", "content": text}] if text else [])
         entries = [_entry(made, names) for made in valid]
         if not entries:
@@ -155,7 +168,7 @@ class ChatMessages(MessageFormat):
     def write_answers(self, answers: Answers, carry: Carry) -> Iterable[JsonObject]:
         messages, behind = [], []
         for made, body, report in answers.bodies(_accept(carry)):
-            text = one_text(body, report)
+            text = join_texts(body, report)
             moved = media(body.blocks)
             if moved:
                 note = f"[{len(moved)} file(s) of this result follow in the next message]"
@@ -176,13 +189,45 @@ class ChatMessages(MessageFormat):
 
     def answers(self, messages: object) -> Iterator[AnswerPart]:
         message: Any
-        for path, message in pointed("", messages) if isinstance(messages, list) else [("", messages)]:
+        for path, message in with_paths("", messages) if isinstance(messages, list) else [("", messages)]:
             if member(message, "role") not in ("tool", "function"):
                 yield AnswerPart(path)
                 continue
             result = result_of(blocks_of_parts(message.get("content")), is_error=False)
-            found = ToolResult(text_of(message.get("tool_call_id")), text_of(message.get("name")), result)
-            yield AnswerPart(path, found, extras(message, "role", "content", "tool_call_id", "name"))
+            tool_result = ToolResult(text_of(message.get("tool_call_id")), text_of(message.get("name")), result)
+            yield AnswerPart(path, tool_result, extras(message, "role", "content", "tool_call_id", "name"))
+
+
+def blocks_of_parts(content: object) -> list[JsonObject]:
+    """Blocks of OpenAI's content: text, or a list of parts of Chat (`text`, `image_url`) or Responses (`input_…`)."""
+    if content is None or content == "":
+        return []
+    if not isinstance(content, list):
+        return [as_text(content)]
+    return [_of_part(part) for part in content]
+
+
+def _of_part(part: object) -> JsonObject:
+    kind = member(part, "type")
+    if kind in ("text", "input_text", "output_text"):
+        return as_text(member(part, "text") or "")
+    if kind in ("image_url", "input_image", "input_file"):
+        url = member(part, "image_url", "file_data")
+        return of_data_url(member(url, "url") if isinstance(url, dict) else url, part)
+    return as_text(part)
+
+
+def of_data_url(url: object, part: object) -> JsonObject:
+    """The block of a `data:` URL; a link to any other; the part itself as text where there is neither."""
+    if not isinstance(url, str):
+        return as_text(part)
+    if url.startswith("data:"):
+        head, _, data = url[5:].partition(",")
+        if head.endswith(";base64"):
+            return media_block(head.removesuffix(";base64").lower(), data)
+    if len(url) > 4096 or "://" not in url:
+        return as_text(part)
+    return {"type": "resource_link", "uri": url, "name": url.rsplit("/", 1)[-1]}
 
 
 def _message(message: object) -> tuple[str, object]:
@@ -198,7 +243,7 @@ def _message(message: object) -> tuple[str, object]:
 def _texts(content: object, path: str) -> Iterator[Part]:
     if isinstance(content, str) and content:
         yield Part(path, TEXT, text_of(content))
-    for at, part in pointed(path, items(content)):
+    for at, part in with_paths(path, items(content)):
         text = member(part, "text", "refusal")
         whole = member(part, "type") in ("text", "refusal") and isinstance(text, str)
         yield (
@@ -211,8 +256,10 @@ def _part(entry: object, path: str) -> Part:
     if kind not in (None, "function", CUSTOM):
         return Part(path, BLOCK)
     inner = "custom" if kind == CUSTOM else "function"
-    known = ("name", "input") if kind == CUSTOM else ("name", "arguments")
-    return call(path, _draft(entry), extras(entry, "id", "type", "index", inner) + extras(member(entry, inner), *known))
+    standard = ("name", "input") if kind == CUSTOM else ("name", "arguments")
+    return call(
+        path, _draft(entry), extras(entry, "id", "type", "index", inner) + extras(member(entry, inner), *standard)
+    )
 
 
 def _draft(entry: object) -> Draft:
@@ -263,25 +310,26 @@ def targets(options: Options) -> Targets:
 
 def lax_targets(options: Options) -> Targets:
     """Schema rules of a model in formats without `strict`: Realtime, and the old `functions`."""
-    found = _GPT.search(options.model or "")
-    return (rules.OPENAI_5 if found and int(found[1]) >= 5 else rules.OPENAI), None
+    version = _GPT.search(options.model or "")
+    return (rules.OPENAI_5 if version and int(version[1]) >= 5 else rules.OPENAI), None
 
 
 def openai_format(
     name: str, title: str, aliases: tuple[str, ...], envelope: Envelope, rules_of: Callable[[Options], Targets]
 ) -> ToolFormat:
     """A format of OpenAI's, with its limits."""
-    return ToolFormat(name, title, aliases, envelope, rules_of, max_tools=_MAX_TOOLS, max_description=_MAX_DESCRIPTION)
+    limits = ToolLimits(max_tools=_MAX_TOOLS, max_description=_MAX_DESCRIPTION)
+    return ToolFormat(name, title, aliases, envelope, rules_of, limits)
 
 
 _CHAT: Final = ChatMessages()
 _TOOLS: Final = Envelope(_write_tool, _name_tool, _read_tool, in_tools, tools_of)
 _FUNCTIONS: Final = Envelope(
     lambda parts: write_function(parts, strict=False),
-    renamed,
+    rename_tool,
     read_flat,
     lambda tools: {"functions": tools},
-    lambda payload: listed(payload, "functions", "tools"),
+    lambda payload: list_of(payload, "functions", "tools"),
 )
 
 FORMATS: Final = (

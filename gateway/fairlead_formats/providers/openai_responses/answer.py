@@ -13,11 +13,11 @@ from msgspec import Raw
 
 from fairlead_formats.providers.openai_responses.items import (
     encode,
-    identified,
     members_of,
     new_mark,
-    unwrapped,
-    waiting,
+    unwrap_calls,
+    waiting_calls,
+    with_call_ids,
 )
 from fairlead_formats.providers.openai_responses.rounds import ShownResponse, last_thought, read_response
 from fairlead_formats.wire.protocol import BadAnswer, CallKey, InnerCall, LoopResult, WireAnswer, WireRequest
@@ -38,9 +38,9 @@ class ResponsesAnswer:
         self._request = request
         self.mark = new_mark()
         self.provider_id = read.id or ""
-        self.items = identified(read.output or [])
+        self.items = with_call_ids(read.output or [])
         self.usage: Mapping[str, Any] = read.usage or {}
-        calls = waiting(self.items) if read.status in (None, "completed") else []
+        calls = waiting_calls(self.items) if read.status in (None, "completed") else []
         self.message: Mapping[str, Any] = {"object": "response", "output": calls}
         self.call_ids = {str(call.get("call_id")) for call in calls}
 
@@ -49,7 +49,7 @@ class ResponsesAnswer:
         return [*map(bytes, self.items)]
 
     def unwrap(self, calls: Mapping[str, InnerCall]) -> None:
-        self.items = unwrapped(self.items, calls)
+        self.items = unwrap_calls(self.items, calls)
 
     malformed_call = False  # this API does not tell
 
@@ -57,7 +57,7 @@ class ResponsesAnswer:
         rounds = [(each.items, each.mark) for each in before if isinstance(each, ResponsesAnswer)]
         return last_thought(self._request, [*rounds, (self.items, self.mark)])
 
-    def written(self, loop: LoopResult) -> bytes:
+    def write(self, loop: LoopResult) -> bytes:
         rounds = [*(each for each in loop.before if isinstance(each, ResponsesAnswer)), self]
         shown = ShownResponse(self._request, loop.theirs)
         listing = shown.listing()

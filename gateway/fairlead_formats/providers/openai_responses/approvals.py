@@ -16,7 +16,7 @@ from fairlead_formats.providers.openai_responses.own_servers import (
     output_item,
 )
 from fairlead_formats.wire.protocol import BadRequest
-from fairlead_formats.wire.raw_json import decoded
+from fairlead_formats.wire.raw_json import decode_object
 
 MOST_APPROVALS: Final = 128
 """Approvals in one request."""
@@ -27,8 +27,8 @@ _LOST: Final = "The result of this call is not known any more"
 class Approvals:
     """The items of a request as the provider knows them, and the calls among them that were approved just now."""
 
-    def __init__(self, items: Sequence[Raw], known: Sequence[bytes] = ()) -> None:
-        """`known`: requests for approvals in an earlier answer, where the provider keeps that. Raises BadRequest for
+    def __init__(self, items: Sequence[Raw], pending: Sequence[bytes] = ()) -> None:
+        """`pending`: requests for approvals in an earlier answer, where the provider keeps that. Raises BadRequest for
         too many approvals.
         """
         self.calls: list[dict[str, Any]] = []
@@ -45,32 +45,32 @@ class Approvals:
             self.items: list[bytes | Raw] = [*items]
             return
         shown = {_approval_of(item) for item in items if b'"mcp_call"' in bytes(item)}
-        calls = dict(_asked(known))
-        last = max((place for place, item in enumerate(items) if head_of(item).of_model), default=-1)
+        calls = dict(_requested_calls(pending))
+        last = max((index for index, item in enumerate(items) if head_of(item).of_model), default=-1)
         heard: set[str] = set()
         self.items = []
-        for place, raw in enumerate(items):
+        for index, raw in enumerate(items):
             head = head_of(raw)
             if head.kind == "mcp_approval_response":
-                said = decoded(raw)
-                ident = str(said.get("approval_request_id", ""))
+                response = decode_object(raw)
+                ident = str(response.get("approval_request_id", ""))
                 if ident in shown or ident in calls:
                     if ident not in shown and ident not in heard:  # a second one would run the call again
                         heard.add(ident)
-                        self.items.append(self._answered(ident, calls[ident], said, over=place < last))
+                        self.items.append(self._answer_approval(ident, calls[ident], response, over=index < last))
                     continue
             if head.kind == "mcp_approval_request":
                 if head.id in shown:
                     continue
-                calls.update(_asked([raw]))
+                calls.update(_requested_calls([raw]))
             self.items += as_called(raw)
         self.changed = [*map(bytes, self.items)] != [*map(bytes, items)]
 
-    def _answered(self, ident: str, call: dict[str, Any], said: Mapping[str, Any], *, over: bool) -> bytes:
+    def _answer_approval(self, ident: str, call: dict[str, Any], response: Mapping[str, Any], *, over: bool) -> bytes:
         """The result of a call, empty until it was run. `over`: the model went on since."""
         call_id = str(call.get("call_id"))
-        if not said.get("approve"):
-            reason = said.get("reason")
+        if not response.get("approve"):
+            reason = response.get("reason")
             return output_item(call_id, f"{_DENIED}: {reason}" if reason else f"{_DENIED}.")
         if over:
             return output_item(call_id, f"{_LOST}.")
@@ -82,20 +82,20 @@ class Approvals:
         return self.places[-1]
 
 
-def filled(items: Sequence[bytes | Raw], places: Sequence[bytes], results: Sequence[bytes]) -> list[bytes | Raw]:
+def fill_results(items: Sequence[bytes | Raw], places: Sequence[bytes], results: Sequence[bytes]) -> list[bytes | Raw]:
     """The items with results in their places, which are in the same order."""
-    by_place = {id(place): result for place, result in zip(places, results, strict=True)}
+    by_place = {id(result_item): result for result_item, result in zip(places, results, strict=True)}
     return [by_place.get(id(raw), raw) for raw in items]
 
 
-def _asked(items: Sequence[bytes | Raw]) -> Iterator[tuple[str, dict[str, Any]]]:
+def _requested_calls(items: Sequence[bytes | Raw]) -> Iterator[tuple[str, dict[str, Any]]]:
     """Calls that requests for approval are about, with the ids of these."""
     for raw in items:
         if asks_approval(raw):
-            yield str(head_of(raw).id), decoded(as_called(raw)[0])
+            yield str(head_of(raw).id), decode_object(as_called(raw)[0])
 
 
 def _approval_of(shown: bytes | Raw) -> str:
     """Id of the request for approval that a call which was run here belongs to."""
-    ident = decoded(shown).get("approval_request_id")
+    ident = decode_object(shown).get("approval_request_id")
     return str(ident) if ident else APPROVAL_ID + (head_of(shown).id or "").removeprefix(CALL_ID)

@@ -17,41 +17,41 @@ class ResponsesApi:
     """`POST /responses`, and requests about those that one model keeps."""
 
     def __init__(self) -> None:
-        self._kept: dict[str, tuple[dict[str, Any], list[Any]]] = {}
+        self._stored: dict[str, tuple[dict[str, Any], list[Any]]] = {}
         """By id: the response and its input."""
         self._thoughts: dict[str, str] = {}
         """By id of a call: that of the thoughts that led to it."""
 
-    def failed(self, turn: ScriptedTurn) -> bytes:
+    def write_error(self, turn: ScriptedTurn) -> bytes:
         return _error(turn.text or "scripted error", "scripted")
 
-    def asks_for_stream(self, path: str, asked: Mapping[str, Any]) -> bool:
-        return bool(asked.get("stream"))
+    def asks_for_stream(self, path: str, request: Mapping[str, Any]) -> bool:
+        return bool(request.get("stream"))
 
-    def counted(self, path: str, asked: Mapping[str, Any]) -> bytes | None:
+    def count_tokens(self, path: str, request: Mapping[str, Any]) -> bytes | None:
         return None
 
-    def framed(self, data: str) -> str:
+    def sse_event(self, data: str) -> str:
         kind = json.loads(data).get("type", "message") if data.startswith("{") else "message"
         return f"event: {kind}\ndata: {data}\n\n"
 
-    def refusal(self, asked: Mapping[str, Any], headers: Mapping[str, str]) -> bytes | None:
-        found = self._fault(asked)
-        return None if found is None else _error(found)
+    def refusal(self, request: Mapping[str, Any], headers: Mapping[str, str]) -> bytes | None:
+        reason = self._fault(request)
+        return None if reason is None else _error(reason)
 
-    def _fault(self, asked: Mapping[str, Any]) -> str | None:
-        before = asked.get("previous_response_id")
-        if before is not None and before not in self._kept:
+    def _fault(self, request: Mapping[str, Any]) -> str | None:
+        before = request.get("previous_response_id")
+        if before is not None and before not in self._stored:
             return f"Previous response with id '{before}' not found."
-        items = [item for item in _input(asked) if isinstance(item, dict)]
-        earlier = self._kept[before][0]["output"] if before is not None else []
+        items = [item for item in _input(request) if isinstance(item, dict)]
+        earlier = self._stored[before][0]["output"] if before is not None else []
         calls = [item for item in [*earlier, *items] if item.get("type") == "function_call"]
         outputs = {item.get("call_id") for item in items if item.get("type") == "function_call_output"}
         for call in calls:
             if call["call_id"] not in outputs:
                 return f"No tool output found for function call {call['call_id']}."
         for strange in outputs - {call["call_id"] for call in calls}:
-            if "conversation" not in asked:
+            if "conversation" not in request:
                 return f"No tool call found for function call output with call_id {strange}."
         return self._out_of_place(items)
 
@@ -67,36 +67,36 @@ class ResponsesApi:
                 return f"Item '{item.get('id')}' of type 'function_call' was provided without its required 'reasoning'."
         return None
 
-    def whole(self, turn: ScriptedTurn, number: int, asked: Mapping[str, Any]) -> bytes:
-        return json.dumps(self._answer(turn, number, asked)).encode()
+    def whole(self, turn: ScriptedTurn, number: int, request: Mapping[str, Any]) -> bytes:
+        return json.dumps(self._answer(turn, number, request)).encode()
 
-    def _answer(self, turn: ScriptedTurn, number: int, asked: Mapping[str, Any]) -> dict[str, Any]:
-        found = self._response(turn, number, asked, "completed")
-        if asked.get("background"):
-            found["status"], found["output"] = "queued", []
-        if asked.get("store", True):
-            self._kept[found["id"]] = (found, _input(asked))
-        return found
+    def _answer(self, turn: ScriptedTurn, number: int, request: Mapping[str, Any]) -> dict[str, Any]:
+        response = self._response(turn, number, request, "completed")
+        if request.get("background"):
+            response["status"], response["output"] = "queued", []
+        if request.get("store", True):
+            self._stored[response["id"]] = (response, _input(request))
+        return response
 
-    def events(self, turn: ScriptedTurn, number: int, asked: Mapping[str, Any]) -> Iterator[str]:
-        begun = {**self._response(turn, number, asked, "in_progress"), "output": [], "usage": None}
+    def events(self, turn: ScriptedTurn, number: int, request: Mapping[str, Any]) -> Iterator[str]:
+        begun = {**self._response(turn, number, request, "in_progress"), "output": [], "usage": None}
         told: list[tuple[str, dict[str, Any]]] = [
             ("response.created", {"response": begun}),
             ("response.in_progress", {"response": begun}),
         ]
-        final = self._answer(turn, number, asked)
-        for place, item in enumerate(final["output"]):
-            told += [(kind, {"output_index": place, **members}) for kind, members in _item_events(item)]
+        final = self._answer(turn, number, request)
+        for index, item in enumerate(final["output"]):
+            told += [(kind, {"output_index": index, **members}) for kind, members in _item_events(item)]
         if not (turn.cut or turn.breaks):
             told.append((f"response.{final['status']}", {"response": final}))
         for sequence, (kind, members) in enumerate(told):
             yield json.dumps({"type": kind, "sequence_number": sequence, **members})
 
-    def _response(self, turn: ScriptedTurn, number: int, asked: Mapping[str, Any], status: str) -> dict[str, Any]:
+    def _response(self, turn: ScriptedTurn, number: int, request: Mapping[str, Any], status: str) -> dict[str, Any]:
         reason = turn.finish_reason
         if reason is not None and status == "completed":
             status = "failed" if reason == "failed" else "incomplete"
-        said = 10 + 10 * len(turn.calls)
+        output = 10 + 10 * len(turn.calls)
         return {
             "id": f"resp_scripted_{number:04}",
             "object": "response",
@@ -104,36 +104,36 @@ class ResponsesApi:
             "status": status,
             "error": {"code": "server_error", "message": turn.text} if status == "failed" else None,
             "incomplete_details": {"reason": reason} if status == "incomplete" else None,
-            "instructions": asked.get("instructions"),
-            "model": asked.get("model"),
+            "instructions": request.get("instructions"),
+            "model": request.get("model"),
             "output": [] if status == "failed" else self._output(turn, number, status),
             "parallel_tool_calls": True,
-            "previous_response_id": asked.get("previous_response_id"),
-            "tools": asked.get("tools", []),
-            "tool_choice": asked.get("tool_choice", "auto"),
-            "metadata": asked.get("metadata", {}),
+            "previous_response_id": request.get("previous_response_id"),
+            "tools": request.get("tools", []),
+            "tool_choice": request.get("tool_choice", "auto"),
+            "metadata": request.get("metadata", {}),
             "usage": {
                 "input_tokens": 100,
                 "input_tokens_details": {"cached_tokens": 40, "cache_write_tokens": 0},
-                "output_tokens": said,
+                "output_tokens": output,
                 "output_tokens_details": {"reasoning_tokens": 5},
-                "total_tokens": 100 + said,
+                "total_tokens": 100 + output,
             },
         }
 
     def _output(self, turn: ScriptedTurn, number: int, status: str) -> list[dict[str, Any]]:
-        found: list[dict[str, Any]] = []
+        items: list[dict[str, Any]] = []
         thoughts = f"rs_scripted_{number:04}"
         if turn.thoughts:
             summary = [{"type": "summary_text", "text": thought} for thought in turn.thoughts]
-            found.append(
+            items.append(
                 {"type": "reasoning", "id": thoughts, "summary": summary, "encrypted_content": f"sealed-{number}"}
             )
-        found += [dict(item) for item in turn.items]
+        items += [dict(item) for item in turn.items]
         if turn.text:
             content = [{"type": "output_text", "text": turn.text, "annotations": [], "logprobs": []}]
             done = "incomplete" if status == "incomplete" else "completed"
-            found.append(
+            items.append(
                 {
                     "type": "message",
                     "id": f"msg_scripted_{number:04}",
@@ -142,37 +142,37 @@ class ResponsesApi:
                     "content": content,
                 }
             )
-        for place, (ident, call) in enumerate(zip(_ids(turn, number), turn.calls, strict=True)):
-            known = f"fc_scripted_{number:04}_{place:04}"
+        for index, (ident, call) in enumerate(zip(_ids(turn, number), turn.calls, strict=True)):
+            item_id = f"fc_scripted_{number:04}_{index:04}"
             if turn.thoughts:
-                self._thoughts[known] = thoughts
-            found.append(
+                self._thoughts[item_id] = thoughts
+            items.append(
                 {
                     "type": "function_call",
-                    "id": known,
+                    "id": item_id,
                     "call_id": ident,
                     "name": call.name,
                     "arguments": call.text,
                     "status": "completed",
                 }
             )
-        return found
+        return items
 
-    def stored(self, method: str, path: str) -> tuple[int, bytes]:
+    def answer_stored(self, method: str, path: str) -> tuple[int, bytes]:
         """Status and body of the answer to a request about a response that was kept."""
         ident, _, what = path.partition("/responses/")[2].partition("/")
-        found = self._kept.get(ident)
-        if found is None:
+        stored = self._stored.get(ident)
+        if stored is None:
             return 404, _error(f"Response with id '{ident}' not found.")
-        response, asked = found
+        response, given = stored
         answer: dict[str, Any] = response
         if method == "DELETE":
-            del self._kept[ident]
+            del self._stored[ident]
             answer = {"id": ident, "object": "response", "deleted": True}
         elif what == "cancel":
             response["status"] = "cancelled"
         elif what == "input_items":
-            listed = [{"id": f"in_{place}", **item} for place, item in enumerate(asked) if isinstance(item, dict)]
+            listed = [{"id": f"in_{index}", **item} for index, item in enumerate(given) if isinstance(item, dict)]
             answer = {"object": "list", "data": listed, "has_more": False}
         return 200, json.dumps(answer).encode()
 
@@ -183,11 +183,11 @@ def _error(message: str, code: str | None = None) -> bytes:
 
 
 def _ids(turn: ScriptedTurn, number: int) -> list[str]:
-    return [call.id or f"call_scripted_{number:04}_{place:04}" for place, call in enumerate(turn.calls)]
+    return [call.id or f"call_scripted_{number:04}_{index:04}" for index, call in enumerate(turn.calls)]
 
 
-def _input(asked: Mapping[str, Any]) -> list[Any]:
-    given = asked.get("input") or []
+def _input(request: Mapping[str, Any]) -> list[Any]:
+    given = request.get("input") or []
     return [{"type": "message", "role": "user", "content": given}] if isinstance(given, str) else list(given)
 
 
@@ -201,16 +201,16 @@ def _item_events(item: dict[str, Any]) -> Iterator[tuple[str, dict[str, Any]]]:
     }
     yield "response.output_item.added", {"item": {**item, **begun.get(kind, {})}}
     if kind == "message":
-        for place, part in enumerate(item["content"]):
-            at = {"item_id": ident, "content_index": place}
+        for index, part in enumerate(item["content"]):
+            at = {"item_id": ident, "content_index": index}
             yield "response.content_part.added", {**at, "part": {**part, "text": ""}}
             for piece in pieces(part["text"]):
                 yield "response.output_text.delta", {**at, "delta": piece, "logprobs": []}
             yield "response.output_text.done", {**at, "text": part["text"], "logprobs": []}
             yield "response.content_part.done", {**at, "part": part}
     elif kind == "reasoning":
-        for place, part in enumerate(item["summary"]):
-            at = {"item_id": ident, "summary_index": place}
+        for index, part in enumerate(item["summary"]):
+            at = {"item_id": ident, "summary_index": index}
             yield "response.reasoning_summary_part.added", {**at, "part": {**part, "text": ""}}
             for piece in pieces(part["text"]):
                 yield "response.reasoning_summary_text.delta", {**at, "delta": piece}

@@ -11,10 +11,10 @@ from typing import Final
 from msgspec import Raw
 
 from fairlead_formats.neutral.translation import FamilyTranslation
-from fairlead_formats.providers.openai_chat.errors import error_body
+from fairlead_formats.providers.openai_chat import errors
 from fairlead_formats.providers.openai_chat.format import ANSWER_HEADERS
 from fairlead_formats.providers.openai_responses.answer import ResponsesAnswer
-from fairlead_formats.providers.openai_responses.items import head_of, message_text, waiting
+from fairlead_formats.providers.openai_responses.items import head_of, message_text, waiting_calls
 from fairlead_formats.providers.openai_responses.neutral import answer as neutral_answer
 from fairlead_formats.providers.openai_responses.neutral import events as neutral_events
 from fairlead_formats.providers.openai_responses.neutral import messages as neutral_messages
@@ -26,7 +26,7 @@ from fairlead_formats.providers.openai_responses.tools import OPENAI_RESPONSES
 from fairlead_formats.wire.errors import LlmError
 from fairlead_formats.wire.family_format import FamilyFormat
 from fairlead_formats.wire.protocol import REASONING_ITEM, CallKey, CallPlace, KeptTurn, WireRequest
-from fairlead_formats.wire.raw_json import decoded
+from fairlead_formats.wire.raw_json import decode_object
 
 
 class ResponsesFormat(FamilyFormat):
@@ -48,46 +48,46 @@ class ResponsesFormat(FamilyFormat):
         return ResponsesStream(request, theirs)
 
     def places(self, messages: Sequence[bytes | Raw]) -> list[CallPlace]:
-        found = []
+        places = []
         start: int | None = None
-        for place, raw in enumerate([*messages, b"{}"]):
+        for index, raw in enumerate([*messages, b"{}"]):
             if head_of(raw).of_model:
-                start = place if start is None else start
+                start = index if start is None else start
             elif start is not None:
-                calls = marks(messages[start:place])
-                found += [CallPlace(start, place, calls)] if calls else []
+                calls = marks(messages[start:index])
+                places += [CallPlace(start, index, calls)] if calls else []
                 start = None
-        return found
+        return places
 
     def role_and_text(self, message: bytes | Raw) -> tuple[str, str]:
-        item = decoded(message)
+        item = decode_object(message)
         if item.get("type", "message") != "message":
             return "tool", ""
         return str(item.get("role", "")), message_text(item)
 
-    def restored(self, messages: Sequence[bytes | Raw], turns: Mapping[int, KeptTurn]) -> list[bytes | Raw]:
+    def restore(self, messages: Sequence[bytes | Raw], turns: Mapping[int, KeptTurn]) -> list[bytes | Raw]:
         restored: list[bytes | Raw] = []
-        ends = {place.start: place.end for place in self.places(messages)}
+        ends = {index.start: index.end for index in self.places(messages)}
         over = 0
-        for place, raw in enumerate(messages):
-            turn = turns.get(place)
-            if turn is not None and place in ends:
+        for index, raw in enumerate(messages):
+            turn = turns.get(index)
+            if turn is not None and index in ends:
                 restored += [*turn.before, *turn.results]
-                over = ends[place]
-            elif place >= over:
+                over = ends[index]
+            elif index >= over:
                 restored.append(raw)
         return restored
 
     def error_body(self, error: LlmError) -> bytes:
-        return error_body(error)
+        return errors.error_body(error)
 
-    def without_thoughts(self, body: bytes, kept: int) -> bytes | None:
-        return without_thoughts(body, kept)
+    def without_thoughts(self, body: bytes, keep_last: int) -> bytes | None:
+        return without_thoughts(body, keep_last)
 
 
 def marks(items: Sequence[bytes | Raw]) -> tuple[CallKey, ...]:
     """Calls of an answer, by which its turn is found again; the last thought where it has none."""
-    calls = waiting(items)
+    calls = waiting_calls(items)
     if calls:
         return tuple(CallKey(str(call.get("call_id")), str(call.get("name", ""))) for call in calls)
     return tuple(CallKey(ident, REASONING_ITEM) for ident in thoughts(items)[-1:])
@@ -95,12 +95,12 @@ def marks(items: Sequence[bytes | Raw]) -> tuple[CallKey, ...]:
 
 RESPONSES: Final = ResponsesFormat()
 TRANSLATION: Final = FamilyTranslation(
-    OPENAI_RESPONSES,
-    "openai",
-    "input",
-    neutral_request,
-    neutral_messages,
-    neutral_answer,
-    neutral_events.ResponsesEventReader,
-    neutral_events.ResponsesEventWriter,
+    name=OPENAI_RESPONSES,
+    messages_member="input",
+    requests=neutral_request,
+    messages=neutral_messages,
+    answers=neutral_answer,
+    reader=neutral_events.ResponsesEventReader,
+    writer=neutral_events.ResponsesEventWriter,
+    errors=errors,
 )

@@ -14,7 +14,7 @@ from msgspec import Raw
 
 from fairlead_formats.wire import call_ids
 from fairlead_formats.wire.protocol import InnerCall
-from fairlead_formats.wire.raw_json import decoded
+from fairlead_formats.wire.raw_json import decode_object
 
 CALL: Final = "function_call"
 OUTPUT: Final = "function_call_output"
@@ -98,48 +98,48 @@ def new_mark() -> str:
     return secrets.token_hex(16)
 
 
-def marked(ident: str, mark: str) -> str:
+def mark_id(ident: str, mark: str) -> str:
     """Id of a thought as the client gets it: the turn is found by it again, and the provider's own may be guessed."""
     return f"{ident}{_MARK}{mark}"
 
 
-def unmarked(items: Sequence[bytes | Raw]) -> Sequence[bytes | Raw]:
+def unmark_ids(items: Sequence[bytes | Raw]) -> Sequence[bytes | Raw]:
     """The items with the provider's own ids of thoughts; the same object where there are no others."""
     if not any(_MARK.encode() in bytes(item) for item in items):
         return items
-    found: list[bytes | Raw] = []
+    outgoing: list[bytes | Raw] = []
     for raw in items:
         head = head_of(raw)
         ident = _MARKED.sub("", head.id or "") if head.kind in (REASONING, "item_reference") else head.id
-        found.append(raw if ident == head.id else encode({**members_of(raw), "id": ident}))
-    return found
+        outgoing.append(raw if ident == head.id else encode({**members_of(raw), "id": ident}))
+    return outgoing
 
 
-def waiting(items: Sequence[bytes | Raw]) -> list[dict[str, Any]]:
+def waiting_calls(items: Sequence[bytes | Raw]) -> list[dict[str, Any]]:
     """Calls among the items of one answer that somebody has to answer: functions, freeform tools, and tools of the
     provider's that the client runs, such as a shell, each in the form of a freeform call of the item's type.
     """
     heads = [head_of(raw) for raw in items]
     answered = {head.call_id for head in heads if head.kind.endswith("_output")}
-    found = []
+    calls = []
     for head, raw in zip(heads, items, strict=True):
         if head.kind in (CALL, CUSTOM_CALL):
-            found.append(decoded(raw))
-        elif head.kind in _WAITING and head.call_id not in answered and not _hosted(head, raw):
-            found.append({"type": CUSTOM_CALL, "call_id": head.call_id or head.id, "name": head.kind, "input": ""})
-    return found
+            calls.append(decode_object(raw))
+        elif head.kind in _WAITING and head.call_id not in answered and not _is_hosted(head, raw):
+            calls.append({"type": CUSTOM_CALL, "call_id": head.call_id or head.id, "name": head.kind, "input": ""})
+    return calls
 
 
-def _hosted(head: ItemHead, raw: bytes | Raw) -> bool:
-    return head.kind == "tool_search_call" and decoded(raw).get("execution") != "client"
+def _is_hosted(head: ItemHead, raw: bytes | Raw) -> bool:
+    return head.kind == "tool_search_call" and decode_object(raw).get("execution") != "client"
 
 
 def names_within(tool: Mapping[str, Any]) -> list[str]:
     """Names of the functions that a tool, or an item that loads tools, holds."""
     nested = tool.get("tools")
-    found = [each for each in nested if isinstance(each, dict)] if isinstance(nested, list) else []
-    names = [str(each["name"]) for each in found if isinstance(each.get("name"), str) and each.get("type") in _NAMED]
-    deeper = [name for each in found if each.get("type") == "namespace" for name in names_within(each)]
+    tools = [each for each in nested if isinstance(each, dict)] if isinstance(nested, list) else []
+    names = [str(each["name"]) for each in tools if isinstance(each.get("name"), str) and each.get("type") in _NAMED]
+    deeper = [name for each in tools if each.get("type") == "namespace" for name in names_within(each)]
     return [*names, *deeper][:MOST_NESTED]
 
 
@@ -152,28 +152,28 @@ def message_text(item: Mapping[str, Any]) -> str:
     return "".join(str(part.get("text") or part.get("refusal") or "") for part in parts if isinstance(part, dict))
 
 
-def identified(items: Sequence[Raw]) -> list[Raw]:
+def with_call_ids(items: Sequence[Raw]) -> list[Raw]:
     """The items, with ids for calls that came without: results are matched by them."""
-    found = []
+    with_ids = []
     for raw in items:
         head = head_of(raw)
         if head.type == CALL and not head.call_id:
             raw = Raw(encode({**members_of(raw), "call_id": Raw(encode(call_ids.new_id()))}))
-        found.append(raw)
-    return found
+        with_ids.append(raw)
+    return with_ids
 
 
-def unwrapped(items: Sequence[Raw], calls: Mapping[str, InnerCall]) -> list[Raw]:
+def unwrap_calls(items: Sequence[Raw], calls: Mapping[str, InnerCall]) -> list[Raw]:
     """The items, with the calls in the place of those of `execute_tool` that name them, by their ids."""
-    found = []
+    outgoing = []
     for raw in items:
         head = head_of(raw)
         call = calls.get(head.call_id or "") if head.is_call else None
         if call is not None:
             members = {"name": Raw(encode(call.name)), "arguments": Raw(encode(call.arguments.decode()))}
             raw = Raw(encode({**members_of(raw), **members}))
-        found.append(raw)
-    return found
+        outgoing.append(raw)
+    return outgoing
 
 
 def without_orphans(items: Sequence[bytes | Raw]) -> list[bytes | Raw]:
@@ -187,6 +187,6 @@ def without_orphans(items: Sequence[bytes | Raw]) -> list[bytes | Raw]:
     return [item for item, head, led in zip(items, heads, leads, strict=False) if head.kind != REASONING or led]
 
 
-def hidden(head: ItemHead, theirs: Collection[str] | None) -> bool:
+def is_hidden(head: ItemHead, theirs: Collection[str] | None) -> bool:
     """Whether an item is a call that is not the client's to see. `theirs`: names of its tools; None: it sees all."""
     return theirs is not None and head.is_call and (head.name or "") not in theirs

@@ -19,7 +19,7 @@ from fairlead_formats.messages.call import ModelCall
 from fairlead_formats.providers.openai_responses.items import CALL, OUTPUT, encode, head_of, new_id
 from fairlead_formats.providers.openai_responses.tools import ResponsesMessages
 from fairlead_formats.wire.protocol import FinishedCall, RunningCall
-from fairlead_formats.wire.raw_json import decoded
+from fairlead_formats.wire.raw_json import decode_object
 
 SCHEME: Final = "fairlead"
 """`server_url` of a tool that names a server of ours by its label; with `://` and a name, by that."""
@@ -63,17 +63,17 @@ class McpTool(msgspec.Struct, tag_field="type", tag="mcp"):
         """The servers' tools as `offers.ServerWish` has them."""
         allowed = self.allowed_tools
         names = allowed if isinstance(allowed, tuple) else None if allowed is None else allowed.names
-        found: dict[str, Any] = {"server": self.server, "asks": self.require_approval != "never"}
+        wish: dict[str, Any] = {"server": self.server, "asks": self.require_approval != "never"}
         if names is not None:
-            found["names"] = names
+            wish["names"] = names
         if isinstance(allowed, _Names) and allowed.read_only:
-            found["readOnly"] = True
+            wish["readOnly"] = True
         if isinstance(self.require_approval, _Approval):
             for member, some in (("always", self.require_approval.always), ("never", self.require_approval.never)):
                 if some is not None:
-                    found[member] = {"names": some.names or (), "readOnly": bool(some.read_only)}
-            found["asks"] = self.require_approval.never is not None or self.require_approval.always is None
-        return found
+                    wish[member] = {"names": some.names or (), "readOnly": bool(some.read_only)}
+            wish["asks"] = self.require_approval.never is not None or self.require_approval.always is None
+        return wish
 
 
 def label_of(labels: Mapping[str, str], name: str) -> str:
@@ -86,7 +86,7 @@ def list_item(labels: Mapping[str, str], definitions: Sequence[bytes]) -> Raw:
     """The item that lists the tools which a model was given."""
     tools = []
     label = next(iter(labels.values())) if len(labels) == 1 else SCHEME
-    for tool in map(decoded, definitions):
+    for tool in map(decode_object, definitions):
         listed: dict[str, Any] = {name: tool[name] for name in _LISTED if name in tool}
         tools.append({**listed, "input_schema": tool.get("parameters") or {}, "annotations": None})
     return Raw(
@@ -150,8 +150,8 @@ def events_of_call(item: Mapping[str, Any]) -> Iterator[tuple[str, dict[str, Any
 
 def list_events(item: Raw) -> Iterator[tuple[str, dict[str, Any]]]:
     """Type and members of the events of a list of tools."""
-    at = {"item_id": decoded(item)["id"]}
-    yield "response.output_item.added", {"item": {**decoded(item), "tools": []}}
+    at = {"item_id": decode_object(item)["id"]}
+    yield "response.output_item.added", {"item": {**decode_object(item), "tools": []}}
     yield "response.mcp_list_tools.in_progress", at
     yield "response.mcp_list_tools.completed", at
     yield "response.output_item.done", {"item": item}
@@ -164,7 +164,7 @@ def new_approval_id(call_id: str | None) -> str:
 
 def approval_request(labels: Mapping[str, str], raw: bytes | Raw, ident: str) -> Raw:
     """The item that asks the client for a call's approval."""
-    call = decoded(raw)
+    call = decode_object(raw)
     name = str(call.get("name", ""))
     return Raw(
         encode(
@@ -197,7 +197,7 @@ def as_called(raw: bytes | Raw) -> list[bytes | Raw]:
     prefix = {"mcp_call": CALL_ID, "mcp_approval_request": APPROVAL_ID}.get(head.kind)
     if prefix is None or not ident.startswith(prefix):
         return [raw]
-    item = decoded(raw)
+    item = decode_object(raw)
     call_id = ident.removeprefix(prefix)
     if prefix == APPROVAL_ID:
         call_id = _RANDOM.sub("", call_id, count=1) if _RANDOM.match(call_id) else call_id

@@ -12,7 +12,7 @@ from typing import Any, Final
 import msgspec
 from msgspec import Raw
 
-from fairlead_formats.providers.openai_responses.approvals import Approvals, filled
+from fairlead_formats.providers.openai_responses.approvals import Approvals, fill_results
 from fairlead_formats.providers.openai_responses.items import (
     CALL,
     CLIENT_TOOLS,
@@ -24,14 +24,14 @@ from fairlead_formats.providers.openai_responses.items import (
     head_of,
     members_of,
     names_within,
-    unmarked,
+    unmark_ids,
     without_orphans,
 )
 from fairlead_formats.providers.openai_responses.own_servers import LIST_ID, McpTool
 from fairlead_formats.providers.openai_responses.tool_choice import ChoiceOverRounds
 from fairlead_formats.wire.family_format import OWN_MEMBER, FamilyRequest, reading_body
 from fairlead_formats.wire.protocol import BadRequest, ModelRound
-from fairlead_formats.wire.raw_json import array, decoded
+from fairlead_formats.wire.raw_json import array, decode_object
 
 _ELSEWHERE: Final = ELSEWHERE.encode()
 _NONE: Final = Raw(b'"none"')
@@ -84,8 +84,8 @@ class ResponsesRequest(FamilyRequest):
         self.no_injection = bool(read.background)  # nobody would be there for the rounds
         self.previous = read.previous_response_id
         """Id of the answer that is gone on from, as the client knows it."""
-        found = read.conversation.get("id") if isinstance(read.conversation, dict) else read.conversation
-        self.conversation: str | None = found if isinstance(found, str) else None
+        conversation = read.conversation.get("id") if isinstance(read.conversation, dict) else read.conversation
+        self.conversation: str | None = conversation if isinstance(conversation, str) else None
         self.stores = read.store is not False
         """Whether the provider is to keep the answer."""
         self.own = self._wishes(read.max_tool_calls)
@@ -97,12 +97,12 @@ class ResponsesRequest(FamilyRequest):
 
     def _wishes(self, most_calls: int | None) -> Raw:
         """Wishes of the member `fairlead`, and what other members say of our tools."""
-        said = dict(self._own)
+        wishes = dict(self._own)
         if self._servers:
-            said = {"showCalls": Raw(b"true"), **said, "mcp": Raw(encode([tool.wish() for tool in self._servers]))}
+            wishes = {"showCalls": Raw(b"true"), **wishes, "mcp": Raw(encode([tool.wish() for tool in self._servers]))}
         if most_calls is not None:
-            said = {"maxCalls": Raw(encode(max(most_calls, 0))), **said}
-        return Raw(encode(said))
+            wishes = {"maxCalls": Raw(encode(max(most_calls, 0))), **wishes}
+        return Raw(encode(wishes))
 
     def _read_tools(self, tools: Sequence[Raw]) -> None:
         self.given_tools = self._members.get("tools", Raw(b"[]"))
@@ -118,7 +118,7 @@ class ResponsesRequest(FamilyRequest):
                 self._servers.append(server)
                 continue
             given.append(raw)
-            nested = names_within(decoded(raw)) if head.type == "namespace" else ()
+            nested = names_within(decode_object(raw)) if head.type == "namespace" else ()
             own = head.name if head.type in ("function", "custom") else CLIENT_TOOLS.get(head.type)
             names.update(nested, [own] if own else ())
         self._tools = given
@@ -126,11 +126,11 @@ class ResponsesRequest(FamilyRequest):
 
     def _read_items(self, waiting: Sequence[bytes]) -> None:
         given = self._given
-        said = {"type": "message", "role": "user", "content": given}
-        came = [Raw(encode(said))] if isinstance(given, str) else given or []
+        message = {"type": "message", "role": "user", "content": given}
+        came = [Raw(encode(message))] if isinstance(given, str) else given or []
         items = [item for item in came if _ELSEWHERE not in bytes(item) or not head_of(item).elsewhere]
         approvals = Approvals(items, waiting)
-        loaded = [name for item in items if head_of(item).kind in _LOADS for name in names_within(decoded(item))]
+        loaded = [name for item in items if head_of(item).kind in _LOADS for name in names_within(decode_object(item))]
         self.tool_names = frozenset([*self._names, *loaded])
         self.approved = approvals.calls
         """Calls of our tools that the client has approved now."""
@@ -151,8 +151,8 @@ class ResponsesRequest(FamilyRequest):
     def fill(self, results: Sequence[bytes]) -> None:
         """Put results of approved calls into their places."""
         outputs = [raw for raw in results if head_of(raw).kind == OUTPUT]
-        self.client_messages = filled(self.client_messages, self._places, outputs)
-        self.messages = filled(self.messages, self._places, outputs)
+        self.client_messages = fill_results(self.client_messages, self._places, outputs)
+        self.messages = fill_results(self.messages, self._places, outputs)
 
     @property
     def labels(self) -> Mapping[str, str]:
@@ -168,12 +168,12 @@ class ResponsesRequest(FamilyRequest):
     def system(self) -> bytes:
         return bytes(self._members.get("instructions", b"null"))
 
-    def body(self, asked: ModelRound) -> bytes:
-        more, injected = asked.more, asked.injected
+    def body(self, model_round: ModelRound) -> bytes:
+        more, injected = model_round.more, model_round.injected
         self.injected = injected
         members = dict(self._members)
-        members["model"] = Raw(encode(asked.model))
-        messages = unmarked(without_orphans(self.messages) if injected else self.messages)
+        members["model"] = Raw(encode(model_round.model))
+        messages = unmark_ids(without_orphans(self.messages) if injected else self.messages)
         if more and self.conversation is not None:  # which holds all that was said before
             members["input"] = Raw(array(_last_results(more)))
         elif more or (messages is not self._as_it_came and messages != self._as_it_came):
@@ -183,13 +183,13 @@ class ResponsesRequest(FamilyRequest):
         if not self._tools and not injected:
             for name in ("tools", "tool_choice") if self._servers else ():
                 members.pop(name, None)
-        elif asked.last:
+        elif model_round.last:
             members["tool_choice"] = _NONE
-        elif (choice := self._choice.written(injected, first=asked.first)) is not None:
+        elif (choice := self._choice.write(injected, first=model_round.first)) is not None:
             members["tool_choice"] = choice
         return encode(members)
 
-    def continued(self, before: Sequence[bytes], previous: str | None) -> bytes:
+    def continue_from(self, before: Sequence[bytes], previous: str | None) -> bytes:
         """The whole request with items in front of its own, going on from the provider's own id of an answer, or from
         none.
         """
@@ -198,8 +198,8 @@ class ResponsesRequest(FamilyRequest):
         if previous is not None:
             members["previous_response_id"] = Raw(encode(previous))
         given = self._given
-        said = {"type": "message", "role": "user", "content": given}
-        items = [Raw(encode(said))] if isinstance(given, str) else given or []
+        message = {"type": "message", "role": "user", "content": given}
+        items = [Raw(encode(message))] if isinstance(given, str) else given or []
         if before:
             members["input"] = Raw(array([*before, *items]))
         if self._own:
@@ -209,21 +209,21 @@ class ResponsesRequest(FamilyRequest):
 
 def _last_results(more: Sequence[bytes]) -> list[bytes]:
     """Results at the end."""
-    place = len(more)
-    while place and head_of(more[place - 1]).kind.endswith("_output"):
-        place -= 1
-    return [*more[place:]]
+    start = len(more)
+    while start and head_of(more[start - 1]).kind.endswith("_output"):
+        start -= 1
+    return [*more[start:]]
 
 
-def without_thoughts(body: bytes, kept: int) -> bytes | None:
-    """The request without items of reasoning, but for those among its last `kept` items; None where there are none.
+def without_thoughts(body: bytes, keep_last: int) -> bytes | None:
+    """The request without items of reasoning, except those among its last `keep_last` items; None where it has none.
 
     Calls lose their ids: a provider that knows one looks for the reasoning that it belongs to.
     """
     members: dict[str, Any] = dict(members_of(body))
     given = members.get("input")
     items = _raws(given) if given is not None and bytes(given)[:1] == b"[" else []
-    early = len(items) - kept
+    early = len(items) - keep_last
     heads = [head_of(item) for item in items[:early]]
     if not any(head.kind == REASONING for head in heads):
         return None

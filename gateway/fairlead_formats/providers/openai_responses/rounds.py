@@ -12,8 +12,8 @@ from fairlead_formats.providers.openai_responses.items import (
     REASONING,
     encode,
     head_of,
-    hidden,
-    marked,
+    is_hidden,
+    mark_id,
     members_of,
     new_id,
     new_mark,
@@ -63,17 +63,17 @@ class ShownResponse:
 
     def members(self, response: Mapping[str, Raw]) -> dict[str, Raw]:
         """Members of a provider's response, in the client's words."""
-        found = dict(response)
+        members = dict(response)
         if not self._first:
-            self._first = {name: found[name] for name in _FIRST if name in found}
-        found |= {name: raw for name, raw in self._first.items() if name in found}
-        found["id"] = Raw(encode(self.id))
+            self._first = {name: members[name] for name in _FIRST if name in members}
+        members |= {name: raw for name, raw in self._first.items() if name in members}
+        members["id"] = Raw(encode(self.id))
         if self._request is not None:
             if self._request.previous is not None:
-                found["previous_response_id"] = Raw(encode(self._request.previous))
-            if self._theirs is not None and "tools" in found:
-                found["tools"] = self._request.given_tools
-        return found
+                members["previous_response_id"] = Raw(encode(self._request.previous))
+            if self._theirs is not None and "tools" in members:
+                members["tools"] = self._request.given_tools
+        return members
 
     def ident(self, given: str) -> str:
         """Id of an item of this round: its own, unless an earlier round had one of that name."""
@@ -83,7 +83,7 @@ class ShownResponse:
 
     def hides(self, raw: bytes | Raw) -> bool:
         """Whether an item is a call that is run here."""
-        return hidden(head_of(raw), self._theirs)
+        return is_hidden(head_of(raw), self._theirs)
 
     def approves(self, name: str | None) -> bool:
         """Whether calls of a tool are shown to the client for its approval."""
@@ -95,7 +95,7 @@ class ShownResponse:
             and (name not in request.tool_names)
         )
 
-    def shown(self, raw: Raw) -> Raw:
+    def show(self, raw: Raw) -> Raw:
         """An item as the client sees it."""
         head = head_of(raw)
         if head.is_call and self._request is not None and self.approves(head.name):
@@ -105,14 +105,14 @@ class ShownResponse:
         if head.id is None:
             return raw
         if head.kind == REASONING and self._theirs is not None and hides_calls(self._request):
-            self._renamed[head.id] = marked(head.id, self.mark)
+            self._renamed[head.id] = mark_id(head.id, self.mark)
         if self.ident(head.id) == head.id:
             return raw
         return Raw(encode({**members_of(raw), "id": Raw(encode(self.ident(head.id)))}))
 
     def add(self, items: Sequence[Raw]) -> None:
         """Show what is to be seen of the items of a round."""
-        self.items += [self.shown(raw) for raw in items if not self.hides(raw)]
+        self.items += [self.show(raw) for raw in items if not self.hides(raw)]
 
     def listing(self) -> Raw | None:
         """The item that lists our tools, where the client wants to see it and does not have it yet."""
@@ -148,7 +148,7 @@ def last_thought(request: WireRequest, rounds: Sequence[tuple[Sequence[bytes | R
     """The last thought of a turn as the client has it, where an earlier round had one. `rounds`: items and mark."""
     if not hides_calls(request) or not any(thoughts(items) for items, _ in rounds[:-1]):
         return None
-    return CallKey([marked(ident, mark) for items, mark in rounds for ident in thoughts(items)][-1], REASONING_ITEM)
+    return CallKey([mark_id(ident, mark) for items, mark in rounds for ident in thoughts(items)][-1], REASONING_ITEM)
 
 
 def thoughts(items: Sequence[bytes | Raw]) -> list[str]:

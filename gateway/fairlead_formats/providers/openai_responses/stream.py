@@ -18,11 +18,11 @@ from fairlead_formats.providers.openai_chat.errors import error_object
 from fairlead_formats.providers.openai_responses.items import (
     encode,
     head_of,
-    identified,
     members_of,
     raws,
-    unwrapped,
-    waiting,
+    unwrap_calls,
+    waiting_calls,
+    with_call_ids,
 )
 from fairlead_formats.providers.openai_responses.own_servers import (
     begin_of_call,
@@ -33,8 +33,7 @@ from fairlead_formats.providers.openai_responses.own_servers import (
 from fairlead_formats.providers.openai_responses.rounds import ShownResponse, last_thought, read_response
 from fairlead_formats.wire.errors import LlmError
 from fairlead_formats.wire.protocol import BadStream, CallKey, FinishedCall, InnerCall, RunningCall, WireRequest
-from fairlead_formats.wire.raw_json import decoded
-from fairlead_formats.wire.usage import added
+from fairlead_formats.wire.raw_json import add_usage, decode_object
 from fairlead_mcp.surrogates import paired
 
 MAX_ROUND: Final = 32 << 20
@@ -122,14 +121,14 @@ class ResponsesStream:
             return self._lifecycle(data, event)
         opening = self._open()
         if event.output_index is None:
-            return opening + self._passed(data, event, {})
+            return opening + self._pass_event(data, event, {})
         entry = self._items.get(event.output_index)
         if entry is None or event.type == _ADDED:
-            entry = self._items[event.output_index] = self._begun(event)
+            entry = self._items[event.output_index] = self._begin_item(event)
         if event.type == _DONE:
             entry.item = event.item
-            return opening + self._over(data, event, entry)
-        return opening + self._told_of(data, event, entry)
+            return opening + self._end_item(data, event, entry)
+        return opening + self._pass_item_event(data, event, entry)
 
     def _lifecycle(self, data: bytes, event: _ResponseEvent) -> bytes:
         kind = event.type or ""
@@ -143,9 +142,9 @@ class ResponsesStream:
             return b""
         self._told.add(kind)
         response = self._shown.members(members_of(event.response))
-        return self._passed(data, event, {"response": Raw(encode(response))})
+        return self._pass_event(data, event, {"response": Raw(encode(response))})
 
-    def _begun(self, event: _ResponseEvent) -> StreamedItem:
+    def _begin_item(self, event: _ResponseEvent) -> StreamedItem:
         entry = StreamedItem(event.item)
         head = head_of(event.item)
         whose = (
@@ -159,21 +158,21 @@ class ResponsesStream:
             entry.held = []
         return entry
 
-    def _over(self, data: bytes, event: _ResponseEvent, entry: StreamedItem) -> bytes:
+    def _end_item(self, data: bytes, event: _ResponseEvent, entry: StreamedItem) -> bytes:
         """The end of an item, with all that was held of it where it is the client's."""
         if entry.held is None:
-            return self._told_of(data, event, entry)
+            return self._pass_item_event(data, event, entry)
         if self._shown.hides(entry.item):
             return b""
         held, entry.held = [*entry.held, (data, event)], None
         entry.index, self._places = self._places, self._places + 1
         head = head_of(entry.item)
         if self._shown.approves(head.name):
-            item = self._shown.shown(entry.item)
-            return b"".join(self._made(kind, {"item": item}, entry.index) for kind in (_ADDED, _DONE))
-        return b"".join(self._told_of(each, about, entry) for each, about in held)
+            item = self._shown.show(entry.item)
+            return b"".join(self._write_event(kind, {"item": item}, entry.index) for kind in (_ADDED, _DONE))
+        return b"".join(self._pass_item_event(each, about, entry) for each, about in held)
 
-    def _told_of(self, data: bytes, event: _ResponseEvent, entry: StreamedItem) -> bytes:
+    def _pass_item_event(self, data: bytes, event: _ResponseEvent, entry: StreamedItem) -> bytes:
         """An event of an item, with its place in the client's output."""
         if entry.held is not None:
             entry.held.append((data, event))
@@ -184,27 +183,27 @@ class ResponsesStream:
         if event.item_id is not None and self._shown.ident(event.item_id) != event.item_id:
             changed["item_id"] = self._shown.ident(event.item_id)
         if bytes(event.item) != b"null":
-            item = self._shown.shown(event.item)
+            item = self._shown.show(event.item)
             if item is not event.item:
                 changed["item"] = item
-        return self._passed(data, event, changed)
+        return self._pass_event(data, event, changed)
 
-    def _passed(self, data: bytes, event: _ResponseEvent, changed: dict[str, Any]) -> bytes:
+    def _pass_event(self, data: bytes, event: _ResponseEvent, changed: dict[str, Any]) -> bytes:
         """An event under its number in the client's stream; as it came where nothing is to be changed."""
         if event.sequence_number != self._sequence:
             changed["sequence_number"] = self._sequence
         self._sequence += 1
         if changed:
             data = encode({**members_of(data), **{name: Raw(encode(value)) for name, value in changed.items()}})
-        return _framed(event.type, data)
+        return _sse_event(event.type, data)
 
-    def _made(self, kind: str, members: Mapping[str, Any], index: int | None) -> bytes:
+    def _write_event(self, kind: str, members: Mapping[str, Any], index: int | None) -> bytes:
         """An event of our own."""
         head: dict[str, Any] = {"type": kind, "sequence_number": self._sequence}
         self._sequence += 1
         if index is not None:
             head["output_index"] = index
-        return _framed(kind, encode({**head, **members}))
+        return _sse_event(kind, encode({**head, **members}))
 
     def _open(self) -> bytes:
         """Items in front of all that the model says: our tools, and calls that were approved."""
@@ -216,28 +215,28 @@ class ResponsesStream:
         if listing is not None:
             self._shown.items.append(listing)
             index, self._places = self._places, self._places + 1
-            out += b"".join(self._made(kind, members, index) for kind, members in list_events(listing))
-        return out + self.ran(self._early)
+            out += b"".join(self._write_event(kind, members, index) for kind, members in list_events(listing))
+        return out + self.show_results(self._early)
 
     def end_round(self) -> bytes:
         opening = self._open()
         final = self._final or {}
-        self.usage = added(self.usage, read_response(encode(final)).usage)
-        said = raws(final["output"]) if bytes(final.get("output", _NULL))[:1] == b"[" else []
+        self.usage = add_usage(self.usage, read_response(encode(final)).usage)
+        listed = raws(final["output"]) if bytes(final.get("output", _NULL))[:1] == b"[" else []
         over = [entry.item for _, entry in sorted(self._items.items()) if bytes(entry.item) != b"null"]
-        self.items = identified(said or over)
+        self.items = with_call_ids(listed or over)
         self._shown.add(self.items)
         return opening
 
     def unwrap(self, calls: Mapping[str, InnerCall]) -> bytes:
-        self.items = unwrapped(self.items, calls)
-        found = [raw for raw in self.items if head_of(raw).call_id in calls]
-        self._shown.add(found)
+        self.items = unwrap_calls(self.items, calls)
+        unwrapped_items = [raw for raw in self.items if head_of(raw).call_id in calls]
+        self._shown.add(unwrapped_items)
         out = []
-        for raw in found:
+        for raw in unwrapped_items:
             index, self._places = self._places, self._places + 1
-            item = decoded(self._shown.shown(raw))
-            out += [self._made(kind, members, index) for kind, members in events_of_call(item)]
+            item = decode_object(self._shown.show(raw))
+            out += [self._write_event(kind, members, index) for kind, members in events_of_call(item)]
         return b"".join(out)
 
     def next_round(self) -> None:
@@ -247,7 +246,7 @@ class ResponsesStream:
 
     @property
     def message(self) -> Mapping[str, Any]:
-        calls = waiting(self.items) if self._end == "response.completed" else []
+        calls = waiting_calls(self.items) if self._end == "response.completed" else []
         return {"object": "response", "output": calls}
 
     @property
@@ -266,31 +265,31 @@ class ResponsesStream:
     def ended(self) -> bool:
         return self._final is not None
 
-    def running(self, calls: Sequence[RunningCall]) -> bytes:
+    def show_running(self, calls: Sequence[RunningCall]) -> bytes:
         out = []
         self._running = range(self._places, self._places + len(calls))
         self._places += len(calls)
         for index, call in zip(self._running, calls, strict=True):
             item = self._shown.running(call)
-            out += [self._made(kind, members, index) for kind, members in begin_of_call(item)]
+            out += [self._write_event(kind, members, index) for kind, members in begin_of_call(item)]
         return b"".join(out)
 
-    def ran(self, calls: Sequence[FinishedCall]) -> bytes:
+    def show_results(self, calls: Sequence[FinishedCall]) -> bytes:
         if not self._opened:
             self._early = calls
             return b""
-        out = [] if self._running else [self.running(calls)]
+        out = [] if self._running else [self.show_running(calls)]
         for index, call in zip(self._running, calls, strict=True):
             item = self._shown.call(call)
             self._shown.items.append(Raw(encode(item)))
-            out += [self._made(kind, members, index) for kind, members in end_of_call(item)]
+            out += [self._write_event(kind, members, index) for kind, members in end_of_call(item)]
         self._running = ()
         return b"".join(out)
 
-    def failed(self, error: LlmError, raw: bytes | None = None) -> bytes:
+    def write_error(self, error: LlmError, raw: bytes | None = None) -> bytes:
         """An event that clients raise: one with the error's members beside its type would pass as any other."""
-        said = error_object(error) if raw is None else Raw(raw)
-        return self._made("error", {"error": said}, None)
+        members = error_object(error) if raw is None else Raw(raw)
+        return self._write_event("error", {"error": members}, None)
 
     def keep_alive(self) -> bytes:
         return _COMMENT
@@ -303,7 +302,7 @@ class ResponsesStream:
             members["usage"] = Raw(encode(self.usage))
         if self._theirs is not None:
             members |= {name: Raw(encode(value)) for name, value in more.items()}
-        return self._made(self._end, {"response": members}, None)
+        return self._write_event(self._end, {"response": members}, None)
 
 
 def _error(data: bytes, event: _ResponseEvent) -> bytes:
@@ -314,6 +313,6 @@ def _error(data: bytes, event: _ResponseEvent) -> bytes:
     return encode({name: raw for name, raw in members_of(data).items() if name not in beside})
 
 
-def _framed(kind: str | None, data: bytes) -> bytes:
+def _sse_event(kind: str | None, data: bytes) -> bytes:
     named = b"event: " + kind.encode() + b"\n" if kind and kind.isascii() and kind.isprintable() else b""
     return named + b"data: " + data.replace(b"\n", b"\ndata: ") + b"\n\n"

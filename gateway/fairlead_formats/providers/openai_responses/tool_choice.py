@@ -12,7 +12,7 @@ import msgspec
 from msgspec import Raw
 
 from fairlead_formats.providers.openai_responses.items import encode
-from fairlead_formats.wire.raw_json import decoded
+from fairlead_formats.wire.raw_json import decode_object
 
 _ALLOWED: Final = "allowed_tools"
 _any: Final = msgspec.json.Decoder().decode
@@ -34,51 +34,51 @@ class ChoiceOverRounds:
             return self._given.get("type") != _ALLOWED or self._given.get("mode") == "required"
         return bool(self._given == "required")
 
-    def written(self, injected: Sequence[bytes], *, first: bool) -> Raw | None:
+    def write(self, injected: Sequence[bytes], *, first: bool) -> Raw | None:
         """As it goes out; None where the client said none. After the `first` round a tool that was forced has been
         called, and the model chooses.
         """
         if not self._named and (first or not self._forced):
             return None if self._given is None else self._raw
-        found = self._expanded(injected)
+        expanded = self._expand(injected)
         if first or not self._forced:
-            return Raw(encode(found))
-        kept = isinstance(found, dict) and found.get("type") == _ALLOWED
-        return Raw(encode({**found, "mode": "auto"} if kept else "auto"))
+            return Raw(encode(expanded))
+        is_allowed = isinstance(expanded, dict) and expanded.get("type") == _ALLOWED
+        return Raw(encode({**expanded, "mode": "auto"} if is_allowed else "auto"))
 
     def _ours(self, choice: object) -> bool:
         label = choice.get("server_label") if isinstance(choice, dict) and choice.get("type") == "mcp" else None
         return isinstance(label, str) and label in self._servers
 
-    def _expanded(self, injected: Sequence[bytes]) -> Any:
+    def _expand(self, injected: Sequence[bytes]) -> Any:
         """With functions in place of servers of ours: the provider knows those alone."""
         if not self._named:
             return self._given
-        by_name: dict[str | None, list[str]] = {None: [str(tool.get("name")) for tool in map(decoded, injected)]}
+        by_name: dict[str | None, list[str]] = {None: [str(tool.get("name")) for tool in map(decode_object, injected)]}
         for name in by_name[None]:
             for known_as in {name, name.partition("__")[2]}:
                 by_name.setdefault(known_as, []).append(name)
         if not self._ours(self._given):
-            return {**self._given, "tools": self._allowed(by_name)}
+            return {**self._given, "tools": self._allow_tools(by_name)}
         functions = [*map(_function, self._functions(self._given, by_name))]
         if len(functions) == 1:
             return functions[0]
         return {"type": _ALLOWED, "mode": "required", "tools": functions} if functions else "auto"
 
-    def _allowed(self, by_name: Mapping[str | None, Sequence[str]]) -> list[Any]:
+    def _allow_tools(self, by_name: Mapping[str | None, Sequence[str]]) -> list[Any]:
         """The tools of a choice of some, with each function one time, however often the client names its server."""
-        found: list[Any] = []
+        allowed: list[Any] = []
         seen: set[tuple[str, str | None]] = set()
         told: set[str] = set()
         for tool in _tools(self._given):
             if not self._ours(tool):
-                found.append(tool)
+                allowed.append(tool)
             elif (key := (tool["server_label"], _name(tool))) not in seen:
                 seen.add(key)
                 names = [name for name in self._functions(tool, by_name) if name not in told]
                 told.update(names)
-                found += map(_function, names)
-        return found
+                allowed += map(_function, names)
+        return allowed
 
     def _functions(self, choice: Mapping[str, Any], by_name: Mapping[str | None, Sequence[str]]) -> list[str]:
         """Names of the functions that stand for a server of ours, or for one tool of it."""
@@ -97,5 +97,5 @@ def _function(name: str) -> dict[str, str]:
 
 
 def _tools(choice: Mapping[str, Any]) -> list[Any]:
-    found = choice.get("tools")
-    return found if isinstance(found, list) else []
+    tools = choice.get("tools")
+    return tools if isinstance(tools, list) else []

@@ -11,8 +11,8 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Sequence
 from typing import Any, Final
 
-from fairlead_formats.messages.base import Answers, MessageFormat
-from fairlead_formats.messages.call import Carry, ModelCall, freeform_text, name_for
+from fairlead_formats.messages.base import AnswerPart, Answers, MessageFormat, Part, with_paths
+from fairlead_formats.messages.call import Carry, ModelCall, freeform_text, items, member, name_for, text_of
 from fairlead_formats.messages.content import (
     PDF,
     WEB_IMAGES,
@@ -21,31 +21,22 @@ from fairlead_formats.messages.content import (
     Media,
     Text,
     accepting,
+    join_texts,
     json_text,
-    marked,
+    mark_error,
     media,
-    one_text,
     report_structured,
-)
-from fairlead_formats.messages.drafts import items, member, text_of
-from fairlead_formats.messages.openai_stream import ResponsesAssembler
-from fairlead_formats.messages.parts import AnswerPart, Part, pointed
-from fairlead_formats.messages.response_items import (
-    CALL,
-    CUSTOM_CALL,
-    CUSTOM_OUTPUT,
-    OUTPUT,
-    answer_of,
-    entries,
-    parts_of_item,
 )
 from fairlead_formats.messages.streams import Assembler
 from fairlead_formats.names import Names
 from fairlead_formats.provider import ProviderFormat
 from fairlead_formats.providers.openai_chat.tools import lax_targets, openai_format, read_flat, targets, write_function
+from fairlead_formats.providers.openai_responses.assembler import ResponsesAssembler
+from fairlead_formats.providers.openai_responses.items import CALL, CUSTOM_CALL, OUTPUT
+from fairlead_formats.providers.openai_responses.message_items import CUSTOM_OUTPUT, answer_of, entries, parts_of_item
 from fairlead_formats.tool_format import Action, JsonObject
 from fairlead_formats.tools.definitions import Envelope, Parts
-from fairlead_formats.tools.envelopes import in_tools, renamed, tools_of
+from fairlead_formats.tools.envelopes import in_tools, rename_tool, tools_of
 
 OPENAI_RESPONSES: Final = "openai-responses"
 _ITEM_CREATE: Final = "conversation.item.create"
@@ -95,19 +86,19 @@ class ResponsesMessages(MessageFormat):
         return [item for _, item in entries(message) if isinstance(item, dict)]
 
     def write_calls(self, calls: Sequence[ModelCall], names: Names | None = None, text: str = "") -> list[JsonObject]:
-        return [*_said(text), *(call_item(call, names) for call in calls if call.valid)]
+        return [*_text_message(text), *(call_item(call, names) for call in calls if call.valid)]
 
     def write_answers(self, answers: Answers, carry: Carry) -> Iterable[JsonObject]:
         accept = accepting(WEB_IMAGES if carry.images else (), (PDF,) if carry.documents else ())
         written = []
         for call, body, report in answers.bodies(accept):
-            output = _parts(body, report) if media(body.blocks) else one_text(body, report)
+            output = _parts(body, report) if media(body.blocks) else join_texts(body, report)
             kind = OUTPUT if freeform_text(call) is None else CUSTOM_OUTPUT
             written.append({"type": kind, "call_id": call.id, "output": output})
         return written
 
     def answers(self, messages: object) -> Iterator[AnswerPart]:
-        for path, entry in pointed("", items(messages)) or [("", messages)]:
+        for path, entry in with_paths("", items(messages)) or [("", messages)]:
             yield answer_of(entry, path)
 
 
@@ -117,19 +108,19 @@ class RealtimeMessages(MessageFormat):
     def parts(self, message: object) -> Iterable[Part]:
         """Also from a list of events: a part that several of them hold counts once."""
         parts: dict[object, Part] = {}
-        for place, (path, item) in enumerate(entries(message)):
-            ident = text_of(member(item, "id")) or place
+        for index, (path, item) in enumerate(entries(message)):
+            ident = text_of(member(item, "id")) or index
             for number, part in enumerate(parts_of_item(item, path)):
                 draft = part.draft
                 if draft is None:
                     parts.setdefault((ident, number, part.what), part)
                     continue
-                key = text_of(draft.id) or place
-                known = parts[key].draft if key in parts else None
-                if known is None or known.name is None:
+                key = text_of(draft.id) or index
+                earlier = parts[key].draft if key in parts else None
+                if earlier is None or earlier.name is None:
                     parts[key] = part
-                elif draft.arguments != known.arguments or draft.name not in (None, known.name):
-                    parts[key, place] = part
+                elif draft.arguments != earlier.arguments or draft.name not in (None, earlier.name):
+                    parts[key, index] = part
         return parts.values()
 
     def assembler(self, names: Names | None = None) -> Assembler:
@@ -137,13 +128,13 @@ class RealtimeMessages(MessageFormat):
 
     def in_request(self, message: object) -> list[JsonObject]:
         seen: dict[object, JsonObject] = {}
-        for place, (_, item) in enumerate(entries(message)):
+        for index, (_, item) in enumerate(entries(message)):
             if isinstance(item, dict) and (item.get("type") == "message" or any(parts_of_item(item, ""))):
-                seen[text_of(item.get("id")) or text_of(item.get("call_id")) or place] = item
+                seen[text_of(item.get("id")) or text_of(item.get("call_id")) or index] = item
         return [{"type": _ITEM_CREATE, "item": item} for item in seen.values()]
 
     def write_calls(self, calls: Sequence[ModelCall], names: Names | None = None, text: str = "") -> list[JsonObject]:
-        made = [*_said(text), *(_function_item(call, names) for call in calls if call.valid)]
+        made = [*_text_message(text), *(_function_item(call, names) for call in calls if call.valid)]
         return [{"type": _ITEM_CREATE, "item": item} for item in made]
 
     def write_answers(self, answers: Answers, carry: Carry) -> Iterable[JsonObject]:
@@ -151,7 +142,7 @@ class RealtimeMessages(MessageFormat):
         events: list[JsonObject] = []
         behind: list[JsonObject] = []
         for call, body, report in answers.bodies(accept):
-            item = {"type": OUTPUT, "call_id": call.id, "output": one_text(body, report)}
+            item = {"type": OUTPUT, "call_id": call.id, "output": join_texts(body, report)}
             events.append({"type": _ITEM_CREATE, "item": item})
             for image in media(body.blocks):
                 report.add(image.path, image.what, Action.REWRITTEN, "moved into an item behind the results")
@@ -163,7 +154,7 @@ class RealtimeMessages(MessageFormat):
         return events
 
     def answers(self, messages: object) -> Iterator[AnswerPart]:
-        for path, event in pointed("", messages) if isinstance(messages, list) else [("", messages)]:
+        for path, event in with_paths("", messages) if isinstance(messages, list) else [("", messages)]:
             if member(event, "type") != "response.create":
                 yield answer_of(member(event, "item") or event, path)
 
@@ -176,7 +167,7 @@ def call_item(call: ModelCall, names: Names | None) -> JsonObject:
     return _function_item(call, names)
 
 
-def _said(text: str) -> list[JsonObject]:
+def _text_message(text: str) -> list[JsonObject]:
     content = [{"type": "output_text", "text": text}]
     return [{"type": "message", "role": "assistant", "content": content}] if text else []
 
@@ -195,9 +186,9 @@ def _parts(body: Body, report: LossReport) -> list[JsonObject]:
     if body.is_error:
         first = next((part for part in parts if part["type"] == "input_text"), None)
         if first is None:
-            parts.insert(0, {"type": "input_text", "text": marked("", body, report)})
+            parts.insert(0, {"type": "input_text", "text": mark_error("", body, report)})
         else:
-            first["text"] = marked(first["text"], body, report)
+            first["text"] = mark_error(first["text"], body, report)
     return parts
 
 
@@ -216,7 +207,7 @@ FORMATS: Final = (
             OPENAI_RESPONSES,
             "OpenAI Responses",
             ("responses",),
-            Envelope(_write_responses, renamed, read_flat, in_tools, _unpack_responses, output=True),
+            Envelope(_write_responses, rename_tool, read_flat, in_tools, _unpack_responses, output=True),
             targets,
         ),
         messages=ResponsesMessages(),
@@ -226,7 +217,9 @@ FORMATS: Final = (
             "openai-realtime",
             "OpenAI Realtime",
             ("realtime",),
-            Envelope(_write_realtime, renamed, read_flat, lambda tools: {"session": in_tools(tools)}, _unpack_realtime),
+            Envelope(
+                _write_realtime, rename_tool, read_flat, lambda tools: {"session": in_tools(tools)}, _unpack_realtime
+            ),
             lax_targets,
         ),
         messages=RealtimeMessages(),

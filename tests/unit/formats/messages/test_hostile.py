@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 
 from examples import examples
 from fairlead_formats import registry
-from fairlead_formats.messages import arguments
+from fairlead_formats.messages import call
 from fairlead_formats.messages.call import EXCERPT, MAX_ARGUMENT_BYTES, MAX_CALLS, InvalidCall, ModelCall
 from fairlead_formats.registry import message_format
 
@@ -110,7 +110,7 @@ def test_events_of_any_kind_can_be_fed(name: str, events: list[Any]) -> None:
     ],
 )
 def test_arguments_that_cannot_be_used_say_why(sent: Any, reason: str) -> None:
-    read = arguments.read(sent)
+    read = call.read(sent)
     assert isinstance(read, InvalidCall)
     assert reason in read.reason
     assert len(read.text) <= EXCERPT
@@ -119,7 +119,7 @@ def test_arguments_that_cannot_be_used_say_why(sent: Any, reason: str) -> None:
 
 @pytest.mark.parametrize("sent", ["", "  \n", "null", None, "{}", {}])
 def test_a_call_without_arguments_has_empty_ones(sent: Any) -> None:
-    assert arguments.read(sent) == {}
+    assert call.read(sent) == {}
 
 
 def test_calls_beyond_the_bound_are_answered_but_not_run() -> None:

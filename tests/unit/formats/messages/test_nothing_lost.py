@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 
 from examples import examples
 from fairlead_formats import registry
-from fairlead_formats.messages.parts import MAX_LOSSES
+from fairlead_formats.messages.base import MAX_LOSSES
 from fairlead_formats.registry import message_format
 from fairlead_formats.translate import translate_message, translate_results
 

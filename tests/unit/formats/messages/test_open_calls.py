@@ -20,7 +20,7 @@ def plainly(waiting: list[ModelCall], given_now: list[ToolResult]) -> tuple[list
     left = list(range(len(given_now)))
     found = []
     for place, call in enumerate(waiting):
-        ids = [call.id, *(known.messages.written_id(call.id) for known in PROVIDER_FORMATS.values())]
+        ids = [call.id, *(known.messages.write_id(call.id) for known in PROVIDER_FORMATS.values())]
         wanted = [*((ident, None) for ident in ids if ident), ("", call.wire_name), ("", call.name), ("", "")]
         for ident, name in wanted:
             result = next((i for i in left if given_now[i].id == ident and name in (None, given_now[i].name)), None)
@@ -41,7 +41,7 @@ def test_each_call_takes_the_result_that_a_plain_search_finds(
         matched, strays = found.take(given_now)
         wanted, left = plainly([call for _, call in waiting], given_now)
         places = {id(result): place for place, result in enumerate(given_now)}
-        assert [(each.place, places[id(each.result)]) for each in matched] == [
+        assert [(each.index, places[id(each.result)]) for each in matched] == [
             (waiting[place][0], result) for place, result in wanted
         ]
         assert [places[id(stray)] for stray in strays] == left

@@ -188,7 +188,7 @@ def test_a_value_beyond_the_bounds_comes_back_unread() -> None:
     for value in (deep, wide):
         repeats = RepeatedContent([IMAGE])
         assert repeats.without(value) is value
-        assert repeats.found == 0
+        assert repeats.replaced == 0
 
 
 @settings(max_examples=examples(100), deadline=None)
@@ -201,4 +201,4 @@ def test_a_value_beyond_the_bounds_comes_back_unread() -> None:
 def test_blocks_of_any_kind_can_be_looked_through(blocks: list[Any], value: Any) -> None:
     repeats = RepeatedContent(blocks)
     repeats.only_marks(repeats.without(value))
-    repeats.told(value)
+    repeats.repeats_all(value)

@@ -7,7 +7,7 @@ from typing import Any
 
 from fairlead_formats.providers.anthropic.answer import AnthropicAnswer
 from fairlead_formats.providers.anthropic.format import ANTHROPIC
-from fairlead_formats.providers.anthropic.history import outgoing, restored
+from fairlead_formats.providers.anthropic.history import restore_turns, split_rounds
 from fairlead_formats.wire.protocol import KeptTurn
 
 TEXT = {"type": "text", "text": "So."}
@@ -28,7 +28,7 @@ def plain(number: int) -> dict[str, Any]:
 
 def sent(*content: dict[str, Any], calls: bool = True) -> list[Any]:
     raw = json.dumps({"role": "assistant", "content": content}).encode()
-    return [json.loads(bytes(each)) for each in outgoing([raw], calls=calls)]
+    return [json.loads(bytes(each)) for each in split_rounds([raw], calls=calls)]
 
 
 def user(*content: dict[str, Any]) -> bytes:
@@ -41,14 +41,14 @@ def result(ident: str) -> dict[str, Any]:
 
 def test_messages_without_anything_of_ours_go_out_byte_for_byte() -> None:
     raws = [b'{"role":  "user", "content": "fairlead.2."}', b'{"content": [ {"type":"x"} ], "role": "assistant"}']
-    assert [bytes(raw) for raw in outgoing(raws, calls=True)] == raws
+    assert [bytes(raw) for raw in split_rounds(raws, calls=True)] == raws
 
 
 def test_content_that_cannot_be_read_goes_out_as_it_came() -> None:
     raws = [b'{"role":"assistant","content":7,"x":"fairlead."}', b'{"role":"user","content":7}']
-    assert [bytes(raw) for raw in outgoing(raws, calls=True)] == raws
+    assert [bytes(raw) for raw in split_rounds(raws, calls=True)] == raws
     turn = KeptTurn("anthropic", [b"{}"], [user(result("ours"))])
-    assert restored([b"{}", raws[1]], {0: turn})[-1] == raws[1]
+    assert restore_turns([b"{}", raws[1]], {0: turn})[-1] == raws[1]
 
 
 def test_thoughts_of_the_first_round_alone_stay_where_they_are() -> None:
@@ -79,7 +79,7 @@ def test_redacted_thoughts_are_marked_alike() -> None:
 def test_results_stand_first_in_the_one_next_message() -> None:
     turn = KeptTurn("anthropic", [b'{"role":"assistant","content":[]}'], [user(result("ours"))])
     raws = [b"{}", user(TEXT, result("t1")), user(TEXT)]
-    _, answers, last = restored(raws, {0: turn})
+    _, answers, last = restore_turns(raws, {0: turn})
     assert json.loads(bytes(answers))["content"] == [result("ours"), result("t1"), TEXT]
     assert last == raws[2]
 
@@ -87,15 +87,15 @@ def test_results_stand_first_in_the_one_next_message() -> None:
 def test_results_have_a_message_of_their_own_where_no_user_follows() -> None:
     turn = KeptTurn("anthropic", [b"{}"], [user(result("ours"))])
     system = b'{"role":"system","content":"Be brief."}'
-    _, results, last = restored([b"{}", system], {0: turn})
+    _, results, last = restore_turns([b"{}", system], {0: turn})
     assert json.loads(bytes(results)) == {"role": "user", "content": [result("ours")]}
     assert last == system
-    assert len(restored([b"{}"], {0: turn})) == 2
+    assert len(restore_turns([b"{}"], {0: turn})) == 2
 
 
 def test_a_text_for_content_is_no_less_than_a_list() -> None:
     turn = KeptTurn("anthropic", [b"{}"], [user(result("ours"))])
-    answers = restored([b"{}", b'{"role":"user","content":"Go on"}'], {0: turn})[1]
+    answers = restore_turns([b"{}", b'{"role":"user","content":"Go on"}'], {0: turn})[1]
     assert json.loads(bytes(answers))["content"] == [result("ours"), {"type": "text", "text": "Go on"}]
 
 

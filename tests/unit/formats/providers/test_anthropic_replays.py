@@ -13,7 +13,7 @@ from fairlead_formats.providers.anthropic.answer import AnthropicAnswer
 from fairlead_formats.providers.anthropic.fake import AnthropicApi
 from fairlead_formats.providers.anthropic.fake_rules import fault
 from fairlead_formats.providers.anthropic.format import ANTHROPIC
-from fairlead_formats.providers.anthropic.history import outgoing, restored
+from fairlead_formats.providers.anthropic.history import restore_turns, split_rounds
 from fairlead_formats.providers.anthropic.stream import AnthropicStream
 from fairlead_formats.registry import message_format
 from fairlead_formats.scripted_turns import ScriptedCall, ScriptedTurn
@@ -56,11 +56,11 @@ class Turn:
             self.said = [*self.messages, *answer.in_request]
             self.messages = [*self.said, *self.results]
             ran += finished
-            streamed += self.stream.ran(finished) if shows else b""
+            streamed += self.stream.show_results(finished) if shows else b""
         last = self.answers[-1]
         before = self.answers[:-1]
         self.thought = last.turn_key(before)
-        self.content = json.loads(last.written(LoopResult(before, {}, {"theirs"}, ran if shows else ())))["content"]
+        self.content = json.loads(last.write(LoopResult(before, {}, {"theirs"}, ran if shows else ())))["content"]
         self.streamed = [json.loads(line[6:]) for line in streamed.decode().split("\n") if line.startswith("data: ")]
 
     @property
@@ -83,8 +83,8 @@ class Turn:
         asked.append({"role": "user", "content": [*results, {"type": "text", "text": "And?"}]})
         messages: list[Any] = [json.dumps(each).encode() for each in asked]
         if stored and self.kept is not None:
-            messages = restored(messages, {place.start: self.kept for place in ANTHROPIC.places(messages)})
-        return [bytes(each) for each in outgoing(messages, calls=True)]
+            messages = restore_turns(messages, {place.start: self.kept for place in ANTHROPIC.places(messages)})
+        return [bytes(each) for each in split_rounds(messages, calls=True)]
 
 
 @pytest.mark.parametrize("last", LAST)

@@ -25,7 +25,7 @@ STREAMS = {name: each for name, each in TRANSCRIPTS.items() if each.events and "
 
 
 def body_of(turn: ScriptedTurn) -> bytes:
-    return "".join(map(AnthropicApi().framed, turn.events or ())).encode()
+    return "".join(map(AnthropicApi().sse_event, turn.events or ())).encode()
 
 
 def shown(out: bytes) -> list[Any]:
@@ -63,7 +63,7 @@ def test_texts_that_pass_as_they_came_are_of_the_round(monkeypatch: pytest.Monke
     found = []
     for quick in (True, False):
         if not quick:
-            monkeypatch.setattr(AnthropicStream, "_took_text", lambda self, data: False)
+            monkeypatch.setattr(AnthropicStream, "_pass_text", lambda self, data: False)
         stream = AnthropicStream({"theirs"})
         found.append((fed(stream, told), stream.in_request))
     assert found[0] == found[1]

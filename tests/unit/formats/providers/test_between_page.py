@@ -9,11 +9,14 @@ import pytest
 
 from fairlead_formats.neutral.answers import ReportedUsage, StopReason, TranslatedAnswer
 from fairlead_formats.neutral.conversation import BUDGETS, NeutralRequest
-from fairlead_formats.neutral.losses import TranslationLosses
-from fairlead_formats.neutral.provider_errors import ErrorKind, Family, ProviderRefusal, error_of
-from fairlead_formats.neutral.tools import translated_choice
+from fairlead_formats.neutral.provider_errors import ErrorKind, ProviderRefusal
+from fairlead_formats.neutral.tools import translate_choice
 from fairlead_formats.pairs.families import FAMILIES
-from fairlead_formats.pairs.tools_for import translated_tools
+from fairlead_formats.pairs.tools_for import translate_tools
+from fairlead_formats.providers.anthropic import errors as anthropic_errors
+from fairlead_formats.providers.gemini import errors as gemini_errors
+from fairlead_formats.providers.openai_chat import errors as openai_errors
+from fairlead_formats.wire.losses import TranslationLosses
 
 PAGE = Path("docs/connect/between-providers.md").read_text()
 CHAT, RESPONSES, MESSAGES, GEMINI = FAMILIES
@@ -164,8 +167,8 @@ def _lost(source: str, target: str, members: dict[str, Any]) -> list[str]:
     losses = TranslationLosses()
     family = FAMILIES[source]
     asked = family.requests.read_request(PLAIN[source] | members, "m", False, losses)
-    tools = translated_tools(asked.tools, source, target, losses)
-    FAMILIES[target].requests.write_request(asked, tools, translated_choice(asked.choice, tools, losses), losses)
+    tools = translate_tools(asked.tools, source, target, losses)
+    FAMILIES[target].requests.write_request(asked, tools, translate_choice(asked.choice, tools, losses), losses)
     return [*losses]
 
 
@@ -222,7 +225,9 @@ def failures() -> list[str]:
     rows = []
     for kind in get_args(ErrorKind):
         refusal = ProviderRefusal(kind, "")
-        openai, anthropic, gemini = (error_of(refusal, name) for name in get_args(Family))
+        openai = openai_errors.write_refusal(refusal)
+        anthropic = anthropic_errors.write_refusal(refusal)
+        gemini = gemini_errors.write_refusal(refusal)
         told = openai[1]["code"] or openai[1]["type"]
         rows.append(
             [

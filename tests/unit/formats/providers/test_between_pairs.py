@@ -10,7 +10,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from examples import examples
-from fairlead_formats.pairs.pair import losses_of, pair
+from fairlead_formats.pairs.pair import pair
 from fairlead_formats.providers.anthropic.format import ANTHROPIC
 from fairlead_formats.providers.gemini.format import GEMINI_ARRAY, GEMINI_EVENTS
 from fairlead_formats.providers.openai_chat.format import CHAT
@@ -25,7 +25,7 @@ def _out(provider: WireFormat, model: str, **members: Any) -> tuple[dict[str, An
     """The request to a model for a client of chat, and what was lost."""
     read = pair(CHAT, provider).read(json.dumps(ASKED | members).encode())
     found: dict[str, Any] = json.loads(read.body(ModelRound(model, usage=True)))
-    return found, [*(losses_of(read) or ())]
+    return found, [*read.losses]
 
 
 @pytest.mark.parametrize(
@@ -98,7 +98,7 @@ def test_models_of_openai_that_do_not_reason_are_not_told_to(provider: WireForma
         read = pair(ANTHROPIC, provider).read(body)
         out = json.loads(read.body(ModelRound(model, usage=True)))
         assert ("reasoning" in out or "reasoning_effort" in out) == told
-        assert [*(losses_of(read) or ())] == ([] if told else ["reasoning"])
+        assert [*read.losses] == ([] if told else ["reasoning"])
 
 
 @pytest.mark.parametrize(("model", "signed"), [("gemini-3-pro", True), ("gemini-2.5-flash", False)])
@@ -136,7 +136,7 @@ def test_names_of_tools_that_the_provider_refuses_are_others_on_the_way() -> Non
     block = {"type": "tool_use", "id": "t", "name": name, "input": {}}
     said = {"id": "msg", "model": "m", "content": [block], "stop_reason": "tool_use", "usage": {}}
     answered = wire.answer(json.dumps(said).encode(), read)
-    back = json.loads(answered.written(LoopResult(theirs=read.tool_names)))
+    back = json.loads(answered.write(LoopResult(theirs=read.tool_names)))
     assert back["candidates"][0]["content"]["parts"][0]["functionCall"]["name"] == "our.find"
 
 
@@ -146,7 +146,7 @@ def test_calls_of_tools_that_policies_let_nobody_run_come_back_as_calls() -> Non
     call = {"type": "function_call", "id": "fc", "call_id": "c", "name": "manual", "arguments": "{}"}
     said = {"id": "resp", "object": "response", "status": "completed", "model": "m", "output": [call]}
     answer = wire.answer(json.dumps(said).encode(), read)
-    back = json.loads(answer.written(LoopResult(theirs=("manual",))))
+    back = json.loads(answer.write(LoopResult(theirs=("manual",))))
     assert [block["name"] for block in back["content"]] == ["manual"]
     assert back["stop_reason"] == "tool_use"
 
@@ -160,7 +160,7 @@ def test_a_client_of_gemini_that_asks_for_no_events_gets_an_array(breaks: bool) 
     chunk = {"id": "c", "model": "m", "choices": [{"index": 0, "delta": {"content": "Hello\u2028"}}]}
     out = stream.feed(json.dumps(chunk).encode()) + stream.keep_alive()
     if breaks:
-        out += stream.failed(LlmError(502, "it broke", "bad_answer"))
+        out += stream.write_error(LlmError(502, "it broke", "bad_answer"))
     else:
         chunk["choices"] = [{"index": 0, "delta": {}, "finish_reason": "stop"}]
         out += stream.feed(json.dumps(chunk).encode()) + stream.end_round() + stream.finish({"fairlead": {}})
@@ -273,7 +273,7 @@ def test_whatever_a_provider_streams_is_translated_or_an_error(
         out = [stream.feed(json.dumps(event).encode()) for event in events]
         out += [stream.end_round(), stream.finish({"fairlead": {}})]
     except BadStream as error:
-        out = [stream.failed(LlmError(502, str(error), "bad_answer"), error.error)]
+        out = [stream.write_error(LlmError(502, str(error), "bad_answer"), error.error)]
     assert b"".join(out)
 
 
@@ -289,4 +289,4 @@ def test_whatever_a_provider_answers_is_translated_or_an_error(
         answer = wire.answer(json.dumps(value).encode(), read)
     except BadAnswer:
         return
-    assert isinstance(json.loads(answer.written(LoopResult(usage=answer.usage, more={"fairlead": {}}))), dict)
+    assert isinstance(json.loads(answer.write(LoopResult(usage=answer.usage, more={"fairlead": {}}))), dict)

@@ -23,10 +23,10 @@ from fairlead_formats.neutral.conversation import (
     TextPart,
     ToolChoice,
 )
-from fairlead_formats.neutral.losses import MAX_CODE, MAX_CODES, TranslationLosses
-from fairlead_formats.neutral.tools import translated_choice
+from fairlead_formats.neutral.tools import translate_choice
 from fairlead_formats.pairs.families import FAMILIES
-from fairlead_formats.pairs.tools_for import translated_tools
+from fairlead_formats.pairs.tools_for import translate_tools
+from fairlead_formats.wire.losses import MAX_CODE, MAX_CODES, TranslationLosses
 from fairlead_formats.wire.protocol import BadRequest
 
 PAIRS = [(one, other) for one in FAMILIES for other in FAMILIES if one != other]
@@ -92,8 +92,8 @@ def conversations(draw: st.DrawFn) -> NeutralRequest:
 
 
 def _written(asked: NeutralRequest, source: str, target: str, losses: TranslationLosses) -> dict[str, Any]:
-    tools = translated_tools(asked.tools, source, target, losses)
-    choice = translated_choice(asked.choice, tools, losses)
+    tools = translate_tools(asked.tools, source, target, losses)
+    choice = translate_choice(asked.choice, tools, losses)
     body = FAMILIES[target].requests.write_request(asked, tools, choice, losses)
     found: dict[str, Any] = json.loads(json.dumps(body))
     return found

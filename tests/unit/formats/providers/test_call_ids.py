@@ -11,8 +11,8 @@ import pytest
 from fairlead_formats.wire.call_ids import (
     LONGEST_IN_CHAT,
     ProviderCallIds,
-    made_here,
-    may_be_kept,
+    is_made_here,
+    may_keep_turn,
     new_id,
     with_provider_ids,
 )
@@ -32,14 +32,14 @@ ANSWERS: dict[str, dict[str, Any]] = {
 @pytest.mark.parametrize("name", ANSWERS)
 def test_an_answers_ids_are_made_here_and_become_the_providers_again(name: str) -> None:
     sent = json.dumps(ANSWERS[name]).encode()
-    replaced = ProviderCallIds().replaced(sent)
+    replaced = ProviderCallIds().replace(sent)
     assert replaced != sent
     assert with_provider_ids(replaced) == sent
 
 
 def test_equal_ids_of_ten_thousand_answers_never_meet() -> None:
     sent = json.dumps(CHAT).encode()
-    made = [ProviderCallIds().replaced(sent) for _ in range(10_000)]
+    made = [ProviderCallIds().replace(sent) for _ in range(10_000)]
     random.Random(1).shuffle(made)
     assert len(set(made)) == len(made)
     assert {with_provider_ids(answer) for answer in made} == {sent}
@@ -48,7 +48,7 @@ def test_equal_ids_of_ten_thousand_answers_never_meet() -> None:
 def test_events_of_one_answer_name_a_call_alike() -> None:
     ids = ProviderCallIds()
     item = b'{"item":{"type":"function_call","id":"fc_0","call_id":"c0"}}'
-    first, second = (json.loads(ids.replaced(item))["item"] for _ in range(2))
+    first, second = (json.loads(ids.replace(item))["item"] for _ in range(2))
     assert first == second
     assert (first["id"], first["call_id"] == "c0") == ("fc_0", False)
 
@@ -56,8 +56,8 @@ def test_events_of_one_answer_name_a_call_alike() -> None:
 @pytest.mark.parametrize("ident", ["call_0", "Ab3dEf9hJ", "call_" + "x" * 24])
 def test_an_id_of_chat_completions_is_as_short_as_openai_takes_it(ident: str) -> None:
     sent = json.dumps({"tool_calls": [{"id": ident}]}).encode()
-    made = json.loads(ProviderCallIds().replaced(sent))["tool_calls"][0]["id"]
-    assert made_here(made)
+    made = json.loads(ProviderCallIds().replace(sent))["tool_calls"][0]["id"]
+    assert is_made_here(made)
     assert len(made) <= LONGEST_IN_CHAT
 
 
@@ -66,20 +66,20 @@ def test_an_id_of_chat_completions_is_as_short_as_openai_takes_it(ident: str) ->
 )
 def test_texts_that_mention_an_id_stay_as_they_are(text: str) -> None:
     assert with_provider_ids(text.encode()) == text.encode()
-    assert ProviderCallIds().replaced(text.encode()) == text.encode()
+    assert ProviderCallIds().replace(text.encode()) == text.encode()
 
 
 def test_only_ids_of_the_form_that_is_made_here_count_as_such() -> None:
-    assert made_here(new_id())
-    assert not any(map(made_here, ("call_0", "functions.theirs:1", "call_" + "x" * 24, "x" * 40, "call_fl-short-1")))
+    assert is_made_here(new_id())
+    assert not any(map(is_made_here, ("call_0", "functions.theirs:1", "call_" + "x" * 24, "x" * 40, "call_fl-short-1")))
 
 
 def test_an_id_tells_whether_its_turn_may_have_been_kept() -> None:
     sent = json.dumps(CHAT).encode()
     for kept in (True, False):
-        answer = ProviderCallIds(kept=kept).replaced(sent)
+        answer = ProviderCallIds(keepable=kept).replace(sent)
         ident = json.loads(answer)["choices"][0]["message"]["tool_calls"][0]["id"]
-        assert made_here(ident)
-        assert may_be_kept(ident) == kept
+        assert is_made_here(ident)
+        assert may_keep_turn(ident) == kept
         assert with_provider_ids(answer) == sent
-    assert not may_be_kept("call_0")
+    assert not may_keep_turn("call_0")

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from fairlead_formats.providers.gemini.carried_ids import carried_id, carrying_signature, with_returned_ids
+from fairlead_formats.providers.gemini.carried_ids import read_carried_id, sign_with_id, with_returned_ids
 from fairlead_formats.wire.call_ids import new_id
 
 A = new_id()
@@ -17,7 +17,7 @@ B = new_id()
 
 def called(name: str, ident: str, signature: str = "", given: str = "") -> dict[str, Any]:
     own = {"id": given} if given else {}
-    return {"functionCall": {**own, "name": name}, "thoughtSignature": carrying_signature(ident, signature)}
+    return {"functionCall": {**own, "name": name}, "thoughtSignature": sign_with_id(ident, signature)}
 
 
 def responded(name: str, given: str = "") -> dict[str, Any]:
@@ -37,10 +37,12 @@ def response_ids(parts: list[dict[str, Any]]) -> list[str | None]:
 
 @pytest.mark.parametrize("signature", ["", "c2ln", "skip_thought_signature_validator", "a-b_c+/=="])
 def test_a_signature_carries_an_id_and_the_providers_own(signature: str) -> None:
-    carried = carrying_signature(A, signature)
-    assert carried_id(carried) == (A, signature)
+    carried = sign_with_id(A, signature)
+    assert read_carried_id(carried) == (A, signature)
     urlsafe = base64.urlsafe_b64encode(base64.b64decode(carried)).decode()
-    assert carried_id(urlsafe) == carried_id(urlsafe.rstrip("=")) == (A, signature), "as clients write it anew"
+    assert read_carried_id(urlsafe) == read_carried_id(urlsafe.rstrip("=")) == (A, signature), (
+        "as clients write it anew"
+    )
     (parts,) = returned(("model", [called("f", A, signature)]))
     own = {"thoughtSignature": signature} if signature else {}
     assert parts == [{"functionCall": {"id": A, "name": "f"}, **own}]
@@ -69,9 +71,9 @@ def test_a_response_is_none_to_a_call_of_an_earlier_turn() -> None:
     "signature",
     [
         "c2ln",
-        carrying_signature("call_0", "c2ln"),
-        carrying_signature(A, "")[:14],
-        carrying_signature(A, "") + "!",
+        sign_with_id("call_0", "c2ln"),
+        sign_with_id(A, "")[:14],
+        sign_with_id(A, "") + "!",
         base64.b64encode(b"fairlead:\xff").decode(),
     ],
     ids=["the provider's", "another id", "cut", "not base64", "not UTF-8"],

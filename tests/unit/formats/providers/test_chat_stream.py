@@ -10,7 +10,7 @@ import msgspec
 import pytest
 
 from fairlead_formats.messages.call import MAX_CALLS
-from fairlead_formats.messages.next_calls import MAX_LOOKS
+from fairlead_formats.messages.streams import MAX_LOOKS
 from fairlead_formats.providers.openai_chat.stream import ChatStream
 from fairlead_formats.wire.protocol import BadStream
 

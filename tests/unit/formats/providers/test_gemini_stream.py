@@ -50,7 +50,7 @@ def test_texts_that_pass_as_they_came_are_of_the_round(monkeypatch: pytest.Monke
     found = []
     for quick in (True, False):
         if not quick:
-            monkeypatch.setattr(GeminiStream, "_took_text", lambda self, data: False)
+            monkeypatch.setattr(GeminiStream, "_pass_text", lambda self, data: False)
         stream = GeminiStream({"theirs"})
         out = b"".join(map(stream.feed, data)) + stream.end_round()
         found.append((out, stream.in_request, stream.usage))
@@ -77,7 +77,7 @@ def test_every_split_of_a_stream_gives_the_same_bytes() -> None:
     ]
     bodies = [
         "".join(
-            api.framed(json.dumps(json.loads(event), ensure_ascii=False)) for event in api.events(turn, number, {})
+            api.sse_event(json.dumps(json.loads(event), ensure_ascii=False)) for event in api.events(turn, number, {})
         ).encode()
         for number, turn in enumerate(turns, 1)
     ]
@@ -151,9 +151,9 @@ def test_a_stream_in_which_nothing_is_run_passes_and_is_closed() -> None:
 def test_an_array_stays_one_whatever_happens_to_it() -> None:
     error = LlmError(504, "late", "timeout")
     stream = GeminiStream(set(), array=True)
-    assert json.loads(stream.keep_alive() + stream.failed(error))[0]["error"]["status"] == "DEADLINE_EXCEEDED"
+    assert json.loads(stream.keep_alive() + stream.write_error(error))[0]["error"]["status"] == "DEADLINE_EXCEEDED"
     stream = GeminiStream(set(), array=True)
-    out = stream.keep_alive() + stream.feed(response({"text": "x"})) + stream.keep_alive() + stream.failed(error)
+    out = stream.keep_alive() + stream.feed(response({"text": "x"})) + stream.keep_alive() + stream.write_error(error)
     assert [next(iter(each)) for each in json.loads(out)] == ["candidates", "error"]
 
 
@@ -176,7 +176,7 @@ def test_an_error_of_the_provider_is_told_as_it_said_it(data: bytes) -> None:
     with pytest.raises(BadStream) as raised:
         GeminiStream(set()).feed(data)
     assert json.loads(raised.value.error or b"") == {"code": 503, "message": "m"}
-    out = GeminiStream(set()).failed(LlmError(502, "x", "bad_answer"), raised.value.error)
+    out = GeminiStream(set()).write_error(LlmError(502, "x", "bad_answer"), raised.value.error)
     assert shown(out) == [{"error": {"code": 503, "message": "m"}}]
 
 

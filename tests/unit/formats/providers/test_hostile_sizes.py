@@ -24,7 +24,7 @@ from fairlead_formats.providers.gemini.format import GEMINI_EVENTS
 from fairlead_formats.providers.openai_chat.format import CHAT
 from fairlead_formats.providers.openai_responses.format import RESPONSES
 from fairlead_formats.wire.protocol import BadRequest, KeptTurn, ModelRound, WireFormat
-from fairlead_formats.wire.usage import MAX_MEMBERS, added
+from fairlead_formats.wire.raw_json import MAX_MEMBERS, add_usage
 
 
 def operations(work: Callable[[], object]) -> int:
@@ -141,7 +141,7 @@ def kept_results(n: int) -> Callable[[], object]:
     result = json.dumps(ours).encode()
     contents = [Raw(before), Raw(json.dumps(theirs).encode())]
     turn = KeptTurn(GEMINI_EVENTS.name, [before], [result, *files])
-    return lambda: GEMINI_EVENTS.restored(contents, {0: turn})
+    return lambda: GEMINI_EVENTS.restore(contents, {0: turn})
 
 
 def allowed_servers(n: int) -> Callable[[], object]:
@@ -200,6 +200,6 @@ def test_parts_of_results_and_functions_of_groups_count() -> None:
 
 def test_a_usage_of_more_members_than_the_bound_does_not_grow() -> None:
     usage = {f"m{i}": 1 for i in range(10 * MAX_MEMBERS)}
-    total = added(added({}, usage), {f"n{i}": 1 for i in range(10 * MAX_MEMBERS)})
+    total = add_usage(add_usage({}, usage), {f"n{i}": 1 for i in range(10 * MAX_MEMBERS)})
     assert len(total) == MAX_MEMBERS
-    assert msgspec.json.encode(added(total, usage)) == msgspec.json.encode({f"m{i}": 2 for i in range(MAX_MEMBERS)})
+    assert msgspec.json.encode(add_usage(total, usage)) == msgspec.json.encode({f"m{i}": 2 for i in range(MAX_MEMBERS)})

@@ -6,7 +6,6 @@ import json
 
 import pytest
 
-from fairlead_formats.neutral.losses import TranslationLosses
 from fairlead_formats.neutral.provider_errors import refusal_of
 from fairlead_formats.pairs.families import FAMILIES
 from fairlead_formats.providers.anthropic.format import ANTHROPIC
@@ -14,6 +13,7 @@ from fairlead_formats.providers.gemini.format import GEMINI_EVENTS
 from fairlead_formats.providers.openai_chat.format import CHAT
 from fairlead_formats.providers.openai_responses.format import RESPONSES
 from fairlead_formats.wire.errors import tells_of_key
+from fairlead_formats.wire.losses import TranslationLosses
 from fairlead_formats.wire.protocol import BadRequest, WireFormat
 
 WORDS = {"message": "Incorrect API key provided: sk-proj-abcd****wxyz", "code": "invalid_api_key"}

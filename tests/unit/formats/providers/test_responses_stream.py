@@ -29,7 +29,9 @@ TURNS = (
 def bodies(*turns: ScriptedTurn) -> list[bytes]:
     """Streams of a scripted provider, as they are sent."""
     api = ResponsesApi()
-    return ["".join(map(api.framed, api.events(turn, number, ASKED))).encode() for number, turn in enumerate(turns, 1)]
+    return [
+        "".join(map(api.sse_event, api.events(turn, number, ASKED))).encode() for number, turn in enumerate(turns, 1)
+    ]
 
 
 def new(theirs: Sequence[str] | None = ("theirs",), **members: Any) -> ResponsesStream:
@@ -125,7 +127,7 @@ def test_an_error_of_the_provider_is_one_that_clients_raise() -> None:
         stream = new()
         with pytest.raises(BadStream) as caught:
             stream.feed(data)
-        (said,) = shown(stream.failed(LlmError(502, "broken", "bad_answer"), caught.value.error))
+        (said,) = shown(stream.write_error(LlmError(502, "broken", "bad_answer"), caught.value.error))
         assert (said["type"], said["error"]["message"]) == ("error", "gone")
 
 

@@ -8,9 +8,9 @@ import time
 import pytest
 
 from fairlead_formats.tokens import counting
-from fairlead_formats.tokens.conversation import IMAGE, PER_MESSAGE, PER_REPLY, ConversationTokens, measured
+from fairlead_formats.tokens.conversation import IMAGE, PER_MESSAGE, PER_REPLY, ConversationTokens, measure_conversation
 from fairlead_formats.tokens.counting import BytesCounter, TokenCounter, best_counter, load_o200k
-from fairlead_formats.tokens.shorten import cut, shortened
+from fairlead_formats.tokens.shorten import cut, shorten
 from fairlead_formats.tokens.sizes import Sizes
 
 
@@ -126,7 +126,7 @@ def test_shortening_cuts_prose_and_never_what_the_schema_demands() -> None:
         },
         "required": ["title"],
     }
-    short = shortened({"name": "t", "description": long, "inputSchema": schema})
+    short = shorten({"name": "t", "description": long, "inputSchema": schema})
     assert len(short["description"]) <= 200
     assert short["description"].endswith(".")
     properties = short["inputSchema"]["properties"]
@@ -142,7 +142,7 @@ def test_shortening_cuts_prose_and_never_what_the_schema_demands() -> None:
 
 def test_a_short_definition_stays_the_same_object() -> None:
     plain = {"name": "t", "description": "Short.", "inputSchema": {"type": "object"}}
-    assert shortened(plain) is plain
+    assert shorten(plain) is plain
 
 
 @pytest.mark.parametrize(
@@ -209,7 +209,7 @@ CONVERSATIONS: dict[str, tuple[object, object, ConversationTokens]] = {
 @pytest.mark.parametrize("what", CONVERSATIONS)
 def test_a_conversation_is_counted_in_any_format(what: str) -> None:
     messages, system, expected = CONVERSATIONS[what]
-    assert measured(messages, system, Letters()) == expected
+    assert measure_conversation(messages, system, Letters()) == expected
 
 
 def test_a_deep_conversation_is_walked_without_recursion() -> None:
@@ -217,4 +217,7 @@ def test_a_deep_conversation_is_walked_without_recursion() -> None:
     for _ in range(100_000):
         nested = [nested]
     counter: TokenCounter = Letters()
-    assert measured([{"role": "user", "content": nested}], None, counter).messages == 1 + PER_MESSAGE + PER_REPLY
+    assert (
+        measure_conversation([{"role": "user", "content": nested}], None, counter).messages
+        == 1 + PER_MESSAGE + PER_REPLY
+    )

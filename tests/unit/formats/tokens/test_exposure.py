@@ -6,13 +6,13 @@ from hypothesis import given
 from hypothesis import strategies as st
 from msgspec.structs import replace
 
-from fairlead_formats.tokens.account import CacheState, SearchTokens, TaskShape, listed, searched
+from fairlead_formats.tokens.account import CacheState, SearchTokens, TaskShape, account_of_list, account_of_search
 from fairlead_formats.tokens.conversation import ConversationTokens
-from fairlead_formats.tokens.exposure import LIST, SEARCH, TIER, ExposedTools, advised, found_tokens
-from fairlead_formats.tokens.families import Family
-from fairlead_formats.tokens.fit import Fit, PlanLimits, RouteModel
-from fairlead_formats.tokens.models import ContextWindow
+from fairlead_formats.tokens.exposure import LIST, SEARCH, TIER, ExposedTools, advise, search_answer_tokens
+from fairlead_formats.tokens.fit import Fit
+from fairlead_formats.tokens.models import ContextWindow, Family
 from fairlead_formats.tokens.prices import TokenPrices, prices_of
+from fairlead_formats.tokens.routes import PlanLimits, RouteModel
 
 ONE = Family("one", 1000, 1000, 0)
 PRICES = TokenPrices(read=100, write=1250, output=5000, least=0)
@@ -37,16 +37,16 @@ def every(size: int, of: int = 100) -> ExposedTools:
 
 
 def router(reachable: int) -> ExposedTools:
-    return ExposedTools(SEARCH, (200, 200, 200), reachable, beside=70, results=found_tokens((100,) * reachable))
+    return ExposedTools(SEARCH, (200, 200, 200), reachable, beside=70, results=search_answer_tokens((100,) * reachable))
 
 
 def test_a_list_is_read_with_the_conversation_in_every_turn() -> None:
-    spent = listed(TASK, 10_000, PRICES, None)
+    spent = account_of_list(TASK, 10_000, PRICES, None)
     assert (spent.turns, spent.tokens, spent.priced, spent.largest) == (3, 33_000, 33_000, 11_000)
 
 
 def test_a_search_is_a_turn_more_and_its_results_are_read_by_all_that_follow() -> None:
-    spent = searched(TASK, 600, SEARCHED, PRICES, None)
+    spent = account_of_search(TASK, 600, SEARCHED, PRICES, None)
     prompts = [1600, 2120, 2320, 2320]
     written = 20 + 2 * 40
     assert (spent.turns, spent.read, spent.written, spent.largest) == (4, sum(prompts), written, 2320)
@@ -54,28 +54,33 @@ def test_a_search_is_a_turn_more_and_its_results_are_read_by_all_that_follow() -
 
 
 def test_a_cold_cache_is_written_once_and_a_warm_one_is_read_alone() -> None:
-    assert listed(TASK, 10_000, PRICES, COLD).priced == 11_000 * 1.25 + 2 * 11_000 * 0.1
-    assert listed(TASK, 10_000, PRICES, WARM).priced == 3 * 11_000 * 0.1
+    assert account_of_list(TASK, 10_000, PRICES, COLD).priced == 11_000 * 1.25 + 2 * 11_000 * 0.1
+    assert account_of_list(TASK, 10_000, PRICES, WARM).priced == 3 * 11_000 * 0.1
 
 
 def test_of_a_prompt_that_grows_the_beginning_alone_is_cached() -> None:
-    spent = searched(TASK, 600, SEARCHED, PRICES, COLD)
+    spent = account_of_search(TASK, 600, SEARCHED, PRICES, COLD)
     written = 5 * 100
     assert spent.priced == (1600 + 520 + 200) * 1.25 + (1600 + 2120 + 2320) * 0.1 + written
 
 
 def test_prompts_that_are_too_short_for_the_cache_pay_in_full() -> None:
     short = replace(PRICES, least=11_001)
-    assert listed(TASK, 10_000, short, COLD).priced == listed(TASK, 10_000, short, WARM).priced == 33_000
-    grown = searched(TASK, 600, SEARCHED, replace(PRICES, least=2000), WARM)
+    assert (
+        account_of_list(TASK, 10_000, short, COLD).priced == account_of_list(TASK, 10_000, short, WARM).priced == 33_000
+    )
+    grown = account_of_search(TASK, 600, SEARCHED, replace(PRICES, least=2000), WARM)
     assert grown.priced == 1600 + (2120 + 200) * 1.25 + (2120 + 2320) * 0.1 + 500
 
 
 @given(tasks, tokens, tokens, caches)
 def test_more_definitions_never_cost_less(task: TaskShape, one: int, other: int, cache: CacheState | None) -> None:
     less, more = sorted((one, other))
-    assert listed(task, less, PRICES, cache).priced <= listed(task, more, PRICES, cache).priced
-    assert searched(task, less, SEARCHED, PRICES, cache).priced <= searched(task, more, SEARCHED, PRICES, cache).priced
+    assert account_of_list(task, less, PRICES, cache).priced <= account_of_list(task, more, PRICES, cache).priced
+    assert (
+        account_of_search(task, less, SEARCHED, PRICES, cache).priced
+        <= account_of_search(task, more, SEARCHED, PRICES, cache).priced
+    )
 
 
 @given(tasks, tokens, caches)
@@ -86,23 +91,34 @@ def test_a_longer_task_never_costs_less(task: TaskShape, definitions: int, cache
         replace(task, calls=task.calls + 1),
         replace(task, conversation=task.conversation + 100),
     ):
-        before = listed(task, definitions, PRICES, cache), searched(task, definitions, SEARCHED, PRICES, cache)
-        after = listed(longer, definitions, PRICES, cache), searched(longer, definitions, SEARCHED, PRICES, cache)
+        before = (
+            account_of_list(task, definitions, PRICES, cache),
+            account_of_search(task, definitions, SEARCHED, PRICES, cache),
+        )
+        after = (
+            account_of_list(longer, definitions, PRICES, cache),
+            account_of_search(longer, definitions, SEARCHED, PRICES, cache),
+        )
         assert all(one.priced <= other.priced for one, other in zip(before, after, strict=True))
 
 
 @given(tasks, tokens)
 def test_a_cache_changes_the_price_alone(task: TaskShape, definitions: int) -> None:
     for cache in (COLD, WARM):
-        cached = searched(task, definitions, SEARCHED, PRICES, cache)
-        assert replace(cached, priced=0) == replace(searched(task, definitions, SEARCHED, PRICES, None), priced=0)
-    assert listed(task, definitions, PRICES, WARM).priced <= listed(task, definitions, PRICES, COLD).priced
+        cached = account_of_search(task, definitions, SEARCHED, PRICES, cache)
+        assert replace(cached, priced=0) == replace(
+            account_of_search(task, definitions, SEARCHED, PRICES, None), priced=0
+        )
+    assert (
+        account_of_list(task, definitions, PRICES, WARM).priced
+        <= account_of_list(task, definitions, PRICES, COLD).priced
+    )
 
 
 def test_an_answer_to_a_search_has_eight_tools_at_most() -> None:
-    assert found_tokens(()) == 20
-    assert found_tokens((100, 200)) == 20 + 300 + 2 * 18
-    assert found_tokens((100,) * 8) == found_tokens((100,) * 1000) == 20 + 800 + 8 * 18
+    assert search_answer_tokens(()) == 20
+    assert search_answer_tokens((100, 200)) == 20 + 300 + 2 * 18
+    assert search_answer_tokens((100,) * 8) == search_answer_tokens((100,) * 1000) == 20 + 800 + 8 * 18
 
 
 def test_prices_are_those_of_the_model_by_its_name() -> None:
@@ -119,7 +135,7 @@ def test_prices_are_those_of_the_model_by_its_name() -> None:
 
 def test_the_cheapest_way_turns_with_the_number_of_tools() -> None:
     def cheapest(count: int) -> str:
-        found = advised(fit(), TaskShape(turns=2, calls=1, searches=1), [every(count), router(count)], PRICES, None)
+        found = advise(fit(), TaskShape(turns=2, calls=1, searches=1), [every(count), router(count)], PRICES, None)
         assert found.cheapest is not None
         return found.cheapest.way
 
@@ -129,7 +145,7 @@ def test_the_cheapest_way_turns_with_the_number_of_tools() -> None:
 def test_the_advice_names_what_is_saved_and_what_a_tier_hides() -> None:
     tier = ExposedTools(TIER, (100,) * 3, 3, tier="fast")
     shape = TaskShape(turns=2, calls=1, searches=0)
-    found = advised(fit(), shape, [every(100), tier, replace(router(100), beside=0)], PRICES, None)
+    found = advise(fit(), shape, [every(100), tier, replace(router(100), beside=0)], PRICES, None)
     assert found.cheapest is not None
     assert (found.cheapest.way, found.cheapest.tier, found.cheapest.priced_tokens) == (TIER, "fast", 600)
     assert found.advice == (
@@ -141,7 +157,7 @@ def test_the_advice_names_what_is_saved_and_what_a_tier_hides() -> None:
 
 def test_of_two_that_cost_the_same_the_one_that_shows_more_is_taken() -> None:
     tier = ExposedTools(TIER, (1000,), 1, tier="fast")
-    found = advised(fit(), TASK, [tier, every(10)], PRICES, None)
+    found = advise(fit(), TASK, [tier, every(10)], PRICES, None)
     assert found.cheapest is not None
     assert found.cheapest.way == LIST
 
@@ -149,23 +165,23 @@ def test_of_two_that_cost_the_same_the_one_that_shows_more_is_taken() -> None:
 def test_what_the_window_or_a_limit_cannot_hold_is_never_advised() -> None:
     ways = [every(1000), router(1000)]
     shape = TaskShape(turns=1, calls=0, searches=200)
-    assert [each.fits for each in advised(fit(), shape, ways, PRICES, None).options] == [True, True]
-    assert [each.fits for each in advised(fit(100_000), shape, ways, PRICES, None).options] == [True, False]
+    assert [each.fits for each in advise(fit(), shape, ways, PRICES, None).options] == [True, True]
+    assert [each.fits for each in advise(fit(100_000), shape, ways, PRICES, None).options] == [True, False]
     short = replace(shape, searches=1)
-    assert [each.fits for each in advised(fit(99_999), short, ways, PRICES, None).options] == [False, True]
-    assert [each.fits for each in advised(fit(max_tools=3), short, ways, PRICES, None).options] == [False, True]
-    none = advised(fit(500), short, ways, PRICES, None)
+    assert [each.fits for each in advise(fit(99_999), short, ways, PRICES, None).options] == [False, True]
+    assert [each.fits for each in advise(fit(max_tools=3), short, ways, PRICES, None).options] == [False, True]
+    none = advise(fit(500), short, ways, PRICES, None)
     assert none.cheapest is None
     assert none.advice == "no way to show the tools fits m: a prompt may have 500 tokens"
 
 
 def test_where_no_way_fits_the_limit_that_stands_against_it_is_named() -> None:
     ways, short = [every(1000), router(1000)], TaskShape(turns=1, calls=0, searches=1)
-    least = advised(fit(), short, ways, PRICES, None).options[1]
-    assert advised(fit(max_tools=1), short, ways, PRICES, None).advice == (
+    least = advise(fit(), short, ways, PRICES, None).options[1]
+    assert advise(fit(max_tools=1), short, ways, PRICES, None).advice == (
         f"no way to show the tools fits m: search at /router/mcp lists {least.listed} tools, and 1 tool is allowed"
     )
-    assert advised(fit(tool_tokens=20), short, ways, PRICES, None).advice == (
+    assert advise(fit(tool_tokens=20), short, ways, PRICES, None).advice == (
         f"no way to show the tools fits m: the tools of search at /router/mcp have {least.tool_tokens} tokens, "
         "and 20 are allowed"
     )

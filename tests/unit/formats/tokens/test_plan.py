@@ -12,11 +12,20 @@ from msgspec.structs import replace
 
 from examples import examples
 from fairlead_formats.tokens.conversation import ConversationTokens
-from fairlead_formats.tokens.families import Family, bare, family_of
-from fairlead_formats.tokens.fit import Candidate, PlanLimits, RouteModel, cost
-from fairlead_formats.tokens.models import DEFAULT_WINDOW, ContextWindow, ContextWindows, from_models_answer, shipped
+from fairlead_formats.tokens.fit import Candidate, cost
+from fairlead_formats.tokens.models import (
+    DEFAULT_WINDOW,
+    ContextWindow,
+    ContextWindows,
+    Family,
+    bare,
+    family_of,
+    from_models_answer,
+    shipped_windows,
+)
 from fairlead_formats.tokens.outcome import Plan, PlanRefused
 from fairlead_formats.tokens.plan import plan
+from fairlead_formats.tokens.routes import PlanLimits, RouteModel
 
 ONE = Family("one", 1000, 1000, 0)
 NONE = ConversationTokens(0, 0)
@@ -297,7 +306,7 @@ def test_a_window_is_known_with_where_from(name: str, context: int, source: str)
 
 
 def test_the_file_of_windows_is_dated_and_sound() -> None:
-    file = shipped()
+    file = shipped_windows()
     assert file.date == "2026-11-10"
     assert all(4096 < size <= 10_000_000 for size in file.models.values())
     assert all(bare(name) == name for name in file.models)

@@ -5,9 +5,8 @@ from __future__ import annotations
 import pytest
 
 from fairlead_formats.registry import UnknownFormat
-from fairlead_formats.tokens.fit import PlanLimits
 from fairlead_formats.tokens.models import ContextWindows
-from fairlead_formats.tokens.routes import InvalidRoute, models_for, read_routes
+from fairlead_formats.tokens.routes import InvalidRoute, PlanLimits, models_for, read_routes
 
 
 def test_a_route_becomes_models_in_the_formats_that_they_are_served_with() -> None:

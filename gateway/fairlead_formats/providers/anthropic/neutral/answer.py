@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from typing import Any, Final
 
-from fairlead_formats.messages.drafts import items, member, text_of
-from fairlead_formats.messages.parts import SERVER_TOOL
+from fairlead_formats.messages.base import SERVER_TOOL
+from fairlead_formats.messages.call import items, member, text_of
 from fairlead_formats.neutral.answers import AnswerPart, ReportedUsage, StopReason, TranslatedAnswer, number
 from fairlead_formats.neutral.conversation import (
     CallPart,
@@ -16,9 +16,9 @@ from fairlead_formats.neutral.conversation import (
     ThinkingPart,
     valid_call,
 )
-from fairlead_formats.neutral.losses import TranslationLosses
 from fairlead_formats.providers.anthropic.blocks import ELSEWHERE
 from fairlead_formats.providers.anthropic.neutral.messages import FORMAT
+from fairlead_formats.wire.losses import TranslationLosses
 
 _READ: Final[Mapping[str, StopReason]] = {
     "end_turn": "end",
@@ -84,19 +84,19 @@ def read_usage(usage: Mapping[str, Any]) -> ReportedUsage:
     return ReportedUsage(total, cached, written, number(usage.get("output_tokens")), thoughts)
 
 
-def written_usage(usage: ReportedUsage) -> dict[str, Any]:
+def write_usage(usage: ReportedUsage) -> dict[str, Any]:
     """Usage as clients of the family read it, who need both numbers."""
     fresh = max((usage.input or 0) - (usage.cached or 0) - (usage.cache_write or 0), 0)
-    found: dict[str, Any] = {"input_tokens": fresh, "output_tokens": usage.output or 0}
-    known = {"cache_read_input_tokens": usage.cached, "cache_creation_input_tokens": usage.cache_write}
-    found |= {name: value for name, value in known.items() if value is not None}
+    members: dict[str, Any] = {"input_tokens": fresh, "output_tokens": usage.output or 0}
+    cache = {"cache_read_input_tokens": usage.cached, "cache_creation_input_tokens": usage.cache_write}
+    members |= {name: value for name, value in cache.items() if value is not None}
     if usage.reasoning is not None:
-        found["output_tokens_details"] = {"thinking_tokens": usage.reasoning}
-    return found
+        members["output_tokens_details"] = {"thinking_tokens": usage.reasoning}
+    return members
 
 
 def write_answer(
-    answer: TranslatedAnswer, usage: ReportedUsage, asked: NeutralRequest, losses: TranslationLosses
+    answer: TranslatedAnswer, usage: ReportedUsage, request: NeutralRequest, losses: TranslationLosses
 ) -> dict[str, Any]:
     """The body of a whole answer."""
     content: list[dict[str, Any]] = []
@@ -115,7 +115,7 @@ def write_answer(
         "content": content,
         "stop_reason": WRITTEN_STOP[answer.stop],
         "stop_sequence": answer.sequence,
-        "usage": written_usage(usage),
+        "usage": write_usage(usage),
     }
 
 

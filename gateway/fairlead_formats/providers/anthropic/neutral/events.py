@@ -7,7 +7,7 @@ from typing import Any, Final
 
 import msgspec
 
-from fairlead_formats.messages.drafts import member, text_of
+from fairlead_formats.messages.call import member, text_of
 from fairlead_formats.neutral.answers import (
     CallBegin,
     CallDelta,
@@ -21,9 +21,9 @@ from fairlead_formats.neutral.answers import (
     sse,
 )
 from fairlead_formats.neutral.conversation import NeutralRequest
-from fairlead_formats.neutral.losses import TranslationLosses
 from fairlead_formats.providers.anthropic.blocks import ELSEWHERE
-from fairlead_formats.providers.anthropic.neutral.answer import WRITTEN_STOP, message_id, read_stop, written_usage
+from fairlead_formats.providers.anthropic.neutral.answer import WRITTEN_STOP, message_id, read_stop, write_usage
+from fairlead_formats.wire.losses import TranslationLosses
 
 _encode: Final = msgspec.json.Encoder().encode
 
@@ -90,8 +90,8 @@ class AnthropicEventReader:
 class AnthropicEventWriter:
     """Writes events: one block behind the other, by whatever comes."""
 
-    def __init__(self, asked: NeutralRequest, created: int, losses: TranslationLosses) -> None:
-        self._model = asked.model
+    def __init__(self, request: NeutralRequest, created: int, losses: TranslationLosses) -> None:
+        self._model = request.model
         self._index = -1
         self._open = ""
         """Kind of the block that is open."""
@@ -142,10 +142,10 @@ class AnthropicEventWriter:
 
     def finish(self, stop: StopReason, sequence: str | None, usage: ReportedUsage, more: Mapping[str, Any]) -> bytes:
         delta = {"stop_reason": WRITTEN_STOP[stop], "stop_sequence": sequence}
-        ended = {"delta": delta, "usage": written_usage(usage), **more}
+        ended = {"delta": delta, "usage": write_usage(usage), **more}
         return self._close() + self._event("message_delta", ended) + self._event("message_stop", {})
 
-    def failed(self, error: Mapping[str, Any]) -> bytes:
+    def write_error(self, error: Mapping[str, Any]) -> bytes:
         return self._event("error", {"error": error})
 
     def keep_alive(self) -> bytes:

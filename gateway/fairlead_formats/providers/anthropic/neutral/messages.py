@@ -5,9 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, Final
 
-from fairlead_formats.messages.call import ModelCall
+from fairlead_formats.messages.call import ModelCall, items, member, text_of
 from fairlead_formats.messages.content import PDF, WEB_IMAGES
-from fairlead_formats.messages.drafts import items, member, text_of
 from fairlead_formats.neutral.conversation import (
     CallPart,
     MediaPart,
@@ -20,11 +19,11 @@ from fairlead_formats.neutral.conversation import (
     text_of_part,
     with_matched_results,
 )
-from fairlead_formats.neutral.losses import TranslationLosses
 from fairlead_formats.neutral.media import media_notice, media_of_data, media_of_url, text_or_media
 from fairlead_formats.neutral.members import kind_of_part, report_extras
-from fairlead_formats.neutral.message_parts import read_results, said_parts, written_results
+from fairlead_formats.neutral.message_parts import read_assistant_parts, read_results, write_results
 from fairlead_formats.providers.anthropic.tools import ANTHROPIC, AnthropicMessages
+from fairlead_formats.wire.losses import TranslationLosses
 
 NAME: Final = ANTHROPIC
 FORMAT: Final = AnthropicMessages()
@@ -37,8 +36,8 @@ def read_messages(messages: Sequence[object], losses: TranslationLosses) -> tupl
         role, content = text_of(member(message, "role")), member(message, "content")
         blocks = [{"type": "text", "text": content}] if isinstance(content, str) else items(content)
         if role == "assistant":
-            said = said_parts(blocks, FORMAT, losses, lambda block: _unknown(block, losses))
-            turns.append(MessageTurn("assistant", tuple(said)))
+            assistant = read_assistant_parts(blocks, FORMAT, losses, lambda block: _unknown(block, losses))
+            turns.append(MessageTurn("assistant", tuple(assistant)))
         else:
             parts = tuple(_user(blocks, losses))
             turns.append(MessageTurn("system" if role == "system" else "user", parts))
@@ -61,9 +60,9 @@ def _user(blocks: Sequence[object], losses: TranslationLosses) -> Iterable[Part]
             yield from read_results({"content": [block]}, FORMAT)
         elif kind in ("image", "document"):
             report_extras(block, losses, "source", "title")
-            found = _media(kind, block, losses)
-            if found is not None:
-                yield found
+            media = _media(kind, block, losses)
+            if media is not None:
+                yield media
         else:
             losses.add(kind or "content")
 
@@ -86,7 +85,7 @@ def write_messages(turns: Sequence[MessageTurn], losses: TranslationLosses) -> W
     """The turns as messages, which take turns between the two sides: results stand first in theirs. Words of the
     system in the middle are told apart.
     """
-    known = calls_by_id(turns)
+    calls = calls_by_id(turns)
     system: list[str] = []
     messages: list[dict[str, Any]] = []
     for turn in turns:
@@ -94,7 +93,7 @@ def write_messages(turns: Sequence[MessageTurn], losses: TranslationLosses) -> W
             losses.add("system_position")
             system += [part.text for part in turn.parts if isinstance(part, TextPart)]
             continue
-        blocks = _said(turn.parts) if turn.role == "assistant" else _asked(turn.parts, known, losses)
+        blocks = _write_assistant(turn.parts) if turn.role == "assistant" else _write_user(turn.parts, calls, losses)
         if blocks and messages and messages[-1]["role"] == turn.role:
             messages[-1]["content"] += blocks
         elif blocks:
@@ -112,7 +111,7 @@ def _strip_end(blocks: list[dict[str, Any]]) -> None:
         blocks[-1] = {"type": "text", "text": blocks[-1]["text"].rstrip()}
 
 
-def _said(parts: Sequence[Part]) -> list[dict[str, Any]]:
+def _write_assistant(parts: Sequence[Part]) -> list[dict[str, Any]]:
     blocks: list[dict[str, Any]] = []
     for part in parts:
         if isinstance(part, CallPart):
@@ -122,28 +121,30 @@ def _said(parts: Sequence[Part]) -> list[dict[str, Any]]:
     return blocks
 
 
-def _asked(parts: Sequence[Part], known: Mapping[str, ModelCall], losses: TranslationLosses) -> list[dict[str, Any]]:
-    blocks = [block for message in written_results(parts, known, FORMAT)[:1] for block in message["content"]]
+def _write_user(
+    parts: Sequence[Part], calls: Mapping[str, ModelCall], losses: TranslationLosses
+) -> list[dict[str, Any]]:
+    blocks = [block for message in write_results(parts, calls, FORMAT)[:1] for block in message["content"]]
     for part in parts:
         if isinstance(part, MediaPart):
-            blocks.append(_written_media(part, losses))
+            blocks.append(_write_media(part, losses))
         elif isinstance(part, (TextPart, RefusalPart)) and part.text.strip():
             blocks.append({"type": "text", "text": part.text})
     return blocks
 
 
-def _written_media(part: MediaPart, losses: TranslationLosses) -> dict[str, Any]:
-    found: Part = text_or_media(part)
-    if isinstance(found, MediaPart):
+def _write_media(part: MediaPart, losses: TranslationLosses) -> dict[str, Any]:
+    shown: Part = text_or_media(part)
+    if isinstance(shown, MediaPart):
         source = (
-            {"type": "url", "url": found.url}
-            if found.url
-            else {"type": "base64", "media_type": found.mime, "data": found.data}
+            {"type": "url", "url": shown.url}
+            if shown.url
+            else {"type": "base64", "media_type": shown.mime, "data": shown.data}
         )
-        if found.what == "image" and (found.url or found.mime in WEB_IMAGES):
+        if shown.what == "image" and (shown.url or shown.mime in WEB_IMAGES):
             return {"type": "image", "source": source}
-        if found.what == "document" and (found.url or found.mime == PDF):
-            named = {"title": found.name} if found.name else {}
+        if shown.what == "document" and (shown.url or shown.mime == PDF):
+            named = {"title": shown.name} if shown.name else {}
             return {"type": "document", "source": source, **named}
-        found = media_notice(found, losses)
-    return {"type": "text", "text": text_of_part(found)}
+        shown = media_notice(shown, losses)
+    return {"type": "text", "text": text_of_part(shown)}

@@ -9,7 +9,7 @@ from typing import Any, Final
 import msgspec
 from msgspec import Raw
 
-from fairlead_formats.messages.drafts import items, member, text_of
+from fairlead_formats.messages.call import items, member, text_of
 from fairlead_formats.neutral.conversation import (
     NeutralRequest,
     OutputSchema,
@@ -20,10 +20,10 @@ from fairlead_formats.neutral.conversation import (
     budget_of,
     effort_of,
 )
-from fairlead_formats.neutral.losses import TranslationLosses
-from fairlead_formats.neutral.members import RequestMembers, report_extras, required_list
+from fairlead_formats.neutral.members import RequestMembers, report_extras, require_list
 from fairlead_formats.neutral.tools import TranslatedTools
 from fairlead_formats.providers.anthropic.neutral.messages import read_messages, write_messages
+from fairlead_formats.wire.losses import TranslationLosses
 from fairlead_formats.wire.protocol import BadRequest
 
 LEAST_BUDGET: Final = 1024
@@ -45,7 +45,7 @@ def read_request(
     named = members.model()
     members.leave_out("fairlead")
     members.refuse("mcp_servers", "a provider of another kind runs no MCP servers; name servers of Fairlead's")
-    turns = read_messages(required_list(members, "messages"), losses)
+    turns = read_messages(require_list(members, "messages"), losses)
     given = members.first("tool_choice")
     tools, system = members.first("tools"), tuple(_system(members.first("system"), losses))
     settings = _settings(members, given)
@@ -92,30 +92,30 @@ def _choice(given: object) -> ToolChoice | None:
     kind, name = member(given, "type"), member(given, "name")
     if kind == "tool":
         return ToolChoice("required", (name,)) if isinstance(name, str) else None
-    found: dict[Any, ToolChoice] = {
+    by_type: dict[Any, ToolChoice] = {
         "auto": ToolChoice("auto"),
         "any": ToolChoice("required"),
         "none": ToolChoice("none"),
     }
-    return found.get(text_of(kind))
+    return by_type.get(text_of(kind))
 
 
 def write_request(
-    asked: NeutralRequest, tools: TranslatedTools, choice: ToolChoice | None, losses: TranslationLosses
+    request: NeutralRequest, tools: TranslatedTools, choice: ToolChoice | None, losses: TranslationLosses
 ) -> dict[str, Any]:
     """The body for a provider; `settle` adds what the model decides."""
-    settings, written = asked.settings, write_messages(asked.turns, losses)
-    system = [text for text in (*asked.system, *written.system) if text.strip()]
-    body: dict[str, Any] = {"model": asked.model, "messages": written.messages}
+    settings, written = request.settings, write_messages(request.turns, losses)
+    system = [text for text in (*request.system, *written.system) if text.strip()]
+    body: dict[str, Any] = {"model": request.model, "messages": written.messages}
     if not written.messages:
         raise BadRequest("messages: give one of the user's", "messages")
     if system:
         body["system"] = "\n\n".join(system)
-    if asked.stream:
+    if request.stream:
         body["stream"] = True
     if tools.definitions:
         body["tools"] = tools.definitions
-        chosen = _written_choice(choice, settings.parallel, losses)
+        chosen = _write_choice(choice, settings.parallel, losses)
         if chosen:
             body["tool_choice"] = chosen
     if settings.max_tokens is not None:
@@ -128,7 +128,7 @@ def write_request(
         body["output_config"] = {"format": {"type": "json_schema", "schema": settings.output.schema}}
     elif settings.output is not None:
         losses.add("json_object")
-    thinking = _thinking(asked, choice, losses)
+    thinking = _thinking(request, choice, losses)
     if thinking:
         body["thinking"] = thinking
     _sampling(body, settings, losses, thinks=bool(thinking))
@@ -155,34 +155,32 @@ def _sampling(body: dict[str, Any], settings: SamplingSettings, losses: Translat
             body[name] = value
 
 
-def _written_choice(
-    choice: ToolChoice | None, parallel: bool | None, losses: TranslationLosses
-) -> dict[str, Any] | None:
-    found: dict[str, Any] = {"type": "auto"}
+def _write_choice(choice: ToolChoice | None, parallel: bool | None, losses: TranslationLosses) -> dict[str, Any] | None:
+    written: dict[str, Any] = {"type": "auto"}
     if choice is not None and choice.mode == "none":
         return {"type": "none"}
     if choice is not None and choice.mode == "required":
-        found = {"type": "any"}
+        written = {"type": "any"}
     if choice is not None and choice.names:
-        if found["type"] == "any" and len(choice.names) == 1:
-            found = {"type": "tool", "name": choice.names[0]}
+        if written["type"] == "any" and len(choice.names) == 1:
+            written = {"type": "tool", "name": choice.names[0]}
         else:
             losses.add("tool_choice")
     if parallel is False:
-        found["disable_parallel_tool_use"] = True
-    return None if choice is None and parallel is not False else found
+        written["disable_parallel_tool_use"] = True
+    return None if choice is None and parallel is not False else written
 
 
-def _thinking(asked: NeutralRequest, choice: ToolChoice | None, losses: TranslationLosses) -> dict[str, Any] | None:
+def _thinking(request: NeutralRequest, choice: ToolChoice | None, losses: TranslationLosses) -> dict[str, Any] | None:
     """Thinking as far as the API takes it: not with a forced choice, nor amid the calls of a turn whose own thoughts
     are lost.
     """
-    budget = budget_of(asked.settings)
+    budget = budget_of(request.settings)
     if not budget:
         return None
     forced = choice is not None and choice.mode == "required"
-    amid = bool(asked.turns) and any(isinstance(part, ResultPart) for part in asked.turns[-1].parts)
-    most = asked.settings.max_tokens
+    amid = bool(request.turns) and any(isinstance(part, ResultPart) for part in request.turns[-1].parts)
+    most = request.settings.max_tokens
     room = budget if most is None else min(budget, most // 2)
     if forced or amid or room < LEAST_BUDGET:
         losses.add("reasoning")

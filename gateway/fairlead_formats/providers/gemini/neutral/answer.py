@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, Final
 
-from fairlead_formats.messages.drafts import items, member, text_of
-from fairlead_formats.messages.parts import SERVER_TOOL
+from fairlead_formats.messages.base import SERVER_TOOL
+from fairlead_formats.messages.call import items, member, text_of
 from fairlead_formats.neutral.answers import (
     AnswerPart,
     ReportedUsage,
@@ -24,9 +24,9 @@ from fairlead_formats.neutral.conversation import (
     ThinkingPart,
     valid_call,
 )
-from fairlead_formats.neutral.losses import TranslationLosses
 from fairlead_formats.providers.gemini.carried_ids import with_carried_ids
 from fairlead_formats.providers.gemini.neutral.messages import FORMAT
+from fairlead_formats.wire.losses import TranslationLosses
 
 _READ: Final[Mapping[str, StopReason]] = {
     "STOP": "end",
@@ -106,28 +106,28 @@ def read_answer(body: Mapping[str, Any], losses: TranslationLosses) -> Translate
 def read_usage(usage: Mapping[str, Any]) -> ReportedUsage:
     """Usage as the family counts: thoughts stand beside the answer."""
     prompt, tools = number(usage.get("promptTokenCount")), number(usage.get("toolUsePromptTokenCount"))
-    said, thoughts = number(usage.get("candidatesTokenCount")), number(usage.get("thoughtsTokenCount"))
+    answer, thoughts = number(usage.get("candidatesTokenCount")), number(usage.get("thoughtsTokenCount"))
     return ReportedUsage(
         None if prompt is None else prompt + (tools or 0),
         number(usage.get("cachedContentTokenCount")),
         None,
-        None if said is None and thoughts is None else (said or 0) + (thoughts or 0),
+        None if answer is None and thoughts is None else (answer or 0) + (thoughts or 0),
         thoughts,
     )
 
 
-def written_usage(usage: ReportedUsage) -> dict[str, Any] | None:
+def write_usage(usage: ReportedUsage) -> dict[str, Any] | None:
     """Usage as clients of the family read it; None where nothing is known."""
     if usage.total is None:
         return None
-    said = max((usage.output or 0) - (usage.reasoning or 0), 0)
-    found = {"promptTokenCount": usage.input or 0, "candidatesTokenCount": said, "totalTokenCount": usage.total}
-    known = {"cachedContentTokenCount": usage.cached, "thoughtsTokenCount": usage.reasoning}
-    return found | {name: value for name, value in known.items() if value is not None}
+    answer = max((usage.output or 0) - (usage.reasoning or 0), 0)
+    members = {"promptTokenCount": usage.input or 0, "candidatesTokenCount": answer, "totalTokenCount": usage.total}
+    details = {"cachedContentTokenCount": usage.cached, "thoughtsTokenCount": usage.reasoning}
+    return members | {name: value for name, value in details.items() if value is not None}
 
 
 def write_answer(
-    answer: TranslatedAnswer, usage: ReportedUsage, asked: NeutralRequest, losses: TranslationLosses
+    answer: TranslatedAnswer, usage: ReportedUsage, request: NeutralRequest, losses: TranslationLosses
 ) -> dict[str, Any]:
     """The body of a whole answer."""
     parts: list[dict[str, Any]] = []
@@ -143,6 +143,6 @@ def write_answer(
         elif isinstance(part, RoundBorder):
             apart = any("text" in each and not each.get("thought") for each in parts)
     candidate = {"content": {"role": "model", "parts": parts}, "finishReason": WRITTEN_STOP[answer.stop], "index": 0}
-    found = {"responseId": answer.id, "modelVersion": answer.model, "candidates": [candidate]}
-    counted = written_usage(usage)
-    return found if counted is None else {**found, "usageMetadata": counted}
+    body = {"responseId": answer.id, "modelVersion": answer.model, "candidates": [candidate]}
+    counted = write_usage(usage)
+    return body if counted is None else {**body, "usageMetadata": counted}

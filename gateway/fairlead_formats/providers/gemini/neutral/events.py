@@ -7,9 +7,7 @@ from typing import Any, Final
 
 import msgspec
 
-from fairlead_formats.messages.arguments import read
-from fairlead_formats.messages.call import ModelCall
-from fairlead_formats.messages.drafts import items, member, text_of
+from fairlead_formats.messages.call import ModelCall, items, member, read, text_of
 from fairlead_formats.neutral.answers import (
     CallBegin,
     CallDelta,
@@ -23,7 +21,6 @@ from fairlead_formats.neutral.answers import (
     sse,
 )
 from fairlead_formats.neutral.conversation import CallPart, NeutralRequest, TextPart, ThinkingPart, valid_call
-from fairlead_formats.neutral.losses import TranslationLosses
 from fairlead_formats.providers.gemini.carried_ids import with_carried_ids
 from fairlead_formats.providers.gemini.neutral.answer import (
     WRITTEN_STOP,
@@ -31,9 +28,10 @@ from fairlead_formats.providers.gemini.neutral.answer import (
     is_blocked,
     read_parts,
     read_stop,
-    written_usage,
+    write_usage,
 )
 from fairlead_formats.providers.gemini.neutral.messages import FORMAT
+from fairlead_formats.wire.losses import TranslationLosses
 
 _encode: Final = msgspec.json.Encoder().encode
 _LINE_ENDS: Final = {"\u2028": "\\u2028", "\u2029": "\\u2029", "\u0085": "\\u0085"}
@@ -77,13 +75,13 @@ class GeminiEventReader:
 class GeminiEventWriter:
     """Writes chunks."""
 
-    def __init__(self, asked: NeutralRequest, created: int, losses: TranslationLosses) -> None:
-        self._head = {"responseId": "", "modelVersion": asked.model}
+    def __init__(self, request: NeutralRequest, created: int, losses: TranslationLosses) -> None:
+        self._head = {"responseId": "", "modelVersion": request.model}
         self._losses = losses
         self._call = CallBegin("", "")
         self._arguments: list[str] = []
-        self._said = self._apart = self._opened = False
-        self._array = asked.array
+        self._wrote_text = self._apart = self._opened = False
+        self._array = request.array
 
     def write(self, event: StreamEvent) -> bytes:
         match event:
@@ -92,7 +90,7 @@ class GeminiEventWriter:
             case TextDelta(kind="thinking"):
                 return self._chunk([{"text": event.text, "thought": True}])
             case TextDelta():
-                apart, self._apart, self._said = self._apart, False, True
+                apart, self._apart, self._wrote_text = self._apart, False, True
                 return self._chunk([{"text": f"\n\n{event.text}" if apart else event.text}])
             case CallBegin():
                 self._call = event
@@ -103,13 +101,13 @@ class GeminiEventWriter:
                 call = ModelCall(self._call.id, self._call.name, read("".join(self._arguments)))
                 return self._chunk(with_carried_ids(FORMAT.write_calls([valid_call(call, self._losses)])[0]["parts"]))
             case RoundBorder():
-                self._apart = self._said
+                self._apart = self._wrote_text
         return b""
 
     def _chunk(self, parts: list[dict[str, Any]], **members: Any) -> bytes:
-        return self._written([{"content": {"role": "model", "parts": parts}, "index": 0, **members}], {})
+        return self._write_candidates([{"content": {"role": "model", "parts": parts}, "index": 0, **members}], {})
 
-    def _written(self, candidates: list[dict[str, Any]], more: Mapping[str, Any]) -> bytes:
+    def _write_candidates(self, candidates: list[dict[str, Any]], more: Mapping[str, Any]) -> bytes:
         text = _encode({**self._head, "candidates": candidates, **more}).decode()
         return self._event(text)
 
@@ -121,18 +119,18 @@ class GeminiEventWriter:
             text = text.replace(raw, escaped)
         return sse(text.encode())
 
-    def _closed(self) -> bytes:
+    def _close(self) -> bytes:
         return b"]" if self._array else b""
 
     def finish(self, stop: StopReason, sequence: str | None, usage: ReportedUsage, more: Mapping[str, Any]) -> bytes:
-        counted = written_usage(usage)
+        counted = write_usage(usage)
         told = {} if counted is None else {"usageMetadata": counted}
         content = {"role": "model", "parts": [{"text": ""}]}
         last = {"content": content, "finishReason": WRITTEN_STOP[stop], "index": 0}
-        return self._written([last], {**told, **more}) + self._closed()
+        return self._write_candidates([last], {**told, **more}) + self._close()
 
-    def failed(self, error: Mapping[str, Any]) -> bytes:
-        return self._event(_encode({"error": error}).decode()) + self._closed()
+    def write_error(self, error: Mapping[str, Any]) -> bytes:
+        return self._event(_encode({"error": error}).decode()) + self._close()
 
     def keep_alive(self) -> bytes:
         return b"\n"

@@ -5,8 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, Final
 
-from fairlead_formats.messages.call import ModelCall
-from fairlead_formats.messages.drafts import items, member, text_of
+from fairlead_formats.messages.call import ModelCall, items, member, text_of
 from fairlead_formats.neutral.conversation import (
     CallPart,
     MediaPart,
@@ -21,11 +20,11 @@ from fairlead_formats.neutral.conversation import (
     text_of_part,
     with_matched_results,
 )
-from fairlead_formats.neutral.losses import TranslationLosses
 from fairlead_formats.neutral.media import media_notice, media_of_data, media_of_url
 from fairlead_formats.neutral.members import report_extras
-from fairlead_formats.neutral.message_parts import read_results, said_parts, written_results
+from fairlead_formats.neutral.message_parts import read_assistant_parts, read_results, write_results
 from fairlead_formats.providers.gemini.tools import GEMINI, GeminiMessages
+from fairlead_formats.wire.losses import TranslationLosses
 
 NAME: Final = GEMINI
 FORMAT: Final = GeminiMessages()
@@ -41,13 +40,13 @@ def read_messages(contents: Sequence[object], losses: TranslationLosses) -> tupl
 def _turn(content: object, losses: TranslationLosses) -> MessageTurn:
     parts = items(member(content, "parts"))
     if member(content, "role") == "model":
-        said = said_parts(parts, FORMAT, losses, lambda part: _media(part, losses))
-        return MessageTurn("assistant", tuple(said))
+        read = read_assistant_parts(parts, FORMAT, losses, lambda part: _media(part, losses))
+        return MessageTurn("assistant", tuple(read))
     return MessageTurn("user", tuple(_user(parts, losses)))
 
 
-def _both_users(one: MessageTurn, other: MessageTurn) -> bool:
-    return one.role == other.role == "user"
+def _both_users(first: MessageTurn, second: MessageTurn) -> bool:
+    return first.role == second.role == "user"
 
 
 def _user(parts: Sequence[object], losses: TranslationLosses) -> Iterable[Part]:
@@ -58,8 +57,8 @@ def _user(parts: Sequence[object], losses: TranslationLosses) -> Iterable[Part]:
             yield TextPart(text)
         elif response is not None:
             yield from read_results({"parts": [part]}, FORMAT)
-        elif (found := _media(part, losses)) is not None:
-            yield found
+        elif (media := _media(part, losses)) is not None:
+            yield media
 
 
 def _media(part: object, losses: TranslationLosses) -> MediaPart | None:
@@ -80,7 +79,7 @@ def _media(part: object, losses: TranslationLosses) -> MediaPart | None:
 
 def write_messages(turns: Sequence[MessageTurn], losses: TranslationLosses) -> WrittenTurns:
     """The turns as contents; words of the system in the middle are told apart."""
-    known = calls_by_id(turns)
+    calls = calls_by_id(turns)
     system: list[str] = []
     contents: list[dict[str, Any]] = []
     for turn in turns:
@@ -88,30 +87,32 @@ def write_messages(turns: Sequence[MessageTurn], losses: TranslationLosses) -> W
             losses.add("system_position")
             system += [part.text for part in turn.parts if isinstance(part, TextPart)]
         elif turn.role == "assistant":
-            said = _said(turn.parts)
-            contents += [{"role": "model", "parts": said}] if said else []
+            parts = _write_model_parts(turn.parts)
+            contents += [{"role": "model", "parts": parts}] if parts else []
         else:
-            contents += _asked(turn.parts, known, losses)
+            contents += _write_user(turn.parts, calls, losses)
     return WrittenTurns(tuple(system), contents)
 
 
-def _said(parts: Sequence[Part]) -> list[dict[str, Any]]:
-    found: list[dict[str, Any]] = []
+def _write_model_parts(parts: Sequence[Part]) -> list[dict[str, Any]]:
+    written: list[dict[str, Any]] = []
     for part in parts:
         if isinstance(part, CallPart):
-            found += FORMAT.write_calls([part.call])[0]["parts"]
+            written += FORMAT.write_calls([part.call])[0]["parts"]
         elif isinstance(part, (TextPart, RefusalPart)) and part.text:
-            found.append({"text": part.text})
-    return found
+            written.append({"text": part.text})
+    return written
 
 
-def _asked(parts: Sequence[Part], known: Mapping[str, ModelCall], losses: TranslationLosses) -> list[dict[str, Any]]:
+def _write_user(
+    parts: Sequence[Part], calls: Mapping[str, ModelCall], losses: TranslationLosses
+) -> list[dict[str, Any]]:
     """The results in a content of their own, all else behind it."""
-    others = [_written_part(part, losses) for part in parts if not isinstance(part, ResultPart)]
-    return [*written_results(parts, known, FORMAT), *([{"role": "user", "parts": others}] if others else [])]
+    others = [_write_part(part, losses) for part in parts if not isinstance(part, ResultPart)]
+    return [*write_results(parts, calls, FORMAT), *([{"role": "user", "parts": others}] if others else [])]
 
 
-def _written_part(part: Part, losses: TranslationLosses) -> dict[str, Any]:
+def _write_part(part: Part, losses: TranslationLosses) -> dict[str, Any]:
     if isinstance(part, MediaPart) and part.data:
         named = {"displayName": part.name} if part.name else {}
         return {"inlineData": {"mimeType": part.mime, "data": part.data, **named}}

@@ -9,7 +9,7 @@ from typing import Any, Final
 import msgspec
 from msgspec import Raw
 
-from fairlead_formats.messages.drafts import items, member, text_of
+from fairlead_formats.messages.call import items, member, text_of
 from fairlead_formats.neutral.conversation import (
     NeutralRequest,
     OutputSchema,
@@ -18,12 +18,12 @@ from fairlead_formats.neutral.conversation import (
     as_effort,
     budget_of,
 )
-from fairlead_formats.neutral.losses import TranslationLosses
-from fairlead_formats.neutral.members import RequestMembers, required_list
+from fairlead_formats.neutral.members import RequestMembers, require_list
 from fairlead_formats.neutral.tools import TranslatedTools
 from fairlead_formats.providers.gemini.neutral.messages import read_messages, write_messages
+from fairlead_formats.providers.gemini.openapi import from_openapi
 from fairlead_formats.schema.budget import TooMuch
-from fairlead_formats.schema.openapi import from_openapi
+from fairlead_formats.wire.losses import TranslationLosses
 from fairlead_formats.wire.protocol import BadRequest
 
 JSON: Final = "application/json"
@@ -46,7 +46,7 @@ def read_request(
     members = RequestMembers(body, losses)
     members.refuse("cachedContent", "a provider of another kind does not hold it")
     members.leave_out("fairlead", "model")
-    turns = read_messages(required_list(members, "contents"), losses)
+    turns = read_messages(require_list(members, "contents"), losses)
     system = members.first("systemInstruction", "system_instruction")
     parts = items(member(system, "parts")) if isinstance(system, dict) else [{"text": system}]
     config = RequestMembers(members.first("generationConfig", "generation_config"), losses)
@@ -115,20 +115,20 @@ def _choice(given: object) -> ToolChoice | None:
 
 
 def write_request(
-    asked: NeutralRequest, tools: TranslatedTools, choice: ToolChoice | None, losses: TranslationLosses
+    request: NeutralRequest, tools: TranslatedTools, choice: ToolChoice | None, losses: TranslationLosses
 ) -> dict[str, Any]:
     """The body for a provider."""
-    settings, written = asked.settings, write_messages(asked.turns, losses)
+    settings, written = request.settings, write_messages(request.turns, losses)
     if not written.messages:
         raise BadRequest("messages: give one of the user's", "messages")
     body: dict[str, Any] = {"contents": written.messages}
-    system = [{"text": text} for text in (*asked.system, *written.system) if text]
+    system = [{"text": text} for text in (*request.system, *written.system) if text]
     if system:
         body["systemInstruction"] = {"parts": system}
     if tools.definitions:
         body["tools"] = tools.definitions
     if choice is not None:
-        body["toolConfig"] = {"functionCallingConfig": _written_choice(choice)}
+        body["toolConfig"] = {"functionCallingConfig": _write_choice(choice)}
     if settings.parallel is False:
         losses.add("parallel_tool_calls")
     if settings.user is not None:
@@ -146,7 +146,7 @@ def _config(settings: SamplingSettings) -> dict[str, Any]:
     thinking = {} if budget is None else {"thinkingBudget": budget}
     if settings.thoughts:
         thinking["includeThoughts"] = True
-    known = {
+    members = {
         "maxOutputTokens": settings.max_tokens,
         "temperature": settings.temperature,
         "topP": settings.top_p,
@@ -159,10 +159,10 @@ def _config(settings: SamplingSettings) -> dict[str, Any]:
         "responseJsonSchema": None if output is None else output.schema,
         "thinkingConfig": thinking or None,
     }
-    return {name: value for name, value in known.items() if value is not None}
+    return {name: value for name, value in members.items() if value is not None}
 
 
-def _written_choice(choice: ToolChoice) -> dict[str, Any]:
+def _write_choice(choice: ToolChoice) -> dict[str, Any]:
     if choice.mode == "required":
         return {"mode": "ANY", **({"allowedFunctionNames": list(choice.names)} if choice.names else {})}
     if choice.names and choice.mode == "auto":

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from typing import Any, Final
 
-from fairlead_formats.messages.drafts import items, member, text_of
+from fairlead_formats.messages.call import items, member, text_of
 from fairlead_formats.neutral.answers import (
     AnswerPart,
     ReportedUsage,
@@ -24,8 +24,8 @@ from fairlead_formats.neutral.conversation import (
     ThinkingPart,
     valid_call,
 )
-from fairlead_formats.neutral.losses import TranslationLosses
 from fairlead_formats.providers.openai_chat.neutral.messages import FORMAT
+from fairlead_formats.wire.losses import TranslationLosses
 
 THOUGHTS: Final = ("reasoning_content", "reasoning")
 """Members in which compatible servers have thoughts; the first is written."""
@@ -55,7 +55,7 @@ def read_stop(reason: object, *, refused: bool) -> StopReason:
     return "refusal" if refused and stop == "end" else stop
 
 
-def written_stop(stop: StopReason, *, refused: bool) -> str:
+def write_stop(stop: StopReason, *, refused: bool) -> str:
     """The reason as a choice has it; `refused`: whether its message has words of refusal."""
     return "content_filter" if stop == "refusal" and not refused else _WRITTEN[stop]
 
@@ -94,36 +94,36 @@ def _parts(message: object, losses: TranslationLosses) -> Iterator[AnswerPart]:
 
 def read_usage(usage: Mapping[str, Any]) -> ReportedUsage:
     """Usage as the family counts."""
-    known, said = usage.get("prompt_tokens_details"), usage.get("completion_tokens_details")
+    prompt, completion = usage.get("prompt_tokens_details"), usage.get("completion_tokens_details")
     return ReportedUsage(
         number(usage.get("prompt_tokens")),
-        number(member(known, "cached_tokens")),
-        number(member(known, "cache_write_tokens")),
+        number(member(prompt, "cached_tokens")),
+        number(member(prompt, "cache_write_tokens")),
         number(usage.get("completion_tokens")),
-        number(member(said, "reasoning_tokens")),
+        number(member(completion, "reasoning_tokens")),
     )
 
 
-def written_usage(usage: ReportedUsage) -> dict[str, Any] | None:
+def write_usage(usage: ReportedUsage) -> dict[str, Any] | None:
     """Usage as clients of the family read it; None where nothing is known."""
     if usage.total is None:
         return None
-    found: dict[str, Any] = {
+    members: dict[str, Any] = {
         "prompt_tokens": usage.input or 0,
         "completion_tokens": usage.output or 0,
         "total_tokens": usage.total,
     }
-    known = {"cached_tokens": usage.cached, "cache_write_tokens": usage.cache_write}
-    known = {name: value for name, value in known.items() if value is not None}
-    if known:
-        found["prompt_tokens_details"] = known
+    cache = {"cached_tokens": usage.cached, "cache_write_tokens": usage.cache_write}
+    cache = {name: value for name, value in cache.items() if value is not None}
+    if cache:
+        members["prompt_tokens_details"] = cache
     if usage.reasoning is not None:
-        found["completion_tokens_details"] = {"reasoning_tokens": usage.reasoning}
-    return found
+        members["completion_tokens_details"] = {"reasoning_tokens": usage.reasoning}
+    return members
 
 
 def write_answer(
-    answer: TranslatedAnswer, usage: ReportedUsage, asked: NeutralRequest, losses: TranslationLosses
+    answer: TranslatedAnswer, usage: ReportedUsage, request: NeutralRequest, losses: TranslationLosses
 ) -> dict[str, Any]:
     """The body of a whole answer."""
     calls = [part.call for part in answer.parts if isinstance(part, CallPart)]
@@ -133,17 +133,17 @@ def write_answer(
         message["tool_calls"] = FORMAT.write_calls(calls)[0]["tool_calls"]
     if thoughts:
         message[THOUGHTS[0]] = thoughts
-    reason = written_stop(answer.stop, refused=bool(refusal))
+    reason = write_stop(answer.stop, refused=bool(refusal))
     choice = {"index": 0, "message": message, "logprobs": None, "finish_reason": reason}
-    found = {
+    body = {
         "id": chat_id(answer.id),
         "object": "chat.completion",
         "created": answer.created,
         "model": answer.model,
         "choices": [choice],
     }
-    counted = written_usage(usage)
-    return found if counted is None else {**found, "usage": counted}
+    counted = write_usage(usage)
+    return body if counted is None else {**body, "usage": counted}
 
 
 def chat_id(ident: str) -> str:

@@ -7,7 +7,7 @@ from typing import Any, Final
 
 import msgspec
 
-from fairlead_formats.messages.drafts import items, member, text_of
+from fairlead_formats.messages.call import items, member, text_of
 from fairlead_formats.neutral.answers import (
     CallBegin,
     CallDelta,
@@ -20,14 +20,14 @@ from fairlead_formats.neutral.answers import (
     sse,
 )
 from fairlead_formats.neutral.conversation import NeutralRequest
-from fairlead_formats.neutral.losses import TranslationLosses
 from fairlead_formats.providers.openai_chat.neutral.answer import (
     THOUGHTS,
     chat_id,
     read_stop,
-    written_stop,
-    written_usage,
+    write_stop,
+    write_usage,
 )
+from fairlead_formats.wire.losses import TranslationLosses
 
 _encode: Final = msgspec.json.Encoder().encode
 
@@ -61,14 +61,14 @@ class ChatEventReader:
         if member(choice, "logprobs") is not None:
             self._losses.add("logprobs")
         for call in items(member(delta, "tool_calls")):
-            yield from self._called(call)
+            yield from self._read_call(call)
         reason = member(choice, "finish_reason")
         if reason:
             if self._call is not None:
                 yield CallEnd()
             self.stop = read_stop(reason, refused=self._refused)
 
-    def _called(self, call: object) -> Iterator[StreamEvent]:
+    def _read_call(self, call: object) -> Iterator[StreamEvent]:
         index, function = member(call, "index"), member(call, "function", "custom")
         if index != self._call:
             if self._call is not None:
@@ -86,20 +86,20 @@ class ChatEventReader:
 class ChatEventWriter:
     """Writes chunks."""
 
-    def __init__(self, asked: NeutralRequest, created: int, losses: TranslationLosses) -> None:
-        self._include_usage = asked.include_usage
+    def __init__(self, request: NeutralRequest, created: int, losses: TranslationLosses) -> None:
+        self._include_usage = request.include_usage
         self._head: dict[str, Any] = {
             "id": "",
             "object": "chat.completion.chunk",
             "created": created,
-            "model": asked.model,
+            "model": request.model,
         }
         self._calls = 0
         self._kind = "function"
         """Member of the open call that says what is called."""
         self._input = "arguments"
         """Member of `_kind` that has its input."""
-        self._said = self._apart = self._refused = self._empty = False
+        self._wrote_text = self._apart = self._refused = self._empty = False
 
     def write(self, event: StreamEvent) -> bytes:
         match event:
@@ -113,13 +113,13 @@ class ChatEventWriter:
                 self._empty = not event.custom
                 self._kind, self._input = ("custom", "input") if event.custom else ("function", "arguments")
                 called = {"name": event.name, self._input: ""}
-                return self._called({"id": event.id, "type": self._kind, self._kind: called})
+                return self._write_call({"id": event.id, "type": self._kind, self._kind: called})
             case CallDelta():
                 self._empty = False
-                return self._called({self._kind: {self._input: event.text}})
+                return self._write_call({self._kind: {self._input: event.text}})
             case CallEnd():
-                return self._called({self._kind: {self._input: "{}"}}) if self._empty else b""
-        self._apart = self._said
+                return self._write_call({self._kind: {self._input: "{}"}}) if self._empty else b""
+        self._apart = self._wrote_text
         return b""
 
     def _member(self, kind: str) -> str:
@@ -129,10 +129,10 @@ class ChatEventWriter:
     def _text(self, event: TextDelta) -> str:
         if event.kind != "text":
             return event.text
-        apart, self._apart, self._said = self._apart, False, True
+        apart, self._apart, self._wrote_text = self._apart, False, True
         return f"\n\n{event.text}" if apart else event.text
 
-    def _called(self, call: Mapping[str, Any]) -> bytes:
+    def _write_call(self, call: Mapping[str, Any]) -> bytes:
         return self._chunk({"tool_calls": [{"index": self._calls - 1, **call}]})
 
     def _chunk(
@@ -142,13 +142,13 @@ class ChatEventWriter:
         return sse(_encode({**self._head, "choices": [choice], **(more or {})}))
 
     def finish(self, stop: StopReason, sequence: str | None, usage: ReportedUsage, more: Mapping[str, Any]) -> bytes:
-        out = self._chunk({}, written_stop(stop, refused=self._refused), more)
-        counted = written_usage(usage) if self._include_usage else None
+        out = self._chunk({}, write_stop(stop, refused=self._refused), more)
+        counted = write_usage(usage) if self._include_usage else None
         if counted is not None:
             out += sse(_encode({**self._head, "choices": [], "usage": counted}))
         return out + sse(b"[DONE]")
 
-    def failed(self, error: Mapping[str, Any]) -> bytes:
+    def write_error(self, error: Mapping[str, Any]) -> bytes:
         return sse(_encode({"error": error}))
 
     def keep_alive(self) -> bytes:

@@ -5,9 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, Final
 
-from fairlead_formats.messages.call import ModelCall
-from fairlead_formats.messages.drafts import items, member, text_of
-from fairlead_formats.messages.parts import THINKING
+from fairlead_formats.messages.base import THINKING
+from fairlead_formats.messages.call import ModelCall, items, member, text_of
 from fairlead_formats.neutral.conversation import (
     CallPart,
     MediaPart,
@@ -24,11 +23,11 @@ from fairlead_formats.neutral.conversation import (
     valid_call,
     with_matched_results,
 )
-from fairlead_formats.neutral.losses import TranslationLosses
 from fairlead_formats.neutral.media import data_url, is_pdf, media_notice, media_of_data, media_of_url, text_or_media
 from fairlead_formats.neutral.members import kind_of_part, report_extras
-from fairlead_formats.neutral.message_parts import read_results, written_results
+from fairlead_formats.neutral.message_parts import read_results, write_results
 from fairlead_formats.providers.openai_chat.tools import ChatMessages
+from fairlead_formats.wire.losses import TranslationLosses
 
 FORMAT: Final = ChatMessages()
 _AUDIO: Final = {"wav": "audio/wav", "mp3": "audio/mpeg"}
@@ -53,8 +52,8 @@ def _turn(message: object, losses: TranslationLosses) -> MessageTurn:
     return MessageTurn("system" if is_system else "user", tuple(_content(member(message, "content"), losses)))
 
 
-def _both_results(one: MessageTurn, other: MessageTurn) -> bool:
-    return all(turn.parts and isinstance(turn.parts[0], ResultPart) for turn in (one, other))
+def _both_results(first: MessageTurn, second: MessageTurn) -> bool:
+    return all(turn.parts and isinstance(turn.parts[0], ResultPart) for turn in (first, second))
 
 
 def _content(content: object, losses: TranslationLosses) -> Iterable[Part]:
@@ -68,9 +67,9 @@ def _content(content: object, losses: TranslationLosses) -> Iterable[Part]:
         elif kind == "refusal":
             yield RefusalPart(text_of(member(part, "refusal")))
         else:
-            found = _media(kind, part, losses)
-            if found is not None:
-                yield found
+            media = _media(kind, part, losses)
+            if media is not None:
+                yield media
 
 
 def _media(kind: str, part: object, losses: TranslationLosses) -> MediaPart | None:
@@ -119,20 +118,20 @@ def _assistant(message: object, losses: TranslationLosses) -> Iterable[Part]:
 
 def write_messages(turns: Sequence[MessageTurn], losses: TranslationLosses) -> WrittenTurns:
     """The turns as messages; the first of the system's are told apart."""
-    known = calls_by_id(turns)
+    calls = calls_by_id(turns)
     messages: list[dict[str, Any]] = []
     for turn in turns:
         if turn.role == "system":
             text = system_text(turn)
             messages += [{"role": "system", "content": text}] if text else []
         elif turn.role == "assistant":
-            messages += _written_assistant(turn.parts)
+            messages += _write_assistant(turn.parts)
         else:
-            messages += _written_user(turn.parts, known, losses)
+            messages += _write_user(turn.parts, calls, losses)
     return WrittenTurns((), messages)
 
 
-def _written_assistant(parts: Sequence[Part]) -> list[dict[str, Any]]:
+def _write_assistant(parts: Sequence[Part]) -> list[dict[str, Any]]:
     texts = [part.text for part in parts if isinstance(part, TextPart) and part.text]
     refusals = [part.text for part in parts if isinstance(part, RefusalPart) and part.text]
     calls = [part.call for part in parts if isinstance(part, CallPart)]
@@ -140,17 +139,17 @@ def _written_assistant(parts: Sequence[Part]) -> list[dict[str, Any]]:
     written = FORMAT.write_calls(calls, None, text)
     if refusals:
         message: dict[str, Any] = written[0] if written else {"role": "assistant"}
-        said = [{"type": "text", "text": text}] if text else []
-        message["content"] = [*said, *({"type": "refusal", "refusal": each} for each in refusals)]
+        content = [{"type": "text", "text": text}] if text else []
+        message["content"] = [*content, *({"type": "refusal", "refusal": each} for each in refusals)]
         return [message]
     return written
 
 
-def _written_user(
-    parts: Sequence[Part], known: Mapping[str, ModelCall], losses: TranslationLosses
+def _write_user(
+    parts: Sequence[Part], calls: Mapping[str, ModelCall], losses: TranslationLosses
 ) -> list[dict[str, Any]]:
-    messages = written_results(parts, known, FORMAT)
-    content = [_written_part(part, losses) for part in parts if not isinstance(part, ResultPart)]
+    messages = write_results(parts, calls, FORMAT)
+    content = [_write_part(part, losses) for part in parts if not isinstance(part, ResultPart)]
     if len(content) == 1 and content[0]["type"] == "text":
         messages.append({"role": "user", "content": content[0]["text"]})
     elif content:
@@ -158,7 +157,7 @@ def _written_user(
     return messages
 
 
-def _written_part(part: Part, losses: TranslationLosses) -> dict[str, Any]:
+def _write_part(part: Part, losses: TranslationLosses) -> dict[str, Any]:
     if isinstance(part, MediaPart):
         part = text_or_media(part)
     if isinstance(part, MediaPart):

@@ -8,7 +8,7 @@ from typing import Any, Final
 
 from msgspec import Raw
 
-from fairlead_formats.messages.drafts import member
+from fairlead_formats.messages.call import member
 from fairlead_formats.neutral.conversation import (
     NeutralRequest,
     SamplingSettings,
@@ -16,19 +16,19 @@ from fairlead_formats.neutral.conversation import (
     as_effort,
     leading_system,
 )
-from fairlead_formats.neutral.losses import TranslationLosses
-from fairlead_formats.neutral.members import RequestMembers, required_list
-from fairlead_formats.neutral.openai_members import (
+from fairlead_formats.neutral.members import RequestMembers, require_list
+from fairlead_formats.neutral.tools import TranslatedTools
+from fairlead_formats.providers.openai_chat.neutral.messages import read_messages, write_messages
+from fairlead_formats.providers.openai_chat.neutral.openai_members import (
     SHARED,
-    nested,
+    nest,
     plain_model,
     read_choice,
     read_output,
-    written_output,
-    written_tools,
+    write_output,
+    write_tools,
 )
-from fairlead_formats.neutral.tools import TranslatedTools
-from fairlead_formats.providers.openai_chat.neutral.messages import read_messages, write_messages
+from fairlead_formats.wire.losses import TranslationLosses
 
 _OPENAI: Final = re.compile(r"(?:^|[/.:])(?:gpt-|o\d|chatgpt-)")
 _MAX: Final = "max_tokens"
@@ -44,7 +44,7 @@ def read_request(
     members.leave_out("function_call", "fairlead", "store", "stream_obfuscation")
     if (members.whole("n") or 1) != 1:
         losses.add("n")
-    turns = read_messages(required_list(members, "messages"), losses)
+    turns = read_messages(require_list(members, "messages"), losses)
     system, turns = leading_system(turns)
     streams = bool(members.flag("stream"))
     include_usage = member(members.first("stream_options"), "include_usage") is True
@@ -64,7 +64,7 @@ def read_request(
 
 
 def _settings(members: RequestMembers) -> SamplingSettings:
-    openai_only = members.named(*SHARED, "verbosity")
+    openai_only = members.take_members(*SHARED, "verbosity")
     return SamplingSettings(
         max_tokens=members.whole("max_completion_tokens", _MAX),
         temperature=members.number("temperature"),
@@ -82,17 +82,20 @@ def _settings(members: RequestMembers) -> SamplingSettings:
 
 
 def write_request(
-    asked: NeutralRequest, tools: TranslatedTools, choice: ToolChoice | None, losses: TranslationLosses
+    request: NeutralRequest, tools: TranslatedTools, choice: ToolChoice | None, losses: TranslationLosses
 ) -> dict[str, Any]:
     """The body for a provider."""
-    settings = asked.settings
-    system = [{"role": "system", "content": text} for text in asked.system if text]
-    body: dict[str, Any] = {"model": asked.model, "messages": [*system, *write_messages(asked.turns, losses).messages]}
-    if asked.stream:
+    settings = request.settings
+    system = [{"role": "system", "content": text} for text in request.system if text]
+    body: dict[str, Any] = {
+        "model": request.model,
+        "messages": [*system, *write_messages(request.turns, losses).messages],
+    }
+    if request.stream:
         body["stream"] = True
-    body |= written_tools(tools, choice, settings, nests=True)
-    output = written_output(settings.output)
-    known = {
+    body |= write_tools(tools, choice, settings, nests=True)
+    output = write_output(settings.output)
+    members = {
         _MAX: settings.max_tokens,
         "temperature": settings.temperature,
         "top_p": settings.top_p,
@@ -102,9 +105,9 @@ def write_request(
         "stop": list(settings.stop) or None,
         "reasoning_effort": settings.asked_effort,
         "user": settings.user,
-        "response_format": None if output is None else nested(output),
+        "response_format": None if output is None else nest(output),
     }
-    body |= {name: value for name, value in known.items() if value is not None}
+    body |= {name: value for name, value in members.items() if value is not None}
     body |= settings.openai_only
     if settings.top_k is not None:
         losses.add("top_k")

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, Final
 
-from fairlead_formats.messages.drafts import items, member, text_of
-from fairlead_formats.messages.parts import SERVER_TOOL
+from fairlead_formats.messages.base import SERVER_TOOL
+from fairlead_formats.messages.call import items, member, text_of
 from fairlead_formats.neutral.answers import (
     AnswerPart,
     ReportedUsage,
@@ -24,10 +24,10 @@ from fairlead_formats.neutral.conversation import (
     ThinkingPart,
     valid_call,
 )
-from fairlead_formats.neutral.losses import TranslationLosses
 from fairlead_formats.neutral.members import kind_of_part
 from fairlead_formats.providers.openai_responses.items import CUSTOM_CALL, ELSEWHERE, new_id
 from fairlead_formats.providers.openai_responses.neutral.messages import FORMAT
+from fairlead_formats.wire.losses import TranslationLosses
 
 _INCOMPLETE: Final[Mapping[str, StopReason]] = {"max_output_tokens": "length", "content_filter": "filter"}
 _REASONS: Final[Mapping[StopReason, str]] = {
@@ -45,7 +45,7 @@ def read_stop(response: object, *, calls: bool, refused: bool) -> StopReason:
     return stop_with_calls("refusal" if refused else "end", calls)
 
 
-def written_state(stop: StopReason, *, refused: bool) -> dict[str, Any]:
+def write_state(stop: StopReason, *, refused: bool) -> dict[str, Any]:
     """Status and details of a response; a refusal without words of its own is one of the filter's."""
     reason = "content_filter" if stop == "refusal" and not refused else _REASONS.get(stop)
     if reason is None:
@@ -69,14 +69,14 @@ def read_answer(body: Mapping[str, Any], losses: TranslationLosses) -> Translate
 
 
 def _parts(output: Sequence[object], losses: TranslationLosses) -> Iterator[AnswerPart]:
-    said = False
+    has_text = False
     for item in output:
         kind = kind_of_part(item)
         if kind == "message":
-            if said:
+            if has_text:
                 yield RoundBorder()
-            said = True
-            yield from _said(items(member(item, "content")), losses)
+            has_text = True
+            yield from _content_parts(items(member(item, "content")), losses)
         elif kind == "reasoning":
             texts = [text_of(member(part, "text")) for part in items(member(item, "summary", "content"))]
             yield from [ThinkingPart("\n\n".join(texts))] if any(texts) else []
@@ -86,7 +86,7 @@ def _parts(output: Sequence[object], losses: TranslationLosses) -> Iterator[Answ
             losses.add("provider_tools")
 
 
-def _said(content: Sequence[object], losses: TranslationLosses) -> Iterator[AnswerPart]:
+def _content_parts(content: Sequence[object], losses: TranslationLosses) -> Iterator[AnswerPart]:
     for part in content:
         if member(part, "annotations"):
             losses.add("citations")
@@ -98,17 +98,17 @@ def _said(content: Sequence[object], losses: TranslationLosses) -> Iterator[Answ
 
 def read_usage(usage: Mapping[str, Any]) -> ReportedUsage:
     """Usage as the family counts."""
-    known, said = usage.get("input_tokens_details"), usage.get("output_tokens_details")
+    input_details, output_details = usage.get("input_tokens_details"), usage.get("output_tokens_details")
     return ReportedUsage(
         number(usage.get("input_tokens")),
-        number(member(known, "cached_tokens")),
-        number(member(known, "cache_write_tokens")),
+        number(member(input_details, "cached_tokens")),
+        number(member(input_details, "cache_write_tokens")),
         number(usage.get("output_tokens")),
-        number(member(said, "reasoning_tokens")),
+        number(member(output_details, "reasoning_tokens")),
     )
 
 
-def written_usage(usage: ReportedUsage) -> dict[str, Any] | None:
+def write_usage(usage: ReportedUsage) -> dict[str, Any] | None:
     """Usage as clients of the family read it: the details are required members of its types."""
     if usage.total is None:
         return None
@@ -121,7 +121,7 @@ def written_usage(usage: ReportedUsage) -> dict[str, Any] | None:
     }
 
 
-def response_head(model: str, created: int, asked: NeutralRequest) -> dict[str, Any]:
+def response_head(model: str, created: int, request: NeutralRequest) -> dict[str, Any]:
     """A response without output and state, with what it repeats of its request. Its id is one that nobody can guess, as
     providers' ids need not be: what it said is found by it.
     """
@@ -135,7 +135,7 @@ def response_head(model: str, created: int, asked: NeutralRequest) -> dict[str, 
         "tool_choice": "auto",
         "tools": [],
         "store": True,
-        **asked.echo,
+        **request.echo,
         "previous_response_id": None,
     }
 
@@ -163,32 +163,32 @@ def reasoning_item(ident: str, text: str) -> dict[str, Any]:
 
 
 def write_answer(
-    answer: TranslatedAnswer, usage: ReportedUsage, asked: NeutralRequest, losses: TranslationLosses
+    answer: TranslatedAnswer, usage: ReportedUsage, request: NeutralRequest, losses: TranslationLosses
 ) -> dict[str, Any]:
     """The body of a whole answer."""
-    found = response_head(answer.model, answer.created, asked)
-    output = _output(answer.parts, found["id"])
+    head = response_head(answer.model, answer.created, request)
+    output = _output(answer.parts, head["id"])
     refused = any(isinstance(part, RefusalPart) for part in answer.parts)
-    return {**found, **written_state(answer.stop, refused=refused), "output": output, "usage": written_usage(usage)}
+    return {**head, **write_state(answer.stop, refused=refused), "output": output, "usage": write_usage(usage)}
 
 
 def _output(parts: Sequence[AnswerPart], response: str) -> list[dict[str, Any]]:
     output: list[dict[str, Any]] = []
     joins = False
     for part in parts:
-        place = len(output)
+        index = len(output)
         if isinstance(part, CallPart):
             call = FORMAT.write_calls([part.call])[0]
             prefix = "ctc" if call["type"] == CUSTOM_CALL else "fc"
-            output.append({**call, "id": item_id(prefix, response, place), "status": "completed"})
+            output.append({**call, "id": item_id(prefix, response, index), "status": "completed"})
         elif isinstance(part, ThinkingPart):
-            output.append(reasoning_item(item_id("rs", response, place), part.text))
+            output.append(reasoning_item(item_id("rs", response, index), part.text))
         elif isinstance(part, (TextPart, RefusalPart)):
             refused = {"type": "refusal", "refusal": part.text}
             content = text_content(part.text) if isinstance(part, TextPart) else refused
             if joins:
                 output[-1]["content"].append(content)
             else:
-                output.append(message_item(item_id("msg", response, place), [content]))
+                output.append(message_item(item_id("msg", response, index), [content]))
         joins = isinstance(part, (TextPart, RefusalPart))
     return output

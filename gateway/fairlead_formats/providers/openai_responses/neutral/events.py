@@ -7,7 +7,7 @@ from typing import Any, Final
 
 import msgspec
 
-from fairlead_formats.messages.drafts import member, text_of
+from fairlead_formats.messages.call import member, text_of
 from fairlead_formats.neutral.answers import (
     CallBegin,
     CallDelta,
@@ -21,7 +21,6 @@ from fairlead_formats.neutral.answers import (
     sse,
 )
 from fairlead_formats.neutral.conversation import NeutralRequest
-from fairlead_formats.neutral.losses import TranslationLosses
 from fairlead_formats.providers.openai_responses.items import CALL, CUSTOM_CALL
 from fairlead_formats.providers.openai_responses.neutral.answer import (
     item_id,
@@ -30,9 +29,10 @@ from fairlead_formats.providers.openai_responses.neutral.answer import (
     reasoning_item,
     response_head,
     text_content,
-    written_state,
-    written_usage,
+    write_state,
+    write_usage,
 )
+from fairlead_formats.wire.losses import TranslationLosses
 from fairlead_formats.wire.protocol import BadStream
 
 _encode: Final = msgspec.json.Encoder().encode
@@ -50,7 +50,7 @@ class ResponsesEventReader:
 
     def __init__(self, losses: TranslationLosses) -> None:
         self._losses = losses
-        self._calls = self._refused = self._said = self._argued = False
+        self._calls = self._refused = self._has_message = self._argued = False
         self.stop: StopReason | None = None
         self.sequence: str | None = None
 
@@ -84,9 +84,9 @@ class ResponsesEventReader:
             self._argued = False
             yield CallBegin(text_of(member(item, "call_id")), text_of(member(item, "name")))
         elif kind in ("message", "reasoning"):
-            if self._said and kind == "message":
+            if self._has_message and kind == "message":
                 yield RoundBorder()
-            self._said = self._said or kind == "message"
+            self._has_message = self._has_message or kind == "message"
         else:
             self._losses.add("provider_tools")
 
@@ -105,8 +105,8 @@ class ResponsesEventReader:
 class ResponsesEventWriter:
     """Writes events: one item behind the other, by whatever comes."""
 
-    def __init__(self, asked: NeutralRequest, created: int, losses: TranslationLosses) -> None:
-        self._asked = asked
+    def __init__(self, request: NeutralRequest, created: int, losses: TranslationLosses) -> None:
+        self._request = request
         self._created = created
         self._head: dict[str, Any] = {}
         self._sequence = 0
@@ -122,12 +122,12 @@ class ResponsesEventWriter:
     def write(self, event: StreamEvent) -> bytes:
         match event:
             case StreamStart():
-                self._head = response_head(event.model or self._asked.model, self._created, self._asked)
+                self._head = response_head(event.model or self._request.model, self._created, self._request)
                 return self._state("response.created") + self._state("response.in_progress")
             case TextDelta(kind="thinking"):
                 return self._thought(event.text)
             case TextDelta():
-                return self._said(event)
+                return self._write_text(event)
             case CallBegin():
                 return self._close() + self._begin_call(event)
             case CallDelta():
@@ -144,7 +144,7 @@ class ResponsesEventWriter:
         self._text.append(text)
         return out + self._event("response.reasoning_summary_text.delta", summary_index=0, delta=text)
 
-    def _said(self, event: TextDelta) -> bytes:
+    def _write_text(self, event: TextDelta) -> bytes:
         out = b""
         if self._open != event.kind:
             if self._open in ("text", "refusal"):
@@ -155,9 +155,9 @@ class ResponsesEventWriter:
             out += self._part("response.content_part.added", self._content_part(""))
         self._text.append(event.text)
         logprobs: dict[str, Any] = {"logprobs": []} if event.kind == "text" else {}
-        return out + self._part_event(f"{self._named()}.delta", delta=event.text, **logprobs)
+        return out + self._part_event(f"{self._content_event()}.delta", delta=event.text, **logprobs)
 
-    def _named(self) -> str:
+    def _content_event(self) -> str:
         return "response.output_text" if self._open == "text" else "response.refusal"
 
     def _content_part(self, text: str) -> dict[str, Any]:
@@ -195,7 +195,9 @@ class ResponsesEventWriter:
         text, self._text = "".join(self._text), []
         whole = {"text": text, "logprobs": []} if self._open == "text" else {"refusal": text}
         part = self._content_part(text)
-        out = self._part_event(f"{self._named()}.done", **whole) + self._part("response.content_part.done", part)
+        out = self._part_event(f"{self._content_event()}.done", **whole) + self._part(
+            "response.content_part.done", part
+        )
         self._content.append(part)
         return out
 
@@ -245,10 +247,10 @@ class ResponsesEventWriter:
     def finish(self, stop: StopReason, sequence: str | None, usage: ReportedUsage, more: Mapping[str, Any]) -> bytes:
         out = self._close()
         contents = [part for item in self._output for part in item.get("content", ())]
-        state = written_state(stop, refused=any(part["type"] == "refusal" for part in contents))
-        return out + self._state(f"response.{state['status']}", **state, usage=written_usage(usage), **more)
+        state = write_state(stop, refused=any(part["type"] == "refusal" for part in contents))
+        return out + self._state(f"response.{state['status']}", **state, usage=write_usage(usage), **more)
 
-    def failed(self, error: Mapping[str, Any]) -> bytes:
+    def write_error(self, error: Mapping[str, Any]) -> bytes:
         """The nested form, which the SDK raises."""
         return self._write("error", {"error": error})
 

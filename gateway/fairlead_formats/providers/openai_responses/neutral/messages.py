@@ -5,10 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, Final
 
-from fairlead_formats.messages.call import ModelCall
-from fairlead_formats.messages.drafts import items, member, text_of
-from fairlead_formats.messages.parts import SERVER_TOOL, THINKING
-from fairlead_formats.messages.response_items import CUSTOM_OUTPUT, OUTPUT
+from fairlead_formats.messages.base import SERVER_TOOL, THINKING
+from fairlead_formats.messages.call import ModelCall, items, member, text_of
 from fairlead_formats.neutral.conversation import (
     CallPart,
     MediaPart,
@@ -24,11 +22,13 @@ from fairlead_formats.neutral.conversation import (
     valid_call,
     with_matched_results,
 )
-from fairlead_formats.neutral.losses import TranslationLosses
 from fairlead_formats.neutral.media import data_url, is_pdf, media_notice, media_of_data, media_of_url, text_or_media
 from fairlead_formats.neutral.members import kind_of_part, report_extras
-from fairlead_formats.neutral.message_parts import read_results, written_results
+from fairlead_formats.neutral.message_parts import read_results, write_results
+from fairlead_formats.providers.openai_responses.items import OUTPUT
+from fairlead_formats.providers.openai_responses.message_items import CUSTOM_OUTPUT
 from fairlead_formats.providers.openai_responses.tools import ResponsesMessages
+from fairlead_formats.wire.losses import TranslationLosses
 from fairlead_formats.wire.protocol import BadRequest
 
 FORMAT: Final = ResponsesMessages()
@@ -40,8 +40,8 @@ def read_messages(entries: Sequence[object], losses: TranslationLosses) -> tuple
     return with_matched_results([turn for turn in runs if turn.parts])
 
 
-def _of_one_side(one: MessageTurn, other: MessageTurn) -> bool:
-    return one.role == other.role != "system"
+def _of_one_side(first: MessageTurn, second: MessageTurn) -> bool:
+    return first.role == second.role != "system"
 
 
 def _turn(item: object, losses: TranslationLosses) -> MessageTurn:
@@ -55,7 +55,7 @@ def _turn(item: object, losses: TranslationLosses) -> MessageTurn:
         return MessageTurn("system" if role in ("system", "developer") else "user", parts)
     if kind in ("", "message"):
         return MessageTurn("assistant", tuple(_content(member(item, "content"), losses)))
-    return MessageTurn("assistant", tuple(_said(item, losses)))
+    return MessageTurn("assistant", tuple(_read_model_item(item, losses)))
 
 
 def _content(content: object, losses: TranslationLosses) -> Iterable[Part]:
@@ -69,9 +69,9 @@ def _content(content: object, losses: TranslationLosses) -> Iterable[Part]:
         elif kind == "refusal":
             yield RefusalPart(text_of(member(part, "refusal")))
         else:
-            found = _media(kind, part, losses)
-            if found is not None:
-                yield found
+            media = _media(kind, part, losses)
+            if media is not None:
+                yield media
 
 
 def _media(kind: str, part: object, losses: TranslationLosses) -> MediaPart | None:
@@ -90,7 +90,7 @@ def _media(kind: str, part: object, losses: TranslationLosses) -> MediaPart | No
     return None
 
 
-def _said(item: object, losses: TranslationLosses) -> Iterable[Part]:
+def _read_model_item(item: object, losses: TranslationLosses) -> Iterable[Part]:
     calls = iter(FORMAT.parse_calls(item))
     for part in FORMAT.parts(item):
         if part.draft is not None:
@@ -103,17 +103,17 @@ def _said(item: object, losses: TranslationLosses) -> Iterable[Part]:
 
 def write_messages(turns: Sequence[MessageTurn], losses: TranslationLosses) -> WrittenTurns:
     """The turns as items."""
-    known = calls_by_id(turns)
-    found: list[dict[str, Any]] = []
+    calls = calls_by_id(turns)
+    items_written: list[dict[str, Any]] = []
     for turn in turns:
         if turn.role == "assistant":
-            found += _written_said(turn.parts)
+            items_written += _write_assistant(turn.parts)
         else:
-            found += _written_asked(turn, known, losses)
-    return WrittenTurns((), found)
+            items_written += _write_user(turn, calls, losses)
+    return WrittenTurns((), items_written)
 
 
-def _written_said(parts: Sequence[Part]) -> Iterable[dict[str, Any]]:
+def _write_assistant(parts: Sequence[Part]) -> Iterable[dict[str, Any]]:
     for part in parts:
         if isinstance(part, CallPart):
             yield from FORMAT.write_calls([part.call])
@@ -124,15 +124,13 @@ def _written_said(parts: Sequence[Part]) -> Iterable[dict[str, Any]]:
             yield {"type": "message", "role": "assistant", "content": content}
 
 
-def _written_asked(
-    turn: MessageTurn, known: Mapping[str, ModelCall], losses: TranslationLosses
-) -> list[dict[str, Any]]:
-    content = [_written_part(part, losses) for part in turn.parts if not isinstance(part, ResultPart)]
+def _write_user(turn: MessageTurn, calls: Mapping[str, ModelCall], losses: TranslationLosses) -> list[dict[str, Any]]:
+    content = [_write_part(part, losses) for part in turn.parts if not isinstance(part, ResultPart)]
     message = {"type": "message", "role": turn.role, "content": content}
-    return [*written_results(turn.parts, known, FORMAT), *([message] if content else [])]
+    return [*write_results(turn.parts, calls, FORMAT), *([message] if content else [])]
 
 
-def _written_part(part: Part, losses: TranslationLosses) -> dict[str, Any]:
+def _write_part(part: Part, losses: TranslationLosses) -> dict[str, Any]:
     if isinstance(part, MediaPart):
         part = text_or_media(part)
     if isinstance(part, MediaPart):

@@ -7,7 +7,7 @@ from typing import Any, Final
 
 from msgspec import Raw
 
-from fairlead_formats.messages.drafts import items, member, text_of
+from fairlead_formats.messages.call import items, member, text_of
 from fairlead_formats.neutral.conversation import (
     MessageTurn,
     NeutralRequest,
@@ -17,19 +17,19 @@ from fairlead_formats.neutral.conversation import (
     as_effort,
     leading_system,
 )
-from fairlead_formats.neutral.losses import TranslationLosses
-from fairlead_formats.neutral.members import RequestMembers, required_list
-from fairlead_formats.neutral.openai_members import (
+from fairlead_formats.neutral.members import RequestMembers, require_list
+from fairlead_formats.neutral.tools import TranslatedTools
+from fairlead_formats.providers.openai_chat.neutral.openai_members import (
     SHARED,
     plain_model,
     read_choice,
     read_output,
-    written_output,
-    written_tools,
+    write_output,
+    write_tools,
 )
-from fairlead_formats.neutral.tools import TranslatedTools
 from fairlead_formats.providers.openai_responses.neutral.messages import read_messages, write_messages
 from fairlead_formats.providers.openai_responses.own_servers import SCHEME
+from fairlead_formats.wire.losses import TranslationLosses
 
 LEAST_TOKENS: Final = 16
 """Least bound of tokens that the API takes."""
@@ -66,7 +66,7 @@ def read_request(
         members.leave_out("input")
         turns: tuple[MessageTurn, ...] = (MessageTurn("user", (TextPart(body["input"]),)),)
     else:
-        turns = read_messages(required_list(members, "input"), losses)
+        turns = read_messages(require_list(members, "input"), losses)
     instructions = members.text("instructions")
     system, turns = leading_system(turns)
     tools = [tool for tool in items(members.first("tools")) if not _of_gateway(tool)]
@@ -92,7 +92,7 @@ def _of_gateway(tool: object) -> bool:
 
 def _settings(members: RequestMembers) -> SamplingSettings:
     reasoning, text = members.first("reasoning"), members.first("text")
-    openai_only = members.named(*SHARED)
+    openai_only = members.take_members(*SHARED)
     if member(text, "verbosity") is not None:
         openai_only["verbosity"] = member(text, "verbosity")
     return SamplingSettings(
@@ -109,33 +109,33 @@ def _settings(members: RequestMembers) -> SamplingSettings:
 
 
 def write_request(
-    asked: NeutralRequest, tools: TranslatedTools, choice: ToolChoice | None, losses: TranslationLosses
+    request: NeutralRequest, tools: TranslatedTools, choice: ToolChoice | None, losses: TranslationLosses
 ) -> dict[str, Any]:
     """The body for a provider, which keeps nothing of it: all that its model thought comes back sealed."""
-    settings = asked.settings
+    settings = request.settings
     body: dict[str, Any] = {
-        "model": asked.model,
-        "input": write_messages(asked.turns, losses).messages,
+        "model": request.model,
+        "input": write_messages(request.turns, losses).messages,
         "store": False,
         "include": ["reasoning.encrypted_content"],
     }
-    instructions = "\n\n".join(text for text in asked.system if text)
+    instructions = "\n\n".join(text for text in request.system if text)
     if instructions:
         body["instructions"] = instructions
-    if asked.stream:
+    if request.stream:
         body["stream"] = True
-    body |= written_tools(tools, choice, settings, nests=False)
+    body |= write_tools(tools, choice, settings, nests=False)
     openai_only = dict(settings.openai_only)
-    text = {"format": written_output(settings.output), "verbosity": openai_only.pop("verbosity", None)}
+    text = {"format": write_output(settings.output), "verbosity": openai_only.pop("verbosity", None)}
     text = {name: value for name, value in text.items() if value is not None}
-    known = {
+    members = {
         "temperature": settings.temperature,
         "top_p": settings.top_p,
         "user": settings.user,
         "text": text or None,
         "reasoning": _reasoning(settings) or None,
     }
-    body |= {name: value for name, value in known.items() if value is not None}
+    body |= {name: value for name, value in members.items() if value is not None}
     if settings.max_tokens is not None:
         body["max_output_tokens"] = max(settings.max_tokens, LEAST_TOKENS)
     for name in ("top_k", "seed", "frequency_penalty", "presence_penalty", "stop"):
@@ -146,8 +146,8 @@ def write_request(
 
 def _reasoning(settings: SamplingSettings) -> dict[str, Any]:
     effort = settings.asked_effort
-    found: dict[str, Any] = {} if effort is None else {"effort": effort}
-    return {**found, "summary": "auto"} if settings.thoughts else found
+    reasoning: dict[str, Any] = {} if effort is None else {"effort": effort}
+    return {**reasoning, "summary": "auto"} if settings.thoughts else reasoning
 
 
 def settle(members: dict[str, Raw], model: str, window: int, losses: TranslationLosses) -> None:

@@ -8,7 +8,7 @@ import re
 from collections.abc import Mapping
 from typing import Any, Final
 
-from fairlead_formats.messages.drafts import items, member, text_of
+from fairlead_formats.messages.call import items, member, text_of
 from fairlead_formats.neutral.conversation import OutputSchema, SamplingSettings, ToolChoice
 from fairlead_formats.neutral.tools import TranslatedTools
 
@@ -21,20 +21,20 @@ def read_choice(given: object) -> ToolChoice | None:
     """A choice of tools, in either form."""
     if given in ("auto", "none", "required"):
         return ToolChoice(given)
-    choice = flat(given)
+    choice = flatten(given)
     kind, name = member(choice, "type"), member(choice, "name")
     if kind == "allowed_tools":
-        named = (member(flat(tool), "name") for tool in items(member(choice, "tools")))
+        named = (member(flatten(tool), "name") for tool in items(member(choice, "tools")))
         names = tuple(each for each in named if isinstance(each, str))
         return ToolChoice("required" if member(choice, "mode") == "required" else "auto", names)
     return ToolChoice("required", (name,)) if kind in ("function", "custom") and isinstance(name, str) else None
 
 
-def written_choice(choice: ToolChoice, *, nests: bool) -> Any:
+def write_choice(choice: ToolChoice, *, nests: bool) -> Any:
     """A choice of tools; `nests`: as Chat Completions have it."""
     if not choice.names:
         return choice.mode
-    form = nested if nests else dict
+    form = nest if nests else dict
     named = [form({"type": "function", "name": name}) for name in choice.names]
     if choice.mode == "required" and len(named) == 1:
         return named[0]
@@ -44,16 +44,16 @@ def written_choice(choice: ToolChoice, *, nests: bool) -> Any:
 
 def read_output(given: object) -> OutputSchema | None:
     """The form of the answer, in either form."""
-    found = flat(given)
-    kind, schema = member(found, "type"), member(found, "schema")
+    output = flatten(given)
+    kind, schema = member(output, "type"), member(output, "schema")
     if kind == "json_object":
         return OutputSchema(None)
     if kind != "json_schema" or not isinstance(schema, dict):
         return None
-    return OutputSchema(schema, text_of(member(found, "name")) or "answer", member(found, "strict"))
+    return OutputSchema(schema, text_of(member(output, "name")) or "answer", member(output, "strict"))
 
 
-def written_output(output: OutputSchema | None) -> dict[str, Any] | None:
+def write_output(output: OutputSchema | None) -> dict[str, Any] | None:
     """The form of the answer, as Responses have it; None where any will do."""
     if output is None:
         return None
@@ -63,7 +63,7 @@ def written_output(output: OutputSchema | None) -> dict[str, Any] | None:
     return {"type": "json_schema", "name": output.name, "schema": output.schema, **strict}
 
 
-def written_tools(
+def write_tools(
     tools: TranslatedTools, choice: ToolChoice | None, settings: SamplingSettings, *, nests: bool
 ) -> dict[str, Any]:
     """Members that say which tools there are, and which of them the model may call."""
@@ -73,7 +73,7 @@ def written_tools(
         if settings.parallel is not None:
             body["parallel_tool_calls"] = settings.parallel
     if choice is not None:
-        body["tool_choice"] = written_choice(choice, nests=nests)
+        body["tool_choice"] = write_choice(choice, nests=nests)
     return body
 
 
@@ -82,14 +82,14 @@ def plain_model(model: str) -> bool:
     return _PLAIN.search(model) is not None
 
 
-def flat(given: object) -> object:
+def flatten(given: object) -> object:
     """A member of Chat Completions as Responses have it."""
     kind = text_of(member(given, "type"))
     inner = member(given, kind) if kind else None
     return {**inner, "type": kind} if isinstance(inner, dict) else given
 
 
-def nested(given: Mapping[str, Any]) -> dict[str, Any]:
+def nest(given: Mapping[str, Any]) -> dict[str, Any]:
     """A member of Responses as Chat Completions have it."""
     inner = {name: value for name, value in given.items() if name != "type"}
     return {"type": given["type"], given["type"]: inner} if inner else dict(given)

@@ -27,8 +27,8 @@ _NAMES: Final = {
 
 def from_openapi(schema: JsonObject) -> JsonObject:
     """The schema as JSON Schema 2020-12. Raises TooMuch."""
-    found: JsonObject = _schema(schema, ConversionBudget(), 0)
-    return found
+    converted: JsonObject = _schema(schema, ConversionBudget(), 0)
+    return converted
 
 
 def _schema(schema: Any, bounds: ConversionBudget, depth: int) -> Any:

@@ -8,14 +8,22 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Any, Final
 
-from fairlead_formats.messages.call import CUSTOM, ToolResult, freeform
-from fairlead_formats.messages.drafts import Draft, items, member, text_of
-from fairlead_formats.messages.parts import BLOCK, SERVER_TOOL, TEXT, THINKING, AnswerPart, Part, call, extras, pointed
-from fairlead_formats.messages.reading import blocks_of_parts, result_of
+from fairlead_formats.messages.base import (
+    BLOCK,
+    SERVER_TOOL,
+    TEXT,
+    THINKING,
+    AnswerPart,
+    Part,
+    call,
+    extras,
+    with_paths,
+)
+from fairlead_formats.messages.call import CUSTOM, Draft, ToolResult, freeform, items, member, text_of
+from fairlead_formats.messages.reading import result_of
+from fairlead_formats.providers.openai_chat.tools import blocks_of_parts
+from fairlead_formats.providers.openai_responses.items import CALL, CUSTOM_CALL, OUTPUT
 
-CALL: Final = "function_call"
-OUTPUT: Final = "function_call_output"
-CUSTOM_CALL: Final = "custom_tool_call"
 CUSTOM_OUTPUT: Final = "custom_tool_call_output"
 ARGUMENTS_DONE: Final = "response.function_call_arguments.done"
 _CALLS: Final = (CALL, ARGUMENTS_DONE, CUSTOM_CALL)
@@ -32,11 +40,11 @@ _EVENTS: Final = (
 
 def entries(message: object, path: str = "") -> Iterator[tuple[str, object]]:
     """The items of a response, an event, an item, or a list of items or events, with their paths."""
-    for at, entry in pointed(path, message) if isinstance(message, list) else [(path, message)]:
+    for at, entry in with_paths(path, message) if isinstance(message, list) else [(path, message)]:
         response = member(entry, "response")
         output = member(response or entry, "output")
         if isinstance(output, list) and member(entry, "type") not in (OUTPUT, CUSTOM_OUTPUT):
-            yield from pointed(f"{at}/response/output" if response else f"{at}/output", output)
+            yield from with_paths(f"{at}/response/output" if response else f"{at}/output", output)
             continue
         item = member(entry, "item")
         yield (f"{at}/item", item) if item else (at, entry)
@@ -48,8 +56,8 @@ def parts_of_item(item: object, path: str) -> Iterator[Part]:
     if kind in _CALLS and member(item, "status") != "in_progress":
         yield call(path, draft_of(item), extras(item, *_ENVELOPE, "name", "arguments", "input"))
     elif kind == "message" and member(item, "role") in (None, "assistant"):
-        for at, part in pointed(f"{path}/content", items(member(item, "content"))):
-            yield _said(part, at)
+        for at, part in with_paths(f"{path}/content", items(member(item, "content"))):
+            yield _content_part(part, at)
         if isinstance(text := member(item, "content"), str):
             yield Part(f"{path}/content", TEXT, text_of(text))
     elif not kind.startswith(_EVENTS):
@@ -73,7 +81,7 @@ def answer_of(entry: Any, path: str) -> AnswerPart:
     return AnswerPart(path, ToolResult(text_of(entry.get("call_id")), "", result), extras(entry, *_ENVELOPE, "output"))
 
 
-def _said(part: object, path: str) -> Part:
+def _content_part(part: object, path: str) -> Part:
     """A part of an assistant's message; what was spoken counts by its transcript."""
     text = member(part, "text", "refusal", "transcript")
     if not isinstance(text, str):

@@ -1,0 +1,109 @@
+"""Calls of a streamed message of OpenAI Chat Completions.
+
+Pure module. `choices[].delta.tool_calls[] {index, id?, function: {name?, arguments?}}`; indices may interleave, some
+servers leave them out or give every call the same one. The calls are complete with `finish_reason`.
+"""
+
+from __future__ import annotations
+
+from typing import Final
+
+from fairlead_formats.messages.call import CUSTOM, FUNCTION_CALL, ModelCall, items, member, text_of
+from fairlead_formats.messages.streams import Partial, Ready, begins_another, event_of, has_room, is_done
+from fairlead_formats.names import Names
+
+_OLD: Final = -1
+"""Key of the one call of the old form."""
+
+
+class ChatAssembler:
+    """Reads one choice: acting on several alternatives of one message would run tools for answers nobody keeps."""
+
+    def __init__(self, names: Names | None = None, choice: int = 0) -> None:
+        self._ready = Ready(names)
+        self._choice = choice
+        self._partials: dict[int, Partial] = {}
+        self._current: dict[int, int] = {}
+        """The stream's index to the key of the call that it means now."""
+        self._last = 0
+        self._named: list[Partial] = []
+        """Calls that entries of the event name."""
+
+    def feed(self, event: object) -> list[ModelCall]:
+        if is_done(event):
+            return self._flush(cut_off=False)
+        finished = None
+        for choice in items(member(event_of(event), "choices")):
+            if (member(choice, "index") or 0) != self._choice:
+                continue
+            self._take(member(choice, "delta", "message"))
+            finished = member(choice, "finish_reason") or finished
+        return self._flush(cut_off=finished == "length") if finished else []
+
+    def close(self) -> list[ModelCall]:
+        return self._flush(cut_off=True)
+
+    def _take(self, delta: object) -> None:
+        self._named = []
+        for entry in items(member(delta, "tool_calls")):
+            custom = member(entry, CUSTOM)
+            function = member(entry, "function") if custom is None else custom
+            partial = self._partial(member(entry, "index"), text_of(member(entry, "id")), function)
+            if partial is not None and member(function, "name"):
+                self._named.append(partial)
+            if partial is not None and custom is not None:
+                partial.kind = CUSTOM
+                partial.name = partial.name or member(custom, "name")
+                partial.append(member(custom, "input"))
+            elif partial is not None:
+                _grow(partial, function)
+        old = member(delta, FUNCTION_CALL)
+        if isinstance(old, dict):
+            _grow(self._partials.setdefault(_OLD, Partial(kind=FUNCTION_CALL)), old)
+
+    def _partial(self, index: object, ident: str, function: object) -> Partial | None:
+        """The call that a delta belongs to: that of its index, unless it brings a name and another id, or a name behind
+        arguments that are whole, or the second one of its event.
+        """
+        if not isinstance(index, int) or index < 0:
+            same_id = next((key for key, partial in self._partials.items() if ident and partial.id == ident), None)
+            index = (
+                same_id if same_id is not None else self._last if not ident and self._partials else len(self._current)
+            )
+        key = self._current.get(index, index)
+        partial = self._partials.get(key)
+        another = partial is not None and member(function, "name") and self._is_other(partial, ident, function)
+        if partial is None or another:
+            if not has_room(self._partials):
+                return None
+            while key in self._partials:
+                key += 1
+            partial = self._partials[key] = Partial()
+            self._current[index] = key
+        partial.id = partial.id or ident
+        self._last = index
+        return partial
+
+    def _is_other(self, partial: Partial, ident: str, function: object) -> bool:
+        """Whether a delta with a name is of another call."""
+        if ident and partial.id:
+            return partial.id != ident
+        arguments = member(function, "arguments", "input")
+        if partial.whole is not None:
+            return bool(arguments)
+        return partial in self._named or begins_another(partial, arguments)
+
+    def _flush(self, *, cut_off: bool) -> list[ModelCall]:
+        partials = [self._partials[key] for key in sorted(self._partials)]
+        self._partials.clear()
+        self._current.clear()
+        return [self._ready.call(partial, cut_off=cut_off) for partial in partials]
+
+
+def _grow(partial: Partial, function: object) -> None:
+    """The name comes once; servers that repeat it do so whole."""
+    partial.name = partial.name or member(function, "name")
+    arguments = member(function, "arguments")
+    if isinstance(arguments, dict):
+        partial.whole = arguments
+    partial.append(arguments)

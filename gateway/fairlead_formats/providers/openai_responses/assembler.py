@@ -1,0 +1,96 @@
+"""Calls of a streamed message of OpenAI Responses and Realtime, as their items are done.
+
+Pure module. `response.output_item.added`, `response.function_call_arguments.delta` and `.done`,
+`response.output_item.done`.
+"""
+
+from __future__ import annotations
+
+from typing import Any, Final
+
+from fairlead_formats.messages.call import CUSTOM, ModelCall, items, member, text_of
+from fairlead_formats.messages.streams import Partial, Ready, event_of, has_room
+from fairlead_formats.names import Names
+from fairlead_formats.providers.openai_responses.items import CALL, CUSTOM_CALL
+from fairlead_formats.providers.openai_responses.message_items import ARGUMENTS_DONE
+
+_CALLS: Final = (CALL, CUSTOM_CALL)
+
+
+class ResponsesAssembler:
+    """Responses and Realtime: calls come out as their items are done."""
+
+    def __init__(self, names: Names | None = None) -> None:
+        self._ready = Ready(names)
+        self._partials: dict[object, Partial] = {}
+        self._done: set[object] = set()
+
+    def feed(self, event: object) -> list[ModelCall]:
+        event = event_of(event)
+        kind = text_of(member(event, "type"))
+        item = member(event, "item")
+        if kind == "response.output_item.added":
+            self._open(event, item)
+        elif kind in ("response.function_call_arguments.delta", "response.custom_tool_call_input.delta"):
+            self._of(event).append(member(event, "delta"))
+        elif kind in (ARGUMENTS_DONE, "response.custom_tool_call_input.done"):
+            partial = self._of(event)
+            partial.whole = member(event, "arguments", "input")
+            partial.id = partial.id or member(event, "call_id")
+            partial.name = partial.name or member(event, "name")
+        elif kind == "response.output_item.done" and member(item, "type") in _CALLS:
+            return self._finish(_key(event), item)
+        elif kind in ("response.completed", "response.incomplete", "response.failed", "response.done"):
+            return self._rest(member(event, "response"), cut_off=kind not in ("response.completed", "response.done"))
+        return []
+
+    def close(self) -> list[ModelCall]:
+        return self._rest(None, cut_off=True)
+
+    def _open(self, event: object, item: object) -> None:
+        if member(item, "type") in _CALLS and has_room(self._partials):
+            partial = self._of(event)
+            partial.kind = _kind(item)
+            partial.id = member(item, "call_id")
+            partial.name = member(item, "name")
+
+    def _of(self, event: object) -> Partial:
+        key = _key(event)
+        if key not in self._partials and (key in self._done or not has_room(self._partials)):
+            return Partial()
+        return self._partials.setdefault(key, Partial())
+
+    def _finish(self, key: object, item: object) -> list[ModelCall]:
+        if key in self._done:
+            return []
+        partial = self._partials.pop(key, None) or Partial()
+        partial.id = member(item, "call_id") or partial.id
+        partial.name = member(item, "name") or partial.name
+        partial.kind = _kind(item)
+        arguments = member(item, "arguments", "input")
+        partial.whole = arguments if arguments else partial.whole
+        self._done.add(key)
+        return [self._ready.call(partial, cut_off=member(item, "status") == "incomplete")]
+
+    def _rest(self, response: object, *, cut_off: bool) -> list[ModelCall]:
+        """Calls that are not out yet: items of the final response, then calls that were begun."""
+        calls: list[ModelCall] = []
+        for index, item in enumerate(items(member(response, "output"))):
+            key: Any = text_of(member(item, "id")) or index
+            if member(item, "type") in _CALLS and not self._ready.has_seen(text_of(member(item, "call_id"))):
+                calls.extend(self._finish(key, item))
+        begun = list(self._partials.items())
+        self._partials.clear()
+        self._done.update(key for key, _ in begun)
+        return [*calls, *(self._ready.call(p, cut_off=cut_off) for _, p in begun if p.id or p.name)]
+
+
+def _kind(item: object) -> str:
+    return CUSTOM if member(item, "type") == CUSTOM_CALL else ""
+
+
+def _key(event: object) -> object:
+    """An item's id: the place in the output where it has none."""
+    ident = text_of(member(event, "item_id")) or text_of(member(member(event, "item"), "id"))
+    index = member(event, "output_index")
+    return ident or (index if isinstance(index, int) else 0)
