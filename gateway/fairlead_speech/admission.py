@@ -1,4 +1,4 @@
-"""Which principal opens a speech session, and with which wishes: read from the request, before it is answered."""
+"""Admission of a speech session: who asks for it and with which wishes, read from the request, and its slot."""
 
 from __future__ import annotations
 
@@ -11,10 +11,13 @@ import msgspec
 from fairlead_formats.wire.errors import LlmError
 from fairlead_gateway.calls.path.direct import Origin
 from fairlead_gateway.core.identity import IDENTITY
+from fairlead_gateway.core.share_counts import ShareCounts
 from fairlead_gateway.endpoint.upgrades import UpgradeRequest
+from fairlead_gateway.limits.shares import Shares, ShareTaken
 from fairlead_models.credentials import PROVIDER_KEY, take_credential
 from fairlead_models.errors import of_problem
 from fairlead_offers.offer.offers import OfferWishes
+from fairlead_offers.problems import RATE_LIMITED
 from fairlead_web.guard import RequestGuard
 
 WISHES: Final = {
@@ -95,3 +98,68 @@ def _wishes(said: Mapping[str, str]) -> OfferWishes:
         return msgspec.convert(found, OfferWishes)
     except msgspec.MsgspecError as error:
         raise LlmError(400, f"fairlead: {error}", "invalid_request", param="fairlead") from error
+
+
+_RETRY: Final = {"retry-after": "5"}
+
+
+class SessionSlots:
+    """Slots for `most` sessions, of which one agent gets `each`; 0: a quarter."""
+
+    def __init__(self, most: int, each: int = 0, counts: ShareCounts | None = None) -> None:
+        self._open = Shares("speech_sessions", most, each, counts)
+        self._waiting = Shares("speech_setups", most, each, counts)
+
+    @property
+    def open(self) -> int:
+        """Sessions that are open."""
+        return self._open.total
+
+    def slot(self, agent: str) -> SessionSlot:
+        """A slot that is not taken yet."""
+        return SessionSlot(self._open, self._waiting, agent)
+
+
+class SessionSlot:
+    """Slot of one session. `release` it, in any case."""
+
+    def __init__(self, open_: Shares, waiting: Shares, agent: str) -> None:
+        self._open = open_
+        self._waiting = waiting
+        self._agent = agent
+        self._taken: Shares | None = None
+
+    def wait(self) -> None:
+        """Take a slot for a socket that waits for its set-up. Raises LlmError, also while no session could begin."""
+        reached = self._open.bound(self._agent)
+        if reached is not None:
+            raise _refusal(reached, "are open already")
+        self._take(self._waiting, "wait for their set-up")
+
+    def begin(self) -> None:
+        """Take a slot for a session that is set up, in exchange for that of its socket. Raises LlmError."""
+        self._take(self._open, "are open already")
+
+    def release(self) -> None:
+        """Give back what is taken, once."""
+        self._move(None)
+
+    def _take(self, shares: Shares, what: str) -> None:
+        try:
+            shares.take(self._agent)
+        except ShareTaken as reached:
+            raise _refusal(reached, what) from reached
+        self._move(shares)
+
+    def _move(self, to: Shares | None) -> None:
+        taken, self._taken = self._taken, to
+        if taken is not None:
+            taken.give_back(self._agent)
+
+
+def _refusal(reached: ShareTaken, what: str) -> LlmError:
+    if reached.bound == "agent":
+        text = f"{reached.most} of your speech sessions {what}, the most of one agent"
+        return LlmError(429, text, RATE_LIMITED, headers=_RETRY)
+    text = f"{reached.most} speech sessions {what}, the most of this gateway"
+    return LlmError(503, text, "unavailable", headers=_RETRY)

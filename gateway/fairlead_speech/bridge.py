@@ -9,8 +9,7 @@ from collections.abc import Awaitable, Callable
 from typing import Final
 
 from fairlead_gateway.telemetry import Histogram
-from fairlead_speech.bounds import SpeechBounds
-from fairlead_speech.frames import (
+from fairlead_speech.messages import (
     BinaryFrame,
     FrameReader,
     ReadingPace,
@@ -19,7 +18,7 @@ from fairlead_speech.frames import (
     UnreadableFrame,
 )
 from fairlead_speech.metrics import TO_CLIENT, TO_PROVIDER, SpeechMetrics
-from fairlead_speech.session import BridgedSession
+from fairlead_speech.session import BridgedSession, SpeechBounds
 from fairlead_speech.sockets import (
     BAD_ARGUMENT,
     GOING_AWAY,

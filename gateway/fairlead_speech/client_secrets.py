@@ -15,9 +15,8 @@ from fairlead_models.providers import ProviderKeyRefused, Providers, UnknownMode
 from fairlead_models.upstream import ProviderClient, ProviderUnavailable
 from fairlead_offers.documents import decode, encode
 from fairlead_offers.problems import Problem
-from fairlead_speech.realtime.frames import misspelt
+from fairlead_speech.realtime.events import member, misspelt
 from fairlead_speech.realtime.tools import has_provider_mcp
-from fairlead_speech.realtime_events import member
 from fairlead_web.bodies import JSON, read_pieces
 
 CLIENT_SECRETS: Final = "/v1/realtime/client_secrets"

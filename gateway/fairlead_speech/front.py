@@ -25,15 +25,14 @@ from fairlead_models.request_record import RequestRecord, RequestRecords
 from fairlead_models.upstream import ProviderClient
 from fairlead_offers.problems import Problem
 from fairlead_offers.services import ToolServices
-from fairlead_speech.admission import SessionRequest, admitted
+from fairlead_speech.admission import SessionRequest, SessionSlot, SessionSlots, admitted
 from fairlead_speech.bridge import FAILED
 from fairlead_speech.cascaded.chat_model import ChatModel
 from fairlead_speech.client_secrets import CLIENT_SECRETS, ClientSecrets
-from fairlead_speech.gemini.entrance import LiveEntrance
+from fairlead_speech.gemini.endpoint import LiveEntrance
 from fairlead_speech.metrics import SpeechMetrics
-from fairlead_speech.realtime_entrance import RealtimeEntrance
+from fairlead_speech.realtime_endpoint import RealtimeEntrance
 from fairlead_speech.services import Entrance, Serve, SpeechServices, SpeechSettings
-from fairlead_speech.session_slots import SessionSlot, SessionSlots
 from fairlead_speech.sockets import CLOSE_SECONDS
 from fairlead_web.guard import RequestGuard
 

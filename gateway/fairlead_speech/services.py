@@ -13,24 +13,25 @@ from aiohttp import web
 from fairlead_formats.tokens.routes import ModelRoute
 from fairlead_formats.wire.errors import LlmError
 from fairlead_models.breakers import ModelBreakers, ModelClosed, asks_next
+from fairlead_models.cascaded import CASCADED
 from fairlead_models.errors import over_budget, unavailable
 from fairlead_models.providers import ModelTarget, ProviderKeyRefused, Providers, UnknownModel
 from fairlead_models.request_record import RequestRecord
 from fairlead_models.settings import SpeechSessionSettings
 from fairlead_models.upstream import ProviderClient, ProviderRefused, ProviderSocket, ProviderUnavailable, transport_of
 from fairlead_offers.services import ToolServices
-from fairlead_speech.admission import SessionRequest
-from fairlead_speech.bounds import SpeechBounds
+from fairlead_speech.admission import SessionRequest, SessionSlot
 from fairlead_speech.bridge import FAILED, SpeechBridge
+from fairlead_speech.cascaded.answering import RelayedEvents, TurnAnswerer
 from fairlead_speech.cascaded.chat_model import ChatModel
 from fairlead_speech.cascaded.engine import CascadedEngines
 from fairlead_speech.cascaded.session import CascadedSession
 from fairlead_speech.metrics import SpeechMetrics
-from fairlead_speech.session import BridgedSession
-from fairlead_speech.session_slots import SessionSlot
+from fairlead_speech.realtime.session import ENGINE, RealtimeSession
+from fairlead_speech.session import BridgedSession, FrameSink, SessionEnd, SpeechBounds
 from fairlead_speech.sockets import CLIENT_PING_SECONDS, CLOSE_SECONDS, MAX_MESSAGE, SessionSide, SessionSocket
-from fairlead_speech.tiers import SpokenTier
-from fairlead_speech.toolbox import SessionToolbox, SpeechOffers
+from fairlead_speech.tiers import SpokenTier, is_slow
+from fairlead_speech.tools import SessionToolbox, SpeechOffers
 
 DEFAULT_BOUNDS: Final = SpeechBounds()
 Dial = Callable[[ModelTarget], Awaitable[SessionSide]]
@@ -220,3 +221,32 @@ class SpeechServices:
                 self.over.set()
             self.metrics.ended(engine, outcome)
             record.end(outcome)
+
+
+def engine_session(services: SpeechServices, name: str, model: str) -> CascadedSession:
+    """A session of the engine of that name; `model` is what its client asked for."""
+    engine = services.engines.of(name, services.providers().cascaded[name])
+    return CascadedSession(engine, model, services.clock, services.bounds)
+
+
+def follow_tier(session: CascadedSession, opened: OpenedModel) -> None:
+    """Have an engine know when its tier is a slow one."""
+    filler = session.state.engine.provider.filler
+    if filler is not None:
+        session.follow(lambda: is_slow(opened.toolbox.catalog(), opened.tier.current, filler.from_tier))
+
+
+def turn_answerer(
+    services: SpeechServices, name: str, opened: OpenedModel, client: FrameSink, record: RequestRecord, end: SessionEnd
+) -> TurnAnswerer:
+    """The engine of that name, to answer turns of a session, which it ends with its agent's day. `client` gets its
+    events, in the form of OpenAI Realtime.
+    """
+    side = engine_session(services, name, name)
+    follow_tier(side, opened)
+    relay, toolbox = RelayedEvents(client), opened.make_toolbox(ENGINE)
+    tier = SpokenTier(services.tools, toolbox.catalog, opened.tier.current)
+    session = RealtimeSession(
+        relay, side, toolbox, tier, record, services.metrics, CASCADED, provider_mcp=False, hears_first=True, end=end
+    )
+    return TurnAnswerer(side, session, relay, tier)

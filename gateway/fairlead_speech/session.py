@@ -1,6 +1,6 @@
-"""Interface of every speech engine: a session that shows tools to a model, and takes their results.
+"""Interface of every speech engine: a session that shows tools to a model and takes their results; its bounds and end.
 
-Creating and cancelling responses is no part of it: who begins to speak when differs from engine to engine.
+Creating and cancelling responses is not part of it: who begins to speak when differs from engine to engine.
 """
 
 from __future__ import annotations
@@ -9,10 +9,12 @@ import asyncio
 from collections.abc import Mapping
 from typing import Any, Final, Protocol
 
+import msgspec
+
 from fairlead_formats.messages.call import ModelCall
 from fairlead_models.request_record import RequestRecord
 from fairlead_offers.offer.offers import ToolOffer
-from fairlead_speech.frames import FrameReader, UnreadableFrame
+from fairlead_speech.messages import FrameReader, UnreadableFrame
 from fairlead_speech.sockets import POLICY_VIOLATION, Closing
 
 OVER_BUDGET: Final = "over_budget"
@@ -102,3 +104,26 @@ class BridgedSession(SpeechSession, Protocol):
     async def aclose(self) -> None:
         """Cancel all that goes on for it."""
         ...
+
+
+SESSION_SECONDS: Final = 3600
+"""Length of a session of a cascaded engine, that of OpenAI's."""
+
+
+class SpeechBounds(msgspec.Struct, frozen=True):
+    """Bounds of each session of a gateway; times in seconds."""
+
+    look_seconds: float = 1.0
+    """Time between two looks for sides that do not read, and for the end of a drain."""
+    stalled_seconds: float = 10.0
+    """Time for which a side may read nothing; the other side is held up meanwhile."""
+    session_seconds: float = SESSION_SECONDS
+    """Time after which a session of a cascaded engine ends, as its client is told at the start."""
+    response_seconds: float = 900.0
+    """For one response of a cascaded engine as a whole, as servers that answer drop by drop are never idle. Nobody
+    listens for so long: a long answer is said in five minutes.
+    """
+    routed_turns: int = 16
+    """Turns that wait for it to be decided who answers them."""
+    routed_bytes: int = 12 << 20
+    """Audio of those."""

@@ -5,7 +5,7 @@ from __future__ import annotations
 from product_guard import Guard
 
 _AT = "tests/unit/speech/test_frames.py"
-_READER = "fairlead_speech.frames"
+_READER = "fairlead_speech.messages"
 SPEECH = (
     Guard(
         "tools of a speech provider in a member that comes twice",
@@ -30,7 +30,7 @@ SPEECH = (
     ),
     Guard(
         "tools of Gemini's provider in a second member of a message",
-        "fairlead_speech.gemini.frames",
+        "fairlead_speech.gemini.messages",
         (("if len(message) != 1 or not kinds:", "if False:"),),
         "tests/component/speech/test_frames.py::test_a_message_that_can_be_read_otherwise_closes_the_session",
         "sessionUpdate",

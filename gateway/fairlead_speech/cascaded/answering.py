@@ -11,13 +11,13 @@ from typing import Any, Final
 
 import msgspec
 
-from fairlead_speech import realtime_events
 from fairlead_speech.bridge import PROVIDER_CLOSED
 from fairlead_speech.cascaded.conversation import spoken_text
 from fairlead_speech.cascaded.session import CascadedSession
 from fairlead_speech.metrics import CANCELLED, ERROR, OK
+from fairlead_speech.realtime import events
+from fairlead_speech.realtime.events import Event, member, members, text
 from fairlead_speech.realtime.session import RealtimeSession
-from fairlead_speech.realtime_events import Event, member, members, text
 from fairlead_speech.session import FrameSink
 from fairlead_speech.sockets import Closing
 from fairlead_speech.tiers import SpokenTier
@@ -65,14 +65,14 @@ class RelayedEvents:
 
     async def send(self, frame: bytes) -> None:
         """Pass on what is about responses and items."""
-        kind = realtime_events.kind_of(frame)
+        kind = events.kind_of(frame)
         if not kind.startswith(("response.", "conversation.item.", "error", "fairlead.")):
             return
         if kind == "response.created":
-            self.response = text(member(realtime_events.read(frame), "response"), "id")
+            self.response = text(member(events.read(frame), "response"), "id")
             self._created = frame
             return
-        event = realtime_events.read(frame)
+        event = events.read(frame)
         if kind == "response.done":
             self.response = None
         self._note(kind, event)
@@ -145,12 +145,12 @@ class TurnAnswerer:
         self.engine.state.turn_ended()
         if configured != self._configured:
             self._configured = configured
-            update = {"type": "session.update", "event_id": realtime_events.own_id()}
+            update = {"type": "session.update", "event_id": events.own_id()}
             await self._pass({**update, "session": {"type": "realtime", **configured}})
         if turn == self._turn:
             await self._session.show()
         if turn == self._turn:  # a response behind an interruption would be one that nobody stops
-            self._asked = realtime_events.own_id()
+            self._asked = events.own_id()
             await self._pass({"type": "response.create", "event_id": self._asked, "response": _functions_only(asked)})
 
     async def ended(self) -> None:
@@ -209,8 +209,8 @@ class TurnAnswerer:
                 elif passed is not None:
                     await self.relay.send(passed)
                 self._open.set()
-                if realtime_events.kind_of(frame) == "response.done":
-                    await self._responded(member(realtime_events.read(frame), "response"))
+                if events.kind_of(frame) == "response.done":
+                    await self._responded(member(events.read(frame), "response"))
             except Exception:
                 log.exception("A turn of a speech session was not answered by its cascaded engine")
                 await self._finish(ERROR)
@@ -276,7 +276,7 @@ def _keep(kept: dict[str, None], ident: str) -> None:
 
 def _refused_own(frame: bytes) -> str:
     """Id of an event of the gateway's that the engine refuses; empty: the frame is another one."""
-    if realtime_events.kind_of(frame) != "error":
+    if events.kind_of(frame) != "error":
         return ""
-    named = text(member(realtime_events.read(frame), "error"), "event_id")
-    return named if named.startswith(realtime_events.OWN) else ""
+    named = text(member(events.read(frame), "error"), "event_id")
+    return named if named.startswith(events.OWN) else ""

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncGenerator, Mapping
+from collections import OrderedDict
+from collections.abc import AsyncGenerator, Callable, Mapping, Sequence
 from typing import Any, Final, Protocol
 
 import msgspec
@@ -10,6 +11,7 @@ import msgspec
 from fairlead_mcp.errors import TooLarge
 from fairlead_mcp.sse import EventParser
 from fairlead_speech.cascaded.backends import BackendFailed
+from fairlead_speech.tool_calls import MOST_IDS
 
 MOST_TEXT: Final = 64 << 10
 """Characters that one answer may say."""
@@ -138,3 +140,30 @@ class SpokenAnswer:
         self._argued += len(function.name or "") + len(function.arguments or "")
         if self._argued > MOST_ARGUMENTS:
             raise BackendFailed("llm_failed", f"the model's calls have over {MOST_ARGUMENTS >> 10} Ki characters")
+
+
+class CallIds:
+    """Ids that calls of the session had."""
+
+    def __init__(self, new: Callable[[], str]) -> None:
+        """`new` makes an id."""
+        self._new = new
+        self._seen: OrderedDict[str, None] = OrderedDict()
+
+    def of(self, calls: Sequence[GrowingCall]) -> list[str]:
+        """Ids for the calls of one answer: those that the model gave, but new ones where another call had them. The
+        same call twice in one answer keeps its id, as it is run once.
+        """
+        made: dict[str, tuple[str, str]] = {}
+        found = []
+        for call in calls:
+            ident, same = call.id, (call.name, call.arguments)
+            if not ident or made.get(ident, same) != same or (ident in self._seen and ident not in made):
+                ident = self._new()
+            made[ident] = same
+            found.append(ident)
+        for ident in made:
+            self._seen[ident] = None
+            if len(self._seen) > MOST_IDS:
+                self._seen.popitem(last=False)
+        return found

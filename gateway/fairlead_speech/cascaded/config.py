@@ -9,10 +9,10 @@ from typing import Any, Final
 import msgspec
 
 from fairlead_models.cascaded import CascadedProvider
-from fairlead_speech.bounds import SESSION_SECONDS
 from fairlead_speech.cascaded.audio import RATE
-from fairlead_speech.cascaded.voice_activity import DetectionSettings, detection
-from fairlead_speech.realtime_events import Event, member, members, text
+from fairlead_speech.cascaded.input_audio import DetectionSettings, detection
+from fairlead_speech.realtime.events import Event, member, members, text
+from fairlead_speech.session import SESSION_SECONDS
 
 MOST_BYTES: Final = 1 << 20
 """Bytes of instructions and tools of one session."""

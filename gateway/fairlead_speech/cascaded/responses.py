@@ -9,10 +9,10 @@ import msgspec
 
 from fairlead_speech.cascaded.config import MOST_BYTES, BadEvent, chat_choice, chat_tools
 from fairlead_speech.cascaded.conversation import MOST_ITEMS, ConversationItem, messages, spoken_text
-from fairlead_speech.cascaded.hearing import TurnHearing
-from fairlead_speech.cascaded.response import ResponsePlan, SpokenResponse
+from fairlead_speech.cascaded.spoken_response import ResponsePlan, SpokenResponse
 from fairlead_speech.cascaded.state import SessionState
-from fairlead_speech.realtime_events import Event, members, text
+from fairlead_speech.cascaded.transcription import TurnHearing
+from fairlead_speech.realtime.events import Event, members, text
 
 MOST_BESIDE: Final = 4
 """Responses out of the conversation at a time."""

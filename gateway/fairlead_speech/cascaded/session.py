@@ -12,19 +12,18 @@ import itertools
 from collections.abc import Awaitable, Callable
 from typing import Final
 
-from fairlead_speech import realtime_events
-from fairlead_speech.bounds import SESSION_SECONDS, SpeechBounds
 from fairlead_speech.cascaded.audio import BadAudio, decoded, milliseconds
-from fairlead_speech.cascaded.client_items import cut_result, message_parts
 from fairlead_speech.cascaded.config import BadEvent
-from fairlead_speech.cascaded.conversation import ConversationItem, TooLargeItem, truncated
+from fairlead_speech.cascaded.conversation import ConversationItem, TooLargeItem, cut_result, message_parts, truncated
 from fairlead_speech.cascaded.engine import CascadedEngine
 from fairlead_speech.cascaded.event_queue import EventQueue
-from fairlead_speech.cascaded.hearing import MOST_TURNS, TurnHearing
-from fairlead_speech.cascaded.input_buffer import LEAST_MS, InputBuffer
+from fairlead_speech.cascaded.input_audio import LEAST_MS, InputBuffer
 from fairlead_speech.cascaded.responses import Responses
 from fairlead_speech.cascaded.state import SessionState
-from fairlead_speech.realtime_events import Event, member, text
+from fairlead_speech.cascaded.transcription import MOST_TURNS, TurnHearing
+from fairlead_speech.realtime import events
+from fairlead_speech.realtime.events import Event, member, text
+from fairlead_speech.session import SESSION_SECONDS, SpeechBounds
 from fairlead_speech.sockets import GOING_AWAY, Closing
 
 _PIECE: Final = 50
@@ -104,7 +103,7 @@ class CascadedSession:
 
     async def send(self, frame: bytes) -> None:
         """Take an event of the client. It never waits for room: the bridge sends while it reads."""
-        event = realtime_events.read(frame)
+        event = events.read(frame)
         async with self._lock:
             if self._closed:
                 return

@@ -10,16 +10,16 @@ from typing import Any, Final
 import msgspec
 
 from fairlead_models.cascaded import CASCADED
-from fairlead_speech.bounds import SpeechBounds
 from fairlead_speech.cascaded.backends import BackendFailed
-from fairlead_speech.cascaded.call_ids import CallIds
+from fairlead_speech.cascaded.chat_model import CallIds
 from fairlead_speech.cascaded.config import SessionConfig
 from fairlead_speech.cascaded.conversation import ConversationItem, SpokenConversation
 from fairlead_speech.cascaded.engine import CascadedEngine
 from fairlead_speech.cascaded.event_queue import EventQueue
 from fairlead_speech.cascaded.fillers import FillerTurns
 from fairlead_speech.metrics import ANSWER, FIRST
-from fairlead_speech.realtime_events import Event
+from fairlead_speech.realtime.events import Event
+from fairlead_speech.session import SpeechBounds
 
 _encode: Final = msgspec.json.encode
 log = logging.getLogger(__name__)

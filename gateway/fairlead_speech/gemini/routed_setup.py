@@ -11,7 +11,7 @@ from typing import Final
 
 from fairlead_formats.registry import find
 from fairlead_formats.tools.between import between
-from fairlead_speech.cascaded.voice_activity import DetectionSettings
+from fairlead_speech.cascaded.input_audio import DetectionSettings
 from fairlead_speech.gemini.messages import Message, has, key, member, members, text
 
 FUNCTIONS: Final = "gemini-live", "openai-realtime"

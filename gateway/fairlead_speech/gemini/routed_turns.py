@@ -12,17 +12,16 @@ from collections import deque
 from collections.abc import Awaitable, Callable, Sequence
 from typing import Final
 
-from fairlead_speech.bounds import SpeechBounds
 from fairlead_speech.cascaded.answering import HEARING_SECONDS, TurnAnswerer
 from fairlead_speech.cascaded.backends import BackendFailed
-from fairlead_speech.cascaded.input_buffer import LEAST_MS
-from fairlead_speech.gemini.engine_voice import EngineVoice
+from fairlead_speech.cascaded.input_audio import LEAST_MS
+from fairlead_speech.gemini.engine_messages import EngineVoice
 from fairlead_speech.gemini.messages import Message, written_text
 from fairlead_speech.gemini.routed_setup import RoutedSetup
 from fairlead_speech.gemini.session import LiveSession
 from fairlead_speech.gemini.user_turns import INTERRUPTION, ToldContents, UserTurn, said, turn_messages
 from fairlead_speech.metrics import CANCELLED, ERROR, SpeechMetrics
-from fairlead_speech.session import FrameSink
+from fairlead_speech.session import FrameSink, SpeechBounds
 from fairlead_speech.tiers import UnknownTier
 
 QUIET_SECONDS: Final = 1.0

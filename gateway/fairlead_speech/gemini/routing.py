@@ -13,20 +13,36 @@ from typing import Any, Final
 import msgspec
 
 from fairlead_formats.messages.call import ModelCall
+from fairlead_models.cascaded import SlowTurns
+from fairlead_models.request_record import RequestRecord
 from fairlead_offers.offer.offers import ToolOffer
 from fairlead_speech.cascaded.answering import TurnAnswerer
-from fairlead_speech.cascaded.input_buffer import InputBuffer
-from fairlead_speech.frames import FrameReader, UnreadableFrame
+from fairlead_speech.cascaded.input_audio import InputBuffer
+from fairlead_speech.cascaded.session import MOST_SAID
 from fairlead_speech.gemini import messages
-from fairlead_speech.gemini.engine_voice import EngineVoice
-from fairlead_speech.gemini.frames import HEARD_FRAMES, PROVIDER_FRAMES
-from fairlead_speech.gemini.messages import Message, ServerContent, has, key, member, members, text
-from fairlead_speech.gemini.routed_memory import RoutedMemory
+from fairlead_speech.gemini.engine_messages import EngineVoice
+from fairlead_speech.gemini.messages import (
+    HEARD_FRAMES,
+    PROVIDER_FRAMES,
+    Message,
+    ServerContent,
+    has,
+    is_there,
+    key,
+    member,
+    members,
+    read,
+    text,
+)
+from fairlead_speech.gemini.models import live_model
 from fairlead_speech.gemini.routed_setup import RoutedSetup
 from fairlead_speech.gemini.routed_turns import RoutedTurns
 from fairlead_speech.gemini.session import LiveSession
 from fairlead_speech.gemini.user_turns import BEGIN, END, UserTurn, audio_message, heard_audio
+from fairlead_speech.messages import FrameReader, UnreadableFrame
+from fairlead_speech.services import OpenedModel, SpeechServices, turn_answerer
 from fairlead_speech.session import FrameSink
+from fairlead_speech.tiers import decided_by_words, is_slow
 
 _PIECE: Final = 50
 """Windows of audio, blobs or contents that are looked at before others have their turn."""
@@ -302,3 +318,104 @@ def _output(answer: Message) -> str:
     response = member(answer, "response")
     said = response.get("output") if [*response] == ["output"] else response
     return said if isinstance(said, str) else _encode(said).decode()
+
+
+class RoutedMemory:
+    """Memory of one session."""
+
+    def __init__(self, answerer: TurnAnswerer) -> None:
+        self._answerer = answerer
+        self._user = ""
+        self._model = ""
+
+    def told(self, content: Message) -> None:
+        """Take a content that the client adds to the conversation."""
+        words = " ".join(text(part, "text") for part in members(content, "parts") if text(part, "text"))
+        if words:
+            self._answerer.remember("assistant" if text(content, "role") == "model" else "user", words)
+
+    def heard(self, content: ServerContent, frame: bytes, *, streamed: bool) -> None:
+        """Take what the provider hears and says. `streamed`: it hears turns that nobody heard before."""
+        if content.input_transcription is not None and streamed:
+            self._user = (self._user + (content.input_transcription.text or ""))[-MOST_SAID:]
+        if not content.says:
+            return
+        self._remember_user()
+        said = member(read(frame), "serverContent") if _in_words(content) else {}
+        self._model += text(member(said, "outputTranscription"), "text")
+        for part in members(member(said, "modelTurn"), "parts"):
+            self._model += text(part, "text")
+        self._model = self._model[:MOST_SAID]
+
+    def over(self) -> None:
+        """The provider's turn is over."""
+        self._remember_user()
+        words, self._model = self._model.strip(), ""
+        if words:
+            self._answerer.remember("assistant", words)
+
+    def _remember_user(self) -> None:
+        words, self._user = self._user.strip(), ""
+        if words:
+            self._answerer.remember("user", words)
+
+
+_TEXT: Final = b'"text"'
+
+
+def _in_words(content: ServerContent) -> bool:
+    """Whether there are words in it: most of what comes is audio, which is not looked through."""
+    return is_there(content.output_transcription) or _TEXT in bytes(content.model_turn)
+
+
+class LiveRouting:
+    """Routing of one session."""
+
+    def __init__(self, slow: SlowTurns, opened: OpenedModel, setup: Message) -> None:
+        """`setup` is the client's."""
+        self._slow = slow
+        self._opened = opened
+        self.setup = RoutedSetup(setup)
+
+    def is_slow(self, tier: str | None) -> bool:
+        """Whether turns of a tier are the engine's."""
+        return is_slow(self._opened.toolbox.catalog(), tier, self._slow.from_tier)
+
+    def waits_for_words(self) -> bool:
+        """Whether who answers a turn is known only once its words are."""
+        opened = self._opened
+        return decided_by_words(opened.toolbox.catalog(), opened.tier.named, self._slow.from_tier)
+
+    def around(
+        self,
+        session: LiveSession,
+        services: SpeechServices,
+        client: FrameSink,
+        provider: FrameSink,
+        record: RequestRecord,
+    ) -> RoutedLive:
+        """The routed session around one that has `setup.outgoing()`."""
+        voice = EngineVoice(client, self.setup, services.clock)
+        answerer = turn_answerer(services, self._slow.engine, self._opened, voice, record, session.end)
+        turns = RoutedTurns(
+            session,
+            answerer,
+            voice,
+            self.setup,
+            provider,
+            self.is_slow,
+            services.tools.work.do,
+            services.metrics,
+            services.bounds,
+        )
+        return RoutedLive(session, answerer, voice, self.setup, turns, provider, self.waits_for_words, self.is_slow)
+
+
+def live_routing(services: SpeechServices, opened: OpenedModel, setup: Message) -> LiveRouting | None:
+    """Routing of a session whose client sent that setup; None where none of its turns is slow, or its model cannot be
+    told of what others answered.
+    """
+    slow = services.providers().by_name[opened.target.provider].slow_turns
+    if slow is None or not live_model(opened.target.model).takes_content:
+        return None
+    return LiveRouting(slow, opened, setup)

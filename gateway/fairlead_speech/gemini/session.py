@@ -17,24 +17,33 @@ from fairlead_formats.messages.call import Carry, ModelCall
 from fairlead_formats.registry import message_format
 from fairlead_models.request_record import RequestRecord
 from fairlead_offers.offer.offers import ToolOffer
-from fairlead_speech.frames import FrameReader, TooLargeFrame, UnreadableFrame
 from fairlead_speech.gemini import messages
-from fairlead_speech.gemini.calls import CallModes
-from fairlead_speech.gemini.frames import CLIENT_FRAMES, PROVIDER_FRAMES, SESSION_UPDATE, SETUP
-from fairlead_speech.gemini.messages import Message, Resumption, ServerContent, Transcript, has, key, member, members
-from fairlead_speech.gemini.notices import ClientNotices
+from fairlead_speech.gemini.connections import ToolSwitch
+from fairlead_speech.gemini.messages import (
+    CLIENT_FRAMES,
+    PROVIDER_FRAMES,
+    SESSION_UPDATE,
+    SETUP,
+    ClientNotices,
+    Message,
+    Resumption,
+    ServerContent,
+    Transcript,
+    has,
+    key,
+    member,
+    members,
+)
+from fairlead_speech.gemini.models import CallModes
 from fairlead_speech.gemini.setup import SessionSetup, function_names, has_provider_mcp
-from fairlead_speech.gemini.switch import ToolSwitch
 from fairlead_speech.gemini.turns import LiveTurns
-from fairlead_speech.hearing import HeardText
+from fairlead_speech.messages import FrameReader, TooLargeFrame, UnreadableFrame
 from fairlead_speech.metrics import SpeechMetrics
-from fairlead_speech.results import unspoken
 from fairlead_speech.session import OVER_BUDGET, SessionEnd, day_over
-from fairlead_speech.shown_tools import ShownTools, TierWish
 from fairlead_speech.sockets import POLICY_VIOLATION, Closing, SessionSide
-from fairlead_speech.tiers import SpokenTier, UnknownTier
-from fairlead_speech.tool_calls import ToolCallHandler
-from fairlead_speech.toolbox import SessionToolbox
+from fairlead_speech.tiers import HeardText, SpokenTier, UnknownTier
+from fairlead_speech.tool_calls import ToolCallHandler, unspoken
+from fairlead_speech.tools import SessionToolbox, ShownTools, TierWish
 
 ENGINE: Final = "gemini-live"
 MAX_SETUP: Final = 1 << 20

@@ -9,7 +9,7 @@ import msgspec
 
 from fairlead_offers.offer.offers import ToolOffer
 from fairlead_speech.gemini.messages import Message, has, key, member, members, text
-from fairlead_speech.own_names import OwnNames
+from fairlead_speech.tools import OwnNames
 
 _tool: Final = msgspec.json.Decoder(dict[str, Any]).decode
 _encode: Final = msgspec.json.encode

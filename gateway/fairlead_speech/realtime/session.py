@@ -18,30 +18,22 @@ from fairlead_formats.registry import message_format
 from fairlead_models.request_record import RequestRecord
 from fairlead_offers.offer.offers import ToolOffer
 from fairlead_offers.problems import RATE_LIMITED
-from fairlead_speech import realtime_events
-from fairlead_speech.frames import FrameReader, UnreadableFrame
-from fairlead_speech.hearing import HeardText
+from fairlead_speech.messages import FrameReader, UnreadableFrame
 from fairlead_speech.metrics import SpeechMetrics
-from fairlead_speech.realtime.client_wishes import SESSION_UPDATE, ClientWishes
-from fairlead_speech.realtime.frames import CLIENT_FRAMES, PROVIDER_FRAMES
-from fairlead_speech.realtime.hidden_items import HiddenItems
-from fairlead_speech.realtime.own_events import CLIENT_ASKS, OwnEvents
-from fairlead_speech.realtime.responses import ResponseTurns
-from fairlead_speech.realtime.rounds import CallRounds
-from fairlead_speech.realtime.tools import SessionTools
-from fairlead_speech.realtime_events import Event, member, members, text
-from fairlead_speech.results import unspoken
+from fairlead_speech.realtime import events
+from fairlead_speech.realtime.conversation import CLIENT_ASKS, CallRounds, HiddenItems, OwnEvents, ResponseTurns
+from fairlead_speech.realtime.events import CLIENT_FRAMES, PROVIDER_FRAMES, Event, member, members, text
+from fairlead_speech.realtime.tools import SessionTools, has_provider_mcp
 from fairlead_speech.session import OVER_BUDGET, FrameSink, SessionEnd, day_over
-from fairlead_speech.shown_tools import ShownTools
-from fairlead_speech.tiers import SpokenTier
-from fairlead_speech.tool_calls import ToolCallHandler
-from fairlead_speech.toolbox import SessionToolbox
+from fairlead_speech.tiers import HeardText, SpokenTier, UnknownTier
+from fairlead_speech.tool_calls import ToolCallHandler, unspoken
+from fairlead_speech.tools import SessionToolbox, ShownTools, TierWish
 
 ENGINE: Final = "openai-realtime"
 TOOL_RESULT: Final = "fairlead.tool_result"
 """Event for a client: parts of a result that cannot be spoken."""
 _CARRY: Final = Carry(images=False)
-_WATCHED: Final = frozenset({f"{realtime_events.TRANSCRIPT}delta", f"{realtime_events.TRANSCRIPT}completed"})
+_WATCHED: Final = frozenset({f"{events.TRANSCRIPT}delta", f"{events.TRANSCRIPT}completed"})
 _encode: Final = msgspec.json.encode
 log = logging.getLogger(__name__)
 
@@ -109,7 +101,7 @@ class RealtimeSession:
         if parts:
             event = {
                 "type": TOOL_RESULT,
-                "event_id": realtime_events.own_id(),
+                "event_id": events.own_id(),
                 "call_id": call.id,
                 "name": call.wire_name,
             }
@@ -168,7 +160,7 @@ class RealtimeSession:
 
     async def remember(self, text: str) -> str:
         """Have the provider know what was said in its place, as an item that the client does not see; its id."""
-        item = realtime_events.own_id()
+        item = events.own_id()
         self._hidden.hide(item)
         content = [{"type": "output_text", "text": text}]
         shown = {"id": item, "type": "message", "role": "assistant", "status": "completed", "content": content}
@@ -193,10 +185,10 @@ class RealtimeSession:
 
     async def from_client(self, frame: bytes) -> bytes | None:
         """The frame as the provider gets it; None where it gets none."""
-        kind = realtime_events.kind_of(frame)
-        if kind == realtime_events.APPEND:  # a large one: it is not decoded again
+        kind = events.kind_of(frame)
+        if kind == events.APPEND:  # a large one: it is not decoded again
             return frame
-        event = realtime_events.read(frame)
+        event = events.read(frame)
         if kind == "session.update":
             return await self._client_update(event)
         if kind == "response.create":
@@ -212,7 +204,7 @@ class RealtimeSession:
 
     def refusal(self, error: UnreadableFrame) -> bytes | None:
         """An event `error`, as OpenAI's server answers what it cannot read: the session goes on."""
-        return realtime_events.error_event(str(error), "invalid_event", None, None)
+        return events.error_event(str(error), "invalid_event", None, None)
 
     async def _client_update(self, event: Event) -> bytes | None:
         session = member(event, "session")
@@ -244,16 +236,16 @@ class RealtimeSession:
     async def _client_says(self, event: Event) -> None:
         """Hear what the user writes."""
         item = member(event, "item")
-        if words := realtime_events.written_text(item):
-            turn = text(item, "id") or realtime_events.own_id()
+        if words := events.written_text(item):
+            turn = text(item, "id") or events.own_id()
             await self._shown.heard(HeardText(turn, words, final=True, grows=False))
 
     # Frames of the provider
 
     async def from_provider(self, frame: bytes) -> bytes | None:
         """The frame as the client gets it; None where it gets none."""
-        kind = realtime_events.kind_of(frame)
-        event = realtime_events.read(frame)
+        kind = events.kind_of(frame)
+        event = events.read(frame)
         seen: Event | None = event
         if kind in ("session.created", "session.updated"):
             seen = await self._session(kind, event)
@@ -337,7 +329,7 @@ class RealtimeSession:
         if usage:
             self._record.response_used(usage)
             if (closing := day_over(self._record)) is not None:
-                await self._client.send(realtime_events.error_event(closing.reason, RATE_LIMITED, None, None))
+                await self._client.send(events.error_event(closing.reason, RATE_LIMITED, None, None))
                 self.end.ask(OVER_BUDGET, closing)
                 return
         if response.get("conversation_id", "") is not None:
@@ -393,7 +385,7 @@ class RealtimeSession:
             return
         outputs, self._outputs = self._outputs, []
         for call, created in outputs:
-            item = realtime_events.own_id()
+            item = events.own_id()
             event_id = self._own_events.add(item)
             self._hidden.hide(item)
             self._turns.sent(item)
@@ -403,3 +395,39 @@ class RealtimeSession:
                 self._turns.want()
         if self._turns.ask():
             await self._provider.send(_encode({"type": "response.create", "event_id": self._own_events.add("")}))
+
+
+SESSION_UPDATE: Final = "fairlead.session.update"
+"""Event of a client that is for the gateway: `{tier?, queue_depth?}`."""
+_MCP_REFUSED: Final = (
+    "tools of type mcp are called by the provider itself, past this gateway's policies and audit log, and are refused "
+    "here: the gateway brings the tools of its own servers"
+)
+
+
+class ClientWishes:
+    """Wishes of one session's client."""
+
+    def __init__(self, client: FrameSink, shown: ShownTools, *, provider_mcp: bool) -> None:
+        """`provider_mcp`: whether a client may have the provider itself call MCP servers."""
+        self._client = client
+        self._shown = shown
+        self._provider_mcp = provider_mcp
+
+    async def allowed(self, event: Event, param: str | None) -> bool:
+        """Whether all tools within a client's event are allowed; the client is told where they are not. `param`: where
+        they belong in this one.
+        """
+        if self._provider_mcp or not has_provider_mcp(event):
+            return True
+        refusal = events.error_event(_MCP_REFUSED, "mcp_tools_refused", param, event.get("event_id"))
+        await self._client.send(refusal)
+        return False
+
+    async def take(self, frame: bytes) -> None:
+        """Do what a client wishes of its session; it is told where that cannot be."""
+        try:
+            await self._shown.wish(msgspec.json.decode(frame, type=TierWish))
+        except (msgspec.MsgspecError, UnknownTier) as error:
+            event_id = events.read(frame).get("event_id")
+            await self._client.send(events.error_event(str(error), "invalid_value", "tier", event_id))

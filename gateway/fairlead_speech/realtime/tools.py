@@ -12,8 +12,8 @@ from typing import Any, Final
 import msgspec
 
 from fairlead_offers.offer.offers import ToolOffer
-from fairlead_speech.own_names import OwnNames
-from fairlead_speech.realtime_events import Event, member, members, own_id, text
+from fairlead_speech.realtime.events import Event, member, members, own_id, text
+from fairlead_speech.tools import OwnNames
 
 MEMBERS: Final = ("type", "name", "description", "parameters")
 """Members of a tool; with any other the provider refuses the whole update."""

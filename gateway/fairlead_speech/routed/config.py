@@ -10,7 +10,7 @@ from collections import deque
 from typing import Final
 
 from fairlead_speech.cascaded.answering import configured_part
-from fairlead_speech.realtime_events import Event, member
+from fairlead_speech.realtime.events import Event, member
 
 MOST_PENDING: Final = 16
 """Updates without an answer that are kept apart."""

@@ -8,8 +8,8 @@ from typing import Final
 
 from fairlead_speech.cascaded.answering import TurnAnswerer
 from fairlead_speech.cascaded.conversation import spoken_text
+from fairlead_speech.realtime.events import Event, member, own_id, text
 from fairlead_speech.realtime.session import RealtimeSession
-from fairlead_speech.realtime_events import Event, member, own_id, text
 
 MOST_TOLD: Final = 256
 """Items of the engine whose copies are remembered."""

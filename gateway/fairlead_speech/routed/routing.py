@@ -16,14 +16,13 @@ import msgspec
 
 from fairlead_formats.messages.call import ModelCall
 from fairlead_offers.offer.offers import ToolOffer
-from fairlead_speech import realtime_events
 from fairlead_speech.cascaded.answering import HEARING_SECONDS, TurnAnswerer
 from fairlead_speech.cascaded.conversation import spoken_text
-from fairlead_speech.frames import FrameReader, UnreadableFrame
+from fairlead_speech.messages import FrameReader, UnreadableFrame
 from fairlead_speech.metrics import ERROR, SpeechMetrics
-from fairlead_speech.realtime.frames import CLIENT_FRAMES, PROVIDER_FRAMES
+from fairlead_speech.realtime import events
+from fairlead_speech.realtime.events import CLIENT_FRAMES, PROVIDER_FRAMES, Event, member, text
 from fairlead_speech.realtime.session import RealtimeSession
-from fairlead_speech.realtime_events import Event, member, text
 from fairlead_speech.routed.config import TRANSCRIPTION, RoutedConfig, change
 from fairlead_speech.routed.items import RoutedItems
 from fairlead_speech.session import FrameSink
@@ -106,14 +105,12 @@ class RoutedSession:
 
     async def from_client(self, frame: bytes) -> bytes | None:
         """The frame as the provider gets it; None where it gets none."""
-        kind = realtime_events.kind_of(frame)
-        event = (
-            {} if kind == realtime_events.APPEND else realtime_events.read(frame)
-        )  # a large one: it is not decoded again
+        kind = events.kind_of(frame)
+        event = {} if kind == events.APPEND else events.read(frame)  # a large one: it is not decoded again
         if kind == "session.update":
             passed = await self._session.from_client(_encode(self._config.outgoing(event)))
             if passed is not None:
-                self._config.sent(text(realtime_events.read(passed), "event_id"), member(event, "session"))
+                self._config.sent(text(events.read(passed), "event_id"), member(event, "session"))
             return passed
         if kind == "response.create":
             return await self._client_asks(frame, event)
@@ -184,8 +181,8 @@ class RoutedSession:
 
     async def from_provider(self, frame: bytes) -> bytes | None:
         """The frame as the client gets it; None where it gets none."""
-        kind = realtime_events.kind_of(frame)
-        event = realtime_events.read(frame)
+        kind = events.kind_of(frame)
+        event = events.read(frame)
         if kind == "session.created":
             return await self._begin(frame, event)
         if kind == "input_audio_buffer.speech_stopped":
@@ -206,8 +203,8 @@ class RoutedSession:
             self._answerer.relay.last_item = text(member(event, "item"), "id") or None
         elif kind == "session.updated" and passed is not None:
             self._config.accepted()
-            return _encode(self._config.shown(realtime_events.read(passed)))
-        elif kind.startswith(realtime_events.TRANSCRIPT):
+            return _encode(self._config.shown(events.read(passed)))
+        elif kind.startswith(events.TRANSCRIPT):
             await self._heard(kind, event)
             return passed if self._config.heard.get(TRANSCRIPTION) else None
         return passed
@@ -326,4 +323,4 @@ class RoutedSession:
 
 def _asked(frame: bytes) -> Event:
     """A client's request for a response; empty: it made none."""
-    return realtime_events.read(frame) if frame else {}
+    return events.read(frame) if frame else {}

@@ -10,11 +10,11 @@ from typing import Any
 import pytest
 
 from cascadeworld import LOUD, MODEL, CascadeWorld, cascade_world, speak
-from fairlead_speech.bounds import SpeechBounds
 from fairlead_speech.cascaded.fake import LLM, STT, ScriptedFault
-from fairlead_speech.cascaded.hearing import MOST_TURNS
-from fairlead_speech.cascaded.input_buffer import MOST
+from fairlead_speech.cascaded.input_audio import MOST
+from fairlead_speech.cascaded.transcription import MOST_TURNS
 from fairlead_speech.scripted import SpokenCall, SpokenReply
+from fairlead_speech.session import SpeechBounds
 
 LONG = base64.b64encode(b"\0\x10" * (4 << 20)).decode()
 """8 MiB of speech."""

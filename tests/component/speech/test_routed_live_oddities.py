@@ -11,9 +11,9 @@ from typing import Any
 import pytest
 
 from fairlead_api.documents.rules import Tier
-from fairlead_speech.bounds import SpeechBounds
 from fairlead_speech.gemini.user_turns import UserTurn
 from fairlead_speech.scripted import SpokenCall, SpokenReply
+from fairlead_speech.session import SpeechBounds
 from liveworld import LiveClient, own_function
 from routedlive import VOICE, RoutedLiveWorld, routed_live_world, speak
 from routedturns import DEEP

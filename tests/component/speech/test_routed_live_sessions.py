@@ -9,10 +9,10 @@ from typing import Any
 import pytest
 
 from fairlead_api.documents.rules import Tier
-from fairlead_speech.bounds import SpeechBounds
 from fairlead_speech.cascaded.fake import STT
 from fairlead_speech.gemini.user_turns import UserTurn
 from fairlead_speech.scripted import SpokenCall, SpokenReply
+from fairlead_speech.session import SpeechBounds
 from gatewayworld import entry
 from liveworld import BLOCKS, NEW, OLD, LiveClient
 from routedlive import BEGINS, ENDS, PAUSE, VOICE, RoutedLiveWorld, routed_live_world, speak

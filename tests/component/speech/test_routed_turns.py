@@ -13,7 +13,7 @@ import pytest
 from cascadeworld import routed_world
 from fairlead_models.providers import InvalidProvider, read_providers
 from fairlead_speech.cascaded.fake import LLM, ScriptedFault
-from fairlead_speech.realtime_events import kind_of
+from fairlead_speech.realtime.events import kind_of
 from fairlead_speech.scripted import SpokenCall, SpokenReply
 from fairlead_speech.sockets import TRY_AGAIN_LATER, Closing
 from routedturns import CALL, DEEP, ask, said, told

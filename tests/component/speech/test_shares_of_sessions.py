@@ -13,7 +13,7 @@ import pytest
 
 from fairlead_app.trust import Trust
 from fairlead_formats.wire.errors import LlmError
-from fairlead_speech.session_slots import SessionSlots
+from fairlead_speech.admission import SessionSlots
 from liveworld import live_world
 from policyworld import Vouching, anybody
 from speechworld import speech_world

@@ -12,8 +12,8 @@ import aiohttp
 import pytest
 
 from fairlead_app.trust import Trust
-from fairlead_speech.bounds import SpeechBounds
 from fairlead_speech.scripted import SpokenCall, SpokenReply
+from fairlead_speech.session import SpeechBounds
 from gatewayworld import Ask, ask
 from llmworld import policy
 from policyworld import Vouching, anybody

@@ -4,8 +4,7 @@ from __future__ import annotations
 
 from itertools import count
 
-from fairlead_speech.cascaded.call_ids import CallIds
-from fairlead_speech.cascaded.chat_model import GrowingCall
+from fairlead_speech.cascaded.chat_model import CallIds, GrowingCall
 
 
 def test_ids_are_the_models_but_for_those_that_another_call_had() -> None:

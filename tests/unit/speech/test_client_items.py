@@ -8,8 +8,8 @@ from typing import Any
 import msgspec
 import pytest
 
-from fairlead_speech.cascaded.client_items import MOST_PARTS, cut_result, message_parts
 from fairlead_speech.cascaded.config import BadEvent
+from fairlead_speech.cascaded.conversation import MOST_PARTS, cut_result, message_parts
 
 SOUND = b"\0\x10" * 2400
 """100 ms."""

@@ -19,7 +19,8 @@ from hypothesis import strategies as st
 from examples import examples
 from fairlead_mcp.value_count import MAX_DIGITS, too_dear
 from fairlead_speech.cascaded.audio import BadAudio, decoded
-from fairlead_speech.frames import (
+from fairlead_speech.gemini import messages as live
+from fairlead_speech.messages import (
     MAX_BYTES,
     MAX_FORM_BYTES,
     MAX_VALUES,
@@ -29,8 +30,7 @@ from fairlead_speech.frames import (
     TooLargeFrame,
     UnreadableFrame,
 )
-from fairlead_speech.gemini import frames as live
-from fairlead_speech.realtime import frames as realtime
+from fairlead_speech.realtime import events as realtime
 from fairlead_speech.realtime.tools import has_provider_mcp
 
 READERS = {
@@ -271,7 +271,7 @@ def test_a_message_of_15_mebibytes_is_refused_without_being_decoded(unit: bytes)
 def test_values_beyond_the_bound_are_refused_without_being_decoded(
     unit: bytes, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("fairlead_speech.frames.read", lambda _: pytest.fail("it was decoded"))
+    monkeypatch.setattr("fairlead_speech.messages.read", lambda _: pytest.fail("it was decoded"))
     frame = b'{"session":[' + unit * MAX_VALUES + b"0]}"
     with pytest.raises(TooLargeFrame, match="may not hold more than 20,000 values"):
         realtime.CLIENT_FRAMES.check(frame)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 
-from fairlead_speech.hearing import HeardText, Hearing
+from fairlead_speech.tiers import HeardText, Hearing
 
 
 async def test_pieces_of_a_turn_that_wait_are_joined() -> None:

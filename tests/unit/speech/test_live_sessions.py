@@ -8,12 +8,12 @@ import json
 import pytest
 
 from fairlead_offers.offer.offers import ToolOffer
-from fairlead_speech.frames import UnreadableFrame
-from fairlead_speech.gemini.line import ProviderLine
+from fairlead_speech.gemini.connections import ProviderLine
 from fairlead_speech.gemini.messages import GoAway, read, read_server, without, written_text
 from fairlead_speech.gemini.models import BLOCKING, NON_BLOCKING, LiveModel, live_model
 from fairlead_speech.gemini.setup import SessionSetup
 from fairlead_speech.gemini.turns import PAUSE_SECONDS, LiveTurns
+from fairlead_speech.messages import UnreadableFrame
 from fairlead_speech.sockets import Closing
 
 ADD = b'{"name":"add","description":"Add","parameters":{"type":"object","properties":{"a":{"type":"integer"}}}}'

@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from fairlead_speech.realtime.responses import ResponseTurns
-from fairlead_speech.realtime.rounds import CallRounds
+from fairlead_speech.realtime.conversation import CallRounds, ResponseTurns
 
 
 def test_a_response_is_asked_for_once_all_is_quiet() -> None:

@@ -12,9 +12,8 @@ import pytest
 from fairlead_api.documents.rules import Tier, TierSelection
 from fairlead_formats.tools.between import between
 from fairlead_speech.cascaded.audio import wav
-from fairlead_speech.cascaded.input_buffer import InputBuffer
-from fairlead_speech.cascaded.voice_activity import DetectionSettings
-from fairlead_speech.gemini.engine_voice import EngineVoice
+from fairlead_speech.cascaded.input_audio import DetectionSettings, InputBuffer
+from fairlead_speech.gemini.engine_messages import EngineVoice
 from fairlead_speech.gemini.routed_setup import RoutedSetup
 from fairlead_speech.gemini.user_turns import (
     MOST_TOLD,

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from fairlead_offers.offer.offers import ToolOffer
-from fairlead_speech.realtime.hidden_items import HiddenItems
+from fairlead_speech.realtime.conversation import HiddenItems
 from fairlead_speech.realtime.tools import SessionTools, written
 
 ADD = b'{"type":"function","name":"add","description":"Add","parameters":{"type":"object"},"strict":false}'

@@ -15,7 +15,7 @@ from fairlead_speech.cascaded.conversation import (
     truncated,
 )
 from fairlead_speech.cascaded.event_queue import MOST, ROOM, EventQueue
-from fairlead_speech.realtime_events import Event
+from fairlead_speech.realtime.events import Event
 from fairlead_speech.sockets import Closing
 
 

@@ -10,9 +10,9 @@ from fairlead_models.upstream import ProviderClient
 from fairlead_speech.cascaded.audio import RATE
 from fairlead_speech.cascaded.backends import SpeechBackends
 from fairlead_speech.cascaded.conversation import ConversationItem
-from fairlead_speech.cascaded.hearing import MOST_TURNS, TurnHearing
+from fairlead_speech.cascaded.transcription import MOST_TURNS, TurnHearing
 from fairlead_speech.metrics import SpeechMetrics
-from fairlead_speech.realtime_events import Event
+from fairlead_speech.realtime.events import Event
 from virtualtime import in_virtual_time
 
 

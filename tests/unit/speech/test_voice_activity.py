@@ -7,8 +7,7 @@ import struct
 
 import pytest
 
-from fairlead_speech.cascaded.input_buffer import InputBuffer
-from fairlead_speech.cascaded.voice_activity import WINDOW_BYTES, DetectionSettings, VoiceActivity, detection
+from fairlead_speech.cascaded.input_audio import WINDOW_BYTES, DetectionSettings, InputBuffer, VoiceActivity, detection
 
 SAMPLES = WINDOW_BYTES // 2
 

@@ -15,14 +15,12 @@ from fairlead_formats.wire.errors import LlmError
 from fairlead_models.cascaded import CASCADED
 from fairlead_models.providers import ModelTarget
 from fairlead_models.request_record import RequestRecord
-from fairlead_speech.admission import SessionRequest
-from fairlead_speech.answerers import engine_session, follow_tier, turn_answerer
+from fairlead_speech.admission import SessionRequest, SessionSlot
 from fairlead_speech.cascaded.session import CascadedSession
 from fairlead_speech.realtime.session import ENGINE, RealtimeSession
 from fairlead_speech.routed.routing import RoutedSession
-from fairlead_speech.services import OpenedModel, Serve, SpeechServices
+from fairlead_speech.services import OpenedModel, Serve, SpeechServices, engine_session, follow_tier, turn_answerer
 from fairlead_speech.session import BridgedSession
-from fairlead_speech.session_slots import SessionSlot
 from fairlead_speech.sockets import MAX_MESSAGE, PROVIDER_PING_SECONDS, Closing, SessionSide
 from fairlead_speech.tiers import is_slow
 

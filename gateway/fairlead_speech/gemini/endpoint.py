@@ -17,23 +17,18 @@ from fairlead_models.providers import ModelTarget
 from fairlead_models.request_record import RequestRecord
 from fairlead_models.upstream import ProviderSocket
 from fairlead_offers.problems import Problem
-from fairlead_speech.admission import SessionRequest
-from fairlead_speech.frames import TooLargeFrame, UnreadableFrame
-from fairlead_speech.gemini.calls import CallModes
-from fairlead_speech.gemini.frames import CLIENT_FRAMES, SETUP
+from fairlead_speech.admission import SessionRequest, SessionSlot
+from fairlead_speech.gemini.connections import ProviderLine, ToolSwitch
 from fairlead_speech.gemini.handles import ForeignHandle, HandleSealer
-from fairlead_speech.gemini.line import ProviderLine
-from fairlead_speech.gemini.messages import Message, member, members, text
-from fairlead_speech.gemini.models import live_model
-from fairlead_speech.gemini.notices import ClientNotices
-from fairlead_speech.gemini.routed_session import live_routing
+from fairlead_speech.gemini.messages import CLIENT_FRAMES, SETUP, ClientNotices, Message, member, members, text
+from fairlead_speech.gemini.models import CallModes, live_model
+from fairlead_speech.gemini.routing import live_routing
 from fairlead_speech.gemini.session import ENGINE, MAX_SETUP, MCP_REFUSED, LiveSession
 from fairlead_speech.gemini.setup import SessionSetup, has_provider_mcp
-from fairlead_speech.gemini.switch import ToolSwitch
 from fairlead_speech.gemini.turns import LiveTurns
+from fairlead_speech.messages import TooLargeFrame, UnreadableFrame
 from fairlead_speech.services import OpenedModel, Serve, SpeechServices
 from fairlead_speech.session import BridgedSession
-from fairlead_speech.session_slots import SessionSlot
 from fairlead_speech.sockets import (
     BAD_ARGUMENT,
     INTERNAL_ERROR,

@@ -12,7 +12,7 @@ import msgspec
 
 from fairlead_speech.cascaded.backends import BackendFailed, SpeechBackends
 from fairlead_speech.cascaded.conversation import ConversationItem
-from fairlead_speech.realtime_events import Event, members
+from fairlead_speech.realtime.events import Event, members
 
 MOST_TURNS: Final = 16
 """Turns that wait: each is an item that the conversation cannot forget, and one request to the server of speech."""

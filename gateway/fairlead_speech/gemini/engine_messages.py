@@ -8,13 +8,12 @@ from typing import Final
 import msgspec
 
 from fairlead_formats.messages.arguments import read as read_arguments
-from fairlead_speech import realtime_events
 from fairlead_speech.cascaded.audio import BYTES_PER_MS
-from fairlead_speech.gemini.messages import Message, side_note
-from fairlead_speech.gemini.notices import TOOL_RESULT
+from fairlead_speech.gemini.messages import TOOL_RESULT, Message, side_note
 from fairlead_speech.gemini.routed_setup import RoutedSetup
+from fairlead_speech.realtime import events
+from fairlead_speech.realtime.events import Event, member, text
 from fairlead_speech.realtime.session import TOOL_RESULT as RESULT_EVENT
-from fairlead_speech.realtime_events import Event, member, text
 from fairlead_speech.session import FrameSink
 
 MIME_TYPE: Final = "audio/pcm;rate=24000"
@@ -53,19 +52,19 @@ class EngineVoice:
 
     async def send(self, frame: bytes) -> None:
         """Take an event."""
-        kind = realtime_events.kind_of(frame)
+        kind = events.kind_of(frame)
         if kind == _AUDIO:
-            await self._speak(text(realtime_events.read(frame), "delta"))
+            await self._speak(text(events.read(frame), "delta"))
         elif kind == _TRANSCRIPT and self._setup.shows_said:
-            await self._say(outputTranscription={"text": text(realtime_events.read(frame), "delta")})
+            await self._say(outputTranscription={"text": text(events.read(frame), "delta")})
         elif kind == _TEXT:
-            await self._say(modelTurn={"parts": [{"text": text(realtime_events.read(frame), "delta")}]})
+            await self._say(modelTurn={"parts": [{"text": text(events.read(frame), "delta")}]})
         elif kind == "response.output_item.done":
-            self._called(member(realtime_events.read(frame), "item"))
+            self._called(member(events.read(frame), "item"))
         elif kind == "response.done":
-            await self._call(completed=member(realtime_events.read(frame), "response").get("status") == "completed")
+            await self._call(completed=member(events.read(frame), "response").get("status") == "completed")
         elif kind == RESULT_EVENT:
-            event = realtime_events.read(frame)
+            event = events.read(frame)
             shown = {"callId": event.get("call_id"), "name": event.get("name"), "content": event.get("content")}
             await self._client.send(side_note(TOOL_RESULT, shown))
 
