@@ -64,7 +64,7 @@ class _Credentials:
         return take_credential(scope)
 
 
-async def admitted(guard: RequestGuard, request: UpgradeRequest, client: tuple[str, int] | None) -> SessionRequest:
+async def admit(guard: RequestGuard, request: UpgradeRequest, client: tuple[str, int] | None) -> SessionRequest:
     """The request, of a principal that may be here. `client`: address and port. Raises LlmError."""
     scope: dict[str, Any] = {
         "type": "http",
@@ -79,23 +79,23 @@ async def admitted(guard: RequestGuard, request: UpgradeRequest, client: tuple[s
     raw = {name: value for name, value in scope["headers"] if name != b"authorization"}
     headers = {name.decode("latin-1"): value.decode("latin-1") for name, value in raw.items()}
     query = dict(parse_qsl(scope["query_string"].decode("latin-1"), keep_blank_values=True))
-    wishes = _wishes({name: query.pop(name, "") or headers.get(name, "") for name in WISHES})
+    wishes = _read_wishes({name: query.pop(name, "") or headers.get(name, "") for name in WISHES})
     origin = Origin(scope["client"][0], raw, scope[IDENTITY])
     return SessionRequest(origin, headers, query, wishes, scope.get(PROVIDER_KEY, ""))
 
 
-def _wishes(said: Mapping[str, str]) -> OfferWishes:
+def _read_wishes(values: Mapping[str, str]) -> OfferWishes:
     """Raises LlmError."""
-    found: dict[str, object] = {}
-    for name, value in said.items():
+    wishes: dict[str, object] = {}
+    for name, value in values.items():
         member = WISHES[name]
         if value.strip():
             words = [word.strip() for word in value.split(",") if word.strip()]
-            found[member] = words if member in _LISTS else value.strip()
+            wishes[member] = words if member in _LISTS else value.strip()
     try:
-        if "maxTools" in found:
-            found["maxTools"] = msgspec.json.decode(str(found["maxTools"]), type=int)
-        return msgspec.convert(found, OfferWishes)
+        if "maxTools" in wishes:
+            wishes["maxTools"] = msgspec.json.decode(str(wishes["maxTools"]), type=int)
+        return msgspec.convert(wishes, OfferWishes)
     except msgspec.MsgspecError as error:
         raise LlmError(400, f"fairlead: {error}", "invalid_request", param="fairlead") from error
 
@@ -129,14 +129,14 @@ class SessionSlot:
         self._agent = agent
         self._taken: Shares | None = None
 
-    def wait(self) -> None:
+    def take_for_setup(self) -> None:
         """Take a slot for a socket that waits for its set-up. Raises LlmError, also while no session could begin."""
         reached = self._open.bound(self._agent)
         if reached is not None:
             raise _refusal(reached, "are open already")
         self._take(self._waiting, "wait for their set-up")
 
-    def begin(self) -> None:
+    def take_for_session(self) -> None:
         """Take a slot for a session that is set up, in exchange for that of its socket. Raises LlmError."""
         self._take(self._open, "are open already")
 

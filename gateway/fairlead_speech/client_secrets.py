@@ -15,7 +15,7 @@ from fairlead_models.providers import ProviderKeyRefused, Providers, UnknownMode
 from fairlead_models.upstream import ProviderClient, ProviderUnavailable
 from fairlead_offers.documents import decode, encode
 from fairlead_offers.problems import Problem
-from fairlead_speech.realtime.events import member, misspelt
+from fairlead_speech.realtime.events import member, misspelt_member
 from fairlead_speech.realtime.tools import has_provider_mcp
 from fairlead_web.bodies import JSON, read_pieces
 
@@ -48,7 +48,7 @@ class ClientSecrets:
             body = decode(b"".join(await read_pieces(request, MAX_BODY)), dict[str, Any])
         except Problem as problem:
             raise of_problem(problem) from problem
-        if (wrong := misspelt(body)) is not None:
+        if (wrong := misspelt_member(body)) is not None:
             raise LlmError(400, wrong, "invalid_request")
         session = member(body, "session")
         if not self._provider_mcp and has_provider_mcp(body):
@@ -68,9 +68,9 @@ class ClientSecrets:
             answer = await self._client.send(
                 providers.by_name[target.provider], "/realtime/client_secrets", sent, {}, (), key
             )
-            said = await answer.whole()
+            content = await answer.whole()
         except ProviderUnavailable as error:
             raise LlmError(502, f"{target.provider}: {error}", "provider_unavailable") from error
         if answer.status in (401, 403):
             raise LlmError(answer.status, f"{target.provider} refused its key", "provider_refused")
-        return Response(said, answer.status, None, JSON)
+        return Response(content, answer.status, None, JSON)

@@ -25,14 +25,14 @@ from fairlead_models.request_record import RequestRecord, RequestRecords
 from fairlead_models.upstream import ProviderClient
 from fairlead_offers.problems import Problem
 from fairlead_offers.services import ToolServices
-from fairlead_speech.admission import SessionRequest, SessionSlot, SessionSlots, admitted
+from fairlead_speech.admission import SessionRequest, SessionSlot, SessionSlots, admit
 from fairlead_speech.bridge import FAILED
 from fairlead_speech.cascaded.chat_model import ChatModel
 from fairlead_speech.client_secrets import CLIENT_SECRETS, ClientSecrets
-from fairlead_speech.gemini.endpoint import LiveEntrance
+from fairlead_speech.gemini.endpoint import LiveEndpoint
 from fairlead_speech.metrics import SpeechMetrics
-from fairlead_speech.realtime_endpoint import RealtimeEntrance
-from fairlead_speech.services import Entrance, Serve, SpeechServices, SpeechSettings
+from fairlead_speech.realtime_endpoint import RealtimeEndpoint
+from fairlead_speech.services import EngineEndpoint, Serve, SpeechServices, SpeechSettings
 from fairlead_speech.sockets import CLOSE_SECONDS
 from fairlead_web.guard import RequestGuard
 
@@ -63,7 +63,7 @@ class SpeechFront:
         self._guard = guard
         self._records = records
         self._services = SpeechServices(tools, providers, settings, breakers, metrics, clock, client, chat)
-        self._entrances: tuple[Entrance, ...] = (RealtimeEntrance(self._services), LiveEntrance(self._services))
+        self._endpoints: tuple[EngineEndpoint, ...] = (RealtimeEndpoint(self._services), LiveEndpoint(self._services))
         self._slots = SessionSlots(settings.allowed.sessions, settings.allowed.sessions_each, shares)
         self._draining = False
         self._server: web.Server | None = None
@@ -74,18 +74,18 @@ class SpeechFront:
         """Whether a request is for a speech session."""
         asks = any(name == b"upgrade" and value.lower() == b"websocket" for name, value in fields)
         path = target.partition(b"?")[0].decode("latin-1")
-        return asks and self._entrance(path) is not None and bool(self._services.providers())
+        return asks and self._endpoint(path) is not None and bool(self._services.providers())
 
     async def judge(self, request: UpgradeRequest, client: tuple[str, int] | None) -> AdmittedUpgrade | bytes:
         """Who asks, whether there is room, and for which model; or a refusal in the form of the API."""
-        entrance = self._entrance(request.path)
-        assert entrance is not None  # it is taken
+        endpoint = self._endpoint(request.path)
+        assert endpoint is not None  # it is taken
         try:
-            asked = await admitted(self._guard, request, client)
-            return self._admit(entrance, request.path, asked)
+            session_request = await admit(self._guard, request, client)
+            return self._admit(endpoint, request.path, session_request)
         except LlmError as error:
-            self._services.metrics.refused(entrance.engine, error.code)
-            body = entrance.error_body(error)
+            self._services.metrics.refuse_session(endpoint.engine, error.code)
+            body = endpoint.error_body(error)
             extra = "".join(f"{name}: {value}\r\n" for name, value in error.headers.items())
             return responses.head(error.status, len(body), extra.encode("latin-1")) + body
 
@@ -110,7 +110,7 @@ class SpeechFront:
         services = self._services
         self._draining = True
         for bridge in [*services.running]:
-            bridge.retire(services.clock() + seconds)
+            bridge.drain(services.clock() + seconds)
         if services.running:
             services.over.clear()
             with contextlib.suppress(TimeoutError):
@@ -124,24 +124,24 @@ class SpeechFront:
 
     # Inside
 
-    def _admit(self, entrance: Entrance, path: str, asked: SessionRequest) -> AdmittedUpgrade:
+    def _admit(self, endpoint: EngineEndpoint, path: str, session_request: SessionRequest) -> AdmittedUpgrade:
         """Raises LlmError."""
         if self._draining:
             raise LlmError(503, _RESTARTING, "unavailable", headers={"retry-after": "1"})
-        record = self._records.open(asked.origin, path)
-        slot = self._slots.slot(agent_name(asked.origin.identity, asked.origin.address))
+        record = self._records.open(session_request.origin, path)
+        slot = self._slots.slot(agent_name(session_request.origin.identity, session_request.origin.address))
         try:
-            serve = entrance.judge(asked, slot)
+            serve = endpoint.judge(session_request, slot)
         except LlmError as error:
             slot.release()
             record.end(error.code)
             raise
         if self._server is None:
             self._server = web.Server(self._answer, access_log=None)
-        return _AdmittedSession(entrance, serve, record, self._server, slot)
+        return _AdmittedSession(endpoint, serve, record, self._server, slot)
 
-    def _entrance(self, path: str) -> Entrance | None:
-        return next((each for each in self._entrances if each.takes(path)), None)
+    def _endpoint(self, path: str) -> EngineEndpoint | None:
+        return next((each for each in self._endpoints if each.takes(path)), None)
 
     async def _answer(self, request: web.BaseRequest) -> web.StreamResponse:
         """A session, or a refusal in the form of the API, with which the connection ends."""
@@ -168,8 +168,8 @@ class SpeechFront:
             session.record.end(FAILED)
             refusal = LlmError(500, "the gateway failed; its log says why", "INTERNAL")
         session.record.end(refusal.code)
-        self._services.metrics.refused(session.entrance.engine, refusal.code)
-        body = session.entrance.error_body(refusal)
+        self._services.metrics.refuse_session(session.endpoint.engine, refusal.code)
+        body = session.endpoint.error_body(refusal)
         return web.Response(status=refusal.status, body=body, headers=refusal.headers, content_type="application/json")
 
 
@@ -178,13 +178,13 @@ class _AdmittedSession:
 
     def __init__(
         self,
-        entrance: Entrance,
+        endpoint: EngineEndpoint,
         serve: Serve,
         record: RequestRecord,
         server: web.Server,
         slot: SessionSlot,
     ) -> None:
-        self.entrance = entrance
+        self.endpoint = endpoint
         self.serve = serve
         self.record = record
         self._server = server

@@ -43,40 +43,40 @@ _object: Final = msgspec.json.Decoder(dict[str, Any]).decode
 _UNREADABLE: Final = (msgspec.MsgspecError, UnicodeDecodeError, RecursionError)
 
 
-class RefusedFrame(ValueError):
+class RefusedMessage(ValueError):
     """A message that is not taken."""
 
 
-class UnreadableFrame(RefusedFrame):
+class UnreadableMessage(RefusedMessage):
     """A message that is not one of its wire format, or that parsers do not agree on."""
 
 
-class TooLargeFrame(RefusedFrame):
+class TooLargeMessage(RefusedMessage):
     """A message with more bytes or values than are read."""
 
 
-class BinaryFrame(RefusedFrame):
+class BinaryMessage(RefusedMessage):
     """A binary message of a wire format whose messages are text."""
 
 
-class FrameBounds(msgspec.Struct, frozen=True):
+class MessageBounds(msgspec.Struct, frozen=True):
     """Bounds of one message beside its media."""
 
     bytes: int = MAX_BYTES
     values: int = MAX_VALUES
 
 
-OF_CLIENT: Final = FrameBounds()
-OF_PROVIDER: Final = FrameBounds(4 * MAX_BYTES, 2 * MAX_VALUES)
+OF_CLIENT: Final = MessageBounds()
+OF_PROVIDER: Final = MessageBounds(4 * MAX_BYTES, 2 * MAX_VALUES)
 """A provider sends back what a client sent, with the gateway's tools beside it, and perhaps in ASCII alone."""
 
 
-class FrameReader:
+class MessageReader:
     """Reads the messages of one side of a session."""
 
     def __init__(
         self,
-        bounds: FrameBounds,
+        bounds: MessageBounds,
         audio: re.Pattern[bytes],
         *,
         binary: bool,
@@ -91,30 +91,30 @@ class FrameReader:
         self._bounds = bounds
         self._audio = audio
         self._fault = fault
-        self._mends = mends
+        self._repairs = mends
         self.binary = binary
         self.passes_audio = passes_audio
 
-    def is_audio(self, frame: bytes) -> bool:
+    def is_audio(self, payload: bytes) -> bool:
         """Whether a frame is audio by its form, and small."""
-        return len(frame) <= MAX_FORM_BYTES and self._audio.fullmatch(frame) is not None
+        return len(payload) <= MAX_FORM_BYTES and self._audio.fullmatch(payload) is not None
 
-    def mended(self, frame: bytes) -> bytes:
+    def repair(self, payload: bytes) -> bytes:
         """The frame as it is to be read: servers cut texts within a character, and the session goes on."""
-        return paired(frame) if self._mends else frame
+        return paired(payload) if self._repairs else payload
 
-    def check(self, frame: bytes) -> Message:
-        """The message without its media, once it is certain that every parser reads it so. Raises RefusedFrame."""
+    def check(self, payload: bytes) -> Message:
+        """The message without its media, once it is certain that every parser reads it so. Raises RefusedMessage."""
         bounds = self._bounds
-        if len(frame) > bounds.bytes:
-            frame = without_media(frame, bounds)
-        if (dear := too_dear(frame, bounds.values)) is not None:
-            raise TooLargeFrame(f"a message may not hold {dear}")
-        message = read(frame)
-        if members.repeats(frame):
-            raise UnreadableFrame("a message may have no member twice in one object")
+        if len(payload) > bounds.bytes:
+            payload = without_media(payload, bounds)
+        if (dear := too_dear(payload, bounds.values)) is not None:
+            raise TooLargeMessage(f"a message may not hold {dear}")
+        message = read(payload)
+        if members.repeats(payload):
+            raise UnreadableMessage("a message may have no member twice in one object")
         if (fault := self._fault(message)) is not None:
-            raise UnreadableFrame(fault)
+            raise UnreadableMessage(fault)
         return message
 
 
@@ -135,30 +135,30 @@ class ReadingPace:
                 await asyncio.sleep(0)
 
 
-def read(frame: bytes) -> Message:
-    """A message as an object, without a bound. Raises UnreadableFrame."""
+def read(payload: bytes) -> Message:
+    """A message as an object, without a bound. Raises UnreadableMessage."""
     try:
-        return _object(frame)
+        return _object(payload)
     except RecursionError as error:
-        raise UnreadableFrame("the message is nested too deeply") from error
+        raise UnreadableMessage("the message is nested too deeply") from error
     except _UNREADABLE as error:
-        raise UnreadableFrame(f"a message must be an object of JSON in UTF-8: {error}") from error
+        raise UnreadableMessage(f"a message must be an object of JSON in UTF-8: {error}") from error
 
 
-def without_media(frame: bytes, bounds: FrameBounds) -> bytes:
+def without_media(payload: bytes, bounds: MessageBounds) -> bytes:
     """The message with empty strings in place of its media: of long strings that are base64, or a data URL of it.
-    Raises TooLargeFrame where that is more than the bounds allow.
+    Raises TooLargeMessage where that is more than the bounds allow.
     """
-    too_large = TooLargeFrame(f"a message may have {bounds.bytes >> 20} MiB beside its media in base64")
-    if frame.count(b'"') > 4 * bounds.values:  # names and texts of as many values as may be
+    too_large = TooLargeMessage(f"a message may have {bounds.bytes >> 20} MiB beside its media in base64")
+    if payload.count(b'"') > 4 * bounds.values:  # names and texts of as many values as may be
         raise too_large
-    left, size = [], 0
-    for part in frame.split(b'"'):
-        left.append(b"" if len(part) >= MIN_MEDIA_BYTES and _is_media(part) else part)
-        size += len(left[-1]) + 1
+    parts, size = [], 0
+    for part in payload.split(b'"'):
+        parts.append(b"" if len(part) >= MIN_MEDIA_BYTES and _is_media(part) else part)
+        size += len(parts[-1]) + 1
         if size > bounds.bytes:
             raise too_large
-    return b'"'.join(left)
+    return b'"'.join(parts)
 
 
 def _is_media(string: bytes) -> bool:

@@ -53,23 +53,23 @@ class SpeechMetrics:
         self.first_audio: dict[str, Histogram] = {FIRST: Histogram(), ANSWER: Histogram()}
         """Time from the end of a turn to audio of cascaded engines, by what it is."""
 
-    def begun(self, engine: str) -> None:
+    def begin_session(self, engine: str) -> None:
         """A session begins."""
         self.active[engine] += 1
 
-    def ended(self, engine: str, outcome: str) -> None:
+    def end_session(self, engine: str, outcome: str) -> None:
         """A session that began is over."""
         self.active[engine] -= 1
         self.sessions[engine, outcome] += 1
 
-    def refused(self, engine: str, outcome: str) -> None:
+    def refuse_session(self, engine: str, outcome: str) -> None:
         """A session was refused before it began."""
         self.sessions[engine, outcome] += 1
 
-    def call(self, engine: str, outcome: str) -> None:
+    def count_call(self, engine: str, outcome: str) -> None:
         """A call of a tool of the gateway is over."""
         self.calls[engine, outcome] += 1
 
-    def tier_changed(self, engine: str, tier: str) -> None:
+    def count_tier_change(self, engine: str, tier: str) -> None:
         """A session goes on in another tier, one of the installation's."""
         self.tier_changes[engine, tier] += 1

@@ -93,7 +93,7 @@ class ScriptedConnection:
         """Code that the connection was closed with; None while it is open."""
         return self._socket.close_code
 
-    async def keep(self, message: dict[str, Any]) -> None:
+    async def record(self, message: dict[str, Any]) -> None:
         """Keep a message of the client."""
         async with self.changed:
             self.received.append(message)

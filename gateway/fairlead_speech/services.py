@@ -28,7 +28,7 @@ from fairlead_speech.cascaded.engine import CascadedEngines
 from fairlead_speech.cascaded.session import CascadedSession
 from fairlead_speech.metrics import SpeechMetrics
 from fairlead_speech.realtime.session import ENGINE, RealtimeSession
-from fairlead_speech.session import BridgedSession, FrameSink, SessionEnd, SpeechBounds
+from fairlead_speech.session import BridgedSession, MessageSink, SessionEnd, SpeechBounds
 from fairlead_speech.sockets import CLIENT_PING_SECONDS, CLOSE_SECONDS, MAX_MESSAGE, SessionSide, SessionSocket
 from fairlead_speech.tiers import SpokenTier, is_slow
 from fairlead_speech.tools import SessionToolbox, SpeechOffers
@@ -59,7 +59,7 @@ class OpenedModel(msgspec.Struct, frozen=True):
     """Makes another toolbox of the session, for an engine beside the model, by the format of its tools."""
 
 
-class Entrance(Protocol):
+class EngineEndpoint(Protocol):
     """Endpoint of one engine."""
 
     engine: str
@@ -72,7 +72,7 @@ class Entrance(Protocol):
         """Body of a refusal before the upgrade, in JSON, in the form of the engine's API."""
         ...
 
-    def judge(self, asked: SessionRequest, slot: SessionSlot) -> Serve:
+    def judge(self, session_request: SessionRequest, slot: SessionSlot) -> Serve:
         """Take the slot, and find out the model, where the request names it. Raises LlmError."""
         ...
 
@@ -109,26 +109,26 @@ class SpeechServices:
         self._offers = SpeechOffers(tools)
 
     def targets(
-        self, wanted: str, asked: SessionRequest, kinds: Collection[str], api: str
+        self, wanted: str, session_request: SessionRequest, kinds: Collection[str], api: str
     ) -> tuple[ModelRoute, Sequence[ModelTarget]]:
         """The route that a model's name means, and those of its models whose provider is of some kinds, which have
         `api`. Raises LlmError.
         """
         providers = self.providers()
         try:
-            route, targets = providers.targets(wanted, keyed=bool(asked.provider_key), spoken=True)
+            route, targets = providers.targets(wanted, keyed=bool(session_request.provider_key), spoken=True)
         except UnknownModel as error:
             raise LlmError(404, str(error), "model_not_found", param="model") from error
         except ProviderKeyRefused as error:
             raise LlmError(error.status, str(error), "provider_key") from error
-        found = [target for target in targets if providers.kind_of(target) in kinds]
-        if not found:
+        usable = [target for target in targets if providers.kind_of(target) in kinds]
+        if not usable:
             raise LlmError(404, f"no provider of {wanted[:128]!r} has {api}", "model_not_found")
-        return route, found
+        return route, usable
 
-    async def opened(
+    async def open(
         self,
-        asked: SessionRequest,
+        session_request: SessionRequest,
         route: ModelRoute,
         targets: Sequence[ModelTarget],
         format_name: str,
@@ -140,23 +140,25 @@ class SpeechServices:
         """
 
         def make(target: ModelTarget, name: str = format_name) -> SessionToolbox:
-            return SessionToolbox(self._offers, asked.origin, asked.wishes, route, name, record, target)
+            return SessionToolbox(
+                self._offers, session_request.origin, session_request.wishes, route, name, record, target
+            )
 
         toolbox = make(targets[0])
-        tier = SpokenTier(self.tools, toolbox.catalog, asked.wishes.tier)
+        tier = SpokenTier(self.tools, toolbox.catalog, session_request.wishes.tier)
         offer = await toolbox.show(tier.current, frozenset())  # a tier that is unknown is refused here
         record.open_budget(targets[0], offer.quotas)
         if (refused := record.refusal()) is not None:
             raise over_budget(refused)
-        target, side = await self.connected(asked, targets, dial)
+        target, side = await self.connect(session_request, targets, dial)
         if target != targets[0]:
             toolbox = make(target)
             record.open_budget(target, offer.quotas)
-            tier = SpokenTier(self.tools, toolbox.catalog, asked.wishes.tier)
+            tier = SpokenTier(self.tools, toolbox.catalog, session_request.wishes.tier)
         return OpenedModel(target, side, toolbox, tier, functools.partial(make, target))
 
-    async def connected(
-        self, asked: SessionRequest, targets: Sequence[ModelTarget], dial: Dial
+    async def connect(
+        self, session_request: SessionRequest, targets: Sequence[ModelTarget], dial: Dial
     ) -> tuple[ModelTarget, SessionSide]:
         """The first model that takes a connection. Raises LlmError."""
         failure = LlmError(502, "no model takes the session", "provider_unavailable")
@@ -169,7 +171,7 @@ class SpeechServices:
             try:
                 side = await dial(target)
             except ProviderRefused as error:
-                attempt.answered(error.status, None if asked.provider_key else error.retry_after)
+                attempt.answered(error.status, None if session_request.provider_key else error.retry_after)
                 status = error.status if 400 <= error.status < 500 else 502
                 failure = LlmError(status, f"{target.provider}: {error}", "provider_refused")
                 if not asks_next(error.status):
@@ -186,7 +188,7 @@ class SpeechServices:
                 return target, side
         raise failure
 
-    async def accepted(self, request: web.BaseRequest, *protocols: str) -> tuple[web.WebSocketResponse, SessionSocket]:
+    async def accept(self, request: web.BaseRequest, *protocols: str) -> tuple[web.WebSocketResponse, SessionSocket]:
         """The client's WebSocket, and it as a side of a session. Subprotocols are those that are agreed on."""
         socket = web.WebSocketResponse(
             timeout=CLOSE_SECONDS,
@@ -199,7 +201,7 @@ class SpeechServices:
         await socket.prepare(request)
         return socket, SessionSocket(socket, request.transport, self.clock)
 
-    def side(self, socket: ProviderSocket) -> SessionSocket:
+    def provider_side(self, socket: ProviderSocket) -> SessionSocket:
         """A provider's WebSocket as a side of a session."""
         return SessionSocket(socket, transport_of(socket), self.clock)
 
@@ -211,7 +213,7 @@ class SpeechServices:
         if isinstance(provider, CascadedSession):  # the provider ends all others
             provider.expire_in(self.bounds.session_seconds)
         self.running.add(bridge)
-        self.metrics.begun(engine)
+        self.metrics.begin_session(engine)
         outcome = FAILED
         try:
             outcome = await bridge.run()
@@ -219,31 +221,36 @@ class SpeechServices:
             self.running.discard(bridge)
             if not self.running:
                 self.over.set()
-            self.metrics.ended(engine, outcome)
+            self.metrics.end_session(engine, outcome)
             record.end(outcome)
 
 
-def engine_session(services: SpeechServices, name: str, model: str) -> CascadedSession:
+def make_engine_session(services: SpeechServices, name: str, model: str) -> CascadedSession:
     """A session of the engine of that name; `model` is what its client asked for."""
-    engine = services.engines.of(name, services.providers().cascaded[name])
+    engine = services.engines.engine(name, services.providers().cascaded[name])
     return CascadedSession(engine, model, services.clock, services.bounds)
 
 
-def follow_tier(session: CascadedSession, opened: OpenedModel) -> None:
+def set_slow_tier(session: CascadedSession, opened: OpenedModel) -> None:
     """Have an engine know when its tier is a slow one."""
     filler = session.state.engine.provider.filler
     if filler is not None:
-        session.follow(lambda: is_slow(opened.toolbox.catalog(), opened.tier.current, filler.from_tier))
+        session.set_slow_tier(lambda: is_slow(opened.toolbox.catalog(), opened.tier.current, filler.from_tier))
 
 
-def turn_answerer(
-    services: SpeechServices, name: str, opened: OpenedModel, client: FrameSink, record: RequestRecord, end: SessionEnd
+def make_turn_answerer(
+    services: SpeechServices,
+    name: str,
+    opened: OpenedModel,
+    client: MessageSink,
+    record: RequestRecord,
+    end: SessionEnd,
 ) -> TurnAnswerer:
     """The engine of that name, to answer turns of a session, which it ends with its agent's day. `client` gets its
     events, in the form of OpenAI Realtime.
     """
-    side = engine_session(services, name, name)
-    follow_tier(side, opened)
+    side = make_engine_session(services, name, name)
+    set_slow_tier(side, opened)
     relay, toolbox = RelayedEvents(client), opened.make_toolbox(ENGINE)
     tier = SpokenTier(services.tools, toolbox.catalog, opened.tier.current)
     session = RealtimeSession(

@@ -14,7 +14,7 @@ import msgspec
 from fairlead_formats.messages.call import ModelCall
 from fairlead_models.request_record import RequestRecord
 from fairlead_offers.offer.offers import ToolOffer
-from fairlead_speech.messages import FrameReader, UnreadableFrame
+from fairlead_speech.messages import MessageReader, UnreadableMessage
 from fairlead_speech.sockets import POLICY_VIOLATION, Closing
 
 OVER_BUDGET: Final = "over_budget"
@@ -25,22 +25,22 @@ class SessionEnd:
     """End of a session that the gateway itself decides on."""
 
     def __init__(self) -> None:
-        self._asked = asyncio.Event()
-        self._found = "", Closing(1000)
+        self._requested = asyncio.Event()
+        self._result = "", Closing(1000)
 
-    def ask(self, outcome: str, closing: Closing) -> None:
+    def request(self, outcome: str, closing: Closing) -> None:
         """End the session with an outcome, and its client with a close. The first one counts."""
-        if not self._asked.is_set():
-            self._found = outcome, closing
-            self._asked.set()
+        if not self._requested.is_set():
+            self._result = outcome, closing
+            self._requested.set()
 
     async def wait(self) -> tuple[str, Closing]:
         """Outcome and close, once somebody has asked for an end."""
-        await self._asked.wait()
-        return self._found
+        await self._requested.wait()
+        return self._result
 
 
-def day_over(record: RequestRecord) -> Closing | None:
+def close_over_budget(record: RequestRecord) -> Closing | None:
     """The close for a session whose agent has no tokens left today; None while it has. With this code SDKs do not open
     the session again at once, as they do with 1011 to 1013.
     """
@@ -48,10 +48,10 @@ def day_over(record: RequestRecord) -> Closing | None:
     return None if spent is None else Closing(POLICY_VIOLATION, spent.message)
 
 
-class FrameSink(Protocol):
+class MessageSink(Protocol):
     """One side of a bridged session, as far as frames are sent to it."""
 
-    async def send(self, frame: bytes) -> None:
+    async def send(self, payload: bytes) -> None:
         """Send a message. Returns once there is room for more. No-op where the side is gone."""
         ...
 
@@ -71,9 +71,9 @@ class SpeechSession(Protocol):
 class BridgedSession(SpeechSession, Protocol):
     """Session between a client and a provider that speak the same wire format."""
 
-    client_frames: FrameReader
+    client_messages: MessageReader
     """Reads what the client sends, before `from_client` gets it."""
-    provider_frames: FrameReader
+    provider_messages: MessageReader
     """Reads what the provider sends, before `from_provider` gets it."""
     end: SessionEnd
     """How the session ends itself."""
@@ -83,19 +83,19 @@ class BridgedSession(SpeechSession, Protocol):
         """Whether the model is in the middle of an answer, or owes one."""
         ...
 
-    async def from_client(self, frame: bytes) -> bytes | None:
-        """The frame as the provider gets it; None where it gets none. Raises RefusedFrame."""
+    async def from_client(self, payload: bytes) -> bytes | None:
+        """The frame as the provider gets it; None where it gets none. Raises RefusedMessage."""
         ...
 
-    async def from_provider(self, frame: bytes) -> bytes | None:
-        """The frame as the client gets it; None where it gets none. Raises RefusedFrame."""
+    async def from_provider(self, payload: bytes) -> bytes | None:
+        """The frame as the client gets it; None where it gets none. Raises RefusedMessage."""
         ...
 
-    def refusal(self, error: UnreadableFrame) -> bytes | None:
+    def refusal(self, error: UnreadableMessage) -> bytes | None:
         """The answer to a message of the client's that cannot be read; None: the session ends with it."""
         ...
 
-    async def retire(self, seconds: float) -> None:
+    async def announce_drain(self, seconds: float) -> None:
         """Tell the client that the session is closed once the model has answered, at the latest in so many seconds,
         where its wire format can say so.
         """
@@ -113,7 +113,7 @@ SESSION_SECONDS: Final = 3600
 class SpeechBounds(msgspec.Struct, frozen=True):
     """Bounds of each session of a gateway; times in seconds."""
 
-    look_seconds: float = 1.0
+    check_seconds: float = 1.0
     """Time between two looks for sides that do not read, and for the end of a drain."""
     stalled_seconds: float = 10.0
     """Time for which a side may read nothing; the other side is held up meanwhile."""

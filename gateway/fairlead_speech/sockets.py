@@ -38,7 +38,7 @@ class Closing(msgspec.Struct, frozen=True):
     clean: bool = True
     """Whether the side said so itself."""
 
-    def passed_on(self) -> Closing:
+    def for_other_side(self) -> Closing:
         """The close for the other side. Codes that may not be sent become 1011."""
         code = self.code if 1000 <= self.code < 5000 and self.code not in _UNSENDABLE else INTERNAL_ERROR
         return Closing(code, self.reason)
@@ -64,7 +64,7 @@ class SessionSide(Protocol):
         """The next message, or how the side ended."""
         ...
 
-    async def send(self, frame: bytes) -> None:
+    async def send(self, payload: bytes) -> None:
         """Send a message; what does not fit into buffers waits for the peer. No-op where the side is gone."""
         ...
 
@@ -82,7 +82,7 @@ class SessionSocket:
         self._transport = transport
         self._clock = clock
         self._senders = 0
-        self._since = 0.0
+        self._stalled_since = 0.0
         self.closed = False
         self.binary = False
         self.received_binary = False
@@ -90,7 +90,7 @@ class SessionSocket:
     @property
     def stalled_seconds(self) -> float:
         """Seconds for which the peer has not read what was sent."""
-        return self._clock() - self._since if self._senders else 0.0
+        return self._clock() - self._stalled_since if self._senders else 0.0
 
     async def receive(self) -> bytes | Closing:
         """The next message, or how the side ended."""
@@ -99,22 +99,22 @@ class SessionSocket:
             self.received_binary = message.type is WSMsgType.BINARY
             data: bytes = message.data
             return data
-        return self._ended(message)
+        return self._closing_of(message)
 
-    async def send(self, frame: bytes) -> None:
+    async def send(self, payload: bytes) -> None:
         """Send a message; what does not fit into buffers waits for the peer. No-op where the side is gone."""
         if self.closed:
             return
         if not self._senders:
-            self._since = self._clock()
+            self._stalled_since = self._clock()
         self._senders += 1
         try:
-            await self._socket.send_frame(frame, WSMsgType.BINARY if self.binary else WSMsgType.TEXT)
+            await self._socket.send_frame(payload, WSMsgType.BINARY if self.binary else WSMsgType.TEXT)
         except (aiohttp.ClientError, ConnectionError, RuntimeError):
             self.closed = True  # its own `receive` says how it ended
         finally:
             self._senders -= 1
-            self._since = self._clock()
+            self._stalled_since = self._clock()
 
     async def close(self, closing: Closing) -> None:
         """Close this side; one that does not answer is cut off."""
@@ -127,7 +127,7 @@ class SessionSocket:
             if self._transport is not None:
                 self._transport.abort()  # closed, it would wait for the peer to read
 
-    def _ended(self, message: Any) -> Closing:
+    def _closing_of(self, message: Any) -> Closing:
         self.closed = True
         if message.type is WSMsgType.CLOSE:
             return Closing(message.data, message.extra or "")

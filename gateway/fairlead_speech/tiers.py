@@ -9,13 +9,13 @@ from typing import Final
 
 import msgspec
 
-from fairlead_gateway.conversation.turn import ConversationState, Turn
+from fairlead_gateway.conversation.turn import Choice, ConversationState, Turn
 from fairlead_gateway.policy.tiers import by_speed
 from fairlead_offers.catalogs.subject_catalog import SubjectCatalog, attainable
 from fairlead_offers.offer.offers import AUTO
 from fairlead_offers.services import ToolServices
 
-MOST_TEXT: Final = 16 << 10
+MAX_TEXT: Final = 16 << 10
 """Characters of a turn that are looked through, the last ones."""
 
 
@@ -48,7 +48,7 @@ class SpokenTier:
     def __init__(self, tools: ToolServices, get_catalog: Callable[[], SubjectCatalog], wanted: str | None) -> None:
         """`wanted` is a tier, or AUTO; None: AUTO where the installation has tiers."""
         self._tools = tools
-        self._get_catalog = get_catalog
+        self._catalog = get_catalog
         self._state = ConversationState()
         self._turn: str | None = None
         self._turns = 0
@@ -61,91 +61,92 @@ class SpokenTier:
         self.current = self.named
         """None: the principal's default one."""
 
-    def name(self, tier: str | None) -> None:
+    def select(self, tier: str | None) -> None:
         """Go on in a named tier; AUTO or None: in that of the rules. Raises UnknownTier."""
         if tier is None or tier == AUTO:
             self.named = None
             return
-        known = self._get_catalog().tiers
-        if tier not in known:
-            raise UnknownTier(f"there is no tier {tier[:64]!r}; there are {', '.join(known) or 'none'}")
+        tiers = self._catalog().tiers
+        if tier not in tiers:
+            raise UnknownTier(f"there is no tier {tier[:64]!r}; there are {', '.join(tiers) or 'none'}")
         self.named = self.current = tier
         self.rule = "named"
 
-    def queue(self, depth: int) -> None:
+    def set_queue_depth(self, depth: int) -> None:
         """Reckon with so many speakers that wait for an answer."""
         self._queue_depth = depth
 
-    async def begin(self) -> None:
+    async def choose_first(self) -> None:
         """Choose the tier of the first turn, before anything is heard."""
         if self.named is None:
-            await self._choose(Turn(text="", final=False, number=0, queue_depth=self._queue_depth))
+            await self._apply_rules(Turn(text="", final=False, number=0, queue_depth=self._queue_depth))
 
-    async def heard(self, turn: str, text: str, *, final: bool, grows: bool = False) -> bool:
-        """Choose by what the user said in a turn; `turn` tells it from others. `grows`: the text follows what was heard
-        of the turn before. Whether the tier is another one now.
+    async def choose(self, turn: str, text: str, *, final: bool, continues: bool = False) -> bool:
+        """Choose the tier by the text of a turn; True where it changed. `turn`: id of the turn. `continues`: the text
+        follows the one before it, of the same turn.
         """
         before = self.current
-        fresh = turn != self._turn
+        new_turn = turn != self._turn
         self._turn = turn
-        self._turns += fresh
-        self._text = ((self._text if grows and not fresh else "") + text)[-MOST_TEXT:]
+        self._turns += new_turn
+        self._text = ((self._text if continues and not new_turn else "") + text)[-MAX_TEXT:]
         if self.named is None:
-            await self._choose(
+            await self._apply_rules(
                 Turn(text=self._text, final=final, number=self._turns - 1, queue_depth=self._queue_depth)
             )
         return self.current != before
 
-    async def _choose(self, turn: Turn) -> None:
-        def chosen() -> tuple[str, str, ConversationState] | None:
-            seen = self._get_catalog()
-            chooser = self._tools.choosers.of(seen.snapshot.rules)
-            if chooser is None or not seen.tiers:
+    async def _apply_rules(self, turn: Turn) -> None:
+        def apply() -> tuple[Choice, ConversationState] | None:
+            catalog = self._catalog()
+            chooser = self._tools.choosers.of(catalog.snapshot.rules)
+            if chooser is None or not catalog.tiers:
                 return None
-            choice, after = chooser.choose(turn, self._state, self._tools.choosers.clock())
-            found = attainable(choice, seen)
-            return found.tier, found.rule, after
+            choice, state = chooser.choose(turn, self._state, self._tools.choosers.clock())
+            return attainable(choice, catalog), state
 
-        found = await self._tools.work.do(chosen)
-        if found is not None and self.named is None:
-            self.current, self.rule, self._state = found
+        applied = await self._tools.work.do(apply)
+        if applied is not None and self.named is None:
+            choice, self._state = applied
+            self.current = choice.tier
+            self.rule = choice.rule
 
 
 log = logging.getLogger(__name__)
 
 
-class HeardText(msgspec.Struct):
+class UserText(msgspec.Struct):
     """Text of one turn of the user's."""
 
     turn: str
     """Id that tells the turn from others."""
     text: str
     final: bool
-    grows: bool
+    continues: bool
     """Whether it goes on where the text before it, of the same turn, ended."""
 
 
-class Hearing:
+class UserTexts:
     """Looks through texts one after the other, in a task of its own. `aclose` it."""
 
-    def __init__(self, look: Callable[[HeardText], Awaitable[None]]) -> None:
-        self._look = look
-        self._waiting: list[HeardText] = []
+    def __init__(self, look: Callable[[UserText], Awaitable[None]]) -> None:
+        self._choose = look
+        self._waiting: list[UserText] = []
         self._task: asyncio.Task[None] | None = None
 
-    def add(self, heard: HeardText) -> None:
+    def add(self, heard: UserText) -> None:
         """Have a text looked through soon. Pieces of one turn that wait are joined."""
         last = self._waiting[-1] if self._waiting else None
         if last is not None and last.turn == heard.turn and not last.final:
-            last.text = last.text + heard.text if heard.grows else heard.text
+            last.text = last.text + heard.text if heard.continues else heard.text
             last.final = heard.final
-            last.grows = last.grows and heard.grows
+            last.continues = last.continues and heard.continues
         else:
             self._waiting.append(heard)
         if self._task is None or self._task.done():
-            self._task = asyncio.create_task(self._work(), name="hearing of a speech session")
+            self._task = asyncio.create_task(self._choose_tiers(), name="hearing of a speech session")
 
-    async def done(self) -> None:
+    async def wait(self) -> None:
         """Wait until nothing waits."""
         while self._task is not None and not self._task.done():
             await asyncio.wait({self._task})
@@ -157,10 +158,10 @@ class Hearing:
             self._task.cancel()
             await asyncio.gather(self._task, return_exceptions=True)
 
-    async def _work(self) -> None:
+    async def _choose_tiers(self) -> None:
         while self._waiting:
             heard = self._waiting.pop(0)
             try:
-                await self._look(heard)
+                await self._choose(heard)
             except Exception:
                 log.exception("The tier of a speech session was not chosen")

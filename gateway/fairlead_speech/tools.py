@@ -26,10 +26,10 @@ from fairlead_offers.problems import Problem
 from fairlead_offers.services import ToolServices
 from fairlead_speech.metrics import SpeechMetrics
 from fairlead_speech.session import SpeechSession
-from fairlead_speech.tiers import HeardText, Hearing, SpokenTier
+from fairlead_speech.tiers import SpokenTier, UserText, UserTexts
 
 NO_TOOLS: Final = ToolOffer(0)
-SHOWN_AT_ONCE: Final = 8
+CONCURRENT_OFFERS: Final = 8
 """Sessions whose tools are looked up at once. The others wait: the worker refuses what it cannot begin soon, and all
 sessions of a gateway may open, or change their tier, in the same moment.
 """
@@ -57,7 +57,7 @@ class SpeechOffers:
         self.tools = tools
         self.offers = Offers(tools)
         self.memory = OfferMemory()
-        self.turns = asyncio.Semaphore(SHOWN_AT_ONCE)
+        self.turns = asyncio.Semaphore(CONCURRENT_OFFERS)
 
 
 class SessionToolbox:
@@ -89,13 +89,13 @@ class SessionToolbox:
         return self._offers.tools.catalogs.seen_by(self._origin.identity)
 
     @property
-    def wanted(self) -> bool:
+    def enabled(self) -> bool:
         """Whether the client wants tools of the gateway."""
         return self._wishes.tools != "none"
 
     async def show(self, tier: str | None, client_tool_names: frozenset[str]) -> ToolOffer:
         """Have the tools of a tier be those that may be called, and nothing else, from now on. Raises Problem."""
-        if not self.wanted:
+        if not self.enabled:
             return self.offer
         tools, catalog = self._offers.tools, self.catalog()
         wishes = msgspec.structs.replace(self._wishes, tier=tier)
@@ -146,7 +146,7 @@ class SessionToolbox:
 log = logging.getLogger(__name__)
 
 
-class TierWish(msgspec.Struct):
+class TierUpdate(msgspec.Struct):
     """Wish of a client for its session."""
 
     tier: str | None = None
@@ -155,7 +155,7 @@ class TierWish(msgspec.Struct):
     """Speakers that wait for an answer; None: as before."""
 
 
-class ShownTools:
+class TierTools:
     """Tools and tier of one session. `aclose` it."""
 
     def __init__(
@@ -174,7 +174,7 @@ class ShownTools:
         self._tier = tier
         self._metrics = metrics
         self._get_client_names = get_client_names
-        self._hearing = Hearing(self.heard)
+        self._texts = UserTexts(self.choose_tier)
         self.open = False
         """Whether the session takes tools now."""
 
@@ -183,37 +183,37 @@ class ShownTools:
         """The tier now; None: the principal's default one."""
         return self._tier.current
 
-    def hear(self, heard: HeardText) -> None:
+    def add_text(self, heard: UserText) -> None:
         """Have a text looked through soon, while the session goes on."""
-        self._hearing.add(heard)
+        self._texts.add(heard)
 
-    async def all_heard(self) -> None:
+    async def wait_for_texts(self) -> None:
         """Wait until all texts so far are looked through."""
-        await self._hearing.done()
+        await self._texts.wait()
 
-    async def heard(self, heard: HeardText) -> None:
+    async def choose_tier(self, heard: UserText) -> None:
         """Choose the tier by a text. At the end of a turn tools are looked up anew: policies may have changed."""
         before = self._tier.current
-        changed = await self._tier.heard(heard.turn, heard.text, final=heard.final, grows=heard.grows)
+        changed = await self._tier.choose(heard.turn, heard.text, final=heard.final, continues=heard.continues)
         if changed or heard.final:
-            await self._in_tier(before)
+            await self._show_tier(before)
 
-    async def wish(self, wish: TierWish) -> None:
+    async def update(self, wish: TierUpdate) -> None:
         """Do what a client wishes. Raises UnknownTier."""
         before = self._tier.current
         if wish.queue_depth is not None:
-            self._tier.queue(wish.queue_depth)
+            self._tier.set_queue_depth(wish.queue_depth)
         if wish.tier is not None:
-            self._tier.name(wish.tier)
-        await self._in_tier(before)
+            self._tier.select(wish.tier)
+        await self._show_tier(before)
 
     async def show(self) -> None:
         """Show the tools of the tier, as they are now."""
-        offer = await self.offer_beside(self._get_client_names())
+        offer = await self.build_offer(self._get_client_names())
         if offer is not None:
             await self._session.set_tools(offer)
 
-    async def offer_beside(self, client_names: frozenset[str]) -> ToolOffer | None:
+    async def build_offer(self, client_names: frozenset[str]) -> ToolOffer | None:
         """The tools of the tier beside these of the client's, which alone may be called from now on; None: those that
         there were stay.
         """
@@ -225,21 +225,21 @@ class ShownTools:
 
     async def aclose(self) -> None:
         """Drop what is not looked through."""
-        await self._hearing.aclose()
+        await self._texts.aclose()
 
-    async def _in_tier(self, before: str | None) -> None:
+    async def _show_tier(self, before: str | None) -> None:
         now = self._tier.current
         if now != before and now is not None:
-            self._metrics.tier_changed(self._engine, now)
+            self._metrics.count_tier_change(self._engine, now)
         if self.open:
             await self.show()
 
 
-MOST_NAMES: Final = 4096
+MAX_NAMES: Final = 4096
 """Names that are remembered."""
 
 
-class OwnNames:
+class GatewayToolNames:
     """Names of all tools that one session shows or has shown, without those whose calls the client runs."""
 
     def __init__(self) -> None:
@@ -248,11 +248,11 @@ class OwnNames:
     def __contains__(self, name: str) -> bool:
         return name in self._names
 
-    def show(self, offer: ToolOffer) -> None:
+    def add(self, offer: ToolOffer) -> None:
         """Add the tools of an offer. A call may still come for a tool that was just taken away."""
         for name in offer.names:
             self._names.pop(name, None)
             if name not in offer.client_run:
                 self._names[name] = None
-        while len(self._names) > MOST_NAMES:
+        while len(self._names) > MAX_NAMES:
             del self._names[next(iter(self._names))]

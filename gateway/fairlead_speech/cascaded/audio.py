@@ -17,14 +17,14 @@ _EVERY: Final = 4
 _FULL_SCALE: Final = 32768
 _PIECE: Final = 1 << 20
 """Characters of base64 that are decoded at once, 4 for each 3 bytes: 2 ms."""
-_NO_BASE64: Final = "audio must be base64"
+_NOT_BASE64: Final = "audio must be base64"
 
 
 class BadAudio(ValueError):
     """Audio that is no base64, or no whole number of samples."""
 
 
-async def decoded(text: str) -> bytes:
+async def decode(text: str) -> bytes:
     """Audio from base64 of either alphabet, a piece at a time: others have a turn in between. Raises BadAudio."""
     audio = bytearray()
     for start in range(0, len(text), _PIECE):
@@ -32,11 +32,11 @@ async def decoded(text: str) -> bytes:
             await asyncio.sleep(0)
         piece = text[start : start + _PIECE]
         if "=" in piece and start + _PIECE < len(text):  # padding in the middle
-            raise BadAudio(_NO_BASE64)
+            raise BadAudio(_NOT_BASE64)
         try:
             audio += base64.b64decode(piece.translate(_STANDARD), validate=True)
         except (binascii.Error, ValueError) as error:
-            raise BadAudio(_NO_BASE64) from error
+            raise BadAudio(_NOT_BASE64) from error
     return bytes(audio)
 
 

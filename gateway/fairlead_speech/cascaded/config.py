@@ -10,14 +10,14 @@ import msgspec
 
 from fairlead_models.cascaded import CascadedProvider
 from fairlead_speech.cascaded.audio import RATE
-from fairlead_speech.cascaded.input_audio import DetectionSettings, detection
+from fairlead_speech.cascaded.input_audio import DetectionSettings, detection_settings
 from fairlead_speech.realtime.events import Event, member, members, text
 from fairlead_speech.session import SESSION_SECONDS
 
-MOST_BYTES: Final = 1 << 20
+MAX_CONFIG_BYTES: Final = 1 << 20
 """Bytes of instructions and tools of one session."""
 _PCM: Final = {"type": "audio/pcm", "rate": RATE}
-_PLAIN: Final = frozenset(
+_SETTABLE: Final = frozenset(
     {
         "instructions",
         "tools",
@@ -109,31 +109,33 @@ class SessionConfig:
             raise BadEvent("missing_required_parameter", "session.type must be realtime", "session.type")
         if session.get("model", self.shown["model"]) != self.shown["model"]:
             raise BadEvent("cannot_update_model", "the model of a session cannot be changed", "session.model")
-        changed = {**self.shown, **{name: value for name, value in session.items() if name in _PLAIN}}
+        changed = {**self.shown, **{name: value for name, value in session.items() if name in _SETTABLE}}
         audio = member(session, "audio")
-        heard = {**self._input, **member(audio, "input")}
-        spoken = {**member(member(self.shown, "audio"), "output"), **member(audio, "output")}
-        changed["audio"] = {"input": heard, "output": spoken}
-        found = _checked(changed, heard, spoken)
-        if voice_fixed and spoken["voice"] != self.voice:
+        input_config = {**self._input, **member(audio, "input")}
+        output_config = {**member(member(self.shown, "audio"), "output"), **member(audio, "output")}
+        changed["audio"] = {"input": input_config, "output": output_config}
+        detection = _check(changed, input_config, output_config)
+        if voice_fixed and output_config["voice"] != self.voice:
             raise BadEvent(
                 "cannot_update_voice", "the voice cannot change once it was heard", "session.audio.output.voice"
             )
-        other = found != self.detection
+        other = detection != self.detection
         self.shown = changed
-        self.detection = found
+        self.detection = detection
         return other
 
 
-def _checked(changed: Event, heard: Event, spoken: Event) -> DetectionSettings | None:
+def _check(changed: Event, input_config: Event, output_config: Event) -> DetectionSettings | None:
     """Settings of the turn detection. Raises BadEvent."""
-    for place, side in (("input", heard), ("output", spoken)):
+    for direction, side in (("input", input_config), ("output", output_config)):
         form = side.get("format")
         if not isinstance(form, dict) or form.get("type") != "audio/pcm" or form.get("rate", RATE) != RATE:
-            raise BadEvent("invalid_value", f"audio is audio/pcm of {RATE} Hz here", f"session.audio.{place}.format")
-    if not isinstance(spoken.get("voice"), str) or not 0 < len(spoken["voice"]) <= 128:
+            raise BadEvent(
+                "invalid_value", f"audio is audio/pcm of {RATE} Hz here", f"session.audio.{direction}.format"
+            )
+    if not isinstance(output_config.get("voice"), str) or not 0 < len(output_config["voice"]) <= 128:
         raise BadEvent("invalid_value", "voice must be a name", "session.audio.output.voice")
-    speed = spoken.get("speed")
+    speed = output_config.get("speed")
     if isinstance(speed, bool) or not isinstance(speed, int | float) or not 0.25 <= speed <= 1.5:
         raise BadEvent("invalid_value", "speed is from 0.25 to 1.5", "session.audio.output.speed")
     if changed["output_modalities"] not in (["audio"], ["text"]):
@@ -141,13 +143,13 @@ def _checked(changed: Event, heard: Event, spoken: Event) -> DetectionSettings |
     for number, tool in enumerate(members(changed, "tools")):
         if tool.get("type") != "function" or not text(tool, "name"):
             raise BadEvent("invalid_value", "tools are functions with a name here", f"session.tools[{number}]")
-    if len(_encode(changed)) > MOST_BYTES:
-        raise BadEvent("string_above_max_length", f"a session's configuration may have {MOST_BYTES >> 20} MiB")
-    said = heard.get("turn_detection")
-    if said is None:
+    if len(_encode(changed)) > MAX_CONFIG_BYTES:
+        raise BadEvent("string_above_max_length", f"a session's configuration may have {MAX_CONFIG_BYTES >> 20} MiB")
+    detection = input_config.get("turn_detection")
+    if detection is None:
         return None
     try:
-        return detection(said if isinstance(said, Mapping) else {"type": None})
+        return detection_settings(detection if isinstance(detection, Mapping) else {"type": None})
     except (ValueError, msgspec.MsgspecError) as error:
         raise BadEvent("invalid_value", str(error), "session.audio.input.turn_detection") from error
 

@@ -10,15 +10,15 @@ from typing import Any, Final
 
 import msgspec
 
-from fairlead_speech.cascaded.audio import BadAudio, decoded, milliseconds
+from fairlead_speech.cascaded.audio import BadAudio, decode, milliseconds
 from fairlead_speech.cascaded.config import BadEvent
-from fairlead_speech.cascaded.input_audio import LEAST_MS
+from fairlead_speech.cascaded.input_audio import MIN_TURN_MS
 from fairlead_speech.realtime.events import Event, members, text
 
-MOST_BYTES: Final = 1 << 20
+MAX_BYTES: Final = 1 << 20
 """Bytes of all items; the oldest are forgotten beyond it."""
-MOST_ITEMS: Final = 2000
-MOST_RESULT: Final = 128 << 10
+MAX_ITEMS: Final = 2000
+MAX_RESULT_BYTES: Final = 128 << 10
 """Bytes of JSON of one result of a call."""
 NO_RESULT: Final = "(there is no result yet)"
 _OVERHEAD: Final = 128
@@ -26,7 +26,7 @@ _OVERHEAD: Final = 128
 _encode: Final = msgspec.json.encode
 
 
-class Said(msgspec.Struct):
+class SpokenPiece(msgspec.Struct):
     """One piece of an answer that was spoken."""
 
     text: str
@@ -40,7 +40,7 @@ class ConversationItem(msgspec.Struct):
     shown: Event
     """As clients see it."""
     size: int
-    said: list[Said] = []
+    spoken: list[SpokenPiece] = []
     """Pieces that were spoken, of an assistant's message."""
     filler: bool = False
     """Whether it only fills the time: the model does not see it."""
@@ -79,8 +79,8 @@ class SpokenConversation:
     ) -> tuple[ConversationItem, str | None]:
         """Add an item at the end, or behind another one; also the id of the one in front of it. Raises TooLargeItem."""
         item = ConversationItem(shown, _size(shown), filler=filler)
-        if item.size > MOST_BYTES:
-            raise TooLargeItem(f"an item may have {MOST_BYTES >> 10} KiB")
+        if item.size > MAX_BYTES:
+            raise TooLargeItem(f"an item may have {MAX_BYTES >> 10} KiB")
         before = self.last
         if after is not None and after in self._items and after != self.last:
             before = after
@@ -119,60 +119,60 @@ class SpokenConversation:
         """Bytes of JSON that the result of a call may have: the calls of one answer share half of the conversation, so
         that their results do not push out the question. 0 where no such call is remembered.
         """
-        together, found = 0, False
+        calls_in_round, is_round = 0, False
         for each in self._items.values():
             if each.shown.get("type") == "function_call":
-                together, found = together + 1, found or each.shown.get("call_id") == call
-            elif found:
+                calls_in_round, is_round = calls_in_round + 1, is_round or each.shown.get("call_id") == call
+            elif is_round:
                 break
             else:
-                together = 0
-        return min(MOST_RESULT, MOST_BYTES // 2 // together) if found else 0
+                calls_in_round = 0
+        return min(MAX_RESULT_BYTES, MAX_BYTES // 2 // calls_in_round) if is_round else 0
 
     def _forget(self) -> None:
-        """Forget the oldest items beyond the bounds. `messages` leaves out results whose calls are gone."""
-        while len(self._items) > 1 and (self._size > MOST_BYTES or len(self._items) > MOST_ITEMS):
+        """Forget the oldest items beyond the bounds. `chat_messages` leaves out results whose calls are gone."""
+        while len(self._items) > 1 and (self._size > MAX_BYTES or len(self._items) > MAX_ITEMS):
             self.remove(next(iter(self._items)))
 
 
-def truncated(item: ConversationItem, milliseconds_heard: int) -> Event | None:
+def truncate(item: ConversationItem, milliseconds_heard: int) -> Event | None:
     """An answer as far as its audio was heard; None where its audio is shorter than that."""
-    if milliseconds_heard > milliseconds(sum(each.audio for each in item.said)):
+    if milliseconds_heard > milliseconds(sum(each.audio for each in item.spoken)):
         return None
-    kept, left = [], milliseconds_heard
-    for each in item.said:
+    texts, left = [], milliseconds_heard
+    for each in item.spoken:
         length = milliseconds(each.audio)
         if left >= length:
-            kept.append(each.text)
+            texts.append(each.text)
         elif left > 0:
             words = each.text.split(" ")
-            kept.append(" ".join(words[: len(words) * left // max(length, 1)]))
+            texts.append(" ".join(words[: len(words) * left // max(length, 1)]))
         left -= length
         if left <= 0:
             break
-    return {**item.shown, "content": [{"type": "output_audio", "transcript": "".join(kept).strip()}]}
+    return {**item.shown, "content": [{"type": "output_audio", "transcript": "".join(texts).strip()}]}
 
 
-def messages(instructions: str, items: Iterable[ConversationItem]) -> list[dict[str, Any]]:
+def chat_messages(instructions: str, items: Iterable[ConversationItem]) -> list[dict[str, Any]]:
     """Messages for the model. Results stand right behind the message with their calls, where its API wants them."""
-    kept = [item.shown for item in items if not item.filler]
+    visible = [item.shown for item in items if not item.filler]
     results = {
-        text(each, "call_id"): text(each, "output") for each in kept if each.get("type") == "function_call_output"
+        text(each, "call_id"): text(each, "output") for each in visible if each.get("type") == "function_call_output"
     }
-    found: list[dict[str, Any]] = [{"role": "system", "content": instructions}] if instructions else []
+    chat: list[dict[str, Any]] = [{"role": "system", "content": instructions}] if instructions else []
     calls: list[Event] = []
-    for each in [*kept, {}]:
+    for each in [*visible, {}]:
         if each.get("type") == "function_call":
             calls.append(each)
             continue
         if each.get("type") == "function_call_output":
             continue
-        found += _of_calls(calls, results, found)
+        chat += _call_messages(calls, results, chat)
         calls = []
-        said = spoken_text(each)
-        if said:
-            found.append({"role": _role(each), "content": said})
-    return found
+        content = spoken_text(each)
+        if content:
+            chat.append({"role": _role(each), "content": content})
+    return chat
 
 
 def _role(item: Event) -> str:
@@ -180,7 +180,9 @@ def _role(item: Event) -> str:
     return role if role in ("user", "assistant", "system") else "user"
 
 
-def _of_calls(calls: Sequence[Event], results: dict[str, str], before: list[dict[str, Any]]) -> list[dict[str, Any]]:
+def _call_messages(
+    calls: Sequence[Event], results: dict[str, str], before: list[dict[str, Any]]
+) -> list[dict[str, Any]]:
     """The message of the model with its calls, and their results. What it said with them is joined to them."""
     if not calls:
         return []
@@ -210,7 +212,7 @@ def _size(shown: Event) -> int:
     return len(_encode(shown)) + _OVERHEAD
 
 
-MOST_PARTS: Final = 64
+MAX_PARTS: Final = 64
 """Parts of one message."""
 _CUT: Final = " (cut off here: the result is too long)"
 _PARTS: Final = frozenset({"input_text", "output_text", "text", "input_audio", "output_audio"})
@@ -222,8 +224,8 @@ async def message_parts(item: Event, room: int) -> tuple[list[Event], bytes]:
     may come. Raises BadEvent.
     """
     given = members(item, "content")
-    if len(given) > MOST_PARTS:
-        raise BadEvent("array_above_max_length", f"a message has up to {MOST_PARTS} parts here", "item.content")
+    if len(given) > MAX_PARTS:
+        raise BadEvent("array_above_max_length", f"a message has up to {MAX_PARTS} parts here", "item.content")
     if any(part.get("type") not in _PARTS for part in given):
         raise BadEvent("invalid_value", "messages have text and audio here", "item.content")
     if sum(len(text(part, "audio")) * 3 // 4 for part in given) > room:
@@ -231,14 +233,14 @@ async def message_parts(item: Event, room: int) -> tuple[list[Event], bytes]:
     audio = bytearray()
     try:
         for part in given:
-            audio += await decoded(text(part, "audio"))
+            audio += await decode(text(part, "audio"))
     except BadAudio as error:
         raise BadEvent("invalid_value", str(error), "item.content.audio") from error
     parts = [{name: value for name, value in part.items() if name != "audio"} for part in given]
     if not audio or any(text(part, "transcript") for part in parts):
         return parts, b""
-    if milliseconds(len(audio)) < LEAST_MS:
-        raise BadEvent("invalid_value", f"the audio of a message has at least {LEAST_MS} ms", "item.content.audio")
+    if milliseconds(len(audio)) < MIN_TURN_MS:
+        raise BadEvent("invalid_value", f"the audio of a message has at least {MIN_TURN_MS} ms", "item.content.audio")
     return parts, bytes(audio)
 
 

@@ -34,9 +34,9 @@ class CascadedEngines:
         )
         self._engines: dict[str, CascadedEngine] = {}
 
-    def of(self, name: str, provider: CascadedProvider) -> CascadedEngine:
+    def engine(self, name: str, provider: CascadedProvider) -> CascadedEngine:
         """The engine of that name; another one where it is configured otherwise now."""
-        found = self._engines.get(name)
-        if found is None or found.provider != provider:
-            found = self._engines[name] = self._make(name, provider)
-        return found
+        engine = self._engines.get(name)
+        if engine is None or engine.provider != provider:
+            engine = self._engines[name] = self._make(name, provider)
+        return engine

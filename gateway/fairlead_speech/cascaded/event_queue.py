@@ -8,9 +8,9 @@ from typing import Final
 
 from fairlead_speech.sockets import TRY_AGAIN_LATER, Closing
 
-ROOM: Final = 512 << 10
+AUDIO_BYTES: Final = 512 << 10
 """Bytes that wait from which on audio waits until there are fewer."""
-MOST: Final = 4 << 20
+MAX_QUEUED_BYTES: Final = 4 << 20
 """Bytes that wait at which the session ends: answers to a client that sends and does not read."""
 _FLOODED: Final = Closing(TRY_AGAIN_LATER, "the client did not read what the engine said")
 
@@ -25,50 +25,50 @@ class EventQueue:
         self._more = asyncio.Event()
         self._room = asyncio.Event()
         self._room.set()
-        self._put = self._handled = 0
+        self._put_count = self._handled_count = 0
         self._step = asyncio.Event()
         self._taken = False
 
-    def put(self, frame: bytes) -> None:
+    def put(self, payload: bytes) -> None:
         """Add a frame. No-op once it is closed."""
         if self._closing is not None:
             return
-        self._frames.append(frame)
-        self._put += 1
-        self._waiting += len(frame)
-        if self._waiting > ROOM:
+        self._frames.append(payload)
+        self._put_count += 1
+        self._waiting += len(payload)
+        if self._waiting > AUDIO_BYTES:
             self._room.clear()
-        if self._waiting > MOST:
+        if self._waiting > MAX_QUEUED_BYTES:
             self.close(_FLOODED)
         self._more.set()
 
-    async def put_when_room(self, frame: bytes) -> None:
+    async def put_when_room(self, payload: bytes) -> None:
         """Add a frame once few bytes wait."""
         await self._room.wait()
-        self.put(frame)
+        self.put(payload)
 
     async def get(self) -> bytes | Closing:
         """The next frame; that before it was handled."""
         if self._taken:
             self._taken = False
-            self._handled += 1
+            self._handled_count += 1
             self._step.set()
         while not self._frames:
             if self._closing is not None:
                 return self._closing
             self._more.clear()
             await self._more.wait()
-        frame = self._frames.popleft()
-        self._waiting -= len(frame)
-        if self._waiting <= ROOM:
+        payload = self._frames.popleft()
+        self._waiting -= len(payload)
+        if self._waiting <= AUDIO_BYTES:
             self._room.set()
         self._taken = True
-        return frame
+        return payload
 
-    async def handled(self) -> None:
+    async def wait_until_handled(self) -> None:
         """Wait until all frames that were put were handled, or it is closed."""
-        mark = self._put
-        while self._handled < mark and self._closing is None:
+        mark = self._put_count
+        while self._handled_count < mark and self._closing is None:
             self._step.clear()
             await self._step.wait()
 

@@ -47,9 +47,9 @@ class ScriptedCascade:
         self.delay = delay
         self.heard: list[tuple[bytes, Mapping[str, str]]] = []
         """Audio of each transcription, with the other fields of its form."""
-        self.asked: list[dict[str, Any]] = []
+        self.requests: list[dict[str, Any]] = []
         """Requests to the model."""
-        self.asked_at: list[float] = []
+        self.requested_at: list[float] = []
         """Times of these, of the monotonic clock."""
         self.made: dict[str, MadeCall] = {}
         """Calls that the model made, by their ids."""
@@ -79,7 +79,7 @@ class ScriptedCascade:
 
     async def until(self, path: str, count: int) -> None:
         """Wait for so many requests at a path."""
-        seen: Mapping[str, Sequence[object]] = {STT: self.heard, LLM: self.asked, TTS: self.spoken}
+        seen: Mapping[str, Sequence[object]] = {STT: self.heard, LLM: self.requests, TTS: self.spoken}
         async with self.changed:
             await self.changed.wait_for(lambda: len(seen[path]) >= count)
 
@@ -126,12 +126,12 @@ class ScriptedCascade:
         return web.json_response({"text": self.script.next_heard()})
 
     async def _think(self, request: web.BaseRequest) -> web.StreamResponse:
-        asked = msgspec.json.decode(await request.read(), type=dict[str, Any])
-        wrong = _misplaced(asked["messages"])
+        body = msgspec.json.decode(await request.read(), type=dict[str, Any])
+        wrong = _misplaced(body["messages"])
         if wrong:
             return _error(400, wrong)
-        self.asked_at.append(time.monotonic())
-        fault = await self._take(LLM, self.asked, asked)
+        self.requested_at.append(time.monotonic())
+        fault = await self._take(LLM, self.requests, body)
         if fault is not None:
             return await _faulty(request, fault, _chunk({"content": "Half an "}))
         reply = self.script.next_reply()
@@ -146,15 +146,17 @@ class ScriptedCascade:
 
     def _chunks(self, reply: SpokenReply) -> list[bytes]:
         words = reply.text.split() or [reply.text] * bool(reply.text)  # or white space alone
-        found = [_chunk({"content": f"{word} " if place < len(words) else word}) for place, word in enumerate(words, 1)]
-        for place, call in enumerate(reply.calls):
+        chunks = [
+            _chunk({"content": f"{word} " if number < len(words) else word}) for number, word in enumerate(words, 1)
+        ]
+        for number, call in enumerate(reply.calls):
             arguments = json.dumps(call.arguments)
             function = {"name": call.name, "arguments": ""}
             ident = call.id or f"call_{next(self._numbers):06}"
             self.made[ident] = MadeCall.now(call.name)
-            found.append(_chunk({"tool_calls": [{"index": place, "id": ident, "function": function}]}))
-            found += (
-                _chunk({"tool_calls": [{"index": place, "function": {"arguments": arguments[start : start + 8]}}]})
+            chunks.append(_chunk({"tool_calls": [{"index": number, "id": ident, "function": function}]}))
+            chunks += (
+                _chunk({"tool_calls": [{"index": number, "function": {"arguments": arguments[start : start + 8]}}]})
                 for start in range(0, len(arguments), 8)
             )
         usage = {
@@ -163,20 +165,20 @@ class ScriptedCascade:
             "total_tokens": 30,
             "prompt_tokens_details": {"cached_tokens": 4},
         }
-        found.append(_chunk({}, "tool_calls" if reply.calls else "stop"))
-        return [*found, _event({"choices": [], "usage": usage}), b"data: [DONE]\n\n"]
+        chunks.append(_chunk({}, "tool_calls" if reply.calls else "stop"))
+        return [*chunks, _event({"choices": [], "usage": usage}), b"data: [DONE]\n\n"]
 
     async def _speak(self, request: web.BaseRequest) -> web.StreamResponse:
-        asked = msgspec.json.decode(await request.read(), type=dict[str, Any])
-        if asked.get("response_format") != "pcm" or not asked.get("input") or not asked.get("voice"):
+        body = msgspec.json.decode(await request.read(), type=dict[str, Any])
+        if body.get("response_format") != "pcm" or not body.get("input") or not body.get("voice"):
             return _error(400, "input, voice and the format pcm are wanted here")
         held = self._held
-        fault = await self._take(TTS, self.spoken, asked)
+        fault = await self._take(TTS, self.spoken, body)
         if fault is not None:
             return await _faulty(request, fault, b"\1" * 960)
         response = web.StreamResponse(headers={"content-type": "audio/pcm"})
         await response.prepare(request)
-        for number, audio in enumerate(audio_of(asked["input"])):
+        for number, audio in enumerate(audio_of(body["input"])):
             await response.write(audio)
             if number == 0 and held is not None:
                 await held.wait()

@@ -10,9 +10,9 @@ from fairlead_models.cascaded import FillerSetting
 from fairlead_speech.cascaded.audio import RATE
 from fairlead_speech.cascaded.backends import SpeechBackends
 
-MOST_KEPT: Final = 8 << 20
+MAX_CACHED_BYTES: Final = 8 << 20
 """Bytes of audio of all phrases that are kept."""
-MOST_PHRASE: Final = 15 * RATE * 2
+MAX_PHRASE_BYTES: Final = 15 * RATE * 2
 """Bytes of audio of one phrase that is kept: 15 seconds."""
 
 
@@ -23,43 +23,43 @@ class FillerAudio:
 
     def __init__(self, voice: str) -> None:
         self._voice = voice
-        self._kept: OrderedDict[str, bytes] = OrderedDict()
+        self._audio: OrderedDict[str, bytes] = OrderedDict()
         self._size = 0
 
-    def keeps(self, voice: str, speed: float) -> bool:
+    def caches(self, voice: str, speed: float) -> bool:
         """Whether phrases in that voice and at that speed are kept."""
         return voice == self._voice and speed == 1
 
-    def kept(self, phrase: str, voice: str, speed: float) -> bytes | None:
+    def audio(self, phrase: str, voice: str, speed: float) -> bytes | None:
         """Audio that is kept; None where there is none."""
-        found = self._kept.get(phrase) if self.keeps(voice, speed) else None
-        if found is not None:
-            self._kept.move_to_end(phrase)
-        return found
+        audio = self._audio.get(phrase) if self.caches(voice, speed) else None
+        if audio is not None:
+            self._audio.move_to_end(phrase)
+        return audio
 
-    def keep(self, phrase: str, voice: str, speed: float, audio: bytes) -> None:
+    def add(self, phrase: str, voice: str, speed: float, audio: bytes) -> None:
         """Keep the audio of a phrase, in the place of those that were not said for the longest time. A server that said
         nothing is asked again the next time.
         """
-        if not 0 < len(audio) <= MOST_PHRASE or phrase in self._kept or not self.keeps(voice, speed):
+        if not 0 < len(audio) <= MAX_PHRASE_BYTES or phrase in self._audio or not self.caches(voice, speed):
             return
-        self._kept[phrase] = audio
+        self._audio[phrase] = audio
         self._size += len(audio)
-        while self._size > MOST_KEPT:
-            self._size -= len(self._kept.popitem(last=False)[1])
+        while self._size > MAX_CACHED_BYTES:
+            self._size -= len(self._audio.popitem(last=False)[1])
 
     async def prepare(self, backends: SpeechBackends, phrase: str) -> None:
         """Synthesise a phrase that is not kept. Raises BackendFailed."""
         voice = self._voice
-        if self.kept(phrase, voice, 1) is not None:
+        if self.audio(phrase, voice, 1) is not None:
             return
         audio = bytearray()
-        async with contextlib.aclosing(backends.spoken(phrase, voice)) as pieces:
+        async with contextlib.aclosing(backends.synthesize(phrase, voice)) as pieces:
             async for piece in pieces:
                 audio += piece
-                if len(audio) > MOST_PHRASE:
+                if len(audio) > MAX_PHRASE_BYTES:
                     return
-        self.keep(phrase, voice, 1, bytes(audio))
+        self.add(phrase, voice, 1, bytes(audio))
 
 
 class FillerTurns:
@@ -68,15 +68,15 @@ class FillerTurns:
     def __init__(self, setting: FillerSetting | None) -> None:
         self._setting = setting
         self._next = 0
-        self._said = False
+        self._phrase_used = False
 
-    def turn_began(self) -> None:
+    def begin_turn(self) -> None:
         """The user said something: a phrase may be said again."""
-        self._said = False
+        self._phrase_used = False
 
     def phrase(self, language: str) -> str:
         """The phrase of this turn; empty where none may be said any more."""
-        if self._setting is None or self._said:
+        if self._setting is None or self._phrase_used:
             return ""
         return self.next_phrase(language)
 
@@ -87,7 +87,7 @@ class FillerTurns:
         phrases = self._setting.languages.get(language) or self._setting.phrases
         return phrases[self._next % len(phrases)]
 
-    def said(self) -> None:
+    def use_phrase(self) -> None:
         """The phrase of this turn is being said."""
-        self._said = True
+        self._phrase_used = True
         self._next += 1

@@ -10,13 +10,13 @@ import msgspec
 
 from fairlead_speech.cascaded.audio import BYTES_PER_MS, RATE, loudness
 
-MOST: Final = 12 << 20
+MAX_BYTES: Final = 12 << 20
 """Bytes of audio of one session that wait to be heard: 4 minutes."""
-LEAST_MS: Final = 100
+MIN_TURN_MS: Final = 100
 """Audio of a turn that a client ends."""
 
 
-class InputBuffer:
+class InputAudioBuffer:
     """Audio of the turn that is being spoken, and where turns begin and end."""
 
     def __init__(self, settings: DetectionSettings | None, rate: int = RATE) -> None:
@@ -27,7 +27,7 @@ class InputBuffer:
         self._rest = b""
         self._before: deque[bytes] = deque()
         """The last windows in front of speech."""
-        self._heard = 0
+        self._received = 0
         """Bytes of the whole session."""
         self.activity: VoiceActivity | None = None
         """None: the client says where turns end."""
@@ -38,7 +38,7 @@ class InputBuffer:
     @property
     def milliseconds(self) -> int:
         """Time of the session's audio."""
-        return self._heard * 1000 // (self.rate * 2)
+        return self._received * 1000 // (self.rate * 2)
 
     @property
     def speaking(self) -> bool:
@@ -53,12 +53,12 @@ class InputBuffer:
     @property
     def room(self) -> int:
         """Bytes of audio that may come."""
-        return max(MOST - len(self._audio) - self.waiting, 0)
+        return max(MAX_BYTES - len(self._audio) - self.waiting, 0)
 
     def windows(self, audio: bytes) -> list[bytes]:
         """Windows to look at for speech; what is left of audio waits. Without detection all of it is kept."""
         if self.activity is None:
-            self._heard += len(audio)
+            self._received += len(audio)
             self._audio += audio
             return []
         whole = self._rest + audio
@@ -67,15 +67,15 @@ class InputBuffer:
         self._rest = whole[end:]
         return [whole[start : start + size] for start in range(0, end, size)]
 
-    def hear(self, window: bytes) -> bool | None:
+    def add_window(self, window: bytes) -> bool | None:
         """Take a window: True where speech begins, False where it ends, None where nothing changes."""
         activity = self.activity
         if activity is None:
             self._audio += window
             return None
-        self._heard += len(window)
+        self._received += len(window)
         before = activity.speaking
-        change = activity.hear(window)
+        change = activity.add_window(window)
         if before or change:
             if change:
                 self._audio += b"".join(self._before)
@@ -87,7 +87,7 @@ class InputBuffer:
                 self._before.popleft()
         return change
 
-    def take(self) -> bytes:
+    def take_turn(self) -> bytes:
         """The audio of the turn; what follows is another one's. What is no whole window yet is its beginning: without
         it, half of a sample could be missing.
         """
@@ -96,7 +96,7 @@ class InputBuffer:
         self._rest = rest
         return audio
 
-    def taken_so_far(self) -> bytes:
+    def take_partial(self) -> bytes:
         """The audio of the turn up to now; the turn goes on."""
         audio = bytes(self._audio)
         self._audio.clear()
@@ -125,7 +125,7 @@ _HYSTERESIS: Final = 0.6
 """Share of the level below which speech is over."""
 _RISE: Final = 1.02
 """Growth of the noise level in each window that is louder: it doubles in 0.7 s."""
-_MOST_NOISE: Final = 0.02
+_MAX_NOISE: Final = 0.02
 
 
 class DetectionSettings(msgspec.Struct, frozen=True):
@@ -138,17 +138,17 @@ class DetectionSettings(msgspec.Struct, frozen=True):
     interrupt_response: bool = True
 
 
-def detection(said: Mapping[str, Any]) -> DetectionSettings:
+def detection_settings(turn_detection: Mapping[str, Any]) -> DetectionSettings:
     """Settings that a client gave. Raises ValueError."""
-    if said.get("type", "server_vad") != "server_vad":
+    if turn_detection.get("type", "server_vad") != "server_vad":
         raise ValueError("of turn_detection there is server_vad alone here; null leaves turns to the client")
-    given = {name: value for name, value in said.items() if value is not None}
-    found = msgspec.convert(given, DetectionSettings)
-    if not (0 <= found.threshold <= 1 and 0 <= found.prefix_padding_ms <= 5000):
+    given = {name: value for name, value in turn_detection.items() if value is not None}
+    settings = msgspec.convert(given, DetectionSettings)
+    if not (0 <= settings.threshold <= 1 and 0 <= settings.prefix_padding_ms <= 5000):
         raise ValueError("threshold is from 0 to 1, prefix_padding_ms from 0 to 5000")
-    if not 100 <= found.silence_duration_ms <= 10_000:
+    if not 100 <= settings.silence_duration_ms <= 10_000:
         raise ValueError("silence_duration_ms is from 100 to 10000")
-    return found
+    return settings
 
 
 class VoiceActivity:
@@ -161,21 +161,21 @@ class VoiceActivity:
         self._loud = 0
         self._quiet_ms = 0
 
-    def hear(self, window: bytes) -> bool | None:
+    def add_window(self, window: bytes) -> bool | None:
         """Take WINDOW_MS of audio: True where speech begins, False where it ends, None where nothing changes."""
-        found = loudness(window)
+        volume = loudness(window)
         level = max(_LEVEL * 2 * self.settings.threshold, self._noise * _ABOVE_NOISE)
         if not self.speaking:
-            self._noise = min(found, self._noise * _RISE, _MOST_NOISE) if found < level else self._noise
+            self._noise = min(volume, self._noise * _RISE, _MAX_NOISE) if volume < level else self._noise
             self._noise = max(self._noise, 1e-5)
-            self._loud = self._loud + 1 if found >= level else 0
+            self._loud = self._loud + 1 if volume >= level else 0
             if self._loud < _START_WINDOWS:
                 return None
             self.speaking = True
             self._loud = 0
             self._quiet_ms = 0
             return True
-        self._quiet_ms = self._quiet_ms + WINDOW_MS if found < level * _HYSTERESIS else 0
+        self._quiet_ms = self._quiet_ms + WINDOW_MS if volume < level * _HYSTERESIS else 0
         if self._quiet_ms < self.settings.silence_duration_ms:
             return None
         self.end()

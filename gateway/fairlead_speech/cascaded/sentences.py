@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from typing import Final
 
-MOST: Final = 280
+MAX_PIECE: Final = 280
 """Characters of a piece; a longer sentence is cut at its last comma or space."""
 _END: Final = re.compile(r"[.!?…]+[\"'”’)\]]*(?=\s)|[。！？]+|\n+")
 _ABBREVIATION: Final = re.compile(r"(?:^|[\s(])(?:Dr|Mr|Mrs|Ms|St|Prof|No|vs|[A-Za-z]|e\.g|i\.e|\d+)\.$")
@@ -21,31 +21,31 @@ class SentenceCutter:
     def add(self, text: str) -> list[str]:
         """Take the next part; the sentences that are whole now, with the white space behind them."""
         self._text += text
-        found = []
-        while (end := self._end()) is not None:
-            found.append(self._text[:end])
+        sentences = []
+        while (end := self._sentence_end()) is not None:
+            sentences.append(self._text[:end])
             self._text = self._text[end:]
-        return [each for each in found if each.strip()]
+        return [each for each in sentences if each.strip()]
 
     def rest(self) -> str:
         """The text that is left; empty for nothing that can be spoken."""
         rest, self._text = self._text, ""
         return rest if rest.strip() else ""
 
-    def _end(self) -> int | None:
-        for match in _END.finditer(self._text, 0, MOST + 1):  # one more: an end has a space behind it
+    def _sentence_end(self) -> int | None:
+        for match in _END.finditer(self._text, 0, MAX_PIECE + 1):  # one more: an end has a space behind it
             end = match.end()
             if match.group() == "." and _ABBREVIATION.search(self._text[max(end - 8, 0) : end]):
                 continue
-            while end < len(self._text) and end <= MOST and self._text[end].isspace():
+            while end < len(self._text) and end <= MAX_PIECE and self._text[end].isspace():
                 end += 1
-            if end > MOST:
+            if end > MAX_PIECE:
                 break
             return end
-        if len(self._text) <= MOST:
+        if len(self._text) <= MAX_PIECE:
             return None
-        breaks = [match.end() for match in _BREAK.finditer(self._text, 0, MOST)]
-        return breaks[-1] if breaks else MOST
+        breaks = [match.end() for match in _BREAK.finditer(self._text, 0, MAX_PIECE)]
+        return breaks[-1] if breaks else MAX_PIECE
 
 
 def speakable(text: str) -> bool:

@@ -15,7 +15,7 @@ from fairlead_formats.wire.errors import LlmError
 from fairlead_models.token_usage import TokenUsage, estimated, token_usage
 from fairlead_speech.cascaded.backends import BackendFailed, SpeechBackends
 from fairlead_speech.cascaded.chat_model import CallIds, ChatModel, SpokenAnswer
-from fairlead_speech.cascaded.conversation import ConversationItem, Said, TooLargeItem
+from fairlead_speech.cascaded.conversation import ConversationItem, SpokenPiece, TooLargeItem
 from fairlead_speech.cascaded.fillers import FillerAudio
 from fairlead_speech.cascaded.sentences import SentenceCutter, speakable
 from fairlead_speech.realtime.events import Event
@@ -35,7 +35,7 @@ class ResponseHost(Protocol):
     fillers: FillerAudio
     call_ids: CallIds
 
-    def ident(self, prefix: str) -> str:
+    def new_id(self, prefix: str) -> str:
         """A new id."""
         ...
 
@@ -55,7 +55,7 @@ class ResponseHost(Protocol):
         """Have an item be another one now."""
         ...
 
-    def heard(self, *, filler: bool) -> None:
+    def on_first_audio(self, *, filler: bool) -> None:
         """The first audio of a phrase, or of the answer, is there."""
         ...
 
@@ -78,24 +78,24 @@ class ResponsePlan(msgspec.Struct):
 class SpokenResponse:
     """A response in progress."""
 
-    def __init__(self, host: ResponseHost, metadata: object, *, beside: bool) -> None:
-        """`beside`: out of the conversation."""
+    def __init__(self, host: ResponseHost, metadata: object, *, out_of_band: bool) -> None:
+        """`out_of_band`: out of the conversation."""
         self._host = host
-        self.beside = beside
+        self.out_of_band = out_of_band
         self.output: dict[int, Event] = {}
-        self.id = host.ident("resp")
+        self.id = host.new_id("resp")
         self._metadata = metadata
         self._items = 0
         self._answering = False
         self._answer = SpokenAnswer()
-        self._taken: Mapping[str, Any] | None = None
+        self._request: Mapping[str, Any] | None = None
         """Request that the model has; None: none, or it was refused."""
         self._spoken: list[SpokenItem] = []
         self._pieces: asyncio.Queue[tuple[SpokenItem, str] | None] = asyncio.Queue()
         self._task: asyncio.Task[None] | None = None
-        self._over: Callable[[SpokenResponse], None] = lambda _: None
+        self._on_done: Callable[[SpokenResponse], None] = lambda _: None
         self._ended = False
-        self.ident = host.ident
+        self.new_id = host.new_id
         self.emit = host.emit
         self.emit_when_room = host.emit_when_room
         self.update = host.update
@@ -103,8 +103,8 @@ class SpokenResponse:
     def start(self, plan: ResponsePlan, over: Callable[[SpokenResponse], None]) -> None:
         """Begin; `over` is called before the last event."""
         self._plan = plan
-        self._over = over
-        self.emit("response.created", response=self._shown("in_progress", None))
+        self._on_done = over
+        self.emit("response.created", response=self._response("in_progress", None))
         self._task = asyncio.create_task(self._run(), name="response of a cascaded engine")
 
     async def cancel(self, reason: str) -> None:
@@ -116,24 +116,24 @@ class SpokenResponse:
 
     def fail(self, code: str, message: str) -> None:
         """End a response that never began to be made."""
-        self.emit("response.created", response=self._shown("in_progress", None))
+        self.emit("response.created", response=self._response("in_progress", None))
         self._end("failed", failure(code, message))
 
-    def empty(self, status: str, details: Event | None = None) -> None:
+    def finish_empty(self, status: str, details: Event | None = None) -> None:
         """A response that says nothing."""
-        self.emit("response.created", response=self._shown("in_progress", None))
+        self.emit("response.created", response=self._response("in_progress", None))
         self._end(status, details)
 
     # Of its items
 
-    def place(self) -> dict[str, Any]:
+    def next_output(self) -> dict[str, Any]:
         """`response_id` and `output_index` of a new item."""
         self._items += 1
         return {"response_id": self.id, "output_index": self._items - 1}
 
     def add(self, shown: Event, *, filler: bool = False) -> tuple[ConversationItem, str | None]:
         """Append an item to the conversation, unless it is beside that."""
-        return (ConversationItem(shown, 0), None) if self.beside else self._host.add(shown, filler=filler)
+        return (ConversationItem(shown, 0), None) if self.out_of_band else self._host.add(shown, filler=filler)
 
     # Inside
 
@@ -142,7 +142,7 @@ class SpokenResponse:
         seconds = self._host.bounds.response_seconds
         try:
             async with asyncio.timeout(seconds):
-                await self._think(speaking)
+                await self._read_answer(speaking)
                 self._pieces.put_nowait(None)
                 await speaking
         except TimeoutError:
@@ -152,7 +152,7 @@ class SpokenResponse:
             self._end("failed", failure(error.code, str(error)))
         except LlmError as error:
             if not self._answering:
-                self._taken = None
+                self._request = None
             self._end("failed", failure(error.code, f"the model: {error}"))
         except TooLargeItem as error:
             self._end("failed", failure("too_large", str(error)))
@@ -167,12 +167,12 @@ class SpokenResponse:
             speaking.cancel()
             await asyncio.gather(speaking, return_exceptions=True)
 
-    async def _think(self, speaking: asyncio.Task[None]) -> None:
+    async def _read_answer(self, speaking: asyncio.Task[None]) -> None:
         """Read the model's answer to its end, and have it spoken; then its calls."""
         plan, cutter, message = self._plan, SentenceCutter(), None
         if plan.at_once:
-            self._fill()
-        self._taken = plan.body
+            self._say_filler()
+        self._request = plan.body
         async with contextlib.aclosing(self._host.model.stream(plan.wanted, plan.body)) as stream:
             async for piece in stream:
                 self._answering = True
@@ -180,9 +180,9 @@ class SpokenResponse:
                 if message is None:
                     text = text.lstrip()  # some models write a line in front of a call: that says nothing
                 if text and message is None:
-                    message = self._opened(filler=False)
+                    message = self._open_item(filler=False)
                 if self._answer.calls and message is None:
-                    self._fill()
+                    self._say_filler()
                 for sentence in cutter.add(text):
                     assert message is not None, "a sentence has come as text"
                     self._pieces.put_nowait((message, sentence))
@@ -195,17 +195,17 @@ class SpokenResponse:
             self._pieces.put_nowait((message, rest))
         if self._answer.finish_reason in _INCOMPLETE:  # its calls may lack their end
             return
-        for ident, call in zip(self._host.call_ids.of(self._answer.calls), self._answer.calls, strict=True):
-            self._call(ident, call.name, call.arguments)
+        for ident, call in zip(self._host.call_ids.assign(self._answer.calls), self._answer.calls, strict=True):
+            self._emit_call(ident, call.name, call.arguments)
 
-    def _fill(self) -> None:
+    def _say_filler(self) -> None:
         """Have the phrase said, once."""
         plan = self._plan
         if plan.phrase and not plan.text_only:
-            self._pieces.put_nowait((self._opened(filler=True), plan.phrase))
+            self._pieces.put_nowait((self._open_item(filler=True), plan.phrase))
             plan.phrase = ""
 
-    def _opened(self, *, filler: bool) -> SpokenItem:
+    def _open_item(self, *, filler: bool) -> SpokenItem:
         self._spoken.append(SpokenItem(self, filler=filler, text_only=self._plan.text_only))
         return self._spoken[-1]
 
@@ -224,50 +224,50 @@ class SpokenResponse:
     async def _say(self, item: SpokenItem, text: str) -> None:
         plan, host, filler = self._plan, self._host, item.item.filler
         if plan.text_only or not speakable(text):
-            await item.write(text)
+            await item.send_text(text)
             return
-        kept = host.fillers.kept(text, plan.voice, plan.speed) if filler else None
-        if kept is not None:
-            await item.write(text)
-            host.heard(filler=True)
-            await item.sound(kept)
+        cached = host.fillers.audio(text, plan.voice, plan.speed) if filler else None
+        if cached is not None:
+            await item.send_text(text)
+            host.on_first_audio(filler=True)
+            await item.send_audio(cached)
             return
         whole, began = bytearray(), False
-        async with contextlib.aclosing(host.backends.spoken(text.strip(), plan.voice, plan.speed)) as sound:
+        async with contextlib.aclosing(host.backends.synthesize(text.strip(), plan.voice, plan.speed)) as sound:
             async for audio in sound:
                 if not began:
                     began = True
-                    await item.write(text)
-                    host.heard(filler=filler)
+                    await item.send_text(text)
+                    host.on_first_audio(filler=filler)
                 if filler:
                     whole += audio
-                await item.sound(audio)
+                await item.send_audio(audio)
         if not began and not filler:
             raise BackendFailed("tts_failed", "text to speech answered without audio")
         if filler:
-            host.fillers.keep(text, plan.voice, plan.speed, bytes(whole))
+            host.fillers.add(text, plan.voice, plan.speed, bytes(whole))
 
-    def _call(self, call: str, name: str, arguments: str) -> None:
+    def _emit_call(self, call: str, name: str, arguments: str) -> None:
         item: Event = {
-            "id": self.ident("item"),
+            "id": self.new_id("item"),
             "object": "realtime.item",
             "type": "function_call",
             "call_id": call,
             "name": name,
         }
-        place = self.place()
-        within = {**place, "item_id": item["id"], "call_id": call}
+        position = self.next_output()
+        within = {**position, "item_id": item["id"], "call_id": call}
         started = {**item, "status": "in_progress", "arguments": ""}
         whole = {**item, "status": "completed", "arguments": arguments or "{}"}
-        self.emit("response.output_item.added", **place, item=started)
+        self.emit("response.output_item.added", **position, item=started)
         _, before = self.add(whole)
-        if not self.beside:
+        if not self.out_of_band:
             self.emit("conversation.item.added", previous_item_id=before, item=started)
         self.emit("response.function_call_arguments.delta", **within, delta=whole["arguments"])
         self.emit("response.function_call_arguments.done", **within, name=name, arguments=whole["arguments"])
-        self.output[place["output_index"]] = whole
-        self.emit("response.output_item.done", **place, item=whole)
-        if not self.beside:
+        self.output[position["output_index"]] = whole
+        self.emit("response.output_item.done", **position, item=whole)
+        if not self.out_of_band:
             self.emit("conversation.item.done", previous_item_id=before, item=whole)
 
     def _end(self, status: str, details: Event | None) -> None:
@@ -276,19 +276,19 @@ class SpokenResponse:
         self._ended = True
         for item in self._spoken:
             item.close("incomplete")  # unless it is closed
-        self._over(self)
-        usage = response_usage(self._answer.usage, self._taken, self._answer.written)
-        self.emit("response.done", response={**self._shown(status, details), "usage": usage})
+        self._on_done(self)
+        usage = response_usage(self._answer.usage, self._request, self._answer.written)
+        self.emit("response.done", response={**self._response(status, details), "usage": usage})
 
-    def _shown(self, status: str, details: Event | None) -> Event:
-        outputs = [self.output[place] for place in sorted(self.output)]
+    def _response(self, status: str, details: Event | None) -> Event:
+        outputs = [self.output[index] for index in sorted(self.output)]
         return {
             "object": "realtime.response",
             "id": self.id,
             "status": status,
             "status_details": details,
             "output": outputs,
-            "conversation_id": None if self.beside else "conv_cascaded",
+            "conversation_id": None if self.out_of_band else "conv_cascaded",
             "metadata": self._metadata,
             "usage": None,
         }
@@ -306,16 +306,16 @@ CHUNK: Final = 9600
 class ItemHost(Protocol):
     """Session and response that an item is of."""
 
-    beside: bool
+    out_of_band: bool
     """Whether it is out of the conversation."""
     output: dict[int, Event]
     """Items of the response that are whole, by `output_index`."""
 
-    def ident(self, prefix: str) -> str:
+    def new_id(self, prefix: str) -> str:
         """A new id."""
         ...
 
-    def place(self) -> dict[str, Any]:
+    def next_output(self) -> dict[str, Any]:
         """`response_id` and `output_index` of a new item."""
         ...
 
@@ -345,33 +345,33 @@ class SpokenItem:
         self._text = ""
         self.closed = False
         self._shown: Event = {
-            "id": host.ident("item"),
+            "id": host.new_id("item"),
             "object": "realtime.item",
             "type": "message",
             "role": "assistant",
             "status": "in_progress",
             "content": [],
         }
-        self._place = host.place()
-        self._part = {**self._place, "item_id": self._shown["id"], "content_index": 0}
-        host.emit("response.output_item.added", **self._place, item=self._shown)
-        self.item, self._before = host.add(self._shown, filler=filler)
-        if not host.beside:
-            host.emit("conversation.item.added", previous_item_id=self._before, item=self._shown)
-        host.emit("response.content_part.added", **self._part, part=self._written("", part=True))
+        self._position = host.next_output()
+        self._part = {**self._position, "item_id": self._shown["id"], "content_index": 0}
+        host.emit("response.output_item.added", **self._position, item=self._shown)
+        self.item, self._previous = host.add(self._shown, filler=filler)
+        if not host.out_of_band:
+            host.emit("conversation.item.added", previous_item_id=self._previous, item=self._shown)
+        host.emit("response.content_part.added", **self._part, part=self._content_part("", part=True))
 
-    async def write(self, text: str) -> None:
+    async def send_text(self, text: str) -> None:
         """Say the transcript of what follows, or all there is where it is text alone."""
         self._text += text
-        self.item.said.append(Said(text))
+        self.item.spoken.append(SpokenPiece(text))
         kind = "response.output_text.delta" if self._text_only else "response.output_audio_transcript.delta"
         await self._host.emit_when_room(kind, **self._part, delta=text)
 
-    async def sound(self, audio: bytes) -> None:
+    async def send_audio(self, audio: bytes) -> None:
         """Say audio of the text that was written last."""
         for start in range(0, len(audio), CHUNK):
             piece = audio[start : start + CHUNK]
-            self.item.said[-1].audio += len(piece)
+            self.item.spoken[-1].audio += len(piece)
             delta = base64.b64encode(piece).decode()
             await self._host.emit_when_room("response.output_audio.delta", **self._part, delta=delta)
 
@@ -386,15 +386,15 @@ class SpokenItem:
         else:
             host.emit("response.output_audio.done", **self._part)
             host.emit("response.output_audio_transcript.done", **self._part, transcript=text)
-        host.emit("response.content_part.done", **self._part, part=self._written(text, part=True))
-        whole = {**self._shown, "status": status, "content": [self._written(text)]}
+        host.emit("response.content_part.done", **self._part, part=self._content_part(text, part=True))
+        whole = {**self._shown, "status": status, "content": [self._content_part(text)]}
         host.update(self.item, whole)
-        host.output[self._place["output_index"]] = whole
-        host.emit("response.output_item.done", **self._place, item=whole)
-        if not host.beside:
-            host.emit("conversation.item.done", previous_item_id=self._before, item=whole)
+        host.output[self._position["output_index"]] = whole
+        host.emit("response.output_item.done", **self._position, item=whole)
+        if not host.out_of_band:
+            host.emit("conversation.item.done", previous_item_id=self._previous, item=whole)
 
-    def _written(self, text: str, *, part: bool = False) -> Event:
+    def _content_part(self, text: str, *, part: bool = False) -> Event:
         prefix = "" if part else "output_"
         if self._text_only:
             return {"type": f"{prefix}text", "text": text}

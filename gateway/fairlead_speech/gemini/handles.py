@@ -27,11 +27,11 @@ class HandleSealer:
     def __init__(self, key: bytes) -> None:
         self._seal = Seal(key, "speech handles")
 
-    def shown(self, handle: str, provider: str, identity: Identity) -> str:
+    def seal(self, handle: str, provider: str, identity: Identity) -> str:
         """A provider's handle as the principal gets it."""
         return f"fairlead-of.{self._seal.mac(identity.owner, f'{provider} {handle}')}.{handle}" if handle else handle
 
-    def read(self, shown: str, providers: Iterable[str], identity: Identity) -> tuple[str, str]:
+    def unseal(self, shown: str, providers: Iterable[str], identity: Identity) -> tuple[str, str]:
         """The provider's handle of what a principal shows, and the name of its provider. Raises ForeignHandle."""
         mark = _MARK.match(shown)
         if mark is not None:

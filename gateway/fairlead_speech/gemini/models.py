@@ -14,7 +14,7 @@ from typing import Final
 
 import msgspec
 
-from fairlead_speech.tools import MOST_NAMES, ToolTraits
+from fairlead_speech.tools import MAX_NAMES, ToolTraits
 
 BLOCKING: Final = "BLOCKING"
 """The model waits for the result of a call."""
@@ -51,8 +51,8 @@ _NEVER_WAITS: Final = LiveModel(True, (NON_BLOCKING,))
 
 def live_model(name: str) -> LiveModel:
     """Abilities of the model of that name; a newer one than is known here has those of the newest."""
-    found = _VERSION.search(name)
-    version = (0, 0) if found is None else (int(found[1]), int(found[2] or 0))
+    match = _VERSION.search(name)
+    version = (0, 0) if match is None else (int(match[1]), int(match[2] or 0))
     abilities = next((model for first, model in _TABLE if version >= first), _OTHER)
     return _NEVER_WAITS if abilities.context_update and _EXTENDED in name else abilities
 
@@ -84,19 +84,19 @@ class CallModes:
         self._get_traits = get_traits
         self._modes: dict[str, CallMode] = {}
 
-    def of(self, name: str) -> CallMode:
+    def mode(self, name: str) -> CallMode:
         """The mode of a tool, by the name that the model sees."""
-        found = self._modes.get(name)
-        if found is None:
-            found = call_mode(self._model, self._get_traits(name))
-            if len(self._modes) >= MOST_NAMES:
+        mode = self._modes.get(name)
+        if mode is None:
+            mode = call_mode(self._model, self._get_traits(name))
+            if len(self._modes) >= MAX_NAMES:
                 self._modes.pop(next(iter(self._modes)))
-            self._modes[name] = found
-        return found
+            self._modes[name] = mode
+        return mode
 
     def behavior(self, name: str) -> str:
         """Word of a tool's declaration."""
-        return self.of(name).behavior
+        return self.mode(name).behavior
 
 
 def call_mode(model: LiveModel, traits: ToolTraits) -> CallMode:

@@ -12,104 +12,104 @@ from typing import Final
 
 import msgspec
 
-from fairlead_speech.realtime.events import Event, member, members, own_id, text
+from fairlead_speech.realtime.events import Event, member, members, new_id, text
 
 
-class ResponseTurns:
+class ResponseState:
     """State of the default conversation of one session: free, asked, or answering; and who speaks."""
 
     def __init__(self) -> None:
         self.active = False
         """Whether a response is in progress."""
-        self.asked = False
+        self.requested = False
         """Whether one was asked for, by the client or by the gateway, and has not begun."""
         self.speaking = False
         """Whether the user speaks, or has just spoken and is about to be answered."""
-        self.elsewhere = False
+        self.answered_elsewhere = False
         """Whether somebody else answers the turn, or is about to decide who does."""
-        self.answers_speech = True
+        self.creates_response = True
         """Whether the provider answers by itself when the user has spoken (`create_response`)."""
         self._wanted = False
-        self._untaken: set[str] = set()
+        self._unconfirmed: set[str] = set()
 
     @property
-    def free(self) -> bool:
+    def idle(self) -> bool:
         """Whether nothing is being answered, and no answer was asked for."""
-        return not self.active and not self.asked and not self.elsewhere
+        return not self.active and not self.requested and not self.answered_elsewhere
 
     @property
-    def owes(self) -> bool:
+    def busy(self) -> bool:
         """Whether the model is answering, or is to answer."""
-        return not self.free or self._wanted
+        return not self.idle or self._wanted
 
-    def configured(self, session: Event) -> None:
+    def configure(self, session: Event) -> None:
         """Take from the provider's session whether it answers speech by itself."""
         audio = member(member(session, "audio"), "input")
         if "turn_detection" in audio:
             detection = audio["turn_detection"]
             creates = member(audio, "turn_detection").get("create_response", True)
-            self.answers_speech = detection is not None and creates is not False
+            self.creates_response = detection is not None and creates is not False
 
-    def client_asks(self) -> None:
+    def on_client_request(self) -> None:
         """The client asks for a response: the gateway does not, for what is there by now."""
-        self.asked = True
+        self.requested = True
         self._wanted = False
 
-    def began(self) -> None:
+    def on_response_created(self) -> None:
         """A response began, asked for or by itself."""
         self.active = True
-        self.asked = False
-        if self.answers_speech:
+        self.requested = False
+        if self.creates_response:
             self.speaking = False
-        if not self._untaken:
+        if not self._unconfirmed:
             self._wanted = False
 
-    def done(self) -> None:
+    def on_response_done(self) -> None:
         """The response is over."""
         self.active = False
 
-    def want(self) -> None:
+    def want_response(self) -> None:
         """All outputs of a response were sent: the model is to go on."""
         self._wanted = not self.speaking
 
-    def sent(self, item: str) -> None:
+    def add_output(self, item: str) -> None:
         """An output was sent, as an item."""
-        self._untaken.add(item)
+        self._unconfirmed.add(item)
 
-    def taken(self, item: str) -> None:
+    def confirm_output(self, item: str) -> None:
         """The provider has an item, or refused it."""
-        self._untaken.discard(item)
+        self._unconfirmed.discard(item)
 
-    def ask(self) -> bool:
+    def claim_request(self) -> bool:
         """Whether the gateway is to ask for a response now; it counts as asked then."""
-        if not self._wanted or not self.free or self.speaking:
+        if not self._wanted or not self.idle or self.speaking:
             return False
-        self.asked = True
+        self.requested = True
         self._wanted = False
         return True
 
-    def refused(self, *, active: bool) -> None:
+    def on_request_refused(self, *, active: bool) -> None:
         """The gateway's request for a response was refused; `active`: because there is one already."""
-        self.asked = False
+        self.requested = False
         if active:
             self.active = self._wanted = True
 
-    def client_refused(self) -> None:
+    def on_client_request_refused(self) -> None:
         """The client's request for a response was refused."""
-        self.asked = False
+        self.requested = False
 
-    def speech_began(self) -> None:
+    def on_speech_started(self) -> None:
         """The user speaks. What was to be said is said with the answer to that."""
         self.speaking = True
         self._wanted = False
 
-    def speech_dropped(self) -> None:
+    def on_buffer_cleared(self) -> None:
         """The client threw away what the user said."""
         self.speaking = False
 
-    def speech_taken(self) -> None:
+    def on_buffer_committed(self) -> None:
         """Take the end of a turn of speech, which is in the conversation now."""
-        if not self.answers_speech:
+        if not self.creates_response:
             self.speaking = False
 
 
@@ -117,68 +117,68 @@ MOST_RESPONSES: Final = 64
 """Responses with calls that are remembered."""
 
 
-class _Round(msgspec.Struct):
+class _PendingResponse(msgspec.Struct):
     waiting: set[str] = msgspec.field(default_factory=set)
-    client: bool = False
-    client_asked: bool = False
+    calls_client: bool = False
+    client_requested: bool = False
     """Whether the client asked for a response since."""
-    over: bool = False
+    done: bool = False
     completed: bool = False
 
 
-class CallRounds:
+class ResponseCalls:
     """Responses of one session that made calls."""
 
     def __init__(self) -> None:
-        self._rounds: OrderedDict[str, _Round] = OrderedDict()
+        self._pending: OrderedDict[str, _PendingResponse] = OrderedDict()
 
-    def began(self, response: str) -> None:
+    def add_response(self, response: str) -> None:
         """A response began."""
-        self._rounds[response] = _Round()
-        if len(self._rounds) > MOST_RESPONSES:
-            self._rounds.popitem(last=False)
+        self._pending[response] = _PendingResponse()
+        if len(self._pending) > MOST_RESPONSES:
+            self._pending.popitem(last=False)
 
-    def calls(self, response: str, call: str) -> None:
+    def add_call(self, response: str, call: str) -> None:
         """A response made a call that the gateway runs."""
-        self._of(response).waiting.add(call)
+        self._response(response).waiting.add(call)
 
-    def client_calls(self, response: str) -> None:
+    def add_client_call(self, response: str) -> None:
         """A response made a call that the client runs."""
-        self._of(response).client = True
+        self._response(response).calls_client = True
 
-    def done(self, response: str, *, completed: bool) -> None:
+    def finish_response(self, response: str, *, completed: bool) -> None:
         """A response is over; not `completed` where it was interrupted, or failed."""
-        found = self._of(response)
-        found.over = True
-        found.completed = completed
-        if not found.waiting:
-            del self._rounds[response]
+        pending = self._response(response)
+        pending.done = True
+        pending.completed = completed
+        if not pending.waiting:
+            del self._pending[response]
 
-    def client_asks(self) -> None:
+    def on_client_request(self) -> None:
         """The client asks for a response."""
-        for each in self._rounds.values():
-            each.client_asked = True
+        for each in self._pending.values():
+            each.client_requested = True
 
-    def answered(self, call: str) -> bool:
+    def finish_call(self, call: str) -> bool:
         """A result was sent. Whether the model is to go on now: it has all results of a response, and nobody else asks
         it to.
         """
-        for response, found in self._rounds.items():
-            if call in found.waiting:
-                found.waiting.discard(call)
-                if found.waiting or not found.over:
+        for response, pending in self._pending.items():
+            if call in pending.waiting:
+                pending.waiting.discard(call)
+                if pending.waiting or not pending.done:
                     return False
-                del self._rounds[response]
-                return found.completed and (not found.client or found.client_asked)
+                del self._pending[response]
+                return pending.completed and (not pending.calls_client or pending.client_requested)
         return False
 
-    def _of(self, response: str) -> _Round:
-        return self._rounds.setdefault(response, _Round())
+    def _response(self, response: str) -> _PendingResponse:
+        return self._pending.setdefault(response, _PendingResponse())
 
 
 MOST_HIDDEN: Final = 4096
 """Hidden items that are remembered."""
-_OF_ITEMS: Final = frozenset(
+_ITEM_EVENTS: Final = frozenset(
     {
         "conversation.item.added",
         "conversation.item.created",
@@ -197,55 +197,55 @@ class HiddenItems:
     """Hidden items of one session, and what the client sees of events about items."""
 
     def __init__(self) -> None:
-        self._before: OrderedDict[str, str | None] = OrderedDict()
+        self._previous: OrderedDict[str, str | None] = OrderedDict()
         """By id: the item in front of it, where that is known."""
 
     def __contains__(self, item: str) -> bool:
-        return item in self._before
+        return item in self._previous
 
     def hide(self, item: str) -> None:
         """Hide an item from now on."""
-        if item and item not in self._before:
-            self._before[item] = None
-            if len(self._before) > MOST_HIDDEN:
-                self._before.popitem(last=False)
+        if item and item not in self._previous:
+            self._previous[item] = None
+            if len(self._previous) > MOST_HIDDEN:
+                self._previous.popitem(last=False)
 
-    def shown(self, kind: str, event: Event) -> Event | None:
+    def visible_event(self, kind: str, event: Event) -> Event | None:
         """An event about an item as the client sees it; None where it does not. The same object: it is unchanged."""
         item = text(member(event, "item"), "id") or text(event, "item_id")
         previous = event.get("previous_item_id")
-        if kind in _OF_ITEMS and item in self._before:
+        if kind in _ITEM_EVENTS and item in self._previous:
             if isinstance(previous, str):
-                self._before[item] = previous
+                self._previous[item] = previous
             return None
-        if isinstance(previous, str) and previous in self._before:
-            return {**event, "previous_item_id": self._visible(previous)}
+        if isinstance(previous, str) and previous in self._previous:
+            return {**event, "previous_item_id": self._visible_predecessor(previous)}
         return event
 
-    def response(self, event: Event) -> Event:
+    def visible_response(self, event: Event) -> Event:
         """A `response.done` without hidden items. The same object: it has none."""
         response = member(event, "response")
         output = members(response, "output")
-        kept = [item for item in output if text(item, "id") not in self._before]
-        return event if len(kept) == len(output) else {**event, "response": {**response, "output": kept}}
+        visible = [item for item in output if text(item, "id") not in self._previous]
+        return event if len(visible) == len(output) else {**event, "response": {**response, "output": visible}}
 
-    def _visible(self, item: str) -> str | None:
+    def _visible_predecessor(self, item: str) -> str | None:
         """The last item in front that the client has seen."""
-        found: str | None = item
+        predecessor: str | None = item
         for _ in range(MOST_HIDDEN):
-            if found is None or found not in self._before:
-                return found
-            found = self._before[found]
+            if predecessor is None or predecessor not in self._previous:
+                return predecessor
+            predecessor = self._previous[predecessor]
         return None
 
 
 MOST_EVENTS: Final = 256
 """Events that are remembered until they are refused."""
-CLIENT_ASKS: Final = "client"
+CLIENT_REQUEST: Final = "client"
 """Mark of a client's request for a response, in place of an item, where the gateway gave it its id."""
 
 
-class OwnEvents:
+class GatewayEvents:
     """Events of one session, with the items that they make."""
 
     def __init__(self) -> None:
@@ -256,12 +256,12 @@ class OwnEvents:
 
     def add(self, item: str) -> str:
         """Id of a new event, which makes that item."""
-        event_id = own_id()
+        event_id = new_id()
         self._items[event_id] = item
         if len(self._items) > MOST_EVENTS:
             self._items.popitem(last=False)
         return event_id
 
-    def refused(self, event_id: str) -> str:
+    def pop(self, event_id: str) -> str:
         """Item of an event that was refused; it is forgotten."""
         return self._items.pop(event_id)

@@ -11,13 +11,13 @@ import msgspec
 
 from fairlead_mcp.members import Known
 from fairlead_speech import messages
-from fairlead_speech.messages import BASE64, OF_CLIENT, OF_PROVIDER, PLAIN, SPACE, FrameReader, UnreadableFrame
+from fairlead_speech.messages import BASE64, OF_CLIENT, OF_PROVIDER, PLAIN, SPACE, MessageReader, UnreadableMessage
 
 Event: TypeAlias = dict[str, Any]
 APPEND: Final = "input_audio_buffer.append"
 TRANSCRIPT: Final = "conversation.item.input_audio_transcription."
 """Beginning of the types of events about what is heard."""
-OWN: Final = "fairlead_"
+ID_PREFIX: Final = "fairlead_"
 """Beginning of the ids of events and items that the gateway makes."""
 read: Final = messages.read
 
@@ -29,30 +29,30 @@ class _EventType(msgspec.Struct):
 _typed: Final = msgspec.json.Decoder(_EventType).decode
 
 
-def kind_of(frame: bytes) -> str:
-    """Type of an event. Raises UnreadableFrame."""
+def event_type(payload: bytes) -> str:
+    """Type of an event. Raises UnreadableMessage."""
     try:
-        return _typed(frame).type
+        return _typed(payload).type
     except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError) as error:
-        raise UnreadableFrame("an event must be an object of JSON with a type") from error
+        raise UnreadableMessage("an event must be an object of JSON with a type") from error
 
 
 def member(event: Mapping[str, Any], name: str) -> Event:
     """An object within an event; empty where there is none."""
-    found = event.get(name)
-    return found if isinstance(found, dict) else {}
+    value = event.get(name)
+    return value if isinstance(value, dict) else {}
 
 
 def members(event: Mapping[str, Any], name: str) -> list[Event]:
     """The objects of a list within an event."""
-    found = event.get(name)
-    return [each for each in found if isinstance(each, dict)] if isinstance(found, list) else []
+    value = event.get(name)
+    return [each for each in value if isinstance(each, dict)] if isinstance(value, list) else []
 
 
 def text(event: Mapping[str, Any], name: str) -> str:
     """A text within an event; empty where there is none."""
-    found = event.get(name)
-    return found if isinstance(found, str) else ""
+    value = event.get(name)
+    return value if isinstance(value, str) else ""
 
 
 def written_text(item: Event) -> str:
@@ -62,32 +62,32 @@ def written_text(item: Event) -> str:
     return " ".join(text(part, "text") for part in members(item, "content") if part.get("type") == "input_text")
 
 
-def own_id() -> str:
+def new_id() -> str:
     """A new id of an event or item; items may have 32 characters."""
-    return OWN + secrets.token_hex(8)
+    return ID_PREFIX + secrets.token_hex(8)
 
 
 def error_event(message: str, code: str, param: str | None, event_id: object) -> bytes:
     """An event that refuses one of the client's."""
     error = {"type": "invalid_request_error", "code": code, "message": message, "param": param, "event_id": event_id}
-    return msgspec.json.encode({"type": "error", "event_id": own_id(), "error": error})
+    return msgspec.json.encode({"type": "error", "event_id": new_id(), "error": error})
 
 
 _EVENT: Final = Known({"type", "event_id", "session", "response", "item"})
-_CONFIGURED: Final = Known({"type", "tools", "model", "conversation", "input"})
+_CONFIG: Final = Known({"type", "tools", "model", "conversation", "input"})
 _TOOL: Final = Known({"type", "name"})
 _NUMBER: Final = rb"\d{1,9}"
 
 
-def misspelt(event: Event) -> str | None:
+def misspelt_member(event: Event) -> str | None:
     """A sentence about a member that some parsers take for one that the gateway decides by; None without any."""
-    found = _EVENT.misread(event, "the event")
+    misspelling = _EVENT.misread(event, "the event")
     for name in ("session", "response"):
         configured = member(event, name)
-        found = found or _CONFIGURED.misread(configured, name)
+        misspelling = misspelling or _CONFIG.misread(configured, name)
         for tool in members(configured, "tools"):
-            found = found or _TOOL.misread(tool, f"a tool of {name}")
-    return found
+            misspelling = misspelling or _TOOL.misread(tool, f"a tool of {name}")
+    return misspelling
 
 
 def _member(name: bytes, value: bytes) -> bytes:
@@ -117,5 +117,7 @@ def _provider_audio() -> re.Pattern[bytes]:
     return re.compile(rb"%s\{%s%s\}%s" % (SPACE, kind, b"".join(b"(?:,%s)?" % each for each in others), SPACE))
 
 
-CLIENT_FRAMES: Final = FrameReader(OF_CLIENT, _client_audio(), binary=False, passes_audio=True, fault=misspelt)
-PROVIDER_FRAMES: Final = FrameReader(OF_PROVIDER, _provider_audio(), binary=False, passes_audio=True, mends=True)
+CLIENT_MESSAGES: Final = MessageReader(
+    OF_CLIENT, _client_audio(), binary=False, passes_audio=True, fault=misspelt_member
+)
+PROVIDER_MESSAGES: Final = MessageReader(OF_PROVIDER, _provider_audio(), binary=False, passes_audio=True, mends=True)

@@ -121,14 +121,14 @@ class RealtimeScriptSession(ScriptedConnection):
         """Events of one type that the client sent."""
         return [event for event in self.received if event.get("type") == kind]
 
-    def ident(self, prefix: str) -> str:
+    def new_id(self, prefix: str) -> str:
         """A new id."""
         return f"{prefix}_{next(self._numbers):06}"
 
     async def send(self, kind: str, **members: Any) -> None:
         """Send an event."""
         with contextlib.suppress(ConnectionError):
-            await self._socket.send_str(_encode({"type": kind, "event_id": self.ident("event"), **members}).decode())
+            await self._socket.send_str(_encode({"type": kind, "event_id": self.new_id("event"), **members}).decode())
 
     async def close(self, code: int, reason: str) -> None:
         """Close the session from the provider's side."""
@@ -146,21 +146,23 @@ class RealtimeScriptSession(ScriptedConnection):
             if message.type is not WSMsgType.TEXT:
                 continue
             event = msgspec.json.decode(message.data)
-            await self.keep(event)
+            await self.record(event)
             try:
-                await self._taken(event)
+                await self._handle(event)
             except RefusedEvent as refused:
                 error = {"type": "invalid_request_error", "code": refused.code, "message": str(refused)}
                 await self.send("error", error={**error, "param": refused.param, "event_id": event.get("event_id")})
         if self._response is not None:
             await self._response.cancel("client_cancelled", silent=True)
 
-    async def _taken(self, event: dict[str, Any]) -> None:
+    async def _handle(self, event: dict[str, Any]) -> None:
         kind = event.get("type")
         if kind == "session.update":
             await self._update(event.get("session") or {})
         elif kind == "input_audio_buffer.append":
-            await self._hear(base64.b64decode(event["audio"], altchars=b"-_" if "-" in event["audio"] else None))
+            await self._append_audio(
+                base64.b64decode(event["audio"], altchars=b"-_" if "-" in event["audio"] else None)
+            )
         elif kind == "input_audio_buffer.commit":
             await self._commit()
         elif kind == "conversation.item.create":
@@ -183,10 +185,10 @@ class RealtimeScriptSession(ScriptedConnection):
             )
         if session.get("model", self.config["model"]) != self.config["model"]:
             raise RefusedEvent("cannot_update_model", "The model of a session cannot be changed.", "session.model")
-        for place, tool in enumerate(session.get("tools") or ()):
+        for index, tool in enumerate(session.get("tools") or ()):
             unknown = sorted(set(tool) - _TOOL) if tool.get("type") not in _PROVIDER_TOOLS else []
             if unknown:
-                where = f"session.tools[{place}].{unknown[0]}"
+                where = f"session.tools[{index}].{unknown[0]}"
                 raise RefusedEvent("unknown_parameter", f"Unknown parameter: '{where}'.", where)
         audio = session.pop("audio", {})
         for name in self._refuses & audio.get("input", {}).keys():
@@ -196,34 +198,34 @@ class RealtimeScriptSession(ScriptedConnection):
         self.config.update(session)
         await self.send("session.updated", session=self.config)
 
-    async def _hear(self, audio: bytes) -> None:
+    async def _append_audio(self, audio: bytes) -> None:
         detection = self.config["audio"]["input"]["turn_detection"]
         if detection is None:
             return
         speech = any(audio)
         if speech and not self._speaking:
             self._speaking = True
-            await self.send("input_audio_buffer.speech_started", audio_start_ms=0, item_id=self.ident("item"))
+            await self.send("input_audio_buffer.speech_started", audio_start_ms=0, item_id=self.new_id("item"))
             if self._response is not None and detection.get("interrupt_response", True):
                 await self._response.cancel("turn_detected")
         elif not speech and self._speaking:
             self._speaking = False
-            await self.send("input_audio_buffer.speech_stopped", audio_end_ms=40, item_id=self.ident("item"))
+            await self.send("input_audio_buffer.speech_stopped", audio_end_ms=40, item_id=self.new_id("item"))
             await self._commit()
             if detection.get("create_response", True):
                 await self._respond({})
 
     async def _commit(self) -> None:
-        item = {"id": self.ident("item"), "type": "message", "role": "user", "status": "completed"}
+        item = {"id": self.new_id("item"), "type": "message", "role": "user", "status": "completed"}
         before = self.last_item
         await self.send("input_audio_buffer.committed", previous_item_id=before, item_id=item["id"])
         await self.add({**item, "content": [{"type": "input_audio", "transcript": None}]})
         if self.config["audio"]["input"].get("transcription"):
             kind, heard = "conversation.item.input_audio_transcription", self.script.next_heard()
-            place = {"item_id": item["id"], "content_index": 0}
+            position = {"item_id": item["id"], "content_index": 0}
             for word in heard.split(" "):
-                await self.send(f"{kind}.delta", **place, delta=f"{word} ")
-            await self.send(f"{kind}.completed", **place, transcript=heard)
+                await self.send(f"{kind}.delta", **position, delta=f"{word} ")
+            await self.send(f"{kind}.completed", **position, transcript=heard)
 
     async def _create(self, item: dict[str, Any]) -> None:
         if item["type"] == "function_call_output":
@@ -231,7 +233,7 @@ class RealtimeScriptSession(ScriptedConnection):
                 code = "item_create_invalid_tool_call_id"
                 raise RefusedEvent(code, "Tool call ID not found in conversation.", "item.call_id")
             self.calls.discard(item["call_id"])
-        await self.add({"id": self.ident("item"), "status": "completed", **item})
+        await self.add({"id": self.new_id("item"), "status": "completed", **item})
 
     async def add(self, item: dict[str, Any], *, done: bool = True) -> None:
         """Append an item to the conversation."""
@@ -240,13 +242,13 @@ class RealtimeScriptSession(ScriptedConnection):
         if done:
             await self.send("conversation.item.done", previous_item_id=before, item=item)
 
-    async def _respond(self, asked: dict[str, Any]) -> None:
-        beside = asked.get("conversation") == "none"
-        if self._response is not None and not beside:
+    async def _respond(self, request: dict[str, Any]) -> None:
+        out_of_band = request.get("conversation") == "none"
+        if self._response is not None and not out_of_band:
             code = "conversation_already_has_active_response"
             raise RefusedEvent(code, "Conversation already has an active response in progress.")
-        response = ScriptedResponse(self, self.script.next_reply(), asked, beside=beside)
-        if not beside:
+        response = ScriptedResponse(self, self.script.next_reply(), request, out_of_band=out_of_band)
+        if not out_of_band:
             self._response = response
         response.start(self._over)
 
@@ -255,7 +257,7 @@ class RealtimeScriptSession(ScriptedConnection):
             self._response = None
 
 
-class Conversation(Protocol):
+class ScriptedConversation(Protocol):
     """Session that a response is of."""
 
     calls: set[str]
@@ -263,7 +265,7 @@ class Conversation(Protocol):
     config: dict[str, Any]
     last_item: str | None
 
-    def ident(self, prefix: str) -> str:
+    def new_id(self, prefix: str) -> str:
         """A new id."""
         ...
 
@@ -279,14 +281,16 @@ class Conversation(Protocol):
 class ScriptedResponse:
     """A response in progress."""
 
-    def __init__(self, session: Conversation, reply: SpokenReply, asked: dict[str, Any], *, beside: bool) -> None:
-        """`beside`: out of the conversation."""
+    def __init__(
+        self, session: ScriptedConversation, reply: SpokenReply, request: dict[str, Any], *, out_of_band: bool
+    ) -> None:
+        """`out_of_band`: out of the conversation."""
         self._session = session
         self._reply = reply
-        self._beside = beside
+        self._out_of_band = out_of_band
         self._output: list[dict[str, Any]] = []
-        self._id = session.ident("resp")
-        self._metadata = asked.get("metadata")
+        self._id = session.new_id("resp")
+        self._metadata = request.get("metadata")
         self._task: asyncio.Task[None] | None = None
 
     def start(self, over: Callable[[ScriptedResponse], None]) -> None:
@@ -328,19 +332,19 @@ class ScriptedResponse:
             "status": status,
             "status_details": details,
             "output": [*self._output],
-            "conversation_id": None if self._beside else "conv_1",
+            "conversation_id": None if self._out_of_band else "conv_1",
             "metadata": self._metadata,
             "usage": None,
         }
 
     async def _say(self, text: str) -> None:
-        send, item = self._session.send, {"id": self._session.ident("item"), "type": "message", "role": "assistant"}
-        place = {"response_id": self._id, "output_index": len(self._output)}
-        part = {**place, "item_id": item["id"], "content_index": 0}
+        send, item = self._session.send, {"id": self._session.new_id("item"), "type": "message", "role": "assistant"}
+        position = {"response_id": self._id, "output_index": len(self._output)}
+        part = {**position, "item_id": item["id"], "content_index": 0}
         started = {**item, "status": "in_progress", "content": []}
-        await send("response.output_item.added", **place, item=started)
+        await send("response.output_item.added", **position, item=started)
         before = self._session.last_item
-        if not self._beside:
+        if not self._out_of_band:
             await self._session.add(started, done=False)
         await send("response.content_part.added", **part, part={"type": "audio", "transcript": ""})
         for number, (word, audio) in enumerate(zip(text.split(), audio_of(text), strict=True)):
@@ -354,24 +358,24 @@ class ScriptedResponse:
         await send("response.content_part.done", **part, part={"type": "audio", "transcript": text})
         whole = {**item, "status": "completed", "content": [{"type": "output_audio", "transcript": text}]}
         self._output.append(whole)
-        await send("response.output_item.done", **place, item=whole)
-        if not self._beside:
+        await send("response.output_item.done", **position, item=whole)
+        if not self._out_of_band:
             await send("conversation.item.done", previous_item_id=before, item=whole)
 
     async def _call(self, call: SpokenCall) -> None:
         session, arguments = self._session, json.dumps(call.arguments)
         item = {
-            "id": session.ident("item"),
+            "id": session.new_id("item"),
             "type": "function_call",
-            "call_id": call.id or session.ident("call"),
+            "call_id": call.id or session.new_id("call"),
             "name": call.name,
         }
-        place = {"response_id": self._id, "output_index": len(self._output)}
+        position = {"response_id": self._id, "output_index": len(self._output)}
         started = {**item, "status": "in_progress", "arguments": ""}
-        await session.send("response.output_item.added", **place, item=started)
+        await session.send("response.output_item.added", **position, item=started)
         before = session.last_item
         await session.add(started, done=False)
-        within = {**place, "item_id": item["id"], "call_id": item["call_id"]}
+        within = {**position, "item_id": item["id"], "call_id": item["call_id"]}
         for start in range(0, len(arguments), 8):
             await session.send("response.function_call_arguments.delta", **within, delta=arguments[start : start + 8])
         await session.send("response.function_call_arguments.done", **within, name=call.name, arguments=arguments)
@@ -379,5 +383,5 @@ class ScriptedResponse:
         session.calls.add(str(item["call_id"]))
         session.made[str(item["call_id"])] = MadeCall.now(call.name)
         self._output.append(whole)
-        await session.send("response.output_item.done", **place, item=whole)
+        await session.send("response.output_item.done", **position, item=whole)
         await session.send("conversation.item.done", previous_item_id=before, item=whole)

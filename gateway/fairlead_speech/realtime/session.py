@@ -18,22 +18,28 @@ from fairlead_formats.registry import message_format
 from fairlead_models.request_record import RequestRecord
 from fairlead_offers.offer.offers import ToolOffer
 from fairlead_offers.problems import RATE_LIMITED
-from fairlead_speech.messages import FrameReader, UnreadableFrame
+from fairlead_speech.messages import MessageReader, UnreadableMessage
 from fairlead_speech.metrics import SpeechMetrics
 from fairlead_speech.realtime import events
-from fairlead_speech.realtime.conversation import CLIENT_ASKS, CallRounds, HiddenItems, OwnEvents, ResponseTurns
-from fairlead_speech.realtime.events import CLIENT_FRAMES, PROVIDER_FRAMES, Event, member, members, text
+from fairlead_speech.realtime.conversation import (
+    CLIENT_REQUEST,
+    GatewayEvents,
+    HiddenItems,
+    ResponseCalls,
+    ResponseState,
+)
+from fairlead_speech.realtime.events import CLIENT_MESSAGES, PROVIDER_MESSAGES, Event, member, members, text
 from fairlead_speech.realtime.tools import SessionTools, has_provider_mcp
-from fairlead_speech.session import OVER_BUDGET, FrameSink, SessionEnd, day_over
-from fairlead_speech.tiers import HeardText, SpokenTier, UnknownTier
-from fairlead_speech.tool_calls import ToolCallHandler, unspoken
-from fairlead_speech.tools import SessionToolbox, ShownTools, TierWish
+from fairlead_speech.session import OVER_BUDGET, MessageSink, SessionEnd, close_over_budget
+from fairlead_speech.tiers import SpokenTier, UnknownTier, UserText
+from fairlead_speech.tool_calls import ToolCallHandler, media_parts
+from fairlead_speech.tools import SessionToolbox, TierTools, TierUpdate
 
 ENGINE: Final = "openai-realtime"
 TOOL_RESULT: Final = "fairlead.tool_result"
 """Event for a client: parts of a result that cannot be spoken."""
 _CARRY: Final = Carry(images=False)
-_WATCHED: Final = frozenset({f"{events.TRANSCRIPT}delta", f"{events.TRANSCRIPT}completed"})
+_TRANSCRIPT_EVENTS: Final = frozenset({f"{events.TRANSCRIPT}delta", f"{events.TRANSCRIPT}completed"})
 _encode: Final = msgspec.json.encode
 log = logging.getLogger(__name__)
 
@@ -41,13 +47,13 @@ log = logging.getLogger(__name__)
 class RealtimeSession:
     """One session. `aclose` it."""
 
-    client_frames: FrameReader = CLIENT_FRAMES
-    provider_frames: FrameReader = PROVIDER_FRAMES
+    client_messages: MessageReader = CLIENT_MESSAGES
+    provider_messages: MessageReader = PROVIDER_MESSAGES
 
     def __init__(
         self,
-        client: FrameSink,
-        provider: FrameSink,
+        client: MessageSink,
+        provider: MessageSink,
         toolbox: SessionToolbox,
         tier: SpokenTier,
         record: RequestRecord,
@@ -67,17 +73,17 @@ class RealtimeSession:
         self._toolbox = toolbox
         self._tier = tier
         self._record = record
-        self._hears_first = hears_first
+        self._waits_for_transcript = hears_first
         self._tools = SessionTools()
-        self._turns = ResponseTurns()
+        self._responses = ResponseState()
         self._hidden = HiddenItems()
-        self._rounds = CallRounds()
-        self._shown = ShownTools(self, engine, toolbox, tier, metrics, lambda: self._tools.client_names)
-        self._wishes = ClientWishes(client, self._shown, provider_mcp=provider_mcp)
+        self._response_calls = ResponseCalls()
+        self._tier_tools = TierTools(self, engine, toolbox, tier, metrics, lambda: self._tools.client_names)
+        self._wishes = ClientWishes(client, self._tier_tools, provider_mcp=provider_mcp)
         self._calls = ToolCallHandler(self, toolbox.run, toolbox.interruptible, engine, metrics)
         self._outputs: list[tuple[str, Event]] = []
         """Results that wait for the end of a response, with the ids of their calls."""
-        self._own_events = OwnEvents()
+        self._gateway_events = GatewayEvents()
         """Those of the gateway, whose refusals the client does not hear of."""
         self._began = False
         self._takes_tools = True
@@ -86,22 +92,22 @@ class RealtimeSession:
     @property
     def responding(self) -> bool:
         """Whether the model is in the middle of an answer, or owes one."""
-        return self._turns.owes or bool(self._calls.running)
+        return self._responses.busy or bool(self._calls.running)
 
     # The interface of every engine
 
     async def set_tools(self, offer: ToolOffer) -> None:
         """Show these tools: at once between two responses, else after the one in progress."""
-        self._tools.show(offer)
-        await self._settle()
+        self._tools.set_offer(offer)
+        await self._send_pending()
 
     async def send_result(self, call: ModelCall, result: Mapping[str, Any]) -> None:
         """Give the model a result, and the client what cannot be spoken of it."""
-        parts = unspoken(result)
+        parts = media_parts(result)
         if parts:
             event = {
                 "type": TOOL_RESULT,
-                "event_id": events.own_id(),
+                "event_id": events.new_id(),
                 "call_id": call.id,
                 "name": call.wire_name,
             }
@@ -109,203 +115,204 @@ class RealtimeSession:
         written = message_format(ENGINE).write_results([call], [result], _CARRY)
         created = (each for each in written.messages if each.get("type") == "conversation.item.create")
         self._outputs += [(call.id, each) for each in created]
-        await self._settle()
+        await self._send_pending()
 
     # For who answers turns in the provider's place
 
     @property
     def tier(self) -> str | None:
         """The tier now; None: the principal's default one."""
-        return self._shown.tier
+        return self._tier_tools.tier
 
     @property
     def speaking(self) -> bool:
         """Whether the user speaks."""
-        return self._turns.speaking
+        return self._responses.speaking
 
     @property
-    def answers_speech(self) -> bool:
+    def creates_response(self) -> bool:
         """Whether the provider answers speech by itself."""
-        return self._turns.answers_speech
+        return self._responses.creates_response
 
-    async def all_heard(self) -> None:
+    async def wait_for_texts(self) -> None:
         """Wait until the tier is chosen by all that was heard."""
-        await self._shown.all_heard()
+        await self._tier_tools.wait_for_texts()
 
     async def show(self) -> None:
         """Show the tools of the tier, as they are now."""
-        await self._shown.show()
+        await self._tier_tools.show()
 
     async def hold(self, *, elsewhere: bool) -> None:
         """Ask for no response while a turn is answered `elsewhere`; then go on."""
-        self._turns.elsewhere = elsewhere
-        await self._settle()
+        self._responses.answered_elsewhere = elsewhere
+        await self._send_pending()
 
-    async def ask(self) -> None:
+    async def request_response(self) -> None:
         """Have the provider answer the turn."""
-        self._turns.want()
+        self._responses.want_response()
         await self.hold(elsewhere=False)
 
-    async def client_answered(self) -> None:
+    async def finish_client_calls(self) -> None:
         """The client has answered all calls of its own: the provider goes on once ours are answered, too."""
-        self._rounds.client_asks()
+        self._response_calls.on_client_request()
         if not self._calls.running:
-            await self.ask()
+            await self.request_response()
 
-    async def change(self, session: Event) -> str:
+    async def update_session(self, session: Event) -> str:
         """Change the provider's session; the client does not hear of it. The id of the event."""
-        event = self._tools.own_change(session)
+        event = self._tools.session_change(session)
         await self._provider.send(_encode(event))
         return text(event, "event_id")
 
-    async def remember(self, text: str) -> str:
+    async def add_message(self, text: str) -> str:
         """Have the provider know what was said in its place, as an item that the client does not see; its id."""
-        item = events.own_id()
+        item = events.new_id()
         self._hidden.hide(item)
         content = [{"type": "output_text", "text": text}]
         shown = {"id": item, "type": "message", "role": "assistant", "status": "completed", "content": content}
-        event = {"type": "conversation.item.create", "event_id": self._own_events.add(item), "item": shown}
+        event = {"type": "conversation.item.create", "event_id": self._gateway_events.add(item), "item": shown}
         await self._provider.send(_encode(event))
         return item
 
-    async def forget(self, item: str) -> None:
+    async def delete_item(self, item: str) -> None:
         """Take back what the provider was told."""
-        event = {"type": "conversation.item.delete", "event_id": self._own_events.add(item), "item_id": item}
+        event = {"type": "conversation.item.delete", "event_id": self._gateway_events.add(item), "item_id": item}
         await self._provider.send(_encode(event))
 
-    async def retire(self, seconds: float) -> None:
+    async def announce_drain(self, seconds: float) -> None:
         """Do nothing: the format has no word for it."""
 
     async def aclose(self) -> None:
         """Cancel the calls that run, and drop what is not looked through."""
-        await self._shown.aclose()
+        await self._tier_tools.aclose()
         await self._calls.aclose()
 
     # Frames of the client
 
-    async def from_client(self, frame: bytes) -> bytes | None:
+    async def from_client(self, payload: bytes) -> bytes | None:
         """The frame as the provider gets it; None where it gets none."""
-        kind = events.kind_of(frame)
+        kind = events.event_type(payload)
         if kind == events.APPEND:  # a large one: it is not decoded again
-            return frame
-        event = events.read(frame)
+            return payload
+        event = events.read(payload)
         if kind == "session.update":
-            return await self._client_update(event)
+            return await self._client_session_update(event)
         if kind == "response.create":
-            return await self._client_asks(frame, event)
+            return await self._client_response_create(payload, event)
         if kind == SESSION_UPDATE:
-            await self._wishes.take(frame)
+            await self._wishes.take(payload)
             return None
         if not await self._wishes.allowed(event, None):
             return None
         if kind == "conversation.item.create":
-            await self._client_says(event)
-        return frame
+            await self._client_item_create(event)
+        return payload
 
-    def refusal(self, error: UnreadableFrame) -> bytes | None:
+    def refusal(self, error: UnreadableMessage) -> bytes | None:
         """An event `error`, as OpenAI's server answers what it cannot read: the session goes on."""
         return events.error_event(str(error), "invalid_event", None, None)
 
-    async def _client_update(self, event: Event) -> bytes | None:
+    async def _client_session_update(self, event: Event) -> bytes | None:
         session = member(event, "session")
         if not await self._wishes.allowed(event, "session.tools"):
             return None
         if session.get("type") == "transcription":
-            self._takes_tools = self._shown.open = False
+            self._takes_tools = self._tier_tools.open = False
         if "tools" in session and self._takes_tools and self._began:
             # a tool of the client's may have the name of one of ours: the offer is made anew beside them
             names = frozenset(text(tool, "name") for tool in members(session, "tools"))
-            offer = await self._shown.offer_beside(names)
+            offer = await self._tier_tools.build_offer(names)
             if offer is not None:
-                self._tools.show(offer)
+                self._tools.set_offer(offer)
         # no wait from here to its sending: updates are answered in the order in which they are sent
         return _encode(self._tools.client_update(event))
 
-    async def _client_asks(self, frame: bytes, event: Event) -> bytes | None:
+    async def _client_response_create(self, payload: bytes, event: Event) -> bytes | None:
         response = member(event, "response")
         if not await self._wishes.allowed(event, "response.tools"):
             return None
         if response.get("conversation") != "none":
-            self._rounds.client_asks()
-            self._turns.client_asks()
+            self._response_calls.on_client_request()
+            self._responses.on_client_request()
         if text(event, "event_id"):
-            return frame
+            return payload
         # with an id, its refusal can be told from others
-        return _encode({**event, "event_id": self._own_events.add(CLIENT_ASKS)})
+        return _encode({**event, "event_id": self._gateway_events.add(CLIENT_REQUEST)})
 
-    async def _client_says(self, event: Event) -> None:
+    async def _client_item_create(self, event: Event) -> None:
         """Hear what the user writes."""
         item = member(event, "item")
         if words := events.written_text(item):
-            turn = text(item, "id") or events.own_id()
-            await self._shown.heard(HeardText(turn, words, final=True, grows=False))
+            turn = text(item, "id") or events.new_id()
+            await self._tier_tools.choose_tier(UserText(turn, words, final=True, continues=False))
 
     # Frames of the provider
 
-    async def from_provider(self, frame: bytes) -> bytes | None:
+    async def from_provider(self, payload: bytes) -> bytes | None:
         """The frame as the client gets it; None where it gets none."""
-        kind = events.kind_of(frame)
-        event = events.read(frame)
-        seen: Event | None = event
+        kind = events.event_type(payload)
+        event = events.read(payload)
+        visible: Event | None = event
         if kind in ("session.created", "session.updated"):
-            seen = await self._session(kind, event)
+            visible = await self._on_session(kind, event)
         elif kind == "error":
-            seen = self._error(event)
-            await self._settle()
+            visible = self._on_error(event)
+            await self._send_pending()
         elif kind == "response.created":
-            self._response_began(event)
+            self._on_response_created(event)
         elif kind == "response.done":
-            seen = self._hidden.response(event)
-            await self._client.send(frame if seen is event else _encode(seen))
-            await self._response_done(event)
+            visible = self._hidden.visible_response(event)
+            await self._client.send(payload if visible is event else _encode(visible))
+            await self._on_response_done(event)
             return None
         elif kind.startswith("response."):
-            seen = self._of_response(kind, event)
+            visible = self._on_response_event(kind, event)
         elif kind.startswith("conversation.item."):
-            seen = await self._of_item(kind, event)
+            visible = await self._on_item_event(kind, event)
         elif kind == "input_audio_buffer.speech_started":
-            self._turns.speech_began()
+            self._responses.on_speech_started()
             self._calls.interrupt()
         elif kind == "input_audio_buffer.committed":
-            self._turns.speech_taken()
-            await self._settle()
+            self._responses.on_buffer_committed()
+            await self._send_pending()
         elif kind == "input_audio_buffer.cleared":
-            self._turns.speech_dropped()
-            await self._settle()
-        return frame if seen is event else None if seen is None else _encode(seen)
+            self._responses.on_buffer_cleared()
+            await self._send_pending()
+        return payload if visible is event else None if visible is None else _encode(visible)
 
-    async def _session(self, kind: str, event: Event) -> Event | None:
+    async def _on_session(self, kind: str, event: Event) -> Event | None:
         session = member(event, "session")
-        self._turns.configured(session)
+        self._responses.configure(session)
         if kind == "session.created" and not self._began:
             self._began = True
             self._takes_tools = self._takes_tools and session.get("type", "realtime") == "realtime"
             await self._client.send(_encode(event))
-            self._shown.open = self._takes_tools
-            if self._takes_tools and self._toolbox.wanted:
-                await self._tier.begin()
-                await self._shown.show()
+            self._tier_tools.open = self._takes_tools
+            if self._takes_tools and self._toolbox.enabled:
+                await self._tier.choose_first()
+                await self._tier_tools.show()
             return None
-        return self._tools.updated(event) if kind == "session.updated" else event
+        return self._tools.on_session_updated(event) if kind == "session.updated" else event
 
-    def _error(self, event: Event) -> Event | None:
+    def _on_error(self, event: Event) -> Event | None:
         error = member(event, "error")
         named = text(error, "event_id")
         code = text(error, "code")
-        if named in self._own_events:
-            item = self._own_events.refused(named)
-            if item == CLIENT_ASKS:
-                self._turns.client_refused()
+        if named in self._gateway_events:
+            item = self._gateway_events.pop(named)
+            if item == CLIENT_REQUEST:
+                self._responses.on_client_request_refused()
                 return {**event, "error": {**error, "event_id": None}}
             log.info("The provider refused an event of the gateway: %s", code[:64])
             if item:
-                self._turns.taken(item)
+                self._responses.confirm_output(item)
             else:
-                self._turns.refused(active=code == "conversation_already_has_active_response")
+                self._responses.on_request_refused(active=code == "conversation_already_has_active_response")
             return None
-        update = self._tools.refused(named)
+        update = self._tools.on_update_refused(named)
         if update is None:
-            self._turns.client_refused()  # if it was not that, the next response asked for is refused, and tried again
+            # if it was another event, the next `response.create` of the gateway is refused, and sent again later
+            self._responses.on_client_request_refused()
             return event
         own, unnamed = update
         if own:
@@ -313,88 +320,88 @@ class RealtimeSession:
             return None
         return {**event, "error": {**error, "event_id": None}} if unnamed else event
 
-    def _response_began(self, event: Event) -> None:
+    def _on_response_created(self, event: Event) -> None:
         response = member(event, "response")
         if response.get("conversation_id", "") is not None:  # null: out of the conversation, beside all others
-            self._turns.began()
-            self._rounds.began(text(response, "id"))
+            self._responses.on_response_created()
+            self._response_calls.add_response(text(response, "id"))
         self._record.round_answered()
 
-    async def _response_done(self, event: Event) -> None:
+    async def _on_response_done(self, event: Event) -> None:
         response = member(event, "response")
         for item in members(response, "output"):  # for a provider that leaves `response.output_item.done` out
             if text(item, "call_id") not in self._calls:
-                self._called(text(response, "id"), item)
+                self._start_call(text(response, "id"), item)
         usage = member(response, "usage")
         if usage:
             self._record.response_used(usage)
-            if (closing := day_over(self._record)) is not None:
+            if (closing := close_over_budget(self._record)) is not None:
                 await self._client.send(events.error_event(closing.reason, RATE_LIMITED, None, None))
-                self.end.ask(OVER_BUDGET, closing)
+                self.end.request(OVER_BUDGET, closing)
                 return
         if response.get("conversation_id", "") is not None:
-            self._turns.done()
-            self._rounds.done(text(response, "id"), completed=response.get("status") == "completed")
-        await self._settle()
+            self._responses.on_response_done()
+            self._response_calls.finish_response(text(response, "id"), completed=response.get("status") == "completed")
+        await self._send_pending()
 
-    def _of_response(self, kind: str, event: Event) -> Event | None:
+    def _on_response_event(self, kind: str, event: Event) -> Event | None:
         item = member(event, "item")
         if item.get("type") == "function_call":
-            if self._tools.is_own(text(item, "name")):
+            if self._tools.is_gateway_tool(text(item, "name")):
                 self._hidden.hide(text(item, "id"))
             if kind == "response.output_item.done":
-                self._called(text(event, "response_id"), item)
-        return self._hidden.shown(kind, event)
+                self._start_call(text(event, "response_id"), item)
+        return self._hidden.visible_event(kind, event)
 
-    async def _of_item(self, kind: str, event: Event) -> Event | None:
+    async def _on_item_event(self, kind: str, event: Event) -> Event | None:
         item = member(event, "item")
-        if item.get("type") == "function_call" and self._tools.is_own(text(item, "name")):
+        if item.get("type") == "function_call" and self._tools.is_gateway_tool(text(item, "name")):
             self._hidden.hide(text(item, "id"))
         if text(item, "id") in self._hidden:
-            self._turns.taken(text(item, "id"))
-        if kind in _WATCHED:
+            self._responses.confirm_output(text(item, "id"))
+        if kind in _TRANSCRIPT_EVENTS:
             final = kind.endswith("completed")
-            said = text(event, "transcript" if final else "delta")
-            self._shown.hear(HeardText(text(event, "item_id"), said, final, grows=not final))
-            if final and self._hears_first:
-                await self._shown.all_heard()
-        return self._hidden.shown(kind, event)
+            words = text(event, "transcript" if final else "delta")
+            self._tier_tools.add_text(UserText(text(event, "item_id"), words, final, continues=not final))
+            if final and self._waits_for_transcript:
+                await self._tier_tools.wait_for_texts()
+        return self._hidden.visible_event(kind, event)
 
     # Inside
 
-    def _called(self, response: str, item: Event) -> None:
+    def _start_call(self, response: str, item: Event) -> None:
         """Run a call that is whole. Arguments of an interrupted one may be cut off: it is not."""
         if item.get("type") != "function_call" or item.get("status") != "completed":
             return
         ident, name = text(item, "call_id"), text(item, "name")
-        if not self._tools.is_own(name):
-            self._rounds.client_calls(response)
+        if not self._tools.is_gateway_tool(name):
+            self._response_calls.add_client_call(response)
             return
         call = ModelCall(ident, name, read_arguments(item.get("arguments")))
         if self._calls.begin(call):
-            self._rounds.calls(response, ident)
+            self._response_calls.add_call(response, ident)
 
-    async def _settle(self) -> None:
+    async def _send_pending(self) -> None:
         """Send what waited for the end of a response: tools, results, and the wish for the next response."""
-        if not self._began or not (self._turns.free or (self._hears_first and not self._turns.active)):
+        if not self._began or not (self._responses.idle or (self._waits_for_transcript and not self._responses.active)):
             return
-        update = self._tools.own_update() if self._takes_tools else None
+        update = self._tools.gateway_update() if self._takes_tools else None
         if update is not None:
             await self._provider.send(_encode(update))
-        if not self._turns.free:
+        if not self._responses.idle:
             return
         outputs, self._outputs = self._outputs, []
         for call, created in outputs:
-            item = events.own_id()
-            event_id = self._own_events.add(item)
+            item = events.new_id()
+            event_id = self._gateway_events.add(item)
             self._hidden.hide(item)
-            self._turns.sent(item)
+            self._responses.add_output(item)
             named = {**created, "event_id": event_id, "item": {**created["item"], "id": item}}
             await self._provider.send(_encode(named))
-            if self._rounds.answered(call):
-                self._turns.want()
-        if self._turns.ask():
-            await self._provider.send(_encode({"type": "response.create", "event_id": self._own_events.add("")}))
+            if self._response_calls.finish_call(call):
+                self._responses.want_response()
+        if self._responses.claim_request():
+            await self._provider.send(_encode({"type": "response.create", "event_id": self._gateway_events.add("")}))
 
 
 SESSION_UPDATE: Final = "fairlead.session.update"
@@ -408,7 +415,7 @@ _MCP_REFUSED: Final = (
 class ClientWishes:
     """Wishes of one session's client."""
 
-    def __init__(self, client: FrameSink, shown: ShownTools, *, provider_mcp: bool) -> None:
+    def __init__(self, client: MessageSink, shown: TierTools, *, provider_mcp: bool) -> None:
         """`provider_mcp`: whether a client may have the provider itself call MCP servers."""
         self._client = client
         self._shown = shown
@@ -424,10 +431,10 @@ class ClientWishes:
         await self._client.send(refusal)
         return False
 
-    async def take(self, frame: bytes) -> None:
+    async def take(self, payload: bytes) -> None:
         """Do what a client wishes of its session; it is told where that cannot be."""
         try:
-            await self._shown.wish(msgspec.json.decode(frame, type=TierWish))
+            await self._shown.update(msgspec.json.decode(payload, type=TierUpdate))
         except (msgspec.MsgspecError, UnknownTier) as error:
-            event_id = events.read(frame).get("event_id")
+            event_id = events.read(payload).get("event_id")
             await self._client.send(events.error_event(str(error), "invalid_value", "tier", event_id))

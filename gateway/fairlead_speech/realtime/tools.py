@@ -12,12 +12,12 @@ from typing import Any, Final
 import msgspec
 
 from fairlead_offers.offer.offers import ToolOffer
-from fairlead_speech.realtime.events import Event, member, members, own_id, text
-from fairlead_speech.tools import OwnNames
+from fairlead_speech.realtime.events import Event, member, members, new_id, text
+from fairlead_speech.tools import GatewayToolNames
 
-MEMBERS: Final = ("type", "name", "description", "parameters")
+TOOL_MEMBERS: Final = ("type", "name", "description", "parameters")
 """Members of a tool; with any other the provider refuses the whole update."""
-MOST_DESCRIPTION: Final = 1024
+MAX_DESCRIPTION: Final = 1024
 """Characters of a description that every model takes."""
 _tool: Final = msgspec.json.Decoder(dict[str, Any]).decode
 
@@ -39,8 +39,8 @@ class SessionTools:
 
     def __init__(self) -> None:
         self.client_tools: list[Event] = []
-        self._own: list[Event] = []
-        self._names = OwnNames()
+        self._gateway_tools: list[Event] = []
+        self._names = GatewayToolNames()
         self._sent: list[Event] | None = None
         self._updates: deque[_Update] = deque()
 
@@ -49,45 +49,45 @@ class SessionTools:
         """Names of the client's own tools."""
         return frozenset(text(tool, "name") for tool in self.client_tools)
 
-    def is_own(self, name: str) -> bool:
+    def is_gateway_tool(self, name: str) -> bool:
         """Whether the gateway runs calls of that name: of a tool that it shows or has shown, and not the client's."""
         return name in self._names and name not in self.client_names
 
-    def show(self, offer: ToolOffer) -> None:
+    def set_offer(self, offer: ToolOffer) -> None:
         """Take the gateway's tools from an offer. Calls that may not run by themselves are the client's."""
-        self._own = [written(each) for each in offer.definitions]
-        self._names.show(offer)
+        self._gateway_tools = [declaration(each) for each in offer.definitions]
+        self._names.add(offer)
 
-    def own_update(self) -> Event | None:
+    def gateway_update(self) -> Event | None:
         """An update with the tools as they are now; None where the provider has them."""
-        tools = self._merged()
+        tools = self._merge()
         if tools == (self._sent or []):
             return None
         self._sent = tools
-        update = _Update(own_id(), own=True, unnamed=False, before=self.client_tools)
+        update = _Update(new_id(), own=True, unnamed=False, before=self.client_tools)
         self._updates.append(update)
         return {"type": "session.update", "event_id": update.event_id, "session": {"type": "realtime", "tools": tools}}
 
-    def own_change(self, session: Event) -> Event:
+    def session_change(self, session: Event) -> Event:
         """An update of the gateway's that is not about tools."""
-        update = _Update(own_id(), own=True, unnamed=False, before=self.client_tools, tools=False)
+        update = _Update(new_id(), own=True, unnamed=False, before=self.client_tools, tools=False)
         self._updates.append(update)
         return {"type": "session.update", "event_id": update.event_id, "session": {"type": "realtime", **session}}
 
     def client_update(self, event: Event) -> Event:
         """A client's update as the provider gets it: with the gateway's tools where it has tools, and with an id."""
         session, given = member(event, "session"), text(event, "event_id")
-        update = _Update(given or own_id(), own=False, unnamed=not given, before=self.client_tools)
+        update = _Update(given or new_id(), own=False, unnamed=not given, before=self.client_tools)
         self._updates.append(update)
         if "model" in session:  # it cannot be changed, and a route's name, as clients repeat it, would be refused
             session = {name: value for name, value in session.items() if name != "model"}
         if "tools" in session:
             self.client_tools = members(session, "tools")
-            self._sent = self._merged()
+            self._sent = self._merge()
             session = {**session, "tools": self._sent}
         return {**event, "event_id": update.event_id, "session": session}
 
-    def updated(self, event: Event) -> Event | None:
+    def on_session_updated(self, event: Event) -> Event | None:
         """The answer to the oldest update as the client sees it; None where that was the gateway's."""
         update = self._updates.popleft() if self._updates else None
         if update is not None and update.own:
@@ -95,10 +95,10 @@ class SessionTools:
         session = member(event, "session")
         if "tools" not in session:
             return event
-        shown = [tool for tool in members(session, "tools") if not self.is_own(text(tool, "name"))]
+        shown = [tool for tool in members(session, "tools") if not self.is_gateway_tool(text(tool, "name"))]
         return {**event, "session": {**session, "tools": shown}}
 
-    def refused(self, event_id: str) -> tuple[bool, bool] | None:
+    def on_update_refused(self, event_id: str) -> tuple[bool, bool] | None:
         """An error names an update: whether that was the gateway's, and whether its client gave it no id. None where
         it names none.
         """
@@ -111,23 +111,23 @@ class SessionTools:
         if update.own and not update.tools:
             return True, False
         if update.own:
-            self._own = []  # with the same tools the client's own updates would be refused, too
-            self._sent = self._merged()
+            self._gateway_tools = []  # with the same tools the client's own updates would be refused, too
+            self._sent = self._merge()
         else:
             self.client_tools = update.before
             self._sent = None
         return update.own, update.unnamed
 
-    def _merged(self) -> list[Event]:
+    def _merge(self) -> list[Event]:
         taken = self.client_names
-        return [*self.client_tools, *(tool for tool in self._own if text(tool, "name") not in taken)]
+        return [*self.client_tools, *(tool for tool in self._gateway_tools if text(tool, "name") not in taken)]
 
 
-def written(definition: bytes) -> Event:
+def declaration(definition: bytes) -> Event:
     """A definition as every model takes it."""
-    tool = {name: value for name, value in _tool(definition).items() if name in MEMBERS}
-    if len(text(tool, "description")) > MOST_DESCRIPTION:
-        tool["description"] = text(tool, "description")[: MOST_DESCRIPTION - 1] + "…"
+    tool = {name: value for name, value in _tool(definition).items() if name in TOOL_MEMBERS}
+    if len(text(tool, "description")) > MAX_DESCRIPTION:
+        tool["description"] = text(tool, "description")[: MAX_DESCRIPTION - 1] + "…"
     return tool
 
 

@@ -9,10 +9,10 @@ from __future__ import annotations
 from collections import deque
 from typing import Final
 
-from fairlead_speech.cascaded.answering import configured_part
+from fairlead_speech.cascaded.answering import shared_config
 from fairlead_speech.realtime.events import Event, member
 
-MOST_PENDING: Final = 16
+MAX_PENDING: Final = 16
 """Updates without an answer that are kept apart."""
 DETECTION: Final = "turn_detection"
 TRANSCRIPTION: Final = "transcription"
@@ -33,86 +33,86 @@ class RoutedConfig:
         """Whether the provider does what routing needs."""
 
     @property
-    def heard(self) -> Event:
+    def input_config(self) -> Event:
         """`audio.input` as the client wants it."""
-        return member(self._now, _INPUT)
+        return member(self._current, _INPUT)
 
     @property
     def for_engine(self) -> Event:
         """Instructions, tools and modalities of the client."""
-        return {name: value for name, value in self._now.items() if name != _INPUT}
+        return {name: value for name, value in self._current.items() if name != _INPUT}
 
     @property
     def answers_speech(self) -> bool:
         """Whether the client wants speech to be answered by itself."""
-        detection = self.heard.get(DETECTION)
+        detection = self.input_config.get(DETECTION)
         return isinstance(detection, dict) and detection.get("create_response", True) is not False
 
     @property
     def interrupts(self) -> bool:
         """Whether speech ends an answer."""
-        return member(self.heard, DETECTION).get("interrupt_response", True) is not False
+        return member(self.input_config, DETECTION).get("interrupt_response", True) is not False
 
-    def began(self, session: Event) -> list[tuple[str, Event]]:
+    def begin(self, session: Event) -> list[tuple[str, Event]]:
         """Take the configuration that the session begins with. Changes that routing needs, each with its member: they
         are sent one by one, for an update is refused as a whole.
         """
         self._accepted = {_INPUT: member(member(session, "audio"), _INPUT)}
-        own = self._own({TRANSCRIPTION: None, **self.heard})
-        return [(name, change(own, name)) for name in (DETECTION, TRANSCRIPTION) if name in own]
+        own = self._routing_members({TRANSCRIPTION: None, **self.input_config})
+        return [(name, member_change(own, name)) for name in (DETECTION, TRANSCRIPTION) if name in own]
 
-    def sent(self, event_id: str, session: Event) -> None:
+    def add_update(self, event_id: str, session: Event) -> None:
         """An update of the client's went to the provider."""
-        self._pending.append((event_id, {**configured_part(session), _INPUT: member(member(session, "audio"), _INPUT)}))
-        if len(self._pending) > MOST_PENDING:
-            self.accepted()
+        self._pending.append((event_id, {**shared_config(session), _INPUT: member(member(session, "audio"), _INPUT)}))
+        if len(self._pending) > MAX_PENDING:
+            self.accept_update()
 
-    def accepted(self) -> None:
+    def accept_update(self) -> None:
         """The provider took the oldest update."""
         if self._pending:
             self._accepted = _merged(self._accepted, self._pending.popleft()[1])
 
-    def refused(self, event_id: str) -> None:
+    def refuse_update(self, event_id: str) -> None:
         """The provider refused an event; no-op where that was no update of the client's."""
         for each in self._pending:
             if each[0] == event_id:
                 self._pending.remove(each)
                 return
 
-    def outgoing(self, event: Event) -> Event:
+    def for_provider(self, event: Event) -> Event:
         """A client's update as the provider gets it."""
         session = member(event, "session")
         audio = member(session, "audio")
         given = member(audio, _INPUT)
         if not given or not self.routes:
             return event
-        return {**event, "session": {**session, "audio": {**audio, _INPUT: {**given, **self._own(given)}}}}
+        return {**event, "session": {**session, "audio": {**audio, _INPUT: {**given, **self._routing_members(given)}}}}
 
-    def shown(self, event: Event) -> Event:
+    def for_client(self, event: Event) -> Event:
         """A `session.updated` as the client gets it."""
         session = member(event, "session")
-        audio, heard = member(session, "audio"), self.heard
+        audio, heard = member(session, "audio"), self.input_config
         wished = {name: heard[name] for name in (DETECTION, TRANSCRIPTION) if name in heard}
         return {**event, "session": {**session, "audio": {**audio, _INPUT: {**member(audio, _INPUT), **wished}}}}
 
     @property
-    def _now(self) -> Event:
-        found = self._accepted
+    def _current(self) -> Event:
+        current = self._accepted
         for _, part in self._pending:
-            found = _merged(found, part)
-        return found
+            current = _merged(current, part)
+        return current
 
-    def _own(self, given: Event) -> Event:
+    def _routing_members(self, given: Event) -> Event:
         """Members of `audio.input` in place of those that are given."""
-        found: Event = {}
+        changed: Event = {}
         if isinstance(given.get(DETECTION), dict):
-            found[DETECTION] = {**given[DETECTION], "create_response": False}
+            changed[DETECTION] = {**given[DETECTION], "create_response": False}
         if TRANSCRIPTION in given:
-            found[TRANSCRIPTION] = given[TRANSCRIPTION] or self._transcription
-        return found
+            changed[TRANSCRIPTION] = given[TRANSCRIPTION] or self._transcription
+        return changed
 
 
-def change(heard: Event, name: str) -> Event:
+def member_change(heard: Event, name: str) -> Event:
     """A change of one member of `audio.input`."""
     return {"audio": {_INPUT: {name: heard.get(name)}}}
 
