@@ -86,22 +86,18 @@ def _speech(
     from fairlead_llm.model_streams import ModelStreams
     from fairlead_models.upstream import ProviderClient
     from fairlead_speech.front import SpeechFront
-    from fairlead_speech.services import SpeechSettings
+    from fairlead_speech.services import SpeechModels, SpeechServices, SpeechSettings
 
     client = ProviderClient()
     settings = SpeechSettings(shared.settings.models.speech, shared.settings.installation.session_key.encode())
-    return SpeechFront(
-        tools,
-        guard,
-        lambda: models.current.providers,
-        settings,
-        requests.breakers,
-        _records(shared, models, requests),
-        sessions.metrics,
-        client,
-        ModelStreams(lambda: models.current.providers, client, requests.breakers),
-        shared.metrics.shares,
+    reached = SpeechModels(
+        providers=lambda: models.current.providers,
+        breakers=requests.breakers,
+        client=client,
+        chat=ModelStreams(lambda: models.current.providers, client, requests.breakers),
     )
+    services = SpeechServices(tools, reached, settings, sessions.metrics)
+    return SpeechFront(services, guard, _records(shared, models, requests), shared.metrics.shares)
 
 
 def _records(shared: SharedParts, models: ConfiguredModels, requests: ModelCollector) -> RequestRecords:

@@ -27,34 +27,37 @@ WISHES: Final = {
     "x-fairlead-tools": "tools",
     "x-fairlead-max-tools": "maxTools",
 }
-"""Headers, and parameters of the query, that say which tools a session gets: the members of a request's `fairlead`."""
+"""Headers, or query parameters, that choose the tools of a session, by the member of `fairlead` that each stands for in
+a request to a model.
+"""
 _LISTS: Final = frozenset({"servers", "tags"})
 _PROTOCOLS: Final = b"sec-websocket-protocol"
 _KEY_PROTOCOL: Final = "openai-insecure-api-key."
-"""Beginning of a subprotocol with a key: browsers can set no header of a WebSocket."""
+"""Prefix of the subprotocol that carries a key: a browser cannot set headers of a WebSocket."""
+_RETRY: Final = {"retry-after": "5"}
 
 
 class SessionRequest(msgspec.Struct, frozen=True):
-    """Request for a session, of a principal that is known."""
+    """Request for a session, whose principal is authenticated."""
 
     origin: Origin
     headers: Mapping[str, str]
-    """In small letters, without credentials."""
+    """By lower-case name, without credentials."""
     query: Mapping[str, str]
-    """Parameters for the provider, without credentials and wishes."""
+    """Query parameters for the provider, without credentials and those of WISHES."""
     wishes: OfferWishes
     provider_key: str
     """The caller's own key at the provider; empty without one."""
 
 
 class _Credentials:
-    """Reads a credential where an SDK or a browser has it."""
+    """Reads a credential from a subprotocol, as browsers send it, or from a header, as SDKs do."""
 
     public = False
     own_pages = False
 
     def credential(self, scope: Any) -> bytes | None:
-        """As a value of `Authorization`; removed from the scope. Raises Problem."""
+        """Credential as a value of `Authorization`; it is removed from the scope. Raises Problem."""
         offered = ",".join(value.decode("latin-1") for name, value in scope["headers"] if name == _PROTOCOLS)
         keys = [each.strip() for each in offered.split(",") if each.strip().startswith(_KEY_PROTOCOL)]
         scope["headers"] = [field for field in scope["headers"] if field[0] != _PROTOCOLS]
@@ -65,7 +68,7 @@ class _Credentials:
 
 
 async def admit(guard: RequestGuard, request: UpgradeRequest, client: tuple[str, int] | None) -> SessionRequest:
-    """The request, of a principal that may be here. `client`: address and port. Raises LlmError."""
+    """Authenticate a request for a session. `client`: address and port of the peer. Raises LlmError."""
     scope: dict[str, Any] = {
         "type": "http",
         "path": request.path,
@@ -85,7 +88,7 @@ async def admit(guard: RequestGuard, request: UpgradeRequest, client: tuple[str,
 
 
 def _read_wishes(values: Mapping[str, str]) -> OfferWishes:
-    """Raises LlmError."""
+    """Read the wishes for tools from `values`, by header name. Raises LlmError."""
     wishes: dict[str, object] = {}
     for name, value in values.items():
         member = WISHES[name]
@@ -100,11 +103,8 @@ def _read_wishes(values: Mapping[str, str]) -> OfferWishes:
         raise LlmError(400, f"fairlead: {error}", "invalid_request", param="fairlead") from error
 
 
-_RETRY: Final = {"retry-after": "5"}
-
-
 class SessionSlots:
-    """Slots for `most` sessions, of which one agent gets `each`; 0: a quarter."""
+    """Slots for `most` sessions of a gateway, at most `each` for one agent; 0: a quarter."""
 
     def __init__(self, most: int, each: int = 0, counts: ShareCounts | None = None) -> None:
         self._open = Shares("speech_sessions", most, each, counts)
@@ -116,7 +116,7 @@ class SessionSlots:
         return self._open.total
 
     def slot(self, agent: str) -> SessionSlot:
-        """A slot that is not taken yet."""
+        """Make a slot for an agent; it is not taken yet."""
         return SessionSlot(self._open, self._waiting, agent)
 
 
@@ -130,18 +130,20 @@ class SessionSlot:
         self._taken: Shares | None = None
 
     def take_for_setup(self) -> None:
-        """Take a slot for a socket that waits for its set-up. Raises LlmError, also while no session could begin."""
+        """Take a slot for a WebSocket whose setup message has not come. Raises LlmError, also while no session could
+        begin.
+        """
         reached = self._open.bound(self._agent)
         if reached is not None:
             raise _refusal(reached, "are open already")
         self._take(self._waiting, "wait for their set-up")
 
     def take_for_session(self) -> None:
-        """Take a slot for a session that is set up, in exchange for that of its socket. Raises LlmError."""
+        """Take a slot for a session, in exchange for that of its setup. Raises LlmError."""
         self._take(self._open, "are open already")
 
     def release(self) -> None:
-        """Give back what is taken, once."""
+        """Give the slot back; no-op where none is taken."""
         self._move(None)
 
     def _take(self, shares: Shares, what: str) -> None:

@@ -1,4 +1,4 @@
-"""Endpoint for ephemeral secrets, with which a browser or phone speaks to OpenAI Realtime itself (WebRTC)."""
+"""Endpoint for ephemeral client secrets, with which a browser or phone connects to OpenAI Realtime itself (WebRTC)."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from fairlead_web.bodies import JSON, read_pieces
 
 CLIENT_SECRETS: Final = "/v1/realtime/client_secrets"
 MAX_BODY: Final = 1 << 20
-"""Bytes of a request."""
+"""Bytes of a request body."""
 _OFF: Final = (
     "client secrets are off here: with one, a client speaks to the provider past this gateway's policies, limits and "
     "audit log. FAIRLEAD_SPEECH_CLIENT_SECRETS (gateway.settings.speechClientSecrets) turns them on"

@@ -1,9 +1,9 @@
-"""Messages of a peer, read before anything is done by them. No I/O here.
+"""Strict reader of a peer's WebSocket messages, before the gateway decides by them or passes them on. No I/O here.
 
-A message that two parsers could read as two things is not passed on: the gateway would decide about the one, and the
-other side do the other. So each is decoded strictly (RFC 8259, no member twice, none that only looks like a known one),
-and what is passed on are the bytes that were read. Small frames of audio pass by their exact form instead: it holds for
-every parser. Nothing is decoded above a bound in bytes and values, as that holds up everybody's calls.
+A message that two parsers could read differently is not passed on: the gateway would decide about one reading, and the
+other side act on the other. So each is decoded strictly (RFC 8259, no member twice, none that only looks like a known
+one), and the bytes that were read are passed on. Small messages of audio pass by their exact form instead, which holds
+for every parser. Nothing is decoded above a bound in bytes and values, as decoding blocks the event loop.
 """
 
 from __future__ import annotations
@@ -21,22 +21,22 @@ from fairlead_mcp.value_count import too_dear
 
 Message: TypeAlias = dict[str, Any]
 MAX_BYTES: Final = 1 << 20
-"""Bytes of a client's message beside its media."""
+"""Bytes of a client's message without its media."""
 MAX_VALUES: Final = 20_000
-"""Values of a client's message."""
+"""JSON values of a client's message."""
 MAX_FORM_BYTES: Final = 64 << 10
-"""Bytes of a frame of audio that is compared with its form: it takes 1 ns a byte, splitting a larger one takes less."""
+"""Bytes up to which a message of audio is matched with its form, at 1 ns a byte; splitting a larger one is faster."""
 MIN_MEDIA_BYTES: Final = 1 << 10
-"""Bytes of a string of base64 from which on it is media."""
+"""Least bytes of a string of base64 that counts as media."""
 PIECE_BYTES: Final = 64 << 10
-"""Bytes of messages that are read without a turn of the loop for others: about 1 ms."""
+"""Bytes of messages that are read in one step of the event loop: about 1 ms."""
 _MESSAGE_COST: Final = 1 << 10
-"""Bytes that a message counts for beside its own."""
+"""Bytes that each message counts for in addition to its own."""
 SPACE: Final = rb"[ \t\r\n]*+"
 PLAIN: Final = rb'"[ !#-\[\]-~]*+"'
-"""A string of printable ASCII without escapes: every parser reads the same."""
+"""String of printable ASCII without escapes, which every parser reads the same way."""
 BASE64: Final = rb'"[A-Za-z0-9+/=_-]*+"'
-"""A string of base64, of either alphabet."""
+"""String of base64, of either alphabet (RFC 4648)."""
 _MEDIA_HEAD: Final = re.compile(rb"data:[\w.+-]{1,64}/[\w.+-]{1,64}(?:;[\w.+=-]{1,64}){0,8},")
 _BASE64_BYTES: Final = b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/=_-"
 _object: Final = msgspec.json.Decoder(dict[str, Any]).decode
@@ -44,23 +44,23 @@ _UNREADABLE: Final = (msgspec.MsgspecError, UnicodeDecodeError, RecursionError)
 
 
 class RefusedMessage(ValueError):
-    """A message that is not taken."""
+    """Message that the gateway refuses."""
 
 
 class UnreadableMessage(RefusedMessage):
-    """A message that is not one of its wire format, or that parsers do not agree on."""
+    """Message that is not valid in its wire format, or that parsers read differently."""
 
 
 class TooLargeMessage(RefusedMessage):
-    """A message with more bytes or values than are read."""
+    """Message with more bytes or values than the gateway reads."""
 
 
 class BinaryMessage(RefusedMessage):
-    """A binary message of a wire format whose messages are text."""
+    """Binary message in a wire format whose messages are text."""
 
 
 class MessageBounds(msgspec.Struct, frozen=True):
-    """Bounds of one message beside its media."""
+    """Bounds of one message without its media."""
 
     bytes: int = MAX_BYTES
     values: int = MAX_VALUES
@@ -68,11 +68,13 @@ class MessageBounds(msgspec.Struct, frozen=True):
 
 OF_CLIENT: Final = MessageBounds()
 OF_PROVIDER: Final = MessageBounds(4 * MAX_BYTES, 2 * MAX_VALUES)
-"""A provider sends back what a client sent, with the gateway's tools beside it, and perhaps in ASCII alone."""
+"""Bounds of a provider's message: it repeats what a client sent, with the gateway's tools, and may escape all but
+ASCII.
+"""
 
 
 class MessageReader:
-    """Reads the messages of one side of a session."""
+    """Reader of the messages of one side of a session."""
 
     def __init__(
         self,
@@ -81,30 +83,32 @@ class MessageReader:
         *,
         binary: bool,
         passes_audio: bool,
-        mends: bool = False,
+        repairs: bool = False,
         fault: Callable[[Message], str | None] = lambda _: None,
     ) -> None:
-        """`audio`: the form of a frame of audio. `binary`: whether messages may come as binary ones. `passes_audio`:
-        whether the session needs no look at frames of audio. `mends`: whether halves of characters are replaced.
-        `fault`: a sentence about what is wrong with a message.
+        """`audio`: form of a message of audio. `binary`: whether binary messages are taken. `passes_audio`: whether
+        messages of audio are forwarded unread. `repairs`: whether lone surrogates are replaced. `fault`: returns a
+        sentence about what is wrong with a message; None: nothing.
         """
         self._bounds = bounds
         self._audio = audio
         self._fault = fault
-        self._repairs = mends
+        self._repairs = repairs
         self.binary = binary
         self.passes_audio = passes_audio
 
     def is_audio(self, payload: bytes) -> bool:
-        """Whether a frame is audio by its form, and small."""
+        """Whether a message is small and has the form of audio."""
         return len(payload) <= MAX_FORM_BYTES and self._audio.fullmatch(payload) is not None
 
     def repair(self, payload: bytes) -> bytes:
-        """The frame as it is to be read: servers cut texts within a character, and the session goes on."""
+        """The message with lone surrogates replaced, where `repairs` is set: servers cut texts within a character."""
         return paired(payload) if self._repairs else payload
 
     def check(self, payload: bytes) -> Message:
-        """The message without its media, once it is certain that every parser reads it so. Raises RefusedMessage."""
+        """Decode a message without its media. Raises RefusedMessage above a bound, and where parsers could differ about
+        it.
+        """
         bounds = self._bounds
         if len(payload) > bounds.bytes:
             payload = without_media(payload, bounds)
@@ -119,24 +123,24 @@ class MessageReader:
 
 
 class ReadingPace:
-    """Gives the event loop to others while one side sends much that is read: each piece of it waits for a turn."""
+    """Pace of reading: a side that sends much waits for the event loop before each further PIECE_BYTES."""
 
-    def __init__(self, turns: asyncio.Lock) -> None:
-        """`turns` is shared by all sessions: one of them reads a piece at a time."""
-        self._turns = turns
+    def __init__(self, reading: asyncio.Lock) -> None:
+        """`reading` is shared by all sessions: one of them reads a piece at a time."""
+        self._reading = reading
         self._left = PIECE_BYTES
 
     async def take(self, size: int) -> None:
-        """Wait for a turn, where a message of that size makes a piece with those before it."""
+        """Account for a message of `size` bytes; wait for the event loop where it completes a piece."""
         self._left -= size + _MESSAGE_COST
         if self._left < 0:
             self._left = PIECE_BYTES
-            async with self._turns:
+            async with self._reading:
                 await asyncio.sleep(0)
 
 
 def read(payload: bytes) -> Message:
-    """A message as an object, without a bound. Raises UnreadableMessage."""
+    """Decode a message as an object, without a bound. Raises UnreadableMessage."""
     try:
         return _object(payload)
     except RecursionError as error:
@@ -146,11 +150,11 @@ def read(payload: bytes) -> Message:
 
 
 def without_media(payload: bytes, bounds: MessageBounds) -> bytes:
-    """The message with empty strings in place of its media: of long strings that are base64, or a data URL of it.
-    Raises TooLargeMessage where that is more than the bounds allow.
+    """The message with empty strings in place of its media: long strings of base64, or data URLs of it. Raises
+    TooLargeMessage where the rest is above the bounds.
     """
     too_large = TooLargeMessage(f"a message may have {bounds.bytes >> 20} MiB beside its media in base64")
-    if payload.count(b'"') > 4 * bounds.values:  # names and texts of as many values as may be
+    if payload.count(b'"') > 4 * bounds.values:  # quotes of names and texts of the allowed number of values
         raise too_large
     parts, size = [], 0
     for part in payload.split(b'"'):

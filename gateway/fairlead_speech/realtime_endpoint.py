@@ -33,13 +33,13 @@ from fairlead_speech.tiers import is_slow
 
 REALTIME: Final = "/v1/realtime"
 _NOT_ROUTED: Final = frozenset({"call_id", "intent"})
-"""Parameters of sessions whose audio does not come through here, or that are for transcripts alone."""
+"""Query parameters of sessions that are not routed: their audio does not pass the gateway, or they only transcribe."""
 FORWARDED_HEADERS: Final = ("openai-safety-identifier",)
-"""Headers of a client that its provider gets."""
+"""Headers of a client that are sent to its provider."""
 
 
 class RealtimeEndpoint:
-    """Takes sessions of OpenAI Realtime."""
+    """Endpoint of OpenAI Realtime: `/v1/realtime`."""
 
     engine = ENGINE
 
@@ -55,7 +55,7 @@ class RealtimeEndpoint:
         return error_body(error)
 
     def judge(self, session_request: SessionRequest, slot: SessionSlot) -> Serve:
-        """Begin the session, and find out the model. Raises LlmError."""
+        """Take the slot of a session, and choose its models. Raises LlmError."""
         slot.take_for_session()
         model = self._services.targets(
             self._model_name(session_request), session_request, ("openai", CASCADED), "OpenAI's Realtime API"
@@ -86,7 +86,7 @@ class RealtimeEndpoint:
         return socket
 
     def _model_name(self, session_request: SessionRequest) -> str:
-        """Name of the model that a request is for."""
+        """Model that a request names; for a request with `call_id` and no model, that of any OpenAI provider."""
         wanted = session_request.query.get("model", "")
         speaking = [name for name, each in self._services.providers().by_name.items() if each.kind == "openai"]
         if not wanted and "call_id" in session_request.query and speaking:
@@ -102,17 +102,8 @@ class RealtimeEndpoint:
         engine: str,
     ) -> BridgedSession:
         services = self._services
-        session = RealtimeSession(
-            client,
-            opened.side,
-            opened.toolbox,
-            opened.tier,
-            record,
-            services.metrics,
-            engine,
-            provider_mcp=services.settings.allowed.provider_mcp,
-            hears_first=engine == CASCADED,
-        )
+        context = services.context(opened, record, engine)
+        session = RealtimeSession(client, opened.side, context, waits_for_transcript=engine == CASCADED)
         if isinstance(opened.side, CascadedSession):
             set_slow_tier(opened.side, opened)
             return session

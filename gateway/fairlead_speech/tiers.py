@@ -16,37 +16,38 @@ from fairlead_offers.offer.offers import AUTO
 from fairlead_offers.services import ToolServices
 
 MAX_TEXT: Final = 16 << 10
-"""Characters of a turn that are looked through, the last ones."""
+"""Characters of a turn that the rules read, from its end."""
+log = logging.getLogger(__name__)
 
 
-def is_slow(seen: SubjectCatalog, tier: str | None, from_tier: str | None) -> bool:
-    """Whether a tier is at least as slow as `from_tier`; with None: slower than the default one."""
-    order = [each.name for each in by_speed(seen.snapshot.rules.tiers)]
+def is_slow(catalog: SubjectCatalog, tier: str | None, from_tier: str | None) -> bool:
+    """Whether a tier is at least as slow as `from_tier`; None: slower than the default tier."""
+    order = [each.name for each in by_speed(catalog.snapshot.rules.tiers)]
     if tier not in order:
         return False
     if from_tier is not None:
         return from_tier in order and order.index(tier) >= order.index(from_tier)
-    default = seen.default_tier
+    default = catalog.default_tier
     return order.index(tier) > (order.index(default) if default in order else 0)
 
 
-def decided_by_words(seen: SubjectCatalog, named: str | None, from_tier: str | None) -> bool:
-    """Whether what is said in a turn may be what makes it a slow one. `named`: the tier of the client's choice."""
-    if named is not None or not any(is_slow(seen, tier, from_tier) for tier in seen.tiers):
+def decided_by_words(catalog: SubjectCatalog, named: str | None, from_tier: str | None) -> bool:
+    """Whether the words of a turn may move it to a slow tier. `named`: tier that the client chose by name."""
+    if named is not None or not any(is_slow(catalog, tier, from_tier) for tier in catalog.tiers):
         return False
-    selections = [tier.selection for tier in seen.snapshot.rules.tiers]
+    selections = [tier.selection for tier in catalog.snapshot.rules.tiers]
     return any(each.keywords or each.commands or each.shipped_words for each in selections)
 
 
 class UnknownTier(LookupError):
-    """There is no such tier for this principal; the message names those that there are."""
+    """The principal has no such tier; the message names those that it has."""
 
 
 class SpokenTier:
-    """Tier of one session. What is heard changes it unless a tier was named."""
+    """Tier of one session: chosen by rules over the text of each turn, unless the client named one."""
 
     def __init__(self, tools: ToolServices, get_catalog: Callable[[], SubjectCatalog], wanted: str | None) -> None:
-        """`wanted` is a tier, or AUTO; None: AUTO where the installation has tiers."""
+        """`wanted`: a tier, or AUTO; None: AUTO where the installation has tiers."""
         self._tools = tools
         self._catalog = get_catalog
         self._state = ConversationState()
@@ -55,14 +56,14 @@ class SpokenTier:
         self._text = ""
         self._queue_depth = 0
         self.named = None if wanted in (None, AUTO) else wanted
-        """Tier that a client named, in place of the rules."""
+        """Tier that the client named; None: the rules choose."""
         self.rule = ""
-        """Rule that chose the tier."""
+        """Name of the rule that chose the tier."""
         self.current = self.named
-        """None: the principal's default one."""
+        """Tier now; None: the principal's default."""
 
     def select(self, tier: str | None) -> None:
-        """Go on in a named tier; AUTO or None: in that of the rules. Raises UnknownTier."""
+        """Name the tier from now on; AUTO or None: the rules choose again. Raises UnknownTier."""
         if tier is None or tier == AUTO:
             self.named = None
             return
@@ -73,11 +74,11 @@ class SpokenTier:
         self.rule = "named"
 
     def set_queue_depth(self, depth: int) -> None:
-        """Reckon with so many speakers that wait for an answer."""
+        """Set the number of speakers that wait for an answer, which the rules read."""
         self._queue_depth = depth
 
     async def choose_first(self) -> None:
-        """Choose the tier of the first turn, before anything is heard."""
+        """Choose the tier of the first turn, before the user has spoken."""
         if self.named is None:
             await self._apply_rules(Turn(text="", final=False, number=0, queue_depth=self._queue_depth))
 
@@ -112,47 +113,44 @@ class SpokenTier:
             self.rule = choice.rule
 
 
-log = logging.getLogger(__name__)
-
-
 class UserText(msgspec.Struct):
-    """Text of one turn of the user's."""
+    """Text of the user in one turn: written, or a piece of a transcript."""
 
     turn: str
-    """Id that tells the turn from others."""
+    """Id of the turn."""
     text: str
     final: bool
     continues: bool
-    """Whether it goes on where the text before it, of the same turn, ended."""
+    """Whether the text follows the one before it, of the same turn."""
 
 
 class UserTexts:
-    """Looks through texts one after the other, in a task of its own. `aclose` it."""
+    """Queue of texts by which a task of its own chooses the tier, one after the other. `aclose` it."""
 
-    def __init__(self, look: Callable[[UserText], Awaitable[None]]) -> None:
-        self._choose = look
+    def __init__(self, choose: Callable[[UserText], Awaitable[None]]) -> None:
+        self._choose = choose
         self._waiting: list[UserText] = []
         self._task: asyncio.Task[None] | None = None
 
-    def add(self, heard: UserText) -> None:
-        """Have a text looked through soon. Pieces of one turn that wait are joined."""
+    def add(self, text: UserText) -> None:
+        """Queue a text. Pieces of one turn that wait are joined."""
         last = self._waiting[-1] if self._waiting else None
-        if last is not None and last.turn == heard.turn and not last.final:
-            last.text = last.text + heard.text if heard.continues else heard.text
-            last.final = heard.final
-            last.continues = last.continues and heard.continues
+        if last is not None and last.turn == text.turn and not last.final:
+            last.text = last.text + text.text if text.continues else text.text
+            last.final = text.final
+            last.continues = last.continues and text.continues
         else:
-            self._waiting.append(heard)
+            self._waiting.append(text)
         if self._task is None or self._task.done():
             self._task = asyncio.create_task(self._choose_tiers(), name="hearing of a speech session")
 
     async def wait(self) -> None:
-        """Wait until nothing waits."""
+        """Wait until the queue is empty, and its last text is done."""
         while self._task is not None and not self._task.done():
             await asyncio.wait({self._task})
 
     async def aclose(self) -> None:
-        """Drop what waits."""
+        """Cancel the task, and drop the texts that wait."""
         self._waiting.clear()
         if self._task is not None:
             self._task.cancel()
@@ -160,8 +158,8 @@ class UserTexts:
 
     async def _choose_tiers(self) -> None:
         while self._waiting:
-            heard = self._waiting.pop(0)
+            text = self._waiting.pop(0)
             try:
-                await self._choose(heard)
+                await self._choose(text)
             except Exception:
                 log.exception("The tier of a speech session was not chosen")

@@ -1,4 +1,4 @@
-"""Runs the calls of a speech session: each in a task of its own, and every id once."""
+"""Function calls of a speech session: each is run in a task of its own, and every call id once."""
 
 from __future__ import annotations
 
@@ -16,18 +16,21 @@ from fairlead_speech.session import SpeechSession
 MAX_RUNNING: Final = 32
 """Calls of one session that run at the same time."""
 MAX_IDS: Final = 1024
-"""Ids of calls that are remembered, to know one that comes again."""
+"""Call ids that are remembered, to refuse one that comes again."""
 log = logging.getLogger(__name__)
 RunCall = Callable[[ModelCall], Awaitable[Mapping[str, Any]]]
+MAX_MEDIA_BYTES: Final = 12 << 20
+"""Bytes of media parts in one event, as base64 and text."""
+_MEDIA: Final = frozenset({"image", "audio", "resource", "resource_link"})
 
 
 def error_result(message: str) -> Mapping[str, Any]:
-    """A result that tells a model of an error."""
+    """Result of a call that failed, with a message for the model."""
     return {"content": [{"type": "text", "text": message}], "isError": True}
 
 
 class ToolCallHandler:
-    """Calls of one session. `aclose` it."""
+    """Calls of one session. Runs them, and sends their results to the session. `aclose` it."""
 
     def __init__(
         self,
@@ -37,8 +40,8 @@ class ToolCallHandler:
         engine: str,
         metrics: SpeechMetrics,
     ) -> None:
-        """`run` gives the result of a call, refusals included. `interruptible`: whether a call of the tool with that
-        name may be cancelled when the speaker interrupts, for it changes nothing.
+        """`run` returns the result of a call, refusals included. `interruptible`: whether a call of the tool of that
+        name may be cancelled when the user interrupts, as it changes nothing.
         """
         self._session = session
         self._run = run
@@ -49,19 +52,21 @@ class ToolCallHandler:
         self._running: dict[str, tuple[ModelCall, asyncio.Task[None]]] = {}
         self._interrupted: set[str] = set()
         self._cancelled_by_provider: set[str] = set()
-        """Ids of calls that run on, and whose results nobody waits for."""
+        """Ids of calls that the provider cancelled and that run on: their results are dropped."""
 
     @property
     def running(self) -> Collection[str]:
-        """Ids of the calls that run."""
+        """Ids of the running calls."""
         return self._running.keys()
 
     def __contains__(self, ident: str) -> bool:
-        """Whether a call of that id was begun."""
+        """Whether a call of that id was started."""
         return ident in self._seen
 
     def begin(self, call: ModelCall) -> bool:
-        """Run a call; its result goes to the session. False for an id that was there before: it is not run again."""
+        """Start a call; its result is sent to the session. False where the id was there before: the call is not run
+        again.
+        """
         if call.id in self._seen:
             self._metrics.count_call(self._engine, DUPLICATE)
             return False
@@ -73,14 +78,16 @@ class ToolCallHandler:
         return True
 
     def interrupt(self) -> None:
-        """The speaker interrupts: calls that change nothing are cancelled, and the model is told so."""
+        """Take an interruption by the user: calls that change nothing are cancelled, with a result that says so."""
         for ident, (call, task) in self._running.items():
             if self._interruptible(call.wire_name):
                 self._interrupted.add(ident)
                 task.cancel()
 
     def cancel(self, ids: Collection[str]) -> None:
-        """The provider takes these calls back: they get no result. Those that may change something run to their end."""
+        """Take a cancellation by the provider: these calls get no result. Calls that may change something run to their
+        end.
+        """
         for ident in ids:
             entry = self._running.get(ident)
             if entry is None:
@@ -92,7 +99,7 @@ class ToolCallHandler:
                 self._cancelled_by_provider.add(ident)
 
     async def aclose(self) -> None:
-        """Cancel all calls: the session is over."""
+        """Cancel all calls."""
         tasks = [task for _, task in self._running.values()]
         self._interrupted.clear()
         for task in tasks:
@@ -131,13 +138,10 @@ class ToolCallHandler:
         return result
 
 
-MAX_MEDIA_BYTES: Final = 12 << 20
-"""Bytes of such parts in one event, as base64 and text."""
-_MEDIA: Final = frozenset({"image", "audio", "resource", "resource_link"})
-
-
 def media_parts(result: Mapping[str, Any]) -> list[dict[str, Any]]:
-    """Images, audio, files and links of an MCP result, as they are; those beyond MOST_BYTES are left out."""
+    """Images, audio, files and links of an MCP result, which cannot be spoken; those beyond MAX_MEDIA_BYTES are left
+    out.
+    """
     content = result.get("content")
     parts: list[dict[str, Any]] = []
     room = MAX_MEDIA_BYTES

@@ -1,4 +1,4 @@
-"""Tools of the gateway in one speech session: which of them its tier shows, and how a call is run."""
+"""Tools of the gateway in one speech session: those that its tier offers, and how a call of one is run."""
 
 from __future__ import annotations
 
@@ -14,37 +14,40 @@ from fairlead_formats.messages.call import ModelCall
 from fairlead_formats.tokens.conversation import ConversationTokens
 from fairlead_formats.tokens.fit import PlanLimits, RouteModel
 from fairlead_formats.tokens.routes import ModelRoute
-from fairlead_gateway.calls.path.direct import Origin
 from fairlead_models.providers import ModelTarget
 from fairlead_models.request_record import RequestRecord
 from fairlead_offers.catalogs.subject_catalog import SubjectCatalog
 from fairlead_offers.offer.offer_memory import OfferMemory
 from fairlead_offers.offer.offered_runs import run_offered
-from fairlead_offers.offer.offers import OfferBounds, Offers, OfferWishes, ToolOffer
+from fairlead_offers.offer.offers import OfferBounds, Offers, ToolOffer
 from fairlead_offers.plan.prediction import guess
 from fairlead_offers.problems import Problem
 from fairlead_offers.services import ToolServices
+from fairlead_speech.admission import SessionRequest
 from fairlead_speech.metrics import SpeechMetrics
 from fairlead_speech.session import SpeechSession
 from fairlead_speech.tiers import SpokenTier, UserText, UserTexts
 
 NO_TOOLS: Final = ToolOffer(0)
 CONCURRENT_OFFERS: Final = 8
-"""Sessions whose tools are looked up at once. The others wait: the worker refuses what it cannot begin soon, and all
+"""Sessions whose offers are made at once. The others wait: the worker refuses work that it cannot begin soon, and all
 sessions of a gateway may open, or change their tier, in the same moment.
 """
 _EMPTY: Final = ConversationTokens(0, 0)
+log = logging.getLogger(__name__)
+MAX_NAMES: Final = 4096
+"""Tool names that are remembered."""
 
 
 class ToolTraits(msgspec.Struct, frozen=True):
-    """Traits of a tool that matter while a model speaks."""
+    """Traits of a tool by which a session decides how its calls are run and spoken of."""
 
     only_reads: bool = False
-    """Whether its trusted annotations say so: a call changes nothing."""
+    """Whether a call changes nothing, by trusted annotations (`readOnlyHint`)."""
     usual_ms: float | None = None
-    """Median duration of a call, measured or else declared."""
+    """Median duration of a call in milliseconds, measured or else declared."""
     speech: str | None = None
-    """Setting of the McpServer: `Wait`, `WhenIdle`, `Interrupt` or `Silent`; None: by the duration."""
+    """Setting of the McpServer: `Wait`, `WhenIdle`, `Interrupt` or `Silent`; None: chosen by the duration."""
 
 
 UNKNOWN: Final = ToolTraits()
@@ -61,21 +64,21 @@ class SpeechOffers:
 
 
 class SessionToolbox:
-    """Tools of one session, and its principal's catalog."""
+    """Tools that one session may call, from its principal's catalog."""
 
     def __init__(
         self,
         offers: SpeechOffers,
-        origin: Origin,
-        wishes: OfferWishes,
+        session_request: SessionRequest,
         route: ModelRoute,
         format_name: str,
         record: RequestRecord,
         target: ModelTarget,
     ) -> None:
+        """`format_name`: the message format in which the model has its tools."""
         self._offers = offers
-        self._origin = origin
-        self._wishes = wishes
+        self._origin = session_request.origin
+        self._wishes = session_request.wishes
         self._target = target
         self._route = route
         self._format = format_name
@@ -85,7 +88,7 @@ class SessionToolbox:
         """Tools that may be called now."""
 
     def catalog(self) -> SubjectCatalog:
-        """The catalog that the principal may see now."""
+        """Catalog of the principal as it is now."""
         return self._offers.tools.catalogs.seen_by(self._origin.identity)
 
     @property
@@ -94,7 +97,9 @@ class SessionToolbox:
         return self._wishes.tools != "none"
 
     async def show(self, tier: str | None, client_tool_names: frozenset[str]) -> ToolOffer:
-        """Have the tools of a tier be those that may be called, and nothing else, from now on. Raises Problem."""
+        """Offer the tools of a tier: they alone may be called from now on. `client_tool_names` are not used for tools
+        of the gateway. Raises Problem.
+        """
         if not self.enabled:
             return self.offer
         tools, catalog = self._offers.tools, self.catalog()
@@ -116,15 +121,15 @@ class SessionToolbox:
         return offer
 
     def traits(self, wire_name: str) -> ToolTraits:
-        """Traits of a tool that is shown; UNKNOWN of others."""
+        """Traits of an offered tool; UNKNOWN for other names."""
         return self._traits.get(wire_name, UNKNOWN)
 
     def interruptible(self, wire_name: str) -> bool:
-        """Whether a call of a tool may be given up at any time."""
+        """Whether a call of a tool may be cancelled at any time."""
         return self.traits(wire_name).only_reads
 
     async def run(self, call: ModelCall) -> Mapping[str, Any]:
-        """The result of a call, by what tier and policies allow now. Raises Problem."""
+        """Run a call by the tier and the policies as they are now. Returns its result. Raises Problem."""
         runs = await run_offered(
             self._offers.tools, self._origin, self.catalog, self._wishes, self.offer, self._format, [call]
         )
@@ -143,104 +148,105 @@ class SessionToolbox:
         return traits
 
 
-log = logging.getLogger(__name__)
+class SpeechContext(msgspec.Struct, frozen=True):
+    """Parts of the gateway that the session of one engine works with."""
+
+    engine: str
+    """Label of metrics."""
+    toolbox: SessionToolbox
+    tier: SpokenTier
+    record: RequestRecord
+    metrics: SpeechMetrics
+    provider_mcp: bool
+    """Whether a client may have the provider itself call MCP servers."""
 
 
 class TierUpdate(msgspec.Struct):
-    """Wish of a client for its session."""
+    """Change that a client asks the gateway for (`fairlead.session.update`, `fairleadSessionUpdate`)."""
 
     tier: str | None = None
-    """A name, or AUTO; None: as before."""
+    """Name of a tier, or AUTO; None: unchanged."""
     queue_depth: int | None = None
-    """Speakers that wait for an answer; None: as before."""
+    """Number of speakers that wait for an answer; None: unchanged."""
 
 
 class TierTools:
-    """Tools and tier of one session. `aclose` it."""
+    """Offers one session the tools of its tier, and chooses the tier by what the user says. `aclose` it."""
 
     def __init__(
-        self,
-        session: SpeechSession,
-        engine: str,
-        toolbox: SessionToolbox,
-        tier: SpokenTier,
-        metrics: SpeechMetrics,
-        get_client_names: Callable[[], frozenset[str]],
+        self, session: SpeechSession, context: SpeechContext, get_client_names: Callable[[], frozenset[str]]
     ) -> None:
-        """`get_client_names`: names of the client's own tools."""
+        """`get_client_names` returns the names of the client's own tools."""
         self._session = session
-        self._engine = engine
-        self._toolbox = toolbox
-        self._tier = tier
-        self._metrics = metrics
+        self._context = context
+        self._toolbox = context.toolbox
+        self._tier = context.tier
         self._get_client_names = get_client_names
         self._texts = UserTexts(self.choose_tier)
         self.open = False
-        """Whether the session takes tools now."""
+        """Whether the session accepts tools now."""
 
     @property
     def tier(self) -> str | None:
-        """The tier now; None: the principal's default one."""
+        """Tier now; None: the principal's default."""
         return self._tier.current
 
-    def add_text(self, heard: UserText) -> None:
-        """Have a text looked through soon, while the session goes on."""
-        self._texts.add(heard)
+    def add_text(self, text: UserText) -> None:
+        """Queue a text by which the tier is chosen, while the session goes on."""
+        self._texts.add(text)
 
     async def wait_for_texts(self) -> None:
-        """Wait until all texts so far are looked through."""
+        """Wait until the tier is chosen by all texts so far."""
         await self._texts.wait()
 
-    async def choose_tier(self, heard: UserText) -> None:
-        """Choose the tier by a text. At the end of a turn tools are looked up anew: policies may have changed."""
+    async def choose_tier(self, text: UserText) -> None:
+        """Choose the tier by a text. The tools are offered again where it changes, and at the end of a turn, as
+        policies may have changed.
+        """
         before = self._tier.current
-        changed = await self._tier.choose(heard.turn, heard.text, final=heard.final, continues=heard.continues)
-        if changed or heard.final:
+        changed = await self._tier.choose(text.turn, text.text, final=text.final, continues=text.continues)
+        if changed or text.final:
             await self._show_tier(before)
 
-    async def update(self, wish: TierUpdate) -> None:
-        """Do what a client wishes. Raises UnknownTier."""
+    async def update(self, update: TierUpdate) -> None:
+        """Take a change that the client asks for. Raises UnknownTier."""
         before = self._tier.current
-        if wish.queue_depth is not None:
-            self._tier.set_queue_depth(wish.queue_depth)
-        if wish.tier is not None:
-            self._tier.select(wish.tier)
+        if update.queue_depth is not None:
+            self._tier.set_queue_depth(update.queue_depth)
+        if update.tier is not None:
+            self._tier.select(update.tier)
         await self._show_tier(before)
 
     async def show(self) -> None:
-        """Show the tools of the tier, as they are now."""
+        """Offer the tools of the tier to the model, as they are now."""
         offer = await self.build_offer(self._get_client_names())
         if offer is not None:
             await self._session.set_tools(offer)
 
     async def build_offer(self, client_names: frozenset[str]) -> ToolOffer | None:
-        """The tools of the tier beside these of the client's, which alone may be called from now on; None: those that
-        there were stay.
+        """Offer of the tier beside the client's tools of these names; its tools alone may be called from now on. None:
+        the offer before it stays.
         """
         try:
             return await self._toolbox.show(self._tier.current, client_names)
-        except Problem as problem:  # its tier is gone from the installation, or its policies are
+        except Problem as problem:  # its tier, or its policies, were removed from the installation
             log.info("A speech session keeps its tools: %s", problem.document.code)
             return None
 
     async def aclose(self) -> None:
-        """Drop what is not looked through."""
+        """Drop the texts that wait."""
         await self._texts.aclose()
 
     async def _show_tier(self, before: str | None) -> None:
         now = self._tier.current
         if now != before and now is not None:
-            self._metrics.count_tier_change(self._engine, now)
+            self._context.metrics.count_tier_change(self._context.engine, now)
         if self.open:
             await self.show()
 
 
-MAX_NAMES: Final = 4096
-"""Names that are remembered."""
-
-
 class GatewayToolNames:
-    """Names of all tools that one session shows or has shown, without those whose calls the client runs."""
+    """Names of the tools that one session offers or has offered, without those whose calls the client runs."""
 
     def __init__(self) -> None:
         self._names: dict[str, None] = {}
@@ -249,7 +255,7 @@ class GatewayToolNames:
         return name in self._names
 
     def add(self, offer: ToolOffer) -> None:
-        """Add the tools of an offer. A call may still come for a tool that was just taken away."""
+        """Add the names of an offer. Older names stay: a call may still come for a tool that is no longer offered."""
         for name in offer.names:
             self._names.pop(name, None)
             if name not in offer.client_run:

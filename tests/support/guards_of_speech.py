@@ -24,7 +24,7 @@ SPEECH = (
     Guard(
         "tools of a speech provider in an event that the gateway does not know",
         "fairlead_speech.realtime.session",
-        (("if not await self._wishes.allowed(event, None):", "if False:"),),
+        (("if not await self._tools_allowed(event, None):", "if False:"),),
         "tests/component/speech/test_frames.py::test_tools_of_the_provider_pass_in_no_event",
         "session.start",
     ),

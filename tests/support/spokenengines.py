@@ -192,7 +192,7 @@ class CascadedTalk(RealtimeTalk):
 
     @property
     def results(self) -> dict[str, str]:
-        items = [each.shown for each in self._cascade.session.state.conversation.items()]
+        items = [each.wire for each in self._cascade.session.state.conversation.items()]
         return {
             item["call_id"]: item["output"]
             for item in items

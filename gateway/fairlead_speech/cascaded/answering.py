@@ -1,5 +1,5 @@
-"""Answers turns of another session by a cascaded engine: tools run as in a session of its own, and what is said goes to
-the client of that other session.
+"""Answers turns of another session by a cascaded engine: tools run as in a session of its own, and the engine's events
+go to the client of the other session.
 """
 
 from __future__ import annotations
@@ -23,48 +23,48 @@ from fairlead_speech.sockets import Closing
 from fairlead_speech.tiers import SpokenTier
 
 TRANSCRIPT_SECONDS: Final = 3.0
-"""Time for the transcript of a turn; then the provider of the other session answers it."""
+"""Time for the transcript of a turn; after it, the provider of the other session answers."""
 MAX_REMEMBERED: Final = 2048
-"""Items of the engine that are remembered, and calls."""
+"""Ids of the engine's items, and of its calls, that are remembered."""
 MAX_CALL_ID: Final = 256
-"""Characters of the id of a call that is remembered once nobody waits for its result."""
+"""Characters of the id of a call that is remembered after its result."""
 _SHARED_MEMBERS: Final = ("instructions", "tools", "tool_choice", "output_modalities")
 _SPEECH_STARTED: Final = b'{"type":"input_audio_buffer.speech_started"}'
 _BUFFER_CLEARED: Final = b'{"type":"input_audio_buffer.cleared"}'
-"""Events by which the session between relay and engine knows that it is not its turn, and that it is."""
+"""Events of the provider by which the inner session requests no response, and may request one again."""
 OnTurnEnd = Callable[[str, Sequence[tuple[str, str]]], Awaitable[None]]
-"""Told of the end of a turn: the outcome, and ids and texts of what was said."""
+"""Called at the end of a turn, with the outcome, and the ids and texts of the engine's messages."""
 _encode: Final = msgspec.json.encode
 log = logging.getLogger(__name__)
 
 
 class RelayedEvents:
-    """Events of the engine on their way to the client of the other session."""
+    """Forwards the engine's events to the client of the other session."""
 
     def __init__(self, client: MessageSink) -> None:
         self._client = client
         self._created: bytes | None = None
-        """Beginning of a response that has not said anything."""
+        """Held `response.created` of a response without output."""
         self.last_item: str | None = None
-        """Last item that the client has of the other session."""
+        """Id of the other session's last item that the client has."""
         self._engine_items: dict[str, None] = {}
         self.response: str | None = None
         """Id of the response in progress."""
         self.made_calls: dict[str, None] = {}
-        """Ids of calls of the client's tools, whose results may come after an interruption."""
+        """Ids of all calls of the client's tools; a result may come after an interruption."""
         self.open_calls: set[str] = set()
-        """Ids of calls of the client's tools that wait for their results."""
+        """Ids of calls of the client's tools without a result."""
 
     def __contains__(self, item: str) -> bool:
-        """Whether an item is one of the engine's."""
+        """Whether the engine made an item."""
         return item in self._engine_items
 
     async def send_audio(self, payload: bytes) -> None:
-        """Pass on audio, or its transcript, of an item that has begun."""
+        """Forward audio, or its transcript, of an item that has begun."""
         await self._client.send(payload)
 
     async def send(self, payload: bytes) -> None:
-        """Pass on what is about responses and items."""
+        """Forward events of responses and items, errors, and events of the gateway."""
         kind = events.event_type(payload)
         if not kind.startswith(("response.", "conversation.item.", "error", "fairlead.")):
             return
@@ -78,7 +78,7 @@ class RelayedEvents:
         self._remember(kind, event)
         created, self._created = self._created, None
         if created is not None and kind == "response.done" and member(event, "response").get("status") == "failed":
-            return  # it failed before anything was said: the client does not hear of it
+            return  # it failed without output: hidden from the client
         if created is not None:
             await self._client.send(created)
         await self._client.send(self._with_known_predecessor(event) if "previous_item_id" in event else payload)
@@ -93,18 +93,18 @@ class RelayedEvents:
                 _add_bounded(self.made_calls, text(item, "call_id"))
 
     def _with_known_predecessor(self, event: Event) -> bytes:
-        """The event behind an item that the client knows."""
+        """Encode an event with a `previous_item_id` that the client has."""
         before = event["previous_item_id"]
         return _encode({**event, "previous_item_id": before if before in self._engine_items else self.last_item})
 
 
 class TurnAnswerer:
-    """Answers turns one at a time. `aclose` it."""
+    """Answers turns by one engine, one at a time. `aclose` it."""
 
     def __init__(
         self, engine: CascadedSession, session: RealtimeSession, relay: RelayedEvents, tier: SpokenTier
     ) -> None:
-        """`session` is that between the relay and the engine, in that tier."""
+        """`session`: the inner session between relay and engine. `tier`: its tier."""
         self.engine = engine
         self.relay = relay
         self._idle = asyncio.Event()
@@ -115,21 +115,21 @@ class TurnAnswerer:
         self._items_before: set[str] = set()
         self._cancelled = False
         self._turn = 0
-        """Number of the turn: another one once it is interrupted, too."""
+        """Number of the turn; an interruption raises it, too."""
         self._request_id = ""
-        """Id of the event that asked for the first response of the turn."""
+        """`event_id` of the turn's first `response.create`."""
         self._session_config: Event = {}
         self._open = asyncio.Event()
         self._pump_task = asyncio.create_task(self._pump(), name="cascaded engine beside a speech session")
 
     @property
     def active(self) -> bool:
-        """Whether a turn is being answered here."""
+        """Whether the engine answers a turn."""
         return not self._idle.is_set()
 
     async def answer(self, tier: str | None, session: Event, response: Event, on_end: OnTurnEnd) -> None:
-        """Answer what was said last. `session`: instructions, tools and modalities of the client's session, `response`:
-        what it wishes of this response. `on_end` is told of the end. Raises UnknownTier.
+        """Answer the last turn. `session`: instructions, tools and modalities of the client's session. `response`: that
+        of the client's `response.create`. `on_end` is called at the end. Raises UnknownTier.
         """
         self._tier.select(tier)
         self._idle.clear()
@@ -149,33 +149,33 @@ class TurnAnswerer:
             await self._send({**update, "session": {"type": "realtime", **session}})
         if turn == self._turn:
             await self._session.show()
-        if turn == self._turn:  # a response behind an interruption would be one that nobody stops
+        if turn == self._turn:  # nobody would cancel a response that is requested after an interruption
             self._request_id = events.new_id()
             await self._send(
                 {"type": "response.create", "event_id": self._request_id, "response": _functions_only(response)}
             )
 
     async def wait(self) -> None:
-        """Wait until no turn is being answered here."""
+        """Wait until the engine answers no turn."""
         await self._idle.wait()
 
     def add_message(self, role: str, words: str) -> str:
-        """Have the engine know what was said elsewhere; id of its item."""
+        """Add a message of the other session to the engine's conversation. Returns the item's id."""
         self.engine.add_message(role, words)
         return self.engine.state.conversation.last or ""
 
     async def take_client_event(self, event: Event) -> None:
-        """Take an event of the client's that is about this turn."""
+        """Take an event of the client about an item or call of the engine."""
         if event.get("type") == "conversation.item.create":
             self.relay.open_calls.discard(text(member(event, "item"), "call_id"))
         await self._send(event)
 
     async def finish_client_calls(self) -> None:
-        """All calls of the client's tools have their results: go on, for a client that does not ask for that."""
+        """Go on after all results of the client's tools, for a client that sends no `response.create`."""
         await self._session.finish_client_calls()
 
     async def interrupt(self, reason: str) -> None:
-        """End the answer. Calls that change nothing are cancelled; what others find out is for the next turn."""
+        """Interrupt the answer. Calls that change nothing are cancelled; results of others are for the next turn."""
         self._cancelled = True
         self._turn += 1
         await self._session.from_provider(_SPEECH_STARTED)
@@ -184,12 +184,12 @@ class TurnAnswerer:
         await self._idle.wait()
 
     async def aclose(self) -> None:
-        """End all of it."""
+        """Close the inner session and the engine."""
         self._on_end = None
         self._idle.set()
         self._pump_task.cancel()
         await asyncio.gather(self._pump_task, return_exceptions=True)
-        await self._session.aclose()  # before the engine, which a result would have begin another response
+        await self._session.aclose()  # before the engine: a result would have it create another response
         await self.engine.close(Closing(1000))
 
     async def _send(self, event: Event) -> None:
@@ -222,13 +222,13 @@ class TurnAnswerer:
         await self._finish(ERROR)
 
     async def _on_error(self, event_id: str) -> None:
-        """Take the refusal of an event that was made here: without a response, the turn is over."""
+        """Take the engine's refusal of an event of the gateway: without its first response, the turn ends."""
         log.info("A cascaded engine refused what a client of a speech session wishes")
         if event_id == self._request_id:
             await self._finish(ERROR)
 
     async def _on_response_done(self, response: Event) -> None:
-        """Look whether a response was the last of its turn."""
+        """Finish the turn where a response was its last one."""
         status = response.get("status")
         if self._cancelled or status == "cancelled":
             await self._finish(CANCELLED)
@@ -244,12 +244,12 @@ class TurnAnswerer:
             self._idle.set()
             return
         messages = [
-            (each.id, spoken_text(each.shown))
+            (each.id, spoken_text(each.wire))
             for each in self.engine.state.conversation.items()
             if each.id in self.relay
             and each.id not in self._items_before
             and not each.filler
-            and each.shown.get("role") == "assistant"
+            and each.wire.get("role") == "assistant"
         ]
         try:
             await on_end(outcome, [(item, words) for item, words in messages if words])
@@ -258,26 +258,26 @@ class TurnAnswerer:
 
 
 def shared_config(session: dict[str, Any]) -> Event:
-    """Members of a client's session that hold for answers of the engine, too."""
+    """Members of a client's session that an engine's answers follow."""
     return _functions_only({name: session[name] for name in _SHARED_MEMBERS if name in session})
 
 
 def _functions_only(config: Event) -> Event:
-    """Members that a client sets, with those of its tools alone that an engine can call."""
+    """A client's configuration with its tools of type `function` alone, which an engine can call."""
     if "tools" not in config:
         return config
     return {**config, "tools": [tool for tool in members(config, "tools") if tool.get("type") == "function"]}
 
 
 def _add_bounded(ids: dict[str, None], ident: str) -> None:
-    """Remember an id, in the place of the oldest one."""
+    """Add an id; the oldest one beyond MAX_REMEMBERED is dropped."""
     ids[ident] = None
     if len(ids) > MAX_REMEMBERED:
         del ids[next(iter(ids))]
 
 
 def _refused_gateway_event(payload: bytes) -> str:
-    """Id of an event of the gateway's that the engine refuses; empty: the frame is another one."""
+    """`event_id` of the gateway's event that an `error` names; empty where it is another event."""
     if events.event_type(payload) != "error":
         return ""
     named = text(member(events.read(payload), "error"), "event_id")

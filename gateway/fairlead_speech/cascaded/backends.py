@@ -1,4 +1,4 @@
-"""Requests to the servers of speech: `POST /audio/transcriptions` and `POST /audio/speech`, of OpenAI's audio API."""
+"""Requests to speech servers by OpenAI's audio API: `POST /audio/transcriptions` and `POST /audio/speech`."""
 
 from __future__ import annotations
 
@@ -16,14 +16,14 @@ from fairlead_speech.cascaded.audio import RATE, wav
 from fairlead_speech.metrics import SpeechMetrics
 
 MAX_TRANSCRIPT_BYTES: Final = 64 << 10
-"""Bytes of an answer with a transcript; more is no transcript of one turn."""
+"""Bytes of an answer with a transcript; more is not a transcript of one turn."""
 MAX_SPEECH_BYTES: Final = 16 << 20
 """Bytes of audio for one piece of text: six minutes."""
 _OK: Final = 200
 
 
 class BackendFailed(Exception):
-    """A server of speech, or the model, did not do its part. The message says which, without address or key."""
+    """A speech server or the model failed. The message says which, without address or key."""
 
     def __init__(self, code: str, message: str) -> None:
         super().__init__(message)
@@ -31,12 +31,12 @@ class BackendFailed(Exception):
 
 
 class SpeechBackends:
-    """The two servers of one engine."""
+    """Speech servers of one engine: speech to text, and text to speech."""
 
     def __init__(
         self, name: str, stt: SpeechToText, tts: TextToSpeech, client: ProviderClient, metrics: SpeechMetrics
     ) -> None:
-        """`name`: the engine's, as the providers file has it."""
+        """`name`: that of the engine in the providers file."""
         self._name = name
         self._metrics = metrics
         self.stt = stt
@@ -46,7 +46,7 @@ class SpeechBackends:
         self._tts_provider = _provider(tts)
 
     async def transcribe(self, audio: bytes, language: str = "", rate: int = RATE) -> str:
-        """Transcript of audio, of `rate` samples a second. Raises BackendFailed."""
+        """Transcribe audio of `rate` samples a second. Raises BackendFailed."""
         fields = {"model": self.stt.model, "response_format": "json"}
         if language or self.stt.language:
             fields["language"] = language or self.stt.language
@@ -72,7 +72,7 @@ class SpeechBackends:
         return text.strip()
 
     async def synthesize(self, text: str, voice: str, speed: float = 1.0) -> AsyncGenerator[bytes, None]:
-        """Audio of a text as it comes, in whole samples. Raises BackendFailed."""
+        """Synthesize a text; audio is yielded as it comes, in whole samples. Raises BackendFailed."""
         request: dict[str, Any] = {"model": self.tts.model, "input": text, "voice": voice, "response_format": "pcm"}
         if speed != 1:
             request["speed"] = speed
@@ -98,7 +98,7 @@ class SpeechBackends:
     async def _request(
         self, provider: Provider, path: str, body: bytes, kind: str, what: str
     ) -> AsyncIterator[ProviderAnswer]:
-        """An answer of success. Raises ProviderUnavailable, BackendFailed."""
+        """Send a request; its answer has status 200. Raises ProviderUnavailable, BackendFailed."""
         answer = await self._client.send(provider, path, body, {}, (), content_type=kind)
         try:
             if answer.status != _OK:
@@ -121,7 +121,7 @@ def _provider(backend: SpeechBackend) -> Provider:
 
 
 def _form(fields: Mapping[str, str], audio: bytes) -> tuple[str, bytes]:
-    """Content type and body of a form with a file (RFC 7578)."""
+    """Content type and body of a multipart form with an audio file (RFC 7578)."""
     boundary = secrets.token_hex(16)
     parts = [
         f'--{boundary}\r\nContent-Disposition: form-data; name="{name}"\r\n\r\n{value}\r\n'.encode()

@@ -1,4 +1,4 @@
-"""The model of an engine: asked in OpenAI's chat format, whatever its provider speaks."""
+"""Model of a cascaded engine, by OpenAI's Chat Completions whatever its provider speaks; and ids of its calls."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from fairlead_speech.cascaded.backends import BackendFailed
 from fairlead_speech.tool_calls import MAX_IDS
 
 MAX_TEXT: Final = 64 << 10
-"""Characters that one answer may say."""
+"""Characters of text of one answer."""
 MAX_ARGUMENTS: Final = 256 << 10
 """Characters of names and arguments of all calls of one answer."""
 MAX_CALLS: Final = 128
@@ -23,26 +23,24 @@ _DONE: Final = b"[DONE]"
 
 
 class ChatModel(Protocol):
-    """Models of the installation."""
+    """Models of the installation, by Chat Completions."""
 
     def stream(self, wanted: str, body: Mapping[str, Any]) -> AsyncGenerator[bytes, None]:
-        """The streamed answer to a request of Chat Completions, as server-sent events; `wanted` is a model or a route.
-        Raises LlmError.
-        """
+        """Stream the answer to a request, as server-sent events. `wanted`: a model or a route. Raises LlmError."""
         ...
 
 
 class GrowingCall(msgspec.Struct):
-    """A call that the model makes, as far as it was streamed."""
+    """Call of the model, as far as it was streamed."""
 
     id: str = ""
     name: str = ""
     pieces: list[str] = []
-    """The arguments: to add to one text would copy all of it with each chunk."""
+    """Pieces of the arguments: appending to one text would copy all of it with each chunk."""
 
     @property
     def arguments(self) -> str:
-        """As far as they have come."""
+        """Arguments as far as they have come."""
         return "".join(self.pieces)
 
 
@@ -77,7 +75,7 @@ _chunk: Final = msgspec.json.Decoder(_AnswerPart).decode
 
 
 class SpokenAnswer:
-    """One answer that is being read. Pure."""
+    """Answer of the model that is being streamed. Pure."""
 
     def __init__(self) -> None:
         self._parser = EventParser(_MAX_EVENT)
@@ -89,11 +87,11 @@ class SpokenAnswer:
 
     @property
     def written(self) -> int:
-        """Characters of the answer so far, those of its calls included."""
+        """Characters of the answer so far, names and arguments of calls included."""
         return self._text_size + self._arguments_size
 
     def feed(self, piece: bytes) -> str:
-        """Take a part of the answer; text that it adds. Raises BackendFailed."""
+        """Read a part of the stream. Returns the text that it adds. Raises BackendFailed."""
         texts = []
         try:
             for event in self._parser.feed(piece):
@@ -127,7 +125,7 @@ class SpokenAnswer:
         index = delta.index if delta.index is not None else max(len(self.calls) - 1, 0)
         before = self.calls[index] if 0 <= index < len(self.calls) else None
         if before is not None and delta.id and before.id and delta.id != before.id:
-            index = len(self.calls)  # some servers give every call the index 0, or none: a new id is a new call
+            index = len(self.calls)  # some servers give all calls the index 0, or none: a new id is a new call
         if not 0 <= index <= len(self.calls) or index >= MAX_CALLS:
             raise BackendFailed("llm_failed", "the model's calls are out of order, or too many")
         if index == len(self.calls):
@@ -143,7 +141,7 @@ class SpokenAnswer:
 
 
 class CallIds:
-    """Ids that calls of the session had."""
+    """Call ids of one session, each of one call: some servers begin to count again in every answer."""
 
     def __init__(self, new: Callable[[], str]) -> None:
         """`new` makes an id."""
@@ -151,8 +149,8 @@ class CallIds:
         self._seen: OrderedDict[str, None] = OrderedDict()
 
     def assign(self, calls: Sequence[GrowingCall]) -> list[str]:
-        """Ids for the calls of one answer: those that the model gave, but new ones where another call had them. The
-        same call twice in one answer keeps its id, as it is run once.
+        """Assign ids to the calls of one answer: the model's, or a new one where another call had it. An equal call in
+        the same answer keeps its id, as it is run once.
         """
         made: dict[str, tuple[str, str]] = {}
         ids = []

@@ -1,4 +1,4 @@
-"""Configuration of a session, as clients see and change it. Pure module."""
+"""Configuration of a session of a cascaded engine, as clients see and change it. Pure module."""
 
 from __future__ import annotations
 
@@ -32,13 +32,13 @@ _SETTABLE: Final = frozenset(
         "reasoning",
     }
 )
-"""Members that a client may set; those behind `max_output_tokens` are kept, and mean nothing here."""
+"""Members that a client may set; those after `max_output_tokens` are stored, and have no effect."""
 _FUNCTION: Final = ("name", "description", "parameters")
 _encode: Final = msgspec.json.encode
 
 
 class BadEvent(Exception):
-    """An event of a client that is answered with an error."""
+    """Event of a client that is answered with an `error`."""
 
     def __init__(self, code: str, message: str, param: str | None = None) -> None:
         super().__init__(message)
@@ -47,11 +47,11 @@ class BadEvent(Exception):
 
 
 class SessionConfig:
-    """The configuration as it is now."""
+    """Configuration of one session as it is now."""
 
     def __init__(self, ident: str, model: str, provider: CascadedProvider) -> None:
         self.detection: DetectionSettings | None = DetectionSettings()
-        """None: the client says where turns end."""
+        """Settings of the turn detection; None: the client commits turns."""
         self.shown: Event = {
             "type": "realtime",
             "object": "realtime.session",
@@ -76,27 +76,27 @@ class SessionConfig:
 
     @property
     def tool_names(self) -> list[str]:
-        """Names of the functions that the model has."""
+        """Names of the model's functions."""
         return [text(tool, "name") for tool in members(self.shown, "tools")]
 
     @property
     def voice(self) -> str:
-        """Voice that answers are spoken in."""
+        """Voice of the speech."""
         return text(member(member(self.shown, "audio"), "output"), "voice")
 
     @property
     def speed(self) -> float:
-        """Speed that answers are spoken at; 1 is the voice's own."""
+        """Speed of the speech; 1 is the voice's own."""
         return float(member(member(self.shown, "audio"), "output").get("speed", 1.0))
 
     @property
     def transcribes(self) -> bool:
-        """Whether transcripts of what the user says are sent."""
+        """Whether the client gets transcripts of the user's audio."""
         return bool(self._input.get("transcription"))
 
     @property
     def language(self) -> str:
-        """Language that a client named; empty: none."""
+        """Language of transcription that the client named; empty: none."""
         return text(member(self._input, "transcription"), "language")
 
     @property
@@ -104,7 +104,9 @@ class SessionConfig:
         return member(member(self.shown, "audio"), "input")
 
     def update(self, session: Event, *, voice_fixed: bool) -> bool:
-        """Take a client's changes, all of them or none; whether turns are found otherwise now. Raises BadEvent."""
+        """Apply a client's `session.update`, all of it or nothing. True where the turn detection changed. Raises
+        BadEvent.
+        """
         if session.get("type") != "realtime":
             raise BadEvent("missing_required_parameter", "session.type must be realtime", "session.type")
         if session.get("model", self.shown["model"]) != self.shown["model"]:
@@ -126,7 +128,7 @@ class SessionConfig:
 
 
 def _check(changed: Event, input_config: Event, output_config: Event) -> DetectionSettings | None:
-    """Settings of the turn detection. Raises BadEvent."""
+    """Check a configuration. Returns its turn detection. Raises BadEvent."""
     for direction, side in (("input", input_config), ("output", output_config)):
         form = side.get("format")
         if not isinstance(form, dict) or form.get("type") != "audio/pcm" or form.get("rate", RATE) != RATE:
@@ -155,14 +157,14 @@ def _check(changed: Event, input_config: Event, output_config: Event) -> Detecti
 
 
 def chat_tools(tools: list[Event]) -> list[dict[str, Any]]:
-    """Functions as the model's API has them."""
+    """Tools of type `function` in the form of Chat Completions."""
     return [
         {"type": "function", "function": {name: tool[name] for name in _FUNCTION if name in tool}} for tool in tools
     ]
 
 
 def chat_choice(choice: object) -> object:
-    """`tool_choice` as the model's API has it."""
+    """`tool_choice` in the form of Chat Completions."""
     if isinstance(choice, dict) and choice.get("type") == "function":
         return {"type": "function", "function": {"name": text(choice, "name")}}
     return choice if choice in ("none", "required") else "auto"

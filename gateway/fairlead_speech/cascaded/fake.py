@@ -1,4 +1,4 @@
-"""Servers of a cascaded engine that follow a script: speech to text, a model, text to speech, by HTTP.
+"""Scripted servers of a cascaded engine: speech to text, a model, text to speech, over HTTP.
 
 They keep the rules that clients trip over: a form with a WAV file, audio that is asked for as PCM, results right behind
 the calls that they answer.
@@ -25,20 +25,20 @@ _WAV_HEAD: Final = 44
 
 
 class ScriptedFault(msgspec.Struct, frozen=True):
-    """Something that one request gets in place of an answer."""
+    """Fault that one request gets in place of an answer."""
 
     status: int = 200
     """Other than 200: an error."""
     body: bytes | None = None
     """The whole answer."""
     hangs: bool = False
-    """No answer comes."""
+    """Whether no answer comes."""
     cut: bool = False
-    """The connection breaks in the middle of the answer."""
+    """Whether the connection breaks in the middle of the answer."""
 
 
 class ScriptedCascade:
-    """The three servers, at one port."""
+    """Scripted servers, at one port."""
 
     def __init__(self, script: SpeechScript, key: str = "", delay: float = 0.0) -> None:
         """With a `key`, requests without it are refused. `delay`: seconds in front of each answer."""
@@ -50,15 +50,15 @@ class ScriptedCascade:
         self.requests: list[dict[str, Any]] = []
         """Requests to the model."""
         self.requested_at: list[float] = []
-        """Times of these, of the monotonic clock."""
+        """Times of `requests`, in seconds of the monotonic clock."""
         self.made: dict[str, MadeCall] = {}
         """Calls that the model made, by their ids."""
         self.spoken: list[dict[str, Any]] = []
         """Requests for speech."""
         self.faults: dict[str, list[ScriptedFault | None]] = {STT: [], LLM: [], TTS: []}
-        """By path: what the next requests get; None: an answer."""
+        """Faults of the next requests, by path; None: an answer."""
         self.gone = 0
-        """Requests whose client went before the answer was whole."""
+        """Number of requests whose client left before the answer was complete."""
         self.changed = asyncio.Condition()
         self._held: asyncio.Event | None = None
         self._numbers = itertools.count(1)
@@ -78,13 +78,13 @@ class ScriptedCascade:
             await runner.cleanup()
 
     async def until(self, path: str, count: int) -> None:
-        """Wait for so many requests at a path."""
+        """Wait for `count` requests at a path."""
         seen: Mapping[str, Sequence[object]] = {STT: self.heard, LLM: self.requests, TTS: self.spoken}
         async with self.changed:
             await self.changed.wait_for(lambda: len(seen[path]) >= count)
 
     async def until_gone(self, count: int = 1) -> None:
-        """Wait until so many clients went before their answer was whole."""
+        """Wait until `count` clients left before their answer was complete."""
         async with self.changed:
             await self.changed.wait_for(lambda: self.gone >= count)
 
@@ -103,7 +103,7 @@ class ScriptedCascade:
             raise
 
     async def _take(self, path: str, seen: list[Any], what: Any) -> ScriptedFault | None:
-        """Note a request; what it gets in place of an answer."""
+        """Record a request. Returns the fault that it gets."""
         async with self.changed:
             seen.append(what)
             self.changed.notify_all()
@@ -119,7 +119,7 @@ class ScriptedCascade:
         if content is None or not fields.get("model"):
             return _error(400, "file and model are required")
         if not content.startswith(b"RIFF") or content[8:16] != b"WAVEfmt ":
-            return _error(400, "the file is no WAV")
+            return _error(400, "the file is not a WAV file")
         fault = await self._take(STT, self.heard, (content[_WAV_HEAD:], fields))
         if fault is not None:
             return await _faulty(request, fault, b'{"text": "half')
@@ -220,7 +220,7 @@ async def _faulty(request: web.BaseRequest, fault: ScriptedFault, half: bytes) -
 
 
 def _misplaced(messages: list[dict[str, Any]]) -> str:
-    """Fault of results among messages; empty: none."""
+    """Sentence about results that do not follow their calls; empty: none."""
     open_calls: list[str] = []
     for message in messages:
         if message["role"] == "tool":

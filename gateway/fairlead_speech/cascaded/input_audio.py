@@ -1,4 +1,9 @@
-"""Audio that a user sends: what is kept of it for the next turn, bounded in bytes. Pure module."""
+"""Input audio buffer of a session, and its voice activity detection. Pure module.
+
+Speech is found by loudness: a level follows the noise of the room, with hysteresis. What is clearly louder for a while
+is speech, and what is clearly quieter for longer is its end. It needs no model and no library; a room with voices in
+the background, or music, wants a client that detects turns itself (`turn_detection: null`).
+"""
 
 from __future__ import annotations
 
@@ -11,13 +16,25 @@ import msgspec
 from fairlead_speech.cascaded.audio import BYTES_PER_MS, RATE, loudness
 
 MAX_BYTES: Final = 12 << 20
-"""Bytes of audio of one session that wait to be heard: 4 minutes."""
+"""Bytes of audio of one session that wait for transcription: 4 minutes."""
 MIN_TURN_MS: Final = 100
-"""Audio of a turn that a client ends."""
+"""Least audio of a turn that a client commits, in milliseconds."""
+WINDOW_MS: Final = 20
+WINDOW_BYTES: Final = WINDOW_MS * BYTES_PER_MS
+_START_WINDOWS: Final = 2
+"""Loud windows in a row that begin speech: a single one is a knock."""
+_LEVEL: Final = 0.012
+"""Loudness of speech at the threshold 0.5: quiet speech close to a microphone has 0.02, a silent room 0.001."""
+_ABOVE_NOISE: Final = 3.0
+_HYSTERESIS: Final = 0.6
+"""Share of the level below which speech ends."""
+_RISE: Final = 1.02
+"""Growth of the noise level in each window that is louder: it doubles in 0.7 s."""
+_MAX_NOISE: Final = 0.02
 
 
 class InputAudioBuffer:
-    """Audio of the turn that is being spoken, and where turns begin and end."""
+    """Audio of the turn in progress, and detection of where turns begin and end."""
 
     def __init__(self, settings: DetectionSettings | None, rate: int = RATE) -> None:
         """`rate`: samples a second."""
@@ -26,37 +43,37 @@ class InputAudioBuffer:
         self._audio = bytearray()
         self._rest = b""
         self._before: deque[bytes] = deque()
-        """The last windows in front of speech."""
+        """Last windows before speech, for `prefix_padding_ms`."""
         self._received = 0
-        """Bytes of the whole session."""
+        """Bytes of audio of the whole session."""
         self.activity: VoiceActivity | None = None
-        """None: the client says where turns end."""
+        """Detection of turns; None: the client commits them."""
         self.waiting = 0
-        """Bytes of earlier turns that are not heard yet."""
+        """Bytes of earlier turns that wait for transcription."""
         self.detect(settings)
 
     @property
     def milliseconds(self) -> int:
-        """Time of the session's audio."""
+        """Length of the session's audio."""
         return self._received * 1000 // (self.rate * 2)
 
     @property
     def speaking(self) -> bool:
-        """Whether a turn is being spoken, as far as that is found here."""
+        """Whether the detection has found speech that has not ended."""
         return self.activity is not None and self.activity.speaking
 
     def detect(self, settings: DetectionSettings | None) -> None:
-        """Find turns by these settings from now on."""
+        """Detect turns by these settings from now on; None: not at all."""
         self.activity = None if settings is None else VoiceActivity(settings)
         self._before.clear()
 
     @property
     def room(self) -> int:
-        """Bytes of audio that may come."""
+        """Bytes of audio for which there is room."""
         return max(MAX_BYTES - len(self._audio) - self.waiting, 0)
 
     def windows(self, audio: bytes) -> list[bytes]:
-        """Windows to look at for speech; what is left of audio waits. Without detection all of it is kept."""
+        """Split audio into windows for `add_window`; the rest waits. Without detection all of it is buffered."""
         if self.activity is None:
             self._received += len(audio)
             self._audio += audio
@@ -68,7 +85,7 @@ class InputAudioBuffer:
         return [whole[start : start + size] for start in range(0, end, size)]
 
     def add_window(self, window: bytes) -> bool | None:
-        """Take a window: True where speech begins, False where it ends, None where nothing changes."""
+        """Buffer a window: True where speech begins, False where it ends, None where nothing changes."""
         activity = self.activity
         if activity is None:
             self._audio += window
@@ -88,8 +105,8 @@ class InputAudioBuffer:
         return change
 
     def take_turn(self) -> bytes:
-        """The audio of the turn; what follows is another one's. What is no whole window yet is its beginning: without
-        it, half of a sample could be missing.
+        """Take the audio of the turn, which ends. An incomplete window begins the next turn: without it, half of a
+        sample could be missing.
         """
         rest, audio = self._rest, bytes(self._audio)
         self.clear()
@@ -97,13 +114,13 @@ class InputAudioBuffer:
         return audio
 
     def take_partial(self) -> bytes:
-        """The audio of the turn up to now; the turn goes on."""
+        """Take the audio of the turn so far; the turn goes on."""
         audio = bytes(self._audio)
         self._audio.clear()
         return audio
 
     def clear(self) -> None:
-        """Forget the audio of the turn."""
+        """Drop the audio of the turn."""
         self._audio.clear()
         self._rest = b""
         self._before.clear()
@@ -112,20 +129,6 @@ class InputAudioBuffer:
 
     def __len__(self) -> int:
         return len(self._audio)
-
-
-WINDOW_MS: Final = 20
-WINDOW_BYTES: Final = WINDOW_MS * BYTES_PER_MS
-_START_WINDOWS: Final = 2
-"""Loud windows in a row that are speech: one alone is a knock."""
-_LEVEL: Final = 0.012
-"""Loudness of speech at the threshold 0.5: quiet speech close to a microphone has 0.02, a silent room 0.001."""
-_ABOVE_NOISE: Final = 3.0
-_HYSTERESIS: Final = 0.6
-"""Share of the level below which speech is over."""
-_RISE: Final = 1.02
-"""Growth of the noise level in each window that is louder: it doubles in 0.7 s."""
-_MAX_NOISE: Final = 0.02
 
 
 class DetectionSettings(msgspec.Struct, frozen=True):
@@ -139,7 +142,7 @@ class DetectionSettings(msgspec.Struct, frozen=True):
 
 
 def detection_settings(turn_detection: Mapping[str, Any]) -> DetectionSettings:
-    """Settings that a client gave. Raises ValueError."""
+    """Read a client's `turn_detection`. Raises ValueError."""
     if turn_detection.get("type", "server_vad") != "server_vad":
         raise ValueError("of turn_detection there is server_vad alone here; null leaves turns to the client")
     given = {name: value for name, value in turn_detection.items() if value is not None}
@@ -152,7 +155,7 @@ def detection_settings(turn_detection: Mapping[str, Any]) -> DetectionSettings:
 
 
 class VoiceActivity:
-    """Hears the audio of one session, window by window."""
+    """Voice activity detection of one session, window by window."""
 
     def __init__(self, settings: DetectionSettings) -> None:
         self.settings = settings
@@ -162,7 +165,7 @@ class VoiceActivity:
         self._quiet_ms = 0
 
     def add_window(self, window: bytes) -> bool | None:
-        """Take WINDOW_MS of audio: True where speech begins, False where it ends, None where nothing changes."""
+        """Measure WINDOW_MS of audio: True where speech begins, False where it ends, None where nothing changes."""
         volume = loudness(window)
         level = max(_LEVEL * 2 * self.settings.threshold, self._noise * _ABOVE_NOISE)
         if not self.speaking:
@@ -182,7 +185,7 @@ class VoiceActivity:
         return False
 
     def end(self) -> None:
-        """End the turn, if there is one."""
+        """End the speech, if there is some."""
         self.speaking = False
         self._loud = 0
         self._quiet_ms = 0

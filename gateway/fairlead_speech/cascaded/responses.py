@@ -1,4 +1,4 @@
-"""Responses of one session: one at a time in the conversation, and some beside it."""
+"""Responses of one session: one at a time in the conversation, and some out of band."""
 
 from __future__ import annotations
 
@@ -15,35 +15,35 @@ from fairlead_speech.cascaded.transcription import TurnTranscription
 from fairlead_speech.realtime.events import Event, members, text
 
 MAX_OUT_OF_BAND: Final = 4
-"""Responses out of the conversation at a time."""
+"""Out-of-band responses at a time."""
 MAX_METADATA: Final = 16
 _OWN: Final = ("instructions", "tools", "input")
 
 
 class Responses:
-    """Makes the responses of one session. `aclose` it."""
+    """Creates the responses of one session. `aclose` it."""
 
     def __init__(self, state: SessionState, hearing: TurnTranscription) -> None:
         self._state = state
         self._transcription = hearing
         self._task: asyncio.Task[None] | None = None
-        """Waits until the user is heard."""
+        """Task that waits for transcripts, then starts the response."""
         self._request: Event | None = None
-        """Request of a client for the response that waits; None: the engine answers by itself."""
+        """The client's request for the response that waits; None: the engine responds by itself."""
         self._response: SpokenResponse | None = None
         self._answers_later = False
-        """Whether the user has spoken while a response was in progress, and is to be answered behind it."""
+        """Whether the user spoke during a response that was not interrupted, and is answered after it."""
         self._out_of_band: set[SpokenResponse] = set()
 
     def answer_speech(self) -> None:
-        """Answer what the user says, once it is heard."""
+        """Respond to speech, once it is transcribed."""
         if self._response is not None:
-            self._answers_later = True  # of a client that is not interrupted
+            self._answers_later = True  # speech does not interrupt this client's responses
         elif self._task is None:
             self._start(None)
 
     def create(self, request: Event) -> None:
-        """Make the response that a client asks for. Raises BadEvent."""
+        """Create the response that a client requests. Raises BadEvent."""
         metadata = request.get("metadata")
         if metadata is not None and not (
             isinstance(metadata, dict)
@@ -65,7 +65,7 @@ class Responses:
         self._start(request)
 
     async def interrupt(self, reason: str) -> bool:
-        """End the response in progress, or the one that waits; whether there was one."""
+        """Cancel the response in progress, or the one that waits. True where there was one."""
         self._answers_later = False
         asking, self._task = self._task, None
         if asking is not None:
@@ -82,7 +82,7 @@ class Responses:
         return asking is not None or response is not None
 
     async def aclose(self) -> None:
-        """End all of them."""
+        """Cancel all responses."""
         await self.interrupt("client_cancelled")
         for response in [*self._out_of_band]:
             await response.cancel("client_cancelled")
@@ -95,9 +95,9 @@ class Responses:
         state = self._state
         while True:
             await self._transcription.wait()
-            await state.queue.wait_until_handled()  # by what was heard, the bridge may have chosen other tools
+            await state.queue.wait_until_handled()  # the transcript may have changed the tier, and its tools
             if not self._transcription.busy:
-                break  # else another turn has ended meanwhile, which belongs to this answer
+                break  # else another turn ended meanwhile: it gets the same response
         self._task = None
         response = SpokenResponse(state, (request or {}).get("metadata"), out_of_band=False)
         failure = self._transcription.failure
@@ -117,13 +117,13 @@ class Responses:
             self._start(None)
 
     def _unanswered(self) -> bool:
-        """Whether something waits for an answer, though nothing was said just now."""
-        visible = [each.shown for each in self._state.conversation.items() if not each.filler]
+        """Whether the last item waits for an answer, though the last turn was silent."""
+        visible = [each.wire for each in self._state.conversation.items() if not each.filler]
         rest = [each for each in visible if each.get("role") != "user" or spoken_text(each)]
         return bool(rest) and rest[-1].get("role") != "assistant"
 
     def _plan(self, request: Event) -> ResponsePlan:
-        """The plan of a response. Members of `request` come before those of the session."""
+        """Plan a response. Members of `request` override those of the session."""
         state, config = self._state, self._state.config.shown
         merged = {
             name: config[name]
@@ -156,7 +156,7 @@ class Responses:
         )
 
     def _check(self, request: Event) -> None:
-        """Bound what a response has of its own. Raises BadEvent."""
+        """Check the sizes of a request. Raises BadEvent."""
         own = {name: request[name] for name in _OWN if name in request}
         if len(msgspec.json.encode(own)) > MAX_CONFIG_BYTES:
             message = f"instructions, tools and input of a response may have {MAX_CONFIG_BYTES >> 20} MiB"
@@ -168,7 +168,7 @@ class Responses:
             raise BadEvent("invalid_value", message, "response.input")
 
     def _input_item(self, given: Event) -> ConversationItem:
-        """An item of a response's own input: one of the conversation, or one that is given."""
+        """Item of a request's `input`: one that it refers to, or one that it holds."""
         if given.get("type") == "item_reference":
             item = self._state.conversation.get(text(given, "id"))
             if item is not None:

@@ -1,4 +1,4 @@
-"""Cuts a text that is being written into pieces that can be spoken one after the other. Pure module."""
+"""Cuts a streamed text into sentences that can be spoken one after the other. Pure module."""
 
 from __future__ import annotations
 
@@ -13,13 +13,13 @@ _BREAK: Final = re.compile(r"[,;:，；](?=\s|$)|\s")
 
 
 class SentenceCutter:
-    """Text of one answer."""
+    """Cutter of one answer's text."""
 
     def __init__(self) -> None:
         self._text = ""
 
     def add(self, text: str) -> list[str]:
-        """Take the next part; the sentences that are whole now, with the white space behind them."""
+        """Add the next part. Returns the sentences that are complete now, with the white space after them."""
         self._text += text
         sentences = []
         while (end := self._sentence_end()) is not None:
@@ -28,12 +28,12 @@ class SentenceCutter:
         return [each for each in sentences if each.strip()]
 
     def rest(self) -> str:
-        """The text that is left; empty for nothing that can be spoken."""
+        """Take the text that is left; empty where it is white space."""
         rest, self._text = self._text, ""
         return rest if rest.strip() else ""
 
     def _sentence_end(self) -> int | None:
-        for match in _END.finditer(self._text, 0, MAX_PIECE + 1):  # one more: an end has a space behind it
+        for match in _END.finditer(self._text, 0, MAX_PIECE + 1):  # one more: an end is followed by a space
             end = match.end()
             if match.group() == "." and _ABBREVIATION.search(self._text[max(end - 8, 0) : end]):
                 continue
@@ -49,5 +49,5 @@ class SentenceCutter:
 
 
 def speakable(text: str) -> bool:
-    """Whether there is a letter or a digit in it: servers answer a lone `…` or `**` with an error, or without audio."""
+    """Whether a text has a letter or a digit: servers answer a lone `…` or `**` with an error, or without audio."""
     return any(each.isalnum() for each in text)

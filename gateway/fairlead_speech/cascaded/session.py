@@ -1,8 +1,8 @@
 """Session of a cascaded engine: the provider's side of OpenAI Realtime, in this process.
 
-It speaks to the bridge as OpenAI's server does over a WebSocket. What that has no word for: an answer to speech waits
-until it was heard, and until the bridge has read what was heard, so that a tier that it chooses by that holds for the
-answer. Wire format: OpenAI Realtime API, general availability.
+To the bridge it behaves as OpenAI's server does over a WebSocket. One thing is its own: the response to speech waits
+until the speech is transcribed and the bridge has handled the transcript, so that a tier chosen by its words holds for
+the response. Wire format: OpenAI Realtime API, general availability.
 """
 
 from __future__ import annotations
@@ -27,14 +27,14 @@ from fairlead_speech.session import SESSION_SECONDS, SpeechBounds
 from fairlead_speech.sockets import GOING_AWAY, Closing
 
 _WINDOWS_PER_STEP: Final = 50
-"""Windows of audio that are looked at before others have their turn: one second."""
+"""Windows of audio that are measured in one step of the event loop: one second."""
 MAX_MESSAGE_TEXT: Final = 64 << 10
-"""Characters that are remembered of what is said elsewhere at once."""
+"""Characters of a message that is added for another session."""
 _ROLES: Final = frozenset({"user", "assistant", "system"})
 
 
 class CascadedSession:
-    """One session: a side of the bridge."""
+    """Session of one client: the provider's side of a bridge."""
 
     received_binary = False
     stalled_seconds = 0.0
@@ -49,7 +49,7 @@ class CascadedSession:
         self.state = SessionState(engine, model, self._queue, self.new_id, clock, bounds)
         self._buffer = InputAudioBuffer(self.state.config.detection)
         self._turn = ""
-        """Id of the item that the turn in progress becomes."""
+        """Id of the item for the turn in progress."""
         self._transcription = TurnTranscription(self.state, self._on_transcribed)
         self._responses = Responses(self.state, self._transcription)
         self._handlers: dict[str, Callable[[Event], Awaitable[None]]] = {
@@ -67,12 +67,12 @@ class CascadedSession:
         self.state.emit("session.created", session=self.state.config.shown)
 
     def set_slow_tier(self, is_slow: Callable[[], bool]) -> None:
-        """Have phrases be said at once while `is_slow` says so of the tier."""
+        """Say fillers at once while `is_slow` returns True for the tier."""
         self.state.is_slow = is_slow
         self.state.prepare_filler()
 
     def expire_in(self, seconds: float) -> None:
-        """End the session after so long, as OpenAI's server does at `expires_at`."""
+        """End the session after `seconds`, as OpenAI's server does at `expires_at`."""
         self._expiry = asyncio.get_running_loop().call_later(seconds, self._expire)
 
     def _expire(self) -> None:
@@ -81,28 +81,28 @@ class CascadedSession:
         self._queue.close(Closing(GOING_AWAY, message))
 
     def new_id(self, prefix: str) -> str:
-        """A new id."""
+        """Make an id with a prefix."""
         return f"{prefix}_{next(self._numbers):08}"
 
     def add_message(self, role: str, words: str) -> None:
-        """Have the model know what was said elsewhere; the client does not hear of it."""
+        """Add a message of another session to the conversation, unseen by the client."""
         kind = "output_text" if role == "assistant" else "input_text"
         content = [{"type": kind, "text": words[:MAX_MESSAGE_TEXT]}]
         self.state.conversation.add({"id": self.new_id("item"), "type": "message", "role": role, "content": content})
 
     async def interrupt(self, reason: str) -> bool:
-        """End the response in progress; whether there was one."""
+        """Cancel the response in progress. True where there was one."""
         async with self._lock:
             return await self._responses.interrupt(reason)
 
-    # A side of the bridge
+    # SessionSide
 
     async def receive(self) -> bytes | Closing:
-        """The next event, or how the session ended."""
+        """Wait for the next event, or for the end of the session."""
         return await self._queue.get()
 
     async def send(self, payload: bytes) -> None:
-        """Take an event of the client. It never waits for room: the bridge sends while it reads."""
+        """Take an event of the client. It never waits for room in the queue, which the bridge empties."""
         event = events.read(payload)
         async with self._lock:
             if self._closed:
@@ -118,11 +118,11 @@ class CascadedSession:
                 self._refuse(BadEvent("string_above_max_length", str(error), "item"), event)
 
     async def close(self, closing: Closing) -> None:
-        """End the session, and all that goes on for it."""
+        """Close the session, and cancel its tasks."""
         self._queue.close(closing)
         if self._expiry is not None:
             self._expiry.cancel()
-        async with self._lock:  # what is being taken begins nothing behind the end
+        async with self._lock:  # an event that is being handled starts nothing after the end
             self._closed = True
             await self._responses.aclose()
             await self._transcription.aclose()
@@ -153,8 +153,8 @@ class CascadedSession:
         except BadAudio as error:
             raise BadEvent("invalid_value", str(error), "audio") from error
         if len(audio) > self._buffer.room and self._buffer.speaking:
-            await self._on_speech_stopped()  # a turn without an end
-        if len(audio) > self._buffer.room:  # the turn that has just ended waits, too
+            await self._on_speech_stopped()  # the turn is longer than the buffer
+        if len(audio) > self._buffer.room:  # turns that wait for transcription count, too
             raise BadEvent("input_audio_buffer_full", "4 minutes of audio wait already: commit or clear it", "audio")
         for number, window in enumerate(self._buffer.windows(audio)):
             change = self._buffer.add_window(window)
@@ -197,7 +197,7 @@ class CascadedSession:
         self._commit()
 
     def _commit(self) -> None:
-        """Make the audio of the turn an item, and have it heard."""
+        """Make an item of the turn's audio, and have it transcribed."""
         audio, ident, state = self._buffer.take_turn(), self._turn or self.new_id("item"), self.state
         self._turn = ""
         state.end_turn()
@@ -246,7 +246,7 @@ class CascadedSession:
             self._transcribe(added, audio)
 
     def _add_item(self, item: Event, after: str = "") -> ConversationItem:
-        """An item of the client's at the end of the conversation, or behind another one."""
+        """Add an item of the client at the end of the conversation, or after another one."""
         shown = {"object": "realtime.item", "status": "completed", **item}
         if not text(shown, "id"):
             shown["id"] = self.new_id("item")
@@ -262,7 +262,7 @@ class CascadedSession:
         return item
 
     async def _retrieve(self, event: Event) -> None:
-        self.state.emit("conversation.item.retrieved", item=self._item(event).shown)
+        self.state.emit("conversation.item.retrieved", item=self._item(event).wire)
 
     async def _truncate(self, event: Event) -> None:
         item, end = self._item(event), event.get("audio_end_ms")

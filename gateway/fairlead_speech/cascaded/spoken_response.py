@@ -1,4 +1,4 @@
-"""One response of a cascaded engine: the model's answer as it comes, sentence by sentence into speech."""
+"""Response of a cascaded engine: the model's streamed answer, spoken sentence by sentence; its items and usage."""
 
 from __future__ import annotations
 
@@ -22,12 +22,16 @@ from fairlead_speech.realtime.events import Event
 from fairlead_speech.session import SpeechBounds
 
 _INCOMPLETE: Final = {"length": "max_output_tokens", "content_filter": "content_filter"}
-"""Reasons of responses that are incomplete, by the finish reason of the model's answer."""
+"""Reasons of incomplete responses, by `finish_reason` of the model's answer."""
 log = logging.getLogger(__name__)
+CHUNK: Final = 9600
+"""Bytes of audio in one event: 200 ms."""
+_CHARACTERS: Final = 4
+"""Characters of an answer that are estimated as one token."""
 
 
 class ResponseHost(Protocol):
-    """Session that a response is of."""
+    """Session as its responses see it."""
 
     bounds: SpeechBounds
     backends: SpeechBackends
@@ -36,7 +40,7 @@ class ResponseHost(Protocol):
     call_ids: CallIds
 
     def new_id(self, prefix: str) -> str:
-        """A new id."""
+        """Make an id with a prefix."""
         ...
 
     def emit(self, kind: str, **members: Any) -> None:
@@ -44,24 +48,24 @@ class ResponseHost(Protocol):
         ...
 
     async def emit_when_room(self, kind: str, **members: Any) -> None:
-        """Send an event once few bytes wait."""
+        """Send an event once there is room for audio."""
         ...
 
     def add(self, shown: Event, *, filler: bool = False) -> tuple[ConversationItem, str | None]:
-        """Append an item to the conversation; also the id of the one before."""
+        """Append an item to the conversation. Returns it, and the id of the item before it."""
         ...
 
     def update(self, item: ConversationItem, shown: Event) -> None:
-        """Have an item be another one now."""
+        """Replace the wire form of an item."""
         ...
 
     def on_first_audio(self, *, filler: bool) -> None:
-        """The first audio of a phrase, or of the answer, is there."""
+        """Take the first audio of a filler, or of the answer."""
         ...
 
 
 class ResponsePlan(msgspec.Struct):
-    """Parts of a response that are settled as it begins."""
+    """Plan of a response: what is decided before it begins."""
 
     wanted: str
     """Model or route."""
@@ -70,16 +74,16 @@ class ResponsePlan(msgspec.Struct):
     voice: str
     speed: float
     phrase: str
-    """Said in front of calls, and at once where the answer takes its time; empty: nothing."""
+    """Filler, said before calls, and at once in a slow tier; empty: none."""
     at_once: bool
     text_only: bool
 
 
 class SpokenResponse:
-    """A response in progress."""
+    """Response in progress."""
 
     def __init__(self, host: ResponseHost, metadata: object, *, out_of_band: bool) -> None:
-        """`out_of_band`: out of the conversation."""
+        """`out_of_band`: whether the response is outside of the conversation."""
         self._host = host
         self.out_of_band = out_of_band
         self.output: dict[int, Event] = {}
@@ -89,7 +93,7 @@ class SpokenResponse:
         self._answering = False
         self._answer = SpokenAnswer()
         self._request: Mapping[str, Any] | None = None
-        """Request that the model has; None: none, or it was refused."""
+        """Request that the model has accepted; None: there is none."""
         self._spoken: list[SpokenItem] = []
         self._pieces: asyncio.Queue[tuple[SpokenItem, str] | None] = asyncio.Queue()
         self._task: asyncio.Task[None] | None = None
@@ -101,30 +105,30 @@ class SpokenResponse:
         self.update = host.update
 
     def start(self, plan: ResponsePlan, over: Callable[[SpokenResponse], None]) -> None:
-        """Begin; `over` is called before the last event."""
+        """Begin; `on_done` is called before the last event."""
         self._plan = plan
         self._on_done = over
         self.emit("response.created", response=self._response("in_progress", None))
         self._task = asyncio.create_task(self._run(), name="response of a cascaded engine")
 
     async def cancel(self, reason: str) -> None:
-        """End it early."""
+        """Cancel the response."""
         if self._task is not None:
             self._task.cancel()
             await asyncio.gather(self._task, return_exceptions=True)
         self._end("cancelled", {"type": "cancelled", "reason": reason})
 
     def fail(self, code: str, message: str) -> None:
-        """End a response that never began to be made."""
+        """Send a response that failed before it began."""
         self.emit("response.created", response=self._response("in_progress", None))
         self._end("failed", failure(code, message))
 
     def finish_empty(self, status: str, details: Event | None = None) -> None:
-        """A response that says nothing."""
+        """Send a response without output."""
         self.emit("response.created", response=self._response("in_progress", None))
         self._end(status, details)
 
-    # Of its items
+    # ItemHost
 
     def next_output(self) -> dict[str, Any]:
         """`response_id` and `output_index` of a new item."""
@@ -132,7 +136,7 @@ class SpokenResponse:
         return {"response_id": self.id, "output_index": self._items - 1}
 
     def add(self, shown: Event, *, filler: bool = False) -> tuple[ConversationItem, str | None]:
-        """Append an item to the conversation, unless it is beside that."""
+        """Append an item to the conversation, unless the response is out of band."""
         return (ConversationItem(shown, 0), None) if self.out_of_band else self._host.add(shown, filler=filler)
 
     # Inside
@@ -168,7 +172,7 @@ class SpokenResponse:
             await asyncio.gather(speaking, return_exceptions=True)
 
     async def _read_answer(self, speaking: asyncio.Task[None]) -> None:
-        """Read the model's answer to its end, and have it spoken; then its calls."""
+        """Read the model's answer to its end, and queue it for speech; then emit its calls."""
         plan, cutter, message = self._plan, SentenceCutter(), None
         if plan.at_once:
             self._say_filler()
@@ -178,7 +182,7 @@ class SpokenResponse:
                 self._answering = True
                 text = self._answer.feed(piece)
                 if message is None:
-                    text = text.lstrip()  # some models write a line in front of a call: that says nothing
+                    text = text.lstrip()  # some models write an empty line before a call
                 if text and message is None:
                     message = self._open_item(filler=False)
                 if self._answer.calls and message is None:
@@ -193,13 +197,13 @@ class SpokenResponse:
         rest = cutter.rest()
         if rest and message is not None:
             self._pieces.put_nowait((message, rest))
-        if self._answer.finish_reason in _INCOMPLETE:  # its calls may lack their end
+        if self._answer.finish_reason in _INCOMPLETE:  # its calls may be cut off
             return
         for ident, call in zip(self._host.call_ids.assign(self._answer.calls), self._answer.calls, strict=True):
             self._emit_call(ident, call.name, call.arguments)
 
     def _say_filler(self) -> None:
-        """Have the phrase said, once."""
+        """Queue the filler, once."""
         plan = self._plan
         if plan.phrase and not plan.text_only:
             self._pieces.put_nowait((self._open_item(filler=True), plan.phrase))
@@ -210,7 +214,7 @@ class SpokenResponse:
         return self._spoken[-1]
 
     async def _speak(self) -> None:
-        """Say the pieces in their order. Raises BackendFailed."""
+        """Speak the queued pieces in their order. Raises BackendFailed."""
         last: SpokenItem | None = None
         while (piece := await self._pieces.get()) is not None:
             item, text = piece
@@ -275,7 +279,7 @@ class SpokenResponse:
             return
         self._ended = True
         for item in self._spoken:
-            item.close("incomplete")  # unless it is closed
+            item.close("incomplete")  # no-op where it is closed
         self._on_done(self)
         usage = response_usage(self._answer.usage, self._request, self._answer.written)
         self.emit("response.done", response={**self._response(status, details), "usage": usage})
@@ -299,20 +303,16 @@ def failure(code: str, message: str) -> Event:
     return {"type": "failed", "error": {"type": "server_error", "code": code, "message": message[:1024]}}
 
 
-CHUNK: Final = 9600
-"""Bytes of audio in one event: 200 ms."""
-
-
 class ItemHost(Protocol):
-    """Session and response that an item is of."""
+    """Session and response as an item sees them."""
 
     out_of_band: bool
-    """Whether it is out of the conversation."""
+    """Whether the response is outside of the conversation."""
     output: dict[int, Event]
-    """Items of the response that are whole, by `output_index`."""
+    """Complete items of the response, by `output_index`."""
 
     def new_id(self, prefix: str) -> str:
-        """A new id."""
+        """Make an id with a prefix."""
         ...
 
     def next_output(self) -> dict[str, Any]:
@@ -324,20 +324,22 @@ class ItemHost(Protocol):
         ...
 
     async def emit_when_room(self, kind: str, **members: Any) -> None:
-        """Send an event once few bytes wait."""
+        """Send an event once there is room for audio."""
         ...
 
     def add(self, shown: Event, *, filler: bool = False) -> tuple[ConversationItem, str | None]:
-        """Append an item to the conversation; also the id of the one before."""
+        """Append an item to the conversation. Returns it, and the id of the item before it."""
         ...
 
     def update(self, item: ConversationItem, shown: Event) -> None:
-        """Have an item be another one now."""
+        """Replace the wire form of an item."""
         ...
 
 
 class SpokenItem:
-    """A message in progress. It is open from its making on."""
+    """Message of the assistant in progress, whose events are in the order of OpenAI's server. Its first events are sent
+    by the constructor.
+    """
 
     def __init__(self, host: ItemHost, *, filler: bool, text_only: bool) -> None:
         self._host = host
@@ -361,14 +363,14 @@ class SpokenItem:
         host.emit("response.content_part.added", **self._part, part=self._content_part("", part=True))
 
     async def send_text(self, text: str) -> None:
-        """Say the transcript of what follows, or all there is where it is text alone."""
+        """Send a piece of the transcript, before its audio; or of the text, where that is all."""
         self._text += text
         self.item.spoken.append(SpokenPiece(text))
         kind = "response.output_text.delta" if self._text_only else "response.output_audio_transcript.delta"
         await self._host.emit_when_room(kind, **self._part, delta=text)
 
     async def send_audio(self, audio: bytes) -> None:
-        """Say audio of the text that was written last."""
+        """Send audio of the text that was sent last."""
         for start in range(0, len(audio), CHUNK):
             piece = audio[start : start + CHUNK]
             self.item.spoken[-1].audio += len(piece)
@@ -376,7 +378,7 @@ class SpokenItem:
             await self._host.emit_when_room("response.output_audio.delta", **self._part, delta=delta)
 
     def close(self, status: str = "completed") -> None:
-        """End it."""
+        """Complete the message; no-op the second time."""
         if self.closed:
             return
         self.closed = True
@@ -401,13 +403,9 @@ class SpokenItem:
         return {"type": f"{prefix}audio", "transcript": text}
 
 
-_CHARACTERS: Final = 4
-"""Characters of an answer that are about a token."""
-
-
 def response_usage(stated: Mapping[str, Any], taken: Mapping[str, Any] | None, characters: int) -> Event:
-    """Usage of a response. Where the model has `taken` a request and has not stated its tokens, as one that is
-    cancelled does not, they are estimated: by the request, and by the `characters` that the model wrote.
+    """Usage of a response. Where the model accepted a `request` and stated no tokens, as a cancelled one does not, they
+    are estimated by the request and by the `characters` of the answer.
     """
     used = token_usage(stated)
     if taken is not None and not used.total:

@@ -1,4 +1,4 @@
-"""State that the parts of one session share: configuration, conversation, and its way to the client."""
+"""State that the parts of one session share: configuration, conversation, and the queue of events to its client."""
 
 from __future__ import annotations
 
@@ -51,7 +51,7 @@ class SessionState:
         self.call_ids = CallIds(lambda: ident("call"))
         self.filler = FillerTurns(engine.provider.filler)
         self.is_slow: Callable[[], bool] = lambda: False
-        """Whether answers of the tier take their time."""
+        """Whether the tier is a slow one, in which fillers are said at once."""
         self.voice_used = False
         self._turn_ended_at: float | None = None
         self._awaits_first_audio = True
@@ -62,25 +62,25 @@ class SessionState:
         self.queue.put(_encode({"type": kind, "event_id": self.new_id("event"), **members}))
 
     async def emit_when_room(self, kind: str, **members: Any) -> None:
-        """Send an event once few bytes wait."""
+        """Send an event once there is room for audio."""
         await self.queue.put_when_room(_encode({"type": kind, "event_id": self.new_id("event"), **members}))
 
     def add(self, shown: Event, *, filler: bool = False) -> tuple[ConversationItem, str | None]:
-        """Append an item to the conversation; also the id of the one before. Raises TooLargeItem."""
+        """Append an item to the conversation. Returns it, and the id of the item before it. Raises TooLargeItem."""
         return self.conversation.add(shown, filler=filler)
 
     def update(self, item: ConversationItem, shown: Event) -> None:
-        """Have an item be another one now."""
+        """Replace the wire form of an item."""
         self.conversation.update(item, shown)
 
     def end_turn(self) -> None:
-        """The user has spoken, or written."""
+        """Take the end of a turn, spoken or written."""
         self._turn_ended_at = self._clock()
         self._awaits_first_audio = True
         self.filler.begin_turn()
 
     def on_first_audio(self, *, filler: bool) -> None:
-        """The first audio of a phrase, or of the answer, is there."""
+        """Take the first audio of a filler, or of the answer."""
         self.voice_used = True
         metrics = self.engine.metrics
         if filler:
@@ -98,7 +98,7 @@ class SessionState:
             metrics.first_audio[ANSWER].observe(nanoseconds)
 
     def prepare_filler(self) -> None:
-        """Have the next phrase synthesised, unless it is kept, or the client has chosen another voice."""
+        """Synthesize the next filler, unless it is cached, or the client has chosen another voice."""
         phrase = self.filler.next_phrase(self.config.language)
         idle = self._preparing is None or self._preparing.done()
         voice, speed, fillers = self.config.voice, self.config.speed, self.fillers
@@ -106,7 +106,7 @@ class SessionState:
             self._preparing = asyncio.create_task(self._prepare(phrase), name="phrase of a cascaded engine")
 
     async def aclose(self) -> None:
-        """Stop what goes on."""
+        """Cancel the tasks of the session."""
         if self._preparing is not None:
             self._preparing.cancel()
             await asyncio.gather(self._preparing, return_exceptions=True)

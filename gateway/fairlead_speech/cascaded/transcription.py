@@ -1,4 +1,4 @@
-"""Turns of speech on their way to a text: one after the other, in the order in which they were spoken."""
+"""Transcription of turns of speech: one after the other, in the order in which they were spoken."""
 
 from __future__ import annotations
 
@@ -15,14 +15,16 @@ from fairlead_speech.cascaded.conversation import ConversationItem
 from fairlead_speech.realtime.events import Event, members
 
 MAX_TURNS: Final = 16
-"""Turns that wait: each is an item that the conversation cannot forget, and one request to the server of speech."""
+"""Turns that wait: each is an item that the conversation cannot drop, and one request to the speech server."""
 MAX_SECONDS: Final = 60.0
-"""For one transcription as a whole: a server that answers byte by byte is never idle, and holds up all that follows."""
+"""Time for one transcription as a whole: a server that answers byte by byte is never idle, and holds up all that
+follows.
+"""
 log = logging.getLogger(__name__)
 
 
 class TranscriptionHost(Protocol):
-    """Session whose user is heard."""
+    """Session as the transcription of its turns sees it."""
 
     backends: SpeechBackends
 
@@ -31,12 +33,12 @@ class TranscriptionHost(Protocol):
         ...
 
     def update(self, item: ConversationItem, shown: Event) -> None:
-        """Have an item be another one now."""
+        """Replace the wire form of an item."""
         ...
 
 
 class _WaitingTurn(msgspec.Struct):
-    """A turn that is not heard yet."""
+    """Turn that waits for its transcript."""
 
     item: ConversationItem
     audio: bytes
@@ -45,24 +47,24 @@ class _WaitingTurn(msgspec.Struct):
 
 
 class TurnTranscription:
-    """Turns of one session. `aclose` it."""
+    """Transcription of the turns of one session. `aclose` it."""
 
     def __init__(self, host: TranscriptionHost, over: Callable[[int], None]) -> None:
-        """`over` is told how many bytes of audio wait no more."""
+        """`on_done` is called with the bytes of audio that no longer wait."""
         self._host = host
         self._on_done = over
         self._turns: deque[_WaitingTurn] = deque()
-        """The first one is being heard."""
+        """Turns without a transcript; the first one is being transcribed."""
         self._idle = asyncio.Event()
         self._worker: asyncio.Task[None] | None = None
         self.failure: BackendFailed | None = None
-        """Why the last turn was not understood."""
+        """Error of the last turn; None: it has a transcript."""
         self.empty = False
-        """Whether nothing was said in the last turn."""
+        """Whether the transcript of the last turn is empty."""
 
     @property
     def busy(self) -> bool:
-        """Whether a turn is not heard yet."""
+        """Whether a turn waits for its transcript."""
         return bool(self._turns)
 
     @property
@@ -71,19 +73,19 @@ class TurnTranscription:
         return len(self._turns) >= MAX_TURNS
 
     def begin(self, item: ConversationItem, audio: bytes, language: str, *, shown: bool) -> None:
-        """Hear a turn, the content of that item, unless it is `full`. `shown`: the client is told what was said."""
+        """Transcribe the audio of an item; not while `full`. `shown`: whether the client gets the transcript."""
         self._turns.append(_WaitingTurn(item, audio, language, shown))
         self._idle.clear()
         if self._worker is None or self._worker.done():
             self._worker = asyncio.create_task(self._work(), name="hearing of a cascaded engine")
 
     async def wait(self) -> None:
-        """Wait until all turns are heard, those too that end meanwhile."""
+        """Wait until all turns are transcribed, those that end meanwhile included."""
         while self._turns:
             await self._idle.wait()
 
     async def aclose(self) -> None:
-        """Stop hearing, and forget what waits."""
+        """Cancel the task, and drop the turns that wait."""
         if self._worker is not None:
             self._worker.cancel()
             await asyncio.gather(self._worker, return_exceptions=True)
@@ -105,7 +107,7 @@ class TurnTranscription:
 
     async def _transcribe(self, turn: _WaitingTurn) -> None:
         host, item, kind = self._host, turn.item, "conversation.item.input_audio_transcription"
-        content = members(item.shown, "content")
+        content = members(item.wire, "content")
         heard = next((number for number, part in enumerate(content) if part.get("type") == "input_audio"), 0)
         position = {"item_id": item.id, "content_index": heard}
         self.failure = None
@@ -120,7 +122,7 @@ class TurnTranscription:
             return
         self.empty = not transcript
         content[heard : heard + 1] = [{"type": "input_audio", "transcript": transcript}]
-        host.update(item, {**item.shown, "content": content})
+        host.update(item, {**item.wire, "content": content})
         if turn.shown:
             if transcript:
                 host.emit(f"{kind}.delta", **position, delta=transcript)
@@ -128,7 +130,7 @@ class TurnTranscription:
             host.emit(f"{kind}.completed", **position, transcript=transcript, usage=usage)
 
     async def _transcript(self, turn: _WaitingTurn) -> str:
-        """Transcript of a turn. Raises BackendFailed."""
+        """Transcribe a turn, within MAX_SECONDS. Raises BackendFailed."""
         try:
             async with asyncio.timeout(MAX_SECONDS):
                 return await self._host.backends.transcribe(turn.audio, turn.language)

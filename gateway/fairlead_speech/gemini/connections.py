@@ -16,14 +16,17 @@ from collections import deque
 from collections.abc import Awaitable, Callable
 from typing import Final
 
+import msgspec
+
 from fairlead_formats.wire.errors import LlmError
 from fairlead_speech.gemini.messages import PROVIDER_MESSAGES, ClientNotices, GoAway, is_present, read_server
-from fairlead_speech.gemini.models import LiveModel
+from fairlead_speech.gemini.models import CallModes, LiveModel
 from fairlead_speech.gemini.setup import SessionSetup
 from fairlead_speech.gemini.turns import LiveTurns
 from fairlead_speech.messages import RefusedMessage
-from fairlead_speech.metrics import FAILED_RESUMPTION, OK, SpeechMetrics
+from fairlead_speech.metrics import FAILED_RESUMPTION, OK
 from fairlead_speech.sockets import Closing, SessionSide
+from fairlead_speech.tools import SpeechContext
 
 RETRY_SECONDS: Final = 0.5
 """Time between two looks whether a connection can be replaced, and between two attempts to open one."""
@@ -41,6 +44,19 @@ _REFUSALS: Final = frozenset({1007, 1008})
 log = logging.getLogger(__name__)
 Dial = Callable[[], Awaitable[SessionSide]]
 """Connects to the session's model. Raises LlmError."""
+MAX_BUFFERED_BYTES: Final = 256 << 10
+"""Bytes that are kept since the newest handle: five seconds of PCM at 16 kHz, in base64."""
+
+
+class LiveParts(msgspec.Struct, frozen=True):
+    """Parts of one session that it shares with its connections."""
+
+    setup: SessionSetup
+    modes: CallModes
+    turns: LiveTurns
+    notices: ClientNotices
+    clock: Callable[[], float]
+    """In seconds."""
 
 
 class ToolSwitch:
@@ -48,29 +64,25 @@ class ToolSwitch:
 
     def __init__(
         self,
-        engine: str,
+        state: LiveParts,
+        context: SpeechContext,
         side: SessionSide,
-        setup: SessionSetup,
         model: LiveModel,
-        turns: LiveTurns,
-        metrics: SpeechMetrics,
         dial: Dial,
-        clock: Callable[[], float],
-        notices: ClientNotices,
-        learn: Callable[[], None],
+        on_update_refused: Callable[[], None],
     ) -> None:
-        """`side` is the first connection. `learn` is called when the model refuses `contextUpdate`."""
-        self._engine = engine
+        """`side`: the first connection. `on_update_refused` is called when the model refuses `contextUpdate`."""
+        self._engine = context.engine
+        self._metrics = context.metrics
         self.connection = self._connection = ProviderConnection(side, self.recover)
         """The provider's side of the session, over whatever connection."""
-        self._setup = setup
+        self._setup = state.setup
+        self._turns = state.turns
+        self._notices = state.notices
+        self._clock = state.clock
         self._model = model
-        self._turns = turns
-        self._metrics = metrics
         self._dial = dial
-        self._clock = clock
-        self._notices = notices
-        self._on_update_refused = learn
+        self._on_update_refused = on_update_refused
         self._task: asyncio.Task[None] | None = None
         self._retry = asyncio.Event()
         self._update_sent = False
@@ -225,10 +237,6 @@ class ToolSwitch:
         if self._go_away is not None and self._clock() >= self._go_away[0]:
             (_, payload), self._go_away = self._go_away, None
             await self._notices.forward(payload)
-
-
-MAX_BUFFERED_BYTES: Final = 256 << 10
-"""Bytes that are kept since the newest handle: five seconds of PCM at 16 kHz, in base64."""
 
 
 class ProviderConnection:

@@ -18,7 +18,7 @@ from fairlead_models.request_record import RequestRecord
 from fairlead_models.upstream import ProviderSocket
 from fairlead_offers.problems import Problem
 from fairlead_speech.admission import SessionRequest, SessionSlot
-from fairlead_speech.gemini.connections import ProviderConnection, ToolSwitch
+from fairlead_speech.gemini.connections import LiveParts, ProviderConnection, ToolSwitch
 from fairlead_speech.gemini.handles import ForeignHandle, HandleSealer
 from fairlead_speech.gemini.messages import CLIENT_MESSAGES, SETUP, ClientNotices, Message, member, members, text
 from fairlead_speech.gemini.models import CallModes, live_model
@@ -133,40 +133,23 @@ class LiveEndpoint:
             return side
 
         opened = await services.open(session_request, route, targets, ENGINE, record, dial)
-        name, turns = opened.target.model, LiveTurns()
+        name = opened.target.model
         routing = live_routing(services, opened, setup)
         model = live_model(name)
         if name in self._without_update:
             model = model.without_update()
         modes = CallModes(model, opened.toolbox.traits)
         session_setup = SessionSetup(setup if routing is None else routing.setup.for_provider(), name, modes.behavior)
+        context = services.context(opened, record, ENGINE)
         notices = ClientNotices(client, opened.tier)
-        switch = ToolSwitch(
-            ENGINE,
-            opened.side,
-            session_setup,
-            model,
-            turns,
-            services.metrics,
-            reconnect,
-            services.clock,
-            notices,
-            lambda: self._remember_without_update(name),
-        )
+        state = LiveParts(session_setup, modes, LiveTurns(), notices, services.clock)
+        switch = ToolSwitch(state, context, opened.side, model, reconnect, lambda: self._remember_without_update(name))
         session = LiveSession(
             client,
-            session_setup,
-            modes,
+            context,
+            state,
             switch,
-            notices,
-            turns,
-            opened.toolbox,
-            opened.tier,
-            record,
-            services.metrics,
-            services.clock,
             lambda handle: self._handles.seal(handle, opened.target.provider, identity),
-            provider_mcp=services.settings.allowed.provider_mcp,
             elsewhere=None if routing is None else routing.is_slow,
         )
         bridged: BridgedSession = session

@@ -28,6 +28,35 @@ _SECONDS: Final = re.compile(r"(\d{1,6})(\.\d{1,9})?s")
 read: Final = messages.read
 _NOTHING: Final[Message] = {}
 ABSENT: Final = Raw()
+SESSION_UPDATE: Final = "fairleadSessionUpdate"
+"""Member of a client's message that is for the gateway: `{tier?, queueDepth?}`."""
+SETUP: Final = "setup"
+_KINDS: Final = frozenset({"clientContent", "contextUpdate", "realtimeInput", "toolResponse", SETUP, SESSION_UPDATE})
+"""Members of which a client's message has one, as in Google's servers."""
+_READ: Final = (
+    *_KINDS,
+    "activityEnd",
+    "activityStart",
+    "audioStreamEnd",
+    "functionDeclarations",
+    "functionResponses",
+    "mcpServers",
+    "mediaChunks",
+    "mimeType",
+    "sessionResumption",
+    "systemInstruction",
+    "turnComplete",
+)
+_MODEL: Final = Known({"model", "sessionResumption", "session_resumption", "tools"})
+_TOOL: Final = Known({"functionDeclarations", "function_declarations", "mcpServers", "mcp_servers"})
+_KIND_OF_BLOB: Final = (b"mimeType|mime_type", PLAIN)
+_DATA: Final = (b"data", BASE64)
+TOOL_RESULT: Final = "fairleadToolResult"
+"""Parts of a result that cannot be spoken."""
+ERROR: Final = "fairleadError"
+"""Why a wish of the client was refused."""
+TIER: Final = "fairleadTier"
+"""Why a tier waits; for a client that named one."""
 
 
 def is_present(value: Raw) -> bool:
@@ -176,29 +205,8 @@ def gateway_message(name: str, value: Mapping[str, Any]) -> bytes:
     return msgspec.json.encode({"serverContent": {}, name: value})
 
 
-SESSION_UPDATE: Final = "fairleadSessionUpdate"
-"""Member of a client's message that is for the gateway: `{tier?, queueDepth?}`."""
-SETUP: Final = "setup"
-_KINDS: Final = frozenset({"clientContent", "contextUpdate", "realtimeInput", "toolResponse", SETUP, SESSION_UPDATE})
-"""Members of which a client's message has one, as in Google's servers."""
-_READ: Final = (
-    *_KINDS,
-    "activityEnd",
-    "activityStart",
-    "audioStreamEnd",
-    "functionDeclarations",
-    "functionResponses",
-    "mcpServers",
-    "mediaChunks",
-    "mimeType",
-    "sessionResumption",
-    "systemInstruction",
-    "turnComplete",
-)
 _TWICE: Final = {snake_case(name): name for name in _READ if snake_case(name) != name}
 _SNAKES: Final = frozenset(_TWICE)
-_MODEL: Final = Known({"model", "sessionResumption", "session_resumption", "tools"})
-_TOOL: Final = Known({"functionDeclarations", "function_declarations", "mcpServers", "mcp_servers"})
 
 
 def fault(message: Message) -> str | None:
@@ -246,8 +254,6 @@ def _list(value: bytes) -> bytes:
     return rb"\[%s%s%s\]" % (SPACE, value, SPACE)
 
 
-_KIND_OF_BLOB: Final = (b"mimeType|mime_type", PLAIN)
-_DATA: Final = (b"data", BASE64)
 _BLOB: Final = b"(?:%s|%s)" % (_object(_KIND_OF_BLOB, _DATA), _object(_DATA, _KIND_OF_BLOB))
 _MEDIA: Final = (_object((b"audio|video", _BLOB)), _object((b"mediaChunks|media_chunks", _list(_BLOB))))
 _CLIENT_AUDIO: Final = _object((b"realtimeInput|realtime_input", b"(?:%s|%s)" % _MEDIA))
@@ -265,17 +271,9 @@ ROUTED_CLIENT_MESSAGES: Final = MessageReader(
 )
 """Those of a client whose audio the gateway itself hears."""
 PROVIDER_MESSAGES: Final = MessageReader(
-    OF_PROVIDER, _whole(_PROVIDER_AUDIO), binary=True, passes_audio=False, mends=True
+    OF_PROVIDER, _whole(_PROVIDER_AUDIO), binary=True, passes_audio=False, repairs=True
 )
 """Audio is looked at, too: an answer begins with it."""
-
-
-TOOL_RESULT: Final = "fairleadToolResult"
-"""Parts of a result that cannot be spoken."""
-ERROR: Final = "fairleadError"
-"""Why a wish of the client was refused."""
-TIER: Final = "fairleadTier"
-"""Why a tier waits; for a client that named one."""
 
 
 class ClientNotices:

@@ -20,6 +20,16 @@ BLOCKING: Final = "BLOCKING"
 """The model waits for the result of a call."""
 NON_BLOCKING: Final = "NON_BLOCKING"
 """The model goes on meanwhile."""
+_VERSION: Final = re.compile(r"gemini-(?:[a-z]+-)*(\d{1,3})(?:[.-](\d{1,3}))?(?![\d])")
+_EXTENDED: Final = "extended-thinking"
+MOST_WAIT_MS: Final = 1000.0
+"""Usual duration of a call up to which the model waits for it."""
+WAIT: Final = "Wait"
+WHEN_IDLE: Final = "WHEN_IDLE"
+_SCHEDULINGS: Final[Mapping[str, str]] = MappingProxyType(
+    {"WhenIdle": WHEN_IDLE, "Interrupt": "INTERRUPT", "Silent": "SILENT"}
+)
+"""By the setting of an McpServer."""
 
 
 class LiveModel(msgspec.Struct, frozen=True):
@@ -37,7 +47,6 @@ class LiveModel(msgspec.Struct, frozen=True):
         return msgspec.structs.replace(self, context_update=False)
 
 
-_VERSION: Final = re.compile(r"gemini-(?:[a-z]+-)*(\d{1,3})(?:[.-](\d{1,3}))?(?![\d])")
 _TABLE: Final = (
     ((3, 8), LiveModel(True, (BLOCKING, NON_BLOCKING))),
     ((3, 0), LiveModel(False, takes_content=False)),
@@ -45,7 +54,6 @@ _TABLE: Final = (
 )
 """By the first version that has these abilities."""
 _OTHER: Final = LiveModel(False)
-_EXTENDED: Final = "extended-thinking"
 _NEVER_WAITS: Final = LiveModel(True, (NON_BLOCKING,))
 
 
@@ -55,16 +63,6 @@ def live_model(name: str) -> LiveModel:
     version = (0, 0) if match is None else (int(match[1]), int(match[2] or 0))
     abilities = next((model for first, model in _TABLE if version >= first), _OTHER)
     return _NEVER_WAITS if abilities.context_update and _EXTENDED in name else abilities
-
-
-MOST_WAIT_MS: Final = 1000.0
-"""Usual duration of a call up to which the model waits for it."""
-WAIT: Final = "Wait"
-WHEN_IDLE: Final = "WHEN_IDLE"
-_SCHEDULINGS: Final[Mapping[str, str]] = MappingProxyType(
-    {"WhenIdle": WHEN_IDLE, "Interrupt": "INTERRUPT", "Silent": "SILENT"}
-)
-"""By the setting of an McpServer."""
 
 
 class CallMode(msgspec.Struct, frozen=True):

@@ -12,6 +12,8 @@ from collections import deque
 from collections.abc import Awaitable, Callable, Sequence
 from typing import Final
 
+import msgspec
+
 from fairlead_speech.cascaded.answering import TRANSCRIPT_SECONDS, TurnAnswerer
 from fairlead_speech.cascaded.backends import BackendFailed
 from fairlead_speech.cascaded.input_audio import MIN_TURN_MS
@@ -31,28 +33,35 @@ UNINTERRUPTED_SECONDS: Final = 300.0
 log = logging.getLogger(__name__)
 
 
+class RoutedParts(msgspec.Struct, frozen=True):
+    """Parts of one routed session: the provider's session and the engine, which answer its turns."""
+
+    session: LiveSession
+    answerer: TurnAnswerer
+    voice: EngineMessages
+    setup: RoutedSetup
+    provider: MessageSink
+    is_slow: Callable[[str | None], bool]
+    """Whether the engine answers the turns of a tier."""
+
+
 class RoutedTurns:
     """Turns of one session. `aclose` it."""
 
     def __init__(
         self,
-        session: LiveSession,
-        answerer: TurnAnswerer,
-        voice: EngineMessages,
-        setup: RoutedSetup,
-        provider: MessageSink,
-        is_slow: Callable[[str | None], bool],
+        parts: RoutedParts,
         prepare: Callable[[Callable[[], Message]], Awaitable[Message]],
         metrics: SpeechMetrics,
         bounds: SpeechBounds,
     ) -> None:
-        """`is_slow`: whether turns of a tier are the engine's. `prepare` does work that takes its time elsewhere."""
-        self._session = session
-        self._answerer = answerer
-        self._voice = voice
-        self._setup = setup
-        self._provider = provider
-        self._is_slow = is_slow
+        """`prepare` runs a function outside of the event loop."""
+        self._session = parts.session
+        self._answerer = parts.answerer
+        self._voice = parts.voice
+        self._setup = parts.setup
+        self._provider = parts.provider
+        self._is_slow = parts.is_slow
         self._prepare = prepare
         self._metrics = metrics
         self._bounds = bounds
@@ -75,7 +84,7 @@ class RoutedTurns:
         self._engine_idle = asyncio.Event()
         """Set while the engine answers nothing."""
         self._engine_idle.set()
-        voice.on_calls = self._on_client_calls
+        parts.voice.on_calls = self._on_client_calls
         self._failed = False
         self._task: asyncio.Task[None] | None = None
         self.speaking = False
@@ -325,7 +334,7 @@ class RoutedTurns:
     async def _on_engine_done(self, outcome: str, items: Sequence[tuple[str, str]]) -> None:
         """Hand the conversation back to the provider, with what was said; where nothing could be, it answers itself."""
         self._metrics.routed[outcome] += 1
-        if outcome == ERROR and not items:  # a filler is no answer
+        if outcome == ERROR and not items:  # a filler does not answer
             self._failed = True
             await self._voice.cancel_calls()
             return

@@ -36,7 +36,7 @@ from fairlead_speech.gemini.messages import (
 )
 from fairlead_speech.gemini.models import live_model
 from fairlead_speech.gemini.routed_setup import RoutedSetup
-from fairlead_speech.gemini.routed_turns import RoutedTurns
+from fairlead_speech.gemini.routed_turns import RoutedParts, RoutedTurns
 from fairlead_speech.gemini.session import LiveSession
 from fairlead_speech.gemini.user_turns import ACTIVITY_END, ACTIVITY_START, UserTurn, audio_message, input_audio
 from fairlead_speech.messages import MessageReader, UnreadableMessage
@@ -51,6 +51,7 @@ _SLICE_BYTES: Final = 1 << 20
 _FIRST_RATE: Final = 16_000
 _TURN_MEMBERS: Final = ("activityStart", "activityEnd", "audioStreamEnd")
 _encode: Final = msgspec.json.encode
+_TEXT: Final = b'"text"'
 
 
 class RoutedLive:
@@ -59,31 +60,19 @@ class RoutedLive:
     client_messages: MessageReader = ROUTED_CLIENT_MESSAGES
     provider_messages: MessageReader = PROVIDER_MESSAGES
 
-    def __init__(
-        self,
-        session: LiveSession,
-        answerer: TurnAnswerer,
-        voice: EngineMessages,
-        setup: RoutedSetup,
-        turns: RoutedTurns,
-        provider: MessageSink,
-        waits_for_words: Callable[[], bool],
-        is_slow: Callable[[str | None], bool],
-    ) -> None:
-        """`waits_for_words`: whether who answers a turn is known only once its words are. `is_slow`: whether turns of
-        a tier are the engine's.
-        """
-        self._session = session
-        self.end = session.end
-        self._answerer = answerer
-        self._voice = voice
-        self._setup = setup
+    def __init__(self, parts: RoutedParts, turns: RoutedTurns, waits_for_words: Callable[[], bool]) -> None:
+        """`waits_for_words`: whether the words of a turn decide who answers it."""
+        self._session = parts.session
+        self.end = parts.session.end
+        self._answerer = parts.answerer
+        self._voice = parts.voice
+        self._setup = parts.setup
         self._turns = turns
-        self._provider = provider
+        self._provider = parts.provider
         self._waits_for_words = waits_for_words
-        self._is_slow = is_slow
-        self._transcript = RoutedTranscript(answerer)
-        self._buffer = InputAudioBuffer(setup.detection, _FIRST_RATE)
+        self._is_slow = parts.is_slow
+        self._transcript = RoutedTranscript(parts.answerer)
+        self._buffer = InputAudioBuffer(parts.setup.detection, _FIRST_RATE)
         self._streams = False
         """Whether the provider hears the turn in progress while it is spoken."""
         self._last_streamed = False
@@ -111,7 +100,7 @@ class RoutedLive:
         await self._turns.aclose()
         await self._session.aclose()
 
-    # Frames of the client
+    # Messages of the client
 
     async def from_client(self, payload: bytes) -> bytes | None:
         """The frame as the provider gets it; None where it gets none."""
@@ -268,7 +257,7 @@ class RoutedLive:
         if audio:
             await self._provider.send(audio_message(audio, self._buffer.rate))
 
-    # Frames of the provider
+    # Messages of the provider
 
     async def from_provider(self, payload: bytes) -> bytes | None:
         """The frame as the client gets it; None where it gets none."""
@@ -360,9 +349,6 @@ class RoutedTranscript:
             self._answerer.add_message("user", words)
 
 
-_TEXT: Final = b'"text"'
-
-
 def _in_words(content: ServerContent) -> bool:
     """Whether there are words in it: most of what comes is audio, which is not looked through."""
     return is_present(content.output_transcription) or _TEXT in bytes(content.model_turn)
@@ -397,18 +383,9 @@ class LiveRouting:
         """The routed session around one that has `setup.outgoing()`."""
         voice = EngineMessages(client, self.setup, services.clock)
         answerer = make_turn_answerer(services, self._slow.engine, self._opened, voice, record, session.end)
-        turns = RoutedTurns(
-            session,
-            answerer,
-            voice,
-            self.setup,
-            provider,
-            self.is_slow,
-            services.tools.work.do,
-            services.metrics,
-            services.bounds,
-        )
-        return RoutedLive(session, answerer, voice, self.setup, turns, provider, self.waits_for_words, self.is_slow)
+        parts = RoutedParts(session, answerer, voice, self.setup, provider, self.is_slow)
+        turns = RoutedTurns(parts, services.tools.work.do, services.metrics, services.bounds)
+        return RoutedLive(parts, turns, self.waits_for_words)
 
 
 def live_routing(services: SpeechServices, opened: OpenedModel, setup: Message) -> LiveRouting | None:

@@ -15,16 +15,14 @@ import msgspec
 
 from fairlead_formats.messages.call import Carry, ModelCall
 from fairlead_formats.registry import message_format
-from fairlead_models.request_record import RequestRecord
 from fairlead_offers.offer.offers import ToolOffer
 from fairlead_speech.gemini import messages
-from fairlead_speech.gemini.connections import ToolSwitch
+from fairlead_speech.gemini.connections import LiveParts, ToolSwitch
 from fairlead_speech.gemini.messages import (
     CLIENT_MESSAGES,
     PROVIDER_MESSAGES,
     SESSION_UPDATE,
     SETUP,
-    ClientNotices,
     Message,
     ServerContent,
     SessionResumptionUpdate,
@@ -34,16 +32,13 @@ from fairlead_speech.gemini.messages import (
     member,
     members,
 )
-from fairlead_speech.gemini.models import CallModes
-from fairlead_speech.gemini.setup import SessionSetup, function_names, has_provider_mcp
-from fairlead_speech.gemini.turns import LiveTurns
+from fairlead_speech.gemini.setup import function_names, has_provider_mcp
 from fairlead_speech.messages import MessageReader, TooLargeMessage, UnreadableMessage
-from fairlead_speech.metrics import SpeechMetrics
 from fairlead_speech.session import OVER_BUDGET, SessionEnd, close_over_budget
 from fairlead_speech.sockets import POLICY_VIOLATION, Closing, SessionSide
-from fairlead_speech.tiers import SpokenTier, UnknownTier, UserText
+from fairlead_speech.tiers import UnknownTier, UserText
 from fairlead_speech.tool_calls import ToolCallHandler, media_parts
-from fairlead_speech.tools import SessionToolbox, TierTools, TierUpdate
+from fairlead_speech.tools import SpeechContext, TierTools, TierUpdate
 
 ENGINE: Final = "gemini-live"
 MAX_SETUP_BYTES: Final = 1 << 20
@@ -64,38 +59,29 @@ class LiveSession:
     def __init__(
         self,
         client: SessionSide,
-        setup: SessionSetup,
-        modes: CallModes,
+        context: SpeechContext,
+        state: LiveParts,
         switch: ToolSwitch,
-        notices: ClientNotices,
-        turns: LiveTurns,
-        toolbox: SessionToolbox,
-        tier: SpokenTier,
-        record: RequestRecord,
-        metrics: SpeechMetrics,
-        clock: Callable[[], float],
-        shown_handle: Callable[[str], str],
+        seal_handle: Callable[[str], str],
         *,
-        provider_mcp: bool,
         elsewhere: Callable[[str | None], bool] | None = None,
     ) -> None:
-        """`shown_handle`: a provider's handle as the client gets it. `provider_mcp`: whether a client may have the
-        provider itself call MCP servers. `elsewhere`: whether turns of a tier are answered by somebody
-        else, who finds the tier of each turn then; None: none are.
+        """`seal_handle`: the form in which the client gets a handle of the provider. `elsewhere`: whether turns of a
+        tier are answered by a cascaded engine, which chooses the tier of each turn then; None: no turn is.
         """
+        toolbox = context.toolbox
         self._client = client
+        self._context = context
         self._connection = switch.connection
-        self._notices = notices
-        self._setup = setup
-        self._modes = modes
         self._switch = switch
-        self._turns = turns
-        self._record = record
-        self._clock = clock
-        self._seal_handle = shown_handle
-        self._provider_mcp = provider_mcp
-        self._calls = ToolCallHandler(self, toolbox.run, toolbox.interruptible, ENGINE, metrics)
-        self._tier_tools = TierTools(self, ENGINE, toolbox, tier, metrics, lambda: self._setup.client_names)
+        self._notices = state.notices
+        self._setup = state.setup
+        self._modes = state.modes
+        self._turns = state.turns
+        self._clock = state.clock
+        self._seal_handle = seal_handle
+        self._calls = ToolCallHandler(self, toolbox.run, toolbox.interruptible, ENGINE, context.metrics)
+        self._tier_tools = TierTools(self, context, lambda: self._setup.client_names)
         self._tier_tools.open = True
         self._elsewhere = elsewhere
         self._turn_number = 0
@@ -111,7 +97,7 @@ class LiveSession:
         """Whether the model is in the middle of an answer, or owes one."""
         return self._turns.busy or bool(self._calls.running)
 
-    # The interface of every engine
+    # SpeechSession
 
     async def set_tools(self, offer: ToolOffer) -> None:
         """Show these tools: at once where the model can be told of them, else from the end of a turn on."""
@@ -134,7 +120,7 @@ class LiveSession:
         for written in message_format(ENGINE).write_results([call], [result], _CARRY).messages:
             await self._connection.send(_encode(_with_scheduling(written, self._modes.mode(call.wire_name).scheduling)))
 
-    # For who answers turns in the provider's place
+    # For routed sessions
 
     @property
     def tier(self) -> str | None:
@@ -179,7 +165,7 @@ class LiveSession:
         await self._calls.aclose()
         await self._switch.aclose()
 
-    # Frames of the client
+    # Messages of the client
 
     async def from_client(self, payload: bytes) -> bytes | None:
         """The frame as the provider gets it; None where it gets none."""
@@ -214,11 +200,11 @@ class LiveSession:
         if size > MAX_SETUP_BYTES:
             raise TooLargeMessage(f"a contextUpdate may have {MAX_SETUP_BYTES >> 20} MiB")
         tools = members(member(member(message, "contextUpdate"), "tools"), "tools")
-        if not self._provider_mcp and has_provider_mcp(tools):
+        if not self._context.provider_mcp and has_provider_mcp(tools):
             await self._client.close(Closing(POLICY_VIOLATION, MCP_REFUSED))
             return None
         if has(member(message, "contextUpdate"), "tools"):
-            # a tool of the client's may have the name of one of ours: the offer is made anew beside them
+            # the client may have a tool of the same name: the offer is made again without it
             offer = await self._tier_tools.build_offer(function_names(tools))
             if offer is not None:
                 self._setup.set_offer(offer)
@@ -235,7 +221,7 @@ class LiveSession:
         except (msgspec.MsgspecError, UnknownTier) as error:
             await self._notices.send_error(str(error))
 
-    # Frames of the provider
+    # Messages of the provider
 
     async def from_provider(self, payload: bytes) -> bytes | None:
         """The frame as the client gets it; None where it gets none."""
@@ -264,7 +250,7 @@ class LiveSession:
             self._switch.on_go_away(message.go_away, notice)
             hidden.append("goAway")
         if message.usage_metadata is not None:
-            self._record.response_used(message.usage_metadata)
+            self._context.record.response_used(message.usage_metadata)
         if over:
             self._turns.end_turn()
             self._switch.on_turn_complete()
@@ -276,7 +262,7 @@ class LiveSession:
 
     def _end_over_budget(self) -> None:
         """End the session behind a turn that has spent the day, and behind the message at hand: it goes out before."""
-        closing = None if self._turns.busy else close_over_budget(self._record)
+        closing = None if self._turns.busy else close_over_budget(self._context.record)
         if closing is not None:
             self.end.request(OVER_BUDGET, closing)
 
@@ -290,7 +276,7 @@ class LiveSession:
 
     def _on_output(self) -> None:
         if self._turns.on_output():
-            self._record.round_answered()
+            self._context.record.round_answered()
         if self._transcribing:
             self._transcribing = False
             self._tier_tools.add_text(UserText(str(self._turn_number), "", final=True, continues=True))

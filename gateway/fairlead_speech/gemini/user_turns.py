@@ -24,6 +24,10 @@ _RATE: Final = re.compile(r";\s*rate=(\d{1,6})", re.IGNORECASE)
 _DEFAULT_RATE: Final = 16_000
 _RATES: Final = range(4_000, 192_001)
 _encode: Final = msgspec.json.encode
+INTERRUPTION: Final = _encode({"clientContent": {"turnComplete": False}})
+"""Stops a provider that speaks, as every `clientContent` does, and says nothing."""
+ACTIVITY_START: Final = _encode({"realtimeInput": {"activityStart": {}}})
+ACTIVITY_END: Final = _encode({"realtimeInput": {"activityEnd": {}}})
 
 
 class UserTurn(msgspec.Struct):
@@ -81,12 +85,6 @@ class PendingContents:
 def text_content(role: str, words: str) -> Message:
     """A content in words."""
     return {"role": role, "parts": [{"text": words}]}
-
-
-INTERRUPTION: Final = _encode({"clientContent": {"turnComplete": False}})
-"""Stops a provider that speaks, as every `clientContent` does, and says nothing."""
-ACTIVITY_START: Final = _encode({"realtimeInput": {"activityStart": {}}})
-ACTIVITY_END: Final = _encode({"realtimeInput": {"activityEnd": {}}})
 
 
 def audio_message(audio: bytes, rate: int) -> bytes:

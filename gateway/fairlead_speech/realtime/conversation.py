@@ -1,8 +1,10 @@
-"""State of the default conversation of a Realtime session: its responses and their calls, hidden items, own events.
+"""State of a Realtime session's default conversation: its responses and their calls, hidden items, the gateway's
+events.
 
-Pure. A conversation has one response at a time, and the client's own request for the next one comes first. An *output*
-is the result of a call that the gateway ran. A response that began after the provider took an output has heard of it;
-for one that did not, another response is asked for when that one is done.
+Pure. A conversation has one response at a time, and a `response.create` of the client comes before one of the gateway.
+An *output* is the `function_call_output` of a call that the gateway ran. A response that was created after the provider
+confirmed an output includes it; for one that was created before, the gateway requests another response when that one is
+done.
 """
 
 from __future__ import annotations
@@ -14,49 +16,71 @@ import msgspec
 
 from fairlead_speech.realtime.events import Event, member, members, new_id, text
 
+MOST_RESPONSES: Final = 64
+"""Responses with calls that are remembered."""
+MOST_HIDDEN: Final = 4096
+"""Ids of hidden items that are remembered."""
+_ITEM_EVENTS: Final = frozenset(
+    {
+        "conversation.item.added",
+        "conversation.item.created",
+        "conversation.item.done",
+        "conversation.item.deleted",
+        "conversation.item.retrieved",
+        "response.output_item.added",
+        "response.output_item.done",
+        "response.function_call_arguments.delta",
+        "response.function_call_arguments.done",
+    }
+)
+MOST_EVENTS: Final = 256
+"""Events that are remembered, as an `error` may name them."""
+CLIENT_REQUEST: Final = "client"
+"""Item of a `response.create` of the client to which the gateway gave its `event_id`."""
+
 
 class ResponseState:
-    """State of the default conversation of one session: free, asked, or answering; and who speaks."""
+    """State of the default conversation: idle, requested or responding; and whether the user speaks."""
 
     def __init__(self) -> None:
         self.active = False
         """Whether a response is in progress."""
         self.requested = False
-        """Whether one was asked for, by the client or by the gateway, and has not begun."""
+        """Whether a response was requested, by client or gateway, and is not created yet."""
         self.speaking = False
-        """Whether the user speaks, or has just spoken and is about to be answered."""
+        """Whether the user speaks, or has just spoken and gets a response next."""
         self.answered_elsewhere = False
-        """Whether somebody else answers the turn, or is about to decide who does."""
+        """Whether a cascaded engine answers the turn, or may do so once its tier is known."""
         self.creates_response = True
-        """Whether the provider answers by itself when the user has spoken (`create_response`)."""
+        """Whether the provider creates a response by itself at the end of speech (`turn_detection.create_response`)."""
         self._wanted = False
         self._unconfirmed: set[str] = set()
 
     @property
     def idle(self) -> bool:
-        """Whether nothing is being answered, and no answer was asked for."""
+        """Whether no response is in progress or requested."""
         return not self.active and not self.requested and not self.answered_elsewhere
 
     @property
     def busy(self) -> bool:
-        """Whether the model is answering, or is to answer."""
+        """Whether a response is in progress, requested, or due."""
         return not self.idle or self._wanted
 
     def configure(self, session: Event) -> None:
-        """Take from the provider's session whether it answers speech by itself."""
+        """Read `creates_response` from the provider's session."""
         audio = member(member(session, "audio"), "input")
         if "turn_detection" in audio:
             detection = audio["turn_detection"]
-            creates = member(audio, "turn_detection").get("create_response", True)
-            self.creates_response = detection is not None and creates is not False
+            create_response = member(audio, "turn_detection").get("create_response", True)
+            self.creates_response = detection is not None and create_response is not False
 
     def on_client_request(self) -> None:
-        """The client asks for a response: the gateway does not, for what is there by now."""
+        """Take the client's `response.create`: the gateway requests none for the outputs so far."""
         self.requested = True
         self._wanted = False
 
     def on_response_created(self) -> None:
-        """A response began, asked for or by itself."""
+        """Take `response.created`."""
         self.active = True
         self.requested = False
         if self.creates_response:
@@ -65,23 +89,23 @@ class ResponseState:
             self._wanted = False
 
     def on_response_done(self) -> None:
-        """The response is over."""
+        """Take `response.done`."""
         self.active = False
 
     def want_response(self) -> None:
-        """All outputs of a response were sent: the model is to go on."""
+        """Have a response requested, as all outputs of the one before were sent; not while the user speaks."""
         self._wanted = not self.speaking
 
     def add_output(self, item: str) -> None:
-        """An output was sent, as an item."""
+        """Record that an output was sent, as an item."""
         self._unconfirmed.add(item)
 
     def confirm_output(self, item: str) -> None:
-        """The provider has an item, or refused it."""
+        """Record that the provider has an output's item, or refused it."""
         self._unconfirmed.discard(item)
 
     def claim_request(self) -> bool:
-        """Whether the gateway is to ask for a response now; it counts as asked then."""
+        """Whether the gateway is to send `response.create` now; if so, a response counts as requested."""
         if not self._wanted or not self.idle or self.speaking:
             return False
         self.requested = True
@@ -89,65 +113,64 @@ class ResponseState:
         return True
 
     def on_request_refused(self, *, active: bool) -> None:
-        """The gateway's request for a response was refused; `active`: because there is one already."""
+        """Take the refusal of the gateway's `response.create`. `active`: as there is a response already."""
         self.requested = False
         if active:
             self.active = self._wanted = True
 
     def on_client_request_refused(self) -> None:
-        """The client's request for a response was refused."""
+        """Take the refusal of the client's `response.create`."""
         self.requested = False
 
     def on_speech_started(self) -> None:
-        """The user speaks. What was to be said is said with the answer to that."""
+        """Take `input_audio_buffer.speech_started`. Outputs so far are answered together with this turn."""
         self.speaking = True
         self._wanted = False
 
     def on_buffer_cleared(self) -> None:
-        """The client threw away what the user said."""
+        """Take `input_audio_buffer.cleared`."""
         self.speaking = False
 
     def on_buffer_committed(self) -> None:
-        """Take the end of a turn of speech, which is in the conversation now."""
+        """Take `input_audio_buffer.committed`: the turn is an item of the conversation now."""
         if not self.creates_response:
             self.speaking = False
-
-
-MOST_RESPONSES: Final = 64
-"""Responses with calls that are remembered."""
 
 
 class _PendingResponse(msgspec.Struct):
     waiting: set[str] = msgspec.field(default_factory=set)
     calls_client: bool = False
     client_requested: bool = False
-    """Whether the client asked for a response since."""
+    """Whether the client sent `response.create` since."""
     done: bool = False
     completed: bool = False
 
 
 class ResponseCalls:
-    """Responses of one session that made calls."""
+    """Function calls of each response: when all outputs of the gateway are sent, and whether the client calls, too.
+
+    Where a response calls tools of the client as well, the client requests the next response by itself.
+    """
 
     def __init__(self) -> None:
         self._pending: OrderedDict[str, _PendingResponse] = OrderedDict()
 
     def add_response(self, response: str) -> None:
-        """A response began."""
+        """Add a response."""
         self._pending[response] = _PendingResponse()
         if len(self._pending) > MOST_RESPONSES:
             self._pending.popitem(last=False)
 
     def add_call(self, response: str, call: str) -> None:
-        """A response made a call that the gateway runs."""
+        """Add a call of a response that the gateway runs."""
         self._response(response).waiting.add(call)
 
     def add_client_call(self, response: str) -> None:
-        """A response made a call that the client runs."""
+        """Record that a response calls a tool of the client."""
         self._response(response).calls_client = True
 
     def finish_response(self, response: str, *, completed: bool) -> None:
-        """A response is over; not `completed` where it was interrupted, or failed."""
+        """Take the end of a response. `completed`: it was not interrupted, and did not fail."""
         pending = self._response(response)
         pending.done = True
         pending.completed = completed
@@ -155,13 +178,13 @@ class ResponseCalls:
             del self._pending[response]
 
     def on_client_request(self) -> None:
-        """The client asks for a response."""
+        """Take the client's `response.create`."""
         for each in self._pending.values():
             each.client_requested = True
 
     def finish_call(self, call: str) -> bool:
-        """A result was sent. Whether the model is to go on now: it has all results of a response, and nobody else asks
-        it to.
+        """Record the output of a call. True where the gateway is to request the next response: all outputs of a
+        completed response were sent, and the client does not request it.
         """
         for response, pending in self._pending.items():
             if call in pending.waiting:
@@ -176,29 +199,14 @@ class ResponseCalls:
         return self._pending.setdefault(response, _PendingResponse())
 
 
-MOST_HIDDEN: Final = 4096
-"""Hidden items that are remembered."""
-_ITEM_EVENTS: Final = frozenset(
-    {
-        "conversation.item.added",
-        "conversation.item.created",
-        "conversation.item.done",
-        "conversation.item.deleted",
-        "conversation.item.retrieved",
-        "response.output_item.added",
-        "response.output_item.done",
-        "response.function_call_arguments.delta",
-        "response.function_call_arguments.done",
-    }
-)
-
-
 class HiddenItems:
-    """Hidden items of one session, and what the client sees of events about items."""
+    """Items that the client does not see: calls of the gateway's tools, their outputs, and messages for the provider
+    alone.
+    """
 
     def __init__(self) -> None:
         self._previous: OrderedDict[str, str | None] = OrderedDict()
-        """By id: the item in front of it, where that is known."""
+        """Id of the item before each hidden one, where it is known."""
 
     def __contains__(self, item: str) -> bool:
         return item in self._previous
@@ -211,7 +219,7 @@ class HiddenItems:
                 self._previous.popitem(last=False)
 
     def visible_event(self, kind: str, event: Event) -> Event | None:
-        """An event about an item as the client sees it; None where it does not. The same object: it is unchanged."""
+        """Event about an item in the form for the client; None: it is hidden. The same object where nothing changed."""
         item = text(member(event, "item"), "id") or text(event, "item_id")
         previous = event.get("previous_item_id")
         if kind in _ITEM_EVENTS and item in self._previous:
@@ -223,14 +231,14 @@ class HiddenItems:
         return event
 
     def visible_response(self, event: Event) -> Event:
-        """A `response.done` without hidden items. The same object: it has none."""
+        """A `response.done` without hidden items. The same object where it has none."""
         response = member(event, "response")
         output = members(response, "output")
         visible = [item for item in output if text(item, "id") not in self._previous]
         return event if len(visible) == len(output) else {**event, "response": {**response, "output": visible}}
 
     def _visible_predecessor(self, item: str) -> str | None:
-        """The last item in front that the client has seen."""
+        """Id of the nearest item before `item` that the client sees."""
         predecessor: str | None = item
         for _ in range(MOST_HIDDEN):
             if predecessor is None or predecessor not in self._previous:
@@ -239,14 +247,10 @@ class HiddenItems:
         return None
 
 
-MOST_EVENTS: Final = 256
-"""Events that are remembered until they are refused."""
-CLIENT_REQUEST: Final = "client"
-"""Mark of a client's request for a response, in place of an item, where the gateway gave it its id."""
-
-
 class GatewayEvents:
-    """Events of one session, with the items that they make."""
+    """Events that the gateway gave their `event_id`, with the items that they create; an `error` that names one is
+    recognized.
+    """
 
     def __init__(self) -> None:
         self._items: OrderedDict[str, str] = OrderedDict()
@@ -255,7 +259,7 @@ class GatewayEvents:
         return event_id in self._items
 
     def add(self, item: str) -> str:
-        """Id of a new event, which makes that item."""
+        """Make the id of an event that creates `item`; empty: it creates none."""
         event_id = new_id()
         self._items[event_id] = item
         if len(self._items) > MOST_EVENTS:
@@ -263,5 +267,5 @@ class GatewayEvents:
         return event_id
 
     def pop(self, event_id: str) -> str:
-        """Item of an event that was refused; it is forgotten."""
+        """Remove an event that was refused. Returns its item."""
         return self._items.pop(event_id)

@@ -1,6 +1,6 @@
-"""Server of OpenAI Realtime (general availability) that follows a script, by WebSocket.
+"""Scripted server of OpenAI Realtime (general availability), over WebSockets.
 
-It keeps the rules that clients trip over: one response at a time, updates that are refused as a whole, results only of
+It keeps the rules that clients trip over: one response at a time, updates that are refused as a whole, outputs only of
 calls that were made, and voice activity: audio that is not zero is speech, zeros end it.
 """
 
@@ -27,7 +27,7 @@ _encode: Final = msgspec.json.encode
 
 
 class RefusedEvent(Exception):
-    """An event that is answered with an error."""
+    """Event that is answered with an `error`."""
 
     def __init__(self, code: str, message: str, param: str | None = None) -> None:
         super().__init__(message)
@@ -36,7 +36,7 @@ class RefusedEvent(Exception):
 
 
 class ScriptedRealtime:
-    """The server. Its sessions share one script."""
+    """Scripted server; its sessions share one script."""
 
     def __init__(self, script: SpeechScript, key: str = "", refuses: frozenset[str] = frozenset()) -> None:
         """With a `key`, sessions without it are refused. `refuses`: members of `audio.input` that cannot be set."""
@@ -78,7 +78,7 @@ class ScriptedRealtime:
 
 
 class RealtimeScriptSession(ScriptedConnection):
-    """One session, with all that it was sent."""
+    """Session of one client, with all events that it received."""
 
     def __init__(
         self, socket: web.WebSocketResponse, request: web.BaseRequest, script: SpeechScript, refuses: frozenset[str]
@@ -106,7 +106,7 @@ class RealtimeScriptSession(ScriptedConnection):
             },
         }
         self.calls: set[str] = set()
-        """Ids of calls that were made and have no result."""
+        """Ids of calls without an output."""
         self.last_item: str | None = None
         self._response: ScriptedResponse | None = None
         self._speaking = False
@@ -250,15 +250,15 @@ class RealtimeScriptSession(ScriptedConnection):
         response = ScriptedResponse(self, self.script.next_reply(), request, out_of_band=out_of_band)
         if not out_of_band:
             self._response = response
-        response.start(self._over)
+        response.start(self._on_done)
 
-    def _over(self, response: ScriptedResponse) -> None:
+    def _on_done(self, response: ScriptedResponse) -> None:
         if self._response is response:
             self._response = None
 
 
 class ScriptedConversation(Protocol):
-    """Session that a response is of."""
+    """Session as its responses see it."""
 
     calls: set[str]
     made: dict[str, MadeCall]
@@ -284,7 +284,7 @@ class ScriptedResponse:
     def __init__(
         self, session: ScriptedConversation, reply: SpokenReply, request: dict[str, Any], *, out_of_band: bool
     ) -> None:
-        """`out_of_band`: out of the conversation."""
+        """`out_of_band`: whether the response is outside of the conversation."""
         self._session = session
         self._reply = reply
         self._out_of_band = out_of_band
@@ -293,17 +293,17 @@ class ScriptedResponse:
         self._metadata = request.get("metadata")
         self._task: asyncio.Task[None] | None = None
 
-    def start(self, over: Callable[[ScriptedResponse], None]) -> None:
-        """Begin; `over` is called before the last event."""
-        self._over = over
+    def start(self, on_done: Callable[[ScriptedResponse], None]) -> None:
+        """Begin; `on_done` is called before the last event."""
+        self._on_done = on_done
         self._task = asyncio.create_task(self._run())
 
     async def cancel(self, reason: str, *, silent: bool = False) -> None:
-        """End it early. `silent`: nobody hears of it."""
+        """End the response early. `silent`: without `response.done`."""
         assert self._task is not None, "it was started"
         self._task.cancel()
         await asyncio.gather(self._task, return_exceptions=True)
-        self._over(self)
+        self._on_done(self)
         if not silent:
             await self._done("cancelled", {"type": "cancelled", "reason": reason})
 
@@ -313,7 +313,7 @@ class ScriptedResponse:
             await self._say(self._reply.text)
         for call in self._reply.calls:
             await self._call(call)
-        self._over(self)
+        self._on_done(self)
         await self._done("completed", None)
 
     async def _done(self, status: str, details: dict[str, Any] | None) -> None:

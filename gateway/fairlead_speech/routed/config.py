@@ -1,7 +1,7 @@
-"""Configuration of a session that is routed: as its client wants it, and as its provider gets it. Pure module.
+"""Configuration of a routed session: what the client set, and what the provider gets. Pure module.
 
-The provider is to answer no speech by itself, and to make transcripts. Updates of the client hold from their sending
-on, for a response may follow at once, until the provider refuses them.
+The provider must not create responses to speech by itself, and must send transcripts. Updates of the client hold from
+their sending on, as a response may follow at once, until the provider refuses them.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from fairlead_speech.cascaded.answering import shared_config
 from fairlead_speech.realtime.events import Event, member
 
 MAX_PENDING: Final = 16
-"""Updates without an answer that are kept apart."""
+"""Updates of the client without an answer that are remembered one by one."""
 DETECTION: Final = "turn_detection"
 TRANSCRIPTION: Final = "transcription"
 _INPUT: Final = "input"
@@ -26,15 +26,15 @@ class RoutedConfig:
         """`transcription`: the provider's model for transcripts, where the client asks for none."""
         self._transcription: Event = {"model": transcription}
         self._accepted: Event = {}
-        """Members that hold for the engine, and `input`: `audio.input` as the client wants it."""
+        """Members for the engine, and `input`: `audio.input` as the client set it."""
         self._pending: deque[tuple[str, Event]] = deque()
-        """Ids of the client's updates without an answer, with what they change."""
+        """`event_id` and changes of each update of the client without an answer."""
         self.routes = True
-        """Whether the provider does what routing needs."""
+        """Whether turns are routed: the provider has not refused what that needs."""
 
     @property
     def input_config(self) -> Event:
-        """`audio.input` as the client wants it."""
+        """`audio.input` as the client set it."""
         return member(self._current, _INPUT)
 
     @property
@@ -44,43 +44,43 @@ class RoutedConfig:
 
     @property
     def answers_speech(self) -> bool:
-        """Whether the client wants speech to be answered by itself."""
+        """Whether the client has responses created at the end of speech."""
         detection = self.input_config.get(DETECTION)
         return isinstance(detection, dict) and detection.get("create_response", True) is not False
 
     @property
     def interrupts(self) -> bool:
-        """Whether speech ends an answer."""
+        """Whether speech interrupts a response."""
         return member(self.input_config, DETECTION).get("interrupt_response", True) is not False
 
     def begin(self, session: Event) -> list[tuple[str, Event]]:
-        """Take the configuration that the session begins with. Changes that routing needs, each with its member: they
-        are sent one by one, for an update is refused as a whole.
+        """Take the configuration of `session.created`. Returns the changes that routing needs, by member: they are sent
+        one by one, as an update is refused as a whole.
         """
         self._accepted = {_INPUT: member(member(session, "audio"), _INPUT)}
         own = self._routing_members({TRANSCRIPTION: None, **self.input_config})
         return [(name, member_change(own, name)) for name in (DETECTION, TRANSCRIPTION) if name in own]
 
     def add_update(self, event_id: str, session: Event) -> None:
-        """An update of the client's went to the provider."""
+        """Record an update of the client that was sent to the provider."""
         self._pending.append((event_id, {**shared_config(session), _INPUT: member(member(session, "audio"), _INPUT)}))
         if len(self._pending) > MAX_PENDING:
             self.accept_update()
 
     def accept_update(self) -> None:
-        """The provider took the oldest update."""
+        """Apply the oldest update, which the provider accepted."""
         if self._pending:
             self._accepted = _merged(self._accepted, self._pending.popleft()[1])
 
     def refuse_update(self, event_id: str) -> None:
-        """The provider refused an event; no-op where that was no update of the client's."""
+        """Drop an update that the provider refused; no-op for other events."""
         for each in self._pending:
             if each[0] == event_id:
                 self._pending.remove(each)
                 return
 
     def for_provider(self, event: Event) -> Event:
-        """A client's update as the provider gets it."""
+        """A client's `session.update` in the form for the provider."""
         session = member(event, "session")
         audio = member(session, "audio")
         given = member(audio, _INPUT)
@@ -89,7 +89,7 @@ class RoutedConfig:
         return {**event, "session": {**session, "audio": {**audio, _INPUT: {**given, **self._routing_members(given)}}}}
 
     def for_client(self, event: Event) -> Event:
-        """A `session.updated` as the client gets it."""
+        """A `session.updated` in the form for the client."""
         session = member(event, "session")
         audio, heard = member(session, "audio"), self.input_config
         wished = {name: heard[name] for name in (DETECTION, TRANSCRIPTION) if name in heard}
@@ -103,7 +103,7 @@ class RoutedConfig:
         return current
 
     def _routing_members(self, given: Event) -> Event:
-        """Members of `audio.input` in place of those that are given."""
+        """Members of `audio.input` that routing changes, among those that are given."""
         changed: Event = {}
         if isinstance(given.get(DETECTION), dict):
             changed[DETECTION] = {**given[DETECTION], "create_response": False}
@@ -113,7 +113,7 @@ class RoutedConfig:
 
 
 def member_change(heard: Event, name: str) -> Event:
-    """A change of one member of `audio.input`."""
+    """Session with one member of `audio.input`, for an update."""
     return {"audio": {_INPUT: {name: heard.get(name)}}}
 
 

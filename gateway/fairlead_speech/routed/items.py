@@ -1,4 +1,4 @@
-"""Items of a conversation that a provider and an engine share: each knows those of the other as copies."""
+"""Copies of items: provider and engine each have what the other one and its user said as messages of their own."""
 
 from __future__ import annotations
 
@@ -12,31 +12,31 @@ from fairlead_speech.realtime.events import Event, member, new_id, text
 from fairlead_speech.realtime.session import RealtimeSession
 
 MAX_ENGINE_COPIES: Final = 256
-"""Items of the engine whose copies are remembered."""
+"""Engine's items whose copies at the provider are remembered."""
 MAX_PROVIDER_COPIES: Final = 2048
-"""Items of the provider whose copies are remembered."""
+"""Provider's items whose copies in the engine are remembered."""
 MAX_OUT_OF_BAND: Final = 64
-"""Responses out of the conversation that are remembered until they end."""
+"""Out-of-band responses that are remembered until they end."""
 MAX_ID: Final = 128
 """Characters of an id that is remembered."""
 _TEXT_MEMBERS: Final = {"response.output_audio_transcript.done": "transcript", "response.output_text.done": "text"}
 
 
 class RoutedItems:
-    """Copies of items, of one session."""
+    """Copies of items in one session."""
 
     def __init__(self, session: RealtimeSession, answerer: TurnAnswerer) -> None:
         self._session = session
         self._answerer = answerer
         self._engine_copies: OrderedDict[str, str] = OrderedDict()
-        """Items of the engine, with those by which the provider knows what was said."""
+        """Ids of the provider's copies, by item of the engine."""
         self._provider_copies: OrderedDict[str, str] = OrderedDict()
-        """Items of the provider, with those by which the engine knows what was said."""
+        """Ids of the engine's copies, by item of the provider."""
         self._out_of_band: OrderedDict[str, None] = OrderedDict()
-        """Responses in progress that are out of the conversation."""
+        """Ids of out-of-band responses in progress."""
 
     def on_response_event(self, kind: str, event: Event) -> None:
-        """Have the engine know what a response of the provider says in the conversation."""
+        """Copy what a response of the provider says in the conversation to the engine."""
         response = member(event, "response")
         if kind == "response.done":
             self._out_of_band.pop(text(response, "id"), None)
@@ -48,7 +48,7 @@ class RoutedItems:
             self.copy_to_engine(text(event, "item_id"), "assistant", text(event, _TEXT_MEMBERS[kind]))
 
     def copy_to_engine(self, item: str, role: str, words: str) -> None:
-        """Have the engine know an item of the provider's."""
+        """Copy an item of the provider to the engine."""
         copy = self._answerer.add_message(role, words)
         if 0 < len(item) <= MAX_ID:
             self._provider_copies[item] = copy
@@ -56,19 +56,19 @@ class RoutedItems:
             self._provider_copies.popitem(last=False)
 
     async def copy_to_provider(self, messages: Sequence[tuple[str, str]]) -> None:
-        """Have the provider know items of the engine, by their ids and texts."""
+        """Copy items of the engine, given as ids and texts, to the provider."""
         for item, words in messages:
             self._engine_copies[item] = await self._session.add_message(words)
         while len(self._engine_copies) > MAX_ENGINE_COPIES:
             self._engine_copies.popitem(last=False)
 
     async def truncate(self, item: str) -> None:
-        """Have the provider know no more of an item of the engine than was heard."""
+        """Replace the provider's copy of an item that was truncated in the engine."""
         original = self._answerer.engine.state.conversation.get(item)
         if item not in self._engine_copies or original is None:
             return
         await self._session.delete_item(self._engine_copies.pop(item))
-        if words := spoken_text(original.shown):
+        if words := spoken_text(original.wire):
             await self.copy_to_provider([(item, words)])
 
     async def delete(self, item: str) -> None:
@@ -79,7 +79,9 @@ class RoutedItems:
             self._answerer.engine.state.conversation.remove(self._provider_copies.pop(item))
 
     def for_provider(self, event: Event) -> Event:
-        """A client's new item as the provider gets it: with an id, and behind an item that the provider has."""
+        """A client's `conversation.item.create` in the form for the provider: with an id, and after an item that the
+        provider has.
+        """
         item = member(event, "item")
         if item.get("type") == "message" and not text(item, "id"):
             event = {**event, "item": {**item, "id": new_id()}}

@@ -1,8 +1,8 @@
 """Session of OpenAI Realtime whose slow turns a cascaded engine answers in the provider's place.
 
-The provider is told not to answer speech by itself. When a turn was heard, its tier says who answers it: the provider,
-which is asked to, or the engine, whose answer the provider then gets as an item of the conversation. So each turn has
-one answer.
+The provider is configured not to create responses to speech. Once a turn is transcribed, its tier decides who answers:
+the provider, by a `response.create`, or the engine, whose answer the provider then gets as an item of the conversation.
+So each turn has one answer.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ log = logging.getLogger(__name__)
 
 
 class RoutedSession:
-    """One session: between the bridge and the session that it looks into."""
+    """Routed session: between the bridge and the session of the provider."""
 
     client_messages: MessageReader = CLIENT_MESSAGES
     provider_messages: MessageReader = PROVIDER_MESSAGES
@@ -50,7 +50,7 @@ class RoutedSession:
         metrics: SpeechMetrics,
         provider: MessageSink,
     ) -> None:
-        """`is_slow`: whether turns of a tier are the engine's. `transcription`: the provider's model for transcripts,
+        """`is_slow`: whether the engine answers turns of a tier. `transcription`: the provider's model for transcripts,
         where the client asks for none.
         """
         self._session = session
@@ -61,19 +61,19 @@ class RoutedSession:
         self._provider = provider
         self._config = RoutedConfig(transcription)
         self._routing_updates: dict[str, str] = {}
-        """Ids of updates that routing needs, with the members that they set."""
+        """Members of `audio.input` that routing changes, by `event_id` of the update."""
         self._unanswered = False
-        """Whether the user has said something that nobody was asked to answer."""
+        """Whether the user's last turn has no response requested."""
         self._engine_has_words = False
-        """Whether the engine has the words that the user said last."""
+        """Whether the engine's conversation has the words of the last turn."""
         self._speech_stopped = False
-        """Whether the turn that is committed next was found by the provider."""
+        """Whether the provider detected the end of the turn that is committed next."""
         self._untranscribed: str | None = None
-        """Item of the last turn of speech, while its transcript is not there."""
+        """Item of the last turn of speech, while it has no transcript."""
         self._pending_request: bytes | None = None
-        """Request of the client's that waits for the transcript; empty: the provider would have answered by itself."""
+        """The client's `response.create` that waits for the transcript; empty: the turn is answered without one."""
         self._engine_request: bytes = b""
-        """Request of the client's that the engine answers; empty: there is none."""
+        """The client's `response.create` that the engine answers; empty: there is none."""
         self._deadline: asyncio.TimerHandle | None = None
         self._tasks: set[asyncio.Task[None]] = set()
         self._items = RoutedItems(session, answerer)
@@ -84,18 +84,18 @@ class RoutedSession:
         return self._session.responding
 
     async def set_tools(self, offer: ToolOffer) -> None:
-        """Show these tools."""
+        """Offer these tools."""
         await self._session.set_tools(offer)
 
     async def send_result(self, call: ModelCall, result: Mapping[str, Any]) -> None:
-        """Give the model a result."""
+        """Send the result of a call to the provider."""
         await self._session.send_result(call, result)
 
     async def announce_drain(self, seconds: float) -> None:
-        """Do nothing: the format has no word for it."""
+        """Do nothing: the wire format has no such event."""
 
     async def aclose(self) -> None:
-        """Cancel all that goes on for it."""
+        """Cancel the tasks of the session."""
         self._cancel_deadline()
         for task in self._tasks:
             task.cancel()
@@ -103,12 +103,12 @@ class RoutedSession:
         await self._answerer.aclose()
         await self._session.aclose()
 
-    # Frames of the client
+    # Events of the client
 
     async def from_client(self, payload: bytes) -> bytes | None:
-        """The frame as the provider gets it; None where it gets none."""
+        """Event of the client in the form for the provider; None: nothing is forwarded."""
         kind = events.event_type(payload)
-        event = {} if kind == events.APPEND else events.read(payload)  # a large one: it is not decoded again
+        event = {} if kind == events.APPEND else events.read(payload)  # it may be large: not decoded again
         if kind == "session.update":
             forwarded = await self._session.from_client(_encode(self._config.for_provider(event)))
             if forwarded is not None:
@@ -133,7 +133,7 @@ class RoutedSession:
         return await self._session.from_client(payload)
 
     def refusal(self, error: UnreadableMessage) -> bytes | None:
-        """An event `error`: the session goes on."""
+        """Event `error`: the session goes on."""
         return self._session.refusal(error)
 
     async def _client_item_create(self, event: Event) -> bytes | None:
@@ -152,13 +152,15 @@ class RoutedSession:
         if request.get("conversation") == "none":
             return await self._session.from_client(payload)
         if answerer.active:
-            await answerer.take_client_event(event)  # it goes on behind results of the client's tools, or refuses
+            await answerer.take_client_event(
+                event
+            )  # the engine goes on after results of the client's tools, or refuses it
             return None
         if self._untranscribed is not None and self._config.routes:
             if self._pending_request is None:
                 self._start_deadline()
             self._pending_request = (
-                payload  # it comes before what the provider would do by itself: the turn has one answer
+                payload  # in place of the response that the provider would have created: a turn has one
             )
             await self._session.hold(elsewhere=True)
             return None
@@ -169,7 +171,7 @@ class RoutedSession:
         return await self._session.from_client(payload)
 
     def _concerns_engine(self, kind: str, event: Event) -> bool:
-        """Whether an event of the client's is about an item of the engine, or a call that it made."""
+        """Whether an event of the client is about an item or a call of the engine."""
         relay = self._answerer.relay
         if kind == "conversation.item.create":
             call = text(member(event, "item"), "call_id")
@@ -177,14 +179,14 @@ class RoutedSession:
         return kind in _ITEM_EVENTS and text(event, "item_id") in relay
 
     def _cancels_engine(self, event: Event) -> bool:
-        """Whether a `response.cancel` is of what the engine says: by its id, or by none."""
+        """Whether a `response.cancel` is for the engine's response: by its id, or without any id."""
         wanted = text(event, "response_id")
         return self._answerer.active and (not wanted or wanted == self._answerer.relay.response)
 
-    # Frames of the provider
+    # Events of the provider
 
     async def from_provider(self, payload: bytes) -> bytes | None:
-        """The frame as the client gets it; None where it gets none."""
+        """Event of the provider in the form for the client; None: nothing is forwarded."""
         kind = events.event_type(payload)
         event = events.read(payload)
         if kind == "session.created":
@@ -221,7 +223,7 @@ class RoutedSession:
         return forwarded
 
     async def _on_error(self, error: Event) -> None:
-        """Take a refusal. Where it is of what routing needs, the provider answers all turns, as if there were none."""
+        """Take an `error`. Where it refuses what routing needs, the provider answers all turns from now on."""
         self._config.refuse_update(text(error, "event_id"))
         name = self._routing_updates.pop(text(error, "event_id"), "")
         if not name or not self._config.routes:
@@ -245,7 +247,7 @@ class RoutedSession:
             await self._session.hold(elsewhere=True)
 
     async def _on_transcription(self, kind: str, event: Event) -> None:
-        """Take a transcript: the turn's tier says who answers."""
+        """Take a transcript: the tier of the turn decides who answers."""
         ended = kind.endswith(("completed", "failed"))
         last = text(event, "item_id") == self._untranscribed
         if kind.endswith("completed") and text(event, "transcript").strip():
@@ -258,7 +260,7 @@ class RoutedSession:
     # Inside
 
     def _start_deadline(self) -> None:
-        """Wait for a transcript, but not for ever."""
+        """Decide without a transcript after TRANSCRIPT_SECONDS."""
         self._cancel_deadline()
         self._deadline = asyncio.get_running_loop().call_later(TRANSCRIPT_SECONDS, self._spawn_decision)
 
@@ -279,9 +281,9 @@ class RoutedSession:
         owed, self._pending_request, self._untranscribed = self._pending_request, None, None
         if owed is None:
             return
-        if self._answerer.active:  # of a client that is not interrupted while it hears an answer
+        if self._answerer.active:  # of a client whose speech does not interrupt responses
             await self._answerer.interrupt("turn_detected")
-        if self._session.speaking:  # it is answered with what the user is saying
+        if self._session.speaking:  # answered together with the turn in progress
             await self._session.hold(elsewhere=False)
         elif self._for_engine(member(_response_request(owed), "response")):
             await self._answer_by_engine(owed)
@@ -289,14 +291,14 @@ class RoutedSession:
             await self._answer_by_provider(owed)
 
     def _for_engine(self, request: Event) -> bool:
-        """Whether the engine answers what the user said last, asked so. A request with its own `input` is about other
-        things, and words that nobody has heard are the provider's alone, which has their sound.
+        """Whether the engine answers the last turn. A request with its own `input` is about other things; words that
+        are not transcribed are left to the provider, which has their sound.
         """
         wanted = self._config.routes and self._engine_has_words and "input" not in request
         return wanted and self._is_slow(self._session.tier)
 
     async def _answer_by_provider(self, payload: bytes) -> None:
-        """Have the provider answer the turn, as the client asks for it; empty: by itself."""
+        """Have the provider answer, by the client's `response.create`; empty: by one of the gateway."""
         if not payload:
             await self._session.request_response()
             return
@@ -306,7 +308,7 @@ class RoutedSession:
             await self._provider.send(forwarded)
 
     async def _answer_by_engine(self, payload: bytes) -> None:
-        """Have the engine answer the turn, as the client asks for it; empty: by itself."""
+        """Have the engine answer, by the client's `response.create`; empty: there is none."""
         self._engine_request = payload
         request = member(_response_request(payload), "response")
         await self._session.hold(elsewhere=True)
@@ -316,15 +318,17 @@ class RoutedSession:
             await self._answer_by_provider(payload)
 
     async def _on_engine_done(self, outcome: str, messages: Sequence[tuple[str, str]]) -> None:
-        """Hand the conversation back to the provider, with what was said; where nothing could be, it answers itself."""
+        """Return the conversation to the provider, with the engine's messages; it answers where the engine failed
+        without one.
+        """
         self._metrics.routed[outcome] += 1
         await self._items.copy_to_provider(messages)
-        if outcome == ERROR and not messages:  # a filler is no answer
+        if outcome == ERROR and not messages:  # a filler does not answer
             await self._answer_by_provider(self._engine_request)
         else:
             await self._session.hold(elsewhere=False)
 
 
 def _response_request(payload: bytes) -> Event:
-    """A client's request for a response; empty: it made none."""
+    """Event of a client's `response.create`; empty where there is none."""
     return events.read(payload) if payload else {}

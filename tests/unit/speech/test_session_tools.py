@@ -39,7 +39,9 @@ def test_a_refused_update_of_the_client_brings_its_tools_back() -> None:
     tools.set_offer(offer(ADD))
     sent = tools.client_update({"session": {"tools": [OWN]}})
     assert tools.on_update_refused("another") is None
-    assert tools.on_update_refused(sent["event_id"]) == (False, True)
+    refused = tools.on_update_refused(sent["event_id"])
+    assert refused is not None
+    assert (refused.by_gateway, refused.without_id) == (False, True)
     assert tools.client_names == frozenset()
     update = tools.gateway_update()
     assert update is not None
@@ -51,7 +53,9 @@ def test_tools_that_the_provider_refused_do_not_spoil_the_clients_updates() -> N
     tools.set_offer(offer(ADD))
     update = tools.gateway_update()
     assert update is not None
-    assert tools.on_update_refused(update["event_id"]) == (True, False)
+    refused = tools.on_update_refused(update["event_id"])
+    assert refused is not None
+    assert (refused.by_gateway, refused.without_id) == (True, False)
     sent = tools.client_update({"session": {"tools": [OWN]}})
     assert [tool["name"] for tool in sent["session"]["tools"]] == ["own"]
 

@@ -44,7 +44,7 @@ class Host:
         self.told.append((kind.rpartition(".")[2], members.get("transcript")))
 
     def update(self, item: ConversationItem, shown: Event) -> None:
-        item.shown = shown
+        item.wire = shown
 
 
 def turn(*parts: Event) -> ConversationItem:
@@ -105,7 +105,7 @@ async def test_what_was_written_beside_the_audio_stays() -> None:
     backends.release.set()
     turns.begin(item, b"1", "", shown=True)
     await turns.wait()
-    assert item.shown["content"] == [
+    assert item.wire["content"] == [
         {"type": "input_text", "text": "Look:"},
         {"type": "input_audio", "transcript": "heard 1"},
     ]
