@@ -42,6 +42,7 @@ CLEAN = (
     "gateway/fairlead_rest",
     "gateway/fairlead_search",
     "gateway/fairlead_servers",
+    "gateway/fairlead_speech",
     "gateway/fairlead_tools",
     "gateway/fairlead_web",
     "hack",

@@ -92,22 +92,18 @@ def _speech(
     from fairlead_llm.model_streams import ModelStreams
     from fairlead_models.upstream import ProviderClient
     from fairlead_speech.front import SpeechFront
-    from fairlead_speech.services import SpeechSettings
+    from fairlead_speech.services import SpeechModels, SpeechServices, SpeechSettings
 
     client = ProviderClient()
     settings = SpeechSettings(shared.settings.models.speech, shared.settings.installation.session_key.encode())
-    return SpeechFront(
-        tools,
-        guard,
-        models.providers,
-        settings,
-        requests.breakers,
-        _records(shared, models, requests),
-        sessions.metrics,
-        client,
-        ModelStreams(models.providers, client, requests.breakers),
-        shared.metrics.shares,
+    reached = SpeechModels(
+        providers=models.providers,
+        breakers=requests.breakers,
+        client=client,
+        chat=ModelStreams(models.providers, client, requests.breakers),
     )
+    services = SpeechServices(tools, reached, settings, sessions.metrics)
+    return SpeechFront(services, guard, _records(shared, models, requests), shared.metrics.shares)
 
 
 def _records(shared: SharedParts, models: ConfiguredModels, requests: ModelCollector) -> RequestRecords:

@@ -1,4 +1,4 @@
-"""Which principal opens a speech session, and with which wishes: read from the request, before it is answered."""
+"""Admission of a speech session: who asks for it and with which wishes, read from the request, and its slot."""
 
 from __future__ import annotations
 
@@ -11,10 +11,13 @@ import msgspec
 from fairlead_formats.wire.errors import LlmError
 from fairlead_gateway.calls.path.direct import Origin
 from fairlead_gateway.core.identity import IDENTITY
+from fairlead_gateway.core.share_counts import ShareCounts
 from fairlead_gateway.endpoint.upgrades import UpgradeRequest
+from fairlead_gateway.limits.shares import Shares, ShareTaken
 from fairlead_models.credentials import PROVIDER_KEY, take_credential
 from fairlead_models.errors import llm_error
 from fairlead_offers.offer.offers import OfferWishes
+from fairlead_offers.problems import RATE_LIMITED
 from fairlead_web.guard import RequestGuard
 
 WISHES: Final = {
@@ -24,34 +27,37 @@ WISHES: Final = {
     "x-fairlead-tools": "tools",
     "x-fairlead-max-tools": "maxTools",
 }
-"""Headers, and parameters of the query, that say which tools a session gets: the members of a request's `fairlead`."""
+"""Headers, or query parameters, that choose the tools of a session, by the member of `fairlead` that each stands for in
+a request to a model.
+"""
 _LISTS: Final = frozenset({"servers", "tags"})
 _PROTOCOLS: Final = b"sec-websocket-protocol"
 _KEY_PROTOCOL: Final = "openai-insecure-api-key."
-"""Beginning of a subprotocol with a key: browsers can set no header of a WebSocket."""
+"""Prefix of the subprotocol that carries a key: a browser cannot set headers of a WebSocket."""
+_RETRY: Final = {"retry-after": "5"}
 
 
 class SessionRequest(msgspec.Struct, frozen=True):
-    """Request for a session, of a principal that is known."""
+    """Request for a session, whose principal is authenticated."""
 
     origin: Origin
     headers: Mapping[str, str]
-    """In small letters, without credentials."""
+    """By lower-case name, without credentials."""
     query: Mapping[str, str]
-    """Parameters for the provider, without credentials and wishes."""
+    """Query parameters for the provider, without credentials and those of WISHES."""
     wishes: OfferWishes
     provider_key: str
     """The caller's own key at the provider; empty without one."""
 
 
 class _Credentials:
-    """Reads a credential where an SDK or a browser has it."""
+    """Reads a credential from a subprotocol, as browsers send it, or from a header, as SDKs do."""
 
     public = False
     own_pages = False
 
     def credential(self, scope: Any) -> bytes | None:
-        """As a value of `Authorization`; removed from the scope. Raises Problem."""
+        """Credential as a value of `Authorization`; it is removed from the scope. Raises Problem."""
         offered = ",".join(value.decode("latin-1") for name, value in scope["headers"] if name == _PROTOCOLS)
         keys = [each.strip() for each in offered.split(",") if each.strip().startswith(_KEY_PROTOCOL)]
         scope["headers"] = [field for field in scope["headers"] if field[0] != _PROTOCOLS]
@@ -61,8 +67,8 @@ class _Credentials:
         return take_credential(scope)
 
 
-async def admitted(guard: RequestGuard, request: UpgradeRequest, client: tuple[str, int] | None) -> SessionRequest:
-    """The request, of a principal that may be here. `client`: address and port. Raises LlmError."""
+async def admit(guard: RequestGuard, request: UpgradeRequest, client: tuple[str, int] | None) -> SessionRequest:
+    """Authenticate a request for a session. `client`: address and port of the peer. Raises LlmError."""
     scope: dict[str, Any] = {
         "type": "http",
         "path": request.path,
@@ -76,22 +82,86 @@ async def admitted(guard: RequestGuard, request: UpgradeRequest, client: tuple[s
     raw = {name: value for name, value in scope["headers"] if name != b"authorization"}
     headers = {name.decode("latin-1"): value.decode("latin-1") for name, value in raw.items()}
     query = dict(parse_qsl(scope["query_string"].decode("latin-1"), keep_blank_values=True))
-    wishes = _wishes({name: query.pop(name, "") or headers.get(name, "") for name in WISHES})
+    wishes = _read_wishes({name: query.pop(name, "") or headers.get(name, "") for name in WISHES})
     origin = Origin(scope["client"][0], raw, scope[IDENTITY])
     return SessionRequest(origin, headers, query, wishes, scope.get(PROVIDER_KEY, ""))
 
 
-def _wishes(said: Mapping[str, str]) -> OfferWishes:
-    """Raises LlmError."""
-    found: dict[str, object] = {}
-    for name, value in said.items():
+def _read_wishes(values: Mapping[str, str]) -> OfferWishes:
+    """Read the wishes for tools from `values`, by header name. Raises LlmError."""
+    wishes: dict[str, object] = {}
+    for name, value in values.items():
         member = WISHES[name]
         if value.strip():
             words = [word.strip() for word in value.split(",") if word.strip()]
-            found[member] = words if member in _LISTS else value.strip()
+            wishes[member] = words if member in _LISTS else value.strip()
     try:
-        if "maxTools" in found:
-            found["maxTools"] = msgspec.json.decode(str(found["maxTools"]), type=int)
-        return msgspec.convert(found, OfferWishes)
+        if "maxTools" in wishes:
+            wishes["maxTools"] = msgspec.json.decode(str(wishes["maxTools"]), type=int)
+        return msgspec.convert(wishes, OfferWishes)
     except msgspec.MsgspecError as error:
         raise LlmError(400, f"fairlead: {error}", "invalid_request", param="fairlead") from error
+
+
+class SessionSlots:
+    """Slots for `most` sessions of a gateway, at most `each` for one agent; 0: a quarter."""
+
+    def __init__(self, most: int, each: int = 0, counts: ShareCounts | None = None) -> None:
+        self._open = Shares("speech_sessions", most, each, counts)
+        self._waiting = Shares("speech_setups", most, each, counts)
+
+    @property
+    def open(self) -> int:
+        """Sessions that are open."""
+        return self._open.total
+
+    def slot(self, agent: str) -> SessionSlot:
+        """Make a slot for an agent; it is not taken yet."""
+        return SessionSlot(self._open, self._waiting, agent)
+
+
+class SessionSlot:
+    """Slot of one session. `release` it, in any case."""
+
+    def __init__(self, open_: Shares, waiting: Shares, agent: str) -> None:
+        self._open = open_
+        self._waiting = waiting
+        self._agent = agent
+        self._taken: Shares | None = None
+
+    def take_for_setup(self) -> None:
+        """Take a slot for a WebSocket whose setup message has not come. Raises LlmError, also while no session could
+        begin.
+        """
+        reached = self._open.bound(self._agent)
+        if reached is not None:
+            raise _refusal(reached, "are open already")
+        self._take(self._waiting, "wait for their set-up")
+
+    def take_for_session(self) -> None:
+        """Take a slot for a session, in exchange for that of its setup. Raises LlmError."""
+        self._take(self._open, "are open already")
+
+    def release(self) -> None:
+        """Give the slot back; no-op where none is taken."""
+        self._move(None)
+
+    def _take(self, shares: Shares, what: str) -> None:
+        try:
+            shares.take(self._agent)
+        except ShareTaken as reached:
+            raise _refusal(reached, what) from reached
+        self._move(shares)
+
+    def _move(self, to: Shares | None) -> None:
+        taken, self._taken = self._taken, to
+        if taken is not None:
+            taken.give_back(self._agent)
+
+
+def _refusal(reached: ShareTaken, what: str) -> LlmError:
+    if reached.bound == "agent":
+        text = f"{reached.most} of your speech sessions {what}, the most of one agent"
+        return LlmError(429, text, RATE_LIMITED, headers=_RETRY)
+    text = f"{reached.most} speech sessions {what}, the most of this gateway"
+    return LlmError(503, text, "unavailable", headers=_RETRY)

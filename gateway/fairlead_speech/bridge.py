@@ -1,4 +1,4 @@
-"""Carries frames between the two sides of a session until one of them ends, whatever their wire format is."""
+"""Carries messages between the client and the provider of a session until one side ends, in any wire format."""
 
 from __future__ import annotations
 
@@ -8,18 +8,19 @@ import logging
 from collections.abc import Awaitable, Callable
 from typing import Final
 
+import msgspec
+
 from fairlead_gateway.telemetry import Histogram
-from fairlead_speech.bounds import SpeechBounds
-from fairlead_speech.frames import (
-    BinaryFrame,
-    FrameReader,
+from fairlead_speech.messages import (
+    BinaryMessage,
+    MessageReader,
     ReadingPace,
-    RefusedFrame,
-    TooLargeFrame,
-    UnreadableFrame,
+    RefusedMessage,
+    TooLargeMessage,
+    UnreadableMessage,
 )
 from fairlead_speech.metrics import TO_CLIENT, TO_PROVIDER, SpeechMetrics
-from fairlead_speech.session import BridgedSession
+from fairlead_speech.session import BridgedSession, SpeechBounds
 from fairlead_speech.sockets import (
     BAD_ARGUMENT,
     GOING_AWAY,
@@ -33,19 +34,30 @@ from fairlead_speech.sockets import (
 
 OK: Final = "ok"
 CUT: Final = "cut"
-"""A connection ended without a close."""
+"""A connection ended without a close frame."""
 STALLED: Final = "stalled"
 PROVIDER_CLOSED: Final = "provider_closed"
 DRAINED: Final = "drained"
 FAILED: Final = "failed"
 UNREADABLE: Final = "unreadable"
-"""A side sent a message that is not taken."""
-_RETIRED: Final = "the gateway is being restarted: open the session again"
+"""A side sent a message that was refused."""
+_DRAINING: Final = "the gateway is being restarted: open the session again"
 log = logging.getLogger(__name__)
 
 
+class BridgeServices(msgspec.Struct, frozen=True):
+    """Parts that the bridges of one gateway share."""
+
+    metrics: SpeechMetrics
+    clock: Callable[[], float]
+    """Times messages, in seconds."""
+    reading: asyncio.Lock
+    """Held by the session whose message is read, where reading takes the event loop long."""
+    bounds: SpeechBounds
+
+
 class SpeechBridge:
-    """One session that runs."""
+    """Running session: a task for each direction, and one that watches for stalled peers and for a drain."""
 
     def __init__(
         self,
@@ -53,38 +65,37 @@ class SpeechBridge:
         provider: SessionSide,
         session: BridgedSession,
         engine: str,
-        metrics: SpeechMetrics,
-        clock: Callable[[], float],
-        turns: asyncio.Lock,
-        bounds: SpeechBounds,
+        services: BridgeServices,
     ) -> None:
-        """`turns`: of all sessions, for messages that take the loop long."""
+        """`engine`: label of metrics."""
         self._client = client
         self._provider = provider
         self._session = session
         self._engine = engine
-        self._metrics = metrics
-        self._clock = clock
-        self._turns = turns
-        self._bounds = bounds
-        self._retiring: float | None = None
-        """Time at which the session is closed, whatever it does."""
-        self._retired = asyncio.Event()
+        self._metrics = services.metrics
+        self._clock = services.clock
+        self._reading = services.reading
+        self._bounds = services.bounds
+        self._drain_deadline: float | None = None
+        """Time at which the session is closed, even in the middle of a response; None: no drain."""
+        self._drain_requested = asyncio.Event()
 
-    def retire(self, deadline: float) -> None:
-        """Close the session when the model has answered, at the latest at `deadline`, in seconds of the clock."""
-        self._retiring = deadline
-        self._retired.set()
+    def drain(self, deadline: float) -> None:
+        """Close the session once the model is not responding, at the latest at `deadline`, in seconds of the clock."""
+        self._drain_deadline = deadline
+        self._drain_requested.set()
 
     async def run(self) -> str:
-        """Carry frames until a side ends, then close the other one. The outcome, one of the constants here."""
+        """Carry messages until one side ends, then close the other side. Returns the outcome, a constant of this
+        module.
+        """
         session = self._session
         pumps = {
             asyncio.create_task(
-                self._pump(self._client, self._provider, session.client_frames, session.from_client, TO_PROVIDER)
+                self._pump(self._client, self._provider, session.client_messages, session.from_client, TO_PROVIDER)
             ): "client",
             asyncio.create_task(
-                self._pump(self._provider, self._client, session.provider_frames, session.from_provider, TO_CLIENT)
+                self._pump(self._provider, self._client, session.provider_messages, session.from_provider, TO_CLIENT)
             ): "provider",
             asyncio.create_task(self._watch()): "gateway",
             asyncio.create_task(session.end.wait()): "gateway",
@@ -100,16 +111,16 @@ class SpeechBridge:
             await session.aclose()
 
     async def _end(self, side: str, ended: asyncio.Task[tuple[str, Closing]]) -> str:
-        """Close what is open."""
+        """Close the sides that are open. Returns the outcome of the session."""
         if ended.exception() is not None:
             outcome, closing = FAILED, Closing(INTERNAL_ERROR, "the gateway failed; its log says why")
         else:
             outcome, closing = ended.result()
         closes = []
-        open_still = outcome == UNREADABLE  # else a side whose pump has ended is gone
-        if side != "client" or open_still:
+        both_open = outcome == UNREADABLE  # else the side whose task has ended is closed
+        if side != "client" or both_open:
             closes.append(self._client.close(closing))
-        if side != "provider" or open_still:
+        if side != "provider" or both_open:
             closes.append(self._provider.close(Closing(1000)))
         await asyncio.gather(*closes)
         if (error := ended.exception()) is not None:
@@ -120,75 +131,77 @@ class SpeechBridge:
         self,
         source: SessionSide,
         sink: SessionSide,
-        reader: FrameReader,
-        look: Callable[[bytes], Awaitable[bytes | None]],
+        reader: MessageReader,
+        process: Callable[[bytes], Awaitable[bytes | None]],
         direction: str,
     ) -> tuple[str, Closing]:
-        """Carry the frames of one side; how it ended."""
-        clock, frames, key = self._clock, self._metrics.frames, (self._engine, direction)
+        """Carry the messages of one direction. Returns how the side ended."""
+        clock, counter, key = self._clock, self._metrics.frames, (self._engine, direction)
         delay: Histogram = self._metrics.delays[direction]
-        pace = ReadingPace(self._turns)
+        pace = ReadingPace(self._reading)
         while True:
-            frame = await source.receive()
-            if isinstance(frame, Closing):
-                return OK if frame.clean else CUT, frame.passed_on()
-            began = clock()
+            payload = await source.receive()
+            if isinstance(payload, Closing):
+                return OK if payload.clean else CUT, payload.for_other_side()
+            started = clock()
             sink.binary = source.received_binary
             try:
                 if source.received_binary and not reader.binary:
-                    raise BinaryFrame("messages are text here")
-                if not reader.is_audio(frame):
-                    await pace.take(len(frame))
-                    frame = reader.mended(frame)
-                    reader.check(frame)
-                    await pace.take(len(frame))  # what is done by it takes about as long again
-                    passed = await look(frame)
+                    raise BinaryMessage("messages are text here")
+                if not reader.is_audio(payload):
+                    await pace.take(len(payload))
+                    payload = reader.repair(payload)
+                    reader.check(payload)
+                    await pace.take(len(payload))  # processing takes about as long as reading
+                    forwarded = await process(payload)
                 else:
-                    passed = frame if reader.passes_audio else await look(frame)
-            except RefusedFrame as error:
+                    forwarded = payload if reader.passes_audio else await process(payload)
+            except RefusedMessage as error:
                 ended = await self._refuse(error, source)
                 if ended is not None:
                     return ended
                 continue
-            if passed is not None:
-                await sink.send(passed)
-            frames[key] += 1
-            delay.observe(round((clock() - began) * 1e9))
+            if forwarded is not None:
+                await sink.send(forwarded)
+            counter[key] += 1
+            delay.observe(round((clock() - started) * 1e9))
 
-    async def _refuse(self, error: RefusedFrame, source: SessionSide) -> tuple[str, Closing] | None:
-        """Answer a frame that is not taken: how the session ends; None: it goes on."""
+    async def _refuse(self, error: RefusedMessage, source: SessionSide) -> tuple[str, Closing] | None:
+        """Answer a message that was refused. Returns how the session ends; None: it goes on."""
         if source is self._provider:
             log.warning("A provider's message is refused, its session of %s ends: %s", self._engine, error)
             return UNREADABLE, Closing(INTERNAL_ERROR, f"the provider's message is refused: {error}")
-        answer = self._session.refusal(error) if isinstance(error, UnreadableFrame) else None
-        if answer is None:
-            return UNREADABLE, closing_of(error)
-        await self._client.send(answer)
+        refusal = self._session.refusal(error) if isinstance(error, UnreadableMessage) else None
+        if refusal is None:
+            return UNREADABLE, close_refused(error)
+        await self._client.send(refusal)
         return None
 
     async def _watch(self) -> tuple[str, Closing]:
-        """Look for what ends a session from outside."""
+        """Wait until a peer stalls, or a drain is due."""
         told = False
         while True:
-            if self._retiring is not None:
-                await asyncio.sleep(self._bounds.look_seconds / 10)
+            if self._drain_deadline is not None:
+                await asyncio.sleep(self._bounds.check_seconds / 10)
             else:
                 with contextlib.suppress(TimeoutError):
-                    async with asyncio.timeout(self._bounds.look_seconds):
-                        await self._retired.wait()
-            if self._retiring is not None and not told:
+                    async with asyncio.timeout(self._bounds.check_seconds):
+                        await self._drain_requested.wait()
+            if self._drain_deadline is not None and not told:
                 told = True
-                await self._session.retire(max(self._retiring - self._clock(), 0.0))
+                await self._session.announce_drain(max(self._drain_deadline - self._clock(), 0.0))
             if self._client.stalled_seconds > self._bounds.stalled_seconds:
-                return STALLED, Closing(TRY_AGAIN_LATER, "the client did not read what the model said")
+                return STALLED, Closing(TRY_AGAIN_LATER, "the client did not read what the model sent")
             if self._provider.stalled_seconds > self._bounds.stalled_seconds:
-                return STALLED, Closing(INTERNAL_ERROR, "the provider did not read what the client said")
-            if self._retiring is not None and (not self._session.responding or self._clock() >= self._retiring):
-                return DRAINED, Closing(GOING_AWAY, _RETIRED)
+                return STALLED, Closing(INTERNAL_ERROR, "the provider did not read what the client sent")
+            if self._drain_deadline is not None and (
+                not self._session.responding or self._clock() >= self._drain_deadline
+            ):
+                return DRAINED, Closing(GOING_AWAY, _DRAINING)
 
 
-def closing_of(error: RefusedFrame) -> Closing:
-    """The close for a client whose message is not taken."""
-    if isinstance(error, TooLargeFrame):
+def close_refused(error: RefusedMessage) -> Closing:
+    """Close for a client whose message was refused."""
+    if isinstance(error, TooLargeMessage):
         return Closing(TOO_LARGE, str(error))
-    return Closing(UNSUPPORTED if isinstance(error, BinaryFrame) else BAD_ARGUMENT, str(error))
+    return Closing(UNSUPPORTED if isinstance(error, BinaryMessage) else BAD_ARGUMENT, str(error))

@@ -1,4 +1,4 @@
-"""Endpoint for ephemeral secrets, with which a browser or phone speaks to OpenAI Realtime itself (WebRTC)."""
+"""Endpoint for ephemeral client secrets, with which a browser or phone connects to OpenAI Realtime itself (WebRTC)."""
 
 from __future__ import annotations
 
@@ -15,14 +15,13 @@ from fairlead_models.providers import ProviderKeyRefused, Providers, UnknownMode
 from fairlead_models.upstream import ProviderClient, ProviderRequest, ProviderUnavailable
 from fairlead_offers.documents import decode, encode
 from fairlead_offers.problems import Problem
-from fairlead_speech.realtime.frames import misspelt
+from fairlead_speech.realtime.events import member, misspelt_member
 from fairlead_speech.realtime.tools import has_provider_mcp
-from fairlead_speech.realtime_events import member
 from fairlead_web.bodies import JSON, read_pieces
 
 CLIENT_SECRETS: Final = "/v1/realtime/client_secrets"
 MAX_BODY: Final = 1 << 20
-"""Bytes of a request."""
+"""Bytes of a request body."""
 _OFF: Final = (
     "client secrets are off here: with one, a client speaks to the provider past this gateway's policies, limits and "
     "audit log. FAIRLEAD_SPEECH_CLIENT_SECRETS (gateway.settings.speechClientSecrets) turns them on"
@@ -49,7 +48,7 @@ class ClientSecrets:
             body = decode(b"".join(await read_pieces(request, MAX_BODY)), dict[str, Any])
         except Problem as problem:
             raise llm_error(problem) from problem
-        if (wrong := misspelt(body)) is not None:
+        if (wrong := misspelt_member(body)) is not None:
             raise LlmError(400, wrong, "invalid_request")
         session = member(body, "session")
         if not self._provider_mcp and has_provider_mcp(body):
@@ -69,9 +68,9 @@ class ClientSecrets:
             answer = await self._client.send(
                 providers.by_name[target.provider], ProviderRequest("/realtime/client_secrets", sent), key
             )
-            said = await answer.whole()
+            content = await answer.whole()
         except ProviderUnavailable as error:
             raise LlmError(502, f"{target.provider}: {error}", "provider_unavailable") from error
         if answer.status in (401, 403):
             raise LlmError(answer.status, f"{target.provider} refused its key", "provider_refused")
-        return Response(said, answer.status, None, JSON)
+        return Response(content, answer.status, None, JSON)

@@ -1,12 +1,11 @@
-"""Endpoint for speech sessions: takes WebSockets, and has the engine of their path serve them."""
+"""Endpoint for speech sessions: upgrades connections to WebSockets, served by the engine of their path."""
 
 from __future__ import annotations
 
 import asyncio
 import contextlib
 import logging
-import time
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from typing import Final
 
 from aiohttp import web
@@ -18,22 +17,15 @@ from fairlead_gateway.core.share_counts import ShareCounts
 from fairlead_gateway.endpoint import responses
 from fairlead_gateway.endpoint.framing import Field
 from fairlead_gateway.endpoint.upgrades import ADMITTED, AdmittedUpgrade, UpgradeRequest
-from fairlead_models.breakers import ModelBreakers
 from fairlead_models.errors import llm_error
-from fairlead_models.providers import Providers
 from fairlead_models.request_record import RequestRecord, RequestRecords
-from fairlead_models.upstream import ProviderClient
 from fairlead_offers.problems import Problem
-from fairlead_offers.services import ToolServices
-from fairlead_speech.admission import SessionRequest, admitted
+from fairlead_speech.admission import SessionRequest, SessionSlot, SessionSlots, admit
 from fairlead_speech.bridge import FAILED
-from fairlead_speech.cascaded.chat_model import ChatModel
 from fairlead_speech.client_secrets import CLIENT_SECRETS, ClientSecrets
-from fairlead_speech.gemini.entrance import LiveEntrance
-from fairlead_speech.metrics import SpeechMetrics
-from fairlead_speech.realtime_entrance import RealtimeEntrance
-from fairlead_speech.services import Entrance, Serve, SpeechServices, SpeechSettings
-from fairlead_speech.session_slots import SessionSlot, SessionSlots
+from fairlead_speech.gemini.endpoint import LiveEndpoint
+from fairlead_speech.realtime_endpoint import RealtimeEndpoint
+from fairlead_speech.services import EngineEndpoint, Serve, SpeechServices
 from fairlead_speech.sockets import CLOSE_SECONDS
 from fairlead_web.guard import RequestGuard
 
@@ -42,30 +34,18 @@ log = logging.getLogger(__name__)
 
 
 class SpeechFront:
-    """Takes over connections that ask for a speech session. One per gateway; `drain` and `aclose` it."""
+    """Upgrades connections to speech sessions. One per gateway; `drain` and `aclose` it."""
 
     def __init__(
-        self,
-        tools: ToolServices,
-        guard: RequestGuard,
-        providers: Callable[[], Providers],
-        settings: SpeechSettings,
-        breakers: ModelBreakers,
-        records: RequestRecords,
-        metrics: SpeechMetrics,
-        client: ProviderClient,
-        chat: ChatModel,
-        shares: ShareCounts,
-        clock: Callable[[], float] = time.perf_counter,
+        self, services: SpeechServices, guard: RequestGuard, records: RequestRecords, shares: ShareCounts
     ) -> None:
-        """`client` is closed with this. `chat`: models of cascaded engines. `shares` counts refusals of agents that
-        have their share. `clock` times frames, in seconds.
-        """
+        """`shares` counts refusals of agents that have their share. The client of the services is closed with this."""
+        allowed = services.settings.allowed
         self._guard = guard
         self._records = records
-        self._services = SpeechServices(tools, providers, settings, breakers, metrics, clock, client, chat)
-        self._entrances: tuple[Entrance, ...] = (RealtimeEntrance(self._services), LiveEntrance(self._services))
-        self._slots = SessionSlots(settings.allowed.sessions, settings.allowed.sessions_each, shares)
+        self._services = services
+        self._endpoints: tuple[EngineEndpoint, ...] = (RealtimeEndpoint(self._services), LiveEndpoint(self._services))
+        self._slots = SessionSlots(allowed.sessions, allowed.sessions_each, shares)
         self._draining = False
         self._server: web.Server | None = None
 
@@ -75,18 +55,18 @@ class SpeechFront:
         """Whether a request is for a speech session."""
         asks = any(name == b"upgrade" and value.lower() == b"websocket" for name, value in fields)
         path = target.partition(b"?")[0].decode("latin-1")
-        return asks and self._entrance(path) is not None and bool(self._services.providers())
+        return asks and self._endpoint(path) is not None and bool(self._services.providers())
 
     async def judge(self, request: UpgradeRequest, client: tuple[str, int] | None) -> AdmittedUpgrade | bytes:
-        """Who asks, whether there is room, and for which model; or a refusal in the form of the API."""
-        entrance = self._entrance(request.path)
-        assert entrance is not None  # it is taken
+        """Authenticate the request, take a slot and choose the models; or a refusal in the form of the API."""
+        endpoint = self._endpoint(request.path)
+        assert endpoint is not None, "`takes` was asked before"
         try:
-            asked = await admitted(self._guard, request, client)
-            return self._admit(entrance, request.path, asked)
+            session_request = await admit(self._guard, request, client)
+            return self._admit(endpoint, request.path, session_request)
         except LlmError as error:
-            self._services.metrics.refused(entrance.engine, error.code)
-            body = entrance.error_body(error)
+            self._services.metrics.refuse_session(endpoint.engine, error.code)
+            body = endpoint.error_body(error)
             extra = "".join(f"{name}: {value}\r\n" for name, value in error.headers.items())
             return responses.head(error.status, len(body), extra.encode("latin-1")) + body
 
@@ -94,7 +74,7 @@ class SpeechFront:
 
     @property
     def routes(self) -> list[Route]:
-        """Paths of OpenAI's API that are about sessions and need no WebSocket."""
+        """Routes of OpenAI's Realtime API over plain HTTP."""
         services = self._services
         secrets = ClientSecrets(
             services.providers,
@@ -105,47 +85,47 @@ class SpeechFront:
         return [Route(CLIENT_SECRETS, secrets.answer, methods=["POST"])]
 
     async def drain(self, seconds: float) -> None:
-        """Take no more sessions, and close those that there are: when their model has answered, at the latest after
-        so many seconds.
+        """Take no more sessions, and close each running one once its model is not responding, at the latest after
+        `seconds`.
         """
         services = self._services
         self._draining = True
         for bridge in [*services.running]:
-            bridge.retire(services.clock() + seconds)
+            bridge.drain(services.clock() + seconds)
         if services.running:
             services.over.clear()
             with contextlib.suppress(TimeoutError):
                 await asyncio.wait_for(services.over.wait(), seconds + 4 * CLOSE_SECONDS)
 
     async def aclose(self) -> None:
-        """Cut off what is left."""
+        """Cut off the sessions that are left, and close the HTTP client."""
         if self._server is not None:
             await self._server.shutdown(CLOSE_SECONDS)
         await self._services.client.aclose()
 
     # Inside
 
-    def _admit(self, entrance: Entrance, path: str, asked: SessionRequest) -> AdmittedUpgrade:
-        """Raises LlmError."""
+    def _admit(self, endpoint: EngineEndpoint, path: str, session_request: SessionRequest) -> AdmittedUpgrade:
+        """Take a slot, and have the endpoint choose models. Raises LlmError."""
         if self._draining:
             raise LlmError(503, _RESTARTING, "unavailable", headers={"retry-after": "1"})
-        record = self._records.open(asked.origin, path)
-        slot = self._slots.slot(agent_name(asked.origin.identity, asked.origin.address))
+        record = self._records.open(session_request.origin, path)
+        slot = self._slots.slot(agent_name(session_request.origin.identity, session_request.origin.address))
         try:
-            serve = entrance.judge(asked, slot)
+            serve = endpoint.judge(session_request, slot)
         except LlmError as error:
             slot.release()
             record.end(error.code)
             raise
         if self._server is None:
             self._server = web.Server(self._answer, access_log=None)
-        return _AdmittedSession(entrance, serve, record, self._server, slot)
+        return _AdmittedSession(endpoint, serve, record, self._server, slot)
 
-    def _entrance(self, path: str) -> Entrance | None:
-        return next((each for each in self._entrances if each.takes(path)), None)
+    def _endpoint(self, path: str) -> EngineEndpoint | None:
+        return next((each for each in self._endpoints if each.takes(path)), None)
 
     async def _answer(self, request: web.BaseRequest) -> web.StreamResponse:
-        """A session, or a refusal in the form of the API, with which the connection ends."""
+        """Run the session; or answer with a refusal in the form of the API. Either ends the connection."""
         assert request.transport is not None
         session: _AdmittedSession = request.transport.get_extra_info(ADMITTED)
         try:
@@ -162,41 +142,41 @@ class SpeechFront:
             refusal = error
         except Problem as problem:
             refusal = llm_error(problem)
-        except web.HTTPException as invalid:  # no handshake of a WebSocket (RFC 6455 section 4.2.1)
+        except web.HTTPException as invalid:  # not a WebSocket handshake (RFC 6455 section 4.2.1)
             refusal = LlmError(invalid.status, invalid.text or invalid.reason, "invalid_request")
         except Exception:
             log.exception("A speech session failed")
             session.record.end(FAILED)
             refusal = LlmError(500, "the gateway failed; its log says why", "INTERNAL")
         session.record.end(refusal.code)
-        self._services.metrics.refused(session.entrance.engine, refusal.code)
-        body = session.entrance.error_body(refusal)
+        self._services.metrics.refuse_session(session.endpoint.engine, refusal.code)
+        body = session.endpoint.error_body(refusal)
         return web.Response(status=refusal.status, body=body, headers=refusal.headers, content_type="application/json")
 
 
 class _AdmittedSession:
-    """One session, from the judgement of its request to its end."""
+    """Session from the admission of its request to its end."""
 
     def __init__(
         self,
-        entrance: Entrance,
+        endpoint: EngineEndpoint,
         serve: Serve,
         record: RequestRecord,
         server: web.Server,
         slot: SessionSlot,
     ) -> None:
-        self.entrance = entrance
+        self.endpoint = endpoint
         self.serve = serve
         self.record = record
         self._server = server
         self._slot = slot
 
     def protocol(self) -> asyncio.Protocol:
-        """A protocol for the connection."""
+        """Protocol of aiohttp for the connection."""
         protocol: asyncio.Protocol = self._server()
         return protocol
 
     def release(self) -> None:
-        """Give the slot back, once."""
-        self.record.end(FAILED)  # unless it has ended
+        """End the record, and give the slot back; no-op the second time."""
+        self.record.end(FAILED)  # no-op where it has ended
         self._slot.release()

@@ -11,28 +11,28 @@ OK: Final = "ok"
 ERROR: Final = "error"
 CANCELLED: Final = "cancelled"
 DUPLICATE: Final = "duplicate"
-"""Outcome of a call whose id came before: it was not run."""
+"""Outcome of a call that was not run, as its id came before."""
 FAILED_RESUMPTION: Final = "failed"
 FIRST: Final = "first"
-"""The first audio after a turn of the user's, of a phrase that fills the time perhaps."""
+"""First audio after a turn of the user, a filler phrase included."""
 ANSWER: Final = "answer"
-"""The first audio of the answer."""
+"""First audio of the answer itself."""
 TO_PROVIDER: Final = "to_provider"
 TO_CLIENT: Final = "to_client"
 
 
 class SpeechMetrics:
-    """All figures of one gateway. Engines, outcomes and directions are closed sets."""
+    """Figures of all speech sessions of one gateway. Engines, outcomes and directions are closed sets."""
 
     def __init__(self) -> None:
         self.active: Counter[str] = Counter()
-        """By engine."""
+        """Open sessions, by engine."""
         self.sessions: Counter[tuple[str, str]] = Counter()
         """By engine and outcome."""
         self.frames: Counter[tuple[str, str]] = Counter()
         """By engine and direction."""
         self.delays: dict[str, Histogram] = {TO_PROVIDER: Histogram(), TO_CLIENT: Histogram()}
-        """Time that a frame spends in the gateway, by direction."""
+        """Nanoseconds that a message spends in the gateway, by direction."""
         self.calls: Counter[tuple[str, str]] = Counter()
         """By engine and outcome."""
         self.tier_changes: Counter[tuple[str, str]] = Counter()
@@ -51,25 +51,25 @@ class SpeechMetrics:
         self.synthesized_characters: Counter[str] = Counter()
         """Text that was synthesized, by name of the cascaded engine."""
         self.first_audio: dict[str, Histogram] = {FIRST: Histogram(), ANSWER: Histogram()}
-        """Time from the end of a turn to audio of cascaded engines, by what it is."""
+        """Nanoseconds from the end of a turn to audio of a cascaded engine, by FIRST and ANSWER."""
 
-    def begun(self, engine: str) -> None:
-        """A session begins."""
+    def begin_session(self, engine: str) -> None:
+        """Count a session that begins."""
         self.active[engine] += 1
 
-    def ended(self, engine: str, outcome: str) -> None:
-        """A session that began is over."""
+    def end_session(self, engine: str, outcome: str) -> None:
+        """Count a session that ends."""
         self.active[engine] -= 1
         self.sessions[engine, outcome] += 1
 
-    def refused(self, engine: str, outcome: str) -> None:
-        """A session was refused before it began."""
+    def refuse_session(self, engine: str, outcome: str) -> None:
+        """Count a session that was refused before it began."""
         self.sessions[engine, outcome] += 1
 
-    def call(self, engine: str, outcome: str) -> None:
-        """A call of a tool of the gateway is over."""
+    def count_call(self, engine: str, outcome: str) -> None:
+        """Count a finished call of a tool of the gateway."""
         self.calls[engine, outcome] += 1
 
-    def tier_changed(self, engine: str, tier: str) -> None:
-        """A session goes on in another tier, one of the installation's."""
+    def count_tier_change(self, engine: str, tier: str) -> None:
+        """Count a session that changes to `tier`, one of the installation's."""
         self.tier_changes[engine, tier] += 1

@@ -1,4 +1,4 @@
-"""Script of words and calls, and connection of a client, shared by the scripted speech models of all families."""
+"""Scripted replies and the connection of a client, shared by the scripted speech models of all engines."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ class SpokenReply(msgspec.Struct, frozen=True):
     """Words that are said, as transcript and as audio; empty: none."""
     calls: tuple[SpokenCall, ...] = ()
     held: asyncio.Event | None = None
-    """The rest of the answer, after its first piece of audio, waits for this."""
+    """Event that the rest of the answer waits for, after its first piece of audio."""
 
 
 class SpeechScript:
@@ -62,12 +62,12 @@ class MadeCall(msgspec.Struct, frozen=True):
 
     @classmethod
     def now(cls, name: str) -> MadeCall:
-        """One that is made at this moment."""
+        """Call that is made now."""
         return cls(name, time.monotonic())
 
 
 class ScriptedConnection:
-    """Base of a scripted session; says what of it tests and benchmarks wait for."""
+    """Base of a scripted session: records what its client sent."""
 
     def __init__(self, socket: web.WebSocketResponse, request: web.BaseRequest) -> None:
         self._socket = socket
@@ -84,17 +84,17 @@ class ScriptedConnection:
 
     @property
     def closed(self) -> bool:
-        """Whether the other side closed it, or is gone."""
+        """Whether the client closed the connection, or is gone."""
         transport = self._request.transport
         return self._socket.closed or transport is None or transport.is_closing()
 
     @property
     def close_code(self) -> int | None:
-        """Code that the connection was closed with; None while it is open."""
+        """Close code of the connection; None while it is open."""
         return self._socket.close_code
 
-    async def keep(self, message: dict[str, Any]) -> None:
-        """Keep a message of the client."""
+    async def record(self, message: dict[str, Any]) -> None:
+        """Record a message of the client."""
         async with self.changed:
             self.received.append(message)
             self.received_at.append(time.monotonic())
@@ -105,7 +105,7 @@ class ScriptedConnection:
         raise NotImplementedError
 
     async def until(self, name: str, count: int = 1) -> list[dict[str, Any]]:
-        """Wait for so many messages of a type."""
+        """Wait for `count` messages of a type."""
         async with self.changed:
             await self.changed.wait_for(lambda: len(self.of_type(name)) >= count)
         return self.of_type(name)

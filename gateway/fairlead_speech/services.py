@@ -1,9 +1,10 @@
-"""Opens and runs speech sessions of every engine: models in the order of their route, tools of the tier, the record."""
+"""Opens and runs speech sessions of every engine: connects a model of the route, offers tools, keeps the record."""
 
 from __future__ import annotations
 
 import asyncio
 import functools
+import time
 from collections.abc import Awaitable, Callable, Collection, Sequence
 from typing import Final, Protocol
 
@@ -13,28 +14,29 @@ from aiohttp import web
 from fairlead_formats.tokens.routes import ModelRoute
 from fairlead_formats.wire.errors import LlmError
 from fairlead_models.breakers import ModelBreakers, ModelClosed, asks_next
+from fairlead_models.cascaded import CASCADED
 from fairlead_models.errors import budget_error, closed_error
 from fairlead_models.providers import ModelTarget, ProviderKeyRefused, Providers, UnknownModel
 from fairlead_models.request_record import RequestRecord
 from fairlead_models.settings import SpeechSessionSettings
 from fairlead_models.upstream import ProviderClient, ProviderRefused, ProviderSocket, ProviderUnavailable, transport_of
 from fairlead_offers.services import ToolServices
-from fairlead_speech.admission import SessionRequest
-from fairlead_speech.bounds import SpeechBounds
-from fairlead_speech.bridge import FAILED, SpeechBridge
+from fairlead_speech.admission import SessionRequest, SessionSlot
+from fairlead_speech.bridge import FAILED, BridgeServices, SpeechBridge
+from fairlead_speech.cascaded.answering import RelayedEvents, TurnAnswerer
 from fairlead_speech.cascaded.chat_model import ChatModel
 from fairlead_speech.cascaded.engine import CascadedEngines
 from fairlead_speech.cascaded.session import CascadedSession
 from fairlead_speech.metrics import SpeechMetrics
-from fairlead_speech.session import BridgedSession
-from fairlead_speech.session_slots import SessionSlot
+from fairlead_speech.realtime.session import ENGINE, RealtimeSession
+from fairlead_speech.session import BridgedSession, MessageSink, SessionEnd, SpeechBounds
 from fairlead_speech.sockets import CLIENT_PING_SECONDS, CLOSE_SECONDS, MAX_MESSAGE, SessionSide, SessionSocket
-from fairlead_speech.tiers import SpokenTier
-from fairlead_speech.toolbox import SessionToolbox, SpeechOffers
+from fairlead_speech.tiers import SpokenTier, is_slow
+from fairlead_speech.tools import SessionToolbox, SpeechContext, SpeechOffers
 
 DEFAULT_BOUNDS: Final = SpeechBounds()
 Dial = Callable[[ModelTarget], Awaitable[SessionSide]]
-"""Opens a session of one model. Raises ProviderUnavailable, ProviderRefused."""
+"""Connects to a model. Raises ProviderUnavailable, ProviderRefused."""
 Serve = Callable[[web.BaseRequest, RequestRecord], Awaitable[web.StreamResponse]]
 """Runs a session to its end. Raises LlmError and Problem before the upgrade."""
 
@@ -44,21 +46,32 @@ class SpeechSettings(msgspec.Struct, frozen=True):
 
     allowed: SpeechSessionSettings
     key: bytes
-    """Key that binds handles of sessions to principals; replicas share it. Empty: one of this process."""
+    """Key that binds session handles to principals; replicas share it. Empty: random, of this process."""
+
+
+class SpeechModels(msgspec.Struct, frozen=True):
+    """Models of the installation, and how they are reached."""
+
+    providers: Callable[[], Providers]
+    breakers: ModelBreakers
+    client: ProviderClient
+    chat: ChatModel
+    """Models of cascaded engines."""
 
 
 class OpenedModel(msgspec.Struct, frozen=True):
-    """A model that took a session, with what the session has of the gateway."""
+    """Model that is connected for a session, with the toolbox and tier of that session."""
 
     target: ModelTarget
     side: SessionSide
     toolbox: SessionToolbox
     tier: SpokenTier
     make_toolbox: Callable[[str], SessionToolbox]
-    """Makes another toolbox of the session, for an engine beside the model, by the format of its tools."""
+    """Makes another toolbox of the session, by the message format of its tools, for an engine that answers slow turns.
+    """
 
 
-class Entrance(Protocol):
+class EngineEndpoint(Protocol):
     """Endpoint of one engine."""
 
     engine: str
@@ -68,96 +81,93 @@ class Entrance(Protocol):
         ...
 
     def error_body(self, error: LlmError) -> bytes:
-        """Body of a refusal before the upgrade, in JSON, in the form of the engine's API."""
+        """JSON body of a refusal before the upgrade, in the form of the engine's API."""
         ...
 
-    def judge(self, asked: SessionRequest, slot: SessionSlot) -> Serve:
-        """Take the slot, and find out the model, where the request names it. Raises LlmError."""
+    def judge(self, session_request: SessionRequest, slot: SessionSlot) -> Serve:
+        """Take the slot; choose the models where the request names one. Raises LlmError."""
         ...
 
 
 class SpeechServices:
-    """Parts that all sessions of one gateway share."""
+    """Services that all speech sessions of one gateway share."""
 
     def __init__(
         self,
         tools: ToolServices,
-        providers: Callable[[], Providers],
+        models: SpeechModels,
         settings: SpeechSettings,
-        breakers: ModelBreakers,
         metrics: SpeechMetrics,
-        clock: Callable[[], float],
-        client: ProviderClient,
-        chat: ChatModel,
+        clock: Callable[[], float] = time.perf_counter,
         bounds: SpeechBounds = DEFAULT_BOUNDS,
     ) -> None:
-        """`clock` times frames, in seconds. `chat`: models of cascaded engines."""
+        """`clock` times messages, in seconds."""
         self.tools = tools
         self.bounds = bounds
-        self.providers = providers
+        self.providers = models.providers
         self.settings = settings
         self.metrics = metrics
         self.clock = clock
-        self.client = client
-        self.engines = CascadedEngines(client, chat, metrics)
+        self.client = models.client
+        self.engines = CascadedEngines(models.client, models.chat, metrics)
         self.running: set[SpeechBridge] = set()
         self.over = asyncio.Event()
         """Set when the last session that runs has ended."""
-        self._turns = asyncio.Lock()
-        self._breakers = breakers
+        self._bridging = BridgeServices(metrics, clock, asyncio.Lock(), bounds)
+        self._breakers = models.breakers
         self._offers = SpeechOffers(tools)
 
     def targets(
-        self, wanted: str, asked: SessionRequest, kinds: Collection[str], api: str
+        self, wanted: str, session_request: SessionRequest, kinds: Collection[str], api: str
     ) -> tuple[ModelRoute, Sequence[ModelTarget]]:
-        """The route that a model's name means, and those of its models whose provider is of some kinds, which have
-        `api`. Raises LlmError.
+        """Route of a model's name, and those of its models whose provider is one of `kinds`. `api` names the API in
+        errors. Raises LlmError.
         """
         providers = self.providers()
         try:
-            route, targets = providers.targets(wanted, keyed=bool(asked.provider_key), spoken=True)
+            route, targets = providers.targets(wanted, keyed=bool(session_request.provider_key), spoken=True)
         except UnknownModel as error:
             raise LlmError(404, str(error), "model_not_found", param="model") from error
         except ProviderKeyRefused as error:
             raise LlmError(error.status, str(error), "provider_key") from error
-        found = [target for target in targets if providers.kind_of(target) in kinds]
-        if not found:
+        usable = [target for target in targets if providers.kind_of(target) in kinds]
+        if not usable:
             raise LlmError(404, f"no provider of {wanted[:128]!r} has {api}", "model_not_found")
-        return route, found
+        return route, usable
 
-    async def opened(
+    async def open(
         self,
-        asked: SessionRequest,
+        session_request: SessionRequest,
         route: ModelRoute,
         targets: Sequence[ModelTarget],
         format_name: str,
         record: RequestRecord,
         dial: Dial,
     ) -> OpenedModel:
-        """The first model that takes the session, where the agent's tokens of the day allow it. Raises LlmError and
-        Problem.
+        """Connect the first model that can be reached, within the agent's daily tokens, and offer tools. Raises
+        LlmError and Problem.
         """
 
         def make(target: ModelTarget, name: str = format_name) -> SessionToolbox:
-            return SessionToolbox(self._offers, asked.origin, asked.wishes, route, name, record, target)
+            return SessionToolbox(self._offers, session_request, route, name, record, target)
 
         toolbox = make(targets[0])
-        tier = SpokenTier(self.tools, toolbox.catalog, asked.wishes.tier)
-        offer = await toolbox.show(tier.current, frozenset())  # a tier that is unknown is refused here
+        tier = SpokenTier(self.tools, toolbox.catalog, session_request.wishes.tier)
+        offer = await toolbox.show(tier.current, frozenset())  # an unknown tier is refused here
         record.open_budget(targets[0], offer.quotas)
         if (refused := record.refusal()) is not None:
             raise budget_error(refused)
-        target, side = await self.connected(asked, targets, dial)
+        target, side = await self.connect(session_request, targets, dial)
         if target != targets[0]:
             toolbox = make(target)
             record.open_budget(target, offer.quotas)
-            tier = SpokenTier(self.tools, toolbox.catalog, asked.wishes.tier)
+            tier = SpokenTier(self.tools, toolbox.catalog, session_request.wishes.tier)
         return OpenedModel(target, side, toolbox, tier, functools.partial(make, target))
 
-    async def connected(
-        self, asked: SessionRequest, targets: Sequence[ModelTarget], dial: Dial
+    async def connect(
+        self, session_request: SessionRequest, targets: Sequence[ModelTarget], dial: Dial
     ) -> tuple[ModelTarget, SessionSide]:
-        """The first model that takes a connection. Raises LlmError."""
+        """Connect to the first of `targets` that can be reached. Raises LlmError."""
         failure = LlmError(502, "no model takes the session", "provider_unavailable")
         for target in targets:
             try:
@@ -168,7 +178,7 @@ class SpeechServices:
             try:
                 side = await dial(target)
             except ProviderRefused as error:
-                attempt.answered(error.status, None if asked.provider_key else error.retry_after)
+                attempt.answered(error.status, None if session_request.provider_key else error.retry_after)
                 status = error.status if 400 <= error.status < 500 else 502
                 failure = LlmError(status, f"{target.provider}: {error}", "provider_refused")
                 if not asks_next(error.status):
@@ -185,8 +195,14 @@ class SpeechServices:
                 return target, side
         raise failure
 
-    async def accepted(self, request: web.BaseRequest, *protocols: str) -> tuple[web.WebSocketResponse, SessionSocket]:
-        """The client's WebSocket, and it as a side of a session. Subprotocols are those that are agreed on."""
+    def context(self, opened: OpenedModel, record: RequestRecord, engine: str) -> SpeechContext:
+        """Parts of the gateway for a session of an opened model."""
+        return SpeechContext(
+            engine, opened.toolbox, opened.tier, record, self.metrics, self.settings.allowed.provider_mcp
+        )
+
+    async def accept(self, request: web.BaseRequest, *protocols: str) -> tuple[web.WebSocketResponse, SessionSocket]:
+        """Upgrade the client's connection. Returns its WebSocket, alone and as a side. `protocols`: subprotocols."""
         socket = web.WebSocketResponse(
             timeout=CLOSE_SECONDS,
             heartbeat=CLIENT_PING_SECONDS,
@@ -198,19 +214,19 @@ class SpeechServices:
         await socket.prepare(request)
         return socket, SessionSocket(socket, request.transport, self.clock)
 
-    def side(self, socket: ProviderSocket) -> SessionSocket:
-        """A provider's WebSocket as a side of a session."""
+    def provider_side(self, socket: ProviderSocket) -> SessionSocket:
+        """Wrap a provider's WebSocket as a side of a session."""
         return SessionSocket(socket, transport_of(socket), self.clock)
 
     async def run(
         self, client: SessionSide, provider: SessionSide, session: BridgedSession, engine: str, record: RequestRecord
     ) -> None:
-        """Carry a session to its end, and record it."""
-        bridge = SpeechBridge(client, provider, session, engine, self.metrics, self.clock, self._turns, self.bounds)
-        if isinstance(provider, CascadedSession):  # the provider ends all others
+        """Bridge a session until it ends, and record its outcome."""
+        bridge = SpeechBridge(client, provider, session, engine, self._bridging)
+        if isinstance(provider, CascadedSession):  # other sessions end by their provider
             provider.expire_in(self.bounds.session_seconds)
         self.running.add(bridge)
-        self.metrics.begun(engine)
+        self.metrics.begin_session(engine)
         outcome = FAILED
         try:
             outcome = await bridge.run()
@@ -218,5 +234,39 @@ class SpeechServices:
             self.running.discard(bridge)
             if not self.running:
                 self.over.set()
-            self.metrics.ended(engine, outcome)
+            self.metrics.end_session(engine, outcome)
             record.end(outcome)
+
+
+def make_engine_session(services: SpeechServices, name: str, model: str) -> CascadedSession:
+    """Make a session of the cascaded engine `name`. `model`: the name that the client asked for."""
+    engine = services.engines.engine(name, services.providers().cascaded[name])
+    return CascadedSession(engine, model, services.clock, services.bounds)
+
+
+def set_slow_tier(session: CascadedSession, opened: OpenedModel) -> None:
+    """Have a cascaded engine say fillers at once in slow tiers, where it has fillers."""
+    filler = session.state.engine.provider.filler
+    if filler is not None:
+        session.set_slow_tier(lambda: is_slow(opened.toolbox.catalog(), opened.tier.current, filler.from_tier))
+
+
+def make_turn_answerer(
+    services: SpeechServices,
+    name: str,
+    opened: OpenedModel,
+    client: MessageSink,
+    record: RequestRecord,
+    end: SessionEnd,
+) -> TurnAnswerer:
+    """Make an answerer of slow turns by the cascaded engine `name`. `client` gets its events in the form of OpenAI
+    Realtime; `end` is requested where the agent's daily tokens are spent.
+    """
+    side = make_engine_session(services, name, name)
+    set_slow_tier(side, opened)
+    relay = RelayedEvents(client)
+    toolbox = opened.make_toolbox(ENGINE)
+    tier = SpokenTier(services.tools, toolbox.catalog, opened.tier.current)
+    context = SpeechContext(CASCADED, toolbox, tier, record, services.metrics, provider_mcp=False)
+    session = RealtimeSession(relay, side, context, waits_for_transcript=True, end=end)
+    return TurnAnswerer(side, session, relay, tier)

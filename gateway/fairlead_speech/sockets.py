@@ -1,4 +1,4 @@
-"""Two WebSockets as sides of a session: bounded in bytes, with a deadline for a peer that does not read."""
+"""WebSockets as sides of a session: bounded in bytes, with a deadline for a peer that does not read."""
 
 from __future__ import annotations
 
@@ -13,111 +13,109 @@ from aiohttp import WSMsgType, web
 MAX_MESSAGE: Final = 16 << 20
 """Bytes of one message, in either direction: a provider takes 15 MiB of audio at once."""
 CLIENT_PING_SECONDS: Final = 20.0
-"""Time between two pings for clients: hops in front of the gateway close connections that are silent for a minute."""
+"""Interval of pings to clients: proxies in front of the gateway close connections that are silent for a minute."""
 PROVIDER_PING_SECONDS: Final = 120.0
-"""Silence of a provider after which it is asked whether it is there. It has half of that to answer: Gemini's servers
-take up to half a minute.
-"""
+"""Interval of pings to providers, which have half of it to answer: Gemini's servers take up to half a minute."""
 CLOSE_SECONDS: Final = 2.0
-"""For a peer to answer a close."""
+"""Time for a peer to answer a close frame."""
 GOING_AWAY, UNSUPPORTED, BAD_ARGUMENT, POLICY_VIOLATION, TOO_LARGE = 1001, 1003, 1007, 1008, 1009
 INTERNAL_ERROR, TRY_AGAIN_LATER = 1011, 1013
 """Close codes (RFC 6455 section 7.4.1, and IANA's registry)."""
 SILENT: Final = "the other side answers no ping"
 _UNSENDABLE: Final = frozenset({1004, 1005, 1006, 1015})
 _MAX_REASON: Final = 120
-"""Bytes of a reason; a close frame has room for 123."""
+"""Bytes of a reason; a close frame has room for 123 (RFC 6455 section 5.5)."""
 Socket: TypeAlias = "aiohttp.ClientWebSocketResponse[bool] | web.WebSocketResponse[bool]"
 
 
 class Closing(msgspec.Struct, frozen=True):
-    """How one side ended."""
+    """Close code and reason with which one side ended."""
 
     code: int
     reason: str = ""
     clean: bool = True
-    """Whether the side said so itself."""
+    """Whether the side sent a close frame itself."""
 
-    def passed_on(self) -> Closing:
-        """The close for the other side. Codes that may not be sent become 1011."""
+    def for_other_side(self) -> Closing:
+        """Close for the other side; codes that must not be sent become 1011."""
         code = self.code if 1000 <= self.code < 5000 and self.code not in _UNSENDABLE else INTERNAL_ERROR
         return Closing(code, self.reason)
 
 
 class SessionSide(Protocol):
-    """One side of a session."""
+    """One side of a session: the client's or the provider's."""
 
     binary: bool
-    """Whether messages go out as binary ones, else as text. Gemini's servers send JSON in the former."""
+    """Whether messages are sent as binary ones, else as text. Gemini's servers send JSON in binary messages."""
 
     @property
     def received_binary(self) -> bool:
-        """Whether the last message came as a binary one."""
+        """Whether the last received message was binary."""
         ...
 
     @property
     def stalled_seconds(self) -> float:
-        """Seconds for which the peer has not read what was sent."""
+        """Seconds for which a sent message has waited for the peer to read."""
         ...
 
     async def receive(self) -> bytes | Closing:
-        """The next message, or how the side ended."""
+        """Wait for the next message, or for the end of the side."""
         ...
 
-    async def send(self, frame: bytes) -> None:
-        """Send a message; what does not fit into buffers waits for the peer. No-op where the side is gone."""
+    async def send(self, payload: bytes) -> None:
+        """Send a message; wait for the peer while buffers are full. No-op where the side is closed."""
         ...
 
     async def close(self, closing: Closing) -> None:
-        """Close this side; one that does not answer is cut off."""
+        """Close this side; a peer that does not answer is cut off."""
         ...
 
 
 class SessionSocket:
-    """One side of a session: a WebSocket."""
+    """Side of a session over a WebSocket."""
 
     def __init__(self, socket: Socket, transport: asyncio.Transport | None, clock: Callable[[], float]) -> None:
-        """`transport` is that of the socket; None where it is gone already."""
+        """`transport`: that of the socket; None where it is closed already."""
         self._socket = socket
         self._transport = transport
         self._clock = clock
         self._senders = 0
-        self._since = 0.0
+        self._stalled_since = 0.0
         self.closed = False
         self.binary = False
         self.received_binary = False
 
     @property
     def stalled_seconds(self) -> float:
-        """Seconds for which the peer has not read what was sent."""
-        return self._clock() - self._since if self._senders else 0.0
+        """Seconds for which a sent message has waited for the peer to read."""
+        return self._clock() - self._stalled_since if self._senders else 0.0
 
     async def receive(self) -> bytes | Closing:
-        """The next message, or how the side ended."""
+        """Wait for the next message, or for the end of the side."""
         message = await self._socket.receive()
         if message.type is WSMsgType.TEXT or message.type is WSMsgType.BINARY:
             self.received_binary = message.type is WSMsgType.BINARY
             data: bytes = message.data
             return data
-        return self._ended(message)
+        return self._closing_of(message)
 
-    async def send(self, frame: bytes) -> None:
-        """Send a message; what does not fit into buffers waits for the peer. No-op where the side is gone."""
+    async def send(self, payload: bytes) -> None:
+        """Send a message; wait for the peer while buffers are full. No-op where the side is closed."""
         if self.closed:
             return
         if not self._senders:
-            self._since = self._clock()
+            self._stalled_since = self._clock()
         self._senders += 1
         try:
-            await self._socket.send_frame(frame, WSMsgType.BINARY if self.binary else WSMsgType.TEXT)
+            await self._socket.send_frame(payload, WSMsgType.BINARY if self.binary else WSMsgType.TEXT)
         except (aiohttp.ClientError, ConnectionError, RuntimeError):
-            self.closed = True  # its own `receive` says how it ended
+            self.closed = True  # `receive` returns how it ended
         finally:
             self._senders -= 1
-            self._since = self._clock()
+            self._stalled_since = self._clock()
 
     async def close(self, closing: Closing) -> None:
-        """Close this side; one that does not answer is cut off."""
+        """Close this side; a peer that does not answer is cut off."""
         self.closed = True
         reason = closing.reason.encode()[:_MAX_REASON].decode(errors="ignore").encode()
         try:
@@ -125,9 +123,9 @@ class SessionSocket:
                 await self._socket.close(code=closing.code, message=reason)
         except (TimeoutError, aiohttp.ClientError, ConnectionError, RuntimeError):
             if self._transport is not None:
-                self._transport.abort()  # closed, it would wait for the peer to read
+                self._transport.abort()  # `close` would wait for the peer to read
 
-    def _ended(self, message: Any) -> Closing:
+    def _closing_of(self, message: Any) -> Closing:
         self.closed = True
         if message.type is WSMsgType.CLOSE:
             return Closing(message.data, message.extra or "")

@@ -127,8 +127,8 @@ SHARES = (
     ),
     Guard(
         "sockets without a setup that take the slots of speech sessions",
-        "fairlead_speech.gemini.entrance",
-        (("slot.wait()", "slot.begin()"), ("return\n        slot.begin()", "return")),
+        "fairlead_speech.gemini.endpoint",
+        (("slot.take_for_setup()", "slot.take_for_session()"), ("return\n        slot.take_for_session()", "return")),
         f"{_SESSIONS}::test_sockets_without_a_setup_take_no_slot_of_a_session_and_no_more_than_their_share",
         "503",
     ),

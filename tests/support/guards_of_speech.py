@@ -5,12 +5,12 @@ from __future__ import annotations
 from product_guard import Guard
 
 _AT = "tests/unit/speech/test_frames.py"
-_READER = "fairlead_speech.frames"
+_READER = "fairlead_speech.messages"
 SPEECH = (
     Guard(
         "tools of a speech provider in a member that comes twice",
         _READER,
-        (("if members.repeats(frame):", "if False:"),),
+        (("if members.repeats(payload):", "if False:"),),
         f"{_AT}::test_a_frame_is_refused_or_every_parser_reads_the_same",
         "json, the first of equal members",
     ),
@@ -24,13 +24,13 @@ SPEECH = (
     Guard(
         "tools of a speech provider in an event that the gateway does not know",
         "fairlead_speech.realtime.session",
-        (("if not await self._wishes.allowed(event, None):", "if False:"),),
+        (("if not await self._tools_allowed(event, None):", "if False:"),),
         "tests/component/speech/test_frames.py::test_tools_of_the_provider_pass_in_no_event",
         "session.start",
     ),
     Guard(
         "tools of Gemini's provider in a second member of a message",
-        "fairlead_speech.gemini.frames",
+        "fairlead_speech.gemini.messages",
         (("if len(message) != 1 or not kinds:", "if False:"),),
         "tests/component/speech/test_frames.py::test_a_message_that_can_be_read_otherwise_closes_the_session",
         "sessionUpdate",
@@ -39,8 +39,8 @@ SPEECH = (
         "15 MiB of values in a message of a speech session",
         _READER,
         (
-            ("if len(frame) > bounds.bytes:", "if False:"),
-            ("if (dear := too_dear(frame, bounds.values)) is not None:", "if (dear := None) is not None:"),
+            ("if len(payload) > bounds.bytes:", "if False:"),
+            ("if (dear := too_dear(payload, bounds.values)) is not None:", "if (dear := None) is not None:"),
         ),
         f"{_AT}::test_a_message_of_15_mebibytes_is_refused_without_being_decoded",
         "DID NOT RAISE",

@@ -33,7 +33,7 @@ class CascadedPlayTalk(RealtimePlayClient):
 
     @property
     def provider_tools(self) -> list[str]:
-        return [tool["function"]["name"] for tool in self._servers.asked[-1].get("tools", ())]
+        return [tool["function"]["name"] for tool in self._servers.requests[-1].get("tools", ())]
 
     @property
     def spoken_bytes(self) -> tuple[int, int]:
@@ -51,7 +51,7 @@ class CascadedPlayTalk(RealtimePlayClient):
 
     def shown(self) -> list[tuple[float, frozenset[str]]]:
         found: list[tuple[float, frozenset[str]]] = []
-        for at, asked in zip(self._servers.asked_at, self._servers.asked, strict=True):
+        for at, asked in zip(self._servers.requested_at, self._servers.requests, strict=True):
             tools = frozenset(tool["function"]["name"] for tool in asked.get("tools", ()))
             if not found or found[-1][1] != tools:
                 found.append((at, tools))
@@ -59,7 +59,7 @@ class CascadedPlayTalk(RealtimePlayClient):
 
     def results(self) -> dict[str, tuple[float, str]]:
         found: dict[str, tuple[float, str]] = {}
-        for at, asked in zip(self._servers.asked_at, self._servers.asked, strict=True):
+        for at, asked in zip(self._servers.requested_at, self._servers.requests, strict=True):
             for message in asked["messages"]:
                 if message["role"] == "tool":
                     found.setdefault(message["tool_call_id"], (at, str(message["content"])))

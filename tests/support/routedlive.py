@@ -56,7 +56,7 @@ class RoutedLiveWorld(LiveWorld):
     @property
     def asked(self) -> list[tuple[str, Any]]:
         """Roles and words of what the engine's model had last."""
-        return [(each["role"], each["content"]) for each in self.backends.asked[-1]["messages"]]
+        return [(each["role"], each["content"]) for each in self.backends.requests[-1]["messages"]]
 
 
 async def speak(client: LiveClient) -> None:

@@ -25,12 +25,12 @@ from fairlead_app.gateway import Gateway
 from fairlead_formats.tokens.models import ContextWindows
 from fairlead_formats.tokens.routes import read_routes
 from fairlead_models.providers import read_providers
-from fairlead_speech.bounds import SpeechBounds
 from fairlead_speech.bridge import SpeechBridge
 from fairlead_speech.metrics import SpeechMetrics
 from fairlead_speech.realtime.fake import RealtimeScriptSession, ScriptedRealtime
 from fairlead_speech.scripted import SpeechScript, SpokenReply
 from fairlead_speech.services import SpeechServices
+from fairlead_speech.session import SpeechBounds
 from gatewayworld import catalog, entry, running
 from llmworld import ADDS, FAILS
 from toolservers import Reply, Request, answer_modern, raw_server

@@ -192,7 +192,7 @@ class CascadedTalk(RealtimeTalk):
 
     @property
     def results(self) -> dict[str, str]:
-        items = [each.shown for each in self._cascade.session.state.conversation.items()]
+        items = [each.wire for each in self._cascade.session.state.conversation.items()]
         return {
             item["call_id"]: item["output"]
             for item in items
@@ -260,7 +260,7 @@ class LiveTalk:
     async def settled(self) -> None:
         session = self._world.bridge._session
         assert isinstance(session, LiveSession)
-        await eventually(lambda: session._turns.fresh)
+        await eventually(lambda: session._turns.handle_current)
 
     async def called(self, count: int) -> None:
         while len(self.client_calls) < count:

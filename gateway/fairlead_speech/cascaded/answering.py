@@ -1,5 +1,5 @@
-"""Answers turns of another session by a cascaded engine: tools run as in a session of its own, and what is said goes to
-the client of that other session.
+"""Answers turns of another session by a cascaded engine: tools run as in a session of its own, and the engine's events
+go to the client of the other session.
 """
 
 from __future__ import annotations
@@ -11,272 +11,274 @@ from typing import Any, Final
 
 import msgspec
 
-from fairlead_speech import realtime_events
 from fairlead_speech.bridge import PROVIDER_CLOSED
 from fairlead_speech.cascaded.conversation import spoken_text
 from fairlead_speech.cascaded.session import CascadedSession
 from fairlead_speech.metrics import CANCELLED, ERROR, OK
+from fairlead_speech.realtime import events
+from fairlead_speech.realtime.events import Event, member, members, text
 from fairlead_speech.realtime.session import RealtimeSession
-from fairlead_speech.realtime_events import Event, member, members, text
-from fairlead_speech.session import FrameSink
+from fairlead_speech.session import MessageSink
 from fairlead_speech.sockets import Closing
 from fairlead_speech.tiers import SpokenTier
 
-HEARING_SECONDS: Final = 3.0
-"""Time for the transcript of a turn; then the provider of the other session answers it."""
-MOST_OWN: Final = 2048
-"""Items of the engine that are remembered, and calls."""
-MOST_ID: Final = 256
-"""Characters of the id of a call that is remembered once nobody waits for its result."""
-_CONFIGURED: Final = ("instructions", "tools", "tool_choice", "output_modalities")
-_SPEAKS: Final = b'{"type":"input_audio_buffer.speech_started"}'
-_DROPPED: Final = b'{"type":"input_audio_buffer.cleared"}'
-"""Events by which the session between relay and engine knows that it is not its turn, and that it is."""
-Over = Callable[[str, Sequence[tuple[str, str]]], Awaitable[None]]
-"""Told of the end of a turn: the outcome, and ids and texts of what was said."""
+TRANSCRIPT_SECONDS: Final = 3.0
+"""Time for the transcript of a turn; after it, the provider of the other session answers."""
+MAX_REMEMBERED: Final = 2048
+"""Ids of the engine's items, and of its calls, that are remembered."""
+MAX_CALL_ID: Final = 256
+"""Characters of the id of a call that is remembered after its result."""
+_SHARED_MEMBERS: Final = ("instructions", "tools", "tool_choice", "output_modalities")
+_SPEECH_STARTED: Final = b'{"type":"input_audio_buffer.speech_started"}'
+_BUFFER_CLEARED: Final = b'{"type":"input_audio_buffer.cleared"}'
+"""Events of the provider by which the inner session requests no response, and may request one again."""
+OnTurnEnd = Callable[[str, Sequence[tuple[str, str]]], Awaitable[None]]
+"""Called at the end of a turn, with the outcome, and the ids and texts of the engine's messages."""
 _encode: Final = msgspec.json.encode
 log = logging.getLogger(__name__)
 
 
 class RelayedEvents:
-    """Events of the engine on their way to the client of the other session."""
+    """Forwards the engine's events to the client of the other session."""
 
-    def __init__(self, client: FrameSink) -> None:
+    def __init__(self, client: MessageSink) -> None:
         self._client = client
         self._created: bytes | None = None
-        """Beginning of a response that has not said anything."""
+        """Held `response.created` of a response without output."""
         self.last_item: str | None = None
-        """Last item that the client has of the other session."""
-        self._own: dict[str, None] = {}
+        """Id of the other session's last item that the client has."""
+        self._engine_items: dict[str, None] = {}
         self.response: str | None = None
         """Id of the response in progress."""
-        self.made: dict[str, None] = {}
-        """Ids of calls of the client's tools, whose results may come after an interruption."""
-        self.calls: set[str] = set()
-        """Ids of calls of the client's tools that wait for their results."""
+        self.made_calls: dict[str, None] = {}
+        """Ids of all calls of the client's tools; a result may come after an interruption."""
+        self.open_calls: set[str] = set()
+        """Ids of calls of the client's tools without a result."""
 
     def __contains__(self, item: str) -> bool:
-        """Whether an item is one of the engine's."""
-        return item in self._own
+        """Whether the engine made an item."""
+        return item in self._engine_items
 
-    async def send_audio(self, frame: bytes) -> None:
-        """Pass on audio, or its transcript, of an item that has begun."""
-        await self._client.send(frame)
+    async def send_audio(self, payload: bytes) -> None:
+        """Forward audio, or its transcript, of an item that has begun."""
+        await self._client.send(payload)
 
-    async def send(self, frame: bytes) -> None:
-        """Pass on what is about responses and items."""
-        kind = realtime_events.kind_of(frame)
+    async def send(self, payload: bytes) -> None:
+        """Forward events of responses and items, errors, and events of the gateway."""
+        kind = events.event_type(payload)
         if not kind.startswith(("response.", "conversation.item.", "error", "fairlead.")):
             return
         if kind == "response.created":
-            self.response = text(member(realtime_events.read(frame), "response"), "id")
-            self._created = frame
+            self.response = text(member(events.read(payload), "response"), "id")
+            self._created = payload
             return
-        event = realtime_events.read(frame)
+        event = events.read(payload)
         if kind == "response.done":
             self.response = None
-        self._note(kind, event)
+        self._remember(kind, event)
         created, self._created = self._created, None
         if created is not None and kind == "response.done" and member(event, "response").get("status") == "failed":
-            return  # it failed before anything was said: the client does not hear of it
+            return  # it failed without output: hidden from the client
         if created is not None:
             await self._client.send(created)
-        await self._client.send(self._placed(event) if "previous_item_id" in event else frame)
+        await self._client.send(self._with_known_predecessor(event) if "previous_item_id" in event else payload)
 
-    def _note(self, kind: str, event: Event) -> None:
+    def _remember(self, kind: str, event: Event) -> None:
         item = member(event, "item")
         if kind == "conversation.item.added":
-            _keep(self._own, text(item, "id"))
+            _add_bounded(self._engine_items, text(item, "id"))
         elif kind == "response.output_item.done" and item.get("type") == "function_call":
-            self.calls.add(text(item, "call_id"))
-            if len(text(item, "call_id")) <= MOST_ID:
-                _keep(self.made, text(item, "call_id"))
+            self.open_calls.add(text(item, "call_id"))
+            if len(text(item, "call_id")) <= MAX_CALL_ID:
+                _add_bounded(self.made_calls, text(item, "call_id"))
 
-    def _placed(self, event: Event) -> bytes:
-        """The event behind an item that the client knows."""
+    def _with_known_predecessor(self, event: Event) -> bytes:
+        """Encode an event with a `previous_item_id` that the client has."""
         before = event["previous_item_id"]
-        return _encode({**event, "previous_item_id": before if before in self._own else self.last_item})
+        return _encode({**event, "previous_item_id": before if before in self._engine_items else self.last_item})
 
 
 class TurnAnswerer:
-    """Answers turns one at a time. `aclose` it."""
+    """Answers turns by one engine, one at a time. `aclose` it."""
 
     def __init__(
         self, engine: CascadedSession, session: RealtimeSession, relay: RelayedEvents, tier: SpokenTier
     ) -> None:
-        """`session` is that between the relay and the engine, in that tier."""
+        """`session`: the inner session between relay and engine. `tier`: its tier."""
         self.engine = engine
         self.relay = relay
         self._idle = asyncio.Event()
         self._idle.set()
         self._session = session
         self._tier = tier
-        self._over: Over | None = None
-        self._said_before: set[str] = set()
+        self._on_end: OnTurnEnd | None = None
+        self._items_before: set[str] = set()
         self._cancelled = False
         self._turn = 0
-        """Number of the turn: another one once it is interrupted, too."""
-        self._asked = ""
-        """Id of the event that asked for the first response of the turn."""
-        self._configured: Event = {}
+        """Number of the turn; an interruption raises it, too."""
+        self._request_id = ""
+        """`event_id` of the turn's first `response.create`."""
+        self._session_config: Event = {}
         self._open = asyncio.Event()
-        self._pumping = asyncio.create_task(self._pump(), name="cascaded engine beside a speech session")
+        self._pump_task = asyncio.create_task(self._pump(), name="cascaded engine beside a speech session")
 
     @property
     def active(self) -> bool:
-        """Whether a turn is being answered here."""
+        """Whether the engine answers a turn."""
         return not self._idle.is_set()
 
-    async def answer(self, tier: str | None, configured: Event, asked: Event, over: Over) -> None:
-        """Answer what was said last. `configured`: instructions, tools and modalities of the client's session, `asked`:
-        what it wishes of this response. `over` is told of the end. Raises UnknownTier.
+    async def answer(self, tier: str | None, session: Event, response: Event, on_end: OnTurnEnd) -> None:
+        """Answer the last turn. `session`: instructions, tools and modalities of the client's session. `response`: that
+        of the client's `response.create`. `on_end` is called at the end. Raises UnknownTier.
         """
-        self._tier.name(tier)
+        self._tier.select(tier)
         self._idle.clear()
-        self._over = over
+        self._on_end = on_end
         self._cancelled = False
         self._turn += 1
         turn = self._turn
-        self._said_before = {each.id for each in self.engine.state.conversation.items()}
+        self._items_before = {each.id for each in self.engine.state.conversation.items()}
         await self._open.wait()
-        if turn != self._turn or self._pumping.done():
+        if turn != self._turn or self._pump_task.done():
             return
-        await self._session.from_provider(_DROPPED)
-        self.engine.state.turn_ended()
-        if configured != self._configured:
-            self._configured = configured
-            update = {"type": "session.update", "event_id": realtime_events.own_id()}
-            await self._pass({**update, "session": {"type": "realtime", **configured}})
+        await self._session.from_provider(_BUFFER_CLEARED)
+        self.engine.state.end_turn()
+        if session != self._session_config:
+            self._session_config = session
+            update = {"type": "session.update", "event_id": events.new_id()}
+            await self._send({**update, "session": {"type": "realtime", **session}})
         if turn == self._turn:
             await self._session.show()
-        if turn == self._turn:  # a response behind an interruption would be one that nobody stops
-            self._asked = realtime_events.own_id()
-            await self._pass({"type": "response.create", "event_id": self._asked, "response": _functions_only(asked)})
+        if turn == self._turn:  # nobody would cancel a response that is requested after an interruption
+            self._request_id = events.new_id()
+            await self._send(
+                {"type": "response.create", "event_id": self._request_id, "response": _functions_only(response)}
+            )
 
-    async def ended(self) -> None:
-        """Wait until no turn is being answered here."""
+    async def wait(self) -> None:
+        """Wait until the engine answers no turn."""
         await self._idle.wait()
 
-    def remember(self, role: str, said: str) -> str:
-        """Have the engine know what was said elsewhere; id of its item."""
-        self.engine.remember(role, said)
+    def add_message(self, role: str, words: str) -> str:
+        """Add a message of the other session to the engine's conversation. Returns the item's id."""
+        self.engine.add_message(role, words)
         return self.engine.state.conversation.last or ""
 
-    async def take(self, event: Event) -> None:
-        """Take an event of the client's that is about this turn."""
+    async def take_client_event(self, event: Event) -> None:
+        """Take an event of the client about an item or call of the engine."""
         if event.get("type") == "conversation.item.create":
-            self.relay.calls.discard(text(member(event, "item"), "call_id"))
-        await self._pass(event)
+            self.relay.open_calls.discard(text(member(event, "item"), "call_id"))
+        await self._send(event)
 
-    async def client_answered(self) -> None:
-        """All calls of the client's tools have their results: go on, for a client that does not ask for that."""
-        await self._session.client_answered()
+    async def finish_client_calls(self) -> None:
+        """Go on after all results of the client's tools, for a client that sends no `response.create`."""
+        await self._session.finish_client_calls()
 
     async def interrupt(self, reason: str) -> None:
-        """End the answer. Calls that change nothing are cancelled; what others find out is for the next turn."""
+        """Interrupt the answer. Calls that change nothing are cancelled; results of others are for the next turn."""
         self._cancelled = True
         self._turn += 1
-        await self._session.from_provider(_SPEAKS)
+        await self._session.from_provider(_SPEECH_STARTED)
         if not await self.engine.interrupt(reason):
             await self._finish(CANCELLED)
         await self._idle.wait()
 
     async def aclose(self) -> None:
-        """End all of it."""
-        self._over = None
+        """Close the inner session and the engine."""
+        self._on_end = None
         self._idle.set()
-        self._pumping.cancel()
-        await asyncio.gather(self._pumping, return_exceptions=True)
-        await self._session.aclose()  # before the engine, which a result would have begin another response
+        self._pump_task.cancel()
+        await asyncio.gather(self._pump_task, return_exceptions=True)
+        await self._session.aclose()  # before the engine: a result would have it create another response
         await self.engine.close(Closing(1000))
 
-    async def _pass(self, event: Event) -> None:
-        frame = await self._session.from_client(_encode(event))
-        if frame is not None:
-            await self.engine.send(frame)
+    async def _send(self, event: Event) -> None:
+        payload = await self._session.from_client(_encode(event))
+        if payload is not None:
+            await self.engine.send(payload)
 
     async def _pump(self) -> None:
-        reader = self._session.provider_frames
-        while not isinstance(frame := await self.engine.receive(), Closing):
+        reader = self._session.provider_messages
+        while not isinstance(payload := await self.engine.receive(), Closing):
             try:
-                if reader.is_audio(frame):
-                    await self.relay.send_audio(frame)
+                if reader.is_audio(payload):
+                    await self.relay.send_audio(payload)
                     continue
-                passed = await self._session.from_provider(frame)
-                refused = _refused_own(frame)
+                forwarded = await self._session.from_provider(payload)
+                refused = _refused_gateway_event(payload)
                 if refused:
-                    await self._refused(refused)
-                elif passed is not None:
-                    await self.relay.send(passed)
+                    await self._on_error(refused)
+                elif forwarded is not None:
+                    await self.relay.send(forwarded)
                 self._open.set()
-                if realtime_events.kind_of(frame) == "response.done":
-                    await self._responded(member(realtime_events.read(frame), "response"))
+                if events.event_type(payload) == "response.done":
+                    await self._on_response_done(member(events.read(payload), "response"))
             except Exception:
                 log.exception("A turn of a speech session was not answered by its cascaded engine")
                 await self._finish(ERROR)
-        log.info("The cascaded engine of a speech session closed: %s", frame.reason)
-        self._session.end.ask(PROVIDER_CLOSED, frame.passed_on())
+        log.info("The cascaded engine of a speech session closed: %s", payload.reason)
+        self._session.end.request(PROVIDER_CLOSED, payload.for_other_side())
         self._open.set()
         await self._finish(ERROR)
 
-    async def _refused(self, event_id: str) -> None:
-        """Take the refusal of an event that was made here: without a response, the turn is over."""
+    async def _on_error(self, event_id: str) -> None:
+        """Take the engine's refusal of an event of the gateway: without its first response, the turn ends."""
         log.info("A cascaded engine refused what a client of a speech session wishes")
-        if event_id == self._asked:
+        if event_id == self._request_id:
             await self._finish(ERROR)
 
-    async def _responded(self, response: Event) -> None:
-        """Look whether a response was the last of its turn."""
+    async def _on_response_done(self, response: Event) -> None:
+        """Finish the turn where a response was its last one."""
         status = response.get("status")
         if self._cancelled or status == "cancelled":
             await self._finish(CANCELLED)
         elif status == "failed":
             await self._finish(ERROR)
-        elif not self._session.responding and not self.relay.calls:
+        elif not self._session.responding and not self.relay.open_calls:
             await self._finish(OK)
 
     async def _finish(self, outcome: str) -> None:
-        over, self._over = self._over, None
-        self.relay.calls.clear()
-        if over is None:
+        on_end, self._on_end = self._on_end, None
+        self.relay.open_calls.clear()
+        if on_end is None:
             self._idle.set()
             return
-        said = [
-            (each.id, spoken_text(each.shown))
+        messages = [
+            (each.id, spoken_text(each.wire))
             for each in self.engine.state.conversation.items()
             if each.id in self.relay
-            and each.id not in self._said_before
+            and each.id not in self._items_before
             and not each.filler
-            and each.shown.get("role") == "assistant"
+            and each.wire.get("role") == "assistant"
         ]
         try:
-            await over(outcome, [(item, words) for item, words in said if words])
+            await on_end(outcome, [(item, words) for item, words in messages if words])
         finally:
             self._idle.set()
 
 
-def configured_part(session: dict[str, Any]) -> Event:
-    """Members of a client's session that hold for answers of the engine, too."""
-    return _functions_only({name: session[name] for name in _CONFIGURED if name in session})
+def shared_config(session: dict[str, Any]) -> Event:
+    """Members of a client's session that an engine's answers follow."""
+    return _functions_only({name: session[name] for name in _SHARED_MEMBERS if name in session})
 
 
-def _functions_only(place: Event) -> Event:
-    """Members that a client sets, with those of its tools alone that an engine can call."""
-    if "tools" not in place:
-        return place
-    return {**place, "tools": [tool for tool in members(place, "tools") if tool.get("type") == "function"]}
+def _functions_only(config: Event) -> Event:
+    """A client's configuration with its tools of type `function` alone, which an engine can call."""
+    if "tools" not in config:
+        return config
+    return {**config, "tools": [tool for tool in members(config, "tools") if tool.get("type") == "function"]}
 
 
-def _keep(kept: dict[str, None], ident: str) -> None:
-    """Remember an id, in the place of the oldest one."""
-    kept[ident] = None
-    if len(kept) > MOST_OWN:
-        del kept[next(iter(kept))]
+def _add_bounded(ids: dict[str, None], ident: str) -> None:
+    """Add an id; the oldest one beyond MAX_REMEMBERED is dropped."""
+    ids[ident] = None
+    if len(ids) > MAX_REMEMBERED:
+        del ids[next(iter(ids))]
 
 
-def _refused_own(frame: bytes) -> str:
-    """Id of an event of the gateway's that the engine refuses; empty: the frame is another one."""
-    if realtime_events.kind_of(frame) != "error":
+def _refused_gateway_event(payload: bytes) -> str:
+    """`event_id` of the gateway's event that an `error` names; empty where it is another event."""
+    if events.event_type(payload) != "error":
         return ""
-    named = text(member(realtime_events.read(frame), "error"), "event_id")
-    return named if named.startswith(realtime_events.OWN) else ""
+    named = text(member(events.read(payload), "error"), "event_id")
+    return named if named.startswith(events.ID_PREFIX) else ""

@@ -13,35 +13,36 @@ from typing import Final
 RATE: Final = 24_000
 BYTES_PER_MS: Final = RATE * 2 // 1000
 _EVERY: Final = 4
-"""One of so many samples is looked at: 6 kHz are enough for loudness, in a quarter of the time."""
+"""Every fourth sample is measured: 6 kHz are enough for loudness, in a quarter of the time."""
 _FULL_SCALE: Final = 32768
 _PIECE: Final = 1 << 20
-"""Characters of base64 that are decoded at once, 4 for each 3 bytes: 2 ms."""
-_NO_BASE64: Final = "audio must be base64"
+"""Characters of base64 that are decoded in one step of the event loop, 4 for each 3 bytes: 2 ms."""
+_NOT_BASE64: Final = "audio must be base64"
+_STANDARD: Final = str.maketrans("-_", "+/")
 
 
 class BadAudio(ValueError):
-    """Audio that is no base64, or no whole number of samples."""
+    """Audio that is not valid base64."""
 
 
-async def decoded(text: str) -> bytes:
-    """Audio from base64 of either alphabet, a piece at a time: others have a turn in between. Raises BadAudio."""
+async def decode(text: str) -> bytes:
+    """Decode audio from base64 of either alphabet, in steps that leave the event loop to others. Raises BadAudio."""
     audio = bytearray()
     for start in range(0, len(text), _PIECE):
         if start:
             await asyncio.sleep(0)
         piece = text[start : start + _PIECE]
         if "=" in piece and start + _PIECE < len(text):  # padding in the middle
-            raise BadAudio(_NO_BASE64)
+            raise BadAudio(_NOT_BASE64)
         try:
             audio += base64.b64decode(piece.translate(_STANDARD), validate=True)
         except (binascii.Error, ValueError) as error:
-            raise BadAudio(_NO_BASE64) from error
+            raise BadAudio(_NOT_BASE64) from error
     return bytes(audio)
 
 
 def milliseconds(audio: bytes | int) -> int:
-    """Length of audio, or of so many bytes of it."""
+    """Length of audio, given as bytes or as their number."""
     return (audio if isinstance(audio, int) else len(audio)) // BYTES_PER_MS
 
 
@@ -55,10 +56,7 @@ def loudness(audio: bytes) -> float:
 
 
 def wav(audio: bytes, rate: int = RATE) -> bytes:
-    """A WAV file (RIFF) with that audio, of `rate` samples a second."""
+    """Make a WAV file (RIFF) of audio with `rate` samples a second."""
     head = b"RIFF" + struct.pack("<I", 36 + len(audio)) + b"WAVE"
     form = b"fmt " + struct.pack("<IHHIIHH", 16, 1, 1, rate, rate * 2, 2, 16)
     return head + form + b"data" + struct.pack("<I", len(audio)) + audio
-
-
-_STANDARD: Final = str.maketrans("-_", "+/")

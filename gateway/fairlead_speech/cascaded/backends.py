@@ -1,4 +1,4 @@
-"""Requests to the servers of speech: `POST /audio/transcriptions` and `POST /audio/speech`, of OpenAI's audio API."""
+"""Requests to speech servers by OpenAI's audio API: `POST /audio/transcriptions` and `POST /audio/speech`."""
 
 from __future__ import annotations
 
@@ -15,15 +15,15 @@ from fairlead_models.upstream import ProviderAnswer, ProviderClient, ProviderReq
 from fairlead_speech.cascaded.audio import RATE, wav
 from fairlead_speech.metrics import SpeechMetrics
 
-MOST_TRANSCRIPT: Final = 64 << 10
-"""Bytes of an answer with a transcript; more is no transcript of one turn."""
-MOST_SPOKEN: Final = 16 << 20
+MAX_TRANSCRIPT_BYTES: Final = 64 << 10
+"""Bytes of an answer with a transcript; more is not a transcript of one turn."""
+MAX_SPEECH_BYTES: Final = 16 << 20
 """Bytes of audio for one piece of text: six minutes."""
 _OK: Final = 200
 
 
 class BackendFailed(Exception):
-    """A server of speech, or the model, did not do its part. The message says which, without address or key."""
+    """A speech server or the model failed. The message says which, without address or key."""
 
     def __init__(self, code: str, message: str) -> None:
         super().__init__(message)
@@ -31,36 +31,38 @@ class BackendFailed(Exception):
 
 
 class SpeechBackends:
-    """The two servers of one engine."""
+    """Speech servers of one engine: speech to text, and text to speech."""
 
     def __init__(
         self, name: str, stt: SpeechToText, tts: TextToSpeech, client: ProviderClient, metrics: SpeechMetrics
     ) -> None:
-        """`name`: the engine's, as the providers file has it."""
+        """`name`: that of the engine in the providers file."""
         self._name = name
         self._metrics = metrics
         self.stt = stt
         self.tts = tts
         self._client = client
-        self._hears = _provider(stt)
-        self._speaks = _provider(tts)
+        self._stt_provider = _provider(stt)
+        self._tts_provider = _provider(tts)
 
-    async def transcribed(self, audio: bytes, language: str = "", rate: int = RATE) -> str:
-        """Transcript of audio, of `rate` samples a second. Raises BackendFailed."""
+    async def transcribe(self, audio: bytes, language: str = "", rate: int = RATE) -> str:
+        """Transcribe audio of `rate` samples a second. Raises BackendFailed."""
         fields = {"model": self.stt.model, "response_format": "json"}
         if language or self.stt.language:
             fields["language"] = language or self.stt.language
         kind, body = _form(fields, wav(audio, rate))
         path = "/audio/transcriptions"
         try:
-            async with self._asked(self._hears, path, body, kind, "speech to text") as answer:
+            async with self._request(self._stt_provider, path, body, kind, "speech to text") as answer:
                 self._metrics.transcribed_seconds[self._name] += len(audio) / (2 * rate)
-                found = bytearray()
+                answer_body = bytearray()
                 async for piece in answer.pieces():
-                    found += piece
-                    if len(found) > MOST_TRANSCRIPT:
-                        raise BackendFailed("stt_failed", f"speech to text answered over {MOST_TRANSCRIPT >> 10} KiB")
-            text = msgspec.json.decode(bytes(found), type=dict[str, Any]).get("text")
+                    answer_body += piece
+                    if len(answer_body) > MAX_TRANSCRIPT_BYTES:
+                        raise BackendFailed(
+                            "stt_failed", f"speech to text answered over {MAX_TRANSCRIPT_BYTES >> 10} KiB"
+                        )
+            text = msgspec.json.decode(bytes(answer_body), type=dict[str, Any]).get("text")
         except ProviderUnavailable as error:
             raise BackendFailed("stt_unavailable", f"speech to text: {error}") from error
         except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError) as error:
@@ -69,21 +71,21 @@ class SpeechBackends:
             raise BackendFailed("stt_failed", "speech to text answered without a text")
         return text.strip()
 
-    async def spoken(self, text: str, voice: str, speed: float = 1.0) -> AsyncGenerator[bytes, None]:
-        """Audio of a text as it comes, in whole samples. Raises BackendFailed."""
-        asked: dict[str, Any] = {"model": self.tts.model, "input": text, "voice": voice, "response_format": "pcm"}
+    async def synthesize(self, text: str, voice: str, speed: float = 1.0) -> AsyncGenerator[bytes, None]:
+        """Synthesize a text; audio is yielded as it comes, in whole samples. Raises BackendFailed."""
+        request: dict[str, Any] = {"model": self.tts.model, "input": text, "voice": voice, "response_format": "pcm"}
         if speed != 1:
-            asked["speed"] = speed
+            request["speed"] = speed
         size, odd = 0, b""
         try:
-            async with self._asked(
-                self._speaks, "/audio/speech", msgspec.json.encode(asked), "application/json", "text to speech"
+            async with self._request(
+                self._tts_provider, "/audio/speech", msgspec.json.encode(request), "application/json", "text to speech"
             ) as answer:
                 self._metrics.synthesized_characters[self._name] += len(text)
                 async for piece in answer.pieces():
                     size += len(piece)
-                    if size > MOST_SPOKEN:
-                        raise BackendFailed("tts_failed", f"text to speech answered over {MOST_SPOKEN >> 20} MiB")
+                    if size > MAX_SPEECH_BYTES:
+                        raise BackendFailed("tts_failed", f"text to speech answered over {MAX_SPEECH_BYTES >> 20} MiB")
                     piece = odd + piece
                     whole = len(piece) // 2 * 2
                     odd = piece[whole:]
@@ -93,14 +95,14 @@ class SpeechBackends:
             raise BackendFailed("tts_unavailable", f"text to speech: {error}") from error
 
     @contextlib.asynccontextmanager
-    async def _asked(
+    async def _request(
         self, provider: Provider, path: str, body: bytes, kind: str, what: str
     ) -> AsyncIterator[ProviderAnswer]:
-        """An answer of success. Raises ProviderUnavailable, BackendFailed."""
+        """Send a request; its answer has status 200. Raises ProviderUnavailable, BackendFailed."""
         answer = await self._client.send(provider, ProviderRequest(path, body, content_type=kind))
         try:
             if answer.status != _OK:
-                code = "stt_refused" if provider is self._hears else "tts_refused"
+                code = "stt_refused" if provider is self._stt_provider else "tts_refused"
                 raise BackendFailed(code, f"{what} answered with status {answer.status}")
             yield answer
         finally:
@@ -119,7 +121,7 @@ def _provider(backend: SpeechBackend) -> Provider:
 
 
 def _form(fields: Mapping[str, str], audio: bytes) -> tuple[str, bytes]:
-    """Content type and body of a form with a file (RFC 7578)."""
+    """Content type and body of a multipart form with an audio file (RFC 7578)."""
     boundary = secrets.token_hex(16)
     parts = [
         f'--{boundary}\r\nContent-Disposition: form-data; name="{name}"\r\n\r\n{value}\r\n'.encode()

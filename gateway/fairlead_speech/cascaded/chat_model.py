@@ -1,8 +1,9 @@
-"""The model of an engine: asked in OpenAI's chat format, whatever its provider speaks."""
+"""Model of a cascaded engine, by OpenAI's Chat Completions whatever its provider speaks; and ids of its calls."""
 
 from __future__ import annotations
 
-from collections.abc import AsyncGenerator, Mapping
+from collections import OrderedDict
+from collections.abc import AsyncGenerator, Callable, Mapping, Sequence
 from typing import Any, Final, Protocol
 
 import msgspec
@@ -10,37 +11,36 @@ import msgspec
 from fairlead_mcp.errors import TooLarge
 from fairlead_mcp.sse import EventParser
 from fairlead_speech.cascaded.backends import BackendFailed
+from fairlead_speech.tool_calls import MAX_IDS
 
-MOST_TEXT: Final = 64 << 10
-"""Characters that one answer may say."""
-MOST_ARGUMENTS: Final = 256 << 10
+MAX_TEXT: Final = 64 << 10
+"""Characters of text of one answer."""
+MAX_ARGUMENTS: Final = 256 << 10
 """Characters of names and arguments of all calls of one answer."""
-MOST_CALLS: Final = 128
-_MOST_EVENT: Final = 1 << 20
+MAX_CALLS: Final = 128
+_MAX_EVENT: Final = 1 << 20
 _DONE: Final = b"[DONE]"
 
 
 class ChatModel(Protocol):
-    """Models of the installation."""
+    """Models of the installation, by Chat Completions."""
 
     def stream(self, wanted: str, body: Mapping[str, Any]) -> AsyncGenerator[bytes, None]:
-        """The streamed answer to a request of Chat Completions, as server-sent events; `wanted` is a model or a route.
-        Raises LlmError.
-        """
+        """Stream the answer to a request, as server-sent events. `wanted`: a model or a route. Raises LlmError."""
         ...
 
 
 class GrowingCall(msgspec.Struct):
-    """A call that the model makes, as far as it was streamed."""
+    """Call of the model, as far as it was streamed."""
 
     id: str = ""
     name: str = ""
     pieces: list[str] = []
-    """The arguments: to add to one text would copy all of it with each chunk."""
+    """Pieces of the arguments: appending to one text would copy all of it with each chunk."""
 
     @property
     def arguments(self) -> str:
-        """As far as they have come."""
+        """Arguments as far as they have come."""
         return "".join(self.pieces)
 
 
@@ -75,33 +75,33 @@ _chunk: Final = msgspec.json.Decoder(_AnswerPart).decode
 
 
 class SpokenAnswer:
-    """One answer that is being read. Pure."""
+    """Answer of the model that is being streamed. Pure."""
 
     def __init__(self) -> None:
-        self._parser = EventParser(_MOST_EVENT)
+        self._parser = EventParser(_MAX_EVENT)
         self.calls: list[GrowingCall] = []
         self.usage: dict[str, Any] = {}
         self.finish_reason = ""
         self.ended = False
-        self._said = self._argued = 0
+        self._text_size = self._arguments_size = 0
 
     @property
     def written(self) -> int:
-        """Characters of the answer so far, those of its calls included."""
-        return self._said + self._argued
+        """Characters of the answer so far, names and arguments of calls included."""
+        return self._text_size + self._arguments_size
 
     def feed(self, piece: bytes) -> str:
-        """Take a part of the answer; text that it adds. Raises BackendFailed."""
-        found = []
+        """Read a part of the stream. Returns the text that it adds. Raises BackendFailed."""
+        texts = []
         try:
             for event in self._parser.feed(piece):
                 if event.data.strip() == _DONE:
                     self.ended = True
                 elif event.data:
-                    found.append(self._take(_chunk(event.data)))
+                    texts.append(self._take(_chunk(event.data)))
         except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError, TooLarge) as error:
             raise BackendFailed("llm_failed", "the model's answer cannot be read") from error
-        return "".join(found)
+        return "".join(texts)
 
     def _take(self, chunk: _AnswerPart) -> str:
         if chunk.error is not None:
@@ -115,26 +115,53 @@ class SpokenAnswer:
         delta = choice.delta or _Delta()
         for each in delta.tool_calls or ():
             self._take_call(each)
-        said = delta.content or ""
-        self._said += len(said)
-        if self._said > MOST_TEXT:
-            raise BackendFailed("llm_failed", f"the model answered over {MOST_TEXT >> 10} Ki characters")
-        return said
+        content = delta.content or ""
+        self._text_size += len(content)
+        if self._text_size > MAX_TEXT:
+            raise BackendFailed("llm_failed", f"the model answered over {MAX_TEXT >> 10} Ki characters")
+        return content
 
     def _take_call(self, delta: _CallPart) -> None:
-        place = delta.index if delta.index is not None else max(len(self.calls) - 1, 0)
-        before = self.calls[place] if 0 <= place < len(self.calls) else None
+        index = delta.index if delta.index is not None else max(len(self.calls) - 1, 0)
+        before = self.calls[index] if 0 <= index < len(self.calls) else None
         if before is not None and delta.id and before.id and delta.id != before.id:
-            place = len(self.calls)  # some servers give every call the index 0, or none: a new id is a new call
-        if not 0 <= place <= len(self.calls) or place >= MOST_CALLS:
+            index = len(self.calls)  # some servers give all calls the index 0, or none: a new id is a new call
+        if not 0 <= index <= len(self.calls) or index >= MAX_CALLS:
             raise BackendFailed("llm_failed", "the model's calls are out of order, or too many")
-        if place == len(self.calls):
+        if index == len(self.calls):
             self.calls.append(GrowingCall())
-        call, function = self.calls[place], delta.function or _FunctionPart()
+        call, function = self.calls[index], delta.function or _FunctionPart()
         call.id = call.id or (delta.id or "")[:256]
         call.name += function.name or ""
         if function.arguments:
             call.pieces.append(function.arguments)
-        self._argued += len(function.name or "") + len(function.arguments or "")
-        if self._argued > MOST_ARGUMENTS:
-            raise BackendFailed("llm_failed", f"the model's calls have over {MOST_ARGUMENTS >> 10} Ki characters")
+        self._arguments_size += len(function.name or "") + len(function.arguments or "")
+        if self._arguments_size > MAX_ARGUMENTS:
+            raise BackendFailed("llm_failed", f"the model's calls have over {MAX_ARGUMENTS >> 10} Ki characters")
+
+
+class CallIds:
+    """Call ids of one session, each of one call: some servers begin to count again in every answer."""
+
+    def __init__(self, new: Callable[[], str]) -> None:
+        """`new` makes an id."""
+        self._new = new
+        self._seen: OrderedDict[str, None] = OrderedDict()
+
+    def assign(self, calls: Sequence[GrowingCall]) -> list[str]:
+        """Assign ids to the calls of one answer: the model's, or a new one where another call had it. An equal call in
+        the same answer keeps its id, as it is run once.
+        """
+        made: dict[str, tuple[str, str]] = {}
+        ids = []
+        for call in calls:
+            ident, same = call.id, (call.name, call.arguments)
+            if not ident or made.get(ident, same) != same or (ident in self._seen and ident not in made):
+                ident = self._new()
+            made[ident] = same
+            ids.append(ident)
+        for ident in made:
+            self._seen[ident] = None
+            if len(self._seen) > MAX_IDS:
+                self._seen.popitem(last=False)
+        return ids

@@ -1,4 +1,4 @@
-"""Configuration of a session, as clients see and change it. Pure module."""
+"""Configuration of a session of a cascaded engine, as clients see and change it. Pure module."""
 
 from __future__ import annotations
 
@@ -9,15 +9,15 @@ from typing import Any, Final
 import msgspec
 
 from fairlead_models.cascaded import CascadedProvider
-from fairlead_speech.bounds import SESSION_SECONDS
 from fairlead_speech.cascaded.audio import RATE
-from fairlead_speech.cascaded.voice_activity import DetectionSettings, detection
-from fairlead_speech.realtime_events import Event, member, members, text
+from fairlead_speech.cascaded.input_audio import DetectionSettings, detection_settings
+from fairlead_speech.realtime.events import Event, member, members, text
+from fairlead_speech.session import SESSION_SECONDS
 
-MOST_BYTES: Final = 1 << 20
+MAX_CONFIG_BYTES: Final = 1 << 20
 """Bytes of instructions and tools of one session."""
 _PCM: Final = {"type": "audio/pcm", "rate": RATE}
-_PLAIN: Final = frozenset(
+_SETTABLE: Final = frozenset(
     {
         "instructions",
         "tools",
@@ -32,13 +32,13 @@ _PLAIN: Final = frozenset(
         "reasoning",
     }
 )
-"""Members that a client may set; those behind `max_output_tokens` are kept, and mean nothing here."""
+"""Members that a client may set; those after `max_output_tokens` are stored, and have no effect."""
 _FUNCTION: Final = ("name", "description", "parameters")
 _encode: Final = msgspec.json.encode
 
 
 class BadEvent(Exception):
-    """An event of a client that is answered with an error."""
+    """Event of a client that is answered with an `error`."""
 
     def __init__(self, code: str, message: str, param: str | None = None) -> None:
         super().__init__(message)
@@ -47,11 +47,11 @@ class BadEvent(Exception):
 
 
 class SessionConfig:
-    """The configuration as it is now."""
+    """Configuration of one session as it is now."""
 
     def __init__(self, ident: str, model: str, provider: CascadedProvider) -> None:
         self.detection: DetectionSettings | None = DetectionSettings()
-        """None: the client says where turns end."""
+        """Settings of the turn detection; None: the client commits turns."""
         self.shown: Event = {
             "type": "realtime",
             "object": "realtime.session",
@@ -76,27 +76,27 @@ class SessionConfig:
 
     @property
     def tool_names(self) -> list[str]:
-        """Names of the functions that the model has."""
+        """Names of the model's functions."""
         return [text(tool, "name") for tool in members(self.shown, "tools")]
 
     @property
     def voice(self) -> str:
-        """Voice that answers are spoken in."""
+        """Voice of the speech."""
         return text(member(member(self.shown, "audio"), "output"), "voice")
 
     @property
     def speed(self) -> float:
-        """Speed that answers are spoken at; 1 is the voice's own."""
+        """Speed of the speech; 1 is the voice's own."""
         return float(member(member(self.shown, "audio"), "output").get("speed", 1.0))
 
     @property
     def transcribes(self) -> bool:
-        """Whether transcripts of what the user says are sent."""
+        """Whether the client gets transcripts of the user's audio."""
         return bool(self._input.get("transcription"))
 
     @property
     def language(self) -> str:
-        """Language that a client named; empty: none."""
+        """Language of transcription that the client named; empty: none."""
         return text(member(self._input, "transcription"), "language")
 
     @property
@@ -104,36 +104,40 @@ class SessionConfig:
         return member(member(self.shown, "audio"), "input")
 
     def update(self, session: Event, *, voice_fixed: bool) -> bool:
-        """Take a client's changes, all of them or none; whether turns are found otherwise now. Raises BadEvent."""
+        """Apply a client's `session.update`, all of it or nothing. True where the turn detection changed. Raises
+        BadEvent.
+        """
         if session.get("type") != "realtime":
             raise BadEvent("missing_required_parameter", "session.type must be realtime", "session.type")
         if session.get("model", self.shown["model"]) != self.shown["model"]:
             raise BadEvent("cannot_update_model", "the model of a session cannot be changed", "session.model")
-        changed = {**self.shown, **{name: value for name, value in session.items() if name in _PLAIN}}
+        changed = {**self.shown, **{name: value for name, value in session.items() if name in _SETTABLE}}
         audio = member(session, "audio")
-        heard = {**self._input, **member(audio, "input")}
-        spoken = {**member(member(self.shown, "audio"), "output"), **member(audio, "output")}
-        changed["audio"] = {"input": heard, "output": spoken}
-        found = _checked(changed, heard, spoken)
-        if voice_fixed and spoken["voice"] != self.voice:
+        input_config = {**self._input, **member(audio, "input")}
+        output_config = {**member(member(self.shown, "audio"), "output"), **member(audio, "output")}
+        changed["audio"] = {"input": input_config, "output": output_config}
+        detection = _check(changed, input_config, output_config)
+        if voice_fixed and output_config["voice"] != self.voice:
             raise BadEvent(
                 "cannot_update_voice", "the voice cannot change once it was heard", "session.audio.output.voice"
             )
-        other = found != self.detection
+        other = detection != self.detection
         self.shown = changed
-        self.detection = found
+        self.detection = detection
         return other
 
 
-def _checked(changed: Event, heard: Event, spoken: Event) -> DetectionSettings | None:
-    """Settings of the turn detection. Raises BadEvent."""
-    for place, side in (("input", heard), ("output", spoken)):
+def _check(changed: Event, input_config: Event, output_config: Event) -> DetectionSettings | None:
+    """Check a configuration. Returns its turn detection. Raises BadEvent."""
+    for direction, side in (("input", input_config), ("output", output_config)):
         form = side.get("format")
         if not isinstance(form, dict) or form.get("type") != "audio/pcm" or form.get("rate", RATE) != RATE:
-            raise BadEvent("invalid_value", f"audio is audio/pcm of {RATE} Hz here", f"session.audio.{place}.format")
-    if not isinstance(spoken.get("voice"), str) or not 0 < len(spoken["voice"]) <= 128:
+            raise BadEvent(
+                "invalid_value", f"audio is audio/pcm of {RATE} Hz here", f"session.audio.{direction}.format"
+            )
+    if not isinstance(output_config.get("voice"), str) or not 0 < len(output_config["voice"]) <= 128:
         raise BadEvent("invalid_value", "voice must be a name", "session.audio.output.voice")
-    speed = spoken.get("speed")
+    speed = output_config.get("speed")
     if isinstance(speed, bool) or not isinstance(speed, int | float) or not 0.25 <= speed <= 1.5:
         raise BadEvent("invalid_value", "speed is from 0.25 to 1.5", "session.audio.output.speed")
     if changed["output_modalities"] not in (["audio"], ["text"]):
@@ -141,26 +145,26 @@ def _checked(changed: Event, heard: Event, spoken: Event) -> DetectionSettings |
     for number, tool in enumerate(members(changed, "tools")):
         if tool.get("type") != "function" or not text(tool, "name"):
             raise BadEvent("invalid_value", "tools are functions with a name here", f"session.tools[{number}]")
-    if len(_encode(changed)) > MOST_BYTES:
-        raise BadEvent("string_above_max_length", f"a session's configuration may have {MOST_BYTES >> 20} MiB")
-    said = heard.get("turn_detection")
-    if said is None:
+    if len(_encode(changed)) > MAX_CONFIG_BYTES:
+        raise BadEvent("string_above_max_length", f"a session's configuration may have {MAX_CONFIG_BYTES >> 20} MiB")
+    detection = input_config.get("turn_detection")
+    if detection is None:
         return None
     try:
-        return detection(said if isinstance(said, Mapping) else {"type": None})
+        return detection_settings(detection if isinstance(detection, Mapping) else {"type": None})
     except (ValueError, msgspec.MsgspecError) as error:
         raise BadEvent("invalid_value", str(error), "session.audio.input.turn_detection") from error
 
 
 def chat_tools(tools: list[Event]) -> list[dict[str, Any]]:
-    """Functions as the model's API has them."""
+    """Tools of type `function` in the form of Chat Completions."""
     return [
         {"type": "function", "function": {name: tool[name] for name in _FUNCTION if name in tool}} for tool in tools
     ]
 
 
 def chat_choice(choice: object) -> object:
-    """`tool_choice` as the model's API has it."""
+    """`tool_choice` in the form of Chat Completions."""
     if isinstance(choice, dict) and choice.get("type") == "function":
         return {"type": "function", "function": {"name": text(choice, "name")}}
     return choice if choice in ("none", "required") else "auto"

@@ -1,6 +1,6 @@
 """Conversation of one session: its items, bounded in bytes, and as messages of Chat Completions. Pure module.
 
-Wire format of items: OpenAI Realtime API. Of the model: `POST /v1/chat/completions`.
+Wire format of items: OpenAI Realtime API. Of messages for the model: `POST /v1/chat/completions`.
 """
 
 from __future__ import annotations
@@ -10,22 +10,29 @@ from typing import Any, Final
 
 import msgspec
 
-from fairlead_speech.cascaded.audio import milliseconds
-from fairlead_speech.realtime_events import Event, members, text
+from fairlead_speech.cascaded.audio import BadAudio, decode, milliseconds
+from fairlead_speech.cascaded.config import BadEvent
+from fairlead_speech.cascaded.input_audio import MIN_TURN_MS
+from fairlead_speech.realtime.events import Event, members, text
 
-MOST_BYTES: Final = 1 << 20
-"""Bytes of all items; the oldest are forgotten beyond it."""
-MOST_ITEMS: Final = 2000
-MOST_RESULT: Final = 128 << 10
+MAX_BYTES: Final = 1 << 20
+"""Bytes of all items; the oldest are dropped beyond it."""
+MAX_ITEMS: Final = 2000
+MAX_RESULT_BYTES: Final = 128 << 10
 """Bytes of JSON of one result of a call."""
 NO_RESULT: Final = "(there is no result yet)"
 _OVERHEAD: Final = 128
 """Bytes that an empty item counts for."""
 _encode: Final = msgspec.json.encode
+MAX_PARTS: Final = 64
+"""Parts of one message."""
+_CUT: Final = " (cut off here: the result is too long)"
+_PARTS: Final = frozenset({"input_text", "output_text", "text", "input_audio", "output_audio"})
+"""Types of parts that a message of a client may have."""
 
 
-class Said(msgspec.Struct):
-    """One piece of an answer that was spoken."""
+class SpokenPiece(msgspec.Struct):
+    """Piece of an answer that was spoken."""
 
     text: str
     audio: int = 0
@@ -33,27 +40,27 @@ class Said(msgspec.Struct):
 
 
 class ConversationItem(msgspec.Struct):
-    """One item, with what the engine knows of it beside the wire's members."""
+    """Conversation item, with what the engine needs beside its form on the wire."""
 
-    shown: Event
-    """As clients see it."""
+    wire: Event
+    """Item in its form on the wire."""
     size: int
-    said: list[Said] = []
+    spoken: list[SpokenPiece] = []
     """Pieces that were spoken, of an assistant's message."""
     filler: bool = False
-    """Whether it only fills the time: the model does not see it."""
+    """Whether it is a filler, which is left out for the model."""
 
     @property
     def id(self) -> str:
-        return text(self.shown, "id")
+        return text(self.wire, "id")
 
 
 class TooLargeItem(ValueError):
-    """An item that is larger than a conversation."""
+    """Item that is larger than a conversation may be."""
 
 
 class SpokenConversation:
-    """Items in their order."""
+    """Items of one conversation, in order."""
 
     def __init__(self) -> None:
         self._items: dict[str, ConversationItem] = {}
@@ -65,20 +72,22 @@ class SpokenConversation:
         return ident in self._items
 
     def get(self, ident: str) -> ConversationItem | None:
-        """An item by its id."""
+        """Item of an id; None where there is none."""
         return self._items.get(ident)
 
     def items(self) -> list[ConversationItem]:
-        """All of them."""
+        """All items, in order."""
         return [*self._items.values()]
 
     def add(
         self, shown: Event, *, filler: bool = False, after: str | None = None
     ) -> tuple[ConversationItem, str | None]:
-        """Add an item at the end, or behind another one; also the id of the one in front of it. Raises TooLargeItem."""
+        """Add an item at the end, or after another one. Returns it, and the id of the item before it. Raises
+        TooLargeItem.
+        """
         item = ConversationItem(shown, _size(shown), filler=filler)
-        if item.size > MOST_BYTES:
-            raise TooLargeItem(f"an item may have {MOST_BYTES >> 10} KiB")
+        if item.size > MAX_BYTES:
+            raise TooLargeItem(f"an item may have {MAX_BYTES >> 10} KiB")
         before = self.last
         if after is not None and after in self._items and after != self.last:
             before = after
@@ -95,16 +104,16 @@ class SpokenConversation:
         return item, before
 
     def update(self, item: ConversationItem, shown: Event) -> None:
-        """Have an item be another one now, of the same id."""
+        """Replace the wire form of an item by another one of the same id."""
         size = _size(shown)
         if item.id in self._items:
             self._size += size - item.size
-        item.shown = shown
+        item.wire = shown
         item.size = size
         self._forget()
 
     def remove(self, ident: str) -> bool:
-        """Forget an item; False where there is none."""
+        """Remove an item; False where there is none."""
         item = self._items.pop(ident, None)
         if item is None:
             return False
@@ -114,63 +123,63 @@ class SpokenConversation:
         return True
 
     def result_room(self, call: str) -> int:
-        """Bytes of JSON that the result of a call may have: the calls of one answer share half of the conversation, so
-        that their results do not push out the question. 0 where no such call is remembered.
+        """Bytes of JSON that the result of a call may have: the calls of one response share half of the conversation,
+        so that their results do not push out the question. 0 where there is no such call.
         """
-        together, found = 0, False
+        calls_in_round, is_round = 0, False
         for each in self._items.values():
-            if each.shown.get("type") == "function_call":
-                together, found = together + 1, found or each.shown.get("call_id") == call
-            elif found:
+            if each.wire.get("type") == "function_call":
+                calls_in_round, is_round = calls_in_round + 1, is_round or each.wire.get("call_id") == call
+            elif is_round:
                 break
             else:
-                together = 0
-        return min(MOST_RESULT, MOST_BYTES // 2 // together) if found else 0
+                calls_in_round = 0
+        return min(MAX_RESULT_BYTES, MAX_BYTES // 2 // calls_in_round) if is_round else 0
 
     def _forget(self) -> None:
-        """Forget the oldest items beyond the bounds. `messages` leaves out results whose calls are gone."""
-        while len(self._items) > 1 and (self._size > MOST_BYTES or len(self._items) > MOST_ITEMS):
+        """Drop the oldest items beyond the bounds. `chat_messages` leaves out results whose calls are gone."""
+        while len(self._items) > 1 and (self._size > MAX_BYTES or len(self._items) > MAX_ITEMS):
             self.remove(next(iter(self._items)))
 
 
-def truncated(item: ConversationItem, milliseconds_heard: int) -> Event | None:
-    """An answer as far as its audio was heard; None where its audio is shorter than that."""
-    if milliseconds_heard > milliseconds(sum(each.audio for each in item.said)):
+def truncate(item: ConversationItem, milliseconds_heard: int) -> Event | None:
+    """Cut an answer to the audio that was played; None where its audio is shorter than that."""
+    if milliseconds_heard > milliseconds(sum(each.audio for each in item.spoken)):
         return None
-    kept, left = [], milliseconds_heard
-    for each in item.said:
+    texts, left = [], milliseconds_heard
+    for each in item.spoken:
         length = milliseconds(each.audio)
         if left >= length:
-            kept.append(each.text)
+            texts.append(each.text)
         elif left > 0:
             words = each.text.split(" ")
-            kept.append(" ".join(words[: len(words) * left // max(length, 1)]))
+            texts.append(" ".join(words[: len(words) * left // max(length, 1)]))
         left -= length
         if left <= 0:
             break
-    return {**item.shown, "content": [{"type": "output_audio", "transcript": "".join(kept).strip()}]}
+    return {**item.wire, "content": [{"type": "output_audio", "transcript": "".join(texts).strip()}]}
 
 
-def messages(instructions: str, items: Iterable[ConversationItem]) -> list[dict[str, Any]]:
-    """Messages for the model. Results stand right behind the message with their calls, where its API wants them."""
-    kept = [item.shown for item in items if not item.filler]
+def chat_messages(instructions: str, items: Iterable[ConversationItem]) -> list[dict[str, Any]]:
+    """Messages for the model. Results follow the message with their calls, as its API demands."""
+    visible = [item.wire for item in items if not item.filler]
     results = {
-        text(each, "call_id"): text(each, "output") for each in kept if each.get("type") == "function_call_output"
+        text(each, "call_id"): text(each, "output") for each in visible if each.get("type") == "function_call_output"
     }
-    found: list[dict[str, Any]] = [{"role": "system", "content": instructions}] if instructions else []
+    chat: list[dict[str, Any]] = [{"role": "system", "content": instructions}] if instructions else []
     calls: list[Event] = []
-    for each in [*kept, {}]:
+    for each in [*visible, {}]:
         if each.get("type") == "function_call":
             calls.append(each)
             continue
         if each.get("type") == "function_call_output":
             continue
-        found += _of_calls(calls, results, found)
+        chat += _call_messages(calls, results, chat)
         calls = []
-        said = spoken_text(each)
-        if said:
-            found.append({"role": _role(each), "content": said})
-    return found
+        content = spoken_text(each)
+        if content:
+            chat.append({"role": _role(each), "content": content})
+    return chat
 
 
 def _role(item: Event) -> str:
@@ -178,8 +187,10 @@ def _role(item: Event) -> str:
     return role if role in ("user", "assistant", "system") else "user"
 
 
-def _of_calls(calls: Sequence[Event], results: dict[str, str], before: list[dict[str, Any]]) -> list[dict[str, Any]]:
-    """The message of the model with its calls, and their results. What it said with them is joined to them."""
+def _call_messages(
+    calls: Sequence[Event], results: dict[str, str], before: list[dict[str, Any]]
+) -> list[dict[str, Any]]:
+    """Message of the model with its calls, and their results. Text before the calls is joined to it."""
     if not calls:
         return []
     content = before.pop()["content"] if before and before[-1]["role"] == "assistant" else None
@@ -199,10 +210,48 @@ def _of_calls(calls: Sequence[Event], results: dict[str, str], before: list[dict
 
 
 def spoken_text(item: Event) -> str:
-    """Text of a message: written, heard or spoken."""
+    """Text of a message: written, transcribed or spoken."""
     parts = [text(part, "text") or text(part, "transcript") for part in members(item, "content")]
     return " ".join(part for part in parts if part).strip()
 
 
 def _size(shown: Event) -> int:
     return len(_encode(shown)) + _OVERHEAD
+
+
+async def message_parts(item: Event, room: int) -> tuple[list[Event], bytes]:
+    """Read the parts of a client's message. Returns them without their audio, and the audio to transcribe, joined.
+    `room`: bytes of audio that are allowed. Raises BadEvent.
+    """
+    given = members(item, "content")
+    if len(given) > MAX_PARTS:
+        raise BadEvent("array_above_max_length", f"a message has up to {MAX_PARTS} parts here", "item.content")
+    if any(part.get("type") not in _PARTS for part in given):
+        raise BadEvent("invalid_value", "messages have text and audio here", "item.content")
+    if sum(len(text(part, "audio")) * 3 // 4 for part in given) > room:
+        raise BadEvent("input_audio_buffer_full", "4 minutes of audio wait already", "item.content")
+    audio = bytearray()
+    try:
+        for part in given:
+            audio += await decode(text(part, "audio"))
+    except BadAudio as error:
+        raise BadEvent("invalid_value", str(error), "item.content.audio") from error
+    parts = [{name: value for name, value in part.items() if name != "audio"} for part in given]
+    if not audio or any(text(part, "transcript") for part in parts):
+        return parts, b""
+    if milliseconds(len(audio)) < MIN_TURN_MS:
+        raise BadEvent("invalid_value", f"the audio of a message has at least {MIN_TURN_MS} ms", "item.content.audio")
+    return parts, bytes(audio)
+
+
+def cut_result(item: Event, room: int) -> Event:
+    """Cut the output of a call to `room` bytes of JSON, with a mark at the cut."""
+    output = text(item, "output")
+    size = len(_encode(output))
+    if size <= room:
+        return item
+    while size > room - len(_CUT) and output:
+        # by bytes of JSON, as a character may have up to six of them
+        output = output[: min(len(output) * (room - len(_CUT)) // size, len(output) - 1)]
+        size = len(_encode(output))
+    return {**item, "output": output + _CUT}

@@ -1,4 +1,4 @@
-"""Cascaded engines as they run: what all sessions of one have in common."""
+"""Cascaded engines of a gateway: what all sessions of one engine share."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from fairlead_speech.metrics import SpeechMetrics
 
 
 class CascadedEngine:
-    """One engine, as it is configured now."""
+    """Cascaded engine, as it is configured now."""
 
     def __init__(
         self, name: str, provider: CascadedProvider, client: ProviderClient, model: ChatModel, metrics: SpeechMetrics
@@ -26,7 +26,7 @@ class CascadedEngine:
 
 
 class CascadedEngines:
-    """Engines of one gateway, made as their configuration changes."""
+    """Cascaded engines of one gateway, made again as their configuration changes."""
 
     def __init__(self, client: ProviderClient, model: ChatModel, metrics: SpeechMetrics) -> None:
         self._make: Callable[[str, CascadedProvider], CascadedEngine] = lambda name, provider: CascadedEngine(
@@ -34,9 +34,9 @@ class CascadedEngines:
         )
         self._engines: dict[str, CascadedEngine] = {}
 
-    def of(self, name: str, provider: CascadedProvider) -> CascadedEngine:
-        """The engine of that name; another one where it is configured otherwise now."""
-        found = self._engines.get(name)
-        if found is None or found.provider != provider:
-            found = self._engines[name] = self._make(name, provider)
-        return found
+    def engine(self, name: str, provider: CascadedProvider) -> CascadedEngine:
+        """Engine of a name; a new one where `provider` has changed."""
+        engine = self._engines.get(name)
+        if engine is None or engine.provider != provider:
+            engine = self._engines[name] = self._make(name, provider)
+        return engine

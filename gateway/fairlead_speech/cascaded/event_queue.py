@@ -1,4 +1,4 @@
-"""Frames of an engine in this process on their way to its client, bounded in bytes."""
+"""Queue of events from an engine in this process to its client, bounded in bytes."""
 
 from __future__ import annotations
 
@@ -8,15 +8,15 @@ from typing import Final
 
 from fairlead_speech.sockets import TRY_AGAIN_LATER, Closing
 
-ROOM: Final = 512 << 10
-"""Bytes that wait from which on audio waits until there are fewer."""
-MOST: Final = 4 << 20
-"""Bytes that wait at which the session ends: answers to a client that sends and does not read."""
+AUDIO_BYTES: Final = 512 << 10
+"""Queued bytes above which audio waits."""
+MAX_QUEUED_BYTES: Final = 4 << 20
+"""Queued bytes at which the session ends: answers to a client that sends and does not read."""
 _FLOODED: Final = Closing(TRY_AGAIN_LATER, "the client did not read what the engine said")
 
 
 class EventQueue:
-    """Frames in their order, then the close."""
+    """Events in their order, then the close."""
 
     def __init__(self) -> None:
         self._frames: deque[bytes] = deque()
@@ -25,55 +25,55 @@ class EventQueue:
         self._more = asyncio.Event()
         self._room = asyncio.Event()
         self._room.set()
-        self._put = self._handled = 0
+        self._put_count = self._handled_count = 0
         self._step = asyncio.Event()
         self._taken = False
 
-    def put(self, frame: bytes) -> None:
-        """Add a frame. No-op once it is closed."""
+    def put(self, payload: bytes) -> None:
+        """Add an event. No-op once the queue is closed."""
         if self._closing is not None:
             return
-        self._frames.append(frame)
-        self._put += 1
-        self._waiting += len(frame)
-        if self._waiting > ROOM:
+        self._frames.append(payload)
+        self._put_count += 1
+        self._waiting += len(payload)
+        if self._waiting > AUDIO_BYTES:
             self._room.clear()
-        if self._waiting > MOST:
+        if self._waiting > MAX_QUEUED_BYTES:
             self.close(_FLOODED)
         self._more.set()
 
-    async def put_when_room(self, frame: bytes) -> None:
-        """Add a frame once few bytes wait."""
+    async def put_when_room(self, payload: bytes) -> None:
+        """Add an event once there is room for audio."""
         await self._room.wait()
-        self.put(frame)
+        self.put(payload)
 
     async def get(self) -> bytes | Closing:
-        """The next frame; that before it was handled."""
+        """Wait for the next event; asking for it says that the one before was handled."""
         if self._taken:
             self._taken = False
-            self._handled += 1
+            self._handled_count += 1
             self._step.set()
         while not self._frames:
             if self._closing is not None:
                 return self._closing
             self._more.clear()
             await self._more.wait()
-        frame = self._frames.popleft()
-        self._waiting -= len(frame)
-        if self._waiting <= ROOM:
+        payload = self._frames.popleft()
+        self._waiting -= len(payload)
+        if self._waiting <= AUDIO_BYTES:
             self._room.set()
         self._taken = True
-        return frame
+        return payload
 
-    async def handled(self) -> None:
-        """Wait until all frames that were put were handled, or it is closed."""
-        mark = self._put
-        while self._handled < mark and self._closing is None:
+    async def wait_until_handled(self) -> None:
+        """Wait until all events so far were handled, or the queue is closed."""
+        mark = self._put_count
+        while self._handled_count < mark and self._closing is None:
             self._step.clear()
             await self._step.wait()
 
     def close(self, closing: Closing) -> None:
-        """End it: what waits is dropped where the session is flooded, else it comes before the close."""
+        """Close the queue. Queued events come before the close, and are dropped where the client did not read."""
         if self._closing is not None:
             return
         self._closing = closing

@@ -1,4 +1,4 @@
-"""Servers of a cascaded engine that follow a script: speech to text, a model, text to speech, by HTTP.
+"""Scripted servers of a cascaded engine: speech to text, a model, text to speech, over HTTP.
 
 They keep the rules that clients trip over: a form with a WAV file, audio that is asked for as PCM, results right behind
 the calls that they answer.
@@ -25,20 +25,20 @@ _WAV_HEAD: Final = 44
 
 
 class ScriptedFault(msgspec.Struct, frozen=True):
-    """Something that one request gets in place of an answer."""
+    """Fault that one request gets in place of an answer."""
 
     status: int = 200
     """Other than 200: an error."""
     body: bytes | None = None
     """The whole answer."""
     hangs: bool = False
-    """No answer comes."""
+    """Whether no answer comes."""
     cut: bool = False
-    """The connection breaks in the middle of the answer."""
+    """Whether the connection breaks in the middle of the answer."""
 
 
 class ScriptedCascade:
-    """The three servers, at one port."""
+    """Scripted servers, at one port."""
 
     def __init__(self, script: SpeechScript, key: str = "", delay: float = 0.0) -> None:
         """With a `key`, requests without it are refused. `delay`: seconds in front of each answer."""
@@ -47,18 +47,18 @@ class ScriptedCascade:
         self.delay = delay
         self.heard: list[tuple[bytes, Mapping[str, str]]] = []
         """Audio of each transcription, with the other fields of its form."""
-        self.asked: list[dict[str, Any]] = []
+        self.requests: list[dict[str, Any]] = []
         """Requests to the model."""
-        self.asked_at: list[float] = []
-        """Times of these, of the monotonic clock."""
+        self.requested_at: list[float] = []
+        """Times of `requests`, in seconds of the monotonic clock."""
         self.made: dict[str, MadeCall] = {}
         """Calls that the model made, by their ids."""
         self.spoken: list[dict[str, Any]] = []
         """Requests for speech."""
         self.faults: dict[str, list[ScriptedFault | None]] = {STT: [], LLM: [], TTS: []}
-        """By path: what the next requests get; None: an answer."""
+        """Faults of the next requests, by path; None: an answer."""
         self.gone = 0
-        """Requests whose client went before the answer was whole."""
+        """Number of requests whose client left before the answer was complete."""
         self.changed = asyncio.Condition()
         self._held: asyncio.Event | None = None
         self._numbers = itertools.count(1)
@@ -78,13 +78,13 @@ class ScriptedCascade:
             await runner.cleanup()
 
     async def until(self, path: str, count: int) -> None:
-        """Wait for so many requests at a path."""
-        seen: Mapping[str, Sequence[object]] = {STT: self.heard, LLM: self.asked, TTS: self.spoken}
+        """Wait for `count` requests at a path."""
+        seen: Mapping[str, Sequence[object]] = {STT: self.heard, LLM: self.requests, TTS: self.spoken}
         async with self.changed:
             await self.changed.wait_for(lambda: len(seen[path]) >= count)
 
     async def until_gone(self, count: int = 1) -> None:
-        """Wait until so many clients went before their answer was whole."""
+        """Wait until `count` clients left before their answer was complete."""
         async with self.changed:
             await self.changed.wait_for(lambda: self.gone >= count)
 
@@ -103,7 +103,7 @@ class ScriptedCascade:
             raise
 
     async def _take(self, path: str, seen: list[Any], what: Any) -> ScriptedFault | None:
-        """Note a request; what it gets in place of an answer."""
+        """Record a request. Returns the fault that it gets."""
         async with self.changed:
             seen.append(what)
             self.changed.notify_all()
@@ -119,19 +119,19 @@ class ScriptedCascade:
         if content is None or not fields.get("model"):
             return _error(400, "file and model are required")
         if not content.startswith(b"RIFF") or content[8:16] != b"WAVEfmt ":
-            return _error(400, "the file is no WAV")
+            return _error(400, "the file is not a WAV file")
         fault = await self._take(STT, self.heard, (content[_WAV_HEAD:], fields))
         if fault is not None:
             return await _faulty(request, fault, b'{"text": "half')
         return web.json_response({"text": self.script.next_heard()})
 
     async def _think(self, request: web.BaseRequest) -> web.StreamResponse:
-        asked = msgspec.json.decode(await request.read(), type=dict[str, Any])
-        wrong = _misplaced(asked["messages"])
+        body = msgspec.json.decode(await request.read(), type=dict[str, Any])
+        wrong = _misplaced(body["messages"])
         if wrong:
             return _error(400, wrong)
-        self.asked_at.append(time.monotonic())
-        fault = await self._take(LLM, self.asked, asked)
+        self.requested_at.append(time.monotonic())
+        fault = await self._take(LLM, self.requests, body)
         if fault is not None:
             return await _faulty(request, fault, _chunk({"content": "Half an "}))
         reply = self.script.next_reply()
@@ -146,15 +146,17 @@ class ScriptedCascade:
 
     def _chunks(self, reply: SpokenReply) -> list[bytes]:
         words = reply.text.split() or [reply.text] * bool(reply.text)  # or white space alone
-        found = [_chunk({"content": f"{word} " if place < len(words) else word}) for place, word in enumerate(words, 1)]
-        for place, call in enumerate(reply.calls):
+        chunks = [
+            _chunk({"content": f"{word} " if number < len(words) else word}) for number, word in enumerate(words, 1)
+        ]
+        for number, call in enumerate(reply.calls):
             arguments = json.dumps(call.arguments)
             function = {"name": call.name, "arguments": ""}
             ident = call.id or f"call_{next(self._numbers):06}"
             self.made[ident] = MadeCall.now(call.name)
-            found.append(_chunk({"tool_calls": [{"index": place, "id": ident, "function": function}]}))
-            found += (
-                _chunk({"tool_calls": [{"index": place, "function": {"arguments": arguments[start : start + 8]}}]})
+            chunks.append(_chunk({"tool_calls": [{"index": number, "id": ident, "function": function}]}))
+            chunks += (
+                _chunk({"tool_calls": [{"index": number, "function": {"arguments": arguments[start : start + 8]}}]})
                 for start in range(0, len(arguments), 8)
             )
         usage = {
@@ -163,20 +165,20 @@ class ScriptedCascade:
             "total_tokens": 30,
             "prompt_tokens_details": {"cached_tokens": 4},
         }
-        found.append(_chunk({}, "tool_calls" if reply.calls else "stop"))
-        return [*found, _event({"choices": [], "usage": usage}), b"data: [DONE]\n\n"]
+        chunks.append(_chunk({}, "tool_calls" if reply.calls else "stop"))
+        return [*chunks, _event({"choices": [], "usage": usage}), b"data: [DONE]\n\n"]
 
     async def _speak(self, request: web.BaseRequest) -> web.StreamResponse:
-        asked = msgspec.json.decode(await request.read(), type=dict[str, Any])
-        if asked.get("response_format") != "pcm" or not asked.get("input") or not asked.get("voice"):
+        body = msgspec.json.decode(await request.read(), type=dict[str, Any])
+        if body.get("response_format") != "pcm" or not body.get("input") or not body.get("voice"):
             return _error(400, "input, voice and the format pcm are wanted here")
         held = self._held
-        fault = await self._take(TTS, self.spoken, asked)
+        fault = await self._take(TTS, self.spoken, body)
         if fault is not None:
             return await _faulty(request, fault, b"\1" * 960)
         response = web.StreamResponse(headers={"content-type": "audio/pcm"})
         await response.prepare(request)
-        for number, audio in enumerate(audio_of(asked["input"])):
+        for number, audio in enumerate(audio_of(body["input"])):
             await response.write(audio)
             if number == 0 and held is not None:
                 await held.wait()
@@ -218,7 +220,7 @@ async def _faulty(request: web.BaseRequest, fault: ScriptedFault, half: bytes) -
 
 
 def _misplaced(messages: list[dict[str, Any]]) -> str:
-    """Fault of results among messages; empty: none."""
+    """Sentence about results that do not follow their calls; empty: none."""
     open_calls: list[str] = []
     for message in messages:
         if message["role"] == "tool":

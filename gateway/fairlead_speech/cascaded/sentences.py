@@ -1,11 +1,11 @@
-"""Cuts a text that is being written into pieces that can be spoken one after the other. Pure module."""
+"""Cuts a streamed text into sentences that can be spoken one after the other. Pure module."""
 
 from __future__ import annotations
 
 import re
 from typing import Final
 
-MOST: Final = 280
+MAX_PIECE: Final = 280
 """Characters of a piece; a longer sentence is cut at its last comma or space."""
 _END: Final = re.compile(r"[.!?…]+[\"'”’)\]]*(?=\s)|[。！？]+|\n+")
 _ABBREVIATION: Final = re.compile(r"(?:^|[\s(])(?:Dr|Mr|Mrs|Ms|St|Prof|No|vs|[A-Za-z]|e\.g|i\.e|\d+)\.$")
@@ -13,41 +13,41 @@ _BREAK: Final = re.compile(r"[,;:，；](?=\s|$)|\s")
 
 
 class SentenceCutter:
-    """Text of one answer."""
+    """Cutter of one answer's text."""
 
     def __init__(self) -> None:
         self._text = ""
 
     def add(self, text: str) -> list[str]:
-        """Take the next part; the sentences that are whole now, with the white space behind them."""
+        """Add the next part. Returns the sentences that are complete now, with the white space after them."""
         self._text += text
-        found = []
-        while (end := self._end()) is not None:
-            found.append(self._text[:end])
+        sentences = []
+        while (end := self._sentence_end()) is not None:
+            sentences.append(self._text[:end])
             self._text = self._text[end:]
-        return [each for each in found if each.strip()]
+        return [each for each in sentences if each.strip()]
 
     def rest(self) -> str:
-        """The text that is left; empty for nothing that can be spoken."""
+        """Take the text that is left; empty where it is white space."""
         rest, self._text = self._text, ""
         return rest if rest.strip() else ""
 
-    def _end(self) -> int | None:
-        for match in _END.finditer(self._text, 0, MOST + 1):  # one more: an end has a space behind it
+    def _sentence_end(self) -> int | None:
+        for match in _END.finditer(self._text, 0, MAX_PIECE + 1):  # one more: an end is followed by a space
             end = match.end()
             if match.group() == "." and _ABBREVIATION.search(self._text[max(end - 8, 0) : end]):
                 continue
-            while end < len(self._text) and end <= MOST and self._text[end].isspace():
+            while end < len(self._text) and end <= MAX_PIECE and self._text[end].isspace():
                 end += 1
-            if end > MOST:
+            if end > MAX_PIECE:
                 break
             return end
-        if len(self._text) <= MOST:
+        if len(self._text) <= MAX_PIECE:
             return None
-        breaks = [match.end() for match in _BREAK.finditer(self._text, 0, MOST)]
-        return breaks[-1] if breaks else MOST
+        breaks = [match.end() for match in _BREAK.finditer(self._text, 0, MAX_PIECE)]
+        return breaks[-1] if breaks else MAX_PIECE
 
 
 def speakable(text: str) -> bool:
-    """Whether there is a letter or a digit in it: servers answer a lone `…` or `**` with an error, or without audio."""
+    """Whether a text has a letter or a digit: servers answer a lone `…` or `**` with an error, or without audio."""
     return any(each.isalnum() for each in text)

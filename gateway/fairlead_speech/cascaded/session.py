@@ -1,8 +1,8 @@
 """Session of a cascaded engine: the provider's side of OpenAI Realtime, in this process.
 
-It speaks to the bridge as OpenAI's server does over a WebSocket. What that has no word for: an answer to speech waits
-until it was heard, and until the bridge has read what was heard, so that a tier that it chooses by that holds for the
-answer. Wire format: OpenAI Realtime API, general availability.
+To the bridge it behaves as OpenAI's server does over a WebSocket. One thing is its own: the response to speech waits
+until the speech is transcribed and the bridge has handled the transcript, so that a tier chosen by its words holds for
+the response. Wire format: OpenAI Realtime API, general availability.
 """
 
 from __future__ import annotations
@@ -12,30 +12,29 @@ import itertools
 from collections.abc import Awaitable, Callable
 from typing import Final
 
-from fairlead_speech import realtime_events
-from fairlead_speech.bounds import SESSION_SECONDS, SpeechBounds
-from fairlead_speech.cascaded.audio import BadAudio, decoded, milliseconds
-from fairlead_speech.cascaded.client_items import cut_result, message_parts
+from fairlead_speech.cascaded.audio import BadAudio, decode, milliseconds
 from fairlead_speech.cascaded.config import BadEvent
-from fairlead_speech.cascaded.conversation import ConversationItem, TooLargeItem, truncated
+from fairlead_speech.cascaded.conversation import ConversationItem, TooLargeItem, cut_result, message_parts, truncate
 from fairlead_speech.cascaded.engine import CascadedEngine
 from fairlead_speech.cascaded.event_queue import EventQueue
-from fairlead_speech.cascaded.hearing import MOST_TURNS, TurnHearing
-from fairlead_speech.cascaded.input_buffer import LEAST_MS, InputBuffer
+from fairlead_speech.cascaded.input_audio import MIN_TURN_MS, InputAudioBuffer
 from fairlead_speech.cascaded.responses import Responses
 from fairlead_speech.cascaded.state import SessionState
-from fairlead_speech.realtime_events import Event, member, text
+from fairlead_speech.cascaded.transcription import MAX_TURNS, TurnTranscription
+from fairlead_speech.realtime import events
+from fairlead_speech.realtime.events import Event, member, text
+from fairlead_speech.session import SESSION_SECONDS, SpeechBounds
 from fairlead_speech.sockets import GOING_AWAY, Closing
 
-_PIECE: Final = 50
-"""Windows of audio that are looked at before others have their turn: one second."""
-MOST_SAID: Final = 64 << 10
-"""Characters that are remembered of what is said elsewhere at once."""
+_WINDOWS_PER_STEP: Final = 50
+"""Windows of audio that are measured in one step of the event loop: one second."""
+MAX_MESSAGE_TEXT: Final = 64 << 10
+"""Characters of a message that is added for another session."""
 _ROLES: Final = frozenset({"user", "assistant", "system"})
 
 
 class CascadedSession:
-    """One session: a side of the bridge."""
+    """Session of one client: the provider's side of a bridge."""
 
     received_binary = False
     stalled_seconds = 0.0
@@ -47,12 +46,12 @@ class CascadedSession:
         self._lock = asyncio.Lock()
         self._closed = False
         self._expiry: asyncio.TimerHandle | None = None
-        self.state = SessionState(engine, model, self._queue, self.ident, clock, bounds)
-        self._buffer = InputBuffer(self.state.config.detection)
+        self.state = SessionState(engine, model, self._queue, self.new_id, clock, bounds)
+        self._buffer = InputAudioBuffer(self.state.config.detection)
         self._turn = ""
-        """Id of the item that the turn in progress becomes."""
-        self._hearing = TurnHearing(self.state, self._heard_bytes)
-        self._responses = Responses(self.state, self._hearing)
+        """Id of the item for the turn in progress."""
+        self._transcription = TurnTranscription(self.state, self._on_transcribed)
+        self._responses = Responses(self.state, self._transcription)
         self._handlers: dict[str, Callable[[Event], Awaitable[None]]] = {
             "session.update": self._update,
             "input_audio_buffer.append": self._append,
@@ -67,13 +66,13 @@ class CascadedSession:
         }
         self.state.emit("session.created", session=self.state.config.shown)
 
-    def follow(self, is_slow: Callable[[], bool]) -> None:
-        """Have phrases be said at once while `is_slow` says so of the tier."""
+    def set_slow_tier(self, is_slow: Callable[[], bool]) -> None:
+        """Say fillers at once while `is_slow` returns True for the tier."""
         self.state.is_slow = is_slow
         self.state.prepare_filler()
 
     def expire_in(self, seconds: float) -> None:
-        """End the session after so long, as OpenAI's server does at `expires_at`."""
+        """End the session after `seconds`, as OpenAI's server does at `expires_at`."""
         self._expiry = asyncio.get_running_loop().call_later(seconds, self._expire)
 
     def _expire(self) -> None:
@@ -81,30 +80,30 @@ class CascadedSession:
         self._refuse(BadEvent("session_expired", message), {})
         self._queue.close(Closing(GOING_AWAY, message))
 
-    def ident(self, prefix: str) -> str:
-        """A new id."""
+    def new_id(self, prefix: str) -> str:
+        """Make an id with a prefix."""
         return f"{prefix}_{next(self._numbers):08}"
 
-    def remember(self, role: str, said: str) -> None:
-        """Have the model know what was said elsewhere; the client does not hear of it."""
+    def add_message(self, role: str, words: str) -> None:
+        """Add a message of another session to the conversation, unseen by the client."""
         kind = "output_text" if role == "assistant" else "input_text"
-        content = [{"type": kind, "text": said[:MOST_SAID]}]
-        self.state.conversation.add({"id": self.ident("item"), "type": "message", "role": role, "content": content})
+        content = [{"type": kind, "text": words[:MAX_MESSAGE_TEXT]}]
+        self.state.conversation.add({"id": self.new_id("item"), "type": "message", "role": role, "content": content})
 
     async def interrupt(self, reason: str) -> bool:
-        """End the response in progress; whether there was one."""
+        """Cancel the response in progress. True where there was one."""
         async with self._lock:
             return await self._responses.interrupt(reason)
 
-    # A side of the bridge
+    # SessionSide
 
     async def receive(self) -> bytes | Closing:
-        """The next event, or how the session ended."""
+        """Wait for the next event, or for the end of the session."""
         return await self._queue.get()
 
-    async def send(self, frame: bytes) -> None:
-        """Take an event of the client. It never waits for room: the bridge sends while it reads."""
-        event = realtime_events.read(frame)
+    async def send(self, payload: bytes) -> None:
+        """Take an event of the client. It never waits for room in the queue, which the bridge empties."""
+        event = events.read(payload)
         async with self._lock:
             if self._closed:
                 return
@@ -119,14 +118,14 @@ class CascadedSession:
                 self._refuse(BadEvent("string_above_max_length", str(error), "item"), event)
 
     async def close(self, closing: Closing) -> None:
-        """End the session, and all that goes on for it."""
+        """Close the session, and cancel its tasks."""
         self._queue.close(closing)
         if self._expiry is not None:
             self._expiry.cancel()
-        async with self._lock:  # what is being taken begins nothing behind the end
+        async with self._lock:  # an event that is being handled starts nothing after the end
             self._closed = True
             await self._responses.aclose()
-            await self._hearing.aclose()
+            await self._transcription.aclose()
             await self.state.aclose()
 
     def _refuse(self, error: BadEvent, event: Event) -> None:
@@ -143,75 +142,75 @@ class CascadedSession:
 
     async def _update(self, event: Event) -> None:
         state = self.state
-        if state.config.update(member(event, "session"), voice_fixed=state.voice_heard):
+        if state.config.update(member(event, "session"), voice_fixed=state.voice_used):
             self._buffer.detect(state.config.detection)
         state.emit("session.updated", session=state.config.shown)
         state.prepare_filler()
 
     async def _append(self, event: Event) -> None:
         try:
-            audio = await decoded(text(event, "audio"))
+            audio = await decode(text(event, "audio"))
         except BadAudio as error:
             raise BadEvent("invalid_value", str(error), "audio") from error
         if len(audio) > self._buffer.room and self._buffer.speaking:
-            await self._speech_ended()  # a turn without an end
-        if len(audio) > self._buffer.room:  # the turn that has just ended waits, too
+            await self._on_speech_stopped()  # the turn is longer than the buffer
+        if len(audio) > self._buffer.room:  # turns that wait for transcription count, too
             raise BadEvent("input_audio_buffer_full", "4 minutes of audio wait already: commit or clear it", "audio")
         for number, window in enumerate(self._buffer.windows(audio)):
-            change = self._buffer.hear(window)
+            change = self._buffer.add_window(window)
             if change:
-                await self._speech_began()
+                await self._on_speech_started()
             elif change is False:
-                await self._speech_ended()
-            if number % _PIECE == _PIECE - 1:
+                await self._on_speech_stopped()
+            if number % _WINDOWS_PER_STEP == _WINDOWS_PER_STEP - 1:
                 await asyncio.sleep(0)
 
-    async def _speech_began(self) -> None:
+    async def _on_speech_started(self) -> None:
         state, settings = self.state, self.state.config.detection
-        self._turn = self.ident("item")
+        self._turn = self.new_id("item")
         padding = 0 if settings is None else settings.prefix_padding_ms
         start = max(self._buffer.milliseconds - padding, 0)
         state.emit("input_audio_buffer.speech_started", audio_start_ms=start, item_id=self._turn)
         if settings is not None and settings.interrupt_response:
             await self._responses.interrupt("turn_detected")
 
-    async def _speech_ended(self) -> None:
+    async def _on_speech_stopped(self) -> None:
         state, settings = self.state, self.state.config.detection
         state.emit("input_audio_buffer.speech_stopped", audio_end_ms=self._buffer.milliseconds, item_id=self._turn)
-        if self._hearing.full:
+        if self._transcription.full:
             self._buffer.clear()
             self._turn = ""
             state.emit("input_audio_buffer.cleared")
-            self._refuse(_many_turns(), {})
+            self._refuse(_too_many_turns(), {})
             return
         self._commit()
         if settings is not None and settings.create_response:
-            self._responses.answer()
+            self._responses.answer_speech()
 
     async def _client_commits(self, _: Event) -> None:
-        if milliseconds(len(self._buffer)) < LEAST_MS:
+        if milliseconds(len(self._buffer)) < MIN_TURN_MS:
             raise BadEvent(
-                "input_audio_buffer_commit_empty", f"the buffer holds less than {LEAST_MS} ms of audio", None
+                "input_audio_buffer_commit_empty", f"the buffer holds less than {MIN_TURN_MS} ms of audio", None
             )
-        if self._hearing.full:
-            raise _many_turns()
+        if self._transcription.full:
+            raise _too_many_turns()
         self._commit()
 
     def _commit(self) -> None:
-        """Make the audio of the turn an item, and have it heard."""
-        audio, ident, state = self._buffer.take(), self._turn or self.ident("item"), self.state
+        """Make an item of the turn's audio, and have it transcribed."""
+        audio, ident, state = self._buffer.take_turn(), self._turn or self.new_id("item"), self.state
         self._turn = ""
-        state.turn_ended()
+        state.end_turn()
         state.emit("input_audio_buffer.committed", previous_item_id=state.conversation.last, item_id=ident)
         content = [{"type": "input_audio", "transcript": None}]
-        self._hear(self._added({"id": ident, "type": "message", "role": "user", "content": content}), audio)
+        self._transcribe(self._add_item({"id": ident, "type": "message", "role": "user", "content": content}), audio)
 
-    def _hear(self, item: ConversationItem, audio: bytes) -> None:
+    def _transcribe(self, item: ConversationItem, audio: bytes) -> None:
         self._buffer.waiting += len(audio)
         config = self.state.config
-        self._hearing.begin(item, audio, config.language, shown=config.transcribes)
+        self._transcription.begin(item, audio, config.language, shown=config.transcribes)
 
-    def _heard_bytes(self, size: int) -> None:
+    def _on_transcribed(self, size: int) -> None:
         self._buffer.waiting -= size
 
     async def _clear(self, _: Event) -> None:
@@ -228,9 +227,9 @@ class CascadedSession:
             if not room:
                 code = "item_create_invalid_tool_call_id"
                 raise BadEvent(code, "there is no call of that id in the conversation", "item.call_id")
-            self._added(cut_result(item, room), text(event, "previous_item_id"))
+            self._add_item(cut_result(item, room), text(event, "previous_item_id"))
         elif kind == "function_call":
-            self._added(item, text(event, "previous_item_id"))
+            self._add_item(item, text(event, "previous_item_id"))
         elif kind == "message" and item.get("role") in _ROLES:
             await self._create_message(item, text(event, "previous_item_id"))
         else:
@@ -238,56 +237,56 @@ class CascadedSession:
 
     async def _create_message(self, item: Event, after: str) -> None:
         parts, audio = await message_parts(item, self._buffer.room)
-        if audio and self._hearing.full:
-            raise _many_turns()
-        added = self._added({**item, "content": parts}, after)
+        if audio and self._transcription.full:
+            raise _too_many_turns()
+        added = self._add_item({**item, "content": parts}, after)
         if item["role"] == "user":
-            self.state.turn_ended()
+            self.state.end_turn()
         if audio:
-            self._hear(added, audio)
+            self._transcribe(added, audio)
 
-    def _added(self, item: Event, after: str = "") -> ConversationItem:
-        """An item of the client's at the end of the conversation, or behind another one."""
+    def _add_item(self, item: Event, after: str = "") -> ConversationItem:
+        """Add an item of the client at the end of the conversation, or after another one."""
         shown = {"object": "realtime.item", "status": "completed", **item}
         if not text(shown, "id"):
-            shown["id"] = self.ident("item")
+            shown["id"] = self.new_id("item")
         added, before = self.state.conversation.add(shown, after=after or None)
         self.state.emit("conversation.item.added", previous_item_id=before, item=shown)
         self.state.emit("conversation.item.done", previous_item_id=before, item=shown)
         return added
 
-    def _found(self, event: Event) -> ConversationItem:
+    def _item(self, event: Event) -> ConversationItem:
         item = self.state.conversation.get(text(event, "item_id"))
         if item is None:
             raise BadEvent("item_not_found", "there is no item of that id in the conversation", "item_id")
         return item
 
     async def _retrieve(self, event: Event) -> None:
-        self.state.emit("conversation.item.retrieved", item=self._found(event).shown)
+        self.state.emit("conversation.item.retrieved", item=self._item(event).wire)
 
     async def _truncate(self, event: Event) -> None:
-        item, end = self._found(event), event.get("audio_end_ms")
-        if not item.said or not isinstance(end, int) or end < 0:
+        item, end = self._item(event), event.get("audio_end_ms")
+        if not item.spoken or not isinstance(end, int) or end < 0:
             raise BadEvent("invalid_value", "only what the engine said can be cut, at a time of its audio", "item_id")
-        shown = truncated(item, end)
+        shown = truncate(item, end)
         if shown is None:
             raise BadEvent("invalid_value", "the audio of that item is shorter", "audio_end_ms")
         self.state.update(item, shown)
         self.state.emit("conversation.item.truncated", item_id=item.id, content_index=0, audio_end_ms=end)
 
     async def _delete(self, event: Event) -> None:
-        item = self._found(event)
+        item = self._item(event)
         self.state.conversation.remove(item.id)
         self.state.emit("conversation.item.deleted", item_id=item.id)
 
     async def _respond(self, event: Event) -> None:
-        self._responses.ask(member(event, "response"))
+        self._responses.create(member(event, "response"))
 
     async def _cancel(self, _: Event) -> None:
         if not await self._responses.interrupt("client_cancelled"):
             raise BadEvent("response_cancel_not_active", "no response is in progress", None)
 
 
-def _many_turns() -> BadEvent:
-    message = f"{MOST_TURNS} turns of speech wait for their transcripts: go on when one is there"
+def _too_many_turns() -> BadEvent:
+    message = f"{MAX_TURNS} turns of speech wait for their transcripts: go on when one is there"
     return BadEvent("rate_limit_exceeded", message)

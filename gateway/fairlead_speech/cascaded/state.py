@@ -1,4 +1,4 @@
-"""State that the parts of one session share: configuration, conversation, and its way to the client."""
+"""State that the parts of one session share: configuration, conversation, and the queue of events to its client."""
 
 from __future__ import annotations
 
@@ -10,16 +10,16 @@ from typing import Any, Final
 import msgspec
 
 from fairlead_models.cascaded import CASCADED
-from fairlead_speech.bounds import SpeechBounds
 from fairlead_speech.cascaded.backends import BackendFailed
-from fairlead_speech.cascaded.call_ids import CallIds
+from fairlead_speech.cascaded.chat_model import CallIds
 from fairlead_speech.cascaded.config import SessionConfig
 from fairlead_speech.cascaded.conversation import ConversationItem, SpokenConversation
 from fairlead_speech.cascaded.engine import CascadedEngine
 from fairlead_speech.cascaded.event_queue import EventQueue
 from fairlead_speech.cascaded.fillers import FillerTurns
 from fairlead_speech.metrics import ANSWER, FIRST
-from fairlead_speech.realtime_events import Event
+from fairlead_speech.realtime.events import Event
+from fairlead_speech.session import SpeechBounds
 
 _encode: Final = msgspec.json.encode
 log = logging.getLogger(__name__)
@@ -41,7 +41,7 @@ class SessionState:
         self.bounds = bounds
         self.engine = engine
         self.queue = queue
-        self.ident = ident
+        self.new_id = ident
         self._clock = clock
         self.backends = engine.backends
         self.model = engine.model
@@ -51,62 +51,62 @@ class SessionState:
         self.call_ids = CallIds(lambda: ident("call"))
         self.filler = FillerTurns(engine.provider.filler)
         self.is_slow: Callable[[], bool] = lambda: False
-        """Whether answers of the tier take their time."""
-        self.voice_heard = False
-        self._turn_ended: float | None = None
-        self._first = True
+        """Whether the tier is a slow one, in which fillers are said at once."""
+        self.voice_used = False
+        self._turn_ended_at: float | None = None
+        self._awaits_first_audio = True
         self._preparing: asyncio.Task[None] | None = None
 
     def emit(self, kind: str, **members: Any) -> None:
         """Send an event."""
-        self.queue.put(_encode({"type": kind, "event_id": self.ident("event"), **members}))
+        self.queue.put(_encode({"type": kind, "event_id": self.new_id("event"), **members}))
 
     async def emit_when_room(self, kind: str, **members: Any) -> None:
-        """Send an event once few bytes wait."""
-        await self.queue.put_when_room(_encode({"type": kind, "event_id": self.ident("event"), **members}))
+        """Send an event once there is room for audio."""
+        await self.queue.put_when_room(_encode({"type": kind, "event_id": self.new_id("event"), **members}))
 
     def add(self, shown: Event, *, filler: bool = False) -> tuple[ConversationItem, str | None]:
-        """Append an item to the conversation; also the id of the one before. Raises TooLargeItem."""
+        """Append an item to the conversation. Returns it, and the id of the item before it. Raises TooLargeItem."""
         return self.conversation.add(shown, filler=filler)
 
     def update(self, item: ConversationItem, shown: Event) -> None:
-        """Have an item be another one now."""
+        """Replace the wire form of an item."""
         self.conversation.update(item, shown)
 
-    def turn_ended(self) -> None:
-        """The user has spoken, or written."""
-        self._turn_ended = self._clock()
-        self._first = True
-        self.filler.turn_began()
+    def end_turn(self) -> None:
+        """Take the end of a turn, spoken or written."""
+        self._turn_ended_at = self._clock()
+        self._awaits_first_audio = True
+        self.filler.begin_turn()
 
-    def heard(self, *, filler: bool) -> None:
-        """The first audio of a phrase, or of the answer, is there."""
-        self.voice_heard = True
+    def on_first_audio(self, *, filler: bool) -> None:
+        """Take the first audio of a filler, or of the answer."""
+        self.voice_used = True
         metrics = self.engine.metrics
         if filler:
-            self.filler.said()
+            self.filler.use_phrase()
             metrics.fillers[CASCADED] += 1
             self.prepare_filler()
-        if self._turn_ended is None:
+        if self._turn_ended_at is None:
             return
-        nanoseconds = round((self._clock() - self._turn_ended) * 1e9)
-        if self._first:
-            self._first = False
+        nanoseconds = round((self._clock() - self._turn_ended_at) * 1e9)
+        if self._awaits_first_audio:
+            self._awaits_first_audio = False
             metrics.first_audio[FIRST].observe(nanoseconds)
         if not filler:
-            self._turn_ended = None
+            self._turn_ended_at = None
             metrics.first_audio[ANSWER].observe(nanoseconds)
 
     def prepare_filler(self) -> None:
-        """Have the next phrase synthesised, unless it is kept, or the client has chosen another voice."""
+        """Synthesize the next filler, unless it is cached, or the client has chosen another voice."""
         phrase = self.filler.next_phrase(self.config.language)
         idle = self._preparing is None or self._preparing.done()
         voice, speed, fillers = self.config.voice, self.config.speed, self.fillers
-        if phrase and idle and fillers.keeps(voice, speed) and fillers.kept(phrase, voice, speed) is None:
+        if phrase and idle and fillers.caches(voice, speed) and fillers.audio(phrase, voice, speed) is None:
             self._preparing = asyncio.create_task(self._prepare(phrase), name="phrase of a cascaded engine")
 
     async def aclose(self) -> None:
-        """Stop what goes on."""
+        """Cancel the tasks of the session."""
         if self._preparing is not None:
             self._preparing.cancel()
             await asyncio.gather(self._preparing, return_exceptions=True)

@@ -15,13 +15,12 @@ import itertools
 import re
 import ssl
 from collections.abc import AsyncIterator
-from typing import Any, Final
+from typing import Any, Final, Protocol
 
 import msgspec
 from aiohttp import WSMsgType, web
 
-from fairlead_speech.gemini.fake_turn import LiveTurn
-from fairlead_speech.scripted import ScriptedConnection, SpeechScript
+from fairlead_speech.scripted import MadeCall, ScriptedConnection, SpeechScript, SpokenReply, audio_of
 
 BLOCKING, NON_BLOCKING = "BLOCKING", "NON_BLOCKING"
 _PATH: Final = re.compile(r"/ws/google\.ai\.generativelanguage\.v1\w*\.GenerativeService\.BidiGenerateContent")
@@ -31,7 +30,7 @@ _OPAQUE: Final = frozenset({"parameters", "parametersJsonSchema", "parameters_js
 """Members whose values are the tools' own."""
 
 
-class RefusedMessage(Exception):
+class RefusedByScript(Exception):
     """A message for which the connection is closed."""
 
     def __init__(self, code: int, reason: str) -> None:
@@ -144,7 +143,7 @@ class LiveScriptSession(ScriptedConnection):
         if self._request.transport is not None:
             self._request.transport.abort()
 
-    async def hand_out(self, *, resumable: bool = True) -> None:
+    async def send_handle(self, *, resumable: bool = True) -> None:
         """Send a handle where the client asked for some; without one in the middle of a turn."""
         if "sessionResumption" not in self.setup or not self.server.hands_out:
             return
@@ -159,62 +158,62 @@ class LiveScriptSession(ScriptedConnection):
             async for message in self._socket:
                 if message.type is not WSMsgType.TEXT and message.type is not WSMsgType.BINARY:
                     continue
-                said = camel(msgspec.json.decode(message.data))
-                await self.keep(said)
-                await self._taken(said)
-        except RefusedMessage as refused:
+                content = camel(msgspec.json.decode(message.data))
+                await self.record(content)
+                await self._handle(content)
+        except RefusedByScript as refused:
             await self.close(refused.code, str(refused))
         finally:
             if self.turn is not None:
                 await self.turn.cancel()
 
-    async def _taken(self, message: dict[str, Any]) -> None:
+    async def _handle(self, message: dict[str, Any]) -> None:
         if not self.setup:
-            await self._set_up(message.get("setup"))
+            await self._on_setup(message.get("setup"))
         elif "realtimeInput" in message:
-            await self._live(message["realtimeInput"])
+            await self._on_realtime_input(message["realtimeInput"])
         elif "clientContent" in message:
-            await self._content(message["clientContent"])
+            await self._on_client_content(message["clientContent"])
         elif "toolResponse" in message:
             for response in message["toolResponse"]["functionResponses"]:
-                await self._result(response)
+                await self._on_function_response(response)
         elif "contextUpdate" in message:
             if not self._updates:
-                raise RefusedMessage(1008, "contextUpdate is not supported for this model")
+                raise RefusedByScript(1008, "contextUpdate is not supported for this model")
             if "tools" in message["contextUpdate"]:
-                self._take_tools(message["contextUpdate"]["tools"].get("tools", []))
+                self._set_tools(message["contextUpdate"]["tools"].get("tools", []))
         else:
-            raise RefusedMessage(1007, f"Invalid JSON payload received. Unknown name {', '.join(message)[:60]!r}")
+            raise RefusedByScript(1007, f"Invalid JSON payload received. Unknown name {', '.join(message)[:60]!r}")
 
-    async def _set_up(self, setup: dict[str, Any] | None) -> None:
+    async def _on_setup(self, setup: dict[str, Any] | None) -> None:
         if not isinstance(setup, dict):
-            raise RefusedMessage(1007, "the first message must be setup")
+            raise RefusedByScript(1007, "the first message must be setup")
         await self.server.admits.wait()
         self.setup = setup
         if not str(setup.get("model", "")).startswith("models/gemini"):
-            raise RefusedMessage(1008, f"{setup.get('model')} is not supported for bidiGenerateContent")
-        self._take_tools(setup.get("tools", []))
+            raise RefusedByScript(1008, f"{setup.get('model')} is not supported for bidiGenerateContent")
+        self._set_tools(setup.get("tools", []))
         handle = (setup.get("sessionResumption") or {}).get("handle")
         if handle:
             before, heard, told = self.server.handles.get(handle, (None, 0, 0))
             if before is None:
-                raise RefusedMessage(1007, "unknown session handle")
+                raise RefusedByScript(1007, "unknown session handle")
             if not before.closed:
-                raise RefusedMessage(1011, "the session is open over another connection")
+                raise RefusedByScript(1011, "the session is open over another connection")
             self.heard = before.heard[:heard]
             self.contents = before.contents[:told]
         await self.send(setupComplete={"sessionId": f"session_{next(self.server.numbers)}"})
 
-    def _take_tools(self, tools: list[dict[str, Any]]) -> None:
+    def _set_tools(self, tools: list[dict[str, Any]]) -> None:
         names: set[str] = set()
         for function in (each for tool in tools for each in tool.get("functionDeclarations", ())):
             unknown = sorted(set(function) - _FUNCTION)
             if unknown or _NAME.fullmatch(function.get("name", "")) is None or function["name"] in names:
-                raise RefusedMessage(1007, f"bad function declaration {function.get('name')!r} {unknown}")
+                raise RefusedByScript(1007, f"bad function declaration {function.get('name')!r} {unknown}")
             if function.get("behavior", self._behaviors[0]) not in self._behaviors or (
                 "behavior" in function and "3.1" in self.setup["model"]
             ):
-                raise RefusedMessage(1007, "behavior is not supported for this model")
+                raise RefusedByScript(1007, "behavior is not supported for this model")
             names.add(function["name"])
         self.tools = tools
 
@@ -237,26 +236,26 @@ class LiveScriptSession(ScriptedConnection):
         return str(self.functions.get(name, {}).get("behavior", self._behaviors[0]))
 
     @property
-    def _marked(self) -> bool:
+    def _client_marks_turns(self) -> bool:
         """Whether the client says where turns of speech begin and end."""
-        found = (self.setup.get("realtimeInputConfig") or {}).get("automaticActivityDetection") or {}
-        return bool(found.get("disabled"))
+        detection = (self.setup.get("realtimeInputConfig") or {}).get("automaticActivityDetection") or {}
+        return bool(detection.get("disabled"))
 
-    async def _content(self, content: dict[str, Any]) -> None:
+    async def _on_client_content(self, content: dict[str, Any]) -> None:
         if self._answered and "3.1" in self.setup["model"]:
-            raise RefusedMessage(1007, "Request contains an invalid argument.")
+            raise RefusedByScript(1007, "Request contains an invalid argument.")
         self.contents += content.get("turns", [])
         if content.get("turnComplete"):
             await self.begin()
         else:
             await self.interrupt(calls=False)
 
-    async def _live(self, live: dict[str, Any]) -> None:
+    async def _on_realtime_input(self, live: dict[str, Any]) -> None:
         if "text" in live:
             await self.begin()
         if "activityStart" in live or "activityEnd" in live:
-            await self._mark(begins="activityStart" in live)
-        if "audio" not in live or (self._marked and not self._speaking):
+            await self._on_activity(begins="activityStart" in live)
+        if "audio" not in live or (self._client_marks_turns and not self._speaking):
             return
         data = live["audio"]["data"]
         audio = base64.b64decode(data, altchars=b"-_" if "-" in data or "_" in data else None)
@@ -268,13 +267,13 @@ class LiveScriptSession(ScriptedConnection):
             await self._speech_begins()
         if speech and self.server.partials:
             await self._hear_words(1)
-        elif not speech and self._speaking and not self._marked:
+        elif not speech and self._speaking and not self._client_marks_turns:
             await self._speech_ends()
 
-    async def _mark(self, *, begins: bool) -> None:
-        if not self._marked:
+    async def _on_activity(self, *, begins: bool) -> None:
+        if not self._client_marks_turns:
             what = "Explicit activity control is not supported when automatic activity detection is enabled."
-            raise RefusedMessage(1007, what)
+            raise RefusedByScript(1007, what)
         if begins and not self._speaking:
             await self._speech_begins()
         elif not begins and self._speaking:
@@ -299,7 +298,7 @@ class LiveScriptSession(ScriptedConnection):
         """Begin a turn of the model; one in progress is interrupted."""
         await self.interrupt(calls=False)
         self._answered = True
-        await self.hand_out(resumable=False)
+        await self.send_handle(resumable=False)
         self.turn = LiveTurn(self, self.server.script)
         self.turn.start()
 
@@ -316,23 +315,23 @@ class LiveScriptSession(ScriptedConnection):
         if ids:
             await self.send(toolCallCancellation={"ids": ids})
         await self.send(serverContent={"turnComplete": True})
-        await self.hand_out()
+        await self.send_handle()
 
-    async def _result(self, response: dict[str, Any]) -> None:
+    async def _on_function_response(self, response: dict[str, Any]) -> None:
         behavior = self.calls.pop(response.get("id", ""), None)
         if behavior is None or not isinstance(response.get("response"), dict):
-            raise RefusedMessage(1007, f"no call {response.get('id')!r} waits for a response")
+            raise RefusedByScript(1007, f"no call {response.get('id')!r} waits for a response")
         if behavior == BLOCKING:
             if self.turn is not None:
                 self.turn.answered.set()
             return
         scheduling = response.get("scheduling", "WHEN_IDLE")
         if scheduling == "SILENT":
-            await self.hand_out()
+            await self.send_handle()
         elif scheduling == "INTERRUPT" or self.turn is None or self.turn.over:
             await self.begin()
         else:
-            self.turn.again = True
+            self.turn.repeats = True
 
     async def go_away(self, seconds: int) -> None:
         """Say that the connection is closed soon."""
@@ -346,6 +345,94 @@ def camel(value: Any) -> Any:
     if not isinstance(value, dict):
         return value
     return {
-        re.sub("_([a-z])", lambda found: found[1].upper(), name): each if name in _OPAQUE else camel(each)
+        re.sub("_([a-z])", lambda match: match[1].upper(), name): each if name in _OPAQUE else camel(each)
         for name, each in value.items()
     }
+
+
+class LiveConnection(Protocol):
+    """Connection that a turn is of."""
+
+    setup: dict[str, Any]
+    calls: dict[str, str]
+    made: dict[str, MadeCall]
+
+    def behavior(self, name: str) -> str:
+        """How the model calls a function."""
+        ...
+
+    async def send(self, **message: Any) -> None:
+        """Send a message."""
+        ...
+
+    async def send_handle(self, *, resumable: bool = True) -> None:
+        """Send a handle."""
+        ...
+
+
+class LiveTurn:
+    """A turn in progress."""
+
+    def __init__(self, session: LiveConnection, script: SpeechScript) -> None:
+        self._session = session
+        self._script = script
+        self.answered = asyncio.Event()
+        """Set when a call has got its result."""
+        self.repeats = False
+        """Whether a result is to be said when this is said."""
+        self.over = False
+        self._task: asyncio.Task[None] | None = None
+        self._number = 0
+
+    def start(self) -> None:
+        """Begin."""
+        self._task = asyncio.create_task(self._run())
+
+    async def cancel(self) -> None:
+        """End it early."""
+        self.over = True
+        if self._task is not None and self._task is not asyncio.current_task():
+            self._task.cancel()
+            await asyncio.gather(self._task, return_exceptions=True)
+
+    async def _run(self) -> None:
+        session = self._session
+        while await self._reply(self._script.next_reply()):
+            pass
+        await session.send(serverContent={"generationComplete": True})
+        usage = {"promptTokenCount": 20, "responseTokenCount": 10, "totalTokenCount": 30}
+        await session.send(serverContent={"turnComplete": True}, usageMetadata=usage)
+        if self.repeats:
+            self.repeats = False
+            await self._run()
+            return
+        self.over = True
+        await session.send_handle()
+
+    async def _reply(self, reply: SpokenReply) -> bool:
+        """Say and call; whether the model goes on, as it has waited for results."""
+        session = self._session
+        for number, (word, audio) in enumerate(zip(reply.text.split(), audio_of(reply.text), strict=True)):
+            if "outputAudioTranscription" in session.setup:
+                await session.send(serverContent={"outputTranscription": {"text": f"{word} "}})
+            data = {"mimeType": "audio/pcm;rate=24000", "data": base64.b64encode(audio).decode()}
+            await session.send(serverContent={"modelTurn": {"parts": [{"inlineData": data}]}})
+            if number == 0 and reply.held is not None:
+                await reply.held.wait()
+            await asyncio.sleep(0)
+        waits = []
+        written = []
+        for call in reply.calls:
+            self._number += 1
+            ident = call.id or f"call_{id(self)}_{self._number}"
+            behavior = session.behavior(call.name)
+            session.calls[ident] = behavior
+            session.made[ident] = MadeCall.now(call.name)
+            waits += [ident] if behavior == "BLOCKING" else []
+            written.append({"id": ident, "name": call.name, "args": dict(call.arguments)})
+        if written:
+            await session.send(toolCall={"functionCalls": written})
+        while not session.calls.keys().isdisjoint(waits):
+            self.answered.clear()
+            await self.answered.wait()
+        return bool(waits)

@@ -23,11 +23,11 @@ class HandleSealer:
     def __init__(self, key: bytes) -> None:
         self._seal = Seal(key, "speech handles")
 
-    def shown(self, handle: str, provider: str, identity: Identity) -> str:
+    def seal(self, handle: str, provider: str, identity: Identity) -> str:
         """A provider's handle as the principal gets it."""
         return self._seal.marked(identity.owner, provider, handle) if handle else handle
 
-    def read(self, shown: str, providers: Iterable[str], identity: Identity) -> tuple[str, str]:
+    def unseal(self, shown: str, providers: Iterable[str], identity: Identity) -> tuple[str, str]:
         """The provider's handle of what a principal shows, and the name of its provider. Raises ForeignHandle."""
         for provider in providers:
             handle = self._seal.unmarked(identity.owner, provider, shown)

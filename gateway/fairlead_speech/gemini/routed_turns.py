@@ -12,24 +12,37 @@ from collections import deque
 from collections.abc import Awaitable, Callable, Sequence
 from typing import Final
 
-from fairlead_speech.bounds import SpeechBounds
-from fairlead_speech.cascaded.answering import HEARING_SECONDS, TurnAnswerer
+import msgspec
+
+from fairlead_speech.cascaded.answering import TRANSCRIPT_SECONDS, TurnAnswerer
 from fairlead_speech.cascaded.backends import BackendFailed
-from fairlead_speech.cascaded.input_buffer import LEAST_MS
-from fairlead_speech.gemini.engine_voice import EngineVoice
+from fairlead_speech.cascaded.input_audio import MIN_TURN_MS
+from fairlead_speech.gemini.engine_messages import EngineMessages
 from fairlead_speech.gemini.messages import Message, written_text
 from fairlead_speech.gemini.routed_setup import RoutedSetup
 from fairlead_speech.gemini.session import LiveSession
-from fairlead_speech.gemini.user_turns import INTERRUPTION, ToldContents, UserTurn, said, turn_messages
+from fairlead_speech.gemini.user_turns import INTERRUPTION, PendingContents, UserTurn, text_content, turn_messages
 from fairlead_speech.metrics import CANCELLED, ERROR, SpeechMetrics
-from fairlead_speech.session import FrameSink
+from fairlead_speech.session import MessageSink, SpeechBounds
 from fairlead_speech.tiers import UnknownTier
 
-QUIET_SECONDS: Final = 1.0
+INTERRUPTED_SECONDS: Final = 1.0
 """Time for a provider that was interrupted to fall silent."""
-LONGEST_SECONDS: Final = 300.0
+UNINTERRUPTED_SECONDS: Final = 300.0
 """Time for a provider that was not interrupted to finish what it says."""
 log = logging.getLogger(__name__)
+
+
+class RoutedParts(msgspec.Struct, frozen=True):
+    """Parts of one routed session: the provider's session and the engine, which answer its turns."""
+
+    session: LiveSession
+    answerer: TurnAnswerer
+    voice: EngineMessages
+    setup: RoutedSetup
+    provider: MessageSink
+    is_slow: Callable[[str | None], bool]
+    """Whether the engine answers the turns of a tier."""
 
 
 class RoutedTurns:
@@ -37,53 +50,48 @@ class RoutedTurns:
 
     def __init__(
         self,
-        session: LiveSession,
-        answerer: TurnAnswerer,
-        voice: EngineVoice,
-        setup: RoutedSetup,
-        provider: FrameSink,
-        is_slow: Callable[[str | None], bool],
+        parts: RoutedParts,
         prepare: Callable[[Callable[[], Message]], Awaitable[Message]],
         metrics: SpeechMetrics,
         bounds: SpeechBounds,
     ) -> None:
-        """`is_slow`: whether turns of a tier are the engine's. `prepare` does work that takes its time elsewhere."""
-        self._session = session
-        self._answerer = answerer
-        self._voice = voice
-        self._setup = setup
-        self._provider = provider
-        self._is_slow = is_slow
+        """`prepare` runs a function outside of the event loop."""
+        self._session = parts.session
+        self._answerer = parts.answerer
+        self._voice = parts.voice
+        self._setup = parts.setup
+        self._provider = parts.provider
+        self._is_slow = parts.is_slow
         self._prepare = prepare
         self._metrics = metrics
         self._bounds = bounds
         self._waiting: deque[UserTurn] = deque()
-        self._earlier: list[UserTurn] = []
+        self._continued: list[UserTurn] = []
         """Turns of speech that are answered with the one that follows."""
-        self._asking: list[UserTurn] = []
+        self._answering: list[UserTurn] = []
         """Turns that the engine answers."""
         self._deciding: UserTurn | None = None
         """The turn that is nobody's yet."""
-        self._moved = asyncio.Event()
-        self._told = ToldContents()
-        self._number = 0
-        self._begun = False
+        self._progress = asyncio.Event()
+        self._pending = PendingContents()
+        self._turn_number = 0
+        self._tier_chosen = False
         """Whether the tier of the turn in progress was looked at already."""
-        self._kept = 0
+        self._size = 0
         self._room = asyncio.Event()
-        self._silent = asyncio.Event()
+        self._provider_idle = asyncio.Event()
         """Set when the provider is not answering any more."""
-        self._over = asyncio.Event()
+        self._engine_idle = asyncio.Event()
         """Set while the engine answers nothing."""
-        self._over.set()
-        voice.when_called = self._client_called
+        self._engine_idle.set()
+        parts.voice.on_calls = self._on_client_calls
         self._failed = False
         self._task: asyncio.Task[None] | None = None
         self.speaking = False
         """Whether the user speaks."""
-        self.gave_up = False
+        self.ignores_provider = False
         """Whether an answer of the provider's that was interrupted is not over yet, and not shown any more."""
-        self.words_shown = False
+        self.transcript_shown = False
         """Whether the client has seen the words of what the provider heard last."""
         self.provider_waits = False
         """Whether the provider has something to say that waits for the end of the engine's answer."""
@@ -96,34 +104,34 @@ class RoutedTurns:
     @property
     def busy(self) -> bool:
         """Whether a turn is not answered yet, or the engine answers one."""
-        return self.working or bool(self._waiting or self._earlier)
+        return self.working or bool(self._waiting or self._continued)
 
     @property
     def room(self) -> int:
         """Bytes that may be kept of further turns."""
         bounds = self._bounds
-        return bounds.routed_bytes - self._kept if len(self._waiting) < bounds.routed_turns else 0
+        return bounds.routed_bytes - self._size if len(self._waiting) < bounds.routed_turns else 0
 
-    async def more_room(self) -> None:
+    async def wait_for_room(self) -> None:
         """Wait until there may be more room."""
-        await self._held_up(self._room)
+        await self._wait_unread(self._room)
 
-    async def place(self) -> None:
+    async def wait_for_slot(self) -> None:
         """Wait until one more turn may wait, even if it is an empty one."""
         while len(self._waiting) >= self._bounds.routed_turns:
-            await self.more_room()
+            await self.wait_for_room()
 
     def add(self, turn: UserTurn) -> None:
         """Have a turn answered that is over."""
-        self._kept += turn.size
+        self._size += turn.size
         self._waiting.append(turn)
         if self._task is None or self._task.done():
             self._task = asyncio.create_task(self._work(), name="turns of a speech session")
 
-    async def decided(self, turn: UserTurn) -> None:
+    async def wait_for_decision(self, turn: UserTurn) -> None:
         """Wait until it is decided who answers a turn, the engine or the provider, and it is there."""
         while turn is self._deciding or any(turn is each for each in self._waiting):
-            await self._held_up(self._moved)
+            await self._wait_unread(self._progress)
 
     async def interrupt_engine(self) -> None:
         """Stop the engine, as the user says something."""
@@ -135,36 +143,36 @@ class RoutedTurns:
     async def interrupt_provider(self) -> None:
         """Stop the provider, which does not hear what the user says."""
         if self._session.answering or self.provider_waits:
-            await self._provider.send(self._told.message() or INTERRUPTION)
+            await self._provider.send(self._pending.message() or INTERRUPTION)
 
-    async def tell(self, *, interrupts: bool = False) -> None:
+    async def send_pending(self, *, interrupts: bool = False) -> None:
         """Have the provider know what the engine has answered. Not while it speaks, unless it `interrupts` that."""
         if not interrupts and (self._session.answering or self.provider_waits):
             return
-        message = self._told.message()
+        message = self._pending.message()
         if message is not None:
             await self._provider.send(message)
 
-    def fell_silent(self) -> None:
+    def on_provider_idle(self) -> None:
         """The provider is not answering any more."""
-        self.gave_up = False
-        self._silent.set()
+        self.ignores_provider = False
+        self._provider_idle.set()
 
-    async def engine_over(self) -> None:
+    async def wait_for_engine(self) -> None:
         """Wait until the engine answers nothing."""
-        while not self._over.is_set():  # the next one may have begun before this goes on
-            await self._over.wait()
+        while not self._engine_idle.is_set():  # the next one may have begun before this goes on
+            await self._engine_idle.wait()
 
-    async def begins_without_words(self) -> None:
+    async def begin_streamed_turn(self) -> None:
         """A turn of speech begins whose tier is not chosen by its words."""
-        self._number += 1
-        self._begun = True
-        await self._heard("", final=False, grows=False)
+        self._turn_number += 1
+        self._tier_chosen = True
+        await self._choose_tier("", final=False, grows=False)
 
-    async def ended_without_words(self) -> None:
+    async def end_streamed_turn(self) -> None:
         """It is over, and the provider has heard it."""
-        self._begun = False
-        await self._heard("", final=True, grows=True)
+        self._tier_chosen = False
+        await self._choose_tier("", final=True, grows=True)
 
     async def aclose(self) -> None:
         """Answer no more of them."""
@@ -181,93 +189,93 @@ class RoutedTurns:
         while self._waiting:
             turn = self._deciding = self._waiting.popleft()
             try:
-                await self._take(turn)
+                await self._answer(turn)
             except Exception:
                 log.exception("A turn of a speech session was not answered")
             finally:
-                self._moves()
+                self._mark_progress()
 
-    def _moves(self) -> None:
+    def _mark_progress(self) -> None:
         self._deciding = None
-        self._moved.set()
+        self._progress.set()
         self._room.set()
 
-    def _client_called(self) -> None:
+    def _on_client_calls(self) -> None:
         """The engine waits for the client: look whether the client can answer."""
-        self._moved.set()
+        self._progress.set()
         self._room.set()
 
-    async def _held_up(self, until: asyncio.Event) -> None:
+    async def _wait_unread(self, until: asyncio.Event) -> None:
         """Wait while the client is not read: an engine that waits for results of its tools is stopped."""
         until.clear()
-        if self._voice.open and self._answerer.active:
+        if self._voice.open_calls and self._answerer.active:
             await self.interrupt_engine()
         else:
             await until.wait()
 
-    def _goes_on(self, turns: Sequence[UserTurn]) -> bool:
+    def _user_continues(self, turns: Sequence[UserTurn]) -> bool:
         """Whether the user says more, in whatever way, that is to be answered together with these turns."""
         spoken = all(turn.spoken for turn in turns)
         return spoken and (self.speaking or bool(self._waiting)) and len(turns) < self._bounds.routed_turns
 
-    async def _take(self, turn: UserTurn) -> None:
+    async def _answer(self, turn: UserTurn) -> None:
         """Hear a turn, and have it answered, unless the user goes on speaking."""
         try:
-            await self._hear(turn)
+            await self._read_words(turn)
         except Exception:
             log.exception("The tier of a speech session stays, as what was said could not be looked through")
-        turns, self._earlier = [*self._earlier, turn], []
-        if self._goes_on(turns):
-            self._earlier = turns
+        turns, self._continued = [*self._continued, turn], []
+        if self._user_continues(turns):
+            self._continued = turns
             return
         answered = True
         try:
             if not any(each.words for each in turns) or not self._is_slow(self._session.tier):
-                await self._to_provider(turns)
+                await self._answer_by_provider(turns)
             else:
                 answered = await self._route(turns)
         finally:
             if answered:
                 self._release(turns)
             else:
-                self._earlier = turns
+                self._continued = turns
 
     def _release(self, turns: Sequence[UserTurn]) -> None:
-        self._kept -= sum(turn.size for turn in turns)
+        self._size -= sum(turn.size for turn in turns)
         self._room.set()
 
-    async def _hear(self, turn: UserTurn) -> None:
+    async def _read_words(self, turn: UserTurn) -> None:
         """Find what was said: it chooses the tier, and the engine knows it in any case."""
-        turn.words = await self._transcribed(turn) if turn.message is None else written_text(turn.message)
+        turn.words = await self._transcribe(turn) if turn.message is None else written_text(turn.message)
         if not turn.words:
             return
-        grows = self._begun or any(each.words for each in self._earlier)
-        self._number += not grows
-        self._begun = False
-        await self._heard(f" {turn.words}" if grows else turn.words, final=True, grows=grows)
-        self._answerer.remember("user", turn.words)
+        grows = self._tier_chosen or any(each.words for each in self._continued)
+        self._turn_number += not grows
+        self._tier_chosen = False
+        await self._choose_tier(f" {turn.words}" if grows else turn.words, final=True, grows=grows)
+        self._answerer.add_message("user", turn.words)
 
-    async def _heard(self, words: str, *, final: bool, grows: bool) -> None:
-        await self._session.heard(f"routed_{self._number}", words, final=final, grows=grows)
+    async def _choose_tier(self, words: str, *, final: bool, grows: bool) -> None:
+        await self._session.choose_tier(f"routed_{self._turn_number}", words, final=final, grows=grows)
 
-    async def _transcribed(self, turn: UserTurn) -> str:
-        if len(turn.audio) < LEAST_MS * turn.rate * 2 // 1000:
+    async def _transcribe(self, turn: UserTurn) -> str:
+        if len(turn.audio) < MIN_TURN_MS * turn.rate * 2 // 1000:
             return ""
         try:
-            async with asyncio.timeout(HEARING_SECONDS):
+            async with asyncio.timeout(TRANSCRIPT_SECONDS):
                 backends = self._answerer.engine.state.backends
-                return await backends.transcribed(turn.audio, self._setup.language, turn.rate)
+                return await backends.transcribe(turn.audio, self._setup.language, turn.rate)
         except (BackendFailed, TimeoutError) as error:
             log.info("A turn of Gemini Live goes to the provider, as nobody heard it: %s", error)
             return ""
 
-    async def _to_provider(self, turns: Sequence[UserTurn]) -> None:
+    async def _answer_by_provider(self, turns: Sequence[UserTurn]) -> None:
         if self._setup.interrupts is False and any(turn.spoken for turn in turns):
-            await self._provider_silent(LONGEST_SECONDS)
-        await self.tell(interrupts=True)  # behind the turn, it would interrupt its answer
-        self.gave_up = False
-        self.words_shown = any(turn.shown for turn in turns)
-        self._session.asks()
+            await self._wait_for_provider(UNINTERRUPTED_SECONDS)
+        await self.send_pending(interrupts=True)  # behind the turn, it would interrupt its answer
+        self.ignores_provider = False
+        self.transcript_shown = any(turn.shown for turn in turns)
+        self._session.request_answer()
         for message in turn_messages(turns):
             await self._provider.send(message)
 
@@ -275,65 +283,65 @@ class RoutedTurns:
         """Have the engine answer, or the provider where it cannot; False where the user goes on before that."""
         self._failed = False
         try:
-            if not await self._by_engine(turns):
+            if not await self._answer_by_engine(turns):
                 return False
         except Exception:
             log.exception("A turn of a speech session goes to the provider, as its engine could not be asked")
             self._failed = True
-        if self._failed and self._goes_on(turns):
+        if self._failed and self._user_continues(turns):
             return False
         if self._failed:
-            await self._to_provider(turns)
+            await self._answer_by_provider(turns)
         return True
 
-    async def _by_engine(self, turns: Sequence[UserTurn]) -> bool:
+    async def _answer_by_engine(self, turns: Sequence[UserTurn]) -> bool:
         """Ask the engine, and wait until its answer is over; False where the user goes on before it begins."""
         interrupted = self._setup.interrupts or not turns[-1].spoken
-        await self._provider_silent(QUIET_SECONDS if interrupted else LONGEST_SECONDS)
+        await self._wait_for_provider(INTERRUPTED_SECONDS if interrupted else UNINTERRUPTED_SECONDS)
         configured = await self._prepare(self._setup.for_engine)
         for turn in turns:
             if turn.spoken and turn.words and not turn.shown:
                 turn.shown = True
-                await self._voice.heard(turn.words)
-        if self._goes_on(turns):
+                await self._voice.send_transcription(turn.words)
+        if self._user_continues(turns):
             return False
-        self._asking = [*turns]
-        self._over.clear()
-        self._moves()
+        self._answering = [*turns]
+        self._engine_idle.clear()
+        self._mark_progress()
         self._session.hold(elsewhere=True)
         try:
-            await self._answerer.answer(self._session.tier, configured, {}, self._answered)
-            await self._answerer.ended()
+            await self._answerer.answer(self._session.tier, configured, {}, self._on_engine_done)
+            await self._answerer.wait()
         except UnknownTier:
             self._failed = True
         finally:
             self._session.hold(elsewhere=False)
-            self._over.set()
+            self._engine_idle.set()
         return True
 
-    async def _provider_silent(self, seconds: float) -> None:
+    async def _wait_for_provider(self, seconds: float) -> None:
         """Wait until the provider has said what it says, but not for ever."""
         try:
             async with asyncio.timeout(seconds):
                 while self._session.answering:
-                    self._silent.clear()
-                    await self._silent.wait()
+                    self._provider_idle.clear()
+                    await self._provider_idle.wait()
         except TimeoutError:
-            self._session.gives_up()
-            self.gave_up = True
-            await self._voice.interrupted()
+            self._session.give_up()
+            self.ignores_provider = True
+            await self._voice.interrupt_turn()
 
-    async def _answered(self, outcome: str, items: Sequence[tuple[str, str]]) -> None:
+    async def _on_engine_done(self, outcome: str, items: Sequence[tuple[str, str]]) -> None:
         """Hand the conversation back to the provider, with what was said; where nothing could be, it answers itself."""
         self._metrics.routed[outcome] += 1
-        if outcome == ERROR and not items:  # a filler is no answer
+        if outcome == ERROR and not items:  # a filler does not answer
             self._failed = True
-            await self._voice.take_back()
+            await self._voice.cancel_calls()
             return
-        self._told.add([content for turn in self._asking for content in turn.contents()])
-        self._told.add([said("model", words) for _, words in items])
-        await self.tell()
+        self._pending.add([content for turn in self._answering for content in turn.contents()])
+        self._pending.add([text_content("model", words) for _, words in items])
+        await self.send_pending()
         if outcome == CANCELLED:
-            await self._voice.interrupted()
+            await self._voice.interrupt_turn()
         else:
-            await self._voice.answered()
+            await self._voice.finish_turn()

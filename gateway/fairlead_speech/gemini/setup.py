@@ -9,7 +9,7 @@ import msgspec
 
 from fairlead_offers.offer.offers import ToolOffer
 from fairlead_speech.gemini.messages import Message, has, key, member, members, text
-from fairlead_speech.own_names import OwnNames
+from fairlead_speech.tools import GatewayToolNames
 
 _tool: Final = msgspec.json.Decoder(dict[str, Any]).decode
 _encode: Final = msgspec.json.encode
@@ -25,8 +25,8 @@ class SessionSetup:
         self._setup = setup
         self._model = model
         self._behavior_of = behavior_of
-        self._own: list[Message] = []
-        self._names = OwnNames()
+        self._gateway_tools: list[Message] = []
+        self._names = GatewayToolNames()
         self._sent: list[Message] | None = None
         self.client_tools = members(setup, "tools")
         self.client_resumes = has(setup, "sessionResumption")
@@ -40,20 +40,20 @@ class SessionSetup:
     @property
     def pending(self) -> bool:
         """Whether the provider has other tools than those that are to be shown."""
-        return self._merged() != self._sent
+        return self._merge() != self._sent
 
-    def is_own(self, name: str) -> bool:
+    def is_gateway_tool(self, name: str) -> bool:
         """Whether the gateway runs calls of that name: of a tool that it shows or has shown, and not the client's."""
         return name in self._names and name not in self.client_names
 
-    def show(self, offer: ToolOffer) -> None:
+    def set_offer(self, offer: ToolOffer) -> None:
         """Take the gateway's tools from an offer."""
-        self._own = [self._declared(each) for each in offer.definitions]
-        self._names.show(offer)
+        self._gateway_tools = [self._declaration(each) for each in offer.definitions]
+        self._names.add(offer)
 
     def message(self, handle: str = "") -> bytes:
         """The first message of a connection, with the tools as they are now; with a `handle` the session goes on."""
-        self._sent = self._merged()
+        self._sent = self._merge()
         setup = {**self._setup, "model": f"models/{self._model}"}
         setup.pop("tools", None)
         if self._sent:
@@ -64,9 +64,9 @@ class SessionSetup:
             resumption["handle"] = handle
         return _encode({"setup": {**setup, name: resumption}})
 
-    def update(self) -> bytes:
+    def context_update(self) -> bytes:
         """A message that replaces the tools by those that are to be shown."""
-        self._sent = self._merged()
+        self._sent = self._merge()
         return _encode({"contextUpdate": {"tools": {"tools": self._sent}}})
 
     def client_update(self, message: Message) -> Message:
@@ -79,15 +79,15 @@ class SessionSetup:
         if not has(update, "tools"):
             return message
         self.client_tools = members(member(update, "tools"), "tools")
-        self._sent = self._merged()
+        self._sent = self._merge()
         return {**message, name: {**update, "tools": {"tools": self._sent}}}
 
-    def _merged(self) -> list[Message]:
+    def _merge(self) -> list[Message]:
         taken = self.client_names
-        own = [function for function in self._own if text(function, "name") not in taken]
+        own = [function for function in self._gateway_tools if text(function, "name") not in taken]
         return [*self.client_tools, {"functionDeclarations": own}] if own else [*self.client_tools]
 
-    def _declared(self, definition: bytes) -> Message:
+    def _declaration(self, definition: bytes) -> Message:
         function = _tool(definition)
         behavior = self._behavior_of(text(function, "name"))
         return {**function, "behavior": behavior} if behavior else function

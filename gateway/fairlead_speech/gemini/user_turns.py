@@ -10,20 +10,24 @@ from typing import Any, Final
 
 import msgspec
 
-from fairlead_speech.cascaded.audio import BadAudio, decoded
+from fairlead_speech.cascaded.audio import BadAudio, decode
 from fairlead_speech.gemini.messages import Message, has, key, member, members, text
 
 PIECE_BYTES: Final = 48_000
 """Audio of one message to the provider, of a turn that was kept: 64 KB of base64."""
-MOST_TOLD: Final = 64
+MAX_PENDING: Final = 64
 """Contents that wait until a provider can be told of them; the oldest are forgotten beyond it."""
-MOST_TOLD_BYTES: Final = 12 << 20
+MAX_PENDING_BYTES: Final = 12 << 20
 """Bytes of JSON of all of them: they go out in one message, of which a provider takes 16 MiB."""
 _PCM: Final = re.compile(r"audio/(?:pcm|l16)(?:;\s*[a-z]+=[\w.]+)*", re.IGNORECASE)
 _RATE: Final = re.compile(r";\s*rate=(\d{1,6})", re.IGNORECASE)
 _DEFAULT_RATE: Final = 16_000
 _RATES: Final = range(4_000, 192_001)
 _encode: Final = msgspec.json.encode
+INTERRUPTION: Final = _encode({"clientContent": {"turnComplete": False}})
+"""Stops a provider that speaks, as every `clientContent` does, and says nothing."""
+ACTIVITY_START: Final = _encode({"realtimeInput": {"activityStart": {}}})
+ACTIVITY_END: Final = _encode({"realtimeInput": {"activityEnd": {}}})
 
 
 class UserTurn(msgspec.Struct):
@@ -49,13 +53,13 @@ class UserTurn(msgspec.Struct):
     def contents(self) -> list[Message]:
         """It as contents of a conversation."""
         if self.message is None:
-            return [said("user", self.words)] if self.words else []
+            return [text_content("user", self.words)] if self.words else []
         if has(self.message, "clientContent"):
             return members(member(self.message, "clientContent"), "turns")
-        return [said("user", text(member(self.message, "realtimeInput"), "text"))]
+        return [text_content("user", text(member(self.message, "realtimeInput"), "text"))]
 
 
-class ToldContents:
+class PendingContents:
     """Contents of the conversation that a provider is still to be told."""
 
     def __init__(self) -> None:
@@ -67,7 +71,7 @@ class ToldContents:
         for content in contents:
             self._waiting.append(_encode(content))
             self._bytes += len(self._waiting[-1])
-        while len(self._waiting) > MOST_TOLD or self._bytes > MOST_TOLD_BYTES:
+        while len(self._waiting) > MAX_PENDING or self._bytes > MAX_PENDING_BYTES:
             self._bytes -= len(self._waiting.popleft())
 
     def message(self) -> bytes | None:
@@ -78,15 +82,9 @@ class ToldContents:
         return _encode({"clientContent": {"turns": turns, "turnComplete": False}}) if turns else None
 
 
-def said(role: str, words: str) -> Message:
+def text_content(role: str, words: str) -> Message:
     """A content in words."""
     return {"role": role, "parts": [{"text": words}]}
-
-
-INTERRUPTION: Final = _encode({"clientContent": {"turnComplete": False}})
-"""Stops a provider that speaks, as every `clientContent` does, and says nothing."""
-BEGIN: Final = _encode({"realtimeInput": {"activityStart": {}}})
-END: Final = _encode({"realtimeInput": {"activityEnd": {}}})
 
 
 def audio_message(audio: bytes, rate: int) -> bytes:
@@ -100,19 +98,19 @@ def turn_messages(turns: Sequence[UserTurn]) -> Iterator[bytes]:
     before = False
     for turn in turns:
         if turn.spoken and not before:
-            yield BEGIN
+            yield ACTIVITY_START
         elif not turn.spoken and before:
-            yield END
+            yield ACTIVITY_END
         before = turn.spoken
         for start in range(0, len(turn.audio), PIECE_BYTES):
             yield audio_message(turn.audio[start : start + PIECE_BYTES], turn.rate)
         if turn.message is not None:
             yield _encode(turn.message)
     if before:
-        yield END
+        yield ACTIVITY_END
 
 
-async def heard_audio(live: Message, left: Message) -> AsyncIterator[tuple[bytes, int] | None]:
+async def input_audio(live: Message, left: Message) -> AsyncIterator[tuple[bytes, int] | None]:
     """PCM of a client's `realtimeInput`, each with its samples a second; None for a blob of another kind. `left` is a
     copy, of which what was heard is taken away. There may be a hundred thousand blobs: each is decoded as it is asked
     for.
@@ -137,6 +135,6 @@ async def _pcm(blob: dict[str, Any]) -> tuple[bytes, int] | None:
     rate = _RATE.search(kind)
     samples = int(rate[1]) if rate is not None else _DEFAULT_RATE
     try:
-        return (await decoded(text(blob, "data")), samples) if samples in _RATES else None
+        return (await decode(text(blob, "data")), samples) if samples in _RATES else None
     except BadAudio:
         return None

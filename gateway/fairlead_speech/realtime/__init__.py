@@ -1,1 +1,1 @@
-"""Bridge for OpenAI Realtime, in the form of its general availability."""
+"""Engine of OpenAI Realtime, by its general availability API."""

@@ -1,23 +1,24 @@
-"""Server of OpenAI Realtime (general availability) that follows a script, by WebSocket.
+"""Scripted server of OpenAI Realtime (general availability), over WebSockets.
 
-It keeps the rules that clients trip over: one response at a time, updates that are refused as a whole, results only of
+It keeps the rules that clients trip over: one response at a time, updates that are refused as a whole, outputs only of
 calls that were made, and voice activity: audio that is not zero is speech, zeros end it.
 """
 
 from __future__ import annotations
 
+import asyncio
 import base64
 import contextlib
 import itertools
+import json
 import time
-from collections.abc import AsyncIterator
-from typing import Any, Final
+from collections.abc import AsyncIterator, Callable
+from typing import Any, Final, Protocol
 
 import msgspec
 from aiohttp import WSMsgType, web
 
-from fairlead_speech.realtime.fake_response import ScriptedResponse
-from fairlead_speech.scripted import ScriptedConnection, SpeechScript
+from fairlead_speech.scripted import MadeCall, ScriptedConnection, SpeechScript, SpokenCall, SpokenReply, audio_of
 
 _TOOL: Final = frozenset({"type", "name", "description", "parameters"})
 _PROVIDER_TOOLS: Final = frozenset({"mcp"})
@@ -26,7 +27,7 @@ _encode: Final = msgspec.json.encode
 
 
 class RefusedEvent(Exception):
-    """An event that is answered with an error."""
+    """Event that is answered with an `error`."""
 
     def __init__(self, code: str, message: str, param: str | None = None) -> None:
         super().__init__(message)
@@ -35,7 +36,7 @@ class RefusedEvent(Exception):
 
 
 class ScriptedRealtime:
-    """The server. Its sessions share one script."""
+    """Scripted server; its sessions share one script."""
 
     def __init__(self, script: SpeechScript, key: str = "", refuses: frozenset[str] = frozenset()) -> None:
         """With a `key`, sessions without it are refused. `refuses`: members of `audio.input` that cannot be set."""
@@ -77,7 +78,7 @@ class ScriptedRealtime:
 
 
 class RealtimeScriptSession(ScriptedConnection):
-    """One session, with all that it was sent."""
+    """Session of one client, with all events that it received."""
 
     def __init__(
         self, socket: web.WebSocketResponse, request: web.BaseRequest, script: SpeechScript, refuses: frozenset[str]
@@ -105,7 +106,7 @@ class RealtimeScriptSession(ScriptedConnection):
             },
         }
         self.calls: set[str] = set()
-        """Ids of calls that were made and have no result."""
+        """Ids of calls without an output."""
         self.last_item: str | None = None
         self._response: ScriptedResponse | None = None
         self._speaking = False
@@ -120,14 +121,14 @@ class RealtimeScriptSession(ScriptedConnection):
         """Events of one type that the client sent."""
         return [event for event in self.received if event.get("type") == kind]
 
-    def ident(self, prefix: str) -> str:
+    def new_id(self, prefix: str) -> str:
         """A new id."""
         return f"{prefix}_{next(self._numbers):06}"
 
     async def send(self, kind: str, **members: Any) -> None:
         """Send an event."""
         with contextlib.suppress(ConnectionError):
-            await self._socket.send_str(_encode({"type": kind, "event_id": self.ident("event"), **members}).decode())
+            await self._socket.send_str(_encode({"type": kind, "event_id": self.new_id("event"), **members}).decode())
 
     async def close(self, code: int, reason: str) -> None:
         """Close the session from the provider's side."""
@@ -145,21 +146,23 @@ class RealtimeScriptSession(ScriptedConnection):
             if message.type is not WSMsgType.TEXT:
                 continue
             event = msgspec.json.decode(message.data)
-            await self.keep(event)
+            await self.record(event)
             try:
-                await self._taken(event)
+                await self._handle(event)
             except RefusedEvent as refused:
                 error = {"type": "invalid_request_error", "code": refused.code, "message": str(refused)}
                 await self.send("error", error={**error, "param": refused.param, "event_id": event.get("event_id")})
         if self._response is not None:
             await self._response.cancel("client_cancelled", silent=True)
 
-    async def _taken(self, event: dict[str, Any]) -> None:
+    async def _handle(self, event: dict[str, Any]) -> None:
         kind = event.get("type")
         if kind == "session.update":
             await self._update(event.get("session") or {})
         elif kind == "input_audio_buffer.append":
-            await self._hear(base64.b64decode(event["audio"], altchars=b"-_" if "-" in event["audio"] else None))
+            await self._append_audio(
+                base64.b64decode(event["audio"], altchars=b"-_" if "-" in event["audio"] else None)
+            )
         elif kind == "input_audio_buffer.commit":
             await self._commit()
         elif kind == "conversation.item.create":
@@ -182,10 +185,10 @@ class RealtimeScriptSession(ScriptedConnection):
             )
         if session.get("model", self.config["model"]) != self.config["model"]:
             raise RefusedEvent("cannot_update_model", "The model of a session cannot be changed.", "session.model")
-        for place, tool in enumerate(session.get("tools") or ()):
+        for index, tool in enumerate(session.get("tools") or ()):
             unknown = sorted(set(tool) - _TOOL) if tool.get("type") not in _PROVIDER_TOOLS else []
             if unknown:
-                where = f"session.tools[{place}].{unknown[0]}"
+                where = f"session.tools[{index}].{unknown[0]}"
                 raise RefusedEvent("unknown_parameter", f"Unknown parameter: '{where}'.", where)
         audio = session.pop("audio", {})
         for name in self._refuses & audio.get("input", {}).keys():
@@ -195,34 +198,34 @@ class RealtimeScriptSession(ScriptedConnection):
         self.config.update(session)
         await self.send("session.updated", session=self.config)
 
-    async def _hear(self, audio: bytes) -> None:
+    async def _append_audio(self, audio: bytes) -> None:
         detection = self.config["audio"]["input"]["turn_detection"]
         if detection is None:
             return
         speech = any(audio)
         if speech and not self._speaking:
             self._speaking = True
-            await self.send("input_audio_buffer.speech_started", audio_start_ms=0, item_id=self.ident("item"))
+            await self.send("input_audio_buffer.speech_started", audio_start_ms=0, item_id=self.new_id("item"))
             if self._response is not None and detection.get("interrupt_response", True):
                 await self._response.cancel("turn_detected")
         elif not speech and self._speaking:
             self._speaking = False
-            await self.send("input_audio_buffer.speech_stopped", audio_end_ms=40, item_id=self.ident("item"))
+            await self.send("input_audio_buffer.speech_stopped", audio_end_ms=40, item_id=self.new_id("item"))
             await self._commit()
             if detection.get("create_response", True):
                 await self._respond({})
 
     async def _commit(self) -> None:
-        item = {"id": self.ident("item"), "type": "message", "role": "user", "status": "completed"}
+        item = {"id": self.new_id("item"), "type": "message", "role": "user", "status": "completed"}
         before = self.last_item
         await self.send("input_audio_buffer.committed", previous_item_id=before, item_id=item["id"])
         await self.add({**item, "content": [{"type": "input_audio", "transcript": None}]})
         if self.config["audio"]["input"].get("transcription"):
             kind, heard = "conversation.item.input_audio_transcription", self.script.next_heard()
-            place = {"item_id": item["id"], "content_index": 0}
+            position = {"item_id": item["id"], "content_index": 0}
             for word in heard.split(" "):
-                await self.send(f"{kind}.delta", **place, delta=f"{word} ")
-            await self.send(f"{kind}.completed", **place, transcript=heard)
+                await self.send(f"{kind}.delta", **position, delta=f"{word} ")
+            await self.send(f"{kind}.completed", **position, transcript=heard)
 
     async def _create(self, item: dict[str, Any]) -> None:
         if item["type"] == "function_call_output":
@@ -230,7 +233,7 @@ class RealtimeScriptSession(ScriptedConnection):
                 code = "item_create_invalid_tool_call_id"
                 raise RefusedEvent(code, "Tool call ID not found in conversation.", "item.call_id")
             self.calls.discard(item["call_id"])
-        await self.add({"id": self.ident("item"), "status": "completed", **item})
+        await self.add({"id": self.new_id("item"), "status": "completed", **item})
 
     async def add(self, item: dict[str, Any], *, done: bool = True) -> None:
         """Append an item to the conversation."""
@@ -239,16 +242,146 @@ class RealtimeScriptSession(ScriptedConnection):
         if done:
             await self.send("conversation.item.done", previous_item_id=before, item=item)
 
-    async def _respond(self, asked: dict[str, Any]) -> None:
-        beside = asked.get("conversation") == "none"
-        if self._response is not None and not beside:
+    async def _respond(self, request: dict[str, Any]) -> None:
+        out_of_band = request.get("conversation") == "none"
+        if self._response is not None and not out_of_band:
             code = "conversation_already_has_active_response"
             raise RefusedEvent(code, "Conversation already has an active response in progress.")
-        response = ScriptedResponse(self, self.script.next_reply(), asked, beside=beside)
-        if not beside:
+        response = ScriptedResponse(self, self.script.next_reply(), request, out_of_band=out_of_band)
+        if not out_of_band:
             self._response = response
-        response.start(self._over)
+        response.start(self._on_done)
 
-    def _over(self, response: ScriptedResponse) -> None:
+    def _on_done(self, response: ScriptedResponse) -> None:
         if self._response is response:
             self._response = None
+
+
+class ScriptedConversation(Protocol):
+    """Session as its responses see it."""
+
+    calls: set[str]
+    made: dict[str, MadeCall]
+    config: dict[str, Any]
+    last_item: str | None
+
+    def new_id(self, prefix: str) -> str:
+        """A new id."""
+        ...
+
+    async def send(self, kind: str, **members: Any) -> None:
+        """Send an event."""
+        ...
+
+    async def add(self, item: dict[str, Any], *, done: bool = True) -> None:
+        """Append an item to the conversation."""
+        ...
+
+
+class ScriptedResponse:
+    """A response in progress."""
+
+    def __init__(
+        self, session: ScriptedConversation, reply: SpokenReply, request: dict[str, Any], *, out_of_band: bool
+    ) -> None:
+        """`out_of_band`: whether the response is outside of the conversation."""
+        self._session = session
+        self._reply = reply
+        self._out_of_band = out_of_band
+        self._output: list[dict[str, Any]] = []
+        self._id = session.new_id("resp")
+        self._metadata = request.get("metadata")
+        self._task: asyncio.Task[None] | None = None
+
+    def start(self, on_done: Callable[[ScriptedResponse], None]) -> None:
+        """Begin; `on_done` is called before the last event."""
+        self._on_done = on_done
+        self._task = asyncio.create_task(self._run())
+
+    async def cancel(self, reason: str, *, silent: bool = False) -> None:
+        """End the response early. `silent`: without `response.done`."""
+        assert self._task is not None, "it was started"
+        self._task.cancel()
+        await asyncio.gather(self._task, return_exceptions=True)
+        self._on_done(self)
+        if not silent:
+            await self._done("cancelled", {"type": "cancelled", "reason": reason})
+
+    async def _run(self) -> None:
+        await self._session.send("response.created", response=self._response("in_progress", None))
+        if self._reply.text:
+            await self._say(self._reply.text)
+        for call in self._reply.calls:
+            await self._call(call)
+        self._on_done(self)
+        await self._done("completed", None)
+
+    async def _done(self, status: str, details: dict[str, Any] | None) -> None:
+        usage = {
+            "total_tokens": 30,
+            "input_tokens": 20,
+            "output_tokens": 10,
+            "input_token_details": {"cached_tokens": 4, "text_tokens": 8, "audio_tokens": 12},
+        }
+        await self._session.send("response.done", response={**self._response(status, details), "usage": usage})
+
+    def _response(self, status: str, details: dict[str, Any] | None) -> dict[str, Any]:
+        return {
+            "object": "realtime.response",
+            "id": self._id,
+            "status": status,
+            "status_details": details,
+            "output": [*self._output],
+            "conversation_id": None if self._out_of_band else "conv_1",
+            "metadata": self._metadata,
+            "usage": None,
+        }
+
+    async def _say(self, text: str) -> None:
+        send, item = self._session.send, {"id": self._session.new_id("item"), "type": "message", "role": "assistant"}
+        position = {"response_id": self._id, "output_index": len(self._output)}
+        part = {**position, "item_id": item["id"], "content_index": 0}
+        started = {**item, "status": "in_progress", "content": []}
+        await send("response.output_item.added", **position, item=started)
+        before = self._session.last_item
+        if not self._out_of_band:
+            await self._session.add(started, done=False)
+        await send("response.content_part.added", **part, part={"type": "audio", "transcript": ""})
+        for number, (word, audio) in enumerate(zip(text.split(), audio_of(text), strict=True)):
+            await send("response.output_audio_transcript.delta", **part, delta=f"{word} ")
+            await send("response.output_audio.delta", **part, delta=base64.b64encode(audio).decode())
+            if number == 0 and self._reply.held is not None:
+                await self._reply.held.wait()
+            await asyncio.sleep(0)
+        await send("response.output_audio.done", **part)
+        await send("response.output_audio_transcript.done", **part, transcript=text)
+        await send("response.content_part.done", **part, part={"type": "audio", "transcript": text})
+        whole = {**item, "status": "completed", "content": [{"type": "output_audio", "transcript": text}]}
+        self._output.append(whole)
+        await send("response.output_item.done", **position, item=whole)
+        if not self._out_of_band:
+            await send("conversation.item.done", previous_item_id=before, item=whole)
+
+    async def _call(self, call: SpokenCall) -> None:
+        session, arguments = self._session, json.dumps(call.arguments)
+        item = {
+            "id": session.new_id("item"),
+            "type": "function_call",
+            "call_id": call.id or session.new_id("call"),
+            "name": call.name,
+        }
+        position = {"response_id": self._id, "output_index": len(self._output)}
+        started = {**item, "status": "in_progress", "arguments": ""}
+        await session.send("response.output_item.added", **position, item=started)
+        before = session.last_item
+        await session.add(started, done=False)
+        within = {**position, "item_id": item["id"], "call_id": item["call_id"]}
+        for start in range(0, len(arguments), 8):
+            await session.send("response.function_call_arguments.delta", **within, delta=arguments[start : start + 8])
+        await session.send("response.function_call_arguments.done", **within, name=call.name, arguments=arguments)
+        whole = {**item, "status": "completed", "arguments": arguments}
+        session.calls.add(str(item["call_id"]))
+        session.made[str(item["call_id"])] = MadeCall.now(call.name)
+        self._output.append(whole)
+        await session.send("response.output_item.done", **position, item=whole)
+        await session.send("conversation.item.done", previous_item_id=before, item=whole)

@@ -1,7 +1,7 @@
 """Session of OpenAI Realtime between a client and the provider, with the tools of the gateway.
 
-The client speaks to the gateway as to the provider, and sees what it would see there: tools of the gateway, their calls
-and their results are left out of what it gets. Wire format: OpenAI Realtime API, general availability.
+The client speaks to the gateway as to the provider, and gets what the provider would send: tools of the gateway, their
+calls and outputs are hidden from it. Wire format: OpenAI Realtime API, general availability.
 """
 
 from __future__ import annotations
@@ -15,78 +15,72 @@ import msgspec
 from fairlead_formats.messages.call import Carry, ModelCall
 from fairlead_formats.messages.call import read as read_arguments
 from fairlead_formats.registry import message_format
-from fairlead_models.request_record import RequestRecord
 from fairlead_offers.offer.offers import ToolOffer
 from fairlead_offers.problems import RATE_LIMITED
-from fairlead_speech import realtime_events
-from fairlead_speech.frames import FrameReader, UnreadableFrame
-from fairlead_speech.hearing import HeardText
-from fairlead_speech.metrics import SpeechMetrics
-from fairlead_speech.realtime.client_wishes import SESSION_UPDATE, ClientWishes
-from fairlead_speech.realtime.frames import CLIENT_FRAMES, PROVIDER_FRAMES
-from fairlead_speech.realtime.hidden_items import HiddenItems
-from fairlead_speech.realtime.own_events import CLIENT_ASKS, OwnEvents
-from fairlead_speech.realtime.responses import ResponseTurns
-from fairlead_speech.realtime.rounds import CallRounds
-from fairlead_speech.realtime.tools import SessionTools
-from fairlead_speech.realtime_events import Event, member, members, text
-from fairlead_speech.results import unspoken
-from fairlead_speech.session import OVER_BUDGET, FrameSink, SessionEnd, day_over
-from fairlead_speech.shown_tools import ShownTools
-from fairlead_speech.tiers import SpokenTier
-from fairlead_speech.tool_calls import ToolCallHandler
-from fairlead_speech.toolbox import SessionToolbox
+from fairlead_speech.messages import MessageReader, UnreadableMessage
+from fairlead_speech.realtime import events
+from fairlead_speech.realtime.conversation import (
+    CLIENT_REQUEST,
+    GatewayEvents,
+    HiddenItems,
+    ResponseCalls,
+    ResponseState,
+)
+from fairlead_speech.realtime.events import CLIENT_MESSAGES, PROVIDER_MESSAGES, Event, member, members, text
+from fairlead_speech.realtime.tools import SessionTools, has_provider_mcp
+from fairlead_speech.session import OVER_BUDGET, MessageSink, SessionEnd, close_over_budget
+from fairlead_speech.tiers import UnknownTier, UserText
+from fairlead_speech.tool_calls import ToolCallHandler, media_parts
+from fairlead_speech.tools import SpeechContext, TierTools, TierUpdate
 
 ENGINE: Final = "openai-realtime"
+SESSION_UPDATE: Final = "fairlead.session.update"
+"""Event type of a client for the gateway: `{tier?, queue_depth?}`."""
+_MCP_REFUSED: Final = (
+    "tools of type mcp are called by the provider itself, past this gateway's policies and audit log, and are refused "
+    "here: the gateway brings the tools of its own servers"
+)
 TOOL_RESULT: Final = "fairlead.tool_result"
-"""Event for a client: parts of a result that cannot be spoken."""
+"""Event type for a client: parts of a tool's result that cannot be spoken."""
 _CARRY: Final = Carry(images=False)
-_WATCHED: Final = frozenset({f"{realtime_events.TRANSCRIPT}delta", f"{realtime_events.TRANSCRIPT}completed"})
+_TRANSCRIPT_EVENTS: Final = frozenset({f"{events.TRANSCRIPT}delta", f"{events.TRANSCRIPT}completed"})
 _encode: Final = msgspec.json.encode
 log = logging.getLogger(__name__)
 
 
 class RealtimeSession:
-    """One session. `aclose` it."""
+    """Session of one client and one provider. `aclose` it."""
 
-    client_frames: FrameReader = CLIENT_FRAMES
-    provider_frames: FrameReader = PROVIDER_FRAMES
+    client_messages: MessageReader = CLIENT_MESSAGES
+    provider_messages: MessageReader = PROVIDER_MESSAGES
 
     def __init__(
         self,
-        client: FrameSink,
-        provider: FrameSink,
-        toolbox: SessionToolbox,
-        tier: SpokenTier,
-        record: RequestRecord,
-        metrics: SpeechMetrics,
-        engine: str = ENGINE,
+        client: MessageSink,
+        provider: MessageSink,
+        context: SpeechContext,
         *,
-        provider_mcp: bool,
-        hears_first: bool = False,
+        waits_for_transcript: bool = False,
         end: SessionEnd | None = None,
     ) -> None:
-        """`provider_mcp`: whether a client may have the provider itself call MCP servers. `hears_first`: the provider
-        answers only once the gateway has read what was heard, and takes other tools until then. `end`: of the session
-        that this one answers turns of.
+        """`waits_for_transcript`: whether the provider responds only once the gateway has read the transcript of a
+        turn, and takes other tools until then. `end`: that of another session, of which this one answers turns.
         """
         self._client = client
         self._provider = provider
-        self._toolbox = toolbox
-        self._tier = tier
-        self._record = record
-        self._hears_first = hears_first
+        self._context = context
+        self._waits_for_transcript = waits_for_transcript
         self._tools = SessionTools()
-        self._turns = ResponseTurns()
+        self._responses = ResponseState()
         self._hidden = HiddenItems()
-        self._rounds = CallRounds()
-        self._shown = ShownTools(self, engine, toolbox, tier, metrics, lambda: self._tools.client_names)
-        self._wishes = ClientWishes(client, self._shown, provider_mcp=provider_mcp)
-        self._calls = ToolCallHandler(self, toolbox.run, toolbox.interruptible, engine, metrics)
+        self._response_calls = ResponseCalls()
+        toolbox = context.toolbox
+        self._tier_tools = TierTools(self, context, lambda: self._tools.client_names)
+        self._calls = ToolCallHandler(self, toolbox.run, toolbox.interruptible, context.engine, context.metrics)
         self._outputs: list[tuple[str, Event]] = []
-        """Results that wait for the end of a response, with the ids of their calls."""
-        self._own_events = OwnEvents()
-        """Those of the gateway, whose refusals the client does not hear of."""
+        """Call ids and `conversation.item.create` events of outputs that wait for the end of a response."""
+        self._gateway_events = GatewayEvents()
+        """Events whose refusals are hidden from the client."""
         self._began = False
         self._takes_tools = True
         self.end = end or SessionEnd()
@@ -94,22 +88,22 @@ class RealtimeSession:
     @property
     def responding(self) -> bool:
         """Whether the model is in the middle of an answer, or owes one."""
-        return self._turns.owes or bool(self._calls.running)
+        return self._responses.busy or bool(self._calls.running)
 
-    # The interface of every engine
+    # SpeechSession
 
     async def set_tools(self, offer: ToolOffer) -> None:
-        """Show these tools: at once between two responses, else after the one in progress."""
-        self._tools.show(offer)
-        await self._settle()
+        """Offer these tools: at once between two responses, else after the one in progress."""
+        self._tools.set_offer(offer)
+        await self._send_pending()
 
     async def send_result(self, call: ModelCall, result: Mapping[str, Any]) -> None:
-        """Give the model a result, and the client what cannot be spoken of it."""
-        parts = unspoken(result)
+        """Send the result of a call to the model, and its media to the client."""
+        parts = media_parts(result)
         if parts:
             event = {
                 "type": TOOL_RESULT,
-                "event_id": realtime_events.own_id(),
+                "event_id": events.new_id(),
                 "call_id": call.id,
                 "name": call.wire_name,
             }
@@ -117,289 +111,307 @@ class RealtimeSession:
         written = message_format(ENGINE).write_results([call], [result], _CARRY)
         created = (each for each in written.messages if each.get("type") == "conversation.item.create")
         self._outputs += [(call.id, each) for each in created]
-        await self._settle()
+        await self._send_pending()
 
-    # For who answers turns in the provider's place
+    # For routed sessions
 
     @property
     def tier(self) -> str | None:
         """The tier now; None: the principal's default one."""
-        return self._shown.tier
+        return self._tier_tools.tier
 
     @property
     def speaking(self) -> bool:
         """Whether the user speaks."""
-        return self._turns.speaking
+        return self._responses.speaking
 
     @property
-    def answers_speech(self) -> bool:
-        """Whether the provider answers speech by itself."""
-        return self._turns.answers_speech
+    def creates_response(self) -> bool:
+        """Whether the provider creates a response by itself at the end of speech."""
+        return self._responses.creates_response
 
-    async def all_heard(self) -> None:
-        """Wait until the tier is chosen by all that was heard."""
-        await self._shown.all_heard()
+    async def wait_for_texts(self) -> None:
+        """Wait until the tier is chosen by all transcripts so far."""
+        await self._tier_tools.wait_for_texts()
 
     async def show(self) -> None:
-        """Show the tools of the tier, as they are now."""
-        await self._shown.show()
+        """Offer the tools of the tier, as they are now."""
+        await self._tier_tools.show()
 
     async def hold(self, *, elsewhere: bool) -> None:
-        """Ask for no response while a turn is answered `elsewhere`; then go on."""
-        self._turns.elsewhere = elsewhere
-        await self._settle()
+        """Request no response while an engine answers a turn `elsewhere`; then send what is pending."""
+        self._responses.answered_elsewhere = elsewhere
+        await self._send_pending()
 
-    async def ask(self) -> None:
-        """Have the provider answer the turn."""
-        self._turns.want()
+    async def request_response(self) -> None:
+        """Have the provider respond to the turn."""
+        self._responses.want_response()
         await self.hold(elsewhere=False)
 
-    async def client_answered(self) -> None:
-        """The client has answered all calls of its own: the provider goes on once ours are answered, too."""
-        self._rounds.client_asks()
+    async def finish_client_calls(self) -> None:
+        """Take the end of the client's own calls: the model goes on once the gateway's outputs are sent, too."""
+        self._response_calls.on_client_request()
         if not self._calls.running:
-            await self.ask()
+            await self.request_response()
 
-    async def change(self, session: Event) -> str:
-        """Change the provider's session; the client does not hear of it. The id of the event."""
-        event = self._tools.own_change(session)
+    async def update_session(self, session: Event) -> str:
+        """Send a `session.update` that is hidden from the client. Returns its `event_id`."""
+        event = self._tools.session_change(session)
         await self._provider.send(_encode(event))
         return text(event, "event_id")
 
-    async def remember(self, text: str) -> str:
-        """Have the provider know what was said in its place, as an item that the client does not see; its id."""
-        item = realtime_events.own_id()
+    async def add_message(self, text: str) -> str:
+        """Add an assistant's message to the provider's conversation, hidden from the client. Returns the item's id."""
+        item = events.new_id()
         self._hidden.hide(item)
         content = [{"type": "output_text", "text": text}]
         shown = {"id": item, "type": "message", "role": "assistant", "status": "completed", "content": content}
-        event = {"type": "conversation.item.create", "event_id": self._own_events.add(item), "item": shown}
+        event = {"type": "conversation.item.create", "event_id": self._gateway_events.add(item), "item": shown}
         await self._provider.send(_encode(event))
         return item
 
-    async def forget(self, item: str) -> None:
-        """Take back what the provider was told."""
-        event = {"type": "conversation.item.delete", "event_id": self._own_events.add(item), "item_id": item}
+    async def delete_item(self, item: str) -> None:
+        """Delete a hidden item from the provider's conversation."""
+        event = {"type": "conversation.item.delete", "event_id": self._gateway_events.add(item), "item_id": item}
         await self._provider.send(_encode(event))
 
-    async def retire(self, seconds: float) -> None:
-        """Do nothing: the format has no word for it."""
+    async def announce_drain(self, seconds: float) -> None:
+        """Do nothing: the wire format has no such event."""
 
     async def aclose(self) -> None:
-        """Cancel the calls that run, and drop what is not looked through."""
-        await self._shown.aclose()
+        """Cancel the running calls, and the choice of the tier."""
+        await self._tier_tools.aclose()
         await self._calls.aclose()
 
-    # Frames of the client
+    # Events of the client
 
-    async def from_client(self, frame: bytes) -> bytes | None:
-        """The frame as the provider gets it; None where it gets none."""
-        kind = realtime_events.kind_of(frame)
-        if kind == realtime_events.APPEND:  # a large one: it is not decoded again
-            return frame
-        event = realtime_events.read(frame)
+    async def from_client(self, payload: bytes) -> bytes | None:
+        """Event of the client in the form for the provider; None: nothing is forwarded."""
+        kind = events.event_type(payload)
+        if kind == events.APPEND:  # it may be large: not decoded again
+            return payload
+        event = events.read(payload)
         if kind == "session.update":
-            return await self._client_update(event)
+            return await self._client_session_update(event)
         if kind == "response.create":
-            return await self._client_asks(frame, event)
+            return await self._client_response_create(payload, event)
         if kind == SESSION_UPDATE:
-            await self._wishes.take(frame)
+            await self._gateway_session_update(payload)
             return None
-        if not await self._wishes.allowed(event, None):
+        if not await self._tools_allowed(event, None):
             return None
         if kind == "conversation.item.create":
-            await self._client_says(event)
-        return frame
+            await self._client_item_create(event)
+        return payload
 
-    def refusal(self, error: UnreadableFrame) -> bytes | None:
-        """An event `error`, as OpenAI's server answers what it cannot read: the session goes on."""
-        return realtime_events.error_event(str(error), "invalid_event", None, None)
+    def refusal(self, error: UnreadableMessage) -> bytes | None:
+        """Event `error`, with which OpenAI's server answers what it cannot read: the session goes on."""
+        return events.error_event(str(error), "invalid_event", None, None)
 
-    async def _client_update(self, event: Event) -> bytes | None:
+    async def _tools_allowed(self, event: Event, param: str | None) -> bool:
+        """Whether a client's event has no tools that are refused; else the client gets an error. `param`: path of the
+        tools within the event.
+        """
+        if self._context.provider_mcp or not has_provider_mcp(event):
+            return True
+        refusal = events.error_event(_MCP_REFUSED, "mcp_tools_refused", param, event.get("event_id"))
+        await self._client.send(refusal)
+        return False
+
+    async def _gateway_session_update(self, payload: bytes) -> None:
+        """Take an event SESSION_UPDATE; the client gets an error where it cannot be done."""
+        try:
+            await self._tier_tools.update(msgspec.json.decode(payload, type=TierUpdate))
+        except (msgspec.MsgspecError, UnknownTier) as error:
+            event_id = events.read(payload).get("event_id")
+            await self._client.send(events.error_event(str(error), "invalid_value", "tier", event_id))
+
+    async def _client_session_update(self, event: Event) -> bytes | None:
         session = member(event, "session")
-        if not await self._wishes.allowed(event, "session.tools"):
+        if not await self._tools_allowed(event, "session.tools"):
             return None
         if session.get("type") == "transcription":
-            self._takes_tools = self._shown.open = False
+            self._takes_tools = self._tier_tools.open = False
         if "tools" in session and self._takes_tools and self._began:
-            # a tool of the client's may have the name of one of ours: the offer is made anew beside them
+            # the client may have a tool of the same name: the offer is made again without it
             names = frozenset(text(tool, "name") for tool in members(session, "tools"))
-            offer = await self._shown.offer_beside(names)
+            offer = await self._tier_tools.build_offer(names)
             if offer is not None:
-                self._tools.show(offer)
-        # no wait from here to its sending: updates are answered in the order in which they are sent
+                self._tools.set_offer(offer)
+        # nothing is awaited from here to its sending: updates are answered in order
         return _encode(self._tools.client_update(event))
 
-    async def _client_asks(self, frame: bytes, event: Event) -> bytes | None:
+    async def _client_response_create(self, payload: bytes, event: Event) -> bytes | None:
         response = member(event, "response")
-        if not await self._wishes.allowed(event, "response.tools"):
+        if not await self._tools_allowed(event, "response.tools"):
             return None
         if response.get("conversation") != "none":
-            self._rounds.client_asks()
-            self._turns.client_asks()
+            self._response_calls.on_client_request()
+            self._responses.on_client_request()
         if text(event, "event_id"):
-            return frame
-        # with an id, its refusal can be told from others
-        return _encode({**event, "event_id": self._own_events.add(CLIENT_ASKS)})
+            return payload
+        # an `error` names the event by its id alone
+        return _encode({**event, "event_id": self._gateway_events.add(CLIENT_REQUEST)})
 
-    async def _client_says(self, event: Event) -> None:
-        """Hear what the user writes."""
+    async def _client_item_create(self, event: Event) -> None:
+        """Choose the tier by the text of a written message."""
         item = member(event, "item")
-        if words := realtime_events.written_text(item):
-            turn = text(item, "id") or realtime_events.own_id()
-            await self._shown.heard(HeardText(turn, words, final=True, grows=False))
+        if words := events.written_text(item):
+            turn = text(item, "id") or events.new_id()
+            await self._tier_tools.choose_tier(UserText(turn, words, final=True, continues=False))
 
-    # Frames of the provider
+    # Events of the provider
 
-    async def from_provider(self, frame: bytes) -> bytes | None:
-        """The frame as the client gets it; None where it gets none."""
-        kind = realtime_events.kind_of(frame)
-        event = realtime_events.read(frame)
-        seen: Event | None = event
+    async def from_provider(self, payload: bytes) -> bytes | None:
+        """Event of the provider in the form for the client; None: nothing is forwarded."""
+        kind = events.event_type(payload)
+        event = events.read(payload)
+        visible: Event | None = event
         if kind in ("session.created", "session.updated"):
-            seen = await self._session(kind, event)
+            visible = await self._on_session(kind, event)
         elif kind == "error":
-            seen = self._error(event)
-            await self._settle()
+            visible = self._on_error(event)
+            await self._send_pending()
         elif kind == "response.created":
-            self._response_began(event)
+            self._on_response_created(event)
         elif kind == "response.done":
-            seen = self._hidden.response(event)
-            await self._client.send(frame if seen is event else _encode(seen))
-            await self._response_done(event)
+            visible = self._hidden.visible_response(event)
+            await self._client.send(payload if visible is event else _encode(visible))
+            await self._on_response_done(event)
             return None
         elif kind.startswith("response."):
-            seen = self._of_response(kind, event)
+            visible = self._on_response_event(kind, event)
         elif kind.startswith("conversation.item."):
-            seen = await self._of_item(kind, event)
+            visible = await self._on_item_event(kind, event)
         elif kind == "input_audio_buffer.speech_started":
-            self._turns.speech_began()
+            self._responses.on_speech_started()
             self._calls.interrupt()
         elif kind == "input_audio_buffer.committed":
-            self._turns.speech_taken()
-            await self._settle()
+            self._responses.on_buffer_committed()
+            await self._send_pending()
         elif kind == "input_audio_buffer.cleared":
-            self._turns.speech_dropped()
-            await self._settle()
-        return frame if seen is event else None if seen is None else _encode(seen)
+            self._responses.on_buffer_cleared()
+            await self._send_pending()
+        return payload if visible is event else None if visible is None else _encode(visible)
 
-    async def _session(self, kind: str, event: Event) -> Event | None:
+    async def _on_session(self, kind: str, event: Event) -> Event | None:
         session = member(event, "session")
-        self._turns.configured(session)
+        self._responses.configure(session)
         if kind == "session.created" and not self._began:
             self._began = True
             self._takes_tools = self._takes_tools and session.get("type", "realtime") == "realtime"
             await self._client.send(_encode(event))
-            self._shown.open = self._takes_tools
-            if self._takes_tools and self._toolbox.wanted:
-                await self._tier.begin()
-                await self._shown.show()
+            self._tier_tools.open = self._takes_tools
+            if self._takes_tools and self._context.toolbox.enabled:
+                await self._context.tier.choose_first()
+                await self._tier_tools.show()
             return None
-        return self._tools.updated(event) if kind == "session.updated" else event
+        return self._tools.on_session_updated(event) if kind == "session.updated" else event
 
-    def _error(self, event: Event) -> Event | None:
+    def _on_error(self, event: Event) -> Event | None:
         error = member(event, "error")
-        named = text(error, "event_id")
+        event_id = text(error, "event_id")
         code = text(error, "code")
-        if named in self._own_events:
-            item = self._own_events.refused(named)
-            if item == CLIENT_ASKS:
-                self._turns.client_refused()
+        if event_id in self._gateway_events:
+            item = self._gateway_events.pop(event_id)
+            if item == CLIENT_REQUEST:
+                self._responses.on_client_request_refused()
                 return {**event, "error": {**error, "event_id": None}}
             log.info("The provider refused an event of the gateway: %s", code[:64])
             if item:
-                self._turns.taken(item)
+                self._responses.confirm_output(item)
             else:
-                self._turns.refused(active=code == "conversation_already_has_active_response")
+                self._responses.on_request_refused(active=code == "conversation_already_has_active_response")
             return None
-        update = self._tools.refused(named)
+        update = self._tools.on_update_refused(event_id)
         if update is None:
-            self._turns.client_refused()  # if it was not that, the next response asked for is refused, and tried again
+            # if it was another event, the next `response.create` of the gateway is refused, and sent again later
+            self._responses.on_client_request_refused()
             return event
-        own, unnamed = update
-        if own:
+        if update.by_gateway:
             log.warning("The provider refused what the gateway sets in a speech session: %s", code[:64])
             return None
-        return {**event, "error": {**error, "event_id": None}} if unnamed else event
+        return {**event, "error": {**error, "event_id": None}} if update.without_id else event
 
-    def _response_began(self, event: Event) -> None:
+    def _on_response_created(self, event: Event) -> None:
         response = member(event, "response")
-        if response.get("conversation_id", "") is not None:  # null: out of the conversation, beside all others
-            self._turns.began()
-            self._rounds.began(text(response, "id"))
-        self._record.round_answered()
+        if response.get("conversation_id", "") is not None:  # null: out of band
+            self._responses.on_response_created()
+            self._response_calls.add_response(text(response, "id"))
+        self._context.record.round_answered()
 
-    async def _response_done(self, event: Event) -> None:
+    async def _on_response_done(self, event: Event) -> None:
         response = member(event, "response")
-        for item in members(response, "output"):  # for a provider that leaves `response.output_item.done` out
+        for item in members(response, "output"):  # some providers omit `response.output_item.done`
             if text(item, "call_id") not in self._calls:
-                self._called(text(response, "id"), item)
+                self._start_call(text(response, "id"), item)
         usage = member(response, "usage")
         if usage:
-            self._record.response_used(usage)
-            if (closing := day_over(self._record)) is not None:
-                await self._client.send(realtime_events.error_event(closing.reason, RATE_LIMITED, None, None))
-                self.end.ask(OVER_BUDGET, closing)
+            self._context.record.response_used(usage)
+            if (closing := close_over_budget(self._context.record)) is not None:
+                await self._client.send(events.error_event(closing.reason, RATE_LIMITED, None, None))
+                self.end.request(OVER_BUDGET, closing)
                 return
         if response.get("conversation_id", "") is not None:
-            self._turns.done()
-            self._rounds.done(text(response, "id"), completed=response.get("status") == "completed")
-        await self._settle()
+            self._responses.on_response_done()
+            self._response_calls.finish_response(text(response, "id"), completed=response.get("status") == "completed")
+        await self._send_pending()
 
-    def _of_response(self, kind: str, event: Event) -> Event | None:
+    def _on_response_event(self, kind: str, event: Event) -> Event | None:
         item = member(event, "item")
         if item.get("type") == "function_call":
-            if self._tools.is_own(text(item, "name")):
+            if self._tools.is_gateway_tool(text(item, "name")):
                 self._hidden.hide(text(item, "id"))
             if kind == "response.output_item.done":
-                self._called(text(event, "response_id"), item)
-        return self._hidden.shown(kind, event)
+                self._start_call(text(event, "response_id"), item)
+        return self._hidden.visible_event(kind, event)
 
-    async def _of_item(self, kind: str, event: Event) -> Event | None:
+    async def _on_item_event(self, kind: str, event: Event) -> Event | None:
         item = member(event, "item")
-        if item.get("type") == "function_call" and self._tools.is_own(text(item, "name")):
+        if item.get("type") == "function_call" and self._tools.is_gateway_tool(text(item, "name")):
             self._hidden.hide(text(item, "id"))
         if text(item, "id") in self._hidden:
-            self._turns.taken(text(item, "id"))
-        if kind in _WATCHED:
+            self._responses.confirm_output(text(item, "id"))
+        if kind in _TRANSCRIPT_EVENTS:
             final = kind.endswith("completed")
-            said = text(event, "transcript" if final else "delta")
-            self._shown.hear(HeardText(text(event, "item_id"), said, final, grows=not final))
-            if final and self._hears_first:
-                await self._shown.all_heard()
-        return self._hidden.shown(kind, event)
+            words = text(event, "transcript" if final else "delta")
+            self._tier_tools.add_text(UserText(text(event, "item_id"), words, final, continues=not final))
+            if final and self._waits_for_transcript:
+                await self._tier_tools.wait_for_texts()
+        return self._hidden.visible_event(kind, event)
 
     # Inside
 
-    def _called(self, response: str, item: Event) -> None:
-        """Run a call that is whole. Arguments of an interrupted one may be cut off: it is not."""
+    def _start_call(self, response: str, item: Event) -> None:
+        """Start a completed call. That of an interrupted response is not run: its arguments may be cut off."""
         if item.get("type") != "function_call" or item.get("status") != "completed":
             return
         ident, name = text(item, "call_id"), text(item, "name")
-        if not self._tools.is_own(name):
-            self._rounds.client_calls(response)
+        if not self._tools.is_gateway_tool(name):
+            self._response_calls.add_client_call(response)
             return
         call = ModelCall(ident, name, read_arguments(item.get("arguments")))
         if self._calls.begin(call):
-            self._rounds.calls(response, ident)
+            self._response_calls.add_call(response, ident)
 
-    async def _settle(self) -> None:
-        """Send what waited for the end of a response: tools, results, and the wish for the next response."""
-        if not self._began or not (self._turns.free or (self._hears_first and not self._turns.active)):
+    async def _send_pending(self) -> None:
+        """Send what waits for the end of a response: tools, outputs, and the request for the next response."""
+        if not self._began or not (self._responses.idle or (self._waits_for_transcript and not self._responses.active)):
             return
-        update = self._tools.own_update() if self._takes_tools else None
+        update = self._tools.gateway_update() if self._takes_tools else None
         if update is not None:
             await self._provider.send(_encode(update))
-        if not self._turns.free:
+        if not self._responses.idle:
             return
         outputs, self._outputs = self._outputs, []
         for call, created in outputs:
-            item = realtime_events.own_id()
-            event_id = self._own_events.add(item)
+            item = events.new_id()
+            event_id = self._gateway_events.add(item)
             self._hidden.hide(item)
-            self._turns.sent(item)
+            self._responses.add_output(item)
             named = {**created, "event_id": event_id, "item": {**created["item"], "id": item}}
             await self._provider.send(_encode(named))
-            if self._rounds.answered(call):
-                self._turns.want()
-        if self._turns.ask():
-            await self._provider.send(_encode({"type": "response.create", "event_id": self._own_events.add("")}))
+            if self._response_calls.finish_call(call):
+                self._responses.want_response()
+        if self._responses.claim_request():
+            await self._provider.send(_encode({"type": "response.create", "event_id": self._gateway_events.add("")}))

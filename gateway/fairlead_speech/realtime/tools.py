@@ -1,7 +1,8 @@
-"""Tools of a session: one list of the client's and the gateway's for the provider, the client's alone for the client.
+"""Tools of a Realtime session: the provider gets those of client and gateway as one list, the client sees its own
+alone.
 
-Pure. A provider answers each `session.update` by one `session.updated` or one `error`, in order; only errors name the
-update.
+Pure. A provider answers each `session.update` by one `session.updated` or one `error`, in order; only an `error` names
+its update.
 """
 
 from __future__ import annotations
@@ -12,128 +13,137 @@ from typing import Any, Final
 import msgspec
 
 from fairlead_offers.offer.offers import ToolOffer
-from fairlead_speech.own_names import OwnNames
-from fairlead_speech.realtime_events import Event, member, members, own_id, text
+from fairlead_speech.realtime.events import Event, member, members, new_id, text
+from fairlead_speech.tools import GatewayToolNames
 
-MEMBERS: Final = ("type", "name", "description", "parameters")
-"""Members of a tool; with any other the provider refuses the whole update."""
-MOST_DESCRIPTION: Final = 1024
-"""Characters of a description that every model takes."""
+TOOL_MEMBERS: Final = ("type", "name", "description", "parameters")
+"""Members of a tool; with any other one the provider refuses the whole update."""
+MAX_DESCRIPTION: Final = 1024
+"""Characters of a description that every model accepts."""
 _tool: Final = msgspec.json.Decoder(dict[str, Any]).decode
 
 
-class _Update(msgspec.Struct):
+class SentUpdate(msgspec.Struct, kw_only=True):
+    """A `session.update` that the provider has not answered."""
+
     event_id: str
-    own: bool
-    """Whether the gateway made it: the client does not hear of it."""
-    unnamed: bool
-    """The client gave it no id."""
-    before: list[Event]
+    by_gateway: bool
+    """Whether the gateway made it: its answer is hidden from the client."""
+    without_id: bool = False
+    """Whether the client sent it without `event_id`."""
+    previous_tools: list[Event]
     """The client's tools before it."""
-    tools: bool = True
-    """Whether it is about tools."""
+    about_tools: bool = True
+    """Whether it may change the tools."""
 
 
 class SessionTools:
-    """Tools of one session, and its updates that are not answered yet."""
+    """Tools of one session, and its updates that have no answer yet."""
 
     def __init__(self) -> None:
         self.client_tools: list[Event] = []
-        self._own: list[Event] = []
-        self._names = OwnNames()
+        self._gateway_tools: list[Event] = []
+        self._names = GatewayToolNames()
         self._sent: list[Event] | None = None
-        self._updates: deque[_Update] = deque()
+        self._updates: deque[SentUpdate] = deque()
 
     @property
     def client_names(self) -> frozenset[str]:
         """Names of the client's own tools."""
         return frozenset(text(tool, "name") for tool in self.client_tools)
 
-    def is_own(self, name: str) -> bool:
-        """Whether the gateway runs calls of that name: of a tool that it shows or has shown, and not the client's."""
+    def is_gateway_tool(self, name: str) -> bool:
+        """Whether the gateway runs calls of that name: it offers or has offered the tool, and the client has none of
+        that name.
+        """
         return name in self._names and name not in self.client_names
 
-    def show(self, offer: ToolOffer) -> None:
-        """Take the gateway's tools from an offer. Calls that may not run by themselves are the client's."""
-        self._own = [written(each) for each in offer.definitions]
-        self._names.show(offer)
+    def set_offer(self, offer: ToolOffer) -> None:
+        """Set the gateway's tools. Calls of `offer.client_run` are left to the client."""
+        self._gateway_tools = [declaration(each) for each in offer.definitions]
+        self._names.add(offer)
 
-    def own_update(self) -> Event | None:
-        """An update with the tools as they are now; None where the provider has them."""
-        tools = self._merged()
+    def gateway_update(self) -> Event | None:
+        """A `session.update` with the tools as they are now; None where the provider has them."""
+        tools = self._merge()
         if tools == (self._sent or []):
             return None
         self._sent = tools
-        update = _Update(own_id(), own=True, unnamed=False, before=self.client_tools)
-        self._updates.append(update)
-        return {"type": "session.update", "event_id": update.event_id, "session": {"type": "realtime", "tools": tools}}
+        return self._send_by_gateway({"tools": tools}, about_tools=True)
 
-    def own_change(self, session: Event) -> Event:
-        """An update of the gateway's that is not about tools."""
-        update = _Update(own_id(), own=True, unnamed=False, before=self.client_tools, tools=False)
-        self._updates.append(update)
-        return {"type": "session.update", "event_id": update.event_id, "session": {"type": "realtime", **session}}
+    def session_change(self, session: Event) -> Event:
+        """A `session.update` of the gateway that leaves the tools as they are."""
+        return self._send_by_gateway(session, about_tools=False)
 
     def client_update(self, event: Event) -> Event:
-        """A client's update as the provider gets it: with the gateway's tools where it has tools, and with an id."""
-        session, given = member(event, "session"), text(event, "event_id")
-        update = _Update(given or own_id(), own=False, unnamed=not given, before=self.client_tools)
+        """A client's `session.update` in the form for the provider: with an `event_id`, and the gateway's tools where
+        it has tools.
+        """
+        session, event_id = member(event, "session"), text(event, "event_id")
+        update = SentUpdate(
+            event_id=event_id or new_id(),
+            by_gateway=False,
+            without_id=not event_id,
+            previous_tools=self.client_tools,
+        )
         self._updates.append(update)
-        if "model" in session:  # it cannot be changed, and a route's name, as clients repeat it, would be refused
+        if "model" in session:  # it cannot change, and clients repeat the name of a route, which the provider refuses
             session = {name: value for name, value in session.items() if name != "model"}
         if "tools" in session:
             self.client_tools = members(session, "tools")
-            self._sent = self._merged()
+            self._sent = self._merge()
             session = {**session, "tools": self._sent}
         return {**event, "event_id": update.event_id, "session": session}
 
-    def updated(self, event: Event) -> Event | None:
-        """The answer to the oldest update as the client sees it; None where that was the gateway's."""
+    def on_session_updated(self, event: Event) -> Event | None:
+        """A `session.updated` in the form for the client; None: it answers an update of the gateway."""
         update = self._updates.popleft() if self._updates else None
-        if update is not None and update.own:
+        if update is not None and update.by_gateway:
             return None
         session = member(event, "session")
         if "tools" not in session:
             return event
-        shown = [tool for tool in members(session, "tools") if not self.is_own(text(tool, "name"))]
-        return {**event, "session": {**session, "tools": shown}}
+        visible = [tool for tool in members(session, "tools") if not self.is_gateway_tool(text(tool, "name"))]
+        return {**event, "session": {**session, "tools": visible}}
 
-    def refused(self, event_id: str) -> tuple[bool, bool] | None:
-        """An error names an update: whether that was the gateway's, and whether its client gave it no id. None where
-        it names none.
-        """
-        for update in self._updates:
-            if update.event_id == event_id:
-                break
-        else:
+    def on_update_refused(self, event_id: str) -> SentUpdate | None:
+        """The update that an `error` names, taken back; None where the error names another event."""
+        update = next((each for each in self._updates if each.event_id == event_id), None)
+        if update is None:
             return None
         self._updates.remove(update)
-        if update.own and not update.tools:
-            return True, False
-        if update.own:
-            self._own = []  # with the same tools the client's own updates would be refused, too
-            self._sent = self._merged()
-        else:
-            self.client_tools = update.before
+        if not update.by_gateway:
+            self.client_tools = update.previous_tools
             self._sent = None
-        return update.own, update.unnamed
+        elif update.about_tools:
+            self._gateway_tools = []  # with the same tools the client's own updates would be refused, too
+            self._sent = self._merge()
+        return update
 
-    def _merged(self) -> list[Event]:
+    def _send_by_gateway(self, session: Event, *, about_tools: bool) -> Event:
+        """Record an update of the gateway, and return it."""
+        update = SentUpdate(
+            event_id=new_id(), by_gateway=True, previous_tools=self.client_tools, about_tools=about_tools
+        )
+        self._updates.append(update)
+        return {"type": "session.update", "event_id": update.event_id, "session": {"type": "realtime", **session}}
+
+    def _merge(self) -> list[Event]:
         taken = self.client_names
-        return [*self.client_tools, *(tool for tool in self._own if text(tool, "name") not in taken)]
+        return [*self.client_tools, *(tool for tool in self._gateway_tools if text(tool, "name") not in taken)]
 
 
-def written(definition: bytes) -> Event:
-    """A definition as every model takes it."""
-    tool = {name: value for name, value in _tool(definition).items() if name in MEMBERS}
-    if len(text(tool, "description")) > MOST_DESCRIPTION:
-        tool["description"] = text(tool, "description")[: MOST_DESCRIPTION - 1] + "…"
+def declaration(definition: bytes) -> Event:
+    """Declaration of a tool that every model accepts."""
+    tool = {name: value for name, value in _tool(definition).items() if name in TOOL_MEMBERS}
+    if len(text(tool, "description")) > MAX_DESCRIPTION:
+        tool["description"] = text(tool, "description")[: MAX_DESCRIPTION - 1] + "…"
     return tool
 
 
 def has_provider_mcp(event: Event) -> bool:
-    """Whether there are tools anywhere in an event that have the provider itself call MCP servers: events that the
-    gateway does not know may hold some, too.
+    """Whether an event has tools of type `mcp`, with which the provider itself would call MCP servers, at any depth: an
+    event that is unknown to the gateway may hold some.
     """
     waiting: list[object] = [event]
     while waiting:

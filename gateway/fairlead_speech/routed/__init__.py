@@ -1,1 +1,1 @@
-"""Realtime sessions whose text turns a model beside the speaking one may answer, by their tier."""
+"""OpenAI Realtime sessions whose slow turns a cascaded engine answers in the provider's place."""

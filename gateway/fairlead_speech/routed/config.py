@@ -1,7 +1,7 @@
-"""Configuration of a session that is routed: as its client wants it, and as its provider gets it. Pure module.
+"""Configuration of a routed session: what the client set, and what the provider gets. Pure module.
 
-The provider is to answer no speech by itself, and to make transcripts. Updates of the client hold from their sending
-on, for a response may follow at once, until the provider refuses them.
+The provider must not create responses to speech by itself, and must send transcripts. Updates of the client hold from
+their sending on, as a response may follow at once, until the provider refuses them.
 """
 
 from __future__ import annotations
@@ -9,11 +9,11 @@ from __future__ import annotations
 from collections import deque
 from typing import Final
 
-from fairlead_speech.cascaded.answering import configured_part
-from fairlead_speech.realtime_events import Event, member
+from fairlead_speech.cascaded.answering import shared_config
+from fairlead_speech.realtime.events import Event, member
 
-MOST_PENDING: Final = 16
-"""Updates without an answer that are kept apart."""
+MAX_PENDING: Final = 16
+"""Updates of the client without an answer that are remembered one by one."""
 DETECTION: Final = "turn_detection"
 TRANSCRIPTION: Final = "transcription"
 _INPUT: Final = "input"
@@ -26,94 +26,94 @@ class RoutedConfig:
         """`transcription`: the provider's model for transcripts, where the client asks for none."""
         self._transcription: Event = {"model": transcription}
         self._accepted: Event = {}
-        """Members that hold for the engine, and `input`: `audio.input` as the client wants it."""
+        """Members for the engine, and `input`: `audio.input` as the client set it."""
         self._pending: deque[tuple[str, Event]] = deque()
-        """Ids of the client's updates without an answer, with what they change."""
+        """`event_id` and changes of each update of the client without an answer."""
         self.routes = True
-        """Whether the provider does what routing needs."""
+        """Whether turns are routed: the provider has not refused what that needs."""
 
     @property
-    def heard(self) -> Event:
-        """`audio.input` as the client wants it."""
-        return member(self._now, _INPUT)
+    def input_config(self) -> Event:
+        """`audio.input` as the client set it."""
+        return member(self._current, _INPUT)
 
     @property
     def for_engine(self) -> Event:
         """Instructions, tools and modalities of the client."""
-        return {name: value for name, value in self._now.items() if name != _INPUT}
+        return {name: value for name, value in self._current.items() if name != _INPUT}
 
     @property
     def answers_speech(self) -> bool:
-        """Whether the client wants speech to be answered by itself."""
-        detection = self.heard.get(DETECTION)
+        """Whether the client has responses created at the end of speech."""
+        detection = self.input_config.get(DETECTION)
         return isinstance(detection, dict) and detection.get("create_response", True) is not False
 
     @property
     def interrupts(self) -> bool:
-        """Whether speech ends an answer."""
-        return member(self.heard, DETECTION).get("interrupt_response", True) is not False
+        """Whether speech interrupts a response."""
+        return member(self.input_config, DETECTION).get("interrupt_response", True) is not False
 
-    def began(self, session: Event) -> list[tuple[str, Event]]:
-        """Take the configuration that the session begins with. Changes that routing needs, each with its member: they
-        are sent one by one, for an update is refused as a whole.
+    def begin(self, session: Event) -> list[tuple[str, Event]]:
+        """Take the configuration of `session.created`. Returns the changes that routing needs, by member: they are sent
+        one by one, as an update is refused as a whole.
         """
         self._accepted = {_INPUT: member(member(session, "audio"), _INPUT)}
-        own = self._own({TRANSCRIPTION: None, **self.heard})
-        return [(name, change(own, name)) for name in (DETECTION, TRANSCRIPTION) if name in own]
+        own = self._routing_members({TRANSCRIPTION: None, **self.input_config})
+        return [(name, member_change(own, name)) for name in (DETECTION, TRANSCRIPTION) if name in own]
 
-    def sent(self, event_id: str, session: Event) -> None:
-        """An update of the client's went to the provider."""
-        self._pending.append((event_id, {**configured_part(session), _INPUT: member(member(session, "audio"), _INPUT)}))
-        if len(self._pending) > MOST_PENDING:
-            self.accepted()
+    def add_update(self, event_id: str, session: Event) -> None:
+        """Record an update of the client that was sent to the provider."""
+        self._pending.append((event_id, {**shared_config(session), _INPUT: member(member(session, "audio"), _INPUT)}))
+        if len(self._pending) > MAX_PENDING:
+            self.accept_update()
 
-    def accepted(self) -> None:
-        """The provider took the oldest update."""
+    def accept_update(self) -> None:
+        """Apply the oldest update, which the provider accepted."""
         if self._pending:
             self._accepted = _merged(self._accepted, self._pending.popleft()[1])
 
-    def refused(self, event_id: str) -> None:
-        """The provider refused an event; no-op where that was no update of the client's."""
+    def refuse_update(self, event_id: str) -> None:
+        """Drop an update that the provider refused; no-op for other events."""
         for each in self._pending:
             if each[0] == event_id:
                 self._pending.remove(each)
                 return
 
-    def outgoing(self, event: Event) -> Event:
-        """A client's update as the provider gets it."""
+    def for_provider(self, event: Event) -> Event:
+        """A client's `session.update` in the form for the provider."""
         session = member(event, "session")
         audio = member(session, "audio")
         given = member(audio, _INPUT)
         if not given or not self.routes:
             return event
-        return {**event, "session": {**session, "audio": {**audio, _INPUT: {**given, **self._own(given)}}}}
+        return {**event, "session": {**session, "audio": {**audio, _INPUT: {**given, **self._routing_members(given)}}}}
 
-    def shown(self, event: Event) -> Event:
-        """A `session.updated` as the client gets it."""
+    def for_client(self, event: Event) -> Event:
+        """A `session.updated` in the form for the client."""
         session = member(event, "session")
-        audio, heard = member(session, "audio"), self.heard
+        audio, heard = member(session, "audio"), self.input_config
         wished = {name: heard[name] for name in (DETECTION, TRANSCRIPTION) if name in heard}
         return {**event, "session": {**session, "audio": {**audio, _INPUT: {**member(audio, _INPUT), **wished}}}}
 
     @property
-    def _now(self) -> Event:
-        found = self._accepted
+    def _current(self) -> Event:
+        current = self._accepted
         for _, part in self._pending:
-            found = _merged(found, part)
-        return found
+            current = _merged(current, part)
+        return current
 
-    def _own(self, given: Event) -> Event:
-        """Members of `audio.input` in place of those that are given."""
-        found: Event = {}
+    def _routing_members(self, given: Event) -> Event:
+        """Members of `audio.input` that routing changes, among those that are given."""
+        changed: Event = {}
         if isinstance(given.get(DETECTION), dict):
-            found[DETECTION] = {**given[DETECTION], "create_response": False}
+            changed[DETECTION] = {**given[DETECTION], "create_response": False}
         if TRANSCRIPTION in given:
-            found[TRANSCRIPTION] = given[TRANSCRIPTION] or self._transcription
-        return found
+            changed[TRANSCRIPTION] = given[TRANSCRIPTION] or self._transcription
+        return changed
 
 
-def change(heard: Event, name: str) -> Event:
-    """A change of one member of `audio.input`."""
+def member_change(heard: Event, name: str) -> Event:
+    """Session with one member of `audio.input`, for an update."""
     return {"audio": {_INPUT: {name: heard.get(name)}}}
 
 

@@ -1,4 +1,4 @@
-"""Items of a conversation that a provider and an engine share: each knows those of the other as copies."""
+"""Copies of items: provider and engine each have what the other one and its user said as messages of their own."""
 
 from __future__ import annotations
 
@@ -8,84 +8,86 @@ from typing import Final
 
 from fairlead_speech.cascaded.answering import TurnAnswerer
 from fairlead_speech.cascaded.conversation import spoken_text
+from fairlead_speech.realtime.events import Event, member, new_id, text
 from fairlead_speech.realtime.session import RealtimeSession
-from fairlead_speech.realtime_events import Event, member, own_id, text
 
-MOST_TOLD: Final = 256
-"""Items of the engine whose copies are remembered."""
-MOST_KNOWN: Final = 2048
-"""Items of the provider whose copies are remembered."""
-MOST_BESIDE: Final = 64
-"""Responses out of the conversation that are remembered until they end."""
-MOST_ID: Final = 128
+MAX_ENGINE_COPIES: Final = 256
+"""Engine's items whose copies at the provider are remembered."""
+MAX_PROVIDER_COPIES: Final = 2048
+"""Provider's items whose copies in the engine are remembered."""
+MAX_OUT_OF_BAND: Final = 64
+"""Out-of-band responses that are remembered until they end."""
+MAX_ID: Final = 128
 """Characters of an id that is remembered."""
-_SAID: Final = {"response.output_audio_transcript.done": "transcript", "response.output_text.done": "text"}
+_TEXT_MEMBERS: Final = {"response.output_audio_transcript.done": "transcript", "response.output_text.done": "text"}
 
 
 class RoutedItems:
-    """Copies of items, of one session."""
+    """Copies of items in one session."""
 
     def __init__(self, session: RealtimeSession, answerer: TurnAnswerer) -> None:
         self._session = session
         self._answerer = answerer
-        self._told: OrderedDict[str, str] = OrderedDict()
-        """Items of the engine, with those by which the provider knows what was said."""
-        self._known: OrderedDict[str, str] = OrderedDict()
-        """Items of the provider, with those by which the engine knows what was said."""
-        self._beside: OrderedDict[str, None] = OrderedDict()
-        """Responses in progress that are out of the conversation."""
+        self._engine_copies: OrderedDict[str, str] = OrderedDict()
+        """Ids of the provider's copies, by item of the engine."""
+        self._provider_copies: OrderedDict[str, str] = OrderedDict()
+        """Ids of the engine's copies, by item of the provider."""
+        self._out_of_band: OrderedDict[str, None] = OrderedDict()
+        """Ids of out-of-band responses in progress."""
 
-    def responding(self, kind: str, event: Event) -> None:
-        """Have the engine know what a response of the provider says in the conversation."""
+    def on_response_event(self, kind: str, event: Event) -> None:
+        """Copy what a response of the provider says in the conversation to the engine."""
         response = member(event, "response")
         if kind == "response.done":
-            self._beside.pop(text(response, "id"), None)
+            self._out_of_band.pop(text(response, "id"), None)
         elif kind == "response.created" and response.get("conversation_id", "") is None:
-            self._beside[text(response, "id")[:MOST_ID]] = None
-            if len(self._beside) > MOST_BESIDE:
-                self._beside.popitem(last=False)
-        elif kind in _SAID and text(event, "response_id") not in self._beside:
-            self.known(text(event, "item_id"), "assistant", text(event, _SAID[kind]))
+            self._out_of_band[text(response, "id")[:MAX_ID]] = None
+            if len(self._out_of_band) > MAX_OUT_OF_BAND:
+                self._out_of_band.popitem(last=False)
+        elif kind in _TEXT_MEMBERS and text(event, "response_id") not in self._out_of_band:
+            self.copy_to_engine(text(event, "item_id"), "assistant", text(event, _TEXT_MEMBERS[kind]))
 
-    def known(self, item: str, role: str, words: str) -> None:
-        """Have the engine know an item of the provider's."""
-        copy = self._answerer.remember(role, words)
-        if 0 < len(item) <= MOST_ID:
-            self._known[item] = copy
-        if len(self._known) > MOST_KNOWN:
-            self._known.popitem(last=False)
+    def copy_to_engine(self, item: str, role: str, words: str) -> None:
+        """Copy an item of the provider to the engine."""
+        copy = self._answerer.add_message(role, words)
+        if 0 < len(item) <= MAX_ID:
+            self._provider_copies[item] = copy
+        if len(self._provider_copies) > MAX_PROVIDER_COPIES:
+            self._provider_copies.popitem(last=False)
 
-    async def tell(self, said: Sequence[tuple[str, str]]) -> None:
-        """Have the provider know items of the engine, by their ids and texts."""
-        for item, words in said:
-            self._told[item] = await self._session.remember(words)
-        while len(self._told) > MOST_TOLD:
-            self._told.popitem(last=False)
+    async def copy_to_provider(self, messages: Sequence[tuple[str, str]]) -> None:
+        """Copy items of the engine, given as ids and texts, to the provider."""
+        for item, words in messages:
+            self._engine_copies[item] = await self._session.add_message(words)
+        while len(self._engine_copies) > MAX_ENGINE_COPIES:
+            self._engine_copies.popitem(last=False)
 
-    async def cut(self, item: str) -> None:
-        """Have the provider know no more of an item of the engine than was heard."""
-        found = self._answerer.engine.state.conversation.get(item)
-        if item not in self._told or found is None:
+    async def truncate(self, item: str) -> None:
+        """Replace the provider's copy of an item that was truncated in the engine."""
+        original = self._answerer.engine.state.conversation.get(item)
+        if item not in self._engine_copies or original is None:
             return
-        await self._session.forget(self._told.pop(item))
-        if words := spoken_text(found.shown):
-            await self.tell([(item, words)])
+        await self._session.delete_item(self._engine_copies.pop(item))
+        if words := spoken_text(original.wire):
+            await self.copy_to_provider([(item, words)])
 
-    async def deleted(self, item: str) -> None:
+    async def delete(self, item: str) -> None:
         """Delete the copy of an item that the client deletes; no-op where there is none."""
-        if item in self._told:
-            await self._session.forget(self._told.pop(item))
-        if item in self._known:
-            self._answerer.engine.state.conversation.remove(self._known.pop(item))
+        if item in self._engine_copies:
+            await self._session.delete_item(self._engine_copies.pop(item))
+        if item in self._provider_copies:
+            self._answerer.engine.state.conversation.remove(self._provider_copies.pop(item))
 
-    def placed(self, event: Event) -> Event:
-        """A client's new item as the provider gets it: with an id, and behind an item that the provider has."""
+    def for_provider(self, event: Event) -> Event:
+        """A client's `conversation.item.create` in the form for the provider: with an id, and after an item that the
+        provider has.
+        """
         item = member(event, "item")
         if item.get("type") == "message" and not text(item, "id"):
-            event = {**event, "item": {**item, "id": own_id()}}
+            event = {**event, "item": {**item, "id": new_id()}}
         before = text(event, "previous_item_id")
         if before not in self._answerer.relay:
             return event
-        if before in self._told:
-            return {**event, "previous_item_id": self._told[before]}
+        if before in self._engine_copies:
+            return {**event, "previous_item_id": self._engine_copies[before]}
         return {name: value for name, value in event.items() if name != "previous_item_id"}

@@ -43,7 +43,7 @@ async def ask(client: RealtimeClient, text: str) -> None:
 
 
 def said_to_model(world: CascadeWorld, place: int = -1) -> list[tuple[str, Any]]:
-    return [(each["role"], each["content"]) for each in world.backends.asked[place]["messages"]]
+    return [(each["role"], each["content"]) for each in world.backends.requests[place]["messages"]]
 
 
 async def test_speech_is_heard_answered_and_spoken(tmp_path: Path) -> None:
@@ -135,10 +135,10 @@ async def test_what_is_heard_chooses_the_tier_of_its_own_answer(tmp_path: Path) 
     ):
         await speak(client)
         await client.until("response.done", 2)
-        offered = [[tool["function"]["name"] for tool in each["tools"]] for each in world.backends.asked]
+        offered = [[tool["function"]["name"] for tool in each["tools"]] for each in world.backends.requests]
         assert offered == [["demo__add", "demo__fail", "demo__lookup"]] * 2
-        assert [each["role"] for each in world.backends.asked[1]["messages"]] == ["user", "assistant", "tool"]
-        assert world.backends.asked[1]["messages"][-1]["content"] == "long ago"
+        assert [each["role"] for each in world.backends.requests[1]["messages"]] == ["user", "assistant", "tool"]
+        assert world.backends.requests[1]["messages"][-1]["content"] == "long ago"
 
 
 async def test_a_speaker_who_interrupts_ends_the_answer_and_its_requests(tmp_path: Path) -> None:
@@ -184,7 +184,7 @@ async def test_noise_is_not_answered(tmp_path: Path) -> None:
         await speak(client)
         (done,) = await client.until("response.done")
         assert (done["response"]["status"], done["response"]["output"]) == ("completed", [])
-        assert world.backends.asked == []
+        assert world.backends.requests == []
 
 
 @pytest.mark.parametrize(

@@ -10,11 +10,11 @@ from typing import Any
 import pytest
 
 from cascadeworld import LOUD, MODEL, CascadeWorld, cascade_world, speak
-from fairlead_speech.bounds import SpeechBounds
 from fairlead_speech.cascaded.fake import LLM, STT, ScriptedFault
-from fairlead_speech.cascaded.hearing import MOST_TURNS
-from fairlead_speech.cascaded.input_buffer import MOST
+from fairlead_speech.cascaded.input_audio import MAX_BYTES
+from fairlead_speech.cascaded.transcription import MAX_TURNS
 from fairlead_speech.scripted import SpokenCall, SpokenReply
+from fairlead_speech.session import SpeechBounds
 
 LONG = base64.b64encode(b"\0\x10" * (4 << 20)).decode()
 """8 MiB of speech."""
@@ -28,26 +28,26 @@ async def test_a_turn_that_is_ended_for_room_leaves_none_for_what_comes_next(
         return ""
 
     async with cascade_world(tmp_path) as world, world.client() as client:
-        monkeypatch.setattr(world.session.state.backends, "transcribed", silent)
+        monkeypatch.setattr(world.session.state.backends, "transcribe", silent)
         for number in (1, 2):
             await client.send("input_audio_buffer.append", audio=LONG)
             await client.send("input_audio_buffer.append", audio=LONG)
             errors = await client.until("error", number * 2 - 1)
             assert errors[-1]["error"]["code"] == "input_audio_buffer_full"
         buffer = world.session._buffer
-        assert 0 < buffer.waiting + len(buffer) <= MOST
+        assert 0 < buffer.waiting + len(buffer) <= MAX_BYTES
 
 
 async def test_turns_that_wait_for_their_transcripts_are_so_many(tmp_path: Path) -> None:
     async with cascade_world(tmp_path) as world, world.client() as client:
         world.backends.faults[STT].append(ScriptedFault(hangs=True))
         await client.update(audio={"input": {"turn_detection": None}})
-        for _ in range(MOST_TURNS + 1):
+        for _ in range(MAX_TURNS + 1):
             await client.send("input_audio_buffer.append", audio=LOUD)
             await client.send("input_audio_buffer.commit")
         (error,) = await client.until("error")
         assert error["error"]["code"] == "rate_limit_exceeded"
-        assert len(client.of_type("input_audio_buffer.committed")) == MOST_TURNS
+        assert len(client.of_type("input_audio_buffer.committed")) == MAX_TURNS
         await client.send("input_audio_buffer.clear")
         await client.until("input_audio_buffer.cleared")
         await client.update(audio={"input": {"turn_detection": {"type": "server_vad"}}})
@@ -69,7 +69,7 @@ async def test_a_turn_that_ends_while_another_is_heard_is_answered_with_it(
         return word
 
     async with cascade_world(tmp_path, SpokenReply("Well.")) as world, world.client() as client:
-        monkeypatch.setattr(world.session.state.backends, "transcribed", held)
+        monkeypatch.setattr(world.session.state.backends, "transcribe", held)
         await client.update(audio={"input": {"turn_detection": {"type": "server_vad", "interrupt_response": False}}})
         await speak(client)
         await client.until("input_audio_buffer.committed")
@@ -82,7 +82,7 @@ async def test_a_turn_that_ends_while_another_is_heard_is_answered_with_it(
         assert client.of_type("response.created") == []
         releases["and quickly"].set()
         await client.until("response.done")
-        (asked,) = world.backends.asked
+        (asked,) = world.backends.requests
         assert [each["content"] for each in asked["messages"]] == ["tell me", "and quickly"]
 
 
@@ -158,7 +158,7 @@ async def test_what_one_response_has_of_its_own_is_bounded(tmp_path: Path) -> No
         await client.send("response.create", response={"conversation": "none", "input": [reference] * 2})
         errors = await client.until("error", 2)
         assert [each["error"]["code"] for each in errors] == ["string_above_max_length", "invalid_value"]
-        assert world.backends.asked == []
+        assert world.backends.requests == []
 
 
 async def test_results_that_are_too_long_are_cut_and_lose_neither_calls_nor_question(tmp_path: Path) -> None:
@@ -176,7 +176,7 @@ async def test_results_that_are_too_long_are_cut_and_lose_neither_calls_nor_ques
         await client.send("response.create")
         _, done = await client.until("response.done", 2)
         assert done["response"]["status"] == "completed"
-        question, _, *results = world.backends.asked[1]["messages"]
+        question, _, *results = world.backends.requests[1]["messages"]
         assert question["content"] == "Look"
         assert len(results) == len(calls)
         assert {len(each["content"]) for each in results} == {(64 << 10) - 2}, "with its quotes"

@@ -48,7 +48,7 @@ async def test_a_phrase_is_heard_while_a_tool_runs_and_the_answer_follows(tmp_pa
         release.set()
         await client.until("response.output_audio_transcript.done", 2)
         assert transcripts(client) == [PHRASE, "Now it is."], "not again for the second call of the turn"
-        assert PHRASE not in str(world.backends.asked), "the model does not see it"
+        assert PHRASE not in str(world.backends.requests), "the model does not see it"
         assert world.metrics.fillers["cascaded"] == 1
 
 
@@ -120,7 +120,7 @@ async def test_a_phrase_without_audio_costs_no_answer(tmp_path: Path) -> None:
         world.client(IN_DEEP) as client,
     ):
         fillers = world.session.state.fillers
-        await eventually(lambda: fillers.kept(PHRASE, "af_heart", 1) is not None)
+        await eventually(lambda: fillers.audio(PHRASE, "af_heart", 1) is not None)
         world.backends.faults[TTS].append(ScriptedFault(body=b""))
         await client.update(audio={"output": {"voice": "another"}})
         await speak(client)

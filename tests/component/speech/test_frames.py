@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 from cascadeworld import cascade_world
-from fairlead_speech.frames import MAX_BYTES, MAX_VALUES
+from fairlead_speech.messages import MAX_BYTES, MAX_VALUES
 from fairlead_speech.scripted import SpokenReply
 from liveworld import NEW, live_world
 from speechworld import SPEECH, speech_world

@@ -32,7 +32,7 @@ def numbered(count: int) -> list[bytes]:
 def held_handle(world: LiveWorld) -> bool:
     """Whether the gateway has a handle that is good."""
     session: Any = world.bridge._session
-    return bool(session._turns.fresh)
+    return bool(session._turns.handle_current)
 
 
 async def greeted(world: LiveWorld, client: LiveClient) -> None:

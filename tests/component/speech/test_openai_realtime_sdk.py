@@ -134,4 +134,4 @@ async def test_the_sdk_speaks_with_a_cascaded_engine(tmp_path: Path) -> None:
                     break
         assert len(heard) == 1920 * 2
         assert {"session.updated", "input_audio_buffer.speech_started", "conversation.item.done"} <= kinds
-        assert world.backends.asked[1]["messages"][-1]["content"] == "42"
+        assert world.backends.requests[1]["messages"][-1]["content"] == "42"

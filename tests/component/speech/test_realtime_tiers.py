@@ -32,7 +32,7 @@ def offered(world: SpeechWorld) -> Collection[str]:
     """Names of the tools that the gateway has for the session that runs, shown to the provider or not yet."""
     session = world.bridge._session
     assert isinstance(session, RealtimeSession)
-    return session._toolbox.offer.names
+    return session._context.toolbox.offer.names
 
 
 async def has(world: SpeechWorld, names: list[str]) -> None:

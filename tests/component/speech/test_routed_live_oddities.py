@@ -11,9 +11,9 @@ from typing import Any
 import pytest
 
 from fairlead_api.documents.rules import Tier
-from fairlead_speech.bounds import SpeechBounds
 from fairlead_speech.gemini.user_turns import UserTurn
 from fairlead_speech.scripted import SpokenCall, SpokenReply
+from fairlead_speech.session import SpeechBounds
 from liveworld import LiveClient, own_function
 from routedlive import VOICE, RoutedLiveWorld, routed_live_world, speak
 from routedturns import DEEP
@@ -39,14 +39,14 @@ def hold_words(world: RoutedLiveWorld, monkeypatch: pytest.MonkeyPatch) -> tuple
     """Hold transcripts back: set once one is asked for, and to be set."""
     asked = asyncio.Event()
     go_on = asyncio.Event()
-    transcribe = world.routed._turns._transcribed
+    transcribe = world.routed._turns._transcribe
 
     async def transcribed(turn: UserTurn) -> str:
         asked.set()
         await go_on.wait()
         return await transcribe(turn)
 
-    monkeypatch.setattr(world.routed._turns, "_transcribed", transcribed)
+    monkeypatch.setattr(world.routed._turns, "_transcribe", transcribed)
     return asked, go_on
 
 
@@ -162,7 +162,7 @@ async def test_a_call_that_is_answered_twice_counts_once(tmp_path: Path) -> None
         await client.until("toolCall")
         await client.send(toolResponse={"functionResponses": [RESULT, RESULT]})
         await client.turns(1)
-        assert (client.said(), len(world.backends.asked)) == ("Long ago.", 2)
+        assert (client.said(), len(world.backends.requests)) == ("Long ago.", 2)
         assert world.session.results() == []
 
 
@@ -178,7 +178,7 @@ async def test_a_connection_is_not_replaced_in_the_middle_of_a_turn_that_the_mod
         await world.session.go_away(50)
         await client.hear(VOICE)
         await client.turns(1)
-        await eventually(lambda: bool(turns._turns.fresh))
+        await eventually(lambda: bool(turns._turns.handle_current))
         await client.hear(bytes(19_200))
         await client.turns(2)
         assert client.said().endswith("Hello. ")
@@ -260,7 +260,7 @@ async def test_a_turn_that_cannot_be_put_to_the_engine_is_the_models(
         await speak(client)
         await client.turns(2)
         assert client.said() == "Hello. Long ago."
-        assert world.routed._turns._kept == 0
+        assert world.routed._turns._size == 0
 
 
 async def test_marks_of_a_client_that_has_its_turns_found_are_none(tmp_path: Path) -> None:

@@ -9,10 +9,10 @@ from typing import Any
 import pytest
 
 from fairlead_api.documents.rules import Tier
-from fairlead_speech.bounds import SpeechBounds
 from fairlead_speech.cascaded.fake import STT
 from fairlead_speech.gemini.user_turns import UserTurn
 from fairlead_speech.scripted import SpokenCall, SpokenReply
+from fairlead_speech.session import SpeechBounds
 from gatewayworld import entry
 from liveworld import BLOCKS, NEW, OLD, LiveClient
 from routedlive import BEGINS, ENDS, PAUSE, VOICE, RoutedLiveWorld, routed_live_world, speak
@@ -31,17 +31,17 @@ class SlowHearing:
     """Holds the transcripts of a session back."""
 
     def __init__(self, world: RoutedLiveWorld, monkeypatch: pytest.MonkeyPatch) -> None:
-        self.asked = asyncio.Event()
+        self.requests = asyncio.Event()
         self.go_on = asyncio.Event()
         turns = world.routed._turns
-        transcribe = turns._transcribed
+        transcribe = turns._transcribe
 
         async def transcribed(turn: UserTurn) -> str:
-            self.asked.set()
+            self.requests.set()
             await self.go_on.wait()
             return await transcribe(turn)
 
-        monkeypatch.setattr(turns, "_transcribed", transcribed)
+        monkeypatch.setattr(turns, "_transcribe", transcribed)
 
 
 async def mark(client: LiveClient, name: str) -> None:
@@ -115,7 +115,7 @@ async def test_what_is_said_before_it_is_decided_who_answers_belongs_to_one_answ
         assert world.asked == [("user", words) for words in heard]
         assert world.session.heard == []
         await world.told(*(("user", words) for words in heard), ("model", "Long ago."))
-        assert world.routed._turns._kept == 0
+        assert world.routed._turns._size == 0
 
 
 async def test_what_was_said_in_pieces_is_heard_by_the_model_as_one_turn(
@@ -128,7 +128,7 @@ async def test_what_was_said_in_pieces_is_heard_by_the_model_as_one_turn(
         hearing = SlowHearing(world, monkeypatch)
         for _ in range(2):
             await speak(client)
-        await hearing.asked.wait()
+        await hearing.requests.wait()
         await eventually(lambda: len(world.routed._turns._waiting) == 1)
         hearing.go_on.set()
         await client.turns(1)
@@ -185,7 +185,7 @@ async def test_what_the_model_has_to_say_waits_for_the_end_of_the_engines_answer
         await speak(client)
         await eventually(lambda: bool(world.backends.spoken))
         go_on.set()
-        await eventually(lambda: bool(session._held))
+        await eventually(lambda: bool(session._held_results))
         assert world.session.results() == []
         assert story.held is not None
         story.held.set()
@@ -226,7 +226,7 @@ async def test_a_turn_without_an_end_is_over_where_no_more_is_kept(
         for _ in range(3):
             await client.hear(VOICE)
         await client.hear(VOICE)  # for this one there is no room
-        await hearing.asked.wait()
+        await hearing.requests.wait()
         assert world.routed._turns.room == 0
         hearing.go_on.set()
         await client.turns(1)
@@ -243,7 +243,7 @@ async def test_a_model_that_cannot_be_told_answers_all_turns_itself(tmp_path: Pa
         assert "realtimeInputConfig" not in world.session.setup
         await client.ask("tell me the legend")
         await client.turns(1)
-        assert (client.said(), world.backends.asked) == ("Hello. ", [])
+        assert (client.said(), world.backends.requests) == ("Hello. ", [])
 
 
 async def test_a_session_that_ends_in_the_middle_leaves_nothing_behind(tmp_path: Path) -> None:
@@ -322,7 +322,7 @@ async def test_a_connection_that_is_cut_while_the_engine_speaks_is_replaced(tmp_
         await speak(client)
         await client.turns(1)
         session: Any = world.routed._session
-        await eventually(lambda: bool(session._turns.fresh))
+        await eventually(lambda: bool(session._turns.handle_current))
         await speak(client)
         await eventually(lambda: client.said().endswith("It is a very long story."))
         world.session.cut()

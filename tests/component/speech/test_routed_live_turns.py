@@ -98,7 +98,7 @@ async def test_what_is_written_goes_to_the_engine_too_with_the_clients_tools(tmp
         await client.turns(1)
         assert world.asked[0] == ("system", "Be kind.")
         assert world.asked[-1] == ("tool", "ok")
-        names = [each["function"]["name"] for each in world.backends.asked[-1]["tools"]]
+        names = [each["function"]["name"] for each in world.backends.requests[-1]["tools"]]
         assert names == ["theirs", "demo__add", "demo__fail", "demo__lookup"]
         await client.send(realtimeInput={"text": "Thanks"})
         await client.turns(2)
@@ -126,12 +126,12 @@ async def test_the_engine_goes_on_once_the_client_and_the_gateway_have_answered(
         await looking.wait()
         response = {"id": "call_theirs", "name": "theirs", "response": {"found": 1}}
         await client.send(toolResponse={"functionResponses": [response]})
-        await eventually(lambda: not world.routed._voice.open)
+        await eventually(lambda: not world.routed._voice.open_calls)
         go_on.set()
         await client.turns(1)
         assert client.said() == "Done."
         assert world.asked[-2:] == [("tool", "long ago"), ("tool", '{"found":1}')]
-        assert len(world.backends.asked) == 2
+        assert len(world.backends.requests) == 2
 
 
 @MODELS
@@ -278,4 +278,4 @@ async def test_the_engine_has_what_the_client_has_set_since(tmp_path: Path) -> N
         await client.ask("the legend")
         await client.turns(1)
         assert world.asked == [("system", "Be brief."), ("user", "Hi"), ("assistant", "Hello"), ("user", "the legend")]
-        assert world.backends.asked[0]["tools"][0]["function"]["name"] == "theirs"
+        assert world.backends.requests[0]["tools"][0]["function"]["name"] == "theirs"

@@ -16,12 +16,12 @@ from waiting import eventually
 
 def systems(world: RoutedWorld) -> list[str]:
     """The instructions that the engine's model had."""
-    return [each["messages"][0]["content"] for each in world.backends.asked]
+    return [each["messages"][0]["content"] for each in world.backends.requests]
 
 
 def functions(world: RoutedWorld) -> set[str]:
     """The tools that the engine's model had last."""
-    return {each["function"]["name"] for each in world.backends.asked[-1]["tools"]}
+    return {each["function"]["name"] for each in world.backends.requests[-1]["tools"]}
 
 
 async def test_the_engine_has_only_what_the_provider_took(tmp_path: Path) -> None:
@@ -101,7 +101,7 @@ async def test_what_a_client_deletes_is_deleted_on_both_sides(tmp_path: Path) ->
         assert set(deleted) == {*theirs, copy["item"]["id"]} - {engines}
         await client.speak()
         await client.until("response.done", 4)
-        told_last = [(each["role"], each["content"]) for each in world.backends.asked[-1]["messages"]]
+        told_last = [(each["role"], each["content"]) for each in world.backends.requests[-1]["messages"]]
         assert told_last == [("user", "the legend of the crown")]
 
 
@@ -149,11 +149,11 @@ async def test_a_request_for_a_turn_that_is_about_to_be_answered_makes_no_second
             hearing.set()
             await go_on.wait()
 
-        monkeypatch.setattr(world.routed._session, "all_heard", heard_late)
+        monkeypatch.setattr(world.routed._session, "wait_for_texts", heard_late)
         await client.speak()
         await hearing.wait()
         await client.send("response.create", response={"metadata": {"turn": "1"}})
-        await eventually(lambda: bool(world.routed._owed))
+        await eventually(lambda: bool(world.routed._pending_request))
         go_on.set()
         (done,) = await client.until("response.done")
         assert done["response"]["metadata"] == {"turn": "1"}

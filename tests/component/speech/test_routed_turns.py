@@ -13,7 +13,7 @@ import pytest
 from cascadeworld import routed_world
 from fairlead_models.providers import InvalidProvider, read_providers
 from fairlead_speech.cascaded.fake import LLM, ScriptedFault
-from fairlead_speech.realtime_events import kind_of
+from fairlead_speech.realtime.events import event_type
 from fairlead_speech.scripted import SpokenCall, SpokenReply
 from fairlead_speech.sockets import TRY_AGAIN_LATER, Closing
 from routedturns import CALL, DEEP, ask, said, told
@@ -43,7 +43,7 @@ async def test_a_slow_turn_of_speech_is_answered_by_the_engine_and_handed_back(t
         assert len(world.session.of_type("response.create")) == 2
         await world.session.until("conversation.item.create")
         assert told(world) == ["The crown is lost."]
-        roles = [(each["role"], each["content"]) for each in world.backends.asked[-1]["messages"]]
+        roles = [(each["role"], each["content"]) for each in world.backends.requests[-1]["messages"]]
         assert roles[:3] == [("user", "good morning"), ("assistant", "Good morning."), ("user", "tell me the legend")]
         assert roles[-1] == ("tool", "long ago")
         assert world.metrics.routed == {"ok": 1}
@@ -85,7 +85,7 @@ async def test_what_is_written_goes_to_the_engine_too_with_the_clients_tools(tmp
         await client.send("response.create")
         await client.until("response.done", 2)
         assert said(client) == ["Done."]
-        assert world.backends.asked[0]["messages"][0] == {"role": "system", "content": "Be kind."}
+        assert world.backends.requests[0]["messages"][0] == {"role": "system", "content": "Be kind."}
         await world.session.until("conversation.item.create", 2)
         assert told(world) == ["Done."]
         await ask(client, "Thanks")
@@ -169,7 +169,7 @@ async def test_an_engine_that_is_cancelled_before_it_speaks_says_nothing(
         sent = list[str]()
 
         async def noted(frame: bytes) -> None:
-            sent.append(kind_of(frame))
+            sent.append(event_type(frame))
             await send(frame)
 
         monkeypatch.setattr(engine, "send", noted)
@@ -201,7 +201,7 @@ async def test_a_tier_that_is_gone_leaves_the_turn_to_the_model(
         world.client() as client,
     ):
         with monkeypatch.context() as patched:
-            patched.setattr(world.answerer._tier, "_get_catalog", lambda: SimpleNamespace(tiers=()))
+            patched.setattr(world.answerer._tier, "_catalog", lambda: SimpleNamespace(tiers=()))
             await client.speak()
             await client.until("response.done")
         assert not world.answerer.active
@@ -275,7 +275,7 @@ async def test_the_engine_answers_as_the_client_asks(tmp_path: Path) -> None:
         (done,) = await client.until("response.done")
         assert done["response"]["metadata"] == {"turn": "1"}
         assert [each["text"] for each in client.of_type("response.output_text.done")] == ["Long ago."]
-        (request,) = world.backends.asked
+        (request,) = world.backends.requests
         assert (request["messages"][0]["content"], request["tool_choice"]) == ("Be short.", "none")
 
 

@@ -13,7 +13,7 @@ import pytest
 
 from fairlead_app.trust import Trust
 from fairlead_formats.wire.errors import LlmError
-from fairlead_speech.session_slots import SessionSlots
+from fairlead_speech.admission import SessionSlots
 from liveworld import live_world
 from policyworld import Vouching, anybody
 from speechworld import speech_world
@@ -102,17 +102,17 @@ async def test_a_setup_for_which_no_place_is_left_closes_its_socket_and_is_in_th
 def test_places_are_given_back_once_and_those_of_an_agent_that_left_are_forgotten() -> None:
     slots = SessionSlots(4, 1)
     first = slots.slot("a")
-    first.wait()
-    first.begin()
+    first.take_for_setup()
+    first.take_for_session()
     second = slots.slot("a")
     with pytest.raises(LlmError, match="1 of your speech sessions are open already") as refused:
-        second.begin()
+        second.take_for_session()
     second.release()
     assert (refused.value.status, refused.value.code) == (429, "RATE_LIMITED")
     first.release()
     first.release()
     for agent in "abcd":
-        slots.slot(agent).begin()
+        slots.slot(agent).take_for_session()
     with pytest.raises(LlmError, match="4 speech sessions are open already") as full:
-        slots.slot("e").wait()
+        slots.slot("e").take_for_setup()
     assert full.value.status == 503

@@ -12,8 +12,8 @@ import aiohttp
 import pytest
 
 from fairlead_app.trust import Trust
-from fairlead_speech.bounds import SpeechBounds
 from fairlead_speech.scripted import SpokenCall, SpokenReply
+from fairlead_speech.session import SpeechBounds
 from gatewayworld import Ask, ask
 from llmworld import policy
 from policyworld import Vouching, anybody
@@ -188,7 +188,7 @@ async def test_a_browser_shows_its_key_as_a_subprotocol(tmp_path: Path) -> None:
 
 
 async def test_a_client_that_does_not_read_is_closed_and_holds_its_provider_up(tmp_path: Path) -> None:
-    async with speech_world(tmp_path, bounds=SpeechBounds(look_seconds=0.05, stalled_seconds=0.2)) as world:
+    async with speech_world(tmp_path, bounds=SpeechBounds(check_seconds=0.05, stalled_seconds=0.2)) as world:
         reader, writer = await asyncio.open_connection("127.0.0.1", world.gateway.port, limit=1024)
         head = "GET /v1/realtime?model=gpt-realtime HTTP/1.1\r\nhost: 127.0.0.1\r\nconnection: Upgrade\r\n"
         head += "upgrade: websocket\r\nsec-websocket-version: 13\r\nsec-websocket-key: dGhlIHNhbXBsZSBub25jZQ==\r\n\r\n"

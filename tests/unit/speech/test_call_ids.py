@@ -4,8 +4,7 @@ from __future__ import annotations
 
 from itertools import count
 
-from fairlead_speech.cascaded.call_ids import CallIds
-from fairlead_speech.cascaded.chat_model import GrowingCall
+from fairlead_speech.cascaded.chat_model import CallIds, GrowingCall
 
 
 def test_ids_are_the_models_but_for_those_that_another_call_had() -> None:
@@ -13,7 +12,11 @@ def test_ids_are_the_models_but_for_those_that_another_call_had() -> None:
     ids = CallIds(lambda: f"new_{next(numbers)}")
     add = GrowingCall("call_0", "add", ["{}"])
     other = GrowingCall("call_0", "add", ['{"a": 1}'])
-    assert ids.of([add, add]) == ["call_0", "call_0"], "the same call twice"
-    assert ids.of([add]) == ["new_1"], "a call of another answer"
-    assert ids.of([GrowingCall("", "add", ["{}"])]) == ["new_2"]
-    assert ids.of([GrowingCall("b", "add", ["{}"]), GrowingCall("b", "fail", ["{}"]), other]) == ["b", "new_3", "new_4"]
+    assert ids.assign([add, add]) == ["call_0", "call_0"], "the same call twice"
+    assert ids.assign([add]) == ["new_1"], "a call of another answer"
+    assert ids.assign([GrowingCall("", "add", ["{}"])]) == ["new_2"]
+    assert ids.assign([GrowingCall("b", "add", ["{}"]), GrowingCall("b", "fail", ["{}"]), other]) == [
+        "b",
+        "new_3",
+        "new_4",
+    ]

@@ -8,8 +8,8 @@ from typing import Any
 import msgspec
 import pytest
 
-from fairlead_speech.cascaded.client_items import MOST_PARTS, cut_result, message_parts
 from fairlead_speech.cascaded.config import BadEvent
+from fairlead_speech.cascaded.conversation import MAX_PARTS, cut_result, message_parts
 
 SOUND = b"\0\x10" * 2400
 """100 ms."""
@@ -36,7 +36,7 @@ async def test_audio_that_was_heard_already_is_not_heard_again() -> None:
 
 
 async def test_too_many_parts_are_refused_unread() -> None:
-    parts = [{"type": "input_audio", "audio": "no base64!"}] * (MOST_PARTS + 1)
+    parts = [{"type": "input_audio", "audio": "no base64!"}] * (MAX_PARTS + 1)
     assert await refusal(parts) == "array_above_max_length"
 
 

@@ -2,28 +2,28 @@
 
 from __future__ import annotations
 
-from fairlead_speech.cascaded.fillers import MOST_KEPT, MOST_PHRASE, FillerAudio
+from fairlead_speech.cascaded.fillers import MAX_CACHED_BYTES, MAX_PHRASE_BYTES, FillerAudio
 
 
 def test_a_phrase_that_was_mute_once_is_not_mute_for_ever() -> None:
     audio = FillerAudio("ann")
-    audio.keep("Hm.", "ann", 1, b"")
-    assert audio.kept("Hm.", "ann", 1) is None
-    audio.keep("Hm.", "ann", 1, b"12")
-    assert audio.kept("Hm.", "ann", 1) == b"12"
+    audio.add("Hm.", "ann", 1, b"")
+    assert audio.audio("Hm.", "ann", 1) is None
+    audio.add("Hm.", "ann", 1, b"12")
+    assert audio.audio("Hm.", "ann", 1) == b"12"
 
 
 def test_voices_and_speeds_of_clients_take_no_room() -> None:
     audio = FillerAudio("ann")
-    audio.keep("Hm.", "ann", 1, b"12")
-    for number in range(MOST_KEPT // MOST_PHRASE + 2):
-        audio.keep("Hm.", f"voice {number}", 1, bytes(MOST_PHRASE))
-        audio.keep("Hm.", "ann", 1 + number / 100 + 0.01, bytes(MOST_PHRASE))
-    assert (audio.kept("Hm.", "ann", 1), audio.kept("Hm.", "voice 1", 1)) == (b"12", None)
+    audio.add("Hm.", "ann", 1, b"12")
+    for number in range(MAX_CACHED_BYTES // MAX_PHRASE_BYTES + 2):
+        audio.add("Hm.", f"voice {number}", 1, bytes(MAX_PHRASE_BYTES))
+        audio.add("Hm.", "ann", 1 + number / 100 + 0.01, bytes(MAX_PHRASE_BYTES))
+    assert (audio.audio("Hm.", "ann", 1), audio.audio("Hm.", "voice 1", 1)) == (b"12", None)
 
 
 def test_what_was_not_said_for_the_longest_time_makes_way() -> None:
     audio = FillerAudio("ann")
-    for number in range(MOST_KEPT // MOST_PHRASE + 1):
-        audio.keep(str(number), "ann", 1, bytes(MOST_PHRASE))
-    assert (audio.kept("0", "ann", 1), audio.kept("1", "ann", 1)) == (None, bytes(MOST_PHRASE))
+    for number in range(MAX_CACHED_BYTES // MAX_PHRASE_BYTES + 1):
+        audio.add(str(number), "ann", 1, bytes(MAX_PHRASE_BYTES))
+    assert (audio.audio("0", "ann", 1), audio.audio("1", "ann", 1)) == (None, bytes(MAX_PHRASE_BYTES))

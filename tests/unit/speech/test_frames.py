@@ -18,26 +18,26 @@ from hypothesis import strategies as st
 
 from examples import examples
 from fairlead_mcp.value_count import MAX_DIGITS, too_dear
-from fairlead_speech.cascaded.audio import BadAudio, decoded
-from fairlead_speech.frames import (
+from fairlead_speech.cascaded.audio import BadAudio, decode
+from fairlead_speech.gemini import messages as live
+from fairlead_speech.messages import (
     MAX_BYTES,
     MAX_FORM_BYTES,
     MAX_VALUES,
-    FrameReader,
+    MessageReader,
     ReadingPace,
-    RefusedFrame,
-    TooLargeFrame,
-    UnreadableFrame,
+    RefusedMessage,
+    TooLargeMessage,
+    UnreadableMessage,
 )
-from fairlead_speech.gemini import frames as live
-from fairlead_speech.realtime import frames as realtime
+from fairlead_speech.realtime import events as realtime
 from fairlead_speech.realtime.tools import has_provider_mcp
 
 READERS = {
-    "realtime, client": realtime.CLIENT_FRAMES,
-    "realtime, provider": realtime.PROVIDER_FRAMES,
-    "gemini, client": live.CLIENT_FRAMES,
-    "gemini, provider": live.PROVIDER_FRAMES,
+    "realtime, client": realtime.CLIENT_MESSAGES,
+    "realtime, provider": realtime.PROVIDER_MESSAGES,
+    "gemini, client": live.CLIENT_MESSAGES,
+    "gemini, provider": live.PROVIDER_MESSAGES,
 }
 SOUND = base64.b64encode(bytes(range(256))).decode()
 APPEND = {"type": "input_audio_buffer.append", "audio": SOUND, "event_id": "mine"}
@@ -84,8 +84,8 @@ def variants(event: dict[str, Any]) -> list[bytes]:
 @pytest.mark.parametrize("event", [APPEND, {"type": APPEND["type"], "audio": SOUND}])
 def test_audio_of_openai_passes_by_its_form_in_every_order(event: dict[str, Any]) -> None:
     for frame in variants(event):
-        assert realtime.CLIENT_FRAMES.is_audio(frame), frame
-        assert realtime.CLIENT_FRAMES.check(frame)["type"] == event["type"]
+        assert realtime.CLIENT_MESSAGES.is_audio(frame), frame
+        assert realtime.CLIENT_MESSAGES.check(frame)["type"] == event["type"]
 
 
 def test_audio_of_gemini_passes_by_its_form_in_every_spelling() -> None:
@@ -96,17 +96,17 @@ def test_audio_of_gemini_passes_by_its_form_in_every_spelling() -> None:
     ):
         for blob in variants({kind: "audio/pcm;rate=16000", "data": SOUND}):
             frame = json.dumps({outer: {inner: [0] if listed else 0}}).encode().replace(b"0", blob)
-            assert live.CLIENT_FRAMES.is_audio(frame), frame
-            assert live.CLIENT_FRAMES.check(frame)
+            assert live.CLIENT_MESSAGES.is_audio(frame), frame
+            assert live.CLIENT_MESSAGES.check(frame)
 
 
 def test_audio_of_providers_passes_by_its_form() -> None:
     said = {"serverContent": {"modelTurn": {"parts": [{"inlineData": {"mimeType": "audio/pcm", "data": SOUND}}]}}}
     for how in (None, 2):
-        assert live.PROVIDER_FRAMES.is_audio(json.dumps(said, indent=how).encode())
-        assert realtime.PROVIDER_FRAMES.is_audio(json.dumps(DELTA, indent=how).encode())
+        assert live.PROVIDER_MESSAGES.is_audio(json.dumps(said, indent=how).encode())
+        assert realtime.PROVIDER_MESSAGES.is_audio(json.dumps(DELTA, indent=how).encode())
         words = {**DELTA, "type": "response.output_audio_transcript.delta", "delta": "Well, yes", "obfuscation": "x"}
-        assert realtime.PROVIDER_FRAMES.is_audio(json.dumps(words, indent=how).encode())
+        assert realtime.PROVIDER_MESSAGES.is_audio(json.dumps(words, indent=how).encode())
 
 
 @pytest.mark.parametrize(
@@ -185,11 +185,11 @@ def damaged(draw: st.DrawFn) -> bytes:
     return bytes(frame)
 
 
-def taken(reader: FrameReader, frame: bytes) -> bool:
+def taken(reader: MessageReader, frame: bytes) -> bool:
     """Whether a frame is passed on."""
     try:
         return reader.is_audio(frame) or reader.check(frame) is not None
-    except RefusedFrame:
+    except RefusedMessage:
         return False
 
 
@@ -230,7 +230,7 @@ EVENTS = object_of(
 @settings(max_examples=examples(3000))
 @given(EVENTS.map(str.encode))
 def test_no_reader_finds_tools_of_the_provider_that_the_gateway_does_not_see(frame: bytes) -> None:
-    if not taken(realtime.CLIENT_FRAMES, frame):
+    if not taken(realtime.CLIENT_MESSAGES, frame):
         return
     seen = json.loads(frame)
     for hook in (first_of_equals, without_case, dict):
@@ -260,8 +260,8 @@ def test_a_message_of_15_mebibytes_is_refused_without_being_decoded(unit: bytes)
     frame = b'{"type":"session.update","session":[' + unit * ((15 << 20) // len(unit)) + b"0]}"
     tracemalloc.start()
     try:
-        with pytest.raises(TooLargeFrame, match="1 MiB beside its media"):
-            realtime.CLIENT_FRAMES.check(frame)
+        with pytest.raises(TooLargeMessage, match="1 MiB beside its media"):
+            realtime.CLIENT_MESSAGES.check(frame)
         assert tracemalloc.get_traced_memory()[1] < 64 * MAX_BYTES
     finally:
         tracemalloc.stop()
@@ -271,27 +271,27 @@ def test_a_message_of_15_mebibytes_is_refused_without_being_decoded(unit: bytes)
 def test_values_beyond_the_bound_are_refused_without_being_decoded(
     unit: bytes, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("fairlead_speech.frames.read", lambda _: pytest.fail("it was decoded"))
+    monkeypatch.setattr("fairlead_speech.messages.read", lambda _: pytest.fail("it was decoded"))
     frame = b'{"session":[' + unit * MAX_VALUES + b"0]}"
-    with pytest.raises(TooLargeFrame, match="may not hold more than 20,000 values"):
-        realtime.CLIENT_FRAMES.check(frame)
+    with pytest.raises(TooLargeMessage, match="may not hold more than 20,000 values"):
+        realtime.CLIENT_MESSAGES.check(frame)
 
 
 def test_media_does_not_count_and_is_not_decoded() -> None:
     image = "A" * (3 << 20)
     parts = [f"data:image/png;base64,{image}", image, "data:audio/wav;codecs=1;base64," + image]
     event = {"type": "conversation.item.create", "item": {"content": parts, "text": "x" * 100}}
-    message = realtime.CLIENT_FRAMES.check(json.dumps(event).encode())
+    message = realtime.CLIENT_MESSAGES.check(json.dumps(event).encode())
     assert message == {"type": event["type"], "item": {"content": ["", "", ""], "text": "x" * 100}}
     for words in (image + " ", "javascript:" + image, image[:-1] + "ä", image[:-1] + '"'):
-        with pytest.raises(TooLargeFrame):
-            realtime.CLIENT_FRAMES.check(json.dumps({**event, "item": words}).encode())
+        with pytest.raises(TooLargeMessage):
+            realtime.CLIENT_MESSAGES.check(json.dumps({**event, "item": words}).encode())
 
 
 def test_a_second_member_behind_media_is_seen() -> None:
     image = "A" * (3 << 20)
-    with pytest.raises(UnreadableFrame, match="no member twice"):
-        realtime.CLIENT_FRAMES.check(f'{{"type":"x","audio":"{image}","type":"session.update"}}'.encode())
+    with pytest.raises(UnreadableMessage, match="no member twice"):
+        realtime.CLIENT_MESSAGES.check(f'{{"type":"x","audio":"{image}","type":"session.update"}}'.encode())
 
 
 async def test_messages_in_a_row_are_read_a_piece_at_a_time_over_all_sessions() -> None:
@@ -328,7 +328,7 @@ async def test_small_messages_need_no_turn_of_their_own() -> None:
 
 async def test_long_audio_is_decoded_in_pieces() -> None:
     sound = bytes(range(256)) * (8 << 10)
-    assert await decoded(base64.urlsafe_b64encode(sound).decode()) == sound
+    assert await decode(base64.urlsafe_b64encode(sound).decode()) == sound
     for broken in ("A" * (1 << 20) + "AAA", "A" * ((1 << 20) - 1) + "=AAAA", "ä" * 8):
         with pytest.raises(BadAudio):
-            await decoded(broken)
+            await decode(broken)

@@ -14,18 +14,18 @@ SEALER = HandleSealer(b"key")
 @pytest.mark.parametrize("identity", [ANONYMOUS, anybody("ada")], ids=["anonymous", "known"])
 def test_a_handle_is_of_the_provider_that_made_it(identity: Identity) -> None:
     """Providers may count: the first handle of the one is not the first of the other."""
-    shown = SEALER.shown("handle-1", "google", identity)
-    assert SEALER.read(shown, ["other", "google"], identity) == ("handle-1", "google")
+    shown = SEALER.seal("handle-1", "google", identity)
+    assert SEALER.unseal(shown, ["other", "google"], identity) == ("handle-1", "google")
     with pytest.raises(ForeignHandle):
-        SEALER.read(shown, ["other"], identity)
+        SEALER.unseal(shown, ["other"], identity)
 
 
 @pytest.mark.parametrize("identity", [ANONYMOUS, anybody("ada")], ids=["anonymous", "known"])
 def test_a_handle_that_nobody_signed_is_refused(identity: Identity) -> None:
     for made_up in ("handle-1", f"fairlead-of.{'0' * 32}.handle-1"):
         with pytest.raises(ForeignHandle):
-            SEALER.read(made_up, ["google"], identity)
+            SEALER.unseal(made_up, ["google"], identity)
 
 
 def test_no_handle_stays_none() -> None:
-    assert SEALER.shown("", "google", ANONYMOUS) == ""
+    assert SEALER.seal("", "google", ANONYMOUS) == ""

@@ -8,12 +8,12 @@ import json
 import pytest
 
 from fairlead_offers.offer.offers import ToolOffer
-from fairlead_speech.frames import UnreadableFrame
-from fairlead_speech.gemini.line import ProviderLine
+from fairlead_speech.gemini.connections import ProviderConnection
 from fairlead_speech.gemini.messages import GoAway, read, read_server, without, written_text
 from fairlead_speech.gemini.models import BLOCKING, NON_BLOCKING, LiveModel, live_model
 from fairlead_speech.gemini.setup import SessionSetup
 from fairlead_speech.gemini.turns import PAUSE_SECONDS, LiveTurns
+from fairlead_speech.messages import UnreadableMessage
 from fairlead_speech.sockets import Closing
 
 ADD = b'{"name":"add","description":"Add","parameters":{"type":"object","properties":{"a":{"type":"integer"}}}}'
@@ -63,32 +63,32 @@ def test_a_models_version_says_what_it_can(name: str, model: LiveModel) -> None:
 def test_a_session_is_resumable_between_two_turns_alone() -> None:
     turns = LiveTurns()
     assert not turns.resumable(0), "before the first handle"
-    turns.handed("one", good=True)
+    turns.on_handle("one", good=True)
     assert turns.resumable(0)
-    turns.heard(0)
+    turns.on_transcription(0)
     assert not turns.resumable(0), "the user speaks"
     assert turns.resumable(PAUSE_SECONDS)
-    assert turns.says()
-    assert not turns.says()
-    turns.called(["a"])
-    turns.over()
-    turns.handed("two", good=True)
+    assert turns.on_output()
+    assert not turns.on_output()
+    turns.add_calls(["a"])
+    turns.end_turn()
+    turns.on_handle("two", good=True)
     assert not turns.resumable(9), "a call is open"
-    turns.answered(["a"])
+    turns.finish_calls(["a"])
     assert not turns.resumable(9), "the handle does not know of its result"
-    turns.handed("", good=False)
-    turns.handed("three", good=True)
+    turns.on_handle("", good=False)
+    turns.on_handle("three", good=True)
     assert turns.resumable(9)
-    turns.asked()
+    turns.request_answer()
     assert not turns.resumable(9)
 
 
 def test_a_setup_has_both_lists_and_remembers_what_the_client_changes() -> None:
     own = {"function_declarations": [{"name": "own"}]}
     setup = SessionSetup({"model": "models/x", "tools": [own], "system_instruction": {"parts": []}}, "m", lambda _: "")
-    setup.show(ToolOffer(0, definitions=(ADD,), names=("add",)))
-    assert setup.is_own("add")
-    assert not setup.is_own("own")
+    setup.set_offer(ToolOffer(0, definitions=(ADD,), names=("add",)))
+    assert setup.is_gateway_tool("add")
+    assert not setup.is_gateway_tool("own")
     first = json.loads(setup.message())["setup"]
     assert (first["model"], len(first["tools"]), first["sessionResumption"]) == ("models/m", 2, {})
     assert not setup.pending
@@ -98,17 +98,17 @@ def test_a_setup_has_both_lists_and_remembers_what_the_client_changes() -> None:
     assert again["systemInstruction"] == {"parts": [1]}
     assert "system_instruction" not in again
     assert again["sessionResumption"] == {"handle": "h"}
-    setup.show(ToolOffer(0))
+    setup.set_offer(ToolOffer(0))
     assert setup.pending
 
 
 def test_messages_are_read_in_both_spellings_and_what_is_none_is_refused() -> None:
     said = read_server(b'{"serverContent":{"modelTurn":{"parts":[]},"turnComplete":true},"usageMetadata":{"x":1}}')
     assert said.server_content is not None
-    assert (said.server_content.says, said.server_content.over) == (True, True)
+    assert (said.server_content.has_output, said.server_content.turn_over) == (True, True)
     assert read_server(b'{"serverContent":{"modelTurn":null}}').server_content is not None
     for broken in (b"", b"[]", b'"x"', b"\xff", b"[" * 5000, b'{"serverContent":7}'):
-        with pytest.raises(UnreadableFrame):
+        with pytest.raises(UnreadableMessage):
             read_server(broken)
     assert written_text(read(b'{"client_content":{"turns":{"parts":[{"text":"a"},{"text":"b"}]}}}')) == "a b"
     assert written_text(read(b'{"clientContent":{"turns":[{"role":"model","parts":[{"text":"a"}]}]}}')) == ""
@@ -120,11 +120,11 @@ def test_messages_are_read_in_both_spellings_and_what_is_none_is_refused() -> No
 async def test_what_was_sent_since_the_handle_goes_over_the_next_connection() -> None:
     first = Recorded()
     second = Recorded()
-    line = ProviderLine(first, never)
+    line = ProviderConnection(first, never)
     await line.send(b"before")
-    line.handed()
+    line.on_handle()
     await line.send(b"behind")
-    line.hold()
+    line.pause()
     reading = asyncio.create_task(line.receive())
 
     async def connect() -> Recorded:
@@ -141,17 +141,17 @@ async def test_what_was_sent_since_the_handle_goes_over_the_next_connection() ->
 
 
 async def test_a_line_keeps_no_more_than_its_bound() -> None:
-    line = ProviderLine(Recorded(), never, kept_bytes=10)
+    line = ProviderConnection(Recorded(), never, max_bytes=10)
     frame = b"12345"
     for _ in range(2):
         await line.send(frame)
-    kept = [line.whole]
+    kept = [line.complete]
     await line.send(frame)
-    kept.append(line.whole)
-    line.handed()
-    kept.append(line.whole)
+    kept.append(line.complete)
+    line.on_handle()
+    kept.append(line.complete)
     assert kept == [True, False, True], "beyond it a connection could not be replaced without a loss"
-    line.hold()
+    line.pause()
     await line.send(frame)
     await line.send(frame)
     waiting = asyncio.create_task(line.send(frame))
@@ -168,13 +168,13 @@ async def test_a_line_keeps_no_more_than_its_bound() -> None:
 
 
 async def test_a_line_that_cannot_be_replaced_ends_as_its_last_attempt_did() -> None:
-    line = ProviderLine(Recorded(), never)
-    line.hold()
+    line = ProviderConnection(Recorded(), never)
+    line.pause()
 
     async def connect() -> Closing:
         return Closing(1007, "no such handle")
 
     assert not await line.replace(connect)
     assert await line.receive() == Closing(1007, "no such handle")
-    assert not line.up
+    assert not line.connected
     await line.send(b"into the void")

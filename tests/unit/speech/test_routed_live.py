@@ -12,18 +12,17 @@ import pytest
 from fairlead_api.documents.rules import Tier, TierSelection
 from fairlead_formats.tools.between import between
 from fairlead_speech.cascaded.audio import wav
-from fairlead_speech.cascaded.input_buffer import InputBuffer
-from fairlead_speech.cascaded.voice_activity import DetectionSettings
-from fairlead_speech.gemini.engine_voice import EngineVoice
+from fairlead_speech.cascaded.input_audio import DetectionSettings, InputAudioBuffer
+from fairlead_speech.gemini.engine_messages import EngineMessages
 from fairlead_speech.gemini.routed_setup import RoutedSetup
 from fairlead_speech.gemini.user_turns import (
-    MOST_TOLD,
-    MOST_TOLD_BYTES,
+    MAX_PENDING,
+    MAX_PENDING_BYTES,
     PIECE_BYTES,
-    ToldContents,
+    PendingContents,
     UserTurn,
-    heard_audio,
-    said,
+    input_audio,
+    text_content,
     turn_messages,
 )
 from fairlead_speech.tiers import decided_by_words
@@ -62,7 +61,7 @@ def kinds(turns: list[UserTurn]) -> list[str]:
 
 def test_the_provider_finds_no_turns_and_writes_down_what_is_said() -> None:
     setup = {"model": "x", "realtime_input_config": {"automatic_activity_detection": {"prefix_padding_ms": 100}}}
-    assert RoutedSetup(setup).outgoing() == {
+    assert RoutedSetup(setup).for_provider() == {
         "model": "x",
         "realtime_input_config": {"automaticActivityDetection": {"disabled": True}},
         "inputAudioTranscription": {},
@@ -70,8 +69,8 @@ def test_the_provider_finds_no_turns_and_writes_down_what_is_said() -> None:
     }
     written = {"generationConfig": {"responseModalities": ["TEXT"]}, "inputAudioTranscription": {"x": 1}}
     found = RoutedSetup(written)
-    assert (found.outgoing()["inputAudioTranscription"], found.written) == ({"x": 1}, True)
-    assert "outputAudioTranscription" not in found.outgoing()
+    assert (found.for_provider()["inputAudioTranscription"], found.text_only) == ({"x": 1}, True)
+    assert "outputAudioTranscription" not in found.for_provider()
 
 
 @pytest.mark.parametrize(
@@ -107,7 +106,7 @@ def test_an_engine_gets_a_clients_functions_instructions_and_language() -> None:
     assert (tool["type"], tool["parameters"]["properties"]["a"]["type"]) == ("function", "integer")
     assert (found["instructions"], found["output_modalities"]) == ("Be kind.", ["audio"])
     assert found["audio"]["input"]["transcription"]["language"] == "de"
-    setup.updated({"context_update": {"tools": {"tools": []}}})
+    setup.update({"context_update": {"tools": {"tools": []}}})
     assert (setup.for_engine()["tools"], setup.for_engine()["instructions"]) == ([], "Be kind.")
 
 
@@ -126,7 +125,7 @@ async def test_pcm_is_heard_and_all_else_is_left(kind: str, rate: int | None) ->
     blob = {"data": base64.urlsafe_b64encode(b"\xff\xfe" * 4).decode(), "mime_type": kind}
     live = {"audio": blob, "media_chunks": [blob], "text": "x"}
     left = dict(live)
-    found = [each async for each in heard_audio(live, left)]
+    found = [each async for each in input_audio(live, left)]
     if rate is None:
         assert (found, left) == ([None, None], live)
     else:
@@ -136,7 +135,7 @@ async def test_pcm_is_heard_and_all_else_is_left(kind: str, rate: int | None) ->
 async def test_what_is_no_base64_is_left_to_the_provider() -> None:
     live = {"audio": {"data": "???", "mimeType": "audio/pcm"}}
     left = dict(live)
-    assert ([each async for each in heard_audio(live, left)], left) == ([None], live)
+    assert ([each async for each in input_audio(live, left)], left) == ([None], live)
 
 
 def test_turns_of_speech_that_follow_each_other_are_one_to_the_provider() -> None:
@@ -156,13 +155,13 @@ def test_a_turn_is_told_in_the_words_in_which_it_was_said() -> None:
 
 
 def test_what_a_provider_is_to_be_told_is_bounded() -> None:
-    told = ToldContents()
+    told = PendingContents()
     assert told.message() is None
-    told.add([said("user", str(number)) for number in range(MOST_TOLD + 1)])
+    told.add([text_content("user", str(number)) for number in range(MAX_PENDING + 1)])
     message = json.loads(told.message() or b"")["clientContent"]
-    assert (len(message["turns"]), message["turns"][0]["parts"]) == (MOST_TOLD, [{"text": "1"}])
+    assert (len(message["turns"]), message["turns"][0]["parts"]) == (MAX_PENDING, [{"text": "1"}])
     assert (message["turnComplete"], told.message()) == (False, None)
-    told.add([said("user", "x" * (MOST_TOLD_BYTES - 60)), said("model", "y" * 60)])
+    told.add([text_content("user", "x" * (MAX_PENDING_BYTES - 60)), text_content("model", "y" * 60)])
     assert [each["role"] for each in json.loads(told.message() or b"")["clientContent"]["turns"]] == ["model"]
 
 
@@ -184,29 +183,29 @@ def test_who_answers_depends_on_words_where_they_may_choose_a_slow_tier(
 
 
 def test_audio_of_every_rate_is_cut_into_windows_of_whole_samples() -> None:
-    buffer = InputBuffer(DetectionSettings(), 11_025)
+    buffer = InputAudioBuffer(DetectionSettings(), 11_025)
     windows = buffer.windows(bytes(1000))
     assert [len(window) for window in windows] == [440, 440]
     for window in windows:
-        buffer.hear(window)
+        buffer.add_window(window)
     assert buffer.milliseconds == 39
     assert wav(b"....", 16_000)[24:32] == (16_000).to_bytes(4, "little") + (32_000).to_bytes(4, "little")
 
 
 def test_the_audio_of_a_turn_may_be_taken_while_it_goes_on() -> None:
-    buffer = InputBuffer(DetectionSettings(silence_duration_ms=100), 16_000)
+    buffer = InputAudioBuffer(DetectionSettings(silence_duration_ms=100), 16_000)
     loud = b"\0\x10" * 320
     quiet = bytes(640)
-    assert [buffer.hear(loud), buffer.hear(loud)] == [None, True]
-    assert (buffer.taken_so_far(), buffer.speaking) == (loud * 2, True)
-    assert [buffer.hear(quiet) for _ in range(5)] == [None] * 4 + [False]
-    assert buffer.take() == quiet * 5
+    assert [buffer.add_window(loud), buffer.add_window(loud)] == [None, True]
+    assert (buffer.take_partial(), buffer.speaking) == (loud * 2, True)
+    assert [buffer.add_window(quiet) for _ in range(5)] == [None] * 4 + [False]
+    assert buffer.take_turn() == quiet * 5
 
 
 async def test_an_engines_events_are_messages_of_the_providers_form() -> None:
     client = Kept()
     times = [5.0, 5.5, 6.5]
-    voice = EngineVoice(client, RoutedSetup({"outputAudioTranscription": {}}), lambda: times.pop(0))
+    voice = EngineMessages(client, RoutedSetup({"outputAudioTranscription": {}}), lambda: times.pop(0))
     audio = base64.b64encode(bytes(48_000)).decode()
     call = {"type": "function_call", "status": "completed", "call_id": "call_1", "name": "roll", "arguments": '{"a":1}'}
     for event in (
@@ -228,7 +227,7 @@ async def test_an_engines_events_are_messages_of_the_providers_form() -> None:
         {"id": "call_2", "name": "roll", "args": {}},
     ]
     assert [voice.playing for _ in range(2)] == [True, False]
-    await voice.interrupted()
+    await voice.interrupt_turn()
     assert [[*each] for each in client.messages[3:]] == [["serverContent"], ["toolCallCancellation"], ["serverContent"]]
     assert client.messages[-1] == {"serverContent": {"turnComplete": True}}
 
@@ -237,14 +236,14 @@ def test_no_sample_is_cut_in_two_between_turns_of_a_client_that_sends_odd_pieces
     speech = b"\0\x10" * 3200
     silence = bytes(19_200)
     stream = (speech + silence) * 3
-    buffer = InputBuffer(DetectionSettings(), 16_000)
+    buffer = InputAudioBuffer(DetectionSettings(), 16_000)
     found = []
     seen = b""
     for start in range(0, len(stream), 1001):
         for window in buffer.windows(stream[start : start + 1001]):
             seen += window
-            if buffer.hear(window) is False:
-                found.append(buffer.take())
+            if buffer.add_window(window) is False:
+                found.append(buffer.take_turn())
     assert seen == stream[: len(seen)]
     assert [audio.count(speech) for audio in found] == [1, 1, 1]
 
@@ -254,7 +253,7 @@ def test_what_changes_while_an_engine_is_set_up_is_not_forgotten(monkeypatch: py
 
     def updated(*args: Any) -> Any:
         monkeypatch.undo()
-        setup.updated({"contextUpdate": {"systemInstruction": {"parts": [{"text": "Be brief."}]}}})
+        setup.update({"contextUpdate": {"systemInstruction": {"parts": [{"text": "Be brief."}]}}})
         return between(*args)
 
     monkeypatch.setattr("fairlead_speech.gemini.routed_setup.between", updated)
@@ -269,7 +268,7 @@ async def test_a_blob_is_decoded_when_it_is_asked_for(monkeypatch: pytest.Monkey
         taken.append(data)
         return b".."
 
-    monkeypatch.setattr("fairlead_speech.gemini.user_turns.decoded", decode)
+    monkeypatch.setattr("fairlead_speech.gemini.user_turns.decode", decode)
     live = {"mediaChunks": [{"mimeType": "audio/pcm", "data": f"{number}"} for number in range(3)]}
-    heard = heard_audio(live, dict(live))
+    heard = input_audio(live, dict(live))
     assert (await anext(heard), taken) == ((b"..", 16_000), ["0"]), "a message may hold a hundred thousand"

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from fairlead_speech.cascaded.sentences import MOST, SentenceCutter, speakable
+from fairlead_speech.cascaded.sentences import MAX_PIECE, SentenceCutter, speakable
 
 
 def pieces(text: str, size: int = 3) -> list[str]:
@@ -40,9 +40,9 @@ def test_a_sentence_without_an_end_is_cut_at_a_space() -> None:
     text = "word, " * 200
     found = pieces(text)
     assert "".join(found) == text
-    assert all(len(each) <= MOST + 1 for each in found)
+    assert all(len(each) <= MAX_PIECE + 1 for each in found)
     assert all(each.endswith((" ", ",")) for each in found)
-    assert max(map(len, pieces("x" * 1000))) <= MOST
+    assert max(map(len, pieces("x" * 1000))) <= MAX_PIECE
 
 
 def test_white_space_is_no_sentence() -> None:
@@ -54,7 +54,7 @@ def test_a_long_list_of_numbers_takes_no_longer_than_other_text() -> None:
     text = "1. " * 40_000
     found = pieces(text, len(text))
     assert "".join(found) == text
-    assert max(map(len, found)) <= MOST
+    assert max(map(len, found)) <= MAX_PIECE
 
 
 def test_what_has_no_letter_and_no_digit_cannot_be_said() -> None:

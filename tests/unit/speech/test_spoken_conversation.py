@@ -5,17 +5,17 @@ from __future__ import annotations
 import pytest
 
 from fairlead_speech.cascaded.conversation import (
-    MOST_BYTES,
-    MOST_RESULT,
+    MAX_BYTES,
+    MAX_RESULT_BYTES,
     NO_RESULT,
-    Said,
     SpokenConversation,
+    SpokenPiece,
     TooLargeItem,
-    messages,
-    truncated,
+    chat_messages,
+    truncate,
 )
-from fairlead_speech.cascaded.event_queue import MOST, ROOM, EventQueue
-from fairlead_speech.realtime_events import Event
+from fairlead_speech.cascaded.event_queue import AUDIO_BYTES, MAX_QUEUED_BYTES, EventQueue
+from fairlead_speech.realtime.events import Event
 from fairlead_speech.sockets import Closing
 
 
@@ -47,7 +47,7 @@ def test_results_stand_behind_their_calls_whenever_they_came() -> None:
         message("3", "user", "Hurry"),
         output("a", "5"),
     )
-    found = messages("Be kind.", talk.items())
+    found = chat_messages("Be kind.", talk.items())
     assert [each["role"] for each in found] == ["system", "user", "assistant", "tool", "tool", "user"]
     assert found[2]["content"] == "One moment."
     assert [each["id"] for each in found[2]["tool_calls"]] == ["a", "b"]
@@ -57,22 +57,22 @@ def test_results_stand_behind_their_calls_whenever_they_came() -> None:
 def test_phrases_that_fill_the_time_are_not_for_the_model() -> None:
     talk = filled(message("1", "user", "Hi"))
     talk.add(message("2", "assistant", "Let me think."), filler=True)
-    assert messages("", talk.items()) == [{"role": "user", "content": "Hi"}]
+    assert chat_messages("", talk.items()) == [{"role": "user", "content": "Hi"}]
 
 
 def test_the_oldest_are_forgotten_beyond_the_bound_with_all_that_belongs_to_them() -> None:
-    talk = filled(call("old"), output("old", "x" * (MOST_BYTES // 2)), message("2", "user", "y" * (MOST_BYTES // 2)))
+    talk = filled(call("old"), output("old", "x" * (MAX_BYTES // 2)), message("2", "user", "y" * (MAX_BYTES // 2)))
     talk.add(message("3", "user", "new"))
     assert "item_old" not in talk
-    roles = [each["role"] for each in messages("", talk.items())]
+    roles = [each["role"] for each in chat_messages("", talk.items())]
     assert roles == ["user", "user"], "a result without its call is left out"
     with pytest.raises(TooLargeItem):
-        talk.add(message("4", "user", "z" * MOST_BYTES))
+        talk.add(message("4", "user", "z" * MAX_BYTES))
 
 
 def test_calls_of_one_answer_share_the_room_for_their_results() -> None:
     talk = filled(message("1", "user", "Add"), call("a"), output("a", "5"), *(call(f"b{each}") for each in range(32)))
-    assert (talk.result_room("a"), talk.result_room("b7"), talk.result_room("c")) == (MOST_RESULT, 16 << 10, 0)
+    assert (talk.result_room("a"), talk.result_room("b7"), talk.result_room("c")) == (MAX_RESULT_BYTES, 16 << 10, 0)
     for each in range(32):
         talk.add(output(f"b{each}", "x" * talk.result_room(f"b{each}")))
     assert talk.get("1") is not None, "the question is not forgotten"
@@ -86,22 +86,22 @@ def test_an_item_may_be_put_behind_another() -> None:
 
 def test_an_answer_is_cut_where_it_was_heard() -> None:
     item, _ = SpokenConversation().add(message("1", "assistant", "all"))
-    item.said = [Said("One two. ", 48_000), Said("Three four five six.", 96_000)]
-    assert truncated(item, 4000) is None
+    item.spoken = [SpokenPiece("One two. ", 48_000), SpokenPiece("Three four five six.", 96_000)]
+    assert truncate(item, 4000) is None
     for heard, text in (
         (0, ""),
         (1000, "One two."),
         (2000, "One two. Three four"),
         (3000, "One two. Three four five six."),
     ):
-        found = truncated(item, heard)
+        found = truncate(item, heard)
         assert found is not None
         assert found["content"] == [{"type": "output_audio", "transcript": text}]
 
 
 async def test_a_client_that_sends_and_does_not_read_ends_its_session() -> None:
     queue = EventQueue()
-    for _ in range(MOST // 1000 + 1):
+    for _ in range(MAX_QUEUED_BYTES // 1000 + 1):
         queue.put(bytes(1000))
     ended = await queue.get()
     assert isinstance(ended, Closing)
@@ -110,7 +110,7 @@ async def test_a_client_that_sends_and_does_not_read_ends_its_session() -> None:
 
 async def test_audio_waits_while_much_waits() -> None:
     queue = EventQueue()
-    queue.put(bytes(ROOM + 1))
+    queue.put(bytes(AUDIO_BYTES + 1))
     waiting = queue.put_when_room(b"audio")
     waiting.send(None)  # it waits
     await queue.get()

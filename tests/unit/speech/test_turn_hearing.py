@@ -10,9 +10,9 @@ from fairlead_models.upstream import ProviderClient
 from fairlead_speech.cascaded.audio import RATE
 from fairlead_speech.cascaded.backends import SpeechBackends
 from fairlead_speech.cascaded.conversation import ConversationItem
-from fairlead_speech.cascaded.hearing import MOST_TURNS, TurnHearing
+from fairlead_speech.cascaded.transcription import MAX_TURNS, TurnTranscription
 from fairlead_speech.metrics import SpeechMetrics
-from fairlead_speech.realtime_events import Event
+from fairlead_speech.realtime.events import Event
 from virtualtime import in_virtual_time
 
 
@@ -27,7 +27,7 @@ class HeldBackends(SpeechBackends):
         self.asked: list[bytes] = []
         self.release = asyncio.Event()
 
-    async def transcribed(self, audio: bytes, language: str = "", rate: int = RATE) -> str:
+    async def transcribe(self, audio: bytes, language: str = "", rate: int = RATE) -> str:
         self.asked.append(audio)
         await self.release.wait()
         return f"heard {len(audio)}"
@@ -44,7 +44,7 @@ class Host:
         self.told.append((kind.rpartition(".")[2], members.get("transcript")))
 
     def update(self, item: ConversationItem, shown: Event) -> None:
-        item.shown = shown
+        item.wire = shown
 
 
 def turn(*parts: Event) -> ConversationItem:
@@ -57,8 +57,8 @@ AUDIO: Event = {"type": "input_audio", "transcript": None}
 async def test_one_turn_is_heard_at_a_time_and_only_so_many_wait() -> None:
     host = Host()
     over = list[int]()
-    turns = TurnHearing(host, over.append)
-    for number in range(MOST_TURNS):
+    turns = TurnTranscription(host, over.append)
+    for number in range(MAX_TURNS):
         assert not turns.full
         turns.begin(turn(AUDIO), bytes(number), "", shown=False)
     await asyncio.sleep(0)
@@ -66,18 +66,18 @@ async def test_one_turn_is_heard_at_a_time_and_only_so_many_wait() -> None:
     assert isinstance(backends, HeldBackends)
     assert (turns.full, len(backends.asked)) == (True, 1)
     backends.release.set()
-    await turns.done()
-    assert over == [*range(MOST_TURNS)]
-    assert [len(audio) for audio in backends.asked] == [*range(MOST_TURNS)]
+    await turns.wait()
+    assert over == [*range(MAX_TURNS)]
+    assert [len(audio) for audio in backends.asked] == [*range(MAX_TURNS)]
 
 
 async def test_whoever_waits_for_all_turns_waits_for_those_that_end_meanwhile() -> None:
     host = Host()
-    turns = TurnHearing(host, lambda _: None)
+    turns = TurnTranscription(host, lambda _: None)
     backends = host.backends
     assert isinstance(backends, HeldBackends)
     turns.begin(turn(AUDIO), b"1", "", shown=True)
-    waiting = asyncio.create_task(turns.done())
+    waiting = asyncio.create_task(turns.wait())
     await asyncio.sleep(0)
     turns.begin(turn(AUDIO), b"22", "", shown=True)
     backends.release.set()
@@ -87,8 +87,8 @@ async def test_whoever_waits_for_all_turns_waits_for_those_that_end_meanwhile() 
 
 async def test_a_closed_session_asks_no_further_server() -> None:
     host = Host()
-    turns = TurnHearing(host, lambda _: None)
-    for _ in range(MOST_TURNS):
+    turns = TurnTranscription(host, lambda _: None)
+    for _ in range(MAX_TURNS):
         turns.begin(turn(AUDIO), b"1", "", shown=False)
     await asyncio.sleep(0)
     await turns.aclose()
@@ -98,14 +98,14 @@ async def test_a_closed_session_asks_no_further_server() -> None:
 
 async def test_what_was_written_beside_the_audio_stays() -> None:
     host = Host()
-    turns = TurnHearing(host, lambda _: None)
+    turns = TurnTranscription(host, lambda _: None)
     item = turn({"type": "input_text", "text": "Look:"}, AUDIO)
     backends = host.backends
     assert isinstance(backends, HeldBackends)
     backends.release.set()
     turns.begin(item, b"1", "", shown=True)
-    await turns.done()
-    assert item.shown["content"] == [
+    await turns.wait()
+    assert item.wire["content"] == [
         {"type": "input_text", "text": "Look:"},
         {"type": "input_audio", "transcript": "heard 1"},
     ]
@@ -114,8 +114,8 @@ async def test_what_was_written_beside_the_audio_stays() -> None:
 @in_virtual_time
 async def test_a_transcription_that_takes_too_long_as_a_whole_fails() -> None:
     host = Host()
-    turns = TurnHearing(host, lambda _: None)
+    turns = TurnTranscription(host, lambda _: None)
     turns.begin(turn(AUDIO), b"1", "", shown=True)
-    await turns.done()
+    await turns.wait()
     assert turns.failure is not None
     assert (turns.failure.code, host.told) == ("stt_unavailable", [("failed", None)])

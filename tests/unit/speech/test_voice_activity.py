@@ -7,8 +7,13 @@ import struct
 
 import pytest
 
-from fairlead_speech.cascaded.input_buffer import InputBuffer
-from fairlead_speech.cascaded.voice_activity import WINDOW_BYTES, DetectionSettings, VoiceActivity, detection
+from fairlead_speech.cascaded.input_audio import (
+    WINDOW_BYTES,
+    DetectionSettings,
+    InputAudioBuffer,
+    VoiceActivity,
+    detection_settings,
+)
 
 SAMPLES = WINDOW_BYTES // 2
 
@@ -21,8 +26,8 @@ def noise(level: float, seed: int = 1) -> bytes:
 
 
 def changes(windows: list[bytes], **settings: float) -> list[tuple[int, bool]]:
-    activity = VoiceActivity(detection(settings))
-    heard = [(number, activity.hear(window)) for number, window in enumerate(windows)]
+    activity = VoiceActivity(detection_settings(settings))
+    heard = [(number, activity.add_window(window)) for number, window in enumerate(windows)]
     return [(number, change) for number, change in heard if change is not None]
 
 
@@ -55,25 +60,25 @@ def test_the_threshold_is_the_clients() -> None:
 @pytest.mark.parametrize("said", [{"type": "semantic_vad"}, {"threshold": 2}, {"silence_duration_ms": 1}])
 def test_settings_that_mean_nothing_are_refused(said: dict[str, object]) -> None:
     with pytest.raises(ValueError, match=r"turn_detection|threshold|silence"):
-        detection(said)
+        detection_settings(said)
 
 
 def test_a_turn_has_what_was_before_it_and_silence_is_not_kept() -> None:
-    buffer = InputBuffer(DetectionSettings(prefix_padding_ms=40))
+    buffer = InputAudioBuffer(DetectionSettings(prefix_padding_ms=40))
     quiet = noise(0.001)
     loud = noise(0.05)
     for window in [quiet] * 1000:
-        buffer.hear(window)
+        buffer.add_window(window)
     assert len(buffer) == 0
-    assert [buffer.hear(window) for window in [loud] * 3] == [None, True, None]
-    assert buffer.take() == quiet + loud * 3, "40 ms in front of where it was found"
+    assert [buffer.add_window(window) for window in [loud] * 3] == [None, True, None]
+    assert buffer.take_turn() == quiet + loud * 3, "40 ms in front of where it was found"
     assert buffer.milliseconds == 1003 * 20
 
 
 def test_frames_of_any_length_are_heard_alike() -> None:
-    buffer = InputBuffer(DetectionSettings())
+    buffer = InputAudioBuffer(DetectionSettings())
     whole = noise(0.05) * 10
     for start in range(0, len(whole), 700):
         for window in buffer.windows(whole[start : start + 700]):
-            buffer.hear(window)
-    assert buffer.take() == whole[: len(whole) // WINDOW_BYTES * WINDOW_BYTES]
+            buffer.add_window(window)
+    assert buffer.take_turn() == whole[: len(whole) // WINDOW_BYTES * WINDOW_BYTES]

@@ -17,23 +17,18 @@ from fairlead_models.providers import ModelTarget
 from fairlead_models.request_record import RequestRecord
 from fairlead_models.upstream import ProviderSocket
 from fairlead_offers.problems import Problem
-from fairlead_speech.admission import SessionRequest
-from fairlead_speech.frames import TooLargeFrame, UnreadableFrame
-from fairlead_speech.gemini.calls import CallModes
-from fairlead_speech.gemini.frames import CLIENT_FRAMES, SETUP
+from fairlead_speech.admission import SessionRequest, SessionSlot
+from fairlead_speech.gemini.connections import LiveParts, ProviderConnection, ToolSwitch
 from fairlead_speech.gemini.handles import ForeignHandle, HandleSealer
-from fairlead_speech.gemini.line import ProviderLine
-from fairlead_speech.gemini.messages import Message, member, members, text
-from fairlead_speech.gemini.models import live_model
-from fairlead_speech.gemini.notices import ClientNotices
-from fairlead_speech.gemini.routed_session import live_routing
-from fairlead_speech.gemini.session import ENGINE, MAX_SETUP, MCP_REFUSED, LiveSession
+from fairlead_speech.gemini.messages import CLIENT_MESSAGES, SETUP, ClientNotices, Message, member, members, text
+from fairlead_speech.gemini.models import CallModes, live_model
+from fairlead_speech.gemini.routing import live_routing
+from fairlead_speech.gemini.session import ENGINE, MAX_SETUP_BYTES, MCP_REFUSED, LiveSession
 from fairlead_speech.gemini.setup import SessionSetup, has_provider_mcp
-from fairlead_speech.gemini.switch import ToolSwitch
 from fairlead_speech.gemini.turns import LiveTurns
+from fairlead_speech.messages import TooLargeMessage, UnreadableMessage
 from fairlead_speech.services import OpenedModel, Serve, SpeechServices
 from fairlead_speech.session import BridgedSession
-from fairlead_speech.session_slots import SessionSlot
 from fairlead_speech.sockets import (
     BAD_ARGUMENT,
     INTERNAL_ERROR,
@@ -48,9 +43,9 @@ from fairlead_speech.sockets import (
 
 SETUP_SECONDS: Final = 10.0
 """For a client to send its first message."""
-MOST_FIXED: Final = 256
+MAX_WITHOUT_UPDATE: Final = 256
 """Models that are remembered for having refused `contextUpdate`."""
-PASSED_ON: Final = ("x-goog-api-client",)
+FORWARDED_HEADERS: Final = ("x-goog-api-client",)
 """Headers of a client that its provider gets."""
 _PATH: Final = re.compile(
     r"/ws/google\.ai\.generativelanguage\.v1[a-z0-9]{0,8}\.GenerativeService\.BidiGenerateContent"
@@ -62,7 +57,7 @@ _NO_SETUP: Final = "the first message must be a setup with the name of a model"
 log = logging.getLogger(__name__)
 
 
-class LiveEntrance:
+class LiveEndpoint:
     """Takes sessions of Gemini Live."""
 
     engine = ENGINE
@@ -70,7 +65,7 @@ class LiveEntrance:
     def __init__(self, services: SpeechServices) -> None:
         self._services = services
         self._handles = HandleSealer(services.settings.key)
-        self._fixed: set[str] = set()
+        self._without_update: set[str] = set()
         """Models that refused `contextUpdate`."""
 
     def takes(self, path: str) -> bool:
@@ -81,122 +76,110 @@ class LiveEntrance:
         """Body of a refusal before the upgrade."""
         return error_body(error)
 
-    def judge(self, asked: SessionRequest, slot: SessionSlot) -> Serve:
+    def judge(self, session_request: SessionRequest, slot: SessionSlot) -> Serve:
         """Have the socket wait: its model is known with its first message. Raises LlmError."""
-        slot.wait()
-        return functools.partial(self._serve, asked, slot)
+        slot.take_for_setup()
+        return functools.partial(self._serve, session_request, slot)
 
     async def _serve(
-        self, asked: SessionRequest, slot: SessionSlot, request: web.BaseRequest, record: RequestRecord
+        self, session_request: SessionRequest, slot: SessionSlot, request: web.BaseRequest, record: RequestRecord
     ) -> web.StreamResponse:
         """Run a session to its end. What is refused after the upgrade is a close, as the provider has it."""
-        socket, client = await self._services.accepted(request)
+        socket, client = await self._services.accept(request)
         try:
-            await self._served(client, asked, slot, record)
+            await self._run(client, session_request, slot, record)
         except LlmError as error:
-            found = error
+            refusal = error
         except Problem as problem:
-            found = llm_error(problem)
+            refusal = llm_error(problem)
         except Exception:
             log.exception("A speech session failed")
-            found = LlmError(500, "the gateway failed; its log says why", "INTERNAL")
+            refusal = LlmError(500, "the gateway failed; its log says why", "INTERNAL")
         else:
             return socket
-        self._services.metrics.refused(ENGINE, found.code)
-        record.end(found.code)
-        await client.close(closing_of(found))
+        self._services.metrics.refuse_session(ENGINE, refusal.code)
+        record.end(refusal.code)
+        await client.close(close_for(refusal))
         return socket
 
-    async def _served(
-        self, client: SessionSide, asked: SessionRequest, slot: SessionSlot, record: RequestRecord
+    async def _run(
+        self, client: SessionSide, session_request: SessionRequest, slot: SessionSlot, record: RequestRecord
     ) -> None:
         """Run a session whose client is there. Raises LlmError and Problem while it is not begun."""
         services = self._services
-        setup = await _first_message(client)
+        setup = await _receive_setup(client)
         if setup is None:
             record.end("client_closed")
             return
-        slot.begin()
+        slot.take_for_session()
         if not services.settings.allowed.provider_mcp and has_provider_mcp(members(setup, "tools")):
             raise LlmError(403, MCP_REFUSED, "mcp_tools_refused")
-        identity, resumption = asked.origin.identity, member(setup, "sessionResumption")
+        identity, resumption = session_request.origin.identity, member(setup, "sessionResumption")
         wanted = text(setup, "model").removeprefix(_RESOURCE)
-        route, targets = services.targets(wanted, asked, ("gemini",), _API)
+        route, targets = services.targets(wanted, session_request, ("gemini",), _API)
         if text(resumption, "handle"):
             named = dict.fromkeys(target.provider for target in targets)
             try:
-                resumption["handle"], provider = self._handles.read(text(resumption, "handle"), named, identity)
+                resumption["handle"], provider = self._handles.unseal(text(resumption, "handle"), named, identity)
             except ForeignHandle as error:
                 raise LlmError(403, str(error), "foreign_handle", param="setup.sessionResumption.handle") from error
             targets = [target for target in targets if target.provider == provider]
 
         async def dial(target: ModelTarget) -> SessionSide:
-            return services.side(await self._dialled(asked, target))
+            return services.provider_side(await self._dial(session_request, target))
 
-        async def again() -> SessionSide:
-            _, side = await services.connected(asked, [opened.target], dial)
+        async def reconnect() -> SessionSide:
+            _, side = await services.connect(session_request, [opened.target], dial)
             return side
 
-        opened = await services.opened(asked, route, targets, ENGINE, record, dial)
-        name, turns = opened.target.model, LiveTurns()
+        opened = await services.open(session_request, route, targets, ENGINE, record, dial)
+        name = opened.target.model
         routing = live_routing(services, opened, setup)
         model = live_model(name)
-        if name in self._fixed:
+        if name in self._without_update:
             model = model.without_update()
         modes = CallModes(model, opened.toolbox.traits)
-        described = SessionSetup(setup if routing is None else routing.setup.outgoing(), name, modes.behavior)
+        session_setup = SessionSetup(setup if routing is None else routing.setup.for_provider(), name, modes.behavior)
+        context = services.context(opened, record, ENGINE)
         notices = ClientNotices(client, opened.tier)
-        switch = ToolSwitch(
-            ENGINE,
-            opened.side,
-            described,
-            model,
-            turns,
-            services.metrics,
-            again,
-            services.clock,
-            notices,
-            lambda: self._learn(name),
-        )
+        state = LiveParts(session_setup, modes, LiveTurns(), notices, services.clock)
+        switch = ToolSwitch(state, context, opened.side, model, reconnect, lambda: self._remember_without_update(name))
         session = LiveSession(
             client,
-            described,
-            modes,
+            context,
+            state,
             switch,
-            notices,
-            turns,
-            opened.toolbox,
-            opened.tier,
-            record,
-            services.metrics,
-            services.clock,
-            lambda handle: self._handles.shown(handle, opened.target.provider, identity),
-            provider_mcp=services.settings.allowed.provider_mcp,
+            lambda handle: self._handles.seal(handle, opened.target.provider, identity),
             elsewhere=None if routing is None else routing.is_slow,
         )
         bridged: BridgedSession = session
         try:
-            await _begin(opened, described, switch.line)
+            await _send_setup(opened, session_setup, switch.connection)
             if routing is not None:
-                bridged = routing.around(session, services, client, switch.line, record)
-            await services.run(client, switch.line, bridged, ENGINE, record)
+                bridged = routing.wrap(session, services, client, switch.connection, record)
+            await services.run(client, switch.connection, bridged, ENGINE, record)
         finally:
-            await switch.line.close(Closing(1000))
+            await switch.connection.close(Closing(1000))
 
-    def _learn(self, model: str) -> None:
-        if len(self._fixed) < MOST_FIXED:
-            self._fixed.add(model)
+    def _remember_without_update(self, model: str) -> None:
+        if len(self._without_update) < MAX_WITHOUT_UPDATE:
+            self._without_update.add(model)
 
-    async def _dialled(self, asked: SessionRequest, target: ModelTarget) -> ProviderSocket:
+    async def _dial(self, session_request: SessionRequest, target: ModelTarget) -> ProviderSocket:
         services = self._services
         provider = services.providers().by_name[target.provider]
-        headers = {name: asked.headers[name] for name in PASSED_ON if name in asked.headers}
+        headers = {name: session_request.headers[name] for name in FORWARDED_HEADERS if name in session_request.headers}
         return await services.client.connect(
-            provider, _PROVIDER_PATH, headers, asked.provider_key, max_message=MAX_MESSAGE, ping=PROVIDER_PING_SECONDS
+            provider,
+            _PROVIDER_PATH,
+            headers,
+            session_request.provider_key,
+            max_message=MAX_MESSAGE,
+            ping=PROVIDER_PING_SECONDS,
         )
 
 
-def closing_of(error: LlmError) -> Closing:
+def close_for(error: LlmError) -> Closing:
     """A refusal as a close, by the codes that the provider has for the like."""
     if error.status in (429, 503):
         return Closing(TRY_AGAIN_LATER, str(error))
@@ -207,30 +190,30 @@ def closing_of(error: LlmError) -> Closing:
     return Closing(BAD_ARGUMENT if error.status == 400 else POLICY_VIOLATION, str(error))
 
 
-async def _begin(opened: OpenedModel, setup: SessionSetup, line: ProviderLine) -> None:
+async def _send_setup(opened: OpenedModel, setup: SessionSetup, line: ProviderConnection) -> None:
     """Send the setup, with the tools of the first turn. Raises Problem."""
-    if opened.toolbox.wanted:
-        await opened.tier.begin()
-    setup.show(await opened.toolbox.show(opened.tier.current, setup.client_names))
-    await line.send_once(setup.message())
+    if opened.toolbox.enabled:
+        await opened.tier.choose_first()
+    setup.set_offer(await opened.toolbox.show(opened.tier.current, setup.client_names))
+    await line.send_unbuffered(setup.message())
 
 
-async def _first_message(client: SessionSide) -> Message | None:
+async def _receive_setup(client: SessionSide) -> Message | None:
     """The setup; None where the client is gone before it. Raises LlmError."""
     try:
         async with asyncio.timeout(SETUP_SECONDS):
-            frame = await client.receive()
+            payload = await client.receive()
     except TimeoutError as error:
         raise LlmError(400, _NO_SETUP, "invalid_request") from error
-    if isinstance(frame, Closing):
+    if isinstance(payload, Closing):
         return None
-    if len(frame) > MAX_SETUP:  # it is kept as long as the session
-        raise LlmError(413, f"a setup may have {MAX_SETUP >> 20} MiB", "invalid_request", param="setup")
+    if len(payload) > MAX_SETUP_BYTES:  # it is kept as long as the session
+        raise LlmError(413, f"a setup may have {MAX_SETUP_BYTES >> 20} MiB", "invalid_request", param="setup")
     try:
-        setup = member(CLIENT_FRAMES.check(frame), SETUP)
-    except TooLargeFrame as error:
+        setup = member(CLIENT_MESSAGES.check(payload), SETUP)
+    except TooLargeMessage as error:
         raise LlmError(413, str(error), "invalid_request") from error
-    except UnreadableFrame as error:
+    except UnreadableMessage as error:
         raise LlmError(400, str(error), "invalid_request") from error
     if not text(setup, "model"):
         raise LlmError(400, _NO_SETUP, "invalid_request", param="setup.model")

@@ -1,4 +1,4 @@
-"""Turns of speech on their way to a text: one after the other, in the order in which they were spoken."""
+"""Transcription of turns of speech: one after the other, in the order in which they were spoken."""
 
 from __future__ import annotations
 
@@ -12,17 +12,19 @@ import msgspec
 
 from fairlead_speech.cascaded.backends import BackendFailed, SpeechBackends
 from fairlead_speech.cascaded.conversation import ConversationItem
-from fairlead_speech.realtime_events import Event, members
+from fairlead_speech.realtime.events import Event, members
 
-MOST_TURNS: Final = 16
-"""Turns that wait: each is an item that the conversation cannot forget, and one request to the server of speech."""
-MOST_SECONDS: Final = 60.0
-"""For one transcription as a whole: a server that answers byte by byte is never idle, and holds up all that follows."""
+MAX_TURNS: Final = 16
+"""Turns that wait: each is an item that the conversation cannot drop, and one request to the speech server."""
+MAX_SECONDS: Final = 60.0
+"""Time for one transcription as a whole: a server that answers byte by byte is never idle, and holds up all that
+follows.
+"""
 log = logging.getLogger(__name__)
 
 
-class HearingHost(Protocol):
-    """Session whose user is heard."""
+class TranscriptionHost(Protocol):
+    """Session as the transcription of its turns sees it."""
 
     backends: SpeechBackends
 
@@ -31,12 +33,12 @@ class HearingHost(Protocol):
         ...
 
     def update(self, item: ConversationItem, shown: Event) -> None:
-        """Have an item be another one now."""
+        """Replace the wire form of an item."""
         ...
 
 
 class _WaitingTurn(msgspec.Struct):
-    """A turn that is not heard yet."""
+    """Turn that waits for its transcript."""
 
     item: ConversationItem
     audio: bytes
@@ -44,46 +46,46 @@ class _WaitingTurn(msgspec.Struct):
     shown: bool
 
 
-class TurnHearing:
-    """Turns of one session. `aclose` it."""
+class TurnTranscription:
+    """Transcription of the turns of one session. `aclose` it."""
 
-    def __init__(self, host: HearingHost, over: Callable[[int], None]) -> None:
-        """`over` is told how many bytes of audio wait no more."""
+    def __init__(self, host: TranscriptionHost, over: Callable[[int], None]) -> None:
+        """`on_done` is called with the bytes of audio that no longer wait."""
         self._host = host
-        self._over = over
+        self._on_done = over
         self._turns: deque[_WaitingTurn] = deque()
-        """The first one is being heard."""
+        """Turns without a transcript; the first one is being transcribed."""
         self._idle = asyncio.Event()
         self._worker: asyncio.Task[None] | None = None
         self.failure: BackendFailed | None = None
-        """Why the last turn was not understood."""
-        self.nothing = False
-        """Whether nothing was said in the last turn."""
+        """Error of the last turn; None: it has a transcript."""
+        self.empty = False
+        """Whether the transcript of the last turn is empty."""
 
     @property
     def busy(self) -> bool:
-        """Whether a turn is not heard yet."""
+        """Whether a turn waits for its transcript."""
         return bool(self._turns)
 
     @property
     def full(self) -> bool:
         """Whether no further turn may wait."""
-        return len(self._turns) >= MOST_TURNS
+        return len(self._turns) >= MAX_TURNS
 
     def begin(self, item: ConversationItem, audio: bytes, language: str, *, shown: bool) -> None:
-        """Hear a turn, the content of that item, unless it is `full`. `shown`: the client is told what was said."""
+        """Transcribe the audio of an item; not while `full`. `shown`: whether the client gets the transcript."""
         self._turns.append(_WaitingTurn(item, audio, language, shown))
         self._idle.clear()
         if self._worker is None or self._worker.done():
             self._worker = asyncio.create_task(self._work(), name="hearing of a cascaded engine")
 
-    async def done(self) -> None:
-        """Wait until all turns are heard, those too that end meanwhile."""
+    async def wait(self) -> None:
+        """Wait until all turns are transcribed, those that end meanwhile included."""
         while self._turns:
             await self._idle.wait()
 
     async def aclose(self) -> None:
-        """Stop hearing, and forget what waits."""
+        """Cancel the task, and drop the turns that wait."""
         if self._worker is not None:
             self._worker.cancel()
             await asyncio.gather(self._worker, return_exceptions=True)
@@ -94,44 +96,44 @@ class TurnHearing:
         while self._turns:
             turn = self._turns[0]
             try:
-                await self._hear(turn)
+                await self._transcribe(turn)
             except Exception:
                 log.exception("A turn of speech was not heard")
                 self.failure = BackendFailed("internal_error", "the gateway failed; its log says why")
             finally:
                 self._turns.popleft()
-                self._over(len(turn.audio))
+                self._on_done(len(turn.audio))
         self._idle.set()
 
-    async def _hear(self, turn: _WaitingTurn) -> None:
+    async def _transcribe(self, turn: _WaitingTurn) -> None:
         host, item, kind = self._host, turn.item, "conversation.item.input_audio_transcription"
-        content = members(item.shown, "content")
+        content = members(item.wire, "content")
         heard = next((number for number, part in enumerate(content) if part.get("type") == "input_audio"), 0)
-        place = {"item_id": item.id, "content_index": heard}
+        position = {"item_id": item.id, "content_index": heard}
         self.failure = None
-        self.nothing = False
+        self.empty = False
         try:
-            said = await self._transcribed(turn)
+            transcript = await self._transcript(turn)
         except BackendFailed as error:
             self.failure = error
             if turn.shown:
                 told = {"type": "server_error", "code": error.code, "message": str(error), "param": None}
-                host.emit(f"{kind}.failed", **place, error=told)
+                host.emit(f"{kind}.failed", **position, error=told)
             return
-        self.nothing = not said
-        content[heard : heard + 1] = [{"type": "input_audio", "transcript": said}]
-        host.update(item, {**item.shown, "content": content})
+        self.empty = not transcript
+        content[heard : heard + 1] = [{"type": "input_audio", "transcript": transcript}]
+        host.update(item, {**item.wire, "content": content})
         if turn.shown:
-            if said:
-                host.emit(f"{kind}.delta", **place, delta=said)
+            if transcript:
+                host.emit(f"{kind}.delta", **position, delta=transcript)
             usage = {"type": "duration", "seconds": round(len(turn.audio) / 48_000, 2)}
-            host.emit(f"{kind}.completed", **place, transcript=said, usage=usage)
+            host.emit(f"{kind}.completed", **position, transcript=transcript, usage=usage)
 
-    async def _transcribed(self, turn: _WaitingTurn) -> str:
-        """Transcript of a turn. Raises BackendFailed."""
+    async def _transcript(self, turn: _WaitingTurn) -> str:
+        """Transcribe a turn, within MAX_SECONDS. Raises BackendFailed."""
         try:
-            async with asyncio.timeout(MOST_SECONDS):
-                return await self._host.backends.transcribed(turn.audio, turn.language)
+            async with asyncio.timeout(MAX_SECONDS):
+                return await self._host.backends.transcribe(turn.audio, turn.language)
         except TimeoutError as error:
-            message = f"speech to text did not answer within {MOST_SECONDS:.0f} s"
+            message = f"speech to text did not answer within {MAX_SECONDS:.0f} s"
             raise BackendFailed("stt_unavailable", message) from error

@@ -15,26 +15,31 @@ from fairlead_formats.wire.errors import LlmError
 from fairlead_models.cascaded import CASCADED
 from fairlead_models.providers import ModelTarget
 from fairlead_models.request_record import RequestRecord
-from fairlead_speech.admission import SessionRequest
-from fairlead_speech.answerers import engine_session, follow_tier, turn_answerer
+from fairlead_speech.admission import SessionRequest, SessionSlot
 from fairlead_speech.cascaded.session import CascadedSession
 from fairlead_speech.realtime.session import ENGINE, RealtimeSession
 from fairlead_speech.routed.routing import RoutedSession
-from fairlead_speech.services import OpenedModel, Serve, SpeechServices
+from fairlead_speech.services import (
+    OpenedModel,
+    Serve,
+    SpeechServices,
+    make_engine_session,
+    make_turn_answerer,
+    set_slow_tier,
+)
 from fairlead_speech.session import BridgedSession
-from fairlead_speech.session_slots import SessionSlot
 from fairlead_speech.sockets import MAX_MESSAGE, PROVIDER_PING_SECONDS, Closing, SessionSide
 from fairlead_speech.tiers import is_slow
 
 REALTIME: Final = "/v1/realtime"
 _NOT_ROUTED: Final = frozenset({"call_id", "intent"})
-"""Parameters of sessions whose audio does not come through here, or that are for transcripts alone."""
-PASSED_ON: Final = ("openai-safety-identifier",)
-"""Headers of a client that its provider gets."""
+"""Query parameters of sessions that are not routed: their audio does not pass the gateway, or they only transcribe."""
+FORWARDED_HEADERS: Final = ("openai-safety-identifier",)
+"""Headers of a client that are sent to its provider."""
 
 
-class RealtimeEntrance:
-    """Takes sessions of OpenAI Realtime."""
+class RealtimeEndpoint:
+    """Endpoint of OpenAI Realtime: `/v1/realtime`."""
 
     engine = ENGINE
 
@@ -49,15 +54,17 @@ class RealtimeEntrance:
         """Body of a refusal before the upgrade."""
         return error_body(error)
 
-    def judge(self, asked: SessionRequest, slot: SessionSlot) -> Serve:
-        """Begin the session, and find out the model. Raises LlmError."""
-        slot.begin()
-        model = self._services.targets(self._model(asked), asked, ("openai", CASCADED), "OpenAI's Realtime API")
-        return functools.partial(self._serve, asked, *model)
+    def judge(self, session_request: SessionRequest, slot: SessionSlot) -> Serve:
+        """Take the slot of a session, and choose its models. Raises LlmError."""
+        slot.take_for_session()
+        model = self._services.targets(
+            self._model_name(session_request), session_request, ("openai", CASCADED), "OpenAI's Realtime API"
+        )
+        return functools.partial(self._serve, session_request, *model)
 
     async def _serve(
         self,
-        asked: SessionRequest,
+        session_request: SessionRequest,
         route: ModelRoute,
         targets: Sequence[ModelTarget],
         request: web.BaseRequest,
@@ -66,66 +73,62 @@ class RealtimeEntrance:
         services = self._services
 
         async def dial(target: ModelTarget) -> SessionSide:
-            return await self._dialled(asked, target)
+            return await self._dial(session_request, target)
 
-        opened = await services.opened(asked, route, targets, ENGINE, record, dial)
+        opened = await services.open(session_request, route, targets, ENGINE, record, dial)
         try:
-            socket, client = await services.accepted(request, "realtime")
+            socket, client = await services.accept(request, "realtime")
             engine = CASCADED if isinstance(opened.side, CascadedSession) else ENGINE
-            session = self._session(asked, opened, client, record, engine)
+            session = self._make_session(session_request, opened, client, record, engine)
             await services.run(client, opened.side, session, engine, record)
         finally:
             await opened.side.close(Closing(1000))
         return socket
 
-    def _model(self, asked: SessionRequest) -> str:
-        """Name of the model that a request is for."""
-        wanted = asked.query.get("model", "")
+    def _model_name(self, session_request: SessionRequest) -> str:
+        """Model that a request names; for a request with `call_id` and no model, that of any OpenAI provider."""
+        wanted = session_request.query.get("model", "")
         speaking = [name for name, each in self._services.providers().by_name.items() if each.kind == "openai"]
-        if not wanted and "call_id" in asked.query and speaking:
+        if not wanted and "call_id" in session_request.query and speaking:
             return f"{speaking[0]}/call"  # a call has a model already
         return wanted
 
-    def _session(
-        self, asked: SessionRequest, opened: OpenedModel, client: SessionSide, record: RequestRecord, engine: str
+    def _make_session(
+        self,
+        session_request: SessionRequest,
+        opened: OpenedModel,
+        client: SessionSide,
+        record: RequestRecord,
+        engine: str,
     ) -> BridgedSession:
         services = self._services
-        session = RealtimeSession(
-            client,
-            opened.side,
-            opened.toolbox,
-            opened.tier,
-            record,
-            services.metrics,
-            engine,
-            provider_mcp=services.settings.allowed.provider_mcp,
-            hears_first=engine == CASCADED,
-        )
+        context = services.context(opened, record, engine)
+        session = RealtimeSession(client, opened.side, context, waits_for_transcript=engine == CASCADED)
         if isinstance(opened.side, CascadedSession):
-            follow_tier(opened.side, opened)
+            set_slow_tier(opened.side, opened)
             return session
         slow = services.providers().by_name[opened.target.provider].slow_turns
-        if slow is None or _NOT_ROUTED & asked.query.keys():
+        if slow is None or _NOT_ROUTED & session_request.query.keys():
             return session
         return RoutedSession(
             session,
-            turn_answerer(services, slow.engine, opened, client, record, session.end),
+            make_turn_answerer(services, slow.engine, opened, client, record, session.end),
             lambda tier: is_slow(opened.toolbox.catalog(), tier, slow.from_tier),
             slow.transcription,
             services.metrics,
             opened.side,
         )
 
-    async def _dialled(self, asked: SessionRequest, target: ModelTarget) -> SessionSide:
+    async def _dial(self, session_request: SessionRequest, target: ModelTarget) -> SessionSide:
         services, providers = self._services, self._services.providers()
         if target.provider in providers.cascaded:
-            return engine_session(services, target.provider, target.model)
-        query = {name: value for name, value in asked.query.items() if name != "model"}
+            return make_engine_session(services, target.provider, target.model)
+        query = {name: value for name, value in session_request.query.items() if name != "model"}
         if "call_id" not in query:
             query = {"model": target.model, **query}
-        headers = {name: asked.headers[name] for name in PASSED_ON if name in asked.headers}
+        headers = {name: session_request.headers[name] for name in FORWARDED_HEADERS if name in session_request.headers}
         provider, path = providers.by_name[target.provider], f"/realtime?{urlencode(query)}"
         socket = await services.client.connect(
-            provider, path, headers, asked.provider_key, max_message=MAX_MESSAGE, ping=PROVIDER_PING_SECONDS
+            provider, path, headers, session_request.provider_key, max_message=MAX_MESSAGE, ping=PROVIDER_PING_SECONDS
         )
-        return services.side(socket)
+        return services.provider_side(socket)

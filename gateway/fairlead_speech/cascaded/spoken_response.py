@@ -1,0 +1,419 @@
+"""Response of a cascaded engine: the model's streamed answer, spoken sentence by sentence; its items and usage."""
+
+from __future__ import annotations
+
+import asyncio
+import base64
+import contextlib
+import logging
+from collections.abc import Callable, Mapping
+from typing import Any, Final, Protocol
+
+import msgspec
+
+from fairlead_formats.wire.errors import LlmError
+from fairlead_models.request_record import TokenUsage, estimate_tokens, token_usage
+from fairlead_speech.cascaded.backends import BackendFailed, SpeechBackends
+from fairlead_speech.cascaded.chat_model import CallIds, ChatModel, SpokenAnswer
+from fairlead_speech.cascaded.conversation import ConversationItem, SpokenPiece, TooLargeItem
+from fairlead_speech.cascaded.fillers import FillerAudio
+from fairlead_speech.cascaded.sentences import SentenceCutter, speakable
+from fairlead_speech.realtime.events import Event
+from fairlead_speech.session import SpeechBounds
+
+_INCOMPLETE: Final = {"length": "max_output_tokens", "content_filter": "content_filter"}
+"""Reasons of incomplete responses, by `finish_reason` of the model's answer."""
+log = logging.getLogger(__name__)
+CHUNK: Final = 9600
+"""Bytes of audio in one event: 200 ms."""
+_CHARACTERS: Final = 4
+"""Characters of an answer that are estimated as one token."""
+
+
+class ResponseHost(Protocol):
+    """Session as its responses see it."""
+
+    bounds: SpeechBounds
+    backends: SpeechBackends
+    model: ChatModel
+    fillers: FillerAudio
+    call_ids: CallIds
+
+    def new_id(self, prefix: str) -> str:
+        """Make an id with a prefix."""
+        ...
+
+    def emit(self, kind: str, **members: Any) -> None:
+        """Send an event."""
+        ...
+
+    async def emit_when_room(self, kind: str, **members: Any) -> None:
+        """Send an event once there is room for audio."""
+        ...
+
+    def add(self, shown: Event, *, filler: bool = False) -> tuple[ConversationItem, str | None]:
+        """Append an item to the conversation. Returns it, and the id of the item before it."""
+        ...
+
+    def update(self, item: ConversationItem, shown: Event) -> None:
+        """Replace the wire form of an item."""
+        ...
+
+    def on_first_audio(self, *, filler: bool) -> None:
+        """Take the first audio of a filler, or of the answer."""
+        ...
+
+
+class ResponsePlan(msgspec.Struct):
+    """Plan of a response: what is decided before it begins."""
+
+    wanted: str
+    """Model or route."""
+    body: dict[str, Any]
+    """Request of Chat Completions."""
+    voice: str
+    speed: float
+    phrase: str
+    """Filler, said before calls, and at once in a slow tier; empty: none."""
+    at_once: bool
+    text_only: bool
+
+
+class SpokenResponse:
+    """Response in progress."""
+
+    def __init__(self, host: ResponseHost, metadata: object, *, out_of_band: bool) -> None:
+        """`out_of_band`: whether the response is outside of the conversation."""
+        self._host = host
+        self.out_of_band = out_of_band
+        self.output: dict[int, Event] = {}
+        self.id = host.new_id("resp")
+        self._metadata = metadata
+        self._items = 0
+        self._answering = False
+        self._answer = SpokenAnswer()
+        self._request: Mapping[str, Any] | None = None
+        """Request that the model has accepted; None: there is none."""
+        self._spoken: list[SpokenItem] = []
+        self._pieces: asyncio.Queue[tuple[SpokenItem, str] | None] = asyncio.Queue()
+        self._task: asyncio.Task[None] | None = None
+        self._on_done: Callable[[SpokenResponse], None] = lambda _: None
+        self._ended = False
+        self.new_id = host.new_id
+        self.emit = host.emit
+        self.emit_when_room = host.emit_when_room
+        self.update = host.update
+
+    def start(self, plan: ResponsePlan, over: Callable[[SpokenResponse], None]) -> None:
+        """Begin; `on_done` is called before the last event."""
+        self._plan = plan
+        self._on_done = over
+        self.emit("response.created", response=self._response("in_progress", None))
+        self._task = asyncio.create_task(self._run(), name="response of a cascaded engine")
+
+    async def cancel(self, reason: str) -> None:
+        """Cancel the response."""
+        if self._task is not None:
+            self._task.cancel()
+            await asyncio.gather(self._task, return_exceptions=True)
+        self._end("cancelled", {"type": "cancelled", "reason": reason})
+
+    def fail(self, code: str, message: str) -> None:
+        """Send a response that failed before it began."""
+        self.emit("response.created", response=self._response("in_progress", None))
+        self._end("failed", failure(code, message))
+
+    def finish_empty(self, status: str, details: Event | None = None) -> None:
+        """Send a response without output."""
+        self.emit("response.created", response=self._response("in_progress", None))
+        self._end(status, details)
+
+    # ItemHost
+
+    def next_output(self) -> dict[str, Any]:
+        """`response_id` and `output_index` of a new item."""
+        self._items += 1
+        return {"response_id": self.id, "output_index": self._items - 1}
+
+    def add(self, shown: Event, *, filler: bool = False) -> tuple[ConversationItem, str | None]:
+        """Append an item to the conversation, unless the response is out of band."""
+        return (ConversationItem(shown, 0), None) if self.out_of_band else self._host.add(shown, filler=filler)
+
+    # Inside
+
+    async def _run(self) -> None:
+        speaking = asyncio.create_task(self._speak(), name="speech of a cascaded engine")
+        seconds = self._host.bounds.response_seconds
+        try:
+            async with asyncio.timeout(seconds):
+                await self._read_answer(speaking)
+                self._pieces.put_nowait(None)
+                await speaking
+        except TimeoutError:
+            message = f"the answer was not over within {seconds / 60:.0f} minutes"
+            self._end("failed", failure("response_timeout", message))
+        except BackendFailed as error:
+            self._end("failed", failure(error.code, str(error)))
+        except LlmError as error:
+            if not self._answering:
+                self._request = None
+            self._end("failed", failure(error.code, f"the model: {error}"))
+        except TooLargeItem as error:
+            self._end("failed", failure("too_large", str(error)))
+        except Exception:
+            log.exception("A response of a cascaded engine failed")
+            self._end("failed", failure("internal_error", "the gateway failed; its log says why"))
+        else:
+            reason = _INCOMPLETE.get(self._answer.finish_reason)
+            details = None if reason is None else {"type": "incomplete", "reason": reason}
+            self._end("completed" if reason is None else "incomplete", details)
+        finally:
+            speaking.cancel()
+            await asyncio.gather(speaking, return_exceptions=True)
+
+    async def _read_answer(self, speaking: asyncio.Task[None]) -> None:
+        """Read the model's answer to its end, and queue it for speech; then emit its calls."""
+        plan, cutter, message = self._plan, SentenceCutter(), None
+        if plan.at_once:
+            self._say_filler()
+        self._request = plan.body
+        async with contextlib.aclosing(self._host.model.stream(plan.wanted, plan.body)) as stream:
+            async for piece in stream:
+                self._answering = True
+                text = self._answer.feed(piece)
+                if message is None:
+                    text = text.lstrip()  # some models write an empty line before a call
+                if text and message is None:
+                    message = self._open_item(filler=False)
+                if self._answer.calls and message is None:
+                    self._say_filler()
+                for sentence in cutter.add(text):
+                    assert message is not None, "a sentence has come as text"
+                    self._pieces.put_nowait((message, sentence))
+                if speaking.done():
+                    speaking.result()
+        if not self._answer.ended:
+            raise BackendFailed("llm_failed", "the model's answer broke off")
+        rest = cutter.rest()
+        if rest and message is not None:
+            self._pieces.put_nowait((message, rest))
+        if self._answer.finish_reason in _INCOMPLETE:  # its calls may be cut off
+            return
+        for ident, call in zip(self._host.call_ids.assign(self._answer.calls), self._answer.calls, strict=True):
+            self._emit_call(ident, call.name, call.arguments)
+
+    def _say_filler(self) -> None:
+        """Queue the filler, once."""
+        plan = self._plan
+        if plan.phrase and not plan.text_only:
+            self._pieces.put_nowait((self._open_item(filler=True), plan.phrase))
+            plan.phrase = ""
+
+    def _open_item(self, *, filler: bool) -> SpokenItem:
+        self._spoken.append(SpokenItem(self, filler=filler, text_only=self._plan.text_only))
+        return self._spoken[-1]
+
+    async def _speak(self) -> None:
+        """Speak the queued pieces in their order. Raises BackendFailed."""
+        last: SpokenItem | None = None
+        while (piece := await self._pieces.get()) is not None:
+            item, text = piece
+            if last is not None and last is not item:
+                last.close()
+            last = item
+            await self._say(item, text)
+        if last is not None:
+            last.close()
+
+    async def _say(self, item: SpokenItem, text: str) -> None:
+        plan, host, filler = self._plan, self._host, item.item.filler
+        if plan.text_only or not speakable(text):
+            await item.send_text(text)
+            return
+        cached = host.fillers.audio(text, plan.voice, plan.speed) if filler else None
+        if cached is not None:
+            await item.send_text(text)
+            host.on_first_audio(filler=True)
+            await item.send_audio(cached)
+            return
+        whole, began = bytearray(), False
+        async with contextlib.aclosing(host.backends.synthesize(text.strip(), plan.voice, plan.speed)) as sound:
+            async for audio in sound:
+                if not began:
+                    began = True
+                    await item.send_text(text)
+                    host.on_first_audio(filler=filler)
+                if filler:
+                    whole += audio
+                await item.send_audio(audio)
+        if not began and not filler:
+            raise BackendFailed("tts_failed", "text to speech answered without audio")
+        if filler:
+            host.fillers.add(text, plan.voice, plan.speed, bytes(whole))
+
+    def _emit_call(self, call: str, name: str, arguments: str) -> None:
+        item: Event = {
+            "id": self.new_id("item"),
+            "object": "realtime.item",
+            "type": "function_call",
+            "call_id": call,
+            "name": name,
+        }
+        position = self.next_output()
+        within = {**position, "item_id": item["id"], "call_id": call}
+        started = {**item, "status": "in_progress", "arguments": ""}
+        whole = {**item, "status": "completed", "arguments": arguments or "{}"}
+        self.emit("response.output_item.added", **position, item=started)
+        _, before = self.add(whole)
+        if not self.out_of_band:
+            self.emit("conversation.item.added", previous_item_id=before, item=started)
+        self.emit("response.function_call_arguments.delta", **within, delta=whole["arguments"])
+        self.emit("response.function_call_arguments.done", **within, name=name, arguments=whole["arguments"])
+        self.output[position["output_index"]] = whole
+        self.emit("response.output_item.done", **position, item=whole)
+        if not self.out_of_band:
+            self.emit("conversation.item.done", previous_item_id=before, item=whole)
+
+    def _end(self, status: str, details: Event | None) -> None:
+        if self._ended:
+            return
+        self._ended = True
+        for item in self._spoken:
+            item.close("incomplete")  # no-op where it is closed
+        self._on_done(self)
+        usage = response_usage(self._answer.usage, self._request, self._answer.written)
+        self.emit("response.done", response={**self._response(status, details), "usage": usage})
+
+    def _response(self, status: str, details: Event | None) -> Event:
+        outputs = [self.output[index] for index in sorted(self.output)]
+        return {
+            "object": "realtime.response",
+            "id": self.id,
+            "status": status,
+            "status_details": details,
+            "output": outputs,
+            "conversation_id": None if self.out_of_band else "conv_cascaded",
+            "metadata": self._metadata,
+            "usage": None,
+        }
+
+
+def failure(code: str, message: str) -> Event:
+    """`status_details` of a response that failed."""
+    return {"type": "failed", "error": {"type": "server_error", "code": code, "message": message[:1024]}}
+
+
+class ItemHost(Protocol):
+    """Session and response as an item sees them."""
+
+    out_of_band: bool
+    """Whether the response is outside of the conversation."""
+    output: dict[int, Event]
+    """Complete items of the response, by `output_index`."""
+
+    def new_id(self, prefix: str) -> str:
+        """Make an id with a prefix."""
+        ...
+
+    def next_output(self) -> dict[str, Any]:
+        """`response_id` and `output_index` of a new item."""
+        ...
+
+    def emit(self, kind: str, **members: Any) -> None:
+        """Send an event."""
+        ...
+
+    async def emit_when_room(self, kind: str, **members: Any) -> None:
+        """Send an event once there is room for audio."""
+        ...
+
+    def add(self, shown: Event, *, filler: bool = False) -> tuple[ConversationItem, str | None]:
+        """Append an item to the conversation. Returns it, and the id of the item before it."""
+        ...
+
+    def update(self, item: ConversationItem, shown: Event) -> None:
+        """Replace the wire form of an item."""
+        ...
+
+
+class SpokenItem:
+    """Message of the assistant in progress, whose events are in the order of OpenAI's server. Its first events are sent
+    by the constructor.
+    """
+
+    def __init__(self, host: ItemHost, *, filler: bool, text_only: bool) -> None:
+        self._host = host
+        self._text_only = text_only
+        self._text = ""
+        self.closed = False
+        self._shown: Event = {
+            "id": host.new_id("item"),
+            "object": "realtime.item",
+            "type": "message",
+            "role": "assistant",
+            "status": "in_progress",
+            "content": [],
+        }
+        self._position = host.next_output()
+        self._part = {**self._position, "item_id": self._shown["id"], "content_index": 0}
+        host.emit("response.output_item.added", **self._position, item=self._shown)
+        self.item, self._previous = host.add(self._shown, filler=filler)
+        if not host.out_of_band:
+            host.emit("conversation.item.added", previous_item_id=self._previous, item=self._shown)
+        host.emit("response.content_part.added", **self._part, part=self._content_part("", part=True))
+
+    async def send_text(self, text: str) -> None:
+        """Send a piece of the transcript, before its audio; or of the text, where that is all."""
+        self._text += text
+        self.item.spoken.append(SpokenPiece(text))
+        kind = "response.output_text.delta" if self._text_only else "response.output_audio_transcript.delta"
+        await self._host.emit_when_room(kind, **self._part, delta=text)
+
+    async def send_audio(self, audio: bytes) -> None:
+        """Send audio of the text that was sent last."""
+        for start in range(0, len(audio), CHUNK):
+            piece = audio[start : start + CHUNK]
+            self.item.spoken[-1].audio += len(piece)
+            delta = base64.b64encode(piece).decode()
+            await self._host.emit_when_room("response.output_audio.delta", **self._part, delta=delta)
+
+    def close(self, status: str = "completed") -> None:
+        """Complete the message; no-op the second time."""
+        if self.closed:
+            return
+        self.closed = True
+        host, text = self._host, self._text.strip()
+        if self._text_only:
+            host.emit("response.output_text.done", **self._part, text=text)
+        else:
+            host.emit("response.output_audio.done", **self._part)
+            host.emit("response.output_audio_transcript.done", **self._part, transcript=text)
+        host.emit("response.content_part.done", **self._part, part=self._content_part(text, part=True))
+        whole = {**self._shown, "status": status, "content": [self._content_part(text)]}
+        host.update(self.item, whole)
+        host.output[self._position["output_index"]] = whole
+        host.emit("response.output_item.done", **self._position, item=whole)
+        if not host.out_of_band:
+            host.emit("conversation.item.done", previous_item_id=self._previous, item=whole)
+
+    def _content_part(self, text: str, *, part: bool = False) -> Event:
+        prefix = "" if part else "output_"
+        if self._text_only:
+            return {"type": f"{prefix}text", "text": text}
+        return {"type": f"{prefix}audio", "transcript": text}
+
+
+def response_usage(stated: Mapping[str, Any], taken: Mapping[str, Any] | None, characters: int) -> Event:
+    """Usage of a response. Where the model accepted a `request` and stated no tokens, as a cancelled one does not, they
+    are estimated by the request and by the `characters` of the answer.
+    """
+    used = token_usage(stated)
+    if taken is not None and not used.total:
+        used = TokenUsage(estimate_tokens(msgspec.json.encode(taken)), characters // _CHARACTERS)
+    return {
+        "total_tokens": used.total,
+        "input_tokens": used.input,
+        "output_tokens": used.output,
+        "input_token_details": {"cached_tokens": used.cached, "text_tokens": used.input, "audio_tokens": 0},
+        "output_token_details": {"text_tokens": used.output, "audio_tokens": 0},
+    }

@@ -1,0 +1,271 @@
+"""State of a Realtime session's default conversation: its responses and their calls, hidden items, the gateway's
+events.
+
+Pure. A conversation has one response at a time, and a `response.create` of the client comes before one of the gateway.
+An *output* is the `function_call_output` of a call that the gateway ran. A response that was created after the provider
+confirmed an output includes it; for one that was created before, the gateway requests another response when that one is
+done.
+"""
+
+from __future__ import annotations
+
+from collections import OrderedDict
+from typing import Final
+
+import msgspec
+
+from fairlead_speech.realtime.events import Event, member, members, new_id, text
+
+MOST_RESPONSES: Final = 64
+"""Responses with calls that are remembered."""
+MOST_HIDDEN: Final = 4096
+"""Ids of hidden items that are remembered."""
+_ITEM_EVENTS: Final = frozenset(
+    {
+        "conversation.item.added",
+        "conversation.item.created",
+        "conversation.item.done",
+        "conversation.item.deleted",
+        "conversation.item.retrieved",
+        "response.output_item.added",
+        "response.output_item.done",
+        "response.function_call_arguments.delta",
+        "response.function_call_arguments.done",
+    }
+)
+MOST_EVENTS: Final = 256
+"""Events that are remembered, as an `error` may name them."""
+CLIENT_REQUEST: Final = "client"
+"""Item of a `response.create` of the client to which the gateway gave its `event_id`."""
+
+
+class ResponseState:
+    """State of the default conversation: idle, requested or responding; and whether the user speaks."""
+
+    def __init__(self) -> None:
+        self.active = False
+        """Whether a response is in progress."""
+        self.requested = False
+        """Whether a response was requested, by client or gateway, and is not created yet."""
+        self.speaking = False
+        """Whether the user speaks, or has just spoken and gets a response next."""
+        self.answered_elsewhere = False
+        """Whether a cascaded engine answers the turn, or may do so once its tier is known."""
+        self.creates_response = True
+        """Whether the provider creates a response by itself at the end of speech (`turn_detection.create_response`)."""
+        self._wanted = False
+        self._unconfirmed: set[str] = set()
+
+    @property
+    def idle(self) -> bool:
+        """Whether no response is in progress or requested."""
+        return not self.active and not self.requested and not self.answered_elsewhere
+
+    @property
+    def busy(self) -> bool:
+        """Whether a response is in progress, requested, or due."""
+        return not self.idle or self._wanted
+
+    def configure(self, session: Event) -> None:
+        """Read `creates_response` from the provider's session."""
+        audio = member(member(session, "audio"), "input")
+        if "turn_detection" in audio:
+            detection = audio["turn_detection"]
+            create_response = member(audio, "turn_detection").get("create_response", True)
+            self.creates_response = detection is not None and create_response is not False
+
+    def on_client_request(self) -> None:
+        """Take the client's `response.create`: the gateway requests none for the outputs so far."""
+        self.requested = True
+        self._wanted = False
+
+    def on_response_created(self) -> None:
+        """Take `response.created`."""
+        self.active = True
+        self.requested = False
+        if self.creates_response:
+            self.speaking = False
+        if not self._unconfirmed:
+            self._wanted = False
+
+    def on_response_done(self) -> None:
+        """Take `response.done`."""
+        self.active = False
+
+    def want_response(self) -> None:
+        """Have a response requested, as all outputs of the one before were sent; not while the user speaks."""
+        self._wanted = not self.speaking
+
+    def add_output(self, item: str) -> None:
+        """Record that an output was sent, as an item."""
+        self._unconfirmed.add(item)
+
+    def confirm_output(self, item: str) -> None:
+        """Record that the provider has an output's item, or refused it."""
+        self._unconfirmed.discard(item)
+
+    def claim_request(self) -> bool:
+        """Whether the gateway is to send `response.create` now; if so, a response counts as requested."""
+        if not self._wanted or not self.idle or self.speaking:
+            return False
+        self.requested = True
+        self._wanted = False
+        return True
+
+    def on_request_refused(self, *, active: bool) -> None:
+        """Take the refusal of the gateway's `response.create`. `active`: as there is a response already."""
+        self.requested = False
+        if active:
+            self.active = self._wanted = True
+
+    def on_client_request_refused(self) -> None:
+        """Take the refusal of the client's `response.create`."""
+        self.requested = False
+
+    def on_speech_started(self) -> None:
+        """Take `input_audio_buffer.speech_started`. Outputs so far are answered together with this turn."""
+        self.speaking = True
+        self._wanted = False
+
+    def on_buffer_cleared(self) -> None:
+        """Take `input_audio_buffer.cleared`."""
+        self.speaking = False
+
+    def on_buffer_committed(self) -> None:
+        """Take `input_audio_buffer.committed`: the turn is an item of the conversation now."""
+        if not self.creates_response:
+            self.speaking = False
+
+
+class _PendingResponse(msgspec.Struct):
+    waiting: set[str] = msgspec.field(default_factory=set)
+    calls_client: bool = False
+    client_requested: bool = False
+    """Whether the client sent `response.create` since."""
+    done: bool = False
+    completed: bool = False
+
+
+class ResponseCalls:
+    """Function calls of each response: when all outputs of the gateway are sent, and whether the client calls, too.
+
+    Where a response calls tools of the client as well, the client requests the next response by itself.
+    """
+
+    def __init__(self) -> None:
+        self._pending: OrderedDict[str, _PendingResponse] = OrderedDict()
+
+    def add_response(self, response: str) -> None:
+        """Add a response."""
+        self._pending[response] = _PendingResponse()
+        if len(self._pending) > MOST_RESPONSES:
+            self._pending.popitem(last=False)
+
+    def add_call(self, response: str, call: str) -> None:
+        """Add a call of a response that the gateway runs."""
+        self._response(response).waiting.add(call)
+
+    def add_client_call(self, response: str) -> None:
+        """Record that a response calls a tool of the client."""
+        self._response(response).calls_client = True
+
+    def finish_response(self, response: str, *, completed: bool) -> None:
+        """Take the end of a response. `completed`: it was not interrupted, and did not fail."""
+        pending = self._response(response)
+        pending.done = True
+        pending.completed = completed
+        if not pending.waiting:
+            del self._pending[response]
+
+    def on_client_request(self) -> None:
+        """Take the client's `response.create`."""
+        for each in self._pending.values():
+            each.client_requested = True
+
+    def finish_call(self, call: str) -> bool:
+        """Record the output of a call. True where the gateway is to request the next response: all outputs of a
+        completed response were sent, and the client does not request it.
+        """
+        for response, pending in self._pending.items():
+            if call in pending.waiting:
+                pending.waiting.discard(call)
+                if pending.waiting or not pending.done:
+                    return False
+                del self._pending[response]
+                return pending.completed and (not pending.calls_client or pending.client_requested)
+        return False
+
+    def _response(self, response: str) -> _PendingResponse:
+        return self._pending.setdefault(response, _PendingResponse())
+
+
+class HiddenItems:
+    """Items that the client does not see: calls of the gateway's tools, their outputs, and messages for the provider
+    alone.
+    """
+
+    def __init__(self) -> None:
+        self._previous: OrderedDict[str, str | None] = OrderedDict()
+        """Id of the item before each hidden one, where it is known."""
+
+    def __contains__(self, item: str) -> bool:
+        return item in self._previous
+
+    def hide(self, item: str) -> None:
+        """Hide an item from now on."""
+        if item and item not in self._previous:
+            self._previous[item] = None
+            if len(self._previous) > MOST_HIDDEN:
+                self._previous.popitem(last=False)
+
+    def visible_event(self, kind: str, event: Event) -> Event | None:
+        """Event about an item in the form for the client; None: it is hidden. The same object where nothing changed."""
+        item = text(member(event, "item"), "id") or text(event, "item_id")
+        previous = event.get("previous_item_id")
+        if kind in _ITEM_EVENTS and item in self._previous:
+            if isinstance(previous, str):
+                self._previous[item] = previous
+            return None
+        if isinstance(previous, str) and previous in self._previous:
+            return {**event, "previous_item_id": self._visible_predecessor(previous)}
+        return event
+
+    def visible_response(self, event: Event) -> Event:
+        """A `response.done` without hidden items. The same object where it has none."""
+        response = member(event, "response")
+        output = members(response, "output")
+        visible = [item for item in output if text(item, "id") not in self._previous]
+        return event if len(visible) == len(output) else {**event, "response": {**response, "output": visible}}
+
+    def _visible_predecessor(self, item: str) -> str | None:
+        """Id of the nearest item before `item` that the client sees."""
+        predecessor: str | None = item
+        for _ in range(MOST_HIDDEN):
+            if predecessor is None or predecessor not in self._previous:
+                return predecessor
+            predecessor = self._previous[predecessor]
+        return None
+
+
+class GatewayEvents:
+    """Events that the gateway gave their `event_id`, with the items that they create; an `error` that names one is
+    recognized.
+    """
+
+    def __init__(self) -> None:
+        self._items: OrderedDict[str, str] = OrderedDict()
+
+    def __contains__(self, event_id: str) -> bool:
+        return event_id in self._items
+
+    def add(self, item: str) -> str:
+        """Make the id of an event that creates `item`; empty: it creates none."""
+        event_id = new_id()
+        self._items[event_id] = item
+        if len(self._items) > MOST_EVENTS:
+            self._items.popitem(last=False)
+        return event_id
+
+    def pop(self, event_id: str) -> str:
+        """Remove an event that was refused. Returns its item."""
+        return self._items.pop(event_id)

@@ -1,0 +1,123 @@
+"""Events of OpenAI Realtime as payloads and as objects, and the readers of both sides' events. Pure module."""
+
+from __future__ import annotations
+
+import re
+import secrets
+from collections.abc import Mapping
+from typing import Any, Final, TypeAlias
+
+import msgspec
+
+from fairlead_mcp.members import Known
+from fairlead_speech import messages
+from fairlead_speech.messages import BASE64, OF_CLIENT, OF_PROVIDER, PLAIN, SPACE, MessageReader, UnreadableMessage
+
+Event: TypeAlias = dict[str, Any]
+APPEND: Final = "input_audio_buffer.append"
+TRANSCRIPT: Final = "conversation.item.input_audio_transcription."
+"""Prefix of the event types of transcripts of the user's audio."""
+ID_PREFIX: Final = "fairlead_"
+"""Prefix of the ids of events and items that the gateway makes."""
+read: Final = messages.read
+_EVENT: Final = Known({"type", "event_id", "session", "response", "item"})
+_CONFIG: Final = Known({"type", "tools", "model", "conversation", "input"})
+_TOOL: Final = Known({"type", "name"})
+_NUMBER: Final = rb"\d{1,9}"
+
+
+class _EventType(msgspec.Struct):
+    type: str
+
+
+_typed: Final = msgspec.json.Decoder(_EventType).decode
+
+
+def event_type(payload: bytes) -> str:
+    """Read the type of an event. Raises UnreadableMessage."""
+    try:
+        return _typed(payload).type
+    except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError) as error:
+        raise UnreadableMessage("an event must be an object of JSON with a type") from error
+
+
+def member(event: Mapping[str, Any], name: str) -> Event:
+    """Object of a member; empty where there is none."""
+    value = event.get(name)
+    return value if isinstance(value, dict) else {}
+
+
+def members(event: Mapping[str, Any], name: str) -> list[Event]:
+    """Objects of a list member; empty where there are none."""
+    value = event.get(name)
+    return [each for each in value if isinstance(each, dict)] if isinstance(value, list) else []
+
+
+def text(event: Mapping[str, Any], name: str) -> str:
+    """Text of a member; empty where there is none."""
+    value = event.get(name)
+    return value if isinstance(value, str) else ""
+
+
+def written_text(item: Event) -> str:
+    """Written text of a user's message; empty for other items."""
+    if item.get("type") != "message" or item.get("role") != "user":
+        return ""
+    return " ".join(text(part, "text") for part in members(item, "content") if part.get("type") == "input_text")
+
+
+def new_id() -> str:
+    """Make an id of an event or item; the API allows 32 characters."""
+    return ID_PREFIX + secrets.token_hex(8)
+
+
+def error_event(message: str, code: str, param: str | None, event_id: object) -> bytes:
+    """Event `error` for an event of the client."""
+    error = {"type": "invalid_request_error", "code": code, "message": message, "param": param, "event_id": event_id}
+    return msgspec.json.encode({"type": "error", "event_id": new_id(), "error": error})
+
+
+def misspelt_member(event: Event) -> str | None:
+    """Sentence about a member that lenient parsers read as one that the gateway decides by; None: there is none."""
+    misspelling = _EVENT.misread(event, "the event")
+    for name in ("session", "response"):
+        configured = member(event, name)
+        misspelling = misspelling or _CONFIG.misread(configured, name)
+        for tool in members(configured, "tools"):
+            misspelling = misspelling or _TOOL.misread(tool, f"a tool of {name}")
+    return misspelling
+
+
+def _member(name: bytes, value: bytes) -> bytes:
+    return rb'%s"%s"%s:%s%s%s' % (SPACE, name, SPACE, SPACE, value, SPACE)
+
+
+def _client_audio() -> re.Pattern[bytes]:
+    """Form of an `input_audio_buffer.append` with its members in any order, each once."""
+    kind = _member(b"type", rb'"input_audio_buffer\.append"')
+    ident, audio = _member(b"event_id", PLAIN), _member(b"audio", BASE64)
+    orders = (
+        b"%s,(?:%s(?:,%s)?|%s,%s)" % (kind, audio, ident, ident, audio),
+        b"%s,(?:%s(?:,%s)?|%s,%s)" % (audio, kind, ident, ident, kind),
+        b"%s,(?:%s,%s|%s,%s)" % (ident, kind, audio, audio, kind),
+    )
+    return re.compile(rb"%s\{(?:%s)\}%s" % (SPACE, b"|".join(orders), SPACE))
+
+
+def _provider_audio() -> re.Pattern[bytes]:
+    """Form of a delta of audio or of its transcript, with its members in the order of OpenAI's server, each at most
+    once.
+    """
+    kind = _member(b"type", rb'"response\.output_audio(?:_transcript)?\.delta"')
+    others = [
+        *(_member(name, PLAIN) for name in (b"event_id", b"response_id", b"item_id")),
+        *(_member(name, _NUMBER) for name in (b"output_index", b"content_index")),
+        *(_member(name, PLAIN) for name in (b"delta", b"obfuscation")),
+    ]
+    return re.compile(rb"%s\{%s%s\}%s" % (SPACE, kind, b"".join(b"(?:,%s)?" % each for each in others), SPACE))
+
+
+CLIENT_MESSAGES: Final = MessageReader(
+    OF_CLIENT, _client_audio(), binary=False, passes_audio=True, fault=misspelt_member
+)
+PROVIDER_MESSAGES: Final = MessageReader(OF_PROVIDER, _provider_audio(), binary=False, passes_audio=True, repairs=True)
