@@ -126,8 +126,8 @@ def _client(name: str) -> KnownClient:
     known_client = CLIENTS.get(name.lower())
     if known_client is None:
         near = [each for each in CLIENTS if name.lower() in each] or get_close_matches(name.lower(), CLIENTS, n=1)
-        meant = f". Did you mean {' or '.join(near)}?" if name and near else ";"
-        raise Failure(f"there is no client {name!r}{meant} known are {', '.join(CLIENTS)}", code=USED_WRONGLY)
+        meant = f" Did you mean {' or '.join(near)}?" if name and near else ""
+        raise Failure(f"there is no client {name!r}.{meant} There are {', '.join(CLIENTS)}", code=USED_WRONGLY)
     return known_client
 
 

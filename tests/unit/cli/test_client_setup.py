@@ -317,7 +317,7 @@ def test_opencode_is_set_up_in_the_file_with_comments_where_there_is_that_alone(
 
 @pytest.mark.parametrize(
     ("name", "meant"),
-    [("curser", "Did you mean cursor?"), ("claude", "Did you mean claude-code or claude-desktop?"), ("", "known are")],
+    [("curser", "Did you mean cursor?"), ("claude", "Did you mean claude-code or claude-desktop?"), ("", "There are")],
 )
 def test_near_names_are_suggested_for_a_wrong_client(name: str, meant: str) -> None:
     with pytest.raises(Failure, match=re.escape(meant)) as caught:
