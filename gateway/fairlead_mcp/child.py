@@ -39,6 +39,9 @@ SILENT_SECONDS: Final = 10.0
 """From start on; a process that wrote nothing at all for so long is spoken of."""
 _SILENT_GRACE: Final = 0.5
 """`initialize` goes out that late where a server ignores what comes before it, and is answered within this time."""
+_EXITED_WELL: Final = "exited with code 0"
+BEFORE_ANSWERING: Final = "before it answered, and a server runs until its input ends"
+"""Said of a start whose program ended well, such as one that defines a server and never runs it."""
 FAILED_AFTER: Final = 3
 """Failed starts in a row from which the state is FAILED; it is still tried again."""
 REFUSED_SECONDS: Final = 600.0
@@ -254,7 +257,7 @@ class Child(Supervisor):
             printed = f"; it printed: {words}" if words else ""
             reason, what = "StartTimeout", f"did not answer the handshake within {self._start_seconds:g} s{printed}"
         elif isinstance(error, ConnectionLost):
-            reason, what = "StartFailed", str(error)
+            reason, what = "StartFailed", str(error).replace(_EXITED_WELL, f"{_EXITED_WELL} {BEFORE_ANSWERING}", 1)
         else:
             return error
         failure = ConnectFailed(_sentence(self.name, what, " "), reason=reason)

@@ -11,7 +11,7 @@ from typing import Any, Final
 
 from fairlead_cli.connecting import Destination
 from fairlead_cli.failure import Failure
-from fairlead_cli.output import Output, printable, remark
+from fairlead_cli.output import NAMED, Output, printable, remark
 from fairlead_cli.rest import Plane
 
 QUIET_SECONDS: Final = 60.0
@@ -56,11 +56,11 @@ def _events(lines: Iterator[str]) -> Iterator[dict[str, Any]]:
 def _show(event: dict[str, Any], output: Output) -> None:
     if output is Output.json:
         print(json.dumps(event), flush=True)
-    elif (line := _line(event)) is not None:
+    elif (line := line_of(event)) is not None:
         print(line, flush=True)
 
 
-def _line(event: dict[str, Any]) -> str | None:
+def line_of(event: dict[str, Any]) -> str | None:
     """An event as a person reads it; None for one that says nothing to people."""
     type_ = event.get("type")
     if type_ == "stream.opened":
@@ -73,10 +73,13 @@ def _line(event: dict[str, Any]) -> str | None:
     parts = [_local_time(event), str(event.get("server", "")), str(type_).partition(".")[2]]
     if event.get("reason"):
         parts.append(f"({event['reason']})")
+    left = int(event.get("more", 0))
     for sign, member in (("+", "added"), ("-", "removed"), ("~", "changed")):
-        parts += [f"{sign}{name}" for name in event.get(member, ())]
-    if event.get("more"):
-        parts.append(f"and {event['more']} more")
+        names = event.get(member, ())
+        parts += [f"{sign}{name}" for name in names[:NAMED]]
+        left += len(names[NAMED:])
+    if left:
+        parts.append(f"and {left} more")
     return printable(" ".join(parts))
 
 
