@@ -93,6 +93,9 @@ def _exit_code(command: Command, words: Sequence[str]) -> int:
 
         text = " ".join(error.format_message().replace("Value error, ", "").split())
         advice = f"`{command.verb_of(words)} --help` says how it is used."
+        option = getattr(error, "option_name", "")
+        if command.verb_of(words) == "fairlead call" and option.startswith("--"):
+            advice = f"An argument of the tool is written without dashes: {option.lstrip('-')}=VALUE"
         raise Failure(after(f"{text[:1].lower()}{text[1:]}", advice), code=USED_WRONGLY) from error
     except SystemExit as ended:
         return ended.code if isinstance(ended.code, int) else FAILED

@@ -290,7 +290,8 @@ def call(
         ),
     ] = None,
     arguments: Annotated[
-        str | None, typer.Option("--arguments", "-a", metavar="JSON", help="All arguments as one JSON object.")
+        str | None,
+        typer.Option("--arguments", "-a", metavar="JSON", help="All arguments as one JSON object; - reads it."),
     ] = None,
     gateway: CallingOptions = CallingOptions(),
     output: OutputOption = Output.table,

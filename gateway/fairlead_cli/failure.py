@@ -5,6 +5,7 @@ Raised by the commands, printed by `__main__`.
 
 from __future__ import annotations
 
+import re
 import signal
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -17,13 +18,15 @@ USED_WRONGLY: Final = 2
 INTERRUPTED: Final = 130
 BROKEN_PIPE: Final = 141
 """Exit codes of a process that SIGINT, or SIGPIPE, ended, as shells show them."""
+_ERRNO: Final = re.compile(r"\[Errno -?\d+\] ")
+"""Number of an OSError, which says nothing to people beside its words."""
 
 
 class Failure(Exception):
     """Expected trouble; the message says what is wrong and what to do about it."""
 
     def __init__(self, message: str, *, code: int = FAILED, problem: str = "") -> None:
-        super().__init__(message)
+        super().__init__(_ERRNO.sub("", message))
         self.code = code
         self.problem = problem
         """Code of the gateway's problem document (RFC 9457), where it refused with one."""

@@ -8,7 +8,6 @@ request: it takes longer than most commands.
 from __future__ import annotations
 
 import json
-import re
 import time
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
@@ -29,7 +28,6 @@ _MAX_ANSWER: Final = 64 << 20
 _MAX_LINE: Final = 1 << 20
 """Bytes of one line of an event stream."""
 _MAX_PROBLEM: Final = 64 << 10
-_ERRNO: Final = re.compile(r"^\[Errno -?\d+\] ")
 _IS_IT: Final = "check the address in --url: is a Fairlead gateway there?"
 
 
@@ -148,10 +146,16 @@ class Plane:
                 f"the proxy on the way to {self._base} refuses it: {error}; check HTTP_PROXY, HTTPS_PROXY and NO_PROXY"
             ) from error
         except (httpx2.RemoteProtocolError, httpx2.DecodingError) as error:
-            raise Failure(f"{self._base} gave an answer that is not understood: {error}; {_IS_IT}") from error
+            what = str(error).rstrip(".")
+            if "disconnected" in what or "closed connection" in what:
+                message = f"{self._base} closed the connection before it had answered; a gateway that stops does so"
+                raise Failure(f"{message}: try again, or {_IS_IT}") from error
+            raise Failure(f"{self._base} gave an answer that is not understood: {what}; {_IS_IT}") from error
         except (httpx2.HTTPError, OSError) as error:  # OSError: a file that SSL_CERT_FILE names
-            reason = _ERRNO.sub("", str(error)) or type(error).__name__
+            reason = str(error) or type(error).__name__
             advice = "Is a gateway running there? Start one with `fairlead up`, or name it with --url."
+            if "WRONG_VERSION_NUMBER" in reason:
+                reason, advice = "it does not speak TLS", "Try http:// in place of https://."
             if "CERTIFICATE" in reason:
                 advice = "Name the file of the authority that signed its certificate in SSL_CERT_FILE."
             raise Failure(after(f"cannot reach {self._base}: {reason}", advice)) from error

@@ -15,6 +15,7 @@ from fairlead_cli.failure import USED_WRONGLY, Failure, needs
 from fairlead_cli.options import OutputOption
 from fairlead_cli.output import Output, print_json, print_table, remark
 from fairlead_cli.wording import after
+from fairlead_formats.names import did_you_mean
 
 if TYPE_CHECKING:
     from fairlead_servers.table import BundledServer
@@ -72,7 +73,9 @@ def serve(
         return
     row = SERVERS.get(name)
     if row is None:
-        raise Failure(f"there is no server {name!r}; there are {', '.join(SERVERS)}", code=USED_WRONGLY)
+        near = did_you_mean(name, SERVERS)
+        meant = "" if near is None else f" Did you mean {near}?"
+        raise Failure(f"there is no server {name!r}.{meant} There are {', '.join(SERVERS)}", code=USED_WRONGLY)
     with needs("servers"):
         from fairlead_servers.definition import SettingError, prepare_folder
         from fairlead_servers.serving import serve_http, serve_stdio

@@ -135,8 +135,8 @@ def did_you_mean(name: str, visible: Iterable[str]) -> str | None:
 
     Case and separators count for nothing, then similarity decides; of equally near names the first in order. The part
     behind a server's prefix (`everything__echo`) is compared by itself: a long prefix makes no two tools alike, and a
-    prefix that is wrong or left out hides none. Only ever give it names that the caller may see: the answer is shown
-    to it.
+    prefix that is wrong or left out hides none. The beginning or end of a single name means that name. Only ever give
+    it names that the caller may see: the answer is shown to it.
     """
     candidates = sorted(set(visible))[:MAX_CANDIDATES]
     wanted = _bare(name[: 4 * MAX_LENGTH])
@@ -147,8 +147,10 @@ def did_you_mean(name: str, visible: Iterable[str]) -> str | None:
         if form == wanted:
             return candidate
     tails = [candidate for candidate, form in bare.items() if form.endswith(wanted) or wanted.endswith(form or "\0")]
-    if len(tails) == 1 and len(wanted) > 3:
-        return tails[0]
+    heads = [candidate for candidate, form in bare.items() if form.startswith(wanted)]
+    for whole in (tails, heads):
+        if len(whole) == 1 and len(wanted) > 3:
+            return whole[0]
     return _nearest(name[: 4 * MAX_LENGTH], candidates)
 
 

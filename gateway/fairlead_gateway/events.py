@@ -5,7 +5,8 @@ network ask for events `after` a number, which holds for as long as the ring doe
 slow one costs nothing and misses the oldest events.
 
 A server is *connected* when it is in the catalog and online, and *disconnected* when it is offline or gone. Its tools
-have *changed* when its part of `tools/list` has: with `onDisconnect: Remove` a loss takes its tools away too.
+have *changed* when its part of `tools/list` has: with `onDisconnect: Remove` a loss takes its tools away too. It has
+*failed* when its entry says so, and again only for another cause or after it was connected.
 """
 
 from __future__ import annotations
@@ -20,6 +21,8 @@ from typing import Final
 
 import msgspec
 
+from fairlead_api.documents.servers import FAILED as ENTRY_FAILED
+from fairlead_api.documents.servers import FileProblem
 from fairlead_api.meta import ServerKey
 from fairlead_gateway.catalog.model import Snapshot
 from fairlead_gateway.core.server import Server
@@ -29,6 +32,9 @@ log = logging.getLogger(__name__)
 
 CONNECTED: Final = "server.connected"
 DISCONNECTED: Final = "server.disconnected"
+FAILED: Final = "server.failed"
+FILE_REJECTED: Final = "file.rejected"
+FILE_ACCEPTED: Final = "file.accepted"
 TOOLS_CHANGED: Final = "tools.changed"
 SWAPPED: Final = "catalog.swapped"
 KEPT: Final = 1024
@@ -45,14 +51,17 @@ class Event(msgspec.Struct, frozen=True, kw_only=True, rename="camel", omit_defa
     id: str
     """Grows by one from event to event within one life of one replica."""
     type: str
-    """`server.connected`, `server.disconnected`, `tools.changed` or `catalog.swapped`."""
+    """`server.connected`, `server.disconnected`, `server.failed`, `tools.changed`, `catalog.swapped`; of a file that
+    `fairlead up` reads `file.rejected` and `file.accepted`, which administrators are sent.
+    """
     at: str
     """RFC 3339."""
     server: str = ""
     """`namespace/name`."""
     reason: str = ""
     """Reason of `server.disconnected`: `offline` (its last tools may still be listed) or `removed` (it is not
-    served)."""
+    served). Of `server.failed` the cause in one word, as in `/v1/servers`.
+    """
     added: tuple[str, ...] = ()
     """Tools by the names that the server gives them; so are `removed` and `changed`."""
     removed: tuple[str, ...] = ()
@@ -62,6 +71,10 @@ class Event(msgspec.Struct, frozen=True, kw_only=True, rename="camel", omit_defa
     servers: int = 0
     """Number of servers, with `catalog.swapped`; so is `tools`."""
     tools: int = 0
+    file: str = ""
+    """File of `file.rejected` and `file.accepted`."""
+    message: str = ""
+    """Why the file is rejected, with line and column."""
 
 
 Listener = Callable[[Event], None]
@@ -81,6 +94,8 @@ class EventLog:
         self._ring: deque[Event] = deque(maxlen=most)
         self._fresh = asyncio.Event()
         self._listeners: list[Listener] = []
+        self._failed: dict[ServerKey, str] = {}
+        """Causes of failed servers that were published, until each is connected or gone."""
         self.number = 0
         """Number of the newest event."""
         self.closed = False
@@ -127,6 +142,16 @@ class EventLog:
             raise Missed
         return [*self._ring][number - oldest :]
 
+    def before_last(self, count: int) -> int:
+        """Number behind which the last `count` events about servers, tools and files are, or as many as are kept."""
+        number = self.number
+        for event in reversed(self._ring):
+            if count <= 0:
+                break
+            count -= event.type != SWAPPED
+            number -= 1
+        return number
+
     def close(self) -> None:
         """No more is to come: nobody waits any longer."""
         self.closed = True
@@ -138,6 +163,30 @@ class EventLog:
             if was is not now:
                 self._compare(key, was, now)
             yield
+        for key in sorted({*self._failed, *after.entries}):
+            self._compare_failures(key, after)
+            yield
+        if before.files != after.files:
+            self._compare_files(before.files, after.files)
+
+    def _compare_failures(self, key: ServerKey, after: Snapshot) -> None:
+        entry, server = after.entries.get(key), after.servers.get(key)
+        if entry is not None and entry.state == ENTRY_FAILED:
+            cause = entry.cause or entry.reason
+            if self._failed.get(key) != cause:
+                self._failed[key] = cause
+                self._publish(FAILED, server=str(key), reason=cause)
+        elif entry is None or (server is not None and server.catalog.online):
+            self._failed.pop(key, None)
+
+    def _compare_files(self, was: tuple[FileProblem, ...], now: tuple[FileProblem, ...]) -> None:
+        for problem in now:
+            if problem not in was:
+                self._publish(FILE_REJECTED, file=problem.file, message=problem.message)
+        rejected = {problem.file for problem in now}
+        for file in dict.fromkeys(problem.file for problem in was):
+            if file not in rejected:
+                self._publish(FILE_ACCEPTED, file=file)
 
     def _compare(self, key: ServerKey, was: Server | None, now: Server | None) -> None:
         up_before = was is not None and was.catalog.online

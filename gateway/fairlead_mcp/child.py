@@ -38,6 +38,9 @@ SILENT_SECONDS: Final = 10.0
 """From start on; a process that wrote nothing at all for so long is spoken of."""
 _SILENT_GRACE: Final = 0.5
 """`initialize` goes out that late where a server ignores what comes before it, and is answered within this time."""
+_EXITED_WELL: Final = "exited with code 0"
+BEFORE_ANSWERING: Final = "before it answered, and a server runs until its input ends"
+"""Said of a start whose program ended well, such as one that defines a server and never runs it."""
 
 
 class Child(StreamClient):
@@ -123,6 +126,7 @@ class Program(StreamOpener):
             what = f"did not answer the handshake within {seconds:g} s" + (f"; it printed: {words}" if words else "")
         elif isinstance(error, ConnectionLost):
             reason = "StartFailed"
+            what = what.replace(_EXITED_WELL, f"{_EXITED_WELL} {BEFORE_ANSWERING}", 1)
         failure = ConnectFailed(with_name(self.name, what, " "), reason=reason)
         failure.__cause__ = error
         return failure

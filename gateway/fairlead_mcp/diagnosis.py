@@ -72,6 +72,8 @@ _ROWS: Final = (
     _row(LineRank.FAILURE, r"Is the docker daemon running\?"),
     # Node.js
     _row(LineRank.NOISE, r"^(?:Node\.js v\d|Require stack:|Emitted 'error' event|Thrown at:|\(node:\d+\)|\(Use `node)"),
+    _row(LineRank.COMPLAINT, r"\bTypeError: fetch failed$"),  # says less than its cause
+    _row(LineRank.COMPLAINT, r"^\s+\[cause\]: (?P<said>\w*Error\b.*?)(?: \{)?$"),
     _row(LineRank.FAILURE, r"(?P<said>The promise rejected with the reason .*?)\]?(?: \{)?$"),
     _row(LineRank.FAILURE, r"^\S*node: (?:bad option|.* requires an argument)"),
     # Python

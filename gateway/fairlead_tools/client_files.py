@@ -40,6 +40,26 @@ class Edit:
 
 
 @dataclass(frozen=True)
+class Reversal:
+    """Text that edits of an entry put in, and what stood in its place before the first of them."""
+
+    added: str
+    removed: str
+
+    @classmethod
+    def of(cls, text: str, edit: Edit) -> Reversal:
+        return cls(edit.text, text[edit.start : edit.end])
+
+    def behind(self, text: str, edit: Edit) -> Reversal | None:
+        """The reversal of a further edit too, which lies within what was put in; None for one that does not."""
+        start = text.find(self.added)
+        if not start <= edit.start <= edit.end <= start + len(self.added) or start < 0:
+            return None
+        inside = replace(edit, start=edit.start - start, end=edit.end - start)
+        return Reversal(inside.applied(self.added), self.removed)
+
+
+@dataclass(frozen=True)
 class _Member:
     """A member of a JSON object in its text."""
 
@@ -66,6 +86,22 @@ def edit_of(text: str, member: str, name: str, entry: Mapping[str, Any] | str | 
     if not is_wanted or _beside(before, member, name) != _beside(_decode(edited, form), member, name):
         raise UnreadableFile(f"it has {member} in another form than is edited here")
     return edit
+
+
+def reversal_of(text: str, member: str, name: str, made: Reversal, form: Form) -> Edit | None:
+    """The edit that puts back what `made` took out, character for character; None where what it put in does not stand
+    in the text once, or where more than the entry `member.name` would change.
+    """
+    start = text.find(made.added) if made.added else -1
+    if start < 0 or text.find(made.added, start + 1) >= 0:
+        return None
+    edit = Edit(start, start + len(made.added), made.removed)
+    try:
+        before, after = (_decode(each, form) for each in (text, edit.applied(text)))
+    except UnreadableFile:
+        return None
+    changes_entry = before.get(member) != after.get(member)
+    return edit if changes_entry and _beside(before, member, name) == _beside(after, member, name) else None
 
 
 def with_entry(text: str, member: str, name: str, entry: Mapping[str, Any] | str | None, form: Form) -> str:
@@ -199,7 +235,8 @@ def _addition(text: str, start: int, name: str, dumped: str, indent: str) -> Edi
     if not members:
         end = _after_space(blank, start + 1)
         outer = "" if start == blank.index("{") else indent[: len(indent) // 2]
-        return Edit(start + 1, end, f"{text[start + 1 : end].rstrip()}{body}\n{outer}")
+        begin = start + 1 + len(text[start + 1 : end].rstrip())  # behind comments, which stay
+        return Edit(begin, end, f"{body}\n{outer}")
     last = members[-1].end
     after = _after_space(text, last)
     if text[after : after + 1] == ",":  # a trailing comma: it stays, and separates
@@ -299,12 +336,9 @@ def _yaml(text: str, member: str, name: str, entry: Mapping[str, Any] | str | No
     if entry is None:
         return Edit(0, 0, "")
     blocks = [*_blocks(text, member)]
-    if blocks:
-        return Edit(blocks[-1][1], blocks[-1][1], entry)
-    head = re.search(rf"^{re.escape(member)}:[ \t]*(#[^\n]*)?\n", text, re.MULTILINE)
-    if head:
-        return Edit(head.end(), head.end(), entry)
-    if member in _decode(text, "yaml"):
+    head = re.search(rf"^{re.escape(member)}:[ \t]*(#[^\n]*)?(\n|\Z)", text, re.MULTILINE)
+    if not blocks and not head and member in _decode(text, "yaml"):
         raise UnreadableFile(f"it has {member} in another form than a block")
-    gap = "" if not text or text.endswith("\n") else "\n"
-    return Edit(len(text), len(text), f"{gap}{member}:\n{entry}")
+    at = blocks[-1][1] if blocks else head.end() if head else len(text)
+    gap = "" if not text or text[:at].endswith("\n") else "\n"
+    return Edit(at, at, f"{gap}{entry}" if blocks or head else f"{gap}{member}:\n{entry}")

@@ -34,6 +34,8 @@ OVERDUE: Final = frozenset({"Silent", "ProbeFailed", "PodWarning"})
 ready."""
 MESSAGE_CHARS: Final = 500
 """Longest message in the document, in characters; the status of the McpServer has all of it."""
+MOST_FILE_PROBLEMS: Final = 50
+"""Problems of files in the document; `fairlead up` shows all of them."""
 
 
 class ServerEntry(DocumentStruct, kw_only=True, frozen=True):
@@ -84,6 +86,14 @@ class PrefixOwner(DocumentStruct, kw_only=True, frozen=True):
         return ServerKey(self.namespace, self.name)
 
 
+class FileProblem(DocumentStruct, kw_only=True, frozen=True):
+    """Problem of a file of declarations that is not one of a single server, such as JSON that cannot be parsed."""
+
+    file: str
+    message: str
+    """A sentence with file, line and column, what is wrong and what to do: for administrators."""
+
+
 class Servers(DocumentStruct, kw_only=True, frozen=True, tag_field="kind", tag=SERVERS):
     """Sorted by namespace and name."""
 
@@ -91,3 +101,5 @@ class Servers(DocumentStruct, kw_only=True, frozen=True, tag_field="kind", tag=S
     servers: tuple[ServerEntry, ...] = ()
     prefixes: tuple[PrefixOwner, ...] = ()
     """Sorted by prefix."""
+    files: tuple[FileProblem, ...] = ()
+    """In the order of the files; at most MOST_FILE_PROBLEMS."""

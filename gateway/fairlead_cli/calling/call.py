@@ -235,7 +235,7 @@ def _of_id(destination: Destination, tool: str) -> dict[str, Any] | None:
 
 def _object(text: str) -> dict[str, Any]:
     try:
-        value = json.loads(text)
+        value = json.loads(sys.stdin.read() if text == "-" else text)
     except ValueError as error:
         raise Failure(f"--arguments is not JSON: {error}", code=USED_WRONGLY) from error
     if not isinstance(value, dict):

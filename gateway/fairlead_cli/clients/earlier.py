@@ -8,7 +8,10 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
+import msgspec
+
 from fairlead_cli.failure import Failure
+from fairlead_tools.client_files import Reversal
 
 
 @dataclass(frozen=True)
@@ -19,6 +22,10 @@ class Earlier:
     """The entry as it was written; None where there was none."""
     blank: str | None
     """Text of a file that had nothing in it; None where there was no file, or one with content."""
+    existed: bool = False
+    """Whether there was a file."""
+    reversal: Reversal | None = None
+    """Takes the changes back as long as what they put in stands as it was written."""
 
     @classmethod
     def of(cls, file: Path, name: str) -> Earlier | None:
@@ -26,8 +33,10 @@ class Earlier:
         earlier = _entries().get(_key(file, name))
         if not isinstance(earlier, dict):
             return None
-        entry, blank = earlier.get("entry"), earlier.get("blank")
-        return cls(entry if isinstance(entry, str) else None, blank if isinstance(blank, str) else None)
+        try:
+            return msgspec.convert(earlier, cls)
+        except msgspec.ValidationError as error:
+            raise Failure(f"{state_file()}, which says what --undo restores, cannot be read: {error}") from error
 
     def keep(self, file: Path, name: str) -> None:
         """Raises Failure."""

@@ -7,6 +7,7 @@ import os
 import re
 import socket
 import sys
+from dataclasses import replace
 from difflib import get_close_matches
 from pathlib import Path
 from typing import Any, Final, NamedTuple
@@ -18,7 +19,17 @@ from fairlead_cli.connecting import check_url, no_path
 from fairlead_cli.failure import USED_WRONGLY, Failure
 from fairlead_cli.output import Output, remark
 from fairlead_cli.proxies import is_here
-from fairlead_tools.client_files import Edit, Form, UnreadableFile, edit_of, entry_of, raw_entry, with_entry
+from fairlead_tools.client_files import (
+    Edit,
+    Form,
+    Reversal,
+    UnreadableFile,
+    edit_of,
+    entry_of,
+    raw_entry,
+    reversal_of,
+    with_entry,
+)
 from fairlead_tools.known_clients import CLIENTS, KnownClient, Scope
 
 CONNECT_SECONDS: Final = 1.0
@@ -81,25 +92,39 @@ class _Setup:
             there = entry_of(self.before, client.member, name, client.form)
             if there == self._entry or (self._wishes.undo and there is None):
                 return None
-            edit = edit_of(self.before, client.member, name, wanted, client.form)
+            edit = self._reversing(earlier) or edit_of(self.before, client.member, name, wanted, client.form)
             replaced = raw_entry(self.before, client.member, name, client.form)
         except UnreadableFile as error:
             raise self._left_alone(error) from error
         after: str | None = edit.applied(self.before)
         if self._wishes.undo:
             if earlier is not None and wanted is None and not _has_content(after or "", client.form):
-                after = earlier.blank
+                after = earlier.blank if earlier.blank is not None or not earlier.existed else after
             return _Change("removed" if wanted is None else "restored", edit, after, replaced)
         return _Change("added" if there is None else "replaced", edit, after, replaced)
 
     def make(self, change: _Change) -> None:
         """Write the file, and keep what undoes it. Raises Failure."""
-        if not self._wishes.undo and self._earlier is None:
-            blank = self.before if self._existed and not _has_content(self.before, self._client.form) else None
-            Earlier(change.replaced, blank).keep(self.file, self._wishes.name)
+        if not self._wishes.undo:
+            self._kept(change).keep(self.file, self._wishes.name)
         _write(self.file, change.after)
         if self._wishes.undo:
             Earlier.forget(self.file, self._wishes.name)
+
+    def _reversing(self, earlier: Earlier | None) -> Edit | None:
+        """The edit that gives the file as it was, where what was put in still stands there."""
+        if earlier is None or earlier.reversal is None:
+            return None
+        return reversal_of(self.before, self._client.member, self._wishes.name, earlier.reversal, self._client.form)
+
+    def _kept(self, change: _Change) -> Earlier:
+        """What undoes this change, and those before it."""
+        earlier = self._earlier
+        if earlier is None:
+            blank = self.before if self._existed and not _has_content(self.before, self._client.form) else None
+            return Earlier(change.replaced, blank, self._existed, Reversal.of(self.before, change.edit))
+        reversal = None if earlier.reversal is None else earlier.reversal.behind(self.before, change.edit)
+        return replace(earlier, reversal=reversal)
 
     def _left_alone(self, error: UnreadableFile) -> Failure:
         name = self._wishes.name
@@ -126,8 +151,8 @@ def _client(name: str) -> KnownClient:
     known_client = CLIENTS.get(name.lower())
     if known_client is None:
         near = [each for each in CLIENTS if name.lower() in each] or get_close_matches(name.lower(), CLIENTS, n=1)
-        meant = f". Did you mean {' or '.join(near)}?" if name and near else ";"
-        raise Failure(f"there is no client {name!r}{meant} known are {', '.join(CLIENTS)}", code=USED_WRONGLY)
+        meant = f" Did you mean {' or '.join(near)}?" if name and near else ""
+        raise Failure(f"there is no client {name!r}.{meant} There are {', '.join(CLIENTS)}", code=USED_WRONGLY)
     return known_client
 
 

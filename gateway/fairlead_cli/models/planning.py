@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from typing import Any
+from typing import Any, Final
 
 from fairlead_cli.connecting import Destination
 from fairlead_cli.failure import USED_WRONGLY, Failure
@@ -11,6 +11,10 @@ from fairlead_cli.models.converting import read_json
 from fairlead_cli.models.wishes import PlanWish, TaskWish
 from fairlead_cli.output import Output, print_json, print_table, printable, some_names
 from fairlead_cli.rest import Plane
+from fairlead_formats.names import did_you_mean
+
+GUESSED: Final = "default"
+"""Source of a window that the gateway does not know."""
 
 
 def run_plan(destination: Destination, wish: PlanWish, task: TaskWish, output: Output) -> None:
@@ -22,22 +26,31 @@ def run_plan(destination: Destination, wish: PlanWish, task: TaskWish, output: O
     if output is Output.json:
         print_json(answer)
         return
-    for line in window_lines(answer):
+    for line in window_lines(answer, _near_model(plane, answer)):
         print(printable(line))
     for line in tool_lines(answer, wish.pinned or []):
         print(printable(line))
     _print_exposure(answer["exposure"])
 
 
-def window_lines(answer: dict[str, Any]) -> Iterator[str]:
-    """Lines on what the model's window holds, in its own tokens."""
+def _near_model(plane: Plane, answer: dict[str, Any]) -> str | None:
+    """The known model that one without a known window was probably meant to be."""
+    if answer["numbers"].get("windowSource") != GUESSED:
+        return None
+    known_models = plane.get("/v1/models", known="true")["data"]
+    return did_you_mean(str(answer["model"]), [str(each["id"]) for each in known_models])
+
+
+def window_lines(answer: dict[str, Any], near: str | None = None) -> Iterator[str]:
+    """Lines on what the model's window holds, in its own tokens; `near` is the model that was probably meant."""
     numbers = answer["numbers"]
     yield (
         f"{answer['model']} ({answer['offer']['format']}): {numbers['available']:,} of {numbers['contextWindow']:,} "
         "tokens are left"
     )
-    if numbers.get("windowSource") == "default":
-        yield "  its window is not known, and this is a guess: `models` of a file of --routes names it"
+    if numbers.get("windowSource") == GUESSED:
+        meant = "" if near is None else f"; did you mean {near}?"
+        yield f"  its window is not known, and this is a guess: `models` of a file of --routes names it{meant}"
     yield (
         f"  tools {numbers['toolTokens']:,}, system prompt {numbers['systemPromptTokens']:,}, "
         f"messages {numbers['messageTokens']:,}, reserved {numbers['reservedOutputTokens']:,}"

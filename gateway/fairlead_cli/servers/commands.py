@@ -72,20 +72,26 @@ def refresh(
 
 @expand_groups
 def events(
+    tail: Annotated[int, typer.Option("--tail", "-n", min=0, max=1024, help="So many of the last events first.")] = 10,
     gateway: GatewayOptions = GatewayOptions(),
     output: OutputOption = Output.table,
 ) -> None:
-    """Follow what becomes of servers and their tools: connected, disconnected, tools changed. Ctrl-C ends it.
+    """Follow what becomes of servers and their tools: connected, disconnected, failed, tools changed; and of the files
+    that `fairlead up` reads. Ctrl-C ends it.
+
+    The last events are shown first, with the time of this machine's clock. The gateway keeps 1,024.
 
     Examples:
 
         fairlead events
 
+        fairlead events --tail 0
+
         fairlead events --json
     """
     from fairlead_cli.servers.events import run_events
 
-    run_events(gateway.destination(), output)
+    run_events(gateway.destination(), output, tail)
 
 
 @expand_groups

@@ -6,11 +6,12 @@ import json
 import random
 import time
 from collections.abc import Iterator
+from datetime import datetime
 from typing import Any, Final
 
 from fairlead_cli.connecting import Destination
 from fairlead_cli.failure import Failure
-from fairlead_cli.output import Output, printable, remark
+from fairlead_cli.output import NAMED, Output, printable, remark
 from fairlead_cli.rest import Plane
 
 QUIET_SECONDS: Final = 60.0
@@ -19,13 +20,18 @@ FIRST_PAUSE: Final = 0.5
 LONGEST_PAUSE: Final = 15.0
 
 
-def run_events(destination: Destination, output: Output) -> None:
-    """Print them until interrupted. Raises Failure where the first connection cannot be made."""
+def run_events(destination: Destination, output: Output, tail: int) -> None:
+    """Print the last `tail` ones, and those that come until interrupted. Raises Failure where the first connection
+    cannot be made.
+    """
     plane = Plane.of(destination)
     last, failures = None, 0
+    path = f"/v1/events?tail={tail}" if tail else "/v1/events"
     while True:
         try:
-            for event in _events(plane.lines("/v1/events", QUIET_SECONDS, last)):
+            for event in _events(plane.lines(path, QUIET_SECONDS, last)):
+                if last is None and output is not Output.json:
+                    remark("events", f"connected to {destination.url}; events are printed as they come, Ctrl-C ends it")
                 last, failures = str(event.get("id")), 0
                 _show(event, output)
         except Failure as error:
@@ -50,22 +56,37 @@ def _events(lines: Iterator[str]) -> Iterator[dict[str, Any]]:
 def _show(event: dict[str, Any], output: Output) -> None:
     if output is Output.json:
         print(json.dumps(event), flush=True)
-    elif (line := _line(event)) is not None:
+    elif (line := line_of(event)) is not None:
         print(line, flush=True)
 
 
-def _line(event: dict[str, Any]) -> str | None:
+def line_of(event: dict[str, Any]) -> str | None:
     """An event as a person reads it; None for one that says nothing to people."""
     type_ = event.get("type")
     if type_ == "stream.opened":
         return "Some events were missed: `fairlead tools` shows what there is now." if event.get("missed") else None
     if type_ == "catalog.swapped":
         return None
-    parts = [str(event.get("at", ""))[11:19], str(event.get("server", "")), str(type_).partition(".")[2]]
+    if event.get("file"):
+        outcome = f"rejected {event.get('message', '')}" if type_ == "file.rejected" else f"accepted {event['file']}"
+        return printable(f"{_local_time(event)} {outcome}")
+    parts = [_local_time(event), str(event.get("server", "")), str(type_).partition(".")[2]]
     if event.get("reason"):
         parts.append(f"({event['reason']})")
+    left = int(event.get("more", 0))
     for sign, member in (("+", "added"), ("-", "removed"), ("~", "changed")):
-        parts += [f"{sign}{name}" for name in event.get(member, ())]
-    if event.get("more"):
-        parts.append(f"and {event['more']} more")
+        names = event.get(member, ())
+        parts += [f"{sign}{name}" for name in names[:NAMED]]
+        left += len(names[NAMED:])
+    if left:
+        parts.append(f"and {left} more")
     return printable(" ".join(parts))
+
+
+def _local_time(event: dict[str, Any]) -> str:
+    """When it happened, by this machine's clock as `fairlead up` prints it; with the date where that is not today."""
+    try:
+        at = datetime.fromisoformat(str(event.get("at", ""))).astimezone()
+    except ValueError:
+        return ""
+    return at.strftime("%H:%M:%S" if at.date() == datetime.now().astimezone().date() else "%Y-%m-%d %H:%M:%S")

@@ -26,17 +26,19 @@ def run_servers(destination: Destination, server: str | None, output: Output) ->
     """Print all of them, or one. Raises Failure."""
     plane = Plane.of(destination)
     if server is not None:
-        documents = [plane.get(f"/v1/servers/{quote(server, safe='/')}")]
+        answer = plane.get(f"/v1/servers/{quote(server, safe='/')}")
+        documents, files = [answer], []
     else:
-        documents = plane.get("/v1/servers")["servers"]
+        answer = plane.get("/v1/servers")
+        documents, files = answer["servers"], answer.get("fileProblems", [])
     if output is Output.json:
-        print_json(documents[0] if server is not None else {"servers": documents})
+        print_json(answer)
         return
-    if not documents:
+    if documents:
+        print_table(COLUMNS, [row(document) for document in documents])
+    else:
         print(f"{destination.url} serves no servers, or none that you may know of.")
-        return
-    print_table(COLUMNS, [row(document) for document in documents])
-    for line in details(documents):
+    for line in [*details(documents), *file_lines(files)]:
         print(line)
 
 
@@ -68,6 +70,11 @@ def details(servers: list[dict[str, Any]]) -> list[str]:
         if conflict := str(server.get("conflict", "")):
             lines += ["", f"{server['server']}: {conflict}"]
     return [ready_to_paste(printable(line)) for line in lines]
+
+
+def file_lines(problems: list[dict[str, Any]]) -> list[str]:
+    """Lines about files that declare servers, for problems that are not those of one server."""
+    return [line for problem in problems for line in ("", printable(f"problem: {problem['message']}"))]
 
 
 def sentence(server: dict[str, Any]) -> str:

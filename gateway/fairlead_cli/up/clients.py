@@ -4,16 +4,27 @@ from __future__ import annotations
 
 import json
 import shlex
+from typing import Final
+
+from fairlead_tools.known_clients import CLIENTS
+
+KEY_VARIABLE: Final = "FAIRLEAD_TOKEN"
+"""Environment variable with a key, which the verbs of `fairlead` read too."""
 
 
-def client_lines(url: str) -> list[tuple[str, str]]:
-    """Name of a client and what to run, or to put into its configuration."""
-    cursor = json.dumps({"mcpServers": {"fairlead": {"url": url}}})
+def client_lines(url: str, *, wants_key: bool = False) -> list[tuple[str, str]]:
+    """Name of a client and what to run, or to put into its configuration. `wants_key`: the gateway answers nobody
+    without a credential, and each of them takes it from KEY_VARIABLE.
+    """
+    entry = CLIENTS["cursor"].entry_for(url, KEY_VARIABLE if wants_key else None)
     word = shlex.quote(url)  # zsh takes the brackets of an IPv6 address for a pattern
+    header = f' --header "Authorization: Bearer ${KEY_VARIABLE}"' if wants_key else ""
+    key = [("Key", f"export {KEY_VARIABLE}=… first; `fairlead keys create NAME` makes one")] if wants_key else []
     return [
-        ("Claude Code", f"claude mcp add --transport http fairlead {word}"),
-        ("Cursor", f"~/.cursor/mcp.json: {cursor}"),
-        ("Inspector", f"npx @modelcontextprotocol/inspector --cli {word} --method tools/list"),
+        *key,
+        ("Claude Code", f"claude mcp add --transport http fairlead {word}{header}"),
+        ("Cursor", f"~/.cursor/mcp.json: {json.dumps({'mcpServers': {'fairlead': entry}})}"),
+        ("Inspector", f"npx @modelcontextprotocol/inspector --cli {word} --method tools/list{header}"),
         ("Fairlead", "fairlead tools" if url.endswith(":8080/mcp") else f"fairlead tools --url {word}"),
     ]
 

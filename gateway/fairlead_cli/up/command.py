@@ -367,7 +367,8 @@ def _addresses(options: UpOptions, gateway: Gateway, model: str, token: str) -> 
     console = f"{root}/console/?token={token}" if gateway.settings.console.enabled else ""
     files = "" if options.paths or options.litellm else own_files(Path.home(), Path.cwd())
     metrics = f"http://{authority(host, gateway.metrics_port)}/metrics"
-    return Addresses(f"{root}/mcp", metrics, models, model, files=files, console=console)
+    wants_key = not gateway.endpoint.identities.answers_anybody
+    return Addresses(f"{root}/mcp", metrics, models, model, files=files, console=console, wants_key=wants_key)
 
 
 def _stop_on_signals(stop: asyncio.Event, abandon: Callable[[], None]) -> None:

@@ -46,6 +46,8 @@ class Addresses:
     """Command that serves the servers of other clients' files; empty where some were given, or there are none."""
     console: str = ""
     """Console for browsers of this machine, with the token that lets them in; empty where it is off."""
+    wants_key: bool = False
+    """Whether clients are answered with a credential alone."""
 
 
 class Display(Protocol):
@@ -311,7 +313,13 @@ class JsonChanges(_Changes):
 def _client_lines(addresses: Addresses) -> tuple[tuple[str, str], ...]:
     console = (("Console", addresses.console),) if addresses.console else ()
     files = (("Your servers", addresses.files),) if addresses.files else ()
-    return (*console, *client_lines(addresses.mcp), *model_lines(addresses.models, addresses.model), *files)
+    clients = client_lines(addresses.mcp, wants_key=addresses.wants_key)
+    return (
+        *console,
+        *clients,
+        *model_lines(addresses.models, addresses.model),
+        *files,
+    )
 
 
 def _wherever(problem: ManifestProblem) -> tuple[str, str, str]:

@@ -15,7 +15,7 @@ import msgspec
 from fairlead_api.documents.catalog import Catalog, DeclaredLatency, ToolEntry
 from fairlead_api.documents.codec import Document
 from fairlead_api.documents.rules import Rules
-from fairlead_api.documents.servers import ServerEntry, Servers
+from fairlead_api.documents.servers import FileProblem, ServerEntry, Servers
 from fairlead_api.documents.state import State, ToolState
 from fairlead_api.meta import ServerKey
 from fairlead_api.slices import SLICE, finish, ordered, tabled
@@ -72,6 +72,8 @@ class Snapshot(msgspec.Struct, frozen=True):
     """Milliseconds of a request to the server that calls no tool, in this gateway's environment."""
     entries: Mapping[ServerKey, ServerEntry] = {}
     """Servers that are not simply ready; those that never answered are in `servers` not at all."""
+    files: tuple[FileProblem, ...] = ()
+    """What is wrong with files of declarations, beside servers that are refused."""
 
     @property
     def tiers(self) -> tuple[str, ...]:
@@ -98,6 +100,7 @@ def building(
     trips: dict[ServerKey, float] = {}
     rules = before.rules
     entries: dict[ServerKey, ServerEntry] = {}
+    files: tuple[FileProblem, ...] = ()
     for _, document in sorted(documents.items()):
         if isinstance(document, Catalog):
             catalogs.setdefault(document.key, document)
@@ -105,6 +108,7 @@ def building(
             rules = document
         elif isinstance(document, Servers):
             entries = {entry.key: entry for entry in document.servers}
+            files = document.files
         elif isinstance(document, State):
             for server in document.servers:
                 measured = {tool.name: tool for tool in server.tools if tool.environment == environment}
@@ -127,7 +131,19 @@ def building(
     collisions += of_prompts + of_resources + of_templates + of_skills + of_files
     decided_at = min(decided, default="")
     return Snapshot(
-        servers, merged, prompts, resources, templates, skills, collisions, rules, states, decided_at, trips, entries
+        servers=servers,
+        merged=merged,
+        prompts=prompts,
+        resources=resources,
+        templates=templates,
+        skills=skills,
+        collisions=collisions,
+        rules=rules,
+        states=states,
+        decided_at=decided_at,
+        round_trips=trips,
+        entries=entries,
+        files=files,
     )
 
 

@@ -60,7 +60,8 @@ class Identities:
         self._authenticators = tuple(authenticators)
         self.open = anonymous and not authenticators
         """Whether everybody may come in."""
-        self._anonymous = anonymous
+        self.answers_anybody = anonymous
+        """Whether somebody without a credential is answered."""
         self._now = now
         self._most = most
         self._seconds = seconds
@@ -83,7 +84,7 @@ class Identities:
         entry = self._young.get(authorization)
         if entry is not None and entry[1] > self._now():
             return entry[0]
-        return ANONYMOUS if authorization is None and self._anonymous else None
+        return ANONYMOUS if authorization is None and self.answers_anybody else None
 
     async def identify(self, authorization: bytes | None) -> Verdict:
         """Verdict about a request's credential. Raises nothing but CancelledError."""

@@ -22,10 +22,12 @@ class KeyFile:
     def __init__(self, path: Path) -> None:
         self._path = path
         self.name = str(path)
+        self._was_there = False
 
     def load(self) -> KeyDocument:
         """The keys now. Raises BadKeys and OSError, whose messages quote none."""
         with self._path.open("rb") as file:
+            self._was_there = True
             return read(file.read(MAX_BYTES))
 
     async def run(self, tell: Callable[[KeyDocument], None]) -> None:
@@ -36,7 +38,9 @@ class KeyFile:
         try:
             tell(await asyncio.to_thread(self.load))
         except FileNotFoundError:
-            log.warning("%s is gone: its API keys are revoked", self._path)
+            if self._was_there:  # that of keys that people make is not, before the first of them
+                log.warning("%s is gone: its API keys are revoked", self._path)
+            self._was_there = False
             tell(KeyDocument())
         except (BadKeys, OSError) as error:
             log.error("The API keys in %s cannot be read, and stay as they were: %s", self._path, error)

@@ -157,11 +157,15 @@ class Dialer:
             message = f"no address for {self._host} came within {self._timeout:g} s"
             raise ConnectFailed(message, reason="UnknownHost") from error
         except (OSError, UnicodeError) as error:
-            raise ConnectFailed(f"the host name {self._host} is unknown ({error})", reason="UnknownHost") from error
+            why = (error.strerror if isinstance(error, OSError) else None) or error
+            raise ConnectFailed(f"the host name {self._host} is unknown ({why})", reason="UnknownHost") from error
 
     def _explained(self, error: Exception) -> ConnectFailed:
         if isinstance(error, ConnectionRefusedError):
             return ConnectFailed(f"{self._where} refused the connection", reason="ConnectionRefused")
+        if isinstance(error, tls.SSLError) and error.reason == "WRONG_VERSION_NUMBER":
+            message = f"{self._where} does not speak TLS: try http:// in place of https://"
+            return ConnectFailed(message, reason="TLSFailed")
         if isinstance(error, tls.SSLError) or (self._ssl is not None and isinstance(error, ConnectionError)):
             return ConnectFailed(f"TLS with {self._where} failed ({error})", reason="TLSFailed")
         if isinstance(error, TimeoutError):

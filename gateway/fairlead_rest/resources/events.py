@@ -9,10 +9,10 @@ from collections.abc import AsyncIterator, Callable, Iterable
 from typing import Annotated, Final
 
 import msgspec
-from fastapi import APIRouter, Header, Request, Response
+from fastapi import APIRouter, Header, Query, Request, Response
 
 from fairlead_api.meta import ServerKey
-from fairlead_gateway.events import Event, EventLog, Missed
+from fairlead_gateway.events import FAILED, KEPT, Event, EventLog, Missed
 from fairlead_gateway.limits.shares import Shares
 from fairlead_offers.catalogs.subject_catalog import SubjectCatalog
 from fairlead_rest.context import RestContext
@@ -26,6 +26,7 @@ from fairlead_rest.event_stream import (
     opened_piece,
 )
 from fairlead_rest.examples import servers as examples
+from fairlead_rest.log_access import may_read
 from fairlead_rest.openapi import described
 
 MOST_READERS: Final = 256
@@ -45,32 +46,44 @@ def router(context: RestContext) -> APIRouter:
         last_event_id: Annotated[
             str | None, Header(description="The last `id` that was read: the stream goes on behind it.")
         ] = None,
+        tail: Annotated[
+            int, Query(ge=0, le=KEPT, description="So many of the last events first; not with `Last-Event-ID`.")
+        ] = 0,
     ) -> Response:
         check_room(readers, request.scope, context.records.shares)
         identity = context.seen(request).identity
-        reader = EventFilter(lambda: context.services.catalogs.seen_by(identity))
-        sent = pieces(context.records.events, last_event_id, told=reader.told)
+        reader = EventFilter(
+            lambda: context.services.catalogs.seen_by(identity), files=may_read(context, request, identity)
+        )
+        sent = pieces(context.records.events, last_event_id, told=reader.told, tail=tail)
         return EventStreamResponse(sent, readers, identity, context.guard.identities)
 
     return routes
 
 
 class EventFilter:
-    """Reduces each event to what its subject may see: of servers and tools that it sees, or saw when they went."""
+    """Reduces each event to what its subject may see: of servers and tools that it sees, or saw when they went; events
+    of `files` where it may read what servers print.
+    """
 
-    def __init__(self, look: Callable[[], SubjectCatalog]) -> None:
+    def __init__(self, look: Callable[[], SubjectCatalog], *, files: bool) -> None:
         self._look = look
         self._before = look()
+        self._files = files
 
     def told(self, events: Iterable[Event]) -> list[Event]:
         """Events of one activation of a catalog, or of several since the last read."""
         before, now = self._before, self._look()
         self._before = now
+        if not self._files:
+            events = [event for event in events if not event.file]
         if before.whole and now.whole:
             return [*events]
         return [shown for event in events if (shown := self._shown(event, before, now)) is not None]
 
     def _shown(self, event: Event, before: SubjectCatalog, now: SubjectCatalog) -> Event | None:
+        if event.file:
+            return event
         if not event.server:
             servers = [view for view in map(now.of_server, now.snapshot.servers) if view is not None]
             tools = sum(len(view.everything) for view in servers)
@@ -78,7 +91,8 @@ class EventFilter:
         key = ServerKey(*event.server.split("/", 1))
         was, view = before.of_server(key), now.of_server(key)
         if was is None and view is None:
-            return None
+            may_know = event.type == FAILED and any(entry.key == key for entry in now.unready_servers())
+            return event if may_know else None
         routes = {**(was.everything if was is not None else {}), **(view.everything if view is not None else {})}
         lists = (event.added, event.removed, event.changed)
         added, removed, changed = (tuple(name for name in names if name in routes) for names in lists)
@@ -93,13 +107,14 @@ async def pieces(
     heartbeat: float = HEARTBEAT,
     *,
     told: Callable[[list[Event]], list[Event]] = list,
+    tail: int = 0,
 ) -> AsyncIterator[bytes]:
-    """The bytes of a stream that goes on behind the event `last`, or begins now. `told` is what its reader may know of
-    events.
+    """The bytes of a stream that goes on behind the event `last`, or begins now, with the last `tail` events first.
+    `told` is what its reader may know of events.
     """
     missed = False
     try:
-        number = events.number if last is None else events.number_of(last)
+        number = events.before_last(tail) if last is None else events.number_of(last)
     except Missed:
         number, missed = events.number, True
     yield _opened(events, number, missed=missed)

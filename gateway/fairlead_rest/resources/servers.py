@@ -124,10 +124,20 @@ class RefreshAsked(msgspec.Struct, frozen=True, rename="camel"):
     """When an operator last asked this gateway for requests, RFC 3339; null: none has."""
 
 
-class ServerList(msgspec.Struct, frozen=True):
+class FileProblemDocument(msgspec.Struct, frozen=True):
+    """Problem of a file that declares servers, which is not one of a single server."""
+
+    file: str
+    message: str
+    """File, line and column, what is wrong and what to do."""
+
+
+class ServerList(msgspec.Struct, frozen=True, rename="camel"):
     """Servers by namespace and name."""
 
     servers: list[ServerDocument]
+    file_problems: list[FileProblemDocument] | UnsetType = UNSET
+    """What is wrong with the files that `fairlead up` reads; absent for nothing. For administrators."""
 
 
 def router(context: RestContext) -> APIRouter:
@@ -187,7 +197,8 @@ def _inside(context: RestContext, request: Request, seen: SubjectCatalog, server
 def listed(seen: SubjectCatalog, inside: AdminFacts) -> ServerList:
     """The documents of all of them. Not in the loop."""
     sizes = resident(inside.running)
-    return ServerList([_document(seen, each.key, inside, sizes) for each in breathing(existing(seen))])
+    files = [FileProblemDocument(each.file, each.message) for each in seen.snapshot.files] if inside.told else []
+    return ServerList([_document(seen, each.key, inside, sizes) for each in breathing(existing(seen))], files or UNSET)
 
 
 def document(seen: SubjectCatalog, key: ServerKey, inside: AdminFacts) -> ServerDocument:

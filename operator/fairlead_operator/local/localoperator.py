@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Final, Protocol
 
-from fairlead_api.documents.servers import ServerEntry
+from fairlead_api.documents.servers import MESSAGE_CHARS, FileProblem, ServerEntry
 from fairlead_api.load import ManifestProblem
 from fairlead_api.meta import ServerKey
 from fairlead_mcp.egress import Egress
@@ -165,7 +165,8 @@ class LocalOperator:
         self._problems(scan.problems)
         for key in difference.servers:
             self.controller.queue.add(key)
-        self.controller.entries.refuse({each.key: each for each in self._refused_entries()})
+        files = [FileProblem(file=each.file, message=str(each)[:MESSAGE_CHARS]) for each in scan.of_files]
+        self.controller.entries.refuse({each.key: each for each in self._refused_entries()}, files)
         if difference.rules:
             self.controller.rules_wanted.set()
         self._packages.retain(self._platform.needed_packages())

@@ -35,6 +35,8 @@ PROJECT_FILE: Final = ".mcp.json"
 """The one hidden file that is read in a folder: where projects keep their MCP servers."""
 PROJECT_FILES: Final = (PROJECT_FILE, "mcp.json")
 """Files that are lists of servers by their name, also in a folder and without a member around the list."""
+NAMED: Final = 8
+"""Servers that a problem of their file names."""
 _OURS: Final = ("mcpServers", "fairlead.dev/")
 """A file in a folder that holds none of these words is somebody else's, and no concern of ours if it is broken."""
 
@@ -69,6 +71,8 @@ class Scan:
 
     contents: Contents
     problems: tuple[ManifestProblem, ...]
+    of_files: tuple[ManifestProblem, ...] = ()
+    """Those among the problems that no server is refused for: of a file as a whole, or of what else is in it."""
 
 
 class Sources:
@@ -248,6 +252,7 @@ def _keeping(fresh: FileContents, last: FileContents) -> FileContents:
     still_refused = [each for each in last.refused if each.key not in declared]
     secrets = {(secret.namespace, secret.name): secret for secret in [*last.secrets, *fresh.secrets]}
     maps = {(secret.namespace, secret.name): secret for secret in [*last.config_maps, *fresh.config_maps]}
+    running = sorted({server.key.name for server in last.servers} - {key.name for key in declared})
     return replace(
         fresh,
         servers=_by_key(last.servers, fresh.servers),
@@ -256,8 +261,20 @@ def _keeping(fresh: FileContents, last: FileContents) -> FileContents:
         secrets=list(secrets.values()),
         config_maps=list(maps.values()),
         refused=[*fresh.refused, *still_refused],
-        problems=[*fresh.problems, *(problem for each in still_refused for problem in each.problems)],
+        problems=[
+            *(problem if problem in of_servers else _with_running(problem, running) for problem in fresh.problems),
+            *(problem for each in still_refused for problem in each.problems),
+        ],
     )
+
+
+def _with_running(problem: ManifestProblem, names: Sequence[str]) -> ManifestProblem:
+    """A problem that hides what its file declares, with the servers that were declared there before."""
+    if not names:
+        return problem
+    some = ", ".join(names) if len(names) <= NAMED else f"{', '.join(names[:NAMED])} and {len(names) - NAMED} more"
+    runs = "runs on as it was" if len(names) == 1 else "run on as they were"
+    return replace(problem, message=f"{problem.message}; {some} {runs} declared before")
 
 
 def _by_key(last: Iterable[KeyedT], fresh: Iterable[KeyedT]) -> list[KeyedT]:
@@ -297,4 +314,5 @@ def _merge(files: Iterable[FileContents]) -> Scan:
         config_maps,
         refused,
     )
-    return Scan(everything, tuple(problems))
+    of_servers = {problem for each in refused.values() for problem in each.problems}
+    return Scan(everything, tuple(problems), tuple(problem for problem in problems if problem not in of_servers))

@@ -1,17 +1,19 @@
-"""Keeps the servers document: the entries of all servers that are not simply ready, and reserved prefixes."""
+"""Keeps the servers document: the entries of all servers that are not simply ready, reserved prefixes, and problems of
+files.
+"""
 
 from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Collection, Mapping
+from collections.abc import Collection, Mapping, Sequence
 from datetime import datetime
 
 import msgspec
 
 from fairlead_api.documents.catalog import Refreshed
 from fairlead_api.documents.codec import SERVERS_NAME, UnreadableDocument, decode, encode
-from fairlead_api.documents.servers import FAILED, SERVERS, ServerEntry, Servers
+from fairlead_api.documents.servers import FAILED, MOST_FILE_PROBLEMS, SERVERS, FileProblem, ServerEntry, Servers
 from fairlead_api.documents.store import pack
 from fairlead_api.meta import ServerKey
 from fairlead_operator.ports import Documents
@@ -30,6 +32,7 @@ class ServerEntries:
         self._entries: dict[ServerKey, ServerEntry] = {}
         self._refused: dict[ServerKey, ServerEntry] = {}
         """Entries of servers whose declarations cannot be used: failed, or ready as they were declared before."""
+        self._files: tuple[FileProblem, ...] = ()
         self.wanted = asyncio.Event()
 
     async def restore(self) -> None:
@@ -62,11 +65,13 @@ class ServerEntries:
         if entry.key not in self._entries:
             self.put(entry.key, entry)
 
-    def refuse(self, entries: Mapping[ServerKey, ServerEntry]) -> None:
-        """Replace the entries of all servers whose declarations cannot be used; an entry of one that is not run is
-        FAILED, that of one that runs as it was declared before READY, and says so while there is no other to tell.
+    def refuse(self, entries: Mapping[ServerKey, ServerEntry], files: Sequence[FileProblem] = ()) -> None:
+        """Replace the entries of all servers whose declarations cannot be used, and the problems of `files`; an entry
+        of a server that is not run is FAILED, that of one that runs as it was declared before READY, and says so while
+        there is no other to tell.
         """
         self._refused = dict(entries)
+        self._files = tuple(files[:MOST_FILE_PROBLEMS])
         self.wanted.set()
 
     def refuse_refresh(self, key: ServerKey, at: datetime) -> bool:
@@ -91,11 +96,15 @@ class ServerEntries:
             for key, refused in self._refused.items():
                 if refused.state == FAILED or key not in entries:
                     entries[key] = refused
-            document = Servers(servers=tuple(entries[key] for key in sorted(entries)), prefixes=self._prefixes.owners())
+            document = Servers(
+                servers=tuple(entries[key] for key in sorted(entries)),
+                prefixes=self._prefixes.owners(),
+                files=self._files,
+            )
             data = encode(document)
             blobs = pack(SERVERS_NAME, SERVERS, data)
             stored = await self._documents.read(SERVERS_NAME)
-            if stored is None and not (document.servers or document.prefixes):
+            if stored is None and not (document.servers or document.prefixes or document.files):
                 return False
             if stored == data and await self._documents.holds(blobs):
                 return False

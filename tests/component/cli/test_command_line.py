@@ -229,3 +229,10 @@ async def test_tool_servers_are_listed_where_nothing_can_run_them() -> None:
     assert (code, {"name", "summary"} == json.loads(out)["servers"][0].keys()) == (0, True)
     assert (await fairlead("serve", "dice-roller", code=blocked))[0] == 1
     assert (await fairlead("serve", "dice-roler"))[0] == 2
+
+
+@pytest.mark.parametrize(("name", "near"), [("dice", "dice-roller"), ("memry", "memory"), ("rules", "rules-lookup")])
+async def test_a_wrong_name_of_a_tool_server_is_answered_with_the_near_one(name: str, near: str) -> None:
+    code, _, err = await fairlead("serve", name)
+    assert code == 2
+    assert f"there is no server '{name}'. Did you mean {near}? There are dice-roller, " in err

@@ -21,7 +21,7 @@ from consoleworld import (
     visited,
 )
 from fairlead_api.documents.catalog import Endpoint
-from fairlead_api.documents.servers import FAILED, ServerEntry, Servers
+from fairlead_api.documents.servers import FAILED, FileProblem, ServerEntry, Servers
 from fairlead_app.trust import Trust
 from fairlead_console.wording import TRANSPORTS
 from fixed_authenticator import Names
@@ -65,6 +65,16 @@ def failed(name: str, message: str) -> ServerEntry:
         cause="StartFailed",
         message=message,
     )
+
+
+async def test_problems_of_files_head_the_list_and_are_bounded(tmp_path: Path) -> None:
+    files = tuple(FileProblem(file=f"{number}.json", message=HOSTILE * 5) for number in range(50))
+    async with running(tmp_path, Servers(files=files)) as gateway:
+        page = (await visited(gateway, LIST)).body.decode()
+    assert page.count('<section class="card problem">') == 10
+    assert "and 40 problems of files more" in page
+    assert "<img src=x" not in page
+    assert len(page) <= MOST_BYTES
 
 
 async def test_commands_in_the_console_name_the_gateway_that_the_browser_asked(tmp_path: Path) -> None:

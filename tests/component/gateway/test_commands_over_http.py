@@ -153,3 +153,31 @@ async def test_a_line_of_events_without_an_end_is_not_kept() -> None:
     async with raw_server(endless) as server:
         code, out, err = await fairlead("events", "--url", server.url)
     assert (code, out, "a line of more than" in err) == (1, "", True)
+
+
+async def test_a_gateway_that_hangs_up_is_told_apart_from_what_is_not_one() -> None:
+    async def hangs_up(request: Request, reply: Reply) -> None:
+        reply.close()
+
+    async with raw_server(hangs_up) as server:
+        code, _, err = await fairlead("servers", "--url", server.url)
+        assert (code, "closed the connection before it had answered; a gateway that stops does so" in err) == (1, True)
+        assert ".;" not in err
+
+
+async def test_a_credential_file_that_is_not_there_is_named_without_a_number_of_the_system() -> None:
+    code, _, err = await fairlead("servers", "--token", "@no-such.key")
+    assert (code, "no-such.key cannot be read: No such file" in err) == (2, True)
+
+
+async def test_a_dashed_argument_of_a_tool_is_answered_with_how_it_is_written() -> None:
+    code, _, err = await fairlead("call", "todo__add", "--item", "milk")
+    assert (code, "An argument of the tool is written without dashes: item=VALUE" in err) == (2, True)
+
+
+async def test_arguments_of_a_call_are_read_from_standard_input() -> None:
+    for words in (["--arguments", "-"], ["-a", "-"]):
+        code, _, err = await fairlead("call", "x__y", *words, "--url", "http://127.0.0.1:9/mcp", stdin='{"a": 1}')
+        assert (code, "refused the connection" in err) == (1, True)
+        code, _, err = await fairlead("call", "x__y", *words, "--url", "http://127.0.0.1:9/mcp", stdin="{a")
+        assert (code, "is not JSON" in err) == (2, True)

@@ -13,6 +13,7 @@ from pathlib import Path
 
 import pytest
 
+from fairlead_mcp.child import BEFORE_ANSWERING
 from fairlead_mcp.eras import Era, modern_params
 from fairlead_mcp.errors import ConnectFailed, ConnectionLost, McpError, Timeout
 from fairlead_mcp.host import ChildHost
@@ -137,7 +138,7 @@ async def test_the_last_words_of_a_server_are_in_the_error() -> None:
         (ChildSpec.of("true", cwd="/no/such/folder"), "StartFailed", r"\(cwd\) /no/such/folder does not exist"),
         (ChildSpec.of("true", cwd="/etc/passwd"), "StartFailed", r"\(cwd\) /etc/passwd is not a directory"),
         (ChildSpec("/"), "StartFailed", "cannot be started"),
-        (ChildSpec.of(sys.executable, ["-c", "pass"]), "StartFailed", "exited with code 0"),
+        (ChildSpec.of(sys.executable, ["-c", "pass"]), "StartFailed", f"exited with code 0 {BEFORE_ANSWERING}"),
         (script(ODD_STDIO, "crash"), "StartFailed", "cannot find the database"),
         (script(ODD_STDIO, "long", str(17 << 20)), "AnswerTooLarge", "a line of more than"),
         (script(ODD_STDIO, "mute"), "StartFailed", "closed its output"),

@@ -13,8 +13,10 @@ import msgspec
 import pytest
 
 from fairlead_api.documents.catalog import Catalog
+from fairlead_api.documents.codec import Document
+from fairlead_api.documents.servers import FileProblem, ServerEntry, Servers
 from fairlead_app.gateway import Gateway
-from fairlead_gateway.catalog.model import EMPTY, build
+from fairlead_gateway.catalog.model import EMPTY, Snapshot, build
 from fairlead_gateway.events import Event, EventLog, Missed
 from fairlead_rest.resources import events
 from gatewayworld import Ask, Wire, catalog, publish, running, served, withdraw
@@ -49,13 +51,15 @@ class Reader:
 
 
 @contextlib.asynccontextmanager
-async def following(gateway: Gateway, last: str | None = None, address: str = "") -> AsyncIterator[Reader]:
+async def following(
+    gateway: Gateway, last: str | None = None, address: str = "", query: str = ""
+) -> AsyncIterator[Reader]:
     """A stream from the event after `last` on; `address` is the client's, as a trusted proxy tells it."""
     headers = {} if last is None else {"last-event-id": last}
     if address:
         headers["x-forwarded-for"] = address
     async with await Wire.connect(gateway) as wire:
-        wire.send(Ask(verb="GET", target="/v1/events", body=b"", headers=headers))
+        wire.send(Ask(verb="GET", target=f"/v1/events{query}", body=b"", headers=headers))
         async with asyncio.timeout(20):
             head = await wire.reader.readuntil(b"\r\n\r\n")
         assert head.startswith(b"HTTP/1.1 200")
@@ -105,6 +109,80 @@ async def test_a_reader_resumes_behind_the_event_that_it_read_last(tmp_path: Pat
             _, opened = await reader.next()
             assert opened["missed"] is True
             assert opened["id"] == gateway.events.ident(gateway.events.number)
+
+
+async def test_a_stream_begins_with_the_last_events_that_it_asks_for(tmp_path: Path) -> None:
+    demo = catalog("demo", URL, ["add"])
+    async with running(tmp_path, demo) as gateway:
+        publish(tmp_path / "documents", offline(demo))
+        await served(gateway, 2)
+        publish(tmp_path / "documents", demo)
+        await served(gateway, 3)
+        async with following(gateway, query="?tail=2") as reader:
+            assert await reader.types(5) == [
+                "stream.opened",
+                "server.disconnected",
+                "catalog.swapped",
+                "server.connected",
+                "catalog.swapped",
+            ]
+        assert problem(await get(gateway, "/v1/events?tail=1025")) == (400, "INVALID_ARGUMENTS")
+
+
+async def test_problems_of_files_are_told_to_those_alone_who_may_read_what_servers_print(tmp_path: Path) -> None:
+    broken = FileProblem(file="mcp.json", message="mcp.json:2: not valid JSON")
+    mail = ServerEntry(namespace="default", name="mail", state="failed", cause="VariableNotSet", message="no TOKEN")
+    documents = tmp_path / "documents"
+    async with (
+        running(tmp_path, catalog("demo", URL, ["add"]), trusted_proxies=("127.0.0.1",)) as gateway,
+        following(gateway) as here,
+        following(gateway, address="192.0.2.1") as elsewhere,
+    ):
+        assert await here.types(1) == await elsewhere.types(1)
+        publish(documents, Servers(servers=(mail,), files=(broken,)))
+        _, failed = await here.next()
+        _, rejected = await here.next()
+        assert (failed["type"], failed["server"], failed["reason"]) == (
+            "server.failed",
+            "default/mail",
+            "VariableNotSet",
+        )
+        assert "message" not in failed
+        assert (rejected["type"], rejected["file"]) == ("file.rejected", "mcp.json")
+        assert rejected["message"] == broken.message
+        assert await elsewhere.types(2) == ["server.failed", "catalog.swapped"]
+        told = [await get(gateway, "/v1/servers", **headers) for headers in ({}, {"x-forwarded-for": "192.0.2.1"})]
+        assert [answer.message.get("fileProblems") for answer in told] == [
+            [{"file": "mcp.json", "message": broken.message}],
+            None,
+        ]
+        publish(documents, Servers(servers=(mail,)))
+        assert await here.types(3) == ["catalog.swapped", "file.accepted", "catalog.swapped"]
+
+
+async def test_a_server_that_fails_again_for_the_same_cause_is_told_once_until_it_answered() -> None:
+    log = EventLog()
+    heard = list[Event]()
+    log.subscribe(heard.append)
+
+    def snapshot(state: str, cause: str, *, online: bool = False) -> Snapshot:
+        entry = ServerEntry(namespace="default", name="mail", state=state, cause=cause)
+        documents: dict[str, Document] = {"servers": Servers(servers=(entry,))}
+        return build({**documents, "mail": catalog("mail", URL, [])} if online else documents)
+
+    states = [
+        snapshot("failed", "StartFailed"),
+        snapshot("starting", "Deploying"),
+        snapshot("failed", "StartFailed"),
+        snapshot("failed", "Timeout"),
+        snapshot("ready", "", online=True),
+        snapshot("failed", "Timeout"),
+    ]
+    before = EMPTY
+    for after in states:
+        await log.swapped(before, after)
+        before = after
+    assert [event.reason for event in heard if event.type == "server.failed"] == ["StartFailed", "Timeout", "Timeout"]
 
 
 async def test_streams_end_when_the_gateway_stops_and_are_bounded_in_number(tmp_path: Path) -> None:

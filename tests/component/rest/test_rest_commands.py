@@ -92,3 +92,20 @@ async def test_a_plan_names_model_tools_and_what_was_cut(tmp_path: Path) -> None
 async def test_without_a_gateway_the_sentence_says_how_to_start_one() -> None:
     code, _, err = await fairlead("tools", "--format", "mcp", "--url", f"http://127.0.0.1:{free_port()}/mcp")
     assert (code, "fairlead up" in err, "Traceback" in err) == (1, True, False)
+
+
+async def test_a_model_whose_window_is_not_known_is_answered_with_the_near_one(tmp_path: Path) -> None:
+    async with running(tmp_path, DEMO) as gateway:
+        url = f"http://127.0.0.1:{gateway.port}/mcp"
+        _, guessed, _ = await fairlead("plan", "--model", "gpt5", "--url", url)
+        _, known, _ = await fairlead("plan", "--model", "gpt-5", "--url", url)
+    assert "names it; did you mean gpt-5?" in guessed
+    assert "did you mean" not in known
+
+
+async def test_https_to_a_gateway_without_tls_is_answered_with_http(tmp_path: Path) -> None:
+    async with running(tmp_path, DEMO) as gateway:
+        for verb in ("servers", "tools"):
+            code, _, err = await fairlead(verb, "--url", f"https://127.0.0.1:{gateway.port}/mcp")
+            assert (code, "http:// in place of https://" in err, err.count("\n")) == (1, True, 1), verb
+            assert "WRONG_VERSION" not in err

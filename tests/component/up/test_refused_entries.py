@@ -2,14 +2,18 @@
 
 from __future__ import annotations
 
+import asyncio
+import html
 import json
+import signal
+import sys
 from pathlib import Path
 from typing import Any
 
 import httpx
 
 from commands import fairlead
-from upprocess import PLAIN, fairlead_up, manifest
+from upprocess import PLAIN, fairlead_up, manifest, until_listed
 from waiting import until_async
 
 UNSET = "FAIRLEAD_TEST_UNSET"
@@ -115,3 +119,88 @@ async def test_a_call_that_ends_its_server_keeps_what_the_gateway_says_of_the_ca
     assert code == 1
     assert "CONNECTION_LOST: default/good exited with code 7: told to die" in err
     assert "not available" not in err
+
+
+async def test_a_file_that_is_broken_as_a_whole_is_shown_everywhere_until_it_is_mended(tmp_path: Path) -> None:
+    broken = mail_beside_a_good_server(tmp_path)
+    rootless = tmp_path / "list.json"
+    rootless.write_text("[1, 2]")
+    async with fairlead_up(broken, rootless, cwd=tmp_path) as up:
+        await up.ready("default/good")
+        broken.write_text('{"mcpServers": {\n  "good": {"command": "x" "args": []}}}')
+        why = f"{broken}:2:27: not valid JSON: a comma or }} is missing before"
+        runs_on = "good runs on as it was declared before"
+
+        async def shown() -> bool:
+            return why in (await fairlead("servers", "--url", up.url))[1]
+
+        await until_async("the problem of the file", shown)
+        _, out, _ = await fairlead("servers", "--url", up.url)
+        async with httpx.AsyncClient(base_url=up.url.removesuffix("/mcp")) as client:
+            answer = (await client.get("/v1/servers")).json()
+            (console,) = [event["console"] for event in up.events if event["event"] == "listening"]
+            page = html.unescape((await client.get(console, follow_redirects=True)).text)
+        await events_until(up.url, "default/mail failed (VariableNotSet)", f"rejected {why}")
+        mail_beside_a_good_server(tmp_path)
+        rootless.write_text('{"mcpServers": {"other": {"command": "no-such-program"}}}')
+        await up.event(lambda event: event.get("server") == "default/other" and event.get("state") == "failed")
+
+        async def gone() -> bool:
+            return "problem:" not in (await fairlead("servers", "--url", up.url))[1]
+
+        await until_async("the end of the problems", gone)
+        await events_until(up.url, f"accepted {broken}", "default/other failed (CommandNotFound)")
+    assert runs_on in out
+    assert f"{rootless}: declares no server" in out
+    assert "good" in out.split("problem:")[0]
+    assert {each["file"] for each in answer["fileProblems"]} == {str(broken), str(rootless)}
+    for text in (page, *(each["message"] for each in answer["fileProblems"] if each["file"] == str(broken))):
+        assert why in text
+        assert runs_on in text
+
+
+async def test_events_say_at_once_what_they_are_connected_to_and_print_the_last_ones(tmp_path: Path) -> None:
+    async with fairlead_up(mail_beside_a_good_server(tmp_path), cwd=tmp_path) as up:
+        await up.ready("default/good")
+        await until_listed(up.url, "good")
+        process = await following(up.url, "--tail", "0")
+        first = await line_of(process.stderr)
+        await ended(process)
+        lines = await events_until(up.url, "default/good connected")
+        as_json = await following(up.url, "--tail", "1", "--json")
+        opened, last = [json.loads(await line_of(as_json.stdout)) for _ in range(2)]
+        errors = await ended(as_json)
+    assert first == f"fairlead events: connected to {up.url}; events are printed as they come, Ctrl-C ends it"
+    assert lines[0] == "default/mail failed (VariableNotSet)"
+    assert (opened["type"], last["type"]) == ("stream.opened", "server.connected")
+    assert errors == ""
+
+
+async def following(url: str, *words: str) -> asyncio.subprocess.Process:
+    pipe = asyncio.subprocess.PIPE
+    command = [sys.executable, "-m", "fairlead_cli", "events", "--url", url, *words]
+    return await asyncio.create_subprocess_exec(*command, stdout=pipe, stderr=pipe)
+
+
+async def line_of(stream: asyncio.StreamReader | None) -> str:
+    assert stream is not None
+    async with asyncio.timeout(30):
+        return (await stream.readline()).decode().rstrip()
+
+
+async def ended(process: asyncio.subprocess.Process) -> str:
+    """Interrupt it; what it printed to standard error and nobody read."""
+    process.send_signal(signal.SIGINT)
+    _, errors = await process.communicate()
+    assert process.returncode == 130
+    return errors.decode()
+
+
+async def events_until(url: str, *wanted: str) -> list[str]:
+    """Lines that `fairlead events` prints, without their times, until each of `wanted` is among them."""
+    process = await following(url)
+    lines: list[str] = []
+    while not all(any(line.startswith(text) for line in lines) for text in wanted):
+        lines.append((await line_of(process.stdout)).partition(" ")[2])
+    await ended(process)
+    return lines

@@ -232,6 +232,54 @@ def test_undo_keeps_a_file_that_was_empty(client: str, text: str, home: Path) ->
     assert not (home / ".local/state/fairlead/clients.json").exists()
 
 
+AS_IS = {
+    "json": [
+        '{"mcpServers": {}}',
+        '\ufeff{ "mcpServers": { } }',
+        '{\n  "mcpServers": {\n    // "a": {"api_key": ""}\n  },\n}',
+        '{"mcpServers":{}}\r\n',
+        '{"other": 1, "mcpServers": {}, "last": [1,2]}',
+    ],
+    "toml": ['model = "x"\n\n[mcpServers.a]\ncommand = "x"', "[mcpServers]\n", "a = 1\n\n\n"],
+    "yaml": ["mcpServers:\n  a:\n    x: 1", "mcpServers:\n", "mcpServers:", "mcpServers: # none yet\nb: 1", "b: 1"],
+}
+"""Files that say something, and whose list is empty, or whose last line has no end."""
+
+
+@pytest.mark.parametrize(
+    ("client", "text"), [(name, text) for name, client in CLIENTS.items() for text in AS_IS[client.form]]
+)
+def test_undo_gives_a_file_back_character_for_character(client: str, text: str, home: Path) -> None:
+    file = home / CLIENTS[client].user
+    file.parent.mkdir(parents=True, exist_ok=True)
+    before = text.replace("mcpServers", CLIENTS[client].member).encode()
+    file.write_bytes(before)
+    run_setup(client, wishes(), Output.table)
+    run_setup(client, wishes(url=URL + "/fast"), Output.table)
+    assert file.read_bytes() != before
+    run_setup(client, wishes(undo=True), Output.table)
+    assert file.read_bytes() == before
+
+
+def test_undo_takes_the_entry_out_of_a_file_that_its_client_has_written_anew(home: Path) -> None:
+    file = home / CLIENTS["cursor"].user
+    file.parent.mkdir(parents=True)
+    file.write_text('{"mcpServers": {}}')
+    run_setup("cursor", wishes(), Output.table)
+    document = json.loads(file.read_text())
+    file.write_text(json.dumps(document))
+    run_setup("cursor", wishes(undo=True), Output.table)
+    assert json.loads(file.read_text()).get("mcpServers", {}) == {}
+
+
+def test_a_setup_shows_no_comment_that_stays(home: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    file = home / CLIENTS["zed"].user
+    file.parent.mkdir(parents=True)
+    file.write_text('{\n  "context_servers": {\n    // "a": {"api_key": "s3cr3t"}\n  }\n}')
+    run_setup("zed", wishes(), Output.table)
+    assert "api_key" not in capsys.readouterr().err
+
+
 OLD = {
     "json": '{"MEMBER": {"a": {"x": 1}, "fairlead": {"url": "http://old", /* mine */ "headers": '
     '{"Authorization": "Bearer s3cr3t"}}, "b": {}}}\n',
@@ -317,7 +365,7 @@ def test_opencode_is_set_up_in_the_file_with_comments_where_there_is_that_alone(
 
 @pytest.mark.parametrize(
     ("name", "meant"),
-    [("curser", "Did you mean cursor?"), ("claude", "Did you mean claude-code or claude-desktop?"), ("", "known are")],
+    [("curser", "Did you mean cursor?"), ("claude", "Did you mean claude-code or claude-desktop?"), ("", "There are")],
 )
 def test_near_names_are_suggested_for_a_wrong_client(name: str, meant: str) -> None:
     with pytest.raises(Failure, match=re.escape(meant)) as caught:

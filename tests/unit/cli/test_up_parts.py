@@ -24,7 +24,7 @@ from fairlead_api.v1alpha1.mcpserver import McpServer, McpServerStatus
 from fairlead_cli.demo import server as demo
 from fairlead_cli.failure import Failure
 from fairlead_cli.up.board import Board, row_for
-from fairlead_cli.up.clients import client_lines
+from fairlead_cli.up.clients import KEY_VARIABLE, client_lines
 from fairlead_cli.up.command import UpOptions, leads_here
 from fairlead_cli.up.display import Addresses, JsonChanges, LiveTable, PlainLines
 from fairlead_cli.up.folders import folders, package_cache
@@ -199,6 +199,17 @@ def test_lines_of_clients_hold_the_brackets_of_an_ipv6_address_as_shells_take_th
         assert "http://[::1]:8080/mcp" in shlex.split(lines[client])
         assert "'http://[::1]:8080/mcp'" in lines[client], "zsh takes brackets for a pattern"
     assert '"url": "http://[::1]:8080/mcp"' in lines["Cursor"]
+
+
+def test_the_lines_of_a_gateway_with_keys_take_the_key_from_a_variable() -> None:
+    lines = dict(client_lines("http://127.0.0.1:9/mcp", wants_key=True))
+    assert lines["Key"].startswith(f"export {KEY_VARIABLE}=")
+    for client in ("Claude Code", "Inspector"):
+        assert shlex.split(lines[client])[-2:] == ["--header", f"Authorization: Bearer ${KEY_VARIABLE}"] or (
+            f'--header "Authorization: Bearer ${KEY_VARIABLE}"' in lines[client]
+        )
+    entry = json.loads(lines["Cursor"].partition(": ")[2])["mcpServers"]["fairlead"]
+    assert entry["headers"] == {"Authorization": f"Bearer ${{env:{KEY_VARIABLE}}}"}
 
 
 def test_the_lines_to_paste_name_the_address() -> None:

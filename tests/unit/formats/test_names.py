@@ -70,6 +70,11 @@ def test_a_name_without_its_prefix_is_found_when_only_one_ends_so() -> None:
     assert did_you_mean("search_code", ["github__search_code", "fs__read"]) == "github__search_code"
 
 
+def test_a_beginning_that_one_name_alone_has_means_that_name() -> None:
+    assert did_you_mean("dice", ["dice-roller", "memory", "file-io"]) == "dice-roller"
+    assert did_you_mean("rules", ["rules-lookup", "rules-editor"]) is None
+
+
 def test_a_name_far_from_all_gets_no_suggestion() -> None:
     assert did_you_mean("launch_rocket", ["get_weather", "read_file"]) is None
     assert did_you_mean("", ["a"]) is None

@@ -114,3 +114,20 @@ def test_the_line_is_bounded_however_much_was_printed() -> None:
     assert len(diagnosis(["Error: " + "x" * 10_000] * 1000)) <= MOST_CHARACTERS
     assert len(diagnosis(["ZodError: ["] + ["x" * 1000 for _ in range(1000)])) <= MOST_CHARACTERS
     assert len(diagnosis(["error: x", *("  cause: " + "y" * 900,) * 500])) <= MOST_CHARACTERS
+
+
+def test_the_cause_below_an_error_of_node_says_more_than_the_error() -> None:
+    printed = (
+        "[1] Using automatically selected callback port: 3334",
+        "[1] Fatal error: TypeError: fetch failed",
+        "    at node:internal/deps/undici/undici:13510:13",
+        "    at async send (file:///x/dist/chunk.js:31410:24) {",
+        "  [cause]: Error: getaddrinfo ENOTFOUND mcp.example.com",
+        "      at GetAddrInfoReqWrap.onlookupall [as oncomplete] (node:dns:122:26) {",
+        "    errno: -3008,",
+        "    code: 'ENOTFOUND',",
+        "  }",
+        "}",
+    )
+    assert diagnosis(printed) == "Error: getaddrinfo ENOTFOUND mcp.example.com"
+    assert diagnosis((*printed[:4], "  [cause]: TypeError: bad port {")) == "TypeError: bad port"

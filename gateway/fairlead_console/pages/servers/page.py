@@ -26,6 +26,8 @@ PATH: Final = "/console/servers"
 ENTRY: Final = NavigationEntry("Servers", PATH, 10)
 EACH: Final = 40
 """Servers of one part of the list."""
+MOST_FILES: Final = 10
+"""Problems of files on a page; the REST API has all of them."""
 MAX_REASON: Final = 300
 """Characters of a server's reason in the list; its own page has all of it."""
 LINES: Final = 60
@@ -61,6 +63,8 @@ def router(console: ConsoleContext) -> APIRouter:
             total=total,
             tools=tools,
             servers=len(rows),
+            files=(servers.file_problems or [])[:MOST_FILES],
+            more_files=max(0, len(servers.file_problems or []) - MOST_FILES),
             most=MAX_REASON,
         )
 
