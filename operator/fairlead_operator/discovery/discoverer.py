@@ -158,7 +158,7 @@ class Discoverer:
         if round_ is None or round_.failure is not None:
             return
         self._cancel(round_)
-        self._fail(round_, DiscoveryFailure(error.reason, str(error)))
+        self._fail(round_, DiscoveryFailure(error.reason, error.problem))
         self._finished(key)
 
     def back(self, key: ServerKey) -> None:
@@ -298,7 +298,7 @@ class Discoverer:
                     listing = await read_everything(session, self._pace.timeout)
                     return structs.replace(listing, endpoint=reached_endpoint(session, endpoint))
         except McpError as error:
-            return DiscoveryFailure(error.reason, str(error))
+            return DiscoveryFailure(error.reason, error.problem)
         except TimeoutError:
             return DiscoveryFailure("Timeout", f"it did not list everything within {self._pace.timeout:g} s")
 
