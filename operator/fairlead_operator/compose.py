@@ -14,6 +14,7 @@ from datetime import UTC, datetime
 
 from fairlead_api.documents.catalog import Catalog
 from fairlead_api.documents.rules import Rules
+from fairlead_api.documents.servers import ServerEntry
 from fairlead_api.meta import ServerKey
 from fairlead_api.reports import Report
 from fairlead_operator.calibration.prober import Prober
@@ -99,6 +100,10 @@ def compose(
         timekeeper.know(catalog)
         policies.know(catalog)
 
+    def on_entry(key: ServerKey, entry: ServerEntry | None) -> None:
+        entries.put(key, entry)
+        policies.look(key, ready=entry is None)
+
     def on_prefix() -> None:
         entries.wanted.set()
 
@@ -123,7 +128,7 @@ def compose(
         changed=queue.add,
         published=on_catalog,
         shown=telemetry.show_ready,
-        entered=entries.put,
+        entered=on_entry,
         prober=prober,
         figures=timekeeper.figures,
         definitions=PinnedDefinitions(world.documents, telemetry.hold_back, options.now, approvals),

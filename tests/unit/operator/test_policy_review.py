@@ -34,10 +34,11 @@ def deny(*tools: str) -> Rule:
     return Rule(action="Deny", tools=tools)
 
 
-def look(*policies: Policy, catalogs: list[Any] = CATALOGS) -> Review:
+def look(*policies: Policy, catalogs: list[Any] = CATALOGS, unlisted: tuple[ServerKey, ...] = ()) -> Review:
     """At the first of them."""
     shelves = {each.key: selectable(each) for each in catalogs}
-    return review(Rules(policies=policies, tiers=TIERS), [WEB, FILE], shelves)[ServerKey("n", policies[0].name)]
+    rules = Rules(policies=policies, tiers=TIERS)
+    return review(rules, [WEB, FILE], shelves, unlisted)[ServerKey("n", policies[0].name)]
 
 
 def subject(kind: str, name: str | None = None) -> dict[str, Any]:
@@ -55,7 +56,18 @@ def test_tools_that_are_not_enabled_count_nowhere() -> None:
 
 def test_matches_of_a_policy_are_not_judged_while_a_server_was_not_asked_yet() -> None:
     found = look(policy("p", allow("none")), catalogs=CATALOGS[:1])
-    assert (found.tools, found.unmatched, found.amiss) == (None, None, ())
+    assert (found.tools, found.unmatched, found.unlisted, found.amiss) == (None, None, None, ())
+
+
+def test_a_server_that_lists_nothing_is_named_beside_rules_that_match_no_listed_tool() -> None:
+    review_of_policy = look(policy("p", allow("get"), allow("none")), catalogs=CATALOGS[:1], unlisted=(FILE,))
+    assert (review_of_policy.tools, review_of_policy.unmatched, review_of_policy.unlisted) == (1, ("1",), ("file",))
+    assert review_of_policy.amiss == (), "the rule may match a tool of that server: nobody is warned"
+
+
+def test_a_server_that_is_not_selected_is_not_waited_for() -> None:
+    review_of_policy = look(policy("p", allow("none"), servers=("web",)), catalogs=CATALOGS[:1])
+    assert (review_of_policy.unmatched, review_of_policy.unlisted) == (("0",), ())
 
 
 FAULTS: dict[str, tuple[Policy, str, str]] = {
