@@ -16,7 +16,7 @@ import msgspec
 from fastapi import APIRouter, Query, Request, Response
 
 from fairlead_api.documents.catalog import Catalog, EventsEndpoint, HttpEndpoint, LocalEndpoint, TcpEndpoint
-from fairlead_api.meta import LABEL_NAME, ServerKey
+from fairlead_api.meta import ServerKey, pod_logs
 from fairlead_formats.names import did_you_mean
 from fairlead_mcp.printed import PrintedLine
 from fairlead_offers.catalogs.subject_catalog import SubjectCatalog
@@ -107,7 +107,7 @@ def _called(context: RestContext, seen: SubjectCatalog, name: str) -> ServerKey:
     hint = "" if near is None else f". Did you mean {near}?"
     pods = ""
     if not context.records.outputs.runs_processes and _LABEL.fullmatch(plain):
-        pods = f"; of a server that has never been ready, see its pods: {_kubectl(plain)}"
+        pods = f"; of a server that has never been ready, see its pods: {pod_logs(name=plain)}"
     detail = f"no server {name[:128]!r} is served here{pods}{hint}"
     raise Problem(UNKNOWN_SERVER, detail, did_you_mean=near, existing=names)
 
@@ -119,14 +119,10 @@ def _elsewhere(catalog: Catalog) -> None:
         raise Problem(NOT_KEPT, f"the tools of {key} are functions of this gateway: they print into its own log")
     url = urlsplit(endpoint.url).hostname or "" if isinstance(endpoint, HttpEndpoint | EventsEndpoint) else ""
     if isinstance(endpoint, TcpEndpoint) or url.startswith(f"{key.name}.{key.namespace}.svc"):
-        command = _kubectl(key.name, key.namespace)
+        command = pod_logs(*key)
         raise Problem(NOT_KEPT, f"{key} runs in a pod, and Kubernetes keeps what it prints: {command}")
     if url:
         raise Problem(NOT_KEPT, f"{key} is reached by its URL: what it prints stays where it runs")
-
-
-def _kubectl(name: str, namespace: str = "NAMESPACE") -> str:
-    return f"kubectl logs --namespace {namespace} --selector {LABEL_NAME}={name} --all-containers --prefix"
 
 
 def _line(line: PrintedLine) -> LogLine:
