@@ -71,7 +71,7 @@ _CONFLICTED: Final = {
         "The prefix belongs to a server that was deleted. Until the reservation ends, only a server of that namespace "
         "and name gets it; this one is served at its own endpoint only.",
         "Set spec.prefix to one that is free; or have the namespace of the deleted server release it: annotate any "
-        "McpServer in NAMESPACE with fairlead.dev/release-prefix=PREFIX.",
+        "McpServer in OWNER with fairlead.dev/release-prefix=PREFIX.",
     ),
     Cause.DEFAULT_TAKEN: CauseExplanation(
         "True",
@@ -101,7 +101,7 @@ _RESOLVED_REFS: Final = {
         "False",
         "The Secret exists but is not marked as a credential for Fairlead, so it is neither sent to the server nor "
         "given to its pods.",
-        "If it is meant for this server: kubectl label secret NAME -n NAMESPACE fairlead.dev/credential=true",
+        "If it is meant for this server: kubectl label secret SECRET -n NAMESPACE fairlead.dev/credential=true",
     ),
     Cause.SECRET_KEY_MISSING: CauseExplanation(
         "False", "The Secret has no such key, or its value is empty.", "Add the key, or name another in secretRef.key."

@@ -7,7 +7,7 @@ from typing import Final
 
 from fastapi import APIRouter, Request, Response
 
-from fairlead_api.documents.servers import READY
+from fairlead_api.documents.servers import READY, STOPPED
 from fairlead_api.meta import pod_logs
 from fairlead_console.context import ConsoleContext, NavigationEntry, Visit
 from fairlead_console.html import redirect
@@ -57,7 +57,8 @@ def router(console: ConsoleContext) -> APIRouter:
             part=part,
             explained=[row for row in part.items if row.needs_words],
             others=[row for row in part.items if not row.needs_words],
-            troubled=sum(row.state != READY for row in rows),
+            troubled=sum(row.state not in (READY, STOPPED) for row in rows),
+            stopped=sum(row.state == STOPPED for row in rows),
             total=total,
             tools=tools,
             servers=len(rows),
