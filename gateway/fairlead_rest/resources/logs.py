@@ -105,11 +105,21 @@ def _called(context: RestContext, seen: SubjectCatalog, name: str) -> ServerKey:
         )
     near = did_you_mean(name, [each for key in prefixes for each in (str(key), key.name)])
     hint = "" if near is None else f". Did you mean {near}?"
-    pods = ""
-    if not context.records.outputs.runs_processes and _LABEL.fullmatch(plain):
-        pods = f"; of a server that has never been ready, see its pods: {pod_logs(name=plain)}"
+    pods = "" if context.records.outputs.runs_processes else _logs_of_unready(seen, plain)
     detail = f"no server {name[:128]!r} is served here{pods}{hint}"
     raise Problem(UNKNOWN_SERVER, detail, did_you_mean=near, existing=names)
+
+
+def _logs_of_unready(seen: SubjectCatalog, name: str) -> str:
+    """Command for the logs of a server that has no catalog, by its namespace where that is named or known; empty where
+    no server can be called so.
+    """
+    namespace, _, own = name.rpartition("/")
+    if not all(_LABEL.fullmatch(word) for word in ((namespace, own) if namespace else (own,))):
+        return ""
+    homes = [key.namespace for key in seen.snapshot.entries if key.name == own]
+    home = namespace or (homes[0] if len(homes) == 1 else "NAMESPACE")
+    return f"; of a server that has never been ready, see its pods: {pod_logs(home, own)}"
 
 
 def _elsewhere(catalog: Catalog) -> None:

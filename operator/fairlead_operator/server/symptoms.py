@@ -77,7 +77,7 @@ class ClosedPort:
     def symptom(self) -> Symptom:
         return Symptom(
             Cause.SILENT,
-            f"its container has been running for {LISTEN_S} s, and nothing listens at port {self.port}: wait for one "
+            f"its container runs for more than {LISTEN_S} s, and nothing listens at port {self.port}: wait for one "
             "that starts slowly; else correct spec.image.port, or have it listen on "
             + ("::, as its pod has an IPv6 address" if self.ipv6 else "all interfaces, not on localhost"),
             hopeless=False,
