@@ -345,7 +345,7 @@ class Discoverer:
 
     def _overdue(self, round_: DiscoveryState, failure: DiscoveryFailure) -> DiscoveryFailure:
         """The failure, or that of a start that takes too long where nothing was said for so many seconds."""
-        if failure.reason != Cause.SILENT:
+        if not failure.is_silence:
             round_.silent_since = None
             return failure
         round_.silent_since = round_.asked_at if round_.silent_since is None else round_.silent_since

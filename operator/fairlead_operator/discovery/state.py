@@ -45,14 +45,19 @@ class DiscoveryFailure:
         """Whether the log of its process may say more, and nobody looked yet."""
         return self.words is None and self.reason in ENDED
 
+    @property
+    def is_silence(self) -> bool:
+        """Whether its process was started and has said nothing yet."""
+        return self.reason == Cause.SILENT
+
     def verdict(self) -> ConditionVerdict:
         """Becomes the condition Verified."""
+        if self.is_silence:
+            return ConditionVerdict(None, Cause.SILENT, STILL_SILENT)
         try:
             cause = Cause(self.reason)
         except ValueError:
             cause = Cause.MCP_ERROR
-        if cause is Cause.SILENT:
-            return ConditionVerdict(None, cause, STILL_SILENT)
         message = f"{self.message}; the last words in its log: {self.words}" if self.words else self.message
         return ConditionVerdict(False, cause, message)
 
