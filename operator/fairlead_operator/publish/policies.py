@@ -83,6 +83,7 @@ class PolicyStatuses:
             reviewed = reviews.get(policy.key)
             if reviewed is None:
                 continue  # newer than the rules, which are compiled again by now
+            reviewed = _with_unknown_as_shown(policy, reviewed)
             status = status_of(policy, reviewed, self._now())
             if status != policy.status:
                 await self._declarations.show_policy(policy, status)
@@ -131,6 +132,19 @@ def _causes_shown(policy: ToolPolicy) -> tuple[Cause, ...]:
         (kind, as_shown(policy.status.condition(kind))) for kind in (ConditionType.ACCEPTED, *sorted(ABNORMAL))
     )
     return tuple(v.cause for kind, v in conditions if v is not None and bool(v.ok) == (kind in ABNORMAL))
+
+
+def _with_unknown_as_shown(policy: ToolPolicy, reviewed: Review) -> Review:
+    """The review, with rules that matched nothing for an earlier leader as they are shown, while servers are left that
+    this one has not looked at.
+    """
+    condition = policy.status.condition(ConditionType.PARTIALLY_INVALID)
+    shown = as_shown(condition)
+    if reviewed.unmatched is not None or reviewed.partially_invalid is not None or shown is None or condition is None:
+        return reviewed
+    if shown.cause is not Cause.RULES_MATCH_NOTHING or condition.observed_generation != policy.metadata.generation:
+        return reviewed
+    return dataclasses.replace(reviewed, partially_invalid=shown)
 
 
 def status_of(policy: ToolPolicy, reviewed: Review, now: datetime) -> ToolPolicyStatus:

@@ -6,10 +6,15 @@ from typing import Any
 
 import pytest
 
+from fairlead_api.documents.catalog import Catalog
 from fairlead_api.documents.rules import Policy, PolicyLimits, Rule, Rules, Subject, Tier
 from fairlead_api.meta import ServerKey
+from fairlead_api.v1alpha1.toolpolicy import ToolPolicy
+from fairlead_operator.publish.compile import compile_rules
+from fairlead_operator.publish.policies import PolicyStatuses
 from fairlead_operator.publish.review import Review, review, selectable
 from gatewayworld import catalog, entry
+from operatorfakes import MemoryDeclarations, MemoryPlatform
 from toolservers import tool
 
 WEB = ServerKey("n", "web")
@@ -149,3 +154,28 @@ def test_policies_that_contradict_are_named(what: str) -> None:
 def test_policies_of_other_namespaces_do_not_conflict() -> None:
     other = Policy(namespace="m", name="q", every=True, rules=(deny("*"),))
     assert look(policy("p"), other).conflicts == ()
+
+
+async def test_after_a_restart_rules_that_match_nothing_stay_told_until_the_servers_were_looked_at() -> None:
+    spec = {"rules": [{"action": "Allow", "tools": ["none"]}]}
+    head = {"apiVersion": "fairlead.dev/v1alpha1", "kind": "ToolPolicy"}
+    declared = ToolPolicy.model_validate({**head, "metadata": {"name": "p", "namespace": "n"}, "spec": spec})
+    world = MemoryDeclarations(policy_list=[declared], label_map={WEB: {}})
+    rules = compile_rules([], [declared], world.label_map)
+
+    async def causes(*catalogs: Catalog) -> list[str]:
+        """Causes that an operator shows that has seen these catalogs, and the events that it posts."""
+        platform = MemoryPlatform()
+        statuses = PolicyStatuses(world, platform)
+        statuses.take_rules(rules)
+        for each in catalogs:
+            statuses.know(each)
+        await statuses.show()
+        condition = world.policy_list[0].status.condition("PartiallyInvalid")
+        shown = [] if condition is None else [condition.message.partition(":")[0]]
+        return [*shown, *(announcement.reason for announcement in platform.announced)]
+
+    assert await causes() == []
+    assert await causes(CATALOGS[0]) == ["RulesMatchNothing", "NothingMatched"]
+    assert await causes() == ["RulesMatchNothing"], "kept, and told no second time"
+    assert await causes(CATALOGS[0]) == ["RulesMatchNothing"]
