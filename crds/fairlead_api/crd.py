@@ -73,11 +73,15 @@ COLUMNS: Final[dict[type[Resource], tuple[Column, ...]]] = {
     LatencyTier: (
         Column("Max", ".spec.maxLatency"),
         Column("Quantile", ".spec.quantile"),
-        Column("Default", ".spec.default", "boolean"),
+        Column(
+            "Default", ".status.default", "boolean"
+        ),  # several may ask for it, and the installation may name another
         Column("Tools", ".status.tools", "integer"),
+        Column("Conflicted", _condition("Conflicted", "status")),
         Column("Accepted", _condition("Accepted", "status"), "string", 1),
         Column("Reason", _condition("Accepted", "reason"), "string", 1),
         Column("Message", _condition("Accepted", "message"), "string", 1),
+        Column("Conflict", _condition("Conflicted", "message"), "string", 1),
         _AGE,
     ),
     ToolPolicy: (

@@ -85,3 +85,10 @@ def label_value(text: str) -> str:
     if len(text) <= LABEL_VALUE_LIMIT:
         return text
     return bounded_name(text, limit=LABEL_VALUE_LIMIT)
+
+
+def pod_logs(namespace: str = "NAMESPACE", name: str = "NAME") -> str:
+    """Command that prints all that the pods of a server printed; with a selector kubectl prints ten lines of each
+    container, unless it is told otherwise.
+    """
+    return f"kubectl logs --namespace {namespace} --selector {LABEL_NAME}={name} --all-containers --prefix --tail=-1"

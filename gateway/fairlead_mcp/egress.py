@@ -66,11 +66,23 @@ _NODE_PORTS: Final[Mapping[int, str]] = {
 """Ports of what runs on every node, or beside the API server: the nodes' addresses are not known here."""
 NOT_ALLOWED: Final = "AddressNotAllowed"
 _API_SERVER: Final = "kubernetes.default.svc"
-NOT_FOR_SERVERS: Final = ", where no server may be"
-"""End of a message about an address; what can allow it follows."""
 
 _Ip = IPv4Address | IPv6Address
 _Network = IPv4Network | IPv6Network
+
+
+class AddressNotAllowed(ConnectFailed):
+    """A host leads to where no server may be; nothing was sent. `target` says which host, and where it leads."""
+
+    reason = NOT_ALLOWED
+
+    def __init__(self, target: str, allowed_by: str) -> None:
+        super().__init__(f"{target}, where no server may be; {allowed_by} can allow it")
+        self.target = target
+
+    @property
+    def problem(self) -> str:
+        return f"{self.target}, where no server may be"
 
 
 class BadEgress(ValueError):
@@ -132,8 +144,8 @@ class Egress:
         )
 
     def guarded(self, resolve: Resolve, namespace: str, name_of: NameOf = name_by_dns) -> Resolve:
-        """`resolve` for a server of `namespace`: gives addresses that it may be at. Raises ConnectFailed where it is at
-        none, with the reason `AddressNotAllowed`. `name_of` tells which Service an address is that of.
+        """`resolve` for a server of `namespace`: gives addresses that it may be at. Raises AddressNotAllowed where
+        there is none. `name_of` tells which Service an address is that of.
         """
 
         async def look(host: str, port: int) -> list[Address]:
@@ -170,7 +182,7 @@ class Egress:
         return _numeric(name) is None and any(fnmatchcase(name, allowed) for allowed in self.hosts)
 
     def _trusts(self, host: str, namespace: str) -> bool:
-        """Whether a name is known to lead to where this server may be. Raises ConnectFailed where it must not."""
+        """Whether a name is known to lead to where this server may be. Raises AddressNotAllowed where it must not."""
         name = host.lower().removesuffix(".")
         if _numeric(name) is not None:
             return False
@@ -222,9 +234,9 @@ class Egress:
             return "an address inside of the cluster"
         return ""
 
-    def _refused(self, host: str, why: str) -> ConnectFailed:
+    def _refused(self, host: str, why: str) -> AddressNotAllowed:
         how = "servers.allowedUrls of the chart" if self.confined else "FAIRLEAD_ALLOWED_URLS"
-        return ConnectFailed(f"{host} leads to {why}{NOT_FOR_SERVERS}; {how} can allow it", reason=NOT_ALLOWED)
+        return AddressNotAllowed(f"{host} leads to {why}", how)
 
 
 def _of_another(name: str, namespace: str) -> str:

@@ -38,6 +38,11 @@ class McpError(Exception):
         if reason is not None:
             self.reason = reason
 
+    @property
+    def problem(self) -> str:
+        """What happened, without what to do about it: for messages that end with advice of their own."""
+        return str(self)
+
 
 class TransportError(McpError):
     """Nothing can be said about the server's protocol: never an era verdict."""

@@ -16,7 +16,7 @@ import httpcore2
 import httpx2
 
 from fairlead_mcp.addresses import authority
-from fairlead_mcp.egress import NOT_FOR_SERVERS, Egress
+from fairlead_mcp.egress import AddressNotAllowed, Egress
 from fairlead_mcp.errors import ConnectFailed
 from fairlead_mcp.http.dial import Resolve, resolve_by_dns
 from fairlead_servers.page import Page
@@ -74,9 +74,10 @@ class Fetcher:
                 return await self._follow(pool, url, accept)
         except TimeoutError as error:
             raise FetchFailed(f"{_short_url(url)} did not answer within {self._timeout_s:g} s") from error
+        except AddressNotAllowed as error:
+            raise FetchFailed(f"{error.target}, which pages are not fetched from") from error
         except ConnectFailed as error:
-            why, refused, _ = str(error).partition(NOT_FOR_SERVERS)
-            raise FetchFailed(f"{why}, which pages are not fetched from" if refused else why) from error
+            raise FetchFailed(str(error)) from error
         except (httpcore2.NetworkError, httpcore2.ProtocolError, httpcore2.TimeoutException, OSError) as error:
             raise FetchFailed(f"{_short_url(url)} broke off: {str(error) or type(error).__name__}") from error
 

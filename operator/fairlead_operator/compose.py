@@ -10,6 +10,7 @@ from dataclasses import dataclass, field
 
 from fairlead_api.documents.catalog import Catalog
 from fairlead_api.documents.rules import Rules
+from fairlead_api.documents.servers import ServerEntry
 from fairlead_api.meta import ServerKey
 from fairlead_api.reports import Report
 from fairlead_operator.calibration.prober import Prober
@@ -89,6 +90,10 @@ def compose(
         timekeeper.know(catalog)
         policies.know(catalog)
 
+    def on_entry(key: ServerKey, entry: ServerEntry | None) -> None:
+        entries.put(key, entry)
+        policies.look(key, ready=entry is None)
+
     def on_prefix() -> None:
         entries.wanted.set()
 
@@ -121,7 +126,7 @@ def compose(
             changed=queue.add,
             published=on_catalog,
             shown=telemetry.show_ready,
-            entered=entries.put,
+            entered=on_entry,
             tools_changed=telemetry.tools_changed,
         ),
         options.options,

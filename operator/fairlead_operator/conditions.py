@@ -90,7 +90,9 @@ def _condition(
 
 def _with_advice(verdict: ConditionVerdict, words: AdviceWords) -> str:
     """The message with what to do about it, which survives where a long one is cut; what is still open needs none."""
-    names = {"SERVER": words.server or "SERVER", **verdict.names}
+    namespace, _, name = words.server.partition("/")
+    own = {"SERVER": words.server, "NAMESPACE": namespace, "NAME": name} if name else {}
+    names = {**own, **verdict.names}
     advice = remedy(verdict.cause, words.form, words.transport, names) if verdict.ok is not None else ""
     message = worded(verdict.cause, in_words_of(verdict.message, words.form))
     if not advice or message.endswith(advice):

@@ -234,8 +234,9 @@ class Declarations(Protocol):
         """Show the status of a policy. Raises PLATFORM_ERRORS."""
         ...
 
-    async def show_tiers(self, conditions: Mapping[str, list[Condition]]) -> None:
-        """Show the conditions of tiers, by name; writes only where they differ from what is shown.
+    async def show_tiers(self, conditions: Mapping[str, list[Condition]], default: str | None) -> None:
+        """Show the conditions of tiers, by name, and which of them is the default; writes only where that differs from
+        what is shown.
 
         Raises PLATFORM_ERRORS.
         """

@@ -324,7 +324,7 @@ class Reconciler:
             return None
         if look.workload.verdict.ok is not True or not look.credential.verdict.ok or look.round is None:
             return NOT_REACHED
-        if look.round.failure is not None:
+        if look.round.failure is not None and not look.round.failure.is_silence:
             return look.round.failure.verdict()
         if look.round.listing is not None:
             return self._remarks.get(look.server.key, ListingFindings()).verdict()

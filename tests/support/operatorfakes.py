@@ -184,7 +184,7 @@ class MemoryDeclarations:
             each.model_copy(update={"status": status}) if each.key == policy.key else each for each in self.policy_list
         ]
 
-    async def show_tiers(self, conditions: Mapping[str, list[Condition]]) -> None:
+    async def show_tiers(self, conditions: Mapping[str, list[Condition]], default: str | None) -> None:
         self.tier_conditions = dict(conditions)
 
     async def show_tools(self, counts: Mapping[str, int]) -> None:

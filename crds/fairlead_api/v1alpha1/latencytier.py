@@ -85,6 +85,9 @@ class LatencyTierStatus(Model):
     """`Accepted` and `Ready`; `Conflicted` on a tier that asks to be the default beside another one."""
     observed_generation: int = 0
     """`metadata.generation` that this status describes."""
+    default: bool | None = None
+    """Whether agents that name no tier get this one: of several with `default: true` only one is. Absent: not known
+    yet."""
     tools: int | None = Field(default=None, ge=0)
     """Tools of the installation that fit now. Absent: not known yet."""
 

@@ -9,6 +9,7 @@ from collections.abc import Mapping
 from types import MappingProxyType
 from typing import Final
 
+from fairlead_api.meta import pod_logs
 from fairlead_api.v1alpha1.causes import Cause, CauseExplanation
 from fairlead_api.v1alpha1.conditions import ConditionType
 from fairlead_api.v1alpha1.reasons_verified import VERIFIED
@@ -70,7 +71,7 @@ _CONFLICTED: Final = {
         "The prefix belongs to a server that was deleted. Until the reservation ends, only a server of that namespace "
         "and name gets it; this one is served at its own endpoint only.",
         "Set spec.prefix to one that is free; or have the namespace of the deleted server release it: annotate any "
-        "McpServer in NAMESPACE with fairlead.dev/release-prefix=PREFIX.",
+        "McpServer in OWNER with fairlead.dev/release-prefix=PREFIX.",
     ),
     Cause.DEFAULT_TAKEN: CauseExplanation(
         "True",
@@ -100,7 +101,7 @@ _RESOLVED_REFS: Final = {
         "False",
         "The Secret exists but is not marked as a credential for Fairlead, so it is neither sent to the server nor "
         "given to its pods.",
-        "If it is meant for this server: kubectl label secret NAME -n NAMESPACE fairlead.dev/credential=true",
+        "If it is meant for this server: kubectl label secret SECRET -n NAMESPACE fairlead.dev/credential=true",
     ),
     Cause.SECRET_KEY_MISSING: CauseExplanation(
         "False", "The Secret has no such key, or its value is empty.", "Add the key, or name another in secretRef.key."
@@ -189,7 +190,7 @@ _PROGRAMMED: Final = {
     Cause.CRASH_LOOPING: CauseExplanation(
         "False",
         "The server ends soon after each start; the message has its last words where they are known.",
-        "Read its whole log with kubectl logs.",
+        f"Read its whole log: {pod_logs()}",
     ),
     Cause.RUN_AS_ROOT_REFUSED: CauseExplanation(
         "False",
@@ -227,12 +228,13 @@ _PROGRAMMED_OR_VERIFIED: Final = {
     Cause.START_FAILED: CauseExplanation(
         "False",
         "The process could not be started, or ended at once.",
-        "See all that it printed with kubectl logs of its pod.",
+        f"See all that it printed: {pod_logs()}",
     ),
     Cause.START_TIMEOUT: CauseExplanation(
         "False",
         "The process was started, or is being fetched, and did not answer in time.",
-        "See all that it printed with kubectl logs of its pod; run its command by hand, to see what it waits for.",
+        "Run its command by hand, to see whether it waits for input, or serves HTTP and not stdio. See all that it "
+        f"printed: {pod_logs()}",
     ),
     Cause.COMMAND_NOT_FOUND: CauseExplanation(
         "False",
@@ -240,7 +242,7 @@ _PROGRAMMED_OR_VERIFIED: Final = {
         "Correct spec.image.command, or use an image that has the program.",
     ),
     Cause.BACKING_OFF: CauseExplanation(
-        "False", "The process ended several times; the next start waits.", "See kubectl logs of its pod."
+        "False", "The process ended several times; the next start waits.", f"See all that it printed: {pod_logs()}"
     ),
     Cause.SILENT: CauseExplanation(
         "Unknown",

@@ -93,7 +93,10 @@ VERIFIED: Final = {
         "Check spec.image.port or spec.url, and that the server listens on all interfaces, not on localhost only.",
     ),
     Cause.UNKNOWN_HOST: CauseExplanation(
-        "False", "Its host name does not resolve.", "Check spec.url; on a cluster, the name as seen from inside."
+        "False",
+        "Its host name does not resolve.",
+        "Check the host in spec.url, as seen from inside of the cluster; that of an image or package is known to DNS "
+        "once a pod is ready.",
     ),
     Cause.CONNECT_TIMEOUT: CauseExplanation(
         "False", "No connection came about in time.", "Check firewalls and network policies on the way."

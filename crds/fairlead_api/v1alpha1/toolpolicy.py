@@ -6,7 +6,7 @@ limit, the union of pins. Pure.
 
 from __future__ import annotations
 
-from typing import Annotated, Any, ClassVar, Literal
+from typing import Annotated, Any, ClassVar, Final, Literal
 
 from pydantic import BeforeValidator, Field
 
@@ -18,6 +18,10 @@ from fairlead_api.v1alpha1.rules import ValidationRule
 Word = Annotated[str, Field(min_length=1, max_length=63)]
 RuleName = Annotated[str, Field(min_length=1, max_length=63, pattern=r"^[a-z]([-a-z0-9]*[a-z0-9])?$")]
 Glob = Annotated[str, Field(min_length=1, max_length=320)]
+
+
+MOST_UNLISTED: Final = 64
+"""Entries of `status.unlistedServers`."""
 
 
 class LabelRequirement(Model):
@@ -252,13 +256,19 @@ class ToolPolicyStatus(Model):
     servers: int | None = Field(default=None, ge=0)
     """McpServers that it selects. Absent: not known yet."""
     tools: int | None = Field(default=None, ge=0)
-    """Tools of these that its own rules allow. Absent: not known yet."""
+    """Tools of these that its own rules allow, without those of `unlistedServers`. Absent: not known yet."""
     conflicts: Annotated[list[PolicyConflict], Distinct(key="policy")] = Field(default=[], max_length=64)
     """Policies that say otherwise."""
     unmatched_rules: list[Annotated[str, Field(max_length=63), BeforeValidator(str)]] = Field(
         default=[], max_length=256
     )
-    """Rules that match no tool, by name; those without one by their place in `spec.rules`, from 0."""
+    """Rules that match no tool that a server listed, by name; those without one by their place in `spec.rules`, from
+    0. `PartiallyInvalid` tells of them once `unlistedServers` is empty, as they may match tools of these."""
+    unlisted_servers: Annotated[list[Annotated[str, Field(max_length=253)]], Distinct()] = Field(
+        default=[], max_length=MOST_UNLISTED
+    )
+    """McpServers that it selects and that have not listed their tools, the first 64 by name: each of them says why in
+    its own status."""
 
     def condition(self, type_: str) -> Condition | None:
         """The condition of that type; None where it was not reported."""

@@ -30,6 +30,8 @@ from fairlead_tools.refusal import CONNECTION_LOST, INVALID_ARGUMENTS, STARTING
 
 UNKNOWN: Final = re.compile(r"(?i)unknown tool|not found")
 """In what servers say of a tool that they do not have."""
+AWAY: Final = ("says why", "is offline")
+"""Ends of refusals of a gateway to call a server that is not ready."""
 META_ERROR: Final = "fairlead.dev/error"
 """Member of `_meta` under which a gateway says why a known tool did not answer."""
 
@@ -53,8 +55,8 @@ def run_call(destination: Destination, tool: str, words: Sequence[str], argument
 
 
 def _with_reason(refusal: str | None, destination: Destination, tool: str) -> str | None:
-    """A refusal that sends its reader to `fairlead servers`, as its server is away, with what stands there instead."""
-    if refusal is None or not (refusal.startswith(f"{CONNECTION_LOST}: ") and refusal.endswith("says why")):
+    """A refusal of a call whose server is away, with what `fairlead servers` says of that server instead."""
+    if refusal is None or not refusal.startswith(f"{CONNECTION_LOST}: ") or not refusal.endswith(AWAY):
         return refusal
     own = lines_about(server for server in servers_of(destination) if has_tool(server, tool))
     return f"{CONNECTION_LOST}: {'; '.join(own)}" if own else refusal

@@ -14,7 +14,8 @@ from fairlead_cli.output import Output, print_json, print_table, printable
 from fairlead_cli.rest import Plane
 from fairlead_cli.wording import ready_to_paste
 
-ASK = "An administrator of the gateway sees its own words."
+ASK = "Administrators of the gateway see what the server says itself; on a cluster, so does kubectl describe mcps."
+ASK_OF_SEVERAL = ASK.replace("what the server says", "what each server says")
 COLUMNS = ("SERVER", "STATE", "TOOLS", "P95", "RESTARTS", "RSS", "REASON")
 NOT_KNOWN = "-"
 CONFLICTED = str(Reason.CONFLICTED)
@@ -60,8 +61,9 @@ def details(servers: list[dict[str, Any]]) -> list[str]:
     they say more, and whose its prefix is where another server has it.
     """
     lines = []
+    several = sum(map(_is_untold, servers)) > 1
     for server in servers:
-        message, words = sentence(server), str(server.get("lastWords", ""))
+        message, words = sentence(server, asking=not several), str(server.get("lastWords", ""))
         if message:
             lines += ["", message]
         if words and words not in message and server["state"] != READY:
@@ -69,6 +71,8 @@ def details(servers: list[dict[str, Any]]) -> list[str]:
             lines.append(f"  last words: {words}")
         if conflict := str(server.get("conflict", "")):
             lines += ["", f"{server['server']}: {conflict}"]
+    if several:
+        lines += ["", ASK_OF_SEVERAL]
     return [ready_to_paste(printable(line)) for line in lines]
 
 
@@ -77,13 +81,21 @@ def file_lines(problems: list[dict[str, Any]]) -> list[str]:
     return [line for problem in problems for line in ("", printable(f"problem: {problem['message']}"))]
 
 
-def sentence(server: dict[str, Any]) -> str:
-    """Its message, which begins with its name; else what its cause means; empty where nothing has to be said."""
+def _is_untold(server: dict[str, Any]) -> bool:
+    """Whether only the meaning of its cause can be told to this principal."""
+    unready = server["state"] != READY and server.get("cause") not in AS_USUAL
+    return unready and not server.get("message") and bool(meaning(server))
+
+
+def sentence(server: dict[str, Any], *, asking: bool = True) -> str:
+    """Its message, which begins with its name; else what its cause means, `asking` with whom to ask for more; empty
+    where nothing has to be said.
+    """
     message = str(server.get("message", ""))
     if server.get("cause") in AS_USUAL:
         return ""
-    if not message and server["state"] != READY and (meant := meaning(server)):
-        message = f"{meant} {ASK}"
+    if _is_untold(server):
+        message = f"{meaning(server)} {ASK}" if asking else meaning(server)
     name = str(server["server"])
     return f"{name}: {message}" if message and not message.startswith(f"{name} ") else message
 

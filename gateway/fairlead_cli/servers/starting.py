@@ -6,7 +6,7 @@ import sys
 from collections.abc import Callable, Iterable
 from typing import Any, Final
 
-from fairlead_api.documents.servers import FAILED, OFFLINE, ON_THE_WAY, worth_waiting
+from fairlead_api.documents.servers import FAILED, OFFLINE, ON_THE_WAY, STOPPED, worth_waiting
 from fairlead_cli.connecting import Destination
 from fairlead_cli.failure import Failure
 from fairlead_cli.output import printable
@@ -65,10 +65,10 @@ def has_tool(server: Server, name: str) -> bool:
 
 
 def lines_about(servers: Iterable[Server]) -> list[str]:
-    """A line for the servers that still start, and one for those that cannot be used; of a single one it says why."""
+    """A line each for servers that still start, are stopped, or cannot be used; of a single one it says why."""
     servers = [*servers]
     lines = []
-    for verb, states in (("still starting", ON_THE_WAY), ("not available", {FAILED, OFFLINE})):
+    for verb, states in (("still starting", ON_THE_WAY), ("stopped", {STOPPED}), ("not available", {FAILED, OFFLINE})):
         some = [server for server in servers if server.get("state") in states]
         why = sentence(some[0]) if len(some) == 1 else ""
         if some:

@@ -46,6 +46,11 @@ class Quota(msgspec.Struct, frozen=True):
         """Numbers that are set, by their names in a ToolPolicy."""
         return {_camel(member): getattr(self, member) for member in self.by}
 
+    @property
+    def no_calls_by(self) -> str | None:
+        """ToolPolicy whose `limits.callsPerMinute: 0` lets no call pass; None where some pass."""
+        return self.by["calls_per_minute"] if self.calls_per_minute == 0 else None
+
 
 def _camel(member: str) -> str:
     """`max_tools` as `maxTools`."""

@@ -68,11 +68,11 @@ class AccessDocument(msgspec.Struct, frozen=True, rename="camel"):
     """Whether a call is made, with the given arguments where some are given."""
     reason: str
     policy: str | None
-    """Policy of the rule that decided."""
+    """Policy that decided: by a rule of it, or by its `limits` where `rule` is null."""
     rule: int | None
-    """Its place in that policy, from 0."""
+    """Place of the rule in that policy, from 0; null where no rule decided."""
     rule_name: str | None
-    """Its name; null where it has none."""
+    """Name of the rule; null where it has none."""
     bounded: bool
     """Whether some arguments only are allowed."""
     listed: bool
@@ -85,9 +85,9 @@ class AccessDocument(msgspec.Struct, frozen=True, rename="camel"):
     max_tier: str | None
     """The slowest that may be asked for at this server; null: any."""
     limits: dict[str, int]
-    """Limits of the quota in the server's namespace, by name as in a ToolPolicy."""
+    """Limits of the subject in the server's namespace, by name as in a ToolPolicy."""
     policies: tuple[str, ...]
-    """All quotas of the subject."""
+    """All policies of the subject."""
 
 
 class _AccessQuery(msgspec.Struct, frozen=True):
@@ -193,6 +193,11 @@ def access(seen: SubjectCatalog, query: _AccessQuery) -> AccessDocument:
         if refusal is not None:
             allowed, reason = False, refusal.message
     quota = decision.quota
+    policy, rule, rule_name = decision.policy, decision.rule, decision.rule_name
+    no_calls_by = quota.no_calls_by if quota is not None and allowed else None
+    if no_calls_by is not None:
+        allowed, reason = False, f"limits.callsPerMinute of {no_calls_by} is 0, so no call passes"
+        policy, rule, rule_name = no_calls_by, None, None
     state, cause = server_state(seen.snapshot.servers.get(key), seen.snapshot.entries.get(key))
     return AccessDocument(
         agent=seen.identity.agent,
@@ -202,9 +207,9 @@ def access(seen: SubjectCatalog, query: _AccessQuery) -> AccessDocument:
         server_cause=cause or None,
         allowed=allowed,
         reason=reason,
-        policy=decision.policy,
-        rule=decision.rule,
-        rule_name=decision.rule_name,
+        policy=policy,
+        rule=rule,
+        rule_name=rule_name,
         bounded=constraint is not None,
         listed=(exposed or "") in view.routes,
         pinned=(exposed or "") in view.pinned,

@@ -111,7 +111,7 @@ def explained(seen: SubjectCatalog, name: str) -> Explanation:
         latency=latency_of(tool, state),
         measured=measured_of(state, snapshot.round_trips.get(server.key)),
         min_tier=None if floor is None else floor.tier,
-        no_calls_by=None if quota is None or quota.calls_per_minute != 0 else quota.by["calls_per_minute"],
+        no_calls_by=None if quota is None else quota.no_calls_by,
         tiers=[_verdict(tier, tool, state, floor) for tier in by_speed(snapshot.rules.tiers) if tier.name in shown],
         decided_at=snapshot.decided_at,
     )

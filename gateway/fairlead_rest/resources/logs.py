@@ -16,7 +16,7 @@ import msgspec
 from fastapi import APIRouter, Query, Request, Response
 
 from fairlead_api.documents.catalog import Catalog, EventsEndpoint, HttpEndpoint, LocalEndpoint, TcpEndpoint
-from fairlead_api.meta import LABEL_NAME, ServerKey
+from fairlead_api.meta import ServerKey, pod_logs
 from fairlead_formats.names import did_you_mean
 from fairlead_mcp.printed import PrintedLine
 from fairlead_offers.catalogs.subject_catalog import SubjectCatalog
@@ -105,11 +105,21 @@ def _called(context: RestContext, seen: SubjectCatalog, name: str) -> ServerKey:
         )
     near = did_you_mean(name, [each for key in prefixes for each in (str(key), key.name)])
     hint = "" if near is None else f". Did you mean {near}?"
-    pods = ""
-    if not context.records.outputs.runs_processes and _LABEL.fullmatch(plain):
-        pods = f"; of a server that has never been ready, see its pods: {_kubectl(plain)}"
+    pods = "" if context.records.outputs.runs_processes else _logs_of_unready(seen, plain)
     detail = f"no server {name[:128]!r} is served here{pods}{hint}"
     raise Problem(UNKNOWN_SERVER, detail, did_you_mean=near, existing=names)
+
+
+def _logs_of_unready(seen: SubjectCatalog, name: str) -> str:
+    """Command for the logs of a server that has no catalog, by its namespace where that is named or known; empty where
+    no server can be called so.
+    """
+    namespace, _, own = name.rpartition("/")
+    if not all(_LABEL.fullmatch(word) for word in ((namespace, own) if namespace else (own,))):
+        return ""
+    homes = [key.namespace for key in seen.snapshot.entries if key.name == own]
+    home = namespace or (homes[0] if len(homes) == 1 else "NAMESPACE")
+    return f"; of a server that has never been ready, see its pods: {pod_logs(home, own)}"
 
 
 def _elsewhere(catalog: Catalog) -> None:
@@ -119,14 +129,10 @@ def _elsewhere(catalog: Catalog) -> None:
         raise Problem(NOT_KEPT, f"the tools of {key} are functions of this gateway: they print into its own log")
     url = urlsplit(endpoint.url).hostname or "" if isinstance(endpoint, HttpEndpoint | EventsEndpoint) else ""
     if isinstance(endpoint, TcpEndpoint) or url.startswith(f"{key.name}.{key.namespace}.svc"):
-        command = _kubectl(key.name, key.namespace)
+        command = pod_logs(*key)
         raise Problem(NOT_KEPT, f"{key} runs in a pod, and Kubernetes keeps what it prints: {command}")
     if url:
         raise Problem(NOT_KEPT, f"{key} is reached by its URL: what it prints stays where it runs")
-
-
-def _kubectl(name: str, namespace: str = "NAMESPACE") -> str:
-    return f"kubectl logs --namespace {namespace} --selector {LABEL_NAME}={name} --all-containers --prefix"
 
 
 def _line(line: PrintedLine) -> LogLine:

@@ -14,7 +14,9 @@ from msgspec import structs
 
 from fairlead_api.documents.catalog import Credential, Endpoint, Refreshed
 from fairlead_api.meta import ServerKey
+from fairlead_api.v1alpha1.causes import Cause
 from fairlead_mcp import eras
+from fairlead_mcp.child import START_SECONDS
 from fairlead_mcp.errors import McpError
 from fairlead_mcp.opening import reached_endpoint
 from fairlead_operator.clocks import Clocks
@@ -155,7 +157,7 @@ class Discoverer:
         if round_ is None or round_.failure is not None:
             return
         self._cancel(round_)
-        self._fail(round_, DiscoveryFailure(error.reason, str(error)))
+        self._fail(round_, DiscoveryFailure(error.reason, error.problem))
         self._finished(key)
 
     def back(self, key: ServerKey) -> None:
@@ -295,7 +297,7 @@ class Discoverer:
                     listing = await read_everything(session, self._pace.timeout)
                     return structs.replace(listing, endpoint=reached_endpoint(session, endpoint))
         except McpError as error:
-            return DiscoveryFailure(error.reason, str(error))
+            return DiscoveryFailure(error.reason, error.problem)
         except TimeoutError:
             return DiscoveryFailure("Timeout", f"it did not list everything within {self._pace.timeout:g} s")
 
@@ -304,7 +306,7 @@ class Discoverer:
         if isinstance(outcome, RawListing):
             round_.up = now if round_.failure is not None else round_.up
             round_.listing = KeptListing.of(outcome)
-            round_.failure = None
+            round_.failure = round_.silent_since = None
             round_.failures = 0
             delay = self._freshness(outcome, interval) * (1 + self._pace.jitter * (self._rng.random() - 0.5))
             round_.due = now + delay
@@ -333,10 +335,20 @@ class Discoverer:
             round_.losses = 1 if now - round_.up >= self._pace.stable else round_.losses + 1
             more = round_.losses - self._pace.spare
             round_.held = now + self._pace.hold.delay(more, self._rng) if more > 0 else now
-        round_.failure = failure
+        round_.failure = failure = self._overdue(round_, failure)
         round_.failures += 1
         self._answer(round_, failure.message)
         round_.due = now + self._pace.retry.delay(round_.failures, self._rng)
+
+    def _overdue(self, round_: DiscoveryState, failure: DiscoveryFailure) -> DiscoveryFailure:
+        """The failure, or that of a start that takes too long where nothing was said for so many seconds."""
+        if not failure.is_silence:
+            round_.silent_since = None
+            return failure
+        round_.silent_since = round_.asked_at if round_.silent_since is None else round_.silent_since
+        if self._monotonic() - round_.silent_since < START_SECONDS:
+            return failure
+        return DiscoveryFailure(Cause.START_TIMEOUT, f"it has not answered for {START_SECONDS:g} s and more")
 
     def _follow(self, round_: DiscoveryState) -> None:
         """An announcement makes a discovery due."""

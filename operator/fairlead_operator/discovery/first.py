@@ -27,6 +27,8 @@ def of_first_answer(shown: McpServerStatus, round_: DiscoveryState, now: float) 
     condition = shown.condition(ConditionType.VERIFIED)
     if condition is not None and cause_of(condition)[0] not in _UNASKED:
         return None
+    if round_.failure is not None:
+        return round_.failure.verdict()
     return BEING_ASKED if until_silent(round_, now) > 0 else SILENT
 
 

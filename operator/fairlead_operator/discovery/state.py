@@ -12,7 +12,11 @@ from fairlead_operator.discovery.listing import KeptListing
 from fairlead_operator.ports import ConditionVerdict
 from fairlead_operator.workqueue import ItemBackoff
 
-ENDED: Final = frozenset({Cause.START_FAILED, Cause.PROCESS_EXITED, Cause.TIMEOUT})
+STILL_SILENT: Final = (
+    "its process runs, and has not answered: wait where a first start still fetches something; else run its command by "
+    "hand, to see whether it waits for input, or serves HTTP and not stdio"
+)
+ENDED: Final = frozenset({Cause.START_FAILED, Cause.START_TIMEOUT, Cause.PROCESS_EXITED, Cause.TIMEOUT})
 """Failures of a server on stdio of which its process may have printed why."""
 
 
@@ -41,14 +45,21 @@ class DiscoveryFailure:
         """Whether the log of its process may say more, and nobody looked yet."""
         return self.words is None and self.reason in ENDED
 
+    @property
+    def is_silence(self) -> bool:
+        """Whether its process was started and has said nothing yet."""
+        return self.reason == Cause.SILENT
+
     def verdict(self) -> ConditionVerdict:
         """Becomes the condition Verified."""
+        if self.is_silence:
+            return ConditionVerdict(None, Cause.SILENT, STILL_SILENT)
         try:
             cause = Cause(self.reason)
         except ValueError:
             cause = Cause.MCP_ERROR
         message = f"{self.message}; the last words in its log: {self.words}" if self.words else self.message
-        return ConditionVerdict(None if cause is Cause.SILENT else False, cause, message)
+        return ConditionVerdict(False, cause, message)
 
 
 @dataclass
@@ -65,6 +76,8 @@ class DiscoveryState:
     failure: DiscoveryFailure | None = None
     """Set while the last try failed."""
     failures: int = 0
+    silent_since: float | None = None
+    """When it was asked first of the discoveries in which its process said nothing; None where the last one is none."""
     due: float = 0.0
     """On the monotonic clock."""
     asked_at: float = float("-inf")

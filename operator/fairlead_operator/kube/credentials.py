@@ -321,7 +321,7 @@ class Resolver:
         except ApiError as error:
             return ConditionVerdict(None, Cause.REFS_UNREADABLE, str(error))
         message = f'Secret {name} exists but is not labelled {LABEL_CREDENTIAL}: "true", so it is not used'
-        return ConditionVerdict(False, Cause.SECRET_NOT_LABELLED, message, {"NAME": name, "NAMESPACE": namespace})
+        return ConditionVerdict(False, Cause.SECRET_NOT_LABELLED, message, {"SECRET": name, "NAMESPACE": namespace})
 
 
 def credential_ref(key: ServerKey, version: str, name: str = NAME) -> CredentialRef:

@@ -203,19 +203,23 @@ class KubeDeclarations:
         if applied is not None:
             self._policies.changed(applied)
 
-    async def show_tiers(self, conditions: Mapping[str, list[Condition]]) -> None:
-        await self._show_tiers("conditions", conditions)
+    async def show_tiers(self, conditions: Mapping[str, list[Condition]], default: str | None) -> None:
+        await self._show_tiers(
+            {name: {"conditions": shown, "default": name == default} for name, shown in conditions.items()}
+        )
 
     async def show_tools(self, counts: Mapping[str, int]) -> None:
-        await self._show_tiers("tools", counts)
+        await self._show_tiers({name: {"tools": count} for name, count in counts.items()})
 
-    async def _show_tiers(self, member: str, values: Mapping[str, object]) -> None:
-        """Set one member of the status of tiers, by name. One writer at a time: an apply carries the whole status."""
+    async def _show_tiers(self, updates: Mapping[str, Mapping[str, object]]) -> None:
+        """Set members of the status of tiers, by name. One writer at a time: an apply carries the whole status."""
         async with self._of_tiers:
             for tier in self._tiers.sound():
-                value, generation = values.get(tier.metadata.name), tier.metadata.generation
-                status = tier.status.model_copy(update={member: value, "observed_generation": generation})
-                if value is None or status == tier.status:
+                update, generation = updates.get(tier.metadata.name), tier.metadata.generation
+                if update is None:
+                    continue
+                status = tier.status.model_copy(update={**update, "observed_generation": generation})
+                if status == tier.status:
                     continue
                 body = {"metadata": {"name": tier.metadata.name}, "status": status.to_wire()}
                 try:

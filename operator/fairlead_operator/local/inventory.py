@@ -124,7 +124,7 @@ class Inventory:
     async def show_policy(self, policy: ToolPolicy, status: ToolPolicyStatus) -> None:
         """Declarations in files have no status; what is amiss is announced."""
 
-    async def show_tiers(self, conditions: Mapping[str, list[Condition]]) -> None:
+    async def show_tiers(self, conditions: Mapping[str, list[Condition]], default: str | None) -> None:
         """Declarations in files have no status."""
 
     async def show_tools(self, counts: Mapping[str, int]) -> None:

@@ -37,6 +37,8 @@ class PolicyStatuses:
         self._now = now
         self._rules = Rules()
         self._shelves: dict[ServerKey, Shelved] = {}
+        self._unlisted: set[ServerKey] = set()
+        """Servers that were looked at, and have not listed their tools."""
         self._told: dict[ServerKey, tuple[Cause, ...]] = {}
         """Causes that people were told last."""
         self.wanted = asyncio.Event()
@@ -48,13 +50,21 @@ class PolicyStatuses:
 
     def know(self, catalog: Catalog) -> None:
         """A catalog as it is published."""
+        self._unlisted.discard(catalog.key)
         tools = selectable(catalog)
         if self._shelves.get(catalog.key) != tools:
             self._shelves[catalog.key] = tools
             self.wanted.set()
 
+    def look(self, key: ServerKey, *, ready: bool) -> None:
+        """A server as it was looked at: one that is not ready and has no catalog has not listed its tools."""
+        if not ready and key not in self._shelves and key not in self._unlisted:
+            self._unlisted.add(key)
+            self.wanted.set()
+
     def forget(self, alive: Collection[ServerKey]) -> None:
         """Keep the living only."""
+        self._unlisted.intersection_update(alive)
         for key in self._shelves.keys() - set(alive):
             del self._shelves[key]
             self.wanted.set()
@@ -62,7 +72,7 @@ class PolicyStatuses:
     async def show(self) -> None:
         """Look at every policy, and write what is not shown yet. Raises PLATFORM_ERRORS."""
         servers = await self._declarations.labels()
-        reviews = review(self._rules, [*servers], self._shelves)
+        reviews = review(self._rules, [*servers], self._shelves, self._unlisted)
         for key, fault in self._declarations.policy_faults().items():
             if key in reviews:
                 message = f"it cannot be read, and denies everything that it selects: {fault}"
@@ -73,6 +83,7 @@ class PolicyStatuses:
             reviewed = reviews.get(policy.key)
             if reviewed is None:
                 continue  # newer than the rules, which are compiled again by now
+            reviewed = _with_unknown_as_shown(policy, reviewed)
             status = status_of(policy, reviewed, self._now())
             if status != policy.status:
                 await self._declarations.show_policy(policy, status)
@@ -107,7 +118,7 @@ class PolicyStatuses:
                     ConditionType.CONFLICTED: _accepted(default) if taken else None,
                 }
                 shown[name] = conditions(given, tier.status.conditions, tier.metadata.generation, self._now())
-        await self._declarations.show_tiers(shown)
+        await self._declarations.show_tiers(shown, default)
 
 
 def _accepted(default: str | None) -> ConditionVerdict:
@@ -121,6 +132,19 @@ def _causes_shown(policy: ToolPolicy) -> tuple[Cause, ...]:
         (kind, as_shown(policy.status.condition(kind))) for kind in (ConditionType.ACCEPTED, *sorted(ABNORMAL))
     )
     return tuple(v.cause for kind, v in conditions if v is not None and bool(v.ok) == (kind in ABNORMAL))
+
+
+def _with_unknown_as_shown(policy: ToolPolicy, reviewed: Review) -> Review:
+    """The review, with rules that matched nothing for an earlier leader as they are shown, while servers are left that
+    this one has not looked at.
+    """
+    condition = policy.status.condition(ConditionType.PARTIALLY_INVALID)
+    shown = as_shown(condition)
+    if reviewed.unmatched is not None or reviewed.partially_invalid is not None or shown is None or condition is None:
+        return reviewed
+    if shown.cause is not Cause.RULES_MATCH_NOTHING or condition.observed_generation != policy.metadata.generation:
+        return reviewed
+    return dataclasses.replace(reviewed, partially_invalid=shown)
 
 
 def status_of(policy: ToolPolicy, reviewed: Review, now: datetime) -> ToolPolicyStatus:
@@ -138,4 +162,5 @@ def status_of(policy: ToolPolicy, reviewed: Review, now: datetime) -> ToolPolicy
         tools=shown.tools if reviewed.tools is None else reviewed.tools,
         conflicts=list(reviewed.conflicts),
         unmatched_rules=shown.unmatched_rules if reviewed.unmatched is None else list(reviewed.unmatched),
+        unlisted_servers=shown.unlisted_servers if reviewed.unlisted is None else list(reviewed.unlisted),
     )

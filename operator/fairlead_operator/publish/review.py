@@ -19,7 +19,7 @@ from fairlead_api.policies.index import Shelved, ToolIndex
 from fairlead_api.policies.merge import ALLOW, DENY, selected_by, selects
 from fairlead_api.policies.subjects import ANY, AUTHENTICATED, key_of
 from fairlead_api.v1alpha1.causes import Cause
-from fairlead_api.v1alpha1.toolpolicy import PolicyConflict
+from fairlead_api.v1alpha1.toolpolicy import MOST_UNLISTED, PolicyConflict
 from fairlead_operator.ports import ConditionVerdict
 
 MOST_CONFLICTS: Final = 64
@@ -47,7 +47,9 @@ class Review:
     tools: int | None
     """None while some server that it selects was not asked for its tools yet."""
     unmatched: tuple[str, ...] | None
-    """Rules that match no tool, by name or place; None while some server was not asked for its tools yet."""
+    """Rules that match no listed tool, by name or place; None while some server was not asked for its tools yet."""
+    unlisted: tuple[str, ...] | None = ()
+    """Selected servers that were looked at and listed nothing; None while some server was not asked yet."""
     conflicts: tuple[PolicyConflict, ...] = ()
     partially_invalid: ConditionVerdict | None = None
     """None: each part of the spec has an effect."""
@@ -95,20 +97,26 @@ class _Space:
     servers: tuple[str, ...]
     policies: list[Policy] = field(default_factory=list)
     shelves: dict[str, Shelved] = field(default_factory=dict)
+    unlisted: Collection[str] = ()
+    """Servers that were looked at, and have not listed their tools."""
 
     def index(self) -> ToolIndex:
         return ToolIndex(selectable for _, selectable in sorted(self.shelves.items()))
 
 
 def review(
-    rules: Rules, servers: Collection[ServerKey], shelves: Mapping[ServerKey, Shelved]
+    rules: Rules,
+    servers: Collection[ServerKey],
+    shelves: Mapping[ServerKey, Shelved],
+    unlisted: Collection[ServerKey] = (),
 ) -> dict[ServerKey, Review]:
     """Every policy of the rules, by namespace and name. `servers` are all that exist, `shelves` their tools as far as
-    they are known (`selectable`).
+    they are known (`selectable`), `unlisted` those that were looked at and have none to list yet.
     """
     spaces = {policy.namespace: _Space(()) for policy in rules.policies}
     for namespace, space in spaces.items():
         space.servers = tuple(key.name for key in servers if key.namespace == namespace)
+        space.unlisted = {key.name for key in unlisted if key.namespace == namespace}
     for policy in rules.policies:
         spaces[policy.namespace].policies.append(policy)
     for key, selectable in shelves.items():
@@ -127,17 +135,19 @@ def _review(policy: Policy, space: _Space, index: ToolIndex, tiers: Mapping[str,
     selected = [name for name in space.servers if selects(policy, name)]
     reach = selected_by(index, policy)
     matched = [index.matching(rule) & reach for rule in policy.rules]
-    servers_exist = all(name in space.shelves for name in selected)
+    unlisted = tuple(sorted(name for name in selected if name not in space.shelves))
+    asked = all(name in space.unlisted for name in unlisted)
     unmatched = tuple(policy.rules[number].called(number) for number, bits in enumerate(matched) if not bits)
     conflicts = _conflicts(policy, space.policies, index)
     allowed = _union(policy, matched, ALLOW) & ~_union(policy, matched, DENY)
     return Review(
         IN_FORCE,
         len(selected),
-        allowed.bit_count() if servers_exist else None,
-        unmatched if servers_exist else None,
+        allowed.bit_count() if asked else None,
+        unmatched if asked else None,
+        unlisted[:MOST_UNLISTED] if asked else None,
         conflicts,
-        _partially_invalid(policy, selected, unmatched if servers_exist else (), tiers),
+        _partially_invalid(policy, selected, () if unlisted else unmatched, tiers),  # a warning may not be premature
     )
 
 

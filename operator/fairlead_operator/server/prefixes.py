@@ -255,7 +255,7 @@ class Prefixes:
             message = f"prefix {prefix} is held by {holder}, {first}; {served}"
             return ConditionVerdict(True, Cause.PREFIX_TAKEN, message), None
         message = f"prefix {prefix} is reserved until {reservation.until} for {holder}, which was deleted; {served}"
-        names = {"NAMESPACE": holder.namespace, "PREFIX": prefix}
+        names = {"OWNER": holder.namespace, "PREFIX": prefix}
         return ConditionVerdict(True, Cause.PREFIX_RESERVED, message, names), None
 
     def _until(self, seconds: float) -> str:

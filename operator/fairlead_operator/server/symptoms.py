@@ -77,7 +77,7 @@ class ClosedPort:
     def symptom(self) -> Symptom:
         return Symptom(
             Cause.SILENT,
-            f"its container has been running for {LISTEN_S} s, and nothing listens at port {self.port}: wait for one "
+            f"its container runs for more than {LISTEN_S} s, and nothing listens at port {self.port}: wait for one "
             "that starts slowly; else correct spec.image.port, or have it listen on "
             + ("::, as its pod has an IPv6 address" if self.ipv6 else "all interfaces, not on localhost"),
             hopeless=False,
@@ -152,8 +152,9 @@ def _of_container(container: Mapping[str, Any]) -> Symptom | None:
         return _not_created(message)
     if ended is None or not (reason == "CrashLoopBackOff" or container.get("restartCount") or "terminated" in state):
         return None
-    if ended.get("exitCode") in (None, 0) and reason != "CrashLoopBackOff":
-        return None
+    ends = int(container.get("restartCount") or 0) + ("terminated" in state)
+    if ended.get("exitCode") in (None, 0) and reason != "CrashLoopBackOff" and ends < 2:
+        return None  # one that was asked to end, and is started again
     return _crash_symptom(ended)
 
 
@@ -187,6 +188,8 @@ def _crash_symptom(ended: Mapping[str, Any]) -> Symptom:
         return Symptom(Cause.CRASH_LOOPING, f"it {_OUT_OF_MEMORY}")
     if _ROOT.search(words) or _ROOT.search(cut(printed)):
         return Symptom(Cause.RUN_AS_ROOT_REFUSED, f"it does not start as an ordinary user ({message}): {RELAX}")
+    if ended.get("exitCode") == 0:
+        message += ". A program that speaks MCP over stdio ends so: set spec.image.transport to stdio, and its command"
     return Symptom(Cause.CRASH_LOOPING, message)
 
 

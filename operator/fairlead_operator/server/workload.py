@@ -52,7 +52,7 @@ def judge(
     progress = conditions.get("Progressing")
     current = int(status.get("observedGeneration") or 0) >= generation
     if current and progress is not None and progress.get("reason") == "ProgressDeadlineExceeded":
-        message = f"no pod became available in time: {progress.get('message', '')}"
+        message = f"no pod became available in time: {str(progress.get('message', '')).rstrip('.')}"
         return ConditionVerdict(False, Cause.DEPLOYMENT_FAILED, message), None
     if _was_up(server):
         return ConditionVerdict(True, Cause.PROGRAMMED, "it was started"), NO_POD

@@ -24,7 +24,7 @@ from consoleworld import (
     visited,
 )
 from fairlead_api.documents.catalog import DeclaredLatency
-from fairlead_api.documents.rules import Policy, Rule, Rules, Tier
+from fairlead_api.documents.rules import Policy, PolicyLimits, Rule, Rules, Tier
 from fairlead_api.documents.state import Quantiles, ServerState, State, ToolState
 from fairlead_app.trust import Trust
 from fairlead_console.pages.budget.page import BudgetForm
@@ -113,6 +113,24 @@ async def test_access_names_the_rule_that_decides(tmp_path: Path) -> None:
     assert "<strong>default/no-buying</strong>, rule 0" in denied
     assert "Ask about shop__" in unknown
     assert "NAME=VALUE" in wrong
+
+
+async def test_access_names_the_policy_that_allows_no_calls_a_minute(tmp_path: Path) -> None:
+    closed = Policy(
+        namespace="default",
+        name="closed",
+        every=True,
+        rules=(Rule(action="Allow", tools=("*",)),),
+        limits=PolicyLimits(calls_per_minute=0),
+    )
+    async with running(tmp_path, SHOP, Rules(policies=(closed,))) as gateway:
+        question = (await visited(gateway, "/console/access?tool=shop__buy")).body.decode()
+        page = (await visited(gateway, "/console/tools/shop__buy")).body.decode()
+
+    assert "<strong>Denied</strong>: limits.callsPerMinute of default/closed is 0" in question
+    assert "<strong>default/closed</strong>, its limits" in question
+    assert "<strong>No</strong>: limits.callsPerMinute of default/closed is 0" in page
+    assert "default/closed, its limits" in page
 
 
 async def test_about_others_only_administrators_are_told(tmp_path: Path) -> None:

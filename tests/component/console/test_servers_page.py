@@ -77,6 +77,23 @@ async def test_problems_of_files_head_the_list_and_are_bounded(tmp_path: Path) -
     assert len(page) <= MOST_BYTES
 
 
+async def test_a_server_whose_replicas_are_0_is_listed_as_stopped_and_needs_nobody(tmp_path: Path) -> None:
+    stopped = msgspec.structs.replace(failed("off", ""), state="stopped", reason="Stopped", cause="Stopped")
+    async with running(tmp_path, *shops(1), Servers(servers=(stopped,))) as gateway:
+        text = (await visited(gateway, LIST)).body.decode()
+    assert "All servers that run answer; 1 server is stopped." in text
+    assert "<dt>Servers ready</dt><dd>1 <small>of 2</small>" in text
+    assert "card problem" not in text
+    assert "state-stopped" in text
+
+
+async def test_commands_for_logs_of_pods_name_the_server(tmp_path: Path) -> None:
+    crashing = msgspec.structs.replace(failed("mail", ""), cause="CrashLooping")
+    async with running(tmp_path, Servers(servers=(crashing,))) as gateway:
+        text = (await visited(gateway, LIST)).body.decode()
+    assert "kubectl logs --namespace default --selector fairlead.dev/server=mail " in text
+
+
 async def test_commands_in_the_console_name_the_gateway_that_the_browser_asked(tmp_path: Path) -> None:
     why = "it ended with code 1; fairlead logs mail has all that it printed, `fairlead tools --url http://other` lists."
     async with running(tmp_path, Servers(servers=(failed("mail", why),))) as gateway:

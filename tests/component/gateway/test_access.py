@@ -77,6 +77,26 @@ async def test_others_are_spoken_of_to_administrators_alone(tmp_path: Path) -> N
         assert (await access(gateway, "root", **{**asked, "groups": ""})).message["allowed"] is True
 
 
+async def test_a_policy_that_allows_no_calls_a_minute_is_a_no(tmp_path: Path) -> None:
+    closed = Policy(
+        namespace="default",
+        name="closed",
+        every=True,
+        rules=(Rule(action="Allow", tools=("roll-dice",)),),
+        limits=PolicyLimits(calls_per_minute=0),
+    )
+    async with running(tmp_path, TAVERN, Rules(policies=(closed,))) as gateway:
+        limited = (await access(gateway, None, tool="tavern__roll-dice")).message
+        denied = (await access(gateway, None, tool="tavern__web-search")).message
+        code, out, _ = await fairlead(
+            "can", "me", "call", "tavern__roll-dice", "--url", f"http://127.0.0.1:{gateway.port}/mcp"
+        )
+    assert (limited["allowed"], limited["policy"], limited["rule"]) == (False, "default/closed", None)
+    assert limited["reason"] == "limits.callsPerMinute of default/closed is 0, so no call passes"
+    assert denied["reason"] != limited["reason"], "a rule that denies is told of first"
+    assert (code, out.splitlines()[0]) == (1, f"no: {limited['reason']}")
+
+
 async def test_where_nobody_is_asked_who_they_are_everybody_may_ask_everything(tmp_path: Path) -> None:
     async with running(tmp_path, TAVERN, RULES) as gateway:
         found = (await access(gateway, None, agent="npc", groups="players", tool="tavern__web-search")).message

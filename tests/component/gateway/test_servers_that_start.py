@@ -15,6 +15,7 @@ from typing import Any
 import msgspec
 import pytest
 
+from commands import fairlead
 from fairlead_api.documents.catalog import Refreshed
 from fairlead_api.documents.rules import Policy, Rule, Rules, Subject, Tier
 from fairlead_api.documents.servers import OVERDUE, ServerEntry, Servers
@@ -125,6 +126,20 @@ async def test_a_call_of_a_server_that_failed_is_told_so_at_once_without_the_wor
         over_rest = await get(gateway, "/v1/tools/demo__add")
         assert problem(over_rest) == (503, "CONNECTION_LOST")
         assert b"hunter2" not in over_rest.body
+
+
+async def test_a_server_whose_replicas_are_0_is_stopped_and_has_not_failed(tmp_path: Path) -> None:
+    stopped = msgspec.structs.replace(FAILED, state="stopped", reason="Stopped", cause="Stopped", message="replicas: 0")
+    async with running(tmp_path, Servers(servers=(stopped,)), start_wait=30.0) as gateway:
+        answer = await ask(gateway, calling("demo__add"))
+        url = f"http://127.0.0.1:{gateway.port}/mcp"
+        _, _, called = await fairlead("call", "demo__add", "--url", url)
+        _, listed, _ = await fairlead("tools", "--url", url)
+    assert answer.refusal == "CONNECTION_LOST"
+    assert b"is stopped: `fairlead servers" in answer.body
+    assert b"failed" not in answer.body
+    assert called.startswith("fairlead call: CONNECTION_LOST: stopped: default/demo: ")
+    assert "stopped: default/demo: " in listed
 
 
 async def test_a_call_that_waits_ends_with_a_server_that_fails(tmp_path: Path) -> None:

@@ -207,3 +207,20 @@ async def test_tiers_that_were_all_deleted_are_created_again_without_a_restart(a
         await alone.until("all three again", lambda: tiers_of(alone) == {"fast", "standard", "deep"})
         await alone.until("in force", lambda: in_force(alone) == {"fast", "standard", "deep"})
         assert defaults(alone) == set()
+
+
+async def test_of_two_tiers_that_ask_to_be_the_default_kubectl_shows_which_is(alone: World) -> None:
+    for name in ("elder", "younger"):
+        head = {"apiVersion": "fairlead.dev/v1alpha1", "kind": "LatencyTier", "metadata": {"name": name}}
+        assert alone.request("POST", TIERS, {**head, "spec": {"default": True}})[0] == 201
+
+    def table() -> dict[str, list[str]]:
+        rows = alone.plane.kubectl("get", "lt", "--no-headers").stdout.splitlines()
+        return {row.split()[0]: row.split()[1:] for row in rows}
+
+    def default_is_the_elder() -> bool:
+        rows = table()
+        return rows["elder"][1:2] == ["true"] and rows["younger"][1:2] == ["false"] and "True" in rows["younger"]
+
+    async with running(alone):
+        await alone.until("one default, and a conflict of the other", default_is_the_elder)

@@ -9,6 +9,7 @@ import pytest
 
 from commands import fairlead
 from fairlead_api.documents.catalog import ChildEndpoint, HttpEndpoint, TcpEndpoint
+from fairlead_api.documents.servers import ServerEntry, Servers
 from fairlead_api.meta import ServerKey
 from fairlead_app.trust import Trust
 from fairlead_mcp.host import ChildHost
@@ -118,6 +119,17 @@ async def test_a_server_that_runs_elsewhere_says_where_its_log_is(tmp_path: Path
         assert problem(answer) == (404, "UNKNOWN_SERVER")
         assert answer.message["didYouMean"] == "image"
         assert "Did you mean image?" in answer.message["detail"]
+
+
+async def test_a_server_that_has_never_been_ready_has_its_log_in_its_pods(tmp_path: Path) -> None:
+    crashing = ServerEntry(namespace="team", name="mail", state="failed", reason="StartFailed", cause="CrashLooping")
+    async with running(tmp_path, Servers(servers=(crashing,))) as gateway:
+        for name in ("team/mail", "mail"):
+            answer = await get(gateway, f"/v1/logs/{name}")
+            assert problem(answer) == (404, "UNKNOWN_SERVER")
+            assert "kubectl logs --namespace team --selector fairlead.dev/server=mail " in answer.message["detail"]
+        elsewhere = await get(gateway, "/v1/logs/news")
+        assert "--namespace NAMESPACE --selector fairlead.dev/server=news " in elsewhere.message["detail"]
 
 
 async def test_the_command_prints_what_a_server_printed(tmp_path: Path) -> None:

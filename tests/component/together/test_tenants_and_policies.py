@@ -96,6 +96,20 @@ async def test_a_policy_says_what_it_selects_matches_and_contradicts(world: Worl
         assert len(table[1].split()) == 5, "nothing is invalid or in conflict: these columns are empty"
 
 
+async def test_a_policy_names_the_servers_that_have_not_listed_their_tools(world: World) -> None:
+    async with modern_server([tool("add"), tool("sub")]) as server, running(world):
+        world.create("demo", {"url": server.url})
+        world.create("dead", {"url": "http://127.0.0.1:9/mcp"})
+        declare(world, "early", [ALL, {"name": "strays", "action": "Allow", "tools": ["none"]}])
+        await world.until("one that lists nothing", lambda: status(world, "early").get("unlistedServers") == ["dead"])
+        await world.until("tools of the other", lambda: status(world, "early").get("tools") == 2)
+        assert status(world, "early")["unmatchedRules"] == ["strays"]
+        assert shown(world, "early") == in_force(), "the rule may match a tool of the server that lists nothing"
+        world.request("DELETE", world.server_path("dead"))
+        await world.until("a warning", lambda: shown(world, "early") == in_force(PartiallyInvalid="RulesMatchNothing"))
+        assert status(world, "early").get("unlistedServers", []) == []
+
+
 @pytest.fixture
 def neighbor(world: World) -> Iterator[str]:
     """Another tenant's namespace."""

@@ -59,7 +59,14 @@ def test_the_reason_is_told_below_the_table_and_last_words_only_where_they_say_m
 def test_principals_without_the_message_of_a_server_get_the_meaning_of_its_cause() -> None:
     told = {name: value for name, value in FAILED.items() if name not in ("message", "lastWords")}
     meant = "The process could not be started, or ended at once."
-    assert details([told]) == ["", f"default/mail: {meant} An administrator of the gateway sees its own words."]
+    ask = "Administrators of the gateway see what {} says itself; on a cluster, so does kubectl describe mcps."
+    assert details([told]) == ["", f"default/mail: {meant} {ask.format('the server')}"]
+    twice = details([told, {**told, "server": "default/news"}])
+    assert [line for line in twice if line] == [
+        f"default/mail: {meant}",
+        f"default/news: {meant}",
+        ask.format("each server"),
+    ]
     assert details([{**told, "cause": "OfALaterRelease"}]) == []
     assert details([{**told, "state": "starting", "cause": "Deploying"}]) == [], "as usual"
 
@@ -124,4 +131,6 @@ def test_a_server_that_is_missing_in_a_list_is_named_with_its_reason_and_several
     ]
     assert lines_about([FAILED, FAILED]) == ["not available: default/mail, default/mail; `fairlead servers` says more"]
     assert server_names([STARTS] * 7).endswith("and 2 more")
+    stopped = {"server": "default/off", "state": "stopped", "message": "spec.replicas is 0"}
+    assert lines_about([stopped]) == ["stopped: default/off: spec.replicas is 0"]
     assert lines_about([READY]) == []

@@ -6,10 +6,15 @@ from typing import Any
 
 import pytest
 
+from fairlead_api.documents.catalog import Catalog
 from fairlead_api.documents.rules import Policy, PolicyLimits, Rule, Rules, Subject, Tier
 from fairlead_api.meta import ServerKey
+from fairlead_api.v1alpha1.toolpolicy import ToolPolicy
+from fairlead_operator.publish.compile import compile_rules
+from fairlead_operator.publish.policies import PolicyStatuses
 from fairlead_operator.publish.review import Review, review, selectable
 from gatewayworld import catalog, entry
+from operatorfakes import MemoryDeclarations, MemoryPlatform
 from toolservers import tool
 
 WEB = ServerKey("n", "web")
@@ -34,10 +39,11 @@ def deny(*tools: str) -> Rule:
     return Rule(action="Deny", tools=tools)
 
 
-def look(*policies: Policy, catalogs: list[Any] = CATALOGS) -> Review:
+def look(*policies: Policy, catalogs: list[Any] = CATALOGS, unlisted: tuple[ServerKey, ...] = ()) -> Review:
     """At the first of them."""
     shelves = {each.key: selectable(each) for each in catalogs}
-    return review(Rules(policies=policies, tiers=TIERS), [WEB, FILE], shelves)[ServerKey("n", policies[0].name)]
+    rules = Rules(policies=policies, tiers=TIERS)
+    return review(rules, [WEB, FILE], shelves, unlisted)[ServerKey("n", policies[0].name)]
 
 
 def subject(kind: str, name: str | None = None) -> dict[str, Any]:
@@ -55,7 +61,18 @@ def test_tools_that_are_not_enabled_count_nowhere() -> None:
 
 def test_matches_of_a_policy_are_not_judged_while_a_server_was_not_asked_yet() -> None:
     found = look(policy("p", allow("none")), catalogs=CATALOGS[:1])
-    assert (found.tools, found.unmatched, found.amiss) == (None, None, ())
+    assert (found.tools, found.unmatched, found.unlisted, found.amiss) == (None, None, None, ())
+
+
+def test_a_server_that_lists_nothing_is_named_beside_rules_that_match_no_listed_tool() -> None:
+    review_of_policy = look(policy("p", allow("get"), allow("none")), catalogs=CATALOGS[:1], unlisted=(FILE,))
+    assert (review_of_policy.tools, review_of_policy.unmatched, review_of_policy.unlisted) == (1, ("1",), ("file",))
+    assert review_of_policy.amiss == (), "the rule may match a tool of that server: nobody is warned"
+
+
+def test_a_server_that_is_not_selected_is_not_waited_for() -> None:
+    review_of_policy = look(policy("p", allow("none"), servers=("web",)), catalogs=CATALOGS[:1])
+    assert (review_of_policy.unmatched, review_of_policy.unlisted) == (("0",), ())
 
 
 FAULTS: dict[str, tuple[Policy, str, str]] = {
@@ -137,3 +154,28 @@ def test_policies_that_contradict_are_named(what: str) -> None:
 def test_policies_of_other_namespaces_do_not_conflict() -> None:
     other = Policy(namespace="m", name="q", every=True, rules=(deny("*"),))
     assert look(policy("p"), other).conflicts == ()
+
+
+async def test_after_a_restart_rules_that_match_nothing_stay_told_until_the_servers_were_looked_at() -> None:
+    spec = {"rules": [{"action": "Allow", "tools": ["none"]}]}
+    head = {"apiVersion": "fairlead.dev/v1alpha1", "kind": "ToolPolicy"}
+    declared = ToolPolicy.model_validate({**head, "metadata": {"name": "p", "namespace": "n"}, "spec": spec})
+    world = MemoryDeclarations(policy_list=[declared], label_map={WEB: {}})
+    rules = compile_rules([], [declared], world.label_map)
+
+    async def causes(*catalogs: Catalog) -> list[str]:
+        """Causes that an operator shows that has seen these catalogs, and the events that it posts."""
+        platform = MemoryPlatform()
+        statuses = PolicyStatuses(world, platform)
+        statuses.take_rules(rules)
+        for each in catalogs:
+            statuses.know(each)
+        await statuses.show()
+        condition = world.policy_list[0].status.condition("PartiallyInvalid")
+        shown = [] if condition is None else [condition.message.partition(":")[0]]
+        return [*shown, *(announcement.reason for announcement in platform.announced)]
+
+    assert await causes() == []
+    assert await causes(CATALOGS[0]) == ["RulesMatchNothing", "NothingMatched"]
+    assert await causes() == ["RulesMatchNothing"], "kept, and told no second time"
+    assert await causes(CATALOGS[0]) == ["RulesMatchNothing"]

@@ -65,7 +65,7 @@ def test_the_prefix_of_a_deleted_server_is_reserved_and_its_heir_reads_for_whom_
         "prefix faces is reserved until 2026-11-21T12:00:00+00:00 for strict/faces, which was deleted; "
         "this one is served at its own endpoint only"
     )
-    assert conflicted.names == {"NAMESPACE": "strict", "PREFIX": "faces"}
+    assert conflicted.names == {"OWNER": "strict", "PREFIX": "faces"}
 
 
 def test_a_server_that_never_listed_a_tool_gives_its_prefix_up_to_a_younger_one_that_works() -> None:

@@ -18,7 +18,8 @@ from fairlead_api.v1alpha1.causes import Cause, cause_of
 from fairlead_api.v1alpha1.conditions import ConditionType
 from fairlead_api.v1alpha1.latencytier import LatencyTier
 from fairlead_kube.errors import ApiError, Forbidden
-from fairlead_mcp.errors import ConnectFailed
+from fairlead_mcp.child import START_SECONDS
+from fairlead_mcp.errors import ConnectFailed, Timeout
 from fairlead_operator.clocks import Clocks
 from fairlead_operator.compose import InstallationOptions, compose
 from fairlead_operator.controller import Controller, ControllerOptions, World
@@ -195,6 +196,25 @@ async def test_a_restart_writes_nothing_and_keeps_what_is_shown_until_the_server
         assert catalog is not None
         assert catalog.online
     assert (bench.documents.writes, len(bench.platform.reported)) == (writes, reports)
+
+
+async def test_after_a_restart_a_process_of_the_operator_that_says_nothing_yet_takes_no_server_offline() -> None:
+    bench = Bench()
+    script = bench.declare("demo", "a")
+    async with bench.running():
+        assert bench.ready() == ("True", "Verified")
+    script.error = Timeout("n/demo is still starting", sent=False, reason="Silent")
+    async with bench.running():
+        await asyncio.sleep(START_SECONDS / 2)
+        catalog = await bench.catalog()
+        assert bench.ready() == ("True", "Verified")
+        assert catalog is not None
+        assert catalog.online
+        await asyncio.sleep(START_SECONDS)
+        catalog = await bench.catalog()
+        assert bench.ready() == ("False", "StartTimeout")
+        assert catalog is not None
+        assert not catalog.online
 
 
 async def test_a_server_that_is_gone_loses_everything_that_was_kept_of_it() -> None:

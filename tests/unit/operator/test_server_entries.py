@@ -17,6 +17,7 @@ from fairlead_api.meta import ServerKey
 from fairlead_api.v1alpha1.causes import REASON_OF, Cause, cause_of, worded
 from fairlead_api.v1alpha1.conditions import Reason
 from fairlead_api.v1alpha1.mcpserver import McpServerStatus
+from fairlead_mcp.child import START_SECONDS
 from fairlead_mcp.errors import ConnectFailed, Timeout
 from fairlead_operator.clocks import Clocks
 from fairlead_operator.compose import InstallationOptions, compose
@@ -166,6 +167,22 @@ async def test_a_server_whose_process_says_nothing_for_a_whole_discovery_is_stil
         assert bench.ready() == ("Unknown", "Silent")
         found = await bench.entered()
         assert (found.state, found.reason, found.cause) == ("starting", "Pending", "Silent")
+        assert "run its command by hand" in found.message
+
+
+async def test_a_server_whose_process_says_nothing_for_two_minutes_has_failed_to_start() -> None:
+    starting = Timeout("team/demo is still starting", sent=False, reason="Silent")
+    bench = Bench(script=Script(error=starting))
+    async with bench.running():
+        await asyncio.sleep(START_SECONDS - 10)
+        assert bench.ready() == ("Unknown", "Silent")
+        await asyncio.sleep(70)  # the pause between two discoveries that failed is as long
+        assert bench.ready() == ("False", "StartTimeout")
+        assert (await bench.entered()).state == "failed"
+        assert "fairlead.dev/server=demo " in (await bench.entered()).message, "a command to paste"
+        bench.script.error = None
+        await asyncio.sleep(70)
+        assert bench.ready() == ("True", "Verified")
 
 
 async def test_a_server_that_failed_is_entered_with_its_reason_and_leaves_with_its_resource() -> None:

@@ -123,12 +123,12 @@ def test_settings_without_effect_stand_beside_a_ready_server_until_they_are_mend
     [
         (
             Cause.SECRET_NOT_LABELLED,
-            {"NAME": "key", "NAMESPACE": "team"},
+            {"SECRET": "key", "NAMESPACE": "team"},
             "kubectl label secret key -n team fairlead.dev/credential=true",
         ),
         (
             Cause.PREFIX_RESERVED,
-            {"NAMESPACE": "strict", "PREFIX": "faces"},
+            {"OWNER": "strict", "PREFIX": "faces"},
             "annotate any McpServer in strict with fairlead.dev/release-prefix=faces.",
         ),
     ],

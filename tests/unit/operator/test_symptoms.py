@@ -37,6 +37,13 @@ def ended(code: int, message: str = "", name: str = "server") -> Json:
 
 ROOT = 'container has runAsNonRoot and image will run as root (pod: "x")'
 
+RUNS_AGAIN: Json = {
+    "name": "server",
+    "restartCount": 2,
+    "state": {"running": {}},
+    "lastState": {"terminated": {"exitCode": 0, "reason": "Completed"}},
+}
+"""A container that has ended twice without a fault, started once more."""
 NODE = "npm warn x\nError: KEY is not set\n    at f (/srv/a.js:1:2)\n\nNode.js v20.20.2\n"
 
 
@@ -52,6 +59,12 @@ NODE = "npm warn x\nError: KEY is not set\n    at f (/srv/a.js:1:2)\n\nNode.js v
         (pod(waiting("CrashLoopBackOff", exitCode=1, message="must be run as root")), "RunAsRootRefused", "runAsUser"),
         (pod(waiting("CrashLoopBackOff", exitCode=1, message="EACCES: /etc/x")), "RunAsRootRefused", "ordinary user"),
         (pod(waiting("CrashLoopBackOff", exitCode=137, reason="OOMKilled")), "CrashLooping", "raise its memory"),
+        (
+            pod({**ended(0), "restartCount": 1}),
+            "CrashLooping",
+            "code 0: it said nothing. A program that speaks MCP over stdio",
+        ),
+        (pod(RUNS_AGAIN), "CrashLooping", "set spec.image.transport to stdio"),
         (pod(init=[ended(75, "no network connection", "install")]), "RegistryUnreachable", "no network"),
         (pod(init=[ended(1, "npm has no x@1", "install")]), "InstallFailed", "npm has no x@1"),
         (

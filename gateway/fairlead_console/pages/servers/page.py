@@ -7,8 +7,8 @@ from typing import Final
 
 from fastapi import APIRouter, Request, Response
 
-from fairlead_api.documents.servers import READY
-from fairlead_api.meta import LABEL_NAME
+from fairlead_api.documents.servers import READY, STOPPED
+from fairlead_api.meta import pod_logs
 from fairlead_console.context import ConsoleContext, NavigationEntry, Visit
 from fairlead_console.html import redirect
 from fairlead_console.pages.servers.changes import shown_changes
@@ -59,7 +59,8 @@ def router(console: ConsoleContext) -> APIRouter:
             part=part,
             explained=[row for row in part.items if row.needs_words],
             others=[row for row in part.items if not row.needs_words],
-            troubled=sum(row.state != READY for row in rows),
+            troubled=sum(row.state not in (READY, STOPPED) for row in rows),
+            stopped=sum(row.state == STOPPED for row in rows),
             total=total,
             tools=tools,
             servers=len(rows),
@@ -149,6 +150,7 @@ async def _log(visit: Visit, server: str) -> LogDocument | str:
     except RestProblem as problem:
         if problem.document.code == UNKNOWN_SERVER:  # it is known here, but not to the log: it never printed a line
             namespace, _, name = server.partition("/")
-            command = f"kubectl logs --namespace {namespace} --selector {LABEL_NAME}={name} --all-containers --prefix"
-            return f"No process of it has printed anything here. On a cluster, its pod has it: {command}"
+            return (
+                f"No process of it has printed anything here. On a cluster, its pod has it: {pod_logs(namespace, name)}"
+            )
         return problem.document.detail

@@ -8,15 +8,16 @@ from typing import Final
 import msgspec
 from msgspec import UNSET
 
-from fairlead_api.documents.servers import FAILED, OFFLINE, READY
+from fairlead_api.documents.servers import FAILED, OFFLINE, READY, STOPPED
 from fairlead_api.v1alpha1.causes import Cause
 from fairlead_api.v1alpha1.reasons import EXPLANATIONS
+from fairlead_api.v1alpha1.remedies import remedy
 from fairlead_console.visible_calls import CallSums, VisibleCalls
 from fairlead_mcp.eras import era_of
 from fairlead_rest.resources.servers import ServerDocument
 
-_ORDER: Final[Mapping[str, int]] = {FAILED: 0, OFFLINE: 1, READY: 3}
-"""Rank of a state: servers that need a person first, ready ones last."""
+_ORDER: Final[Mapping[str, int]] = {FAILED: 0, OFFLINE: 1, STOPPED: 3, READY: 4}
+"""Rank of a state: servers that need a person first, then stopped ones, ready ones last."""
 _ON_THE_WAY: Final = 2
 
 
@@ -44,8 +45,11 @@ class ConsoleServer(msgspec.Struct, frozen=True):
 
     @property
     def needs_words(self) -> bool:
-        """Whether it is not ready, and more is known than that: a server that merely starts needs nobody."""
-        return self.state != READY and self.advice is not None and bool(self.advice.message or self.advice.meaning)
+        """Whether it is not ready, and more is known than that: a server that merely starts, or that was stopped, needs
+        nobody.
+        """
+        explained = self.advice is not None and bool(self.advice.message or self.advice.meaning)
+        return explained and self.state not in (READY, STOPPED)
 
 
 class ServerAdvice(msgspec.Struct, frozen=True):
@@ -92,10 +96,12 @@ def advice(server: ServerDocument) -> ServerAdvice | None:
         return None
     cause, message = server.cause or "", server.message or ""
     explanation = EXPLANATIONS.get(Cause(cause)) if cause in {each.value for each in Cause} else None
-    meaning = "" if explanation is None else explanation.meaning
-    return ServerAdvice(
-        cause or server.reason or server.state, meaning, "" if explanation is None else explanation.remedy, message
-    )
+    word = cause or server.reason or server.state
+    if explanation is None:
+        return ServerAdvice(word, "", "", message)
+    namespace, _, name = server.server.partition("/")
+    names = {"SERVER": server.server, "NAMESPACE": namespace, "NAME": name}
+    return ServerAdvice(word, explanation.meaning, remedy(Cause(cause), "cluster", names=names), message)
 
 
 def _unquote(last_words: str, message: str) -> str | None:

@@ -6,7 +6,7 @@ import asyncio
 from collections.abc import Callable
 from typing import Final
 
-from fairlead_api.documents.servers import INSTALLING, OVERDUE, WAITING, ServerEntry
+from fairlead_api.documents.servers import INSTALLING, OVERDUE, STOPPED, WAITING, ServerEntry
 from fairlead_api.documents.servers import STARTING as STARTING_STATE
 from fairlead_api.meta import ServerKey
 from fairlead_gateway.core.share_counts import ShareCounts
@@ -68,6 +68,8 @@ def refusal_of(entry: ServerEntry, *, starts: bool) -> Refusal:
         word = f" ({entry.cause})" if entry.cause in OVERDUE else ""
         message = f"the server {entry.key} {_WORDS.get(entry.state, 'starts')}{word}: try again in a moment"
         return Refusal(STARTING, f"{message}; `fairlead servers {entry.key}` shows how far it is", AGAIN_MS)
+    if entry.state == STOPPED:
+        return Refusal(CONNECTION_LOST, f"the server {entry.key} is stopped: `fairlead servers {entry.key}` says why")
     word = entry.cause or entry.reason
     reason = f" ({word})" if word else ""
     return Refusal(CONNECTION_LOST, f"the server {entry.key} failed{reason}: `fairlead servers {entry.key}` says why")
