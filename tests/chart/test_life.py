@@ -17,7 +17,7 @@ import pytest
 from controlplane import ControlPlane, PlaneFactory
 from fairlead_api.documents.codec import RULES_NAME, decode
 from fairlead_api.documents.rules import Rules
-from helmworld import CHART, NAMESPACE, Helm, Refused, get, one
+from helmworld import CHART, NAMESPACE, Helm, Refused, get, rendered_object
 from operatorworld import World, running
 from toolservers import sdk_server
 from waiting import until
@@ -46,8 +46,8 @@ def helm(plane: ControlPlane, tmp_path: Path) -> Helm:
 
 def left_in(plane: ControlPlane, namespace: str) -> list[str]:
     """What stands in a namespace, but for what the cluster itself puts into every one."""
-    found = [f"{item['kind']} {item['metadata']['name']}" for item in get(plane, KINDS, "-n", namespace)]
-    return sorted(set(found) - {"ConfigMap kube-root-ca.crt"})
+    left = [f"{item['kind']} {item['metadata']['name']}" for item in get(plane, KINDS, "-n", namespace)]
+    return sorted(set(left) - {"ConfigMap kube-root-ca.crt"})
 
 
 def mcp_server(name: str, **spec: object) -> str:
@@ -104,7 +104,7 @@ def test_an_upgrade_keeps_the_keys_and_changes_what_is_set(plane: ControlPlane, 
     for _ in range(2):
         helm.upgrade("--set", "gateway.replicas=3", "--set", "gateway.settings.callTimeout=90")
         assert plane.kubectl("get", *secret).stdout == before
-    gateway = one(get(plane, "deployments", "-n", NAMESPACE), "Deployment", "fairlead-gateway")
+    gateway = rendered_object(get(plane, "deployments", "-n", NAMESPACE), "Deployment", "fairlead-gateway")
     assert gateway["spec"]["replicas"] == 3
     (container,) = gateway["spec"]["template"]["spec"]["containers"]
     assert {"name": "FAIRLEAD_CALL_TIMEOUT", "value": "90"} in container["env"]

@@ -52,12 +52,12 @@ class Cost:
     loop_ns: int
     """CPU of the event loop's thread, which carries all calls."""
     peak: int
-    kept: int
+    retained: int
 
     def __str__(self) -> str:
         return (
             f"{self.sent >> 10} kB on {self.connections} connections: {self.loop_ns / self.sent:.0f} ns a byte, "
-            f"peak {self.peak / self.sent:.2f} and kept {self.kept / self.sent:.2f} bytes a byte"
+            f"peak {self.peak / self.sent:.2f} and kept {self.retained / self.sent:.2f} bytes a byte"
         )
 
 

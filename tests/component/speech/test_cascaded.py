@@ -42,8 +42,8 @@ async def ask(client: RealtimeClient, text: str) -> None:
     await client.send("response.create")
 
 
-def said_to_model(world: CascadeWorld, place: int = -1) -> list[tuple[str, Any]]:
-    return [(each["role"], each["content"]) for each in world.backends.asked[place]["messages"]]
+def said_to_model(world: CascadeWorld, index: int = -1) -> list[tuple[str, Any]]:
+    return [(each["role"], each["content"]) for each in world.backends.asked[index]["messages"]]
 
 
 async def test_speech_is_heard_answered_and_spoken(tmp_path: Path) -> None:

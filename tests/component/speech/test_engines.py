@@ -30,8 +30,8 @@ QUICK = ALL[:2]
 
 @pytest.fixture(params=ENGINES, ids=lambda engine: engine.name)
 def engine(request: pytest.FixtureRequest) -> Engine:
-    found: Engine = request.param
-    return found
+    chosen_engine: Engine = request.param
+    return chosen_engine
 
 
 def tool(name: str, **annotations: Any) -> dict[str, Any]:

@@ -9,7 +9,7 @@ import pytest
 
 from cascadeworld import RoutedWorld, routed_world
 from fairlead_speech.scripted import SpokenCall, SpokenReply
-from routedturns import DEEP, ask, said, told
+from routedturns import DEEP, ask, told, transcripts
 from speechworld import own_tool
 from waiting import eventually
 
@@ -76,7 +76,7 @@ async def test_where_the_provider_refuses_what_routing_needs_each_turn_is_answer
         for number in range(2):
             await client.speak()
             await client.until("response.done", number + 1)
-        assert said(client) == ["Answer 0.", "Answer 1."]
+        assert transcripts(client) == ["Answer 0.", "Answer 1."]
         assert world.session.of_type("response.create") == []
         assert f"refused {refused}" in caplog.text
 

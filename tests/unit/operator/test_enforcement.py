@@ -18,7 +18,7 @@ PODS = ProbePods("registry.example/fairlead:1", ("pull",))
 
 
 @pytest.mark.parametrize(
-    ("said", "ok", "cause", "words"),
+    ("answer_line", "ok", "cause", "words"),
     [
         ("incoming=held outgoing=held\n", True, "NetworkPolicyEnforced", "both ways"),
         ("incoming=open outgoing=open", False, "NetworkPolicyNotEnforced", "any pod of the cluster can connect"),
@@ -26,17 +26,19 @@ PODS = ProbePods("registry.example/fairlead:1", ("pull",))
         ("incoming=held outgoing=open", False, "NetworkPolicyNotEnforced", "spec.network.egress has no effect"),
     ],
 )
-def test_a_direction_that_is_open_is_told_with_what_that_means(said: str, ok: bool, cause: str, words: str) -> None:
-    answer = parse_answer(said)
+def test_a_direction_that_is_open_is_told_with_what_that_means(
+    answer_line: str, ok: bool, cause: str, words: str
+) -> None:
+    answer = parse_answer(answer_line)
     assert answer is not None
     verdict = answer.verdict()
     assert (verdict.ok, verdict.cause) == (ok, cause)
     assert words in verdict.message
 
 
-@pytest.mark.parametrize("said", ["", "allowed=held", "incoming=held", "incoming=maybe outgoing=held", "Error"])
-def test_other_last_words_of_a_probe_are_not_an_answer(said: str) -> None:
-    assert parse_answer(said) is None
+@pytest.mark.parametrize("answer_line", ["", "allowed=held", "incoming=held", "incoming=maybe outgoing=held", "Error"])
+def test_other_last_words_of_a_probe_are_not_an_answer(answer_line: str) -> None:
+    assert parse_answer(answer_line) is None
 
 
 def test_no_answer_says_why_and_how_to_have_it_tried_again() -> None:

@@ -26,8 +26,8 @@ def judged(
     """Names of the tools that are offered beside one that is good, and what is said."""
     raws = tuple(Raw(t if isinstance(t, bytes) else msgspec.json.encode(t)) for t in (GOOD, *tools))
     assert RUNS.endpoint is not None
-    found = RawListing(version, tools=raws, **more)
-    catalog, remarks = build_catalog(mcp_server(), found, Reached(RUNS.endpoint, None, "demo"))
+    listing = RawListing(version, tools=raws, **more)
+    catalog, remarks = build_catalog(mcp_server(), listing, Reached(RUNS.endpoint, None, "demo"))
     return [tool.name for tool in catalog.tools], remarks
 
 

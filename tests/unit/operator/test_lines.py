@@ -31,11 +31,11 @@ class Dialled:
     """Connections that a test hands out: an error, or a line that it ends."""
 
     answers: list[ConnectFailed | IdleConnection] = field(default_factory=list)
-    asked: int = 0
+    dials: int = 0
     more: asyncio.Event = field(default_factory=asyncio.Event)
 
-    async def line(self, key: ServerKey, endpoint: Endpoint, known: tuple[str, int] | None) -> IdleConnection | None:
-        self.asked += 1
+    async def line(self, key: ServerKey, endpoint: Endpoint, previous: tuple[str, int] | None) -> IdleConnection | None:
+        self.dials += 1
         while not self.answers:
             self.more.clear()
             await self.more.wait()

@@ -21,10 +21,11 @@ GOLDEN = Path(__file__).resolve().parents[2] / "golden" / "operator"
 INPUTS = sorted(GOLDEN.glob("*.in.yaml"))
 
 
-def rendered(server: McpServer, frame: ManifestContext) -> list[dict[str, Any]]:
+def rendered(server: McpServer, context: ManifestContext) -> list[dict[str, Any]]:
     """What is applied, as it is sent."""
     return [
-        {"apiVersion": kind.api_version, "kind": kind.kind, **manifest} for kind, manifest in plan(server, frame).apply
+        {"apiVersion": kind.api_version, "kind": kind.kind, **manifest}
+        for kind, manifest in plan(server, context).apply
     ]
 
 

@@ -119,7 +119,7 @@ def test_expressions_select_as_in_kubernetes(
 
 
 def test_everything_that_a_policy_says_is_in_the_document() -> None:
-    said = policy(
+    declared = policy(
         "p",
         subjects=[
             {"kind": "ServiceAccount", "name": "bot", "namespace": "agents"},
@@ -142,7 +142,7 @@ def test_everything_that_a_policy_says_is_in_the_document() -> None:
         controlCharacters="Escape",
         autoRun="ReadOnly",
     )
-    (compiled,) = compile_rules([], [said], {}).policies
+    (compiled,) = compile_rules([], [declared], {}).policies
     wire = msgspec.json.decode(msgspec.json.encode(compiled))
     assert wire == {
         "namespace": "team",

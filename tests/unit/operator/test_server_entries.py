@@ -128,9 +128,9 @@ def test_a_server_that_is_simply_ready_needs_no_entry_and_one_with_something_to_
 
 
 def test_messages_of_a_server_are_bounded_in_the_document() -> None:
-    found = entry_for(KEY, None, status("False", "StartFailed", "x" * 2000))
-    assert found is not None
-    assert len(found.message) == MESSAGE_CHARS
+    server_entry = entry_for(KEY, None, status("False", "StartFailed", "x" * 2000))
+    assert server_entry is not None
+    assert len(server_entry.message) == MESSAGE_CHARS
 
 
 async def test_a_server_is_entered_before_it_answered_and_not_any_more_afterwards() -> None:
@@ -148,9 +148,9 @@ async def test_a_server_that_does_not_answer_is_said_to_be_silent_after_ten_seco
         await asyncio.sleep(8)
         assert (await bench.entered()).cause == "NotDiscovered"
         await asyncio.sleep(5)
-        found = await bench.entered()
-        assert (found.state, found.reason, found.cause) == ("starting", "Pending", "Silent")
-        assert "10 s ago" in found.message
+        server_entry = await bench.entered()
+        assert (server_entry.state, server_entry.reason, server_entry.cause) == ("starting", "Pending", "Silent")
+        assert "10 s ago" in server_entry.message
         assert bench.ready() == ("Unknown", "Silent")
         await asyncio.sleep(60)
     assert bench.ready() == ("True", "Verified")
@@ -161,16 +161,20 @@ async def test_a_server_whose_process_says_nothing_for_a_whole_discovery_is_stil
     bench = Bench(script=Script(error=starting))
     async with bench.running():
         assert bench.ready() == ("Unknown", "Silent")
-        found = await bench.entered()
-        assert (found.state, found.reason, found.cause) == ("starting", "Pending", "Silent")
+        server_entry = await bench.entered()
+        assert (server_entry.state, server_entry.reason, server_entry.cause) == ("starting", "Pending", "Silent")
 
 
 async def test_a_server_that_failed_is_entered_with_its_reason_and_leaves_with_its_resource() -> None:
     bench = Bench(script=Script(error=REFUSED))
     async with bench.running() as controller:
-        found = await bench.entered()
-        assert (found.state, found.reason, found.cause) == ("failed", "Unreachable", "ConnectionRefused")
-        assert "nothing listens there" in found.message
+        server_entry = await bench.entered()
+        assert (server_entry.state, server_entry.reason, server_entry.cause) == (
+            "failed",
+            "Unreachable",
+            "ConnectionRefused",
+        )
+        assert "nothing listens there" in server_entry.message
         del bench.platform.servers[KEY]
         controller.queue.add(KEY)
         await asyncio.sleep(5)

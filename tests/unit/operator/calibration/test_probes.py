@@ -115,7 +115,7 @@ class World:
         async with McpSession(self.server, clock=asyncio.get_running_loop().time) as session:
             yield session
 
-    async def line(self, key: ServerKey, endpoint: Endpoint, known: tuple[str, int] | None) -> IdleConnection | None:
+    async def line(self, key: ServerKey, endpoint: Endpoint, previous: tuple[str, int] | None) -> IdleConnection | None:
         return None
 
     # The judge.
@@ -153,8 +153,8 @@ class World:
         return [at for at, name in self.server.called if name == tool]
 
     def verdict(self) -> tuple[bool | None, str] | None:
-        found = self.prober.verdict(KEY)
-        return None if found is None else (found.ok, found.cause)
+        judged = self.prober.verdict(KEY)
+        return None if judged is None else (judged.ok, judged.cause)
 
 
 @asynccontextmanager
