@@ -21,7 +21,7 @@ def test_items_are_sorted_stably(pairs: list[tuple[int, int]]) -> None:
 def test_lists_tables_and_inversions_are_those_of_one_go(pairs: list[tuple[int, int]]) -> None:
     assert finish(listed(iter(pairs))) == pairs
     assert finish(tabled(iter(pairs))) == dict(pairs)
-    assert finish(inverted(pairs)) == {key: [value for one, value in pairs if one == key] for key, _ in pairs}
+    assert finish(inverted(pairs)) == {key: [value for listed, value in pairs if listed == key] for key, _ in pairs}
 
 
 def test_there_is_a_pause_at_least_with_every_slice() -> None:

@@ -30,8 +30,8 @@ async def test_a_word_or_a_key_in_the_environment_chooses_the_provider(
 ) -> None:
     async with chosen_model(word, environ) as chosen:
         read = load_models(None, chosen.added).providers
-        ((name, found),) = read.by_name.items()
-        assert (name, found.kind, found.key_env) == (provider, kind, variable)
+        ((name, route),) = read.by_name.items()
+        assert (name, route.kind, route.key_env) == (provider, kind, variable)
         assert read.target("any-model").provider == provider
         if chosen.model:
             _, (target,) = read.targets(chosen.model)

@@ -101,12 +101,12 @@ def shown(format_name: str, converted: Converted) -> str:
 def test_the_translation_is_the_golden_one(choice: str) -> None:
     """`UPDATE_GOLDEN=1 pytest` on this module writes the files anew; read the difference afterwards."""
     format_name, options = CHOICES[choice]
-    found = shown(format_name, find(format_name).convert(TOOLS, options))
+    text = shown(format_name, find(format_name).convert(TOOLS, options))
     path = GOLDEN / f"{choice}.json"
     if os.environ.get("UPDATE_GOLDEN"):
         path.parent.mkdir(parents=True, exist_ok=True)
-        path.write_text(found)
-    assert found == path.read_text()
+        path.write_text(text)
+    assert text == path.read_text()
 
 
 @pytest.mark.parametrize("choice", sorted(CHOICES))

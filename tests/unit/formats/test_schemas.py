@@ -43,9 +43,9 @@ def schema_in(format_name: str, written: dict[str, Any]) -> dict[str, Any]:
     parts = written.get("function") or written.get("toolSpec") or written
     if "parameters" in parts and format_name.startswith("gemini"):
         return from_openapi(parts["parameters"])
-    found = parts.get("parameters") or parts.get("input_schema") or parts.get("parametersJsonSchema")
-    found = found or parts.get("inputSchema", {}).get("json")
-    return found or {"type": "object", "properties": {}}
+    schema = parts.get("parameters") or parts.get("input_schema") or parts.get("parametersJsonSchema")
+    schema = schema or parts.get("inputSchema", {}).get("json")
+    return schema or {"type": "object", "properties": {}}
 
 
 @every_choice
@@ -96,7 +96,7 @@ def test_a_schema_nested_without_end_is_refused(format_name: str, options: Optio
 
 def test_a_deep_schema_is_not_made_strict_beyond_ten_levels() -> None:
     closed = find("openai").convert([tool(deep(5)), {**tool(deep(12)), "name": "u"}], Options(strict=True))
-    assert [found["function"]["strict"] for found in closed.tools] == [True, False]
+    assert [tool["function"]["strict"] for tool in closed.tools] == [True, False]
 
 
 def test_a_schema_that_is_too_much_for_strict_alone_goes_over_without() -> None:

@@ -27,24 +27,24 @@ PARENT = b"00-4bf92f3577b34da6a3ce929d0e0e4736-00f067aa0ba902b7-01"
 
 
 def entry(**members: Any) -> AuditEntry:
-    known: dict[str, Any] = {"at": 1.5, "decision": ALLOWED, "identity": ANONYMOUS, "address": "10.0.0.1"}
-    return AuditEntry(**{**known, "method": "tools/call", **members})
+    defaults: dict[str, Any] = {"at": 1.5, "decision": ALLOWED, "identity": ANONYMOUS, "address": "10.0.0.1"}
+    return AuditEntry(**{**defaults, "method": "tools/call", **members})
 
 
-def told(one: AuditEntry, mode: Any = "none", *paths: str) -> dict[str, Any]:
-    line = line_of(one, teller(mode, b"key", [read_path(path) for path in paths]))
+def told(given: AuditEntry, mode: Any = "none", *paths: str) -> dict[str, Any]:
+    line = line_of(given, teller(mode, b"key", [read_path(path) for path in paths]))
     assert line.endswith(b"\n")
     assert line.count(b"\n") == 1
     return dict(json.loads(line))
 
 
-def plain(one: AuditEntry) -> bytes:
-    return line_of(one, lambda raw: {})
+def plain(given: AuditEntry) -> bytes:
+    return line_of(given, lambda raw: {})
 
 
 def test_a_line_says_who_called_what_and_what_came_of_it() -> None:
     ada = Identity(kind="apiKey", principal="key:ada", agent="ada")
-    one = entry(
+    given = entry(
         identity=ada,
         tool="add",
         server=KEY,
@@ -54,7 +54,7 @@ def test_a_line_says_who_called_what_and_what_came_of_it() -> None:
         arguments_bytes=9,
         traceparent=PARENT,
     )
-    assert told(one) == {
+    assert told(given) == {
         "time": "1970-01-01T00:00:01.500Z",
         "event": "call",
         "decision": "allowed",
@@ -80,17 +80,17 @@ def test_a_made_up_name_can_neither_break_a_line_nor_fill_the_log() -> None:
 
 
 @pytest.mark.parametrize(
-    ("mode", "said"),
+    ("mode", "expected"),
     [
         ("none", {}),
         ("redact", {"arguments": {"user": {"name": "ada", "password": REDACTED}, "n": 1}}),
         ("full", {"arguments": {"user": {"name": "ada", "password": "s3cret"}, "n": 1}}),
     ],
 )
-def test_arguments_are_told_as_the_mode_says(mode: str, said: dict[str, Any]) -> None:
+def test_arguments_are_told_as_the_mode_says(mode: str, expected: dict[str, Any]) -> None:
     raw = Raw(b'{"user":{"name":"ada","password":"s3cret"},"n":1}')
     line = told(entry(arguments=raw), mode, "user.password")
-    assert {name: line[name] for name in line if name.startswith("arguments") and name != "argumentsBytes"} == said
+    assert {name: line[name] for name in line if name.startswith("arguments") and name != "argumentsBytes"} == expected
 
 
 def test_equal_arguments_have_one_hash_however_they_are_written_and_another_with_another_key() -> None:

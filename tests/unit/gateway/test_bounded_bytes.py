@@ -78,8 +78,8 @@ def test_the_audit_log_keeps_no_more_bytes_than_it_may_while_its_disk_is_slow() 
     try:
         assert writer.buffered <= CAPACITY_BYTES // MIB
         assert writer.overflowed >= CAPACITY_BYTES // MIB
-        kept = AuditEntry(0.0, "denied", ANONYMOUS, "", "", tool="x" * MAX_NAME, arguments=arguments)
-        assert kept.weight == MAX_NAME + len(arguments)
+        bounded = AuditEntry(0.0, "denied", ANONYMOUS, "", "", tool="x" * MAX_NAME, arguments=arguments)
+        assert bounded.weight == MAX_NAME + len(arguments)
     finally:
         disk.free.set()
         writer.close()
@@ -132,13 +132,13 @@ class Silent(Upstream):
     modern = True
 
     def __init__(self) -> None:
-        self.asked: asyncio.Queue[UpstreamRequest] = asyncio.Queue()
+        self.requests: asyncio.Queue[UpstreamRequest] = asyncio.Queue()
 
     def next_id(self) -> bytes:
         return b"1"
 
     def send(self, request: UpstreamRequest, sink: ResponseSink) -> Pending:
-        self.asked.put_nowait(request)
+        self.requests.put_nowait(request)
         return ANSWERED
 
 
@@ -149,10 +149,10 @@ def binding(upstream: Upstream) -> ServerBinding:
 
 
 def bridged(bridge: Bridge[BridgedCall], agent: str = "agent") -> BridgedCall:
-    book = MetricsRegistry()
+    registry = MetricsRegistry()
     client = Client()
     context = CallContext(
-        book,
+        registry,
         client,
         b"{}",
         ServerRequests(SessionIds(b"key"), lambda session, params: False),
@@ -160,7 +160,7 @@ def bridged(bridge: Bridge[BridgedCall], agent: str = "agent") -> BridgedCall:
         bridge,
         lambda: 0.0,
     )
-    recorder = book.recorder("tools/call")
+    recorder = registry.recorder("tools/call")
     route = request_route(binding(Silent()), "x", recorder, idempotent=False, escapes=False)
     return BridgedCall(context, bridge, route, agent, "of", 0.0, ASKING)
 
@@ -241,5 +241,5 @@ async def test_what_a_server_says_about_a_watch_is_small() -> None:
     upstream = Silent()
     watches = ResourceSubscriptions(Client(), lambda: 0.0)
     watches.hold("holder", "agent", binding(upstream), ["file:///a"], lambda params: None)
-    assert (await upstream.asked.get()).max_bytes == MAX_EVENT
+    assert (await upstream.requests.get()).max_bytes == MAX_EVENT
     await watches.aclose()

@@ -54,10 +54,10 @@ def test_only_what_came_after_an_event_is_sent_again() -> None:
     for message in (b"1", b"2", b"3"):
         thread.push(message)
     thread.finish(b"4")
-    found = threads.find(SESSION, b"%b.3" % NAME)
-    assert found is not None
+    sent_again = threads.find(SESSION, b"%b.3" % NAME)
+    assert sent_again is not None
     paper = Paper()
-    found[0].attach(paper, found[1])
+    sent_again[0].attach(paper, sent_again[1])
     assert [line for line in paper.written.split(b"\n") if line.startswith(b"data")] == [b"data: 3", b"data: 4"]
     assert paper.ended
 

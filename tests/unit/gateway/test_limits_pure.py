@@ -95,7 +95,7 @@ def test_turns_hold_what_came_and_did_not_go_and_serve_each_agent_in_order(steps
             standing[number] = agent
         elif step == 2 and standing:
             got = turns.next()
-            assert got == min(one for one in standing if standing[one] == standing[got])
+            assert got == min(caller for caller in standing if standing[caller] == standing[got])
             del standing[got]
         elif step == 3 and standing:
             gone = max(standing)

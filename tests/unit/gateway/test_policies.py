@@ -185,18 +185,18 @@ def takes_arguments(route: Route, n: int) -> bool:
 
 def test_askers_of_one_rule_set_share_their_views() -> None:
     selection = world(policy("p", allow("get"), subjects=(Subject(kind="Authenticated"),)))
-    one = selection.seen_by(anybody("one"))
+    first = selection.seen_by(anybody("one"))
     other = selection.seen_by(anybody("other", "group"))
-    assert one is other
-    assert one[b"/mcp"] is other[b"/mcp"]
+    assert first is other
+    assert first[b"/mcp"] is other[b"/mcp"]
 
 
 def test_rule_sets_that_see_the_same_share_its_bytes() -> None:
     selection = world(policy("p", allow("get"), subjects=to("npc")), policy("q", allow("g*"), subjects=to("qa")))
-    one = selection.seen_by(NPC)[b"/mcp"]
+    first = selection.seen_by(NPC)[b"/mcp"]
     other = selection.seen_by(QA)[b"/mcp"]
-    assert one is not other
-    assert one.listing is other.listing
+    assert first is not other
+    assert first.listing is other.listing
 
 
 def test_whoever_nothing_is_kept_from_gets_the_very_views_of_everybody() -> None:
@@ -313,8 +313,8 @@ def test_of_several_tiers_the_faster_counts(
     selection = tiered(*made)
     rules = selection.views_of(NPC).rules
     rules.work_out()
-    found = rules.tiers(ServerKey("default", "web"))
-    assert (found.default, found.max) == (default, most)
+    bounds = rules.tiers(ServerKey("default", "web"))
+    assert (bounds.default, bounds.max) == (default, most)
 
 
 def test_of_several_limits_the_smallest_counts() -> None:

@@ -19,8 +19,8 @@ def refusal(schema: dict[str, Any], arguments: bytes | str | dict[str, Any], *, 
     """What a constraint says; empty where it allows the arguments."""
     text = json.dumps(arguments) if isinstance(arguments, dict) else arguments
     raw = text.encode() if isinstance(text, str) else text
-    found = Constraint([allowance("r", schema)], told=told).refusal(raw)
-    return "" if found is None else found.message
+    refused = Constraint([allowance("r", schema)], told=told).refusal(raw)
+    return "" if refused is None else refused.message
 
 
 NAMED: list[tuple[dict[str, Any], dict[str, Any]]] = [

@@ -49,5 +49,5 @@ def test_only_what_may_have_done_nothing_is_tried_again(error: McpError, any_too
 def test_it_is_tried_again_after_a_growing_pause_as_often_as_allowed_while_there_is_time(
     attempt: int, allowed: int, left: float, wait: float | None
 ) -> None:
-    found = retries.next_delay(LOST, attempt=attempt, retries=allowed, idempotent=True, left=left, random=0.5)
-    assert found == (None if wait is None else pytest.approx(wait))
+    delay = retries.next_delay(LOST, attempt=attempt, retries=allowed, idempotent=True, left=left, random=0.5)
+    assert delay == (None if wait is None else pytest.approx(wait))

@@ -38,14 +38,14 @@ def deferred(make: Callable[[], Any]) -> Deferred[Any]:
 
 async def seen(console: ServedConsole, *requests: Scope) -> list[Any]:
     """What an application in its place finds for requests that come at once."""
-    found: list[Any] = []
+    requests_made: list[Any] = []
 
     async def app(scope: Scope, receive: Receive, send: Send) -> None:
-        found.append(console.request(scope))
+        requests_made.append(console.request(scope))
 
     served = console.in_front_of(app)
-    await asyncio.gather(*(served(one, cast("Receive", None), cast("Send", None)) for one in requests))
-    return found
+    await asyncio.gather(*(served(request, cast("Receive", None), cast("Send", None)) for request in requests))
+    return requests_made
 
 
 @pytest.fixture

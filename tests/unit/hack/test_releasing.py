@@ -163,8 +163,8 @@ def test_debian_packages_of_an_image_are_components(tmp_path: Path) -> None:
 
 def test_links_of_the_charts_page_lead_to_the_files_of_its_release() -> None:
     text = "[Who](../../docs/a.md#part) ![Seen](icon.png) [Kinds](#kinds) [kind](https://kind.example)\n"
-    place = {"FAIRLEAD_REPOSITORY_URL": "https://host.example/us/fairlead"}
-    assert page(text, place, "1.2.3") == (
+    environment = {"FAIRLEAD_REPOSITORY_URL": "https://host.example/us/fairlead"}
+    assert page(text, environment, "1.2.3") == (
         "[Who](https://host.example/us/fairlead/blob/v1.2.3/docs/a.md#part) "
         "![Seen](https://host.example/us/fairlead/raw/v1.2.3/charts/fairlead/icon.png) "
         "[Kinds](#kinds) [kind](https://kind.example)\n"

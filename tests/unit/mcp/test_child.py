@@ -94,11 +94,11 @@ async def test_a_crash_fails_what_is_in_flight_and_what_comes_at_once() -> None:
     host = host_of(launcher)
     child = host.get("a", SPEC)
     await child.ready(now() + 5)
-    asked = [asyncio.ensure_future(child.request("tools/call", None, deadline=now() + 60)) for _ in range(3)]
+    requests = [asyncio.ensure_future(child.request("tools/call", None, deadline=now() + 60)) for _ in range(3)]
     await asyncio.sleep(0)
     launcher.launched[0].events.on_stderr("out of memory")
     launcher.launched[0].die("was killed by SIGKILL")
-    results = await asyncio.gather(*asked, return_exceptions=True)
+    results = await asyncio.gather(*requests, return_exceptions=True)
     assert [type(result) for result in results] == [ConnectionLost] * 3
     assert str(results[0]) == "a was killed by SIGKILL: out of memory"
     assert child.state is ChildState.BACKOFF

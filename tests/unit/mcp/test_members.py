@@ -30,15 +30,15 @@ def test_folding_covers_what_python_and_unicode_call_caseless() -> None:
 
 @pytest.mark.parametrize("member", ["Name", "NAME", "name\0", "NAME\0x", "namE"])
 def test_what_may_be_taken_for_a_known_name_is_told_with_what_to_do(member: str) -> None:
-    said = Known({"name", "uri"}).misread(["uri", member], "params")
-    assert said == (
+    message = Known({"name", "uri"}).misread(["uri", member], "params")
+    assert message == (
         f'params has {json.dumps(member)}, which some parsers read as "name": write "name", or leave it out'
     )
 
 
 def test_known_names_and_names_of_their_own_pass() -> None:
-    known = Known({"name", "Name", "_meta"})
-    assert known.misread(["name", "Name", "_meta", "x-name", "names", "nam", ""], "params") is None
+    known_names = Known({"name", "Name", "_meta"})
+    assert known_names.misread(["name", "Name", "_meta", "x-name", "names", "nam", ""], "params") is None
 
 
 @pytest.mark.parametrize(

@@ -19,8 +19,8 @@ def definition(schema: Any) -> bytes:
 
 def test_annotated_arguments_are_found_however_deep_their_objects_are() -> None:
     below = {"type": "object", "properties": {"dry": {"type": "boolean", "x-mcp-header": "Dry-Run"}}}
-    found = parameters(definition({"type": "object", "properties": {"region": REGION, "opts": below}}))
-    assert sorted(found) == [(("opts", "dry"), "Dry-Run", "boolean"), (("region",), "Region", "string")]
+    annotated = parameters(definition({"type": "object", "properties": {"region": REGION, "opts": below}}))
+    assert sorted(annotated) == [(("opts", "dry"), "Dry-Run", "boolean"), (("region",), "Region", "string")]
 
 
 @pytest.mark.parametrize(

@@ -31,11 +31,11 @@ async def begun(throttle: Throttle, count: int) -> list[float]:
     loop = asyncio.get_running_loop()
     moments = []
 
-    async def one() -> None:
+    async def task() -> None:
         await throttle.turn(COST)
         moments.append(round(loop.time(), 6))
 
-    await asyncio.gather(*(one() for _ in range(count)))
+    await asyncio.gather(*(task() for _ in range(count)))
     return moments
 
 

@@ -37,8 +37,8 @@ class Recorded:
         await self.closed.wait()
         return Closing(1000)
 
-    async def send(self, frame: bytes) -> None:
-        self.sent.append(frame)
+    async def send(self, data: bytes) -> None:
+        self.sent.append(data)
 
     async def close(self, closing: Closing) -> None:
         self.closed.set()
@@ -103,9 +103,9 @@ def test_a_setup_has_both_lists_and_remembers_what_the_client_changes() -> None:
 
 
 def test_messages_are_read_in_both_spellings_and_what_is_none_is_refused() -> None:
-    said = read_server(b'{"serverContent":{"modelTurn":{"parts":[]},"turnComplete":true},"usageMetadata":{"x":1}}')
-    assert said.server_content is not None
-    assert (said.server_content.says, said.server_content.over) == (True, True)
+    message = read_server(b'{"serverContent":{"modelTurn":{"parts":[]},"turnComplete":true},"usageMetadata":{"x":1}}')
+    assert message.server_content is not None
+    assert (message.server_content.says, message.server_content.over) == (True, True)
     assert read_server(b'{"serverContent":{"modelTurn":null}}').server_content is not None
     for broken in (b"", b"[]", b'"x"', b"\xff", b"[" * 5000, b'{"serverContent":7}'):
         with pytest.raises(UnreadableFrame):
@@ -142,19 +142,19 @@ async def test_what_was_sent_since_the_handle_goes_over_the_next_connection() ->
 
 async def test_a_line_keeps_no_more_than_its_bound() -> None:
     line = ProviderLine(Recorded(), never, kept_bytes=10)
-    frame = b"12345"
+    data = b"12345"
     for _ in range(2):
-        await line.send(frame)
-    kept = [line.whole]
-    await line.send(frame)
-    kept.append(line.whole)
+        await line.send(data)
+    states = [line.whole]
+    await line.send(data)
+    states.append(line.whole)
     line.handed()
-    kept.append(line.whole)
-    assert kept == [True, False, True], "beyond it a connection could not be replaced without a loss"
+    states.append(line.whole)
+    assert states == [True, False, True], "beyond it a connection could not be replaced without a loss"
     line.hold()
-    await line.send(frame)
-    await line.send(frame)
-    waiting = asyncio.create_task(line.send(frame))
+    await line.send(data)
+    await line.send(data)
+    waiting = asyncio.create_task(line.send(data))
     await asyncio.sleep(0)
     assert not waiting.done(), "the client is held up"
     fresh = Recorded()
@@ -164,7 +164,7 @@ async def test_a_line_keeps_no_more_than_its_bound() -> None:
 
     assert await line.replace(connect)
     await waiting
-    assert fresh.sent == [frame] * 3
+    assert fresh.sent == [data] * 3
 
 
 async def test_a_line_that_cannot_be_replaced_ends_as_its_last_attempt_did() -> None:

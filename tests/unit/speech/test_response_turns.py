@@ -98,15 +98,15 @@ def test_a_round_goes_on_with_its_last_result() -> None:
 
 
 def test_a_round_with_calls_of_the_client_goes_on_as_the_client_says() -> None:
-    for asked in (False, True):
+    for early in (False, True):
         rounds = CallRounds()
         rounds.began("r")
         rounds.calls("r", "one")
         rounds.client_calls("r")
         rounds.done("r", completed=True)
-        if asked:
+        if early:
             rounds.client_asks()
-        assert rounds.answered("one") is asked, "a response that it asked for early has not heard of this result"
+        assert rounds.answered("one") is early, "a response that it asked for early has not heard of this result"
 
 
 def test_an_interrupted_round_does_not_go_on() -> None:

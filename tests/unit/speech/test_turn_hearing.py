@@ -24,11 +24,11 @@ class HeldBackends(SpeechBackends):
         stt = SpeechToText(base_url=base, model="whisper")
         tts = TextToSpeech(base_url=base, model="kokoro")
         super().__init__("voice", stt, tts, ProviderClient(), SpeechMetrics())
-        self.asked: list[bytes] = []
+        self.audio: list[bytes] = []
         self.release = asyncio.Event()
 
     async def transcribed(self, audio: bytes, language: str = "", rate: int = RATE) -> str:
-        self.asked.append(audio)
+        self.audio.append(audio)
         await self.release.wait()
         return f"heard {len(audio)}"
 
@@ -64,11 +64,11 @@ async def test_one_turn_is_heard_at_a_time_and_only_so_many_wait() -> None:
     await asyncio.sleep(0)
     backends = host.backends
     assert isinstance(backends, HeldBackends)
-    assert (turns.full, len(backends.asked)) == (True, 1)
+    assert (turns.full, len(backends.audio)) == (True, 1)
     backends.release.set()
     await turns.done()
     assert over == [*range(MOST_TURNS)]
-    assert [len(audio) for audio in backends.asked] == [*range(MOST_TURNS)]
+    assert [len(audio) for audio in backends.audio] == [*range(MOST_TURNS)]
 
 
 async def test_whoever_waits_for_all_turns_waits_for_those_that_end_meanwhile() -> None:

@@ -41,9 +41,9 @@ def test_a_knock_is_no_speech() -> None:
 
 def test_a_loud_room_is_no_speech_and_hides_none() -> None:
     room = [noise(0.011, seed) for seed in range(200)]
-    found = changes(room + [noise(0.08)] * 20 + room[:40])
-    assert [change for _, change in found] == [True, False]
-    assert found[0][0] >= 200
+    changed = changes(room + [noise(0.08)] * 20 + room[:40])
+    assert [change for _, change in changed] == [True, False]
+    assert changed[0][0] >= 200
 
 
 def test_the_threshold_is_the_clients() -> None:
@@ -52,10 +52,10 @@ def test_the_threshold_is_the_clients() -> None:
     assert not changes(quiet, threshold=0.9)
 
 
-@pytest.mark.parametrize("said", [{"type": "semantic_vad"}, {"threshold": 2}, {"silence_duration_ms": 1}])
-def test_settings_that_mean_nothing_are_refused(said: dict[str, object]) -> None:
+@pytest.mark.parametrize("settings", [{"type": "semantic_vad"}, {"threshold": 2}, {"silence_duration_ms": 1}])
+def test_settings_that_mean_nothing_are_refused(settings: dict[str, object]) -> None:
     with pytest.raises(ValueError, match=r"turn_detection|threshold|silence"):
-        detection(said)
+        detection(settings)
 
 
 def test_a_turn_has_what_was_before_it_and_silence_is_not_kept() -> None:

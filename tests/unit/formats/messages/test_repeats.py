@@ -48,7 +48,7 @@ def nested(value: Any) -> dict[str, Any]:
 
 VARIANTS = {
     "as it is": DATA,
-    "in lines": "\r\n".join(DATA[place : place + 76] for place in range(0, len(DATA), 76)),
+    "in lines": "\r\n".join(DATA[start : start + 76] for start in range(0, len(DATA), 76)),
     "in the other alphabet, without padding": base64.urlsafe_b64encode(BYTES).decode().rstrip("="),
     "as an address": f"data:image/png;base64,{DATA}",
     "in the middle of a text": f"before ![map](data:image/png;base64,{DATA}) behind",

@@ -60,14 +60,14 @@ def test_every_split_of_two_rounds_with_other_line_ends_gives_the_same() -> None
 
 def test_texts_that_pass_as_they_came_are_of_the_round(monkeypatch: pytest.MonkeyPatch) -> None:
     told = [START, *THINKING, *text(1, "One \U0001faa2"), *called(2, "ours", "{}"), *text(3, "two"), *ended("tool_use")]
-    found = []
+    outputs = []
     for quick in (True, False):
         if not quick:
             monkeypatch.setattr(AnthropicStream, "_took_text", lambda self, data: False)
         stream = AnthropicStream({"theirs"})
-        found.append((fed(stream, told), stream.in_request))
-    assert found[0] == found[1]
-    (message,) = found[0][1]
+        outputs.append((fed(stream, told), stream.in_request))
+    assert outputs[0] == outputs[1]
+    (message,) = outputs[0][1]
     assert [block.get("text") for block in json.loads(message)["content"]] == [None, "One \U0001faa2", None, "two"]
 
 
@@ -121,8 +121,8 @@ def test_signatures_of_later_rounds_are_marked_for_the_client_and_not_for_the_pr
     assert out[4]["content_block"]["data"] == f"fairlead.2.{stream.mark}.D"
     assert stream.turn_key is not None
     assert stream.turn_key.id == stream.mark
-    said = json.loads(stream.in_request[0])["content"]
-    assert said == [
+    message = json.loads(stream.in_request[0])["content"]
+    assert message == [
         {"type": "thinking", "thinking": "Hm.", "signature": "Sig+/="},
         {"type": "redacted_thinking", "data": "D"},
     ]

@@ -163,9 +163,9 @@ def test_a_later_round_has_the_ids_of_the_first_and_no_role() -> None:
     stream.end_round()
     stream.next_round()
     data = json.loads(chunk({"role": "assistant", "content": "Two."})) | {"id": "b"}
-    (said,) = shown(stream.feed(json.dumps(data).encode()))
-    assert said["id"] == "a"
-    assert said["choices"][0]["delta"] == {"content": "\n\nTwo."}
+    (event,) = shown(stream.feed(json.dumps(data).encode()))
+    assert event["id"] == "a"
+    assert event["choices"][0]["delta"] == {"content": "\n\nTwo."}
     stream.feed(chunk({}, "stop", usage={"total_tokens": 4}))
     stream.end_round()
     last = shown(stream.finish({}))
@@ -233,14 +233,14 @@ def test_data_of_several_lines_stay_one_event() -> None:
 
 def test_texts_of_all_kinds_of_chunks_stand_in_the_message_of_the_next_request() -> None:
     stream = ChatStream({"theirs"}, include_usage=True)
-    said = ["He said ", '"tool_calls": [{', "\\", " and {} went", " on", "."]
-    for place, text in enumerate(said):
-        delta = {"content": text, **({"role": "assistant"} if place == 0 else {}), **({"x": 1} if place == 3 else {})}
-        data = chunk(delta, **({"usage": None} if place == 4 else {}))
+    texts = ["He said ", '"tool_calls": [{', "\\", " and {} went", " on", "."]
+    for index, text in enumerate(texts):
+        delta = {"content": text, **({"role": "assistant"} if index == 0 else {}), **({"x": 1} if index == 3 else {})}
+        data = chunk(delta, **({"usage": None} if index == 4 else {}))
         assert stream.feed(data) == b"data: " + data + b"\n\n"
     stream.feed(chunk(call("ours", "{}", ident="a")))
     stream.end_round()
-    assert stream.message["content"] == "".join(said)
+    assert stream.message["content"] == "".join(texts)
     assert stream.message["tool_calls"][0]["function"]["name"] == "ours"
 
 

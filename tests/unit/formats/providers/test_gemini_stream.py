@@ -47,17 +47,17 @@ def test_texts_that_pass_as_they_came_are_of_the_round(monkeypatch: pytest.Monke
         response({"text": "\U0001faa2\u2028"}),
         response(call("ours"), reason="STOP"),
     ]
-    found = []
+    outputs = []
     for quick in (True, False):
         if not quick:
             monkeypatch.setattr(GeminiStream, "_took_text", lambda self, data: False)
         stream = GeminiStream({"theirs"})
         out = b"".join(map(stream.feed, data)) + stream.end_round()
-        found.append((out, stream.in_request, stream.usage))
-    assert found[0] == found[1]
-    (content,) = found[0][1]
+        outputs.append((out, stream.in_request, stream.usage))
+    assert outputs[0] == outputs[1]
+    (content,) = outputs[0][1]
     assert [part.get("text") for part in json.loads(content)["parts"]] == ["One t", "Hm.", "wo\U0001faa2\u2028", None]
-    assert found[0][2] == {"totalTokenCount": 3}
+    assert outputs[0][2] == {"totalTokenCount": 3}
 
 
 def test_no_line_of_a_stream_ends_where_only_some_clients_see_an_end() -> None:
@@ -84,10 +84,10 @@ def test_every_split_of_a_stream_gives_the_same_bytes() -> None:
     whole = streamed(GeminiStream({"theirs"}), [[body] for body in bodies])
     texts = [part for each in shown(whole) for part in each["candidates"][0]["content"]["parts"] if "text" in part]
     assert "".join(part["text"] for part in texts if not part.get("thought")) == "Grüße, 世\n\n界 🪢"
-    for place, body in enumerate(bodies):
+    for index, body in enumerate(bodies):
         for pieces in splits(body):
             rounds = [[each] for each in bodies]
-            rounds[place] = pieces
+            rounds[index] = pieces
             assert streamed(GeminiStream({"theirs"}), rounds) == whole
 
 
@@ -119,10 +119,10 @@ def test_the_end_of_a_round_is_told_when_it_is_the_end_of_all() -> None:
     (flowed,) = shown(stream.end_round())
     assert flowed["candidates"] == [{"content": {"parts": [{"text": "One."}], "role": "model"}, "index": 0}]
     stream.next_round()
-    (said,) = shown(stream.feed(response({"text": "Two."}, responseId="r2", usageMetadata={"totalTokenCount": 2})))
-    assert said["responseId"] == "r1"
-    assert said["usageMetadata"] == {"totalTokenCount": 5}
-    assert [part["text"] for part in said["candidates"][0]["content"]["parts"]] == ["\n\n", "Two."]
+    (event,) = shown(stream.feed(response({"text": "Two."}, responseId="r2", usageMetadata={"totalTokenCount": 2})))
+    assert event["responseId"] == "r1"
+    assert event["usageMetadata"] == {"totalTokenCount": 5}
+    assert [part["text"] for part in event["candidates"][0]["content"]["parts"]] == ["\n\n", "Two."]
     stream.feed(response(reason="STOP", responseId="r2", usageMetadata={"totalTokenCount": 4}))
     assert stream.end_round() == b""
     (last,) = shown(stream.finish({"fairlead": {}}))

@@ -31,10 +31,10 @@ def operations(work: Callable[[], object]) -> int:
     """Bytecode instructions that the work runs, those of built-in functions apart."""
     count = 0
 
-    def trace(frame: FrameType, event: str, arg: Any) -> Any:
+    def trace(stack_frame: FrameType, event: str, arg: Any) -> Any:
         nonlocal count
-        frame.f_trace_opcodes = True
-        frame.f_trace_lines = False
+        stack_frame.f_trace_opcodes = True
+        stack_frame.f_trace_lines = False
         count += event == "opcode"
         return trace
 

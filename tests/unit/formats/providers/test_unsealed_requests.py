@@ -25,10 +25,10 @@ SIGNED_CALL = {
 def test_chat_gives_googles_calls_the_value_that_it_documents_and_drops_details() -> None:
     message = {"role": "assistant", "content": "", "tool_calls": [SIGNED_CALL], "reasoning_details": [{"data": "x"}]}
     body = {"model": "m", "messages": [message, message], "x": 1.0}
-    found = json.loads(without_thoughts(CHAT, json.dumps(body).encode(), 1) or b"")
+    rewritten = json.loads(without_thoughts(CHAT, json.dumps(body).encode(), 1) or b"")
     stand_in = {**SIGNED_CALL, "extra_content": {"google": {"thought_signature": "skip_thought_signature_validator"}}}
-    assert found["messages"] == [{"role": "assistant", "content": "", "tool_calls": [stand_in]}, message]
-    assert found["x"] == 1.0
+    assert rewritten["messages"] == [{"role": "assistant", "content": "", "tool_calls": [stand_in]}, message]
+    assert rewritten["x"] == 1.0
 
 
 PLAIN: dict[str, tuple[WireFormat, dict[str, Any]]] = {

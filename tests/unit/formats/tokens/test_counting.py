@@ -101,12 +101,12 @@ def test_what_is_counted_is_what_a_model_is_told() -> None:
 def test_sizes_are_bounded_and_the_oldest_goes_first() -> None:
     sizes = Sizes(Letters(), limit=2)
     a, b, c = ({**TOOL, "name": name} for name in "abc")
-    kept = sizes.of(a)
+    first = sizes.of(a)
     sizes.of(b)
-    assert sizes.of(a) is kept
+    assert sizes.of(a) is first
     sizes.of(c)
     assert len(sizes) == 2
-    assert sizes.of(a) is kept
+    assert sizes.of(a) is first
 
 
 @pytest.mark.parametrize("definition", [b"not json", b"[]", b"", b"[" * 10_000])

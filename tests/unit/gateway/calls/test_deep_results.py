@@ -155,8 +155,8 @@ class Case:
             keeper=ResultKeeper(ContextRecorder(None), Half(), metrics),
         )
         for _ in range(self.copies):
-            said = f'{{"{META}clientCapabilities":{self.capabilities}}}'
-            params = {"name": Raw(b'"get"')} | ({"_meta": Raw(said.encode())} if self.modern else {})
+            meta_json = f'{{"{META}clientCapabilities":{self.capabilities}}}'
+            params = {"name": Raw(b'"get"')} | ({"_meta": Raw(meta_json.encode())} if self.modern else {})
             meta = RequestMeta("", extensions=self.extensions)
             request = McpRequest(self.modern, self.method, b"1", params, None, meta)
             request.recording = self.recording

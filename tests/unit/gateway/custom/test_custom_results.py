@@ -31,8 +31,8 @@ IMAGE = {"type": "image", "data": "QUJD", "mimeType": "image/png"}
 
 
 def of(value: Any) -> dict[str, Any]:
-    found: dict[str, Any] = json.loads(result(value))
-    return found
+    members: dict[str, Any] = json.loads(result(value))
+    return members
 
 
 def shown(value: Any) -> dict[str, Any]:
@@ -76,8 +76,8 @@ def test_a_returned_value_becomes_a_result(value: Any, expected: dict[str, Any])
 
 
 def test_a_result_of_the_sdk_is_taken_as_it_is() -> None:
-    found = of(mcp_types.CallToolResult(content=[mcp_types.TextContent(text="hello")], is_error=True))
-    assert found == {"content": [TEXT], "isError": True}
+    members = of(mcp_types.CallToolResult(content=[mcp_types.TextContent(text="hello")], is_error=True))
+    assert members == {"content": [TEXT], "isError": True}
 
 
 @pytest.mark.parametrize("value", [object(), {"a": object()}, [len], {1, object()}, "\ud800", {"a": "\ud800"}])

@@ -22,8 +22,8 @@ def taken(handler: Callable[..., Any] | CustomTool) -> Prepared:
 
 
 def definition(handler: Callable[..., Any] | CustomTool) -> dict[str, Any]:
-    found: dict[str, Any] = json.loads(taken(handler).definition)
-    return found
+    members: dict[str, Any] = json.loads(taken(handler).definition)
+    return members
 
 
 def test_a_decorated_function_stays_the_function_that_it_was() -> None:
@@ -68,9 +68,9 @@ def test_description_and_parameters_are_read_from_the_docstring_in_every_style(d
         return email
 
     lookup.__doc__ = docstring
-    found = definition(lookup)
-    assert found["description"] == "Look it up.\n\nAt once."
-    assert found["inputSchema"]["properties"]["email"] == {"type": "string", "description": "The address of a person."}
+    read = definition(lookup)
+    assert read["description"] == "Look it up.\n\nAt once."
+    assert read["inputSchema"]["properties"]["email"] == {"type": "string", "description": "The address of a person."}
 
 
 def test_the_schema_holds_types_defaults_bounds_and_nothing_that_repeats_the_names() -> None:
@@ -124,11 +124,11 @@ def test_arguments_that_do_not_fit_are_named_by_place_and_never_quoted() -> None
     assert bind is not None
     with pytest.raises(UnfitArguments) as caught:
         bind({"to": {"street": "Quay", "number": "x"}, "secret": "hunter2", "more": 1})
-    said = str(caught.value)
-    assert "to.number" in said
-    assert "secret:" in said
-    assert "more:" in said
-    assert "hunter2" not in said
+    message = str(caught.value)
+    assert "to.number" in message
+    assert "secret:" in message
+    assert "more:" in message
+    assert "hunter2" not in message
 
 
 @pytest.mark.parametrize("name", ["json", "schema", "model_config", "_private", "copy", "class_"])
