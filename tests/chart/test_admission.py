@@ -85,8 +85,8 @@ def test_a_server_from_before_may_change_but_for_its_template(knowing: ControlPl
 def test_an_approval_bears_the_name_of_who_gives_it_or_none(guarded: ControlPlane) -> None:
     user = guarded.kubectl("auth", "whoami", "-o", "jsonpath={.status.userInfo.username}").stdout
     for by, refused in (({"by": user}, False), ({}, False), ({"by": "somebody-else"}, True)):
-        said = admitted(guarded, mcp_server("demo", approval={"hash": "sha256:1", **by}))
-        assert (f"spec.approval.by must be who makes the request, {user}" in said) is refused, said
+        answer = admitted(guarded, mcp_server("demo", approval={"hash": "sha256:1", **by}))
+        assert (f"spec.approval.by must be who makes the request, {user}" in answer) is refused, answer
 
 
 TRIES = 100

@@ -176,8 +176,8 @@ pytestmark = [pytest.mark.network, pytest.mark.heavy, pytest.mark.timeout(900)]
 
 MEGABYTE = 1_000_000
 BUILD_TOOLS = {
-    f"{place}/{name}"
-    for place in ("bin", "usr/bin", "usr/local/bin", "opt/fairlead/bin")
+    f"{directory}/{name}"
+    for directory in ("bin", "usr/bin", "usr/local/bin", "opt/fairlead/bin")
     for name in ("gcc", "cc", "g++", "make", "ld", "git", "uv", "cargo", "hatchling")
 }
 IMPORT_ALL = """

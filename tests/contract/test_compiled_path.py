@@ -52,7 +52,7 @@ def test_the_image_has_the_path_compiled() -> None:
 
 def test_what_runs_says_whether_it_is_compiled() -> None:
     program = "from fairlead_tools.version import COMPILED; print(COMPILED)"
-    said = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, timeout=60, check=True)
+    completed = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, timeout=60, check=True)
     from fairlead_mcp.http import heads
 
-    assert said.stdout.strip() == str(not heads.__file__.endswith(".py"))
+    assert completed.stdout.strip() == str(not heads.__file__.endswith(".py"))

@@ -39,7 +39,7 @@ def targets(node: ast.AST) -> Iterator[tuple[ast.expr, ast.expr | None]]:
 
 def set_from_outside(function: Function) -> Iterator[str]:
     """Attributes that a function sets on what is neither `self` nor made by a call in the function itself."""
-    assigned = [found for node in ast.walk(function) for found in targets(node)]
+    assigned = [target for node in ast.walk(function) for target in targets(node)]
     made = {ast.unparse(target) for target, value in assigned if isinstance(value, ast.Call)}
     for target, _ in assigned:
         if isinstance(target, ast.Attribute) and ast.unparse(target.value) not in {"self", "cls", *made}:
@@ -50,12 +50,14 @@ def violations(source: str, *, composition: bool) -> list[str]:
     """All that a module sets from outside in constructors, or anywhere in it, and hooks that wait to be set."""
     functions = [node for node in ast.walk(ast.parse(source)) if isinstance(node, Function)]
     constructors = [function for function in functions if function.name == "__init__"]
-    found = [text for function in (functions if composition else constructors) for text in set_from_outside(function)]
+    problems = [
+        text for function in (functions if composition else constructors) for text in set_from_outside(function)
+    ]
     for constructor in constructors:
-        for target, value in (found for node in ast.walk(constructor) for found in targets(node)):
+        for target, value in (pair for node in ast.walk(constructor) for pair in targets(node)):
             if isinstance(target, ast.Attribute) and isinstance(value, ast.Lambda):
-                found.append(f"line {target.lineno}: {ast.unparse(target)} is a hook to be replaced")
-    return found
+                problems.append(f"line {target.lineno}: {ast.unparse(target)} is a hook to be replaced")
+    return problems
 
 
 def test_nothing_is_set_on_an_object_after_it_was_made() -> None:

@@ -71,8 +71,8 @@ def paths(schema: Mapping[str, Any], above: FieldPath = (), *, moved: bool = Fal
 
 def fields(*, moved: bool = False) -> set[FieldPath]:
     """Every path of every kind, and every end of one: `latency.max` stands for `spec.tools[].latency.max`."""
-    versions = [version for one in crd.crd_manifests() for version in one["spec"]["versions"]]
-    whole = {path for one in versions for path in paths(one["schema"]["openAPIV3Schema"], moved=moved)}
+    versions = [version for manifest in crd.crd_manifests() for version in manifest["spec"]["versions"]]
+    whole = {path for version in versions for path in paths(version["schema"]["openAPIV3Schema"], moved=moved)}
     return {path[start:] for path in whole for start in range(len(path))}
 
 

@@ -145,18 +145,18 @@ def test_the_core_holds_types_alone(file: Path) -> None:
 
 def wrong(tree: ast.Module) -> list[str]:
     """What is neither a type nor small and pure."""
-    found = []
+    problems = []
     for node in ast.walk(tree):
         if isinstance(node, ast.Import | ast.ImportFrom):
             names = [alias.name for alias in node.names] if isinstance(node, ast.Import) else [str(node.module)]
-            found += [f"imports {name}" for name in names if name.partition(".")[0] not in PURE | OURS]
+            problems += [f"imports {name}" for name in names if name.partition(".")[0] not in PURE | OURS]
         elif isinstance(node, ast.Await | ast.AsyncFor | ast.AsyncWith):
-            found.append(f"waits in line {node.lineno}")
+            problems.append(f"waits in line {node.lineno}")
         elif isinstance(node, ast.FunctionDef) and node.name != "__init__" and length(node) > LONGEST_METHOD:
-            found.append(f"{node.name} is long")
+            problems.append(f"{node.name} is long")
         elif isinstance(node, ast.Call) and ast.unparse(node.func) in {"open", "print", "exec", "eval", "__import__"}:
-            found.append(f"calls {ast.unparse(node.func)}")
-    return found
+            problems.append(f"calls {ast.unparse(node.func)}")
+    return problems
 
 
 def length(function: ast.FunctionDef) -> int:

@@ -47,7 +47,7 @@ def world(**more: Any) -> Selection:
     """Two servers with two tools each, of which one subject has everything under one constraint or another."""
     policy = Policy(namespace="default", name="p", every=True, subjects=(Subject(kind="Agent", name="npc"),), **more)
     documents = {
-        str(place): catalog(name, f"http://{name}", ["get", "put"]) for place, name in enumerate(("web", "file"))
+        str(number): catalog(name, f"http://{name}", ["get", "put"]) for number, name in enumerate(("web", "file"))
     }
     return select(build({**documents, "r": Rules(policies=(policy,), tiers=TIERS)}))
 

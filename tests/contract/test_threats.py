@@ -39,12 +39,12 @@ def found_by_ids() -> dict[str, list[tuple[str, str]]]:
 
 
 def test_all_that_is_found_by_an_id_is_attacked_by_a_test_that_exists() -> None:
-    found = found_by_ids()
-    assert len(found) >= 20
-    assert [what for what, attacks in found.items() if not attacks] == []
+    targets = found_by_ids()
+    assert len(targets) >= 20
+    assert [what for what, attacks in targets.items() if not attacks] == []
     missing = [
         f"{file}::{name}"
-        for attacks in found.values()
+        for attacks in targets.values()
         for file, name in attacks
         if not (ROOT / file).is_file() or f"def {name}(" not in (ROOT / file).read_text("utf-8")
     ]

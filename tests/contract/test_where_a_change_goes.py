@@ -56,13 +56,13 @@ def test_every_other_file_that_the_page_names_is_there() -> None:
 
 def defined(file: Path) -> set[str]:
     """Names that a module defines at its top."""
-    found = set()
+    names = set()
     for node in ast.parse(file.read_text(encoding="utf-8")).body:
         if isinstance(node, ast.FunctionDef | ast.ClassDef):
-            found.add(node.name)
+            names.add(node.name)
         elif isinstance(node, ast.AnnAssign) and isinstance(node.target, ast.Name):
-            found.add(node.target.id)
-    return found
+            names.add(node.target.id)
+    return names
 
 
 # What keeps these lists short: attributes of routes and requests are copied as a whole.

@@ -113,9 +113,9 @@ class Crowd:
         mine = {"client": client, "number": number}
 
         def heard(line: bytes) -> None:
-            said = json.loads(line)["params"]
-            if json.loads(said["message"]) != mine or said["progressToken"] != number:
-                self.wrong.append(f"{mine} heard of the progress {said}")
+            progress = json.loads(line)["params"]
+            if json.loads(progress["message"]) != mine or progress["progressToken"] != number:
+                self.wrong.append(f"{mine} heard of the progress {progress}")
 
         params = json.dumps({"name": "x", "arguments": mine, "_meta": {"progressToken": number}}).encode()
         deadline = asyncio.get_running_loop().time() + self.patience
@@ -200,8 +200,12 @@ async def shuffling_server(seed: int) -> AsyncIterator[int]:
                     break
                 message = json.loads(line)
                 if message["method"] == "initialize":
-                    said = {"protocolVersion": LEGACY, "capabilities": {}, "serverInfo": {"name": "s", "version": "1"}}
-                    answer = {"jsonrpc": "2.0", "id": message["id"], "result": said}
+                    result = {
+                        "protocolVersion": LEGACY,
+                        "capabilities": {},
+                        "serverInfo": {"name": "s", "version": "1"},
+                    }
+                    answer = {"jsonrpc": "2.0", "id": message["id"], "result": result}
                     writer.write(json.dumps(answer).encode() + b"\n")
                 shuffler.take(line)
         writer.close()
