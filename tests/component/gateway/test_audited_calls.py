@@ -92,14 +92,14 @@ async def test_calls_at_once_of_one_agent_are_bounded_and_each_end_makes_room(
 
     async with raw_server(handle) as server, audited(tmp_path, server, agent_concurrency=2) as (gateway, _):
         wires = [await Wire.connect(gateway) for _ in range(2)]
-        asked = [asyncio.ensure_future(wire.ask(calling("demo__add", {}, **more))) for wire in wires]
+        requests = [asyncio.ensure_future(wire.ask(calling("demo__add", {}, **more))) for wire in wires]
         await reached(server, 2)
         assert refused(await ask(gateway, calling("demo__add")))["code"] == "RATE_LIMITED"
         wires[0].close()
-        await asyncio.wait([asked[0]])
-        assert asked[0].exception() is not None
+        await asyncio.wait([requests[0]])
+        assert requests[0].exception() is not None
         go.set()
-        await asked[1]
+        await requests[1]
         await eventually(lambda: not gateway.endpoint.calls)
         for _ in range(5):
             assert not (await ask(gateway, calling("demo__add", {}, **more))).message["result"]["isError"]
@@ -115,7 +115,7 @@ async def test_calls_of_a_models_message_are_limited_as_any_other(tmp_path: Path
         message = {"role": "assistant", "content": None, "tool_calls": calls}
         body = {"format": "openai", "message": message, "strategy": "sequential", "tools": []}
         made = (await post(gateway, "/v1/tool-calls", body)).message["calls"]
-        assert [(one["state"], one.get("code")) for one in made] == [
+        assert [(call["state"], call.get("code")) for call in made] == [
             ("done", None),
             ("refused", "RATE_LIMITED"),
             ("unknown", "UNKNOWN_TOOL"),

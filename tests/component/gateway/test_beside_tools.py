@@ -105,13 +105,13 @@ async def test_what_a_server_says_of_a_uri_is_told_in_words_that_the_era_has(
 
 async def test_of_two_servers_with_one_uri_the_first_answers_on_the_merged_endpoint(tmp_path: Path) -> None:
     async with (
-        raw_server(handle) as one,
+        raw_server(handle) as first,
         raw_server(handle) as two,
-        running(tmp_path, demo(one.url, name="a"), demo(two.url, name="b")) as gateway,
+        running(tmp_path, demo(first.url, name="a"), demo(two.url, name="b")) as gateway,
     ):
         await ask(gateway, asking("resources/read", {"uri": "test://one"}, MODERN, MERGED))
         collisions = [collision.exposed for collision in gateway.snapshot.collisions]
-        assert (one.methods(), two.methods()) == (["resources/read"], [])
+        assert (first.methods(), two.methods()) == (["resources/read"], [])
         assert collisions == ["test://one", "test://{id}/data"]
 
 
@@ -186,9 +186,9 @@ async def test_who_did_not_ask_for_a_list_hears_nothing_of_it(tmp_path: Path, wa
         await Wire.connect(gateway) as wire,
         await Wire.connect(gateway) as everything,
     ):
-        for one, notifications in ((wire, wanted), (everything, dict.fromkeys(LISTS, True))):
-            one.send(modern("subscriptions/listen", {"notifications": notifications}, number="s"))
-            await one.reader.readuntil(b"}}\n\n")
+        for listener, notifications in ((wire, wanted), (everything, dict.fromkeys(LISTS, True))):
+            listener.send(modern("subscriptions/listen", {"notifications": notifications}, number="s"))
+            await listener.reader.readuntil(b"}}\n\n")
         publish(tmp_path / "documents", other(server.url, "tools"))
         await everything.reader.readuntil(b"tools/list_changed")
         publish(tmp_path / "documents", other(server.url, "prompts"))

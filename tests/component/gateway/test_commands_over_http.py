@@ -112,7 +112,7 @@ async def _failed(request: Request, reply: Reply) -> None:
 
 
 @pytest.mark.parametrize(
-    ("handler", "said"),
+    ("handler", "sentence"),
     [
         (_html, "--url"),
         (_list, "--url"),
@@ -124,13 +124,13 @@ async def _failed(request: Request, reply: Reply) -> None:
         (_failed, "500"),
     ],
 )
-async def test_what_is_no_gateway_is_a_sentence(handler: Handler, said: str) -> None:
+async def test_what_is_no_gateway_is_a_sentence(handler: Handler, sentence: str) -> None:
     async with raw_server(handler) as server:
         for words in (["tiers"], ["events"], ["refresh", "x"]):
             code, out, err = await fairlead(*words, "--url", server.url, "--timeout", "20")
             assert (code, out, err.count("\n")) == (1, "", 1), words
             assert err.startswith(f"fairlead {words[0]}: "), words
-            assert said in err, words
+            assert sentence in err, words
             assert "a fault of Fairlead" not in err, words
 
 

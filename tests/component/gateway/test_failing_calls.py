@@ -117,10 +117,10 @@ async def test_a_result_beyond_the_bound_is_refused_and_the_next_call_works(
     tmp_path: Path, client: str, server_era: str, progress: bool, json_response: bool
 ) -> None:
     def big(n: int) -> Ask:
-        asked = calling("demo__big", {"n": n}, era=client)
+        request = calling("demo__big", {"n": n}, era=client)
         if progress:
-            asked.message["params"].setdefault("_meta", {})["progressToken"] = "p"
-        return asked
+            request.message["params"].setdefault("_meta", {})["progressToken"] = "p"
+        return request
 
     async with sdk_server(json_response=json_response) as url:
         demo = catalog("demo", url, ["big"], version=server_era, limits=limits(max_result_bytes=10_000))

@@ -159,9 +159,9 @@ async def test_both_planes_judge_the_head_alike(
     async with served(tmp_path) as gateway:
         body = json.dumps(request_.message)
         headers = {**request_.headers, "content-length": str(len(body))}
-        said = fields + "".join(f"{name}: {value}\r\n" for name, value in headers.items())
+        head = fields + "".join(f"{name}: {value}\r\n" for name, value in headers.items())
         async with await Wire.connect(gateway) as wire:
-            wire.write(f"{line.format(target=request_.target)}\r\n{said}\r\n{body}".encode())
+            wire.write(f"{line.format(target=request_.target)}\r\n{head}\r\n{body}".encode())
             assert (await wire.answer()).status in (status if isinstance(status, tuple) else (status,))
 
 

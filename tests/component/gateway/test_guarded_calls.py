@@ -198,7 +198,7 @@ async def test_calls_beyond_the_limit_wait_and_beyond_the_queue_are_refused(
         demo = catalog("demo", server.url, ["x"], limits=limits(concurrency=2))
         async with running(tmp_path, demo, upstream_waiting=3) as gateway:
             wires = [await Wire.connect(gateway) for _ in range(5)]
-            asked = [asyncio.ensure_future(wire.ask(calling("demo__x", {}, **more))) for wire in wires]
+            requests = [asyncio.ensure_future(wire.ask(calling("demo__x", {}, **more))) for wire in wires]
             await reached(server, 2)
             await eventually(
                 lambda: gateway.registry.gauges()[next(iter(gateway.snapshot.servers))].waiting >= 3, seconds=20
@@ -207,7 +207,7 @@ async def test_calls_beyond_the_limit_wait_and_beyond_the_queue_are_refused(
             assert refused.refusal == "RATE_LIMITED"
             assert refused.message["result"]["_meta"][ERROR]["retryAfterMs"] > 0
             go.set()
-            assert all(worked(answer) for answer in await asyncio.gather(*asked))
+            assert all(worked(answer) for answer in await asyncio.gather(*requests))
             assert most == 2
             for wire in wires:
                 wire.close()
@@ -373,9 +373,9 @@ async def test_five_dead_servers_delay_none_of_fifty_and_no_list(tmp_path: Path)
                 assert all(worked(answer) for answer in answers)
                 listed = (await ask(gateway, modern("tools/list"))).message["result"]["tools"]
                 assert len(listed) == 55
-        assert sum(not one.done() for one in waiting) >= 8, "those of the dead ones are still on their way"
-        for one in waiting:
-            one.cancel()
+        assert sum(not request.done() for request in waiting) >= 8, "those of the dead ones are still on their way"
+        for request in waiting:
+            request.cancel()
         await asyncio.gather(*waiting, return_exceptions=True)
 
 

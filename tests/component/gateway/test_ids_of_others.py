@@ -50,8 +50,10 @@ async def test_an_anonymous_caller_goes_on_with_no_state_that_it_did_not_get(tmp
         if states[-1]:
             reply.result(request, {"resultType": "complete", "content": [{"type": "text", "text": "the secret"}]})
         else:
-            asked = {"q": {"method": "elicitation/create", "params": {"message": "?", "requestedSchema": {}}}}
-            reply.result(request, {"resultType": "input_required", "inputRequests": asked, "requestState": "state 1"})
+            questions = {"q": {"method": "elicitation/create", "params": {"message": "?", "requestedSchema": {}}}}
+            reply.result(
+                request, {"resultType": "input_required", "inputRequests": questions, "requestState": "state 1"}
+            )
 
     params: dict[str, Any] = {"name": "demo__x", "arguments": {}}
     async with raw_server(handle) as server, running(tmp_path, catalog("demo", server.url, ["x"])) as gateway:
@@ -72,8 +74,8 @@ async def test_a_state_of_one_server_leads_on_at_no_other(tmp_path: Path) -> Non
     def counting(name: str) -> Any:
         async def handle(request: Request, reply: Reply) -> None:
             seen.append((name, request.params.get("requestState", "")))
-            asked = {"q": {"method": "elicitation/create", "params": {"message": "?", "requestedSchema": {}}}}
-            reply.result(request, {"resultType": "input_required", "inputRequests": asked, "requestState": "1"})
+            questions = {"q": {"method": "elicitation/create", "params": {"message": "?", "requestedSchema": {}}}}
+            reply.result(request, {"resultType": "input_required", "inputRequests": questions, "requestState": "1"})
 
         return handle
 
@@ -135,10 +137,10 @@ async def test_a_call_waits_for_no_result_of_somebody_else(tmp_path: Path) -> No
         _mine(request, reply)
 
     async with raw_server(handle) as server, running(tmp_path, catalog("demo", server.url, [CACHEABLE])) as gateway:
-        asked = [asyncio.ensure_future(ask(gateway, mine({"example.com/user": user}))) for user in ("ann", "bob")]
+        requests = [asyncio.ensure_future(ask(gateway, mine({"example.com/user": user}))) for user in ("ann", "bob")]
         await eventually(lambda: len(gateway.endpoint.calls) >= 2)
         go.set()
-        answers = await asyncio.gather(*asked)
+        answers = await asyncio.gather(*requests)
     assert [answer.message["result"]["content"][0]["text"] for answer in answers] == ["secret of ann", "secret of bob"]
 
 
@@ -164,10 +166,10 @@ async def test_what_the_gateway_keeps_for_itself_is_no_session_of_anybody(tmp_pa
         assert store is not None
         await store.append(f"anonymous {name}", name, "response", b"\x91\xc0")
         read = await ask(gateway, Ask(verb="GET", target=f"/v1/context?session_id={quote(name)}&query=x", body=b""))
-        one = await ask(gateway, Ask(verb="GET", target=f"/v1/context?entry_id={quote(name)}/response", body=b""))
+        answer = await ask(gateway, Ask(verb="GET", target=f"/v1/context?entry_id={quote(name)}/response", body=b""))
         gone = await ask(gateway, Ask(verb="DELETE", target=f"/v1/context?session_id={quote(name)}", body=b""))
         assert (read.status, read.message["entries"]) == (200, 0)
-        assert one.status == 404
+        assert answer.status == 404
         assert (gone.status, gone.message["entries"]) == (200, 0)
         assert await store.entries(f"anonymous {name}", name)
 

@@ -54,9 +54,9 @@ async def test_asked_for_every_field_is_in_meta_and_the_rest_of_the_definition_a
 ) -> None:
     async with running(tmp_path, SHOP, TIERS, state(12.3, 31.0), meta_latency=True) as gateway:
         body = await listed(gateway, target)
-        found = definition(body)
+        described = definition(body)
         rest = (await get(gateway, "/v1/tools")).message["tools"][0]
-    meta = found["_meta"]
+    meta = described["_meta"]
     assert meta == {
         "theirs": [1, 2],
         "fairlead.dev/estimated_duration_ms": 40,

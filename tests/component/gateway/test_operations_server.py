@@ -29,15 +29,15 @@ ENDLESS = b"GET /endless HTTP/1.1\r\n" + HOST
 class Pages:
     """A page that counts, one that never ends, and one that fails."""
 
-    asked: list[PageRequest] = field(default_factory=list)
+    requests: list[PageRequest] = field(default_factory=list)
     ended: list[str] = field(default_factory=list)
 
     async def page(self, request: PageRequest) -> PageResponse:
-        self.asked.append(request)
+        self.requests.append(request)
         return PageResponse(b"well\n")
 
     async def endless(self, request: PageRequest) -> PageResponse:
-        self.asked.append(request)
+        self.requests.append(request)
         try:
             await asyncio.Event().wait()
         finally:
@@ -123,7 +123,7 @@ async def test_a_request_is_answered_alike_whole_and_byte_by_byte(data: bytes) -
             connection.data_received(data[start : start + size])
         await transport.closed.wait()
         connection.connection_lost(None)
-        answers.append((transport.written, pages.asked))
+        answers.append((transport.written, pages.requests))
     assert answers[0][0] == (
         b"HTTP/1.1 200 OK\r\ncontent-type: text/plain; charset=utf-8\r\ncontent-length: 5\r\nconnection: close\r\n\r\n"
         b"well\n"
@@ -135,9 +135,9 @@ async def test_a_request_is_answered_alike_whole_and_byte_by_byte(data: bytes) -
 async def test_a_page_is_told_what_was_asked() -> None:
     pages = Pages()
     await exchanged(pages, b"GET /page?a=1&b=%C3%A4&a=2&c HTTP/1.1\r\nX: 1\r\nx: \xe4\r\n" + HOST)
-    (asked,) = pages.asked
-    assert (asked.path, asked.query, asked.address) == ("/page", {"a": "2", "b": "\xe4", "c": ""}, "127.0.0.1")
-    assert asked.headers == {b"x": b"1, \xe4", b"host": b"localhost"}
+    (request,) = pages.requests
+    assert (request.path, request.query, request.address) == ("/page", {"a": "2", "b": "\xe4", "c": ""}, "127.0.0.1")
+    assert request.headers == {b"x": b"1, \xe4", b"host": b"localhost"}
 
 
 @pytest.mark.parametrize("more", [PLAIN, b"\x00 that is no request"])
@@ -145,7 +145,7 @@ async def test_one_request_is_answered_whatever_follows(more: bytes) -> None:
     pages = Pages()
     answer = await exchanged(pages, PLAIN + more)
     assert answer.endswith(b"\r\n\r\nwell\n")
-    assert answer.count(b"HTTP/1.1") == len(pages.asked) == 1
+    assert answer.count(b"HTTP/1.1") == len(pages.requests) == 1
 
 
 @pytest.mark.parametrize(
@@ -208,7 +208,7 @@ async def test_a_page_ends_with_the_connection_of_whoever_waits_for_it() -> None
     async with serving(pages) as port:
         _, writer = await asyncio.open_connection("127.0.0.1", port)
         writer.write(ENDLESS)
-        await eventually(lambda: bool(pages.asked))
+        await eventually(lambda: bool(pages.requests))
         writer.close()
         await eventually(lambda: pages.ended == ["/endless"])
 
@@ -248,7 +248,7 @@ async def left(pages: Pages, data: bytes) -> weakref.ref[PageConnection]:
     """A connection that was sent `data`, and lost once that was answered or a page begun."""
     connection, transport = connected(pages)
     connection.data_received(data)
-    await eventually(lambda: transport.closed.is_set() or bool(pages.asked))
+    await eventually(lambda: transport.closed.is_set() or bool(pages.requests))
     connection.connection_lost(None)
     return weakref.ref(connection)
 

@@ -53,11 +53,11 @@ TABLE: list[tuple[str, str, Any, bool]] = [
 ]
 
 
-@pytest.mark.parametrize(("name", "value", "said", "spoken_of"), TABLE)
-def test_a_claim_is_compared_whole(name: str, value: str, said: Any, spoken_of: bool) -> None:
+@pytest.mark.parametrize(("name", "value", "claim", "spoken_of"), TABLE)
+def test_a_claim_is_compared_whole(name: str, value: str, claim: Any, spoken_of: bool) -> None:
     speakers = Speakers([refunds(name=name, value=value)])
     keys = keys_of("npc", (), None, authenticated=True)
-    assert bool(speakers.of(keys, {"iss": "https://i", name: said})) is spoken_of
+    assert bool(speakers.of(keys, {"iss": "https://i", name: claim})) is spoken_of
     assert not speakers.of(keys), "who has no token has no claim"
 
 
@@ -79,9 +79,9 @@ async def test_a_token_with_the_claim_opens_what_it_is_for(tmp_path: Path) -> No
     async with issuing() as issuer:
         file = tmp_path / "identity.yaml"
         file.write_text(json.dumps({"issuers": [{"issuer": issuer.url}]}))
-        known: dict[str, Any] = {"identity": file, "public_url": HERE}
+        settings: dict[str, Any] = {"identity": file, "public_url": HERE}
         rules = Rules(policies=(EVERYBODY, refunds(name="department", value="sales", issuer=issuer.url)))
-        async with running(tmp_path, SHOP, rules, **known, trust=trusted(Settings.of(**known))) as gateway:
+        async with running(tmp_path, SHOP, rules, **settings, trust=trusted(Settings.of(**settings))) as gateway:
             plain = issuer.token(aud=HERE)
             sales = issuer.token(aud=HERE, department=["sales"])
             assert await tools(gateway, plain) == ["shop__get"]
@@ -93,9 +93,9 @@ async def test_what_another_issuer_puts_into_its_tokens_is_not_believed(tmp_path
     async with issuing() as ours, issuing() as theirs:
         file = tmp_path / "identity.yaml"
         file.write_text(json.dumps({"issuers": [{"issuer": ours.url}, {"issuer": theirs.url}]}))
-        known: dict[str, Any] = {"identity": file, "public_url": HERE}
+        settings: dict[str, Any] = {"identity": file, "public_url": HERE}
         rules = Rules(policies=(EVERYBODY, refunds(name="department", value="sales", issuer=ours.url)))
-        async with running(tmp_path, SHOP, rules, **known, trust=trusted(Settings.of(**known))) as gateway:
+        async with running(tmp_path, SHOP, rules, **settings, trust=trusted(Settings.of(**settings))) as gateway:
             assert await tools(gateway, ours.token(aud=HERE, department="sales")) == ["shop__get", "shop__refund"]
             assert await tools(gateway, theirs.token(aud=HERE, department="sales")) == ["shop__get"]
 

@@ -147,15 +147,15 @@ async def test_a_policy_says_whether_refusals_have_reasons(tmp_path: Path, denie
     ):
         call = await ask(gateway, by("npc", calling("tavern__zap-it-all")))
         assert call.code == -32602
-        said = call.message["error"]["message"]
+        message = call.message["error"]["message"]
         body = {"format": "mcp", "message": MESSAGES["mcp"]([("1", "tavern__zap-it-all", {})]), "tools": []}
         (model,) = (await post(gateway, "/v1/tool-calls", body, authorization="Bearer npc")).message["calls"]
         assert model["state"] == "unknown"
         wrong = await ask(gateway, by("npc", calling("tavern__read", {"path": "/etc"})))
         argued = wrong.message["result"]["content"][0]["text"]
         if denied == "Hide":
-            assert said == model["message"] == "Unknown tool: tavern__zap-it-all"
+            assert message == model["message"] == "Unknown tool: tavern__zap-it-all"
             assert argued == "The policy does not allow these arguments"
         else:
-            assert said == model["message"] == "Not allowed: tavern__zap-it-all: rule 1 of default/team denies it"
+            assert message == model["message"] == "Not allowed: tavern__zap-it-all: rule 1 of default/team denies it"
             assert argued.startswith("The policy does not allow these arguments:\n- rule 0 of default/team: path")

@@ -36,7 +36,7 @@ def figures(p50: float, p95: float) -> Quantiles:
 
 def measured(**tools: Quantiles) -> State:
     states = tuple(
-        ToolState(name=name, quantiles=known, tiers=("fast", "deep")) for name, known in sorted(tools.items())
+        ToolState(name=name, quantiles=quantiles, tiers=("fast", "deep")) for name, quantiles in sorted(tools.items())
     )
     return State(servers=(ServerState(namespace="default", name="demo", tools=states),))
 

@@ -86,10 +86,10 @@ async def test_another_definition_is_counted_apart_and_files_add_up(tmp_path: Pa
         await served(gateway, 2)
         await ask(gateway, calling("shop__knot"))
         await ask(gateway, calling("shop__knot"))
-        found = (await get(gateway, "/v1/aggregates")).message
-    assert [(one["definition"], sum(one["counts"])) for one in found["tools"]] == [("sha256:2", 2)]
+        aggregates = (await get(gateway, "/v1/aggregates")).message
+    assert [(row["definition"], sum(row["counts"])) for row in aggregates["tools"]] == [("sha256:2", 2)]
     other = tmp_path / "two.json"
-    other.write_text(json.dumps({**found, "origins": ["another"]}))
+    other.write_text(json.dumps({**aggregates, "origins": ["another"]}))
     same = tmp_path / "same.json"
     same.write_text((tmp_path / "one.json").read_text())
     done = await run(None, "merge", str(tmp_path / "one.json"), str(other), "--into", str(tmp_path / "all.json"))
@@ -99,6 +99,6 @@ async def test_another_definition_is_counted_apart_and_files_add_up(tmp_path: Pa
     assert "more than one of the files" in str(twice.exception)
     assert not (tmp_path / "no.json").exists()
     whole = json.loads((tmp_path / "all.json").read_text())
-    assert [(one["definition"], sum(one["counts"])) for one in whole["tools"]] == [("sha256:1", 1), ("sha256:2", 2)]
+    assert [(row["definition"], sum(row["counts"])) for row in whole["tools"]] == [("sha256:1", 1), ("sha256:2", 2)]
     rows = re.findall(r"(?m)^mcp-knots +2\.1 +knot +cluster +(\d+) .* ms +[A-Z]\w+ *$", shown.stdout)
     assert rows == ["1", "2"], "each with a badge for its speed, whatever that was"

@@ -150,18 +150,18 @@ async def test_a_floor_is_told_in_lists_in_meta_in_explanations_and_in_the_refus
             standard = (await ask(gateway, modern("tools/list").to("/mcp/standard"))).message["result"]["tools"]
             assert [each["name"] for each in standard] == ["shop__quick", "shop__slow"]
             assert standard[1]["_meta"]["fairlead.dev/min_tier"] == "standard"
-            found = (await get(gateway, "/v1/tools/shop__slow/explain")).message
+            explanation = (await get(gateway, "/v1/tools/shop__slow/explain")).message
             clock.forward(61.0)
             refused = await ask(gateway, calling("shop__slow").to("/mcp/fast"))
             called = await ask(gateway, calling("shop__slow").to("/mcp/standard"))
     why = "below_min_tier min_tier=standard tier=500ms by=mcpserver"
     assert (hidden["reason"], hidden["shownIn"]) == (why, "standard")
-    assert found["minTier"] == "standard"
-    assert [(each["tier"], each["shown"]) for each in found["tiers"]] == [
+    assert explanation["minTier"] == "standard"
+    assert [(each["tier"], each["shown"]) for each in explanation["tiers"]] == [
         ("fast", False),
         ("standard", True),
         ("deep", True),
     ]
-    assert found["tiers"][0]["reason"] == why
+    assert explanation["tiers"][0]["reason"] == why
     assert refused.refusal == "OVER_BUDGET"
     assert "isError" not in called.message["result"]
