@@ -27,14 +27,14 @@ def refusals(plane: ControlPlane, namespace: str, example: Example) -> list[str]
         return [f"{example.where}: {manifest['kind']}: {answer['message']}"]
     if manifest["kind"] != "McpServer":
         return []
-    found = []
+    problems = []
     wanted = plan(McpServer.model_validate(answer), ManifestContext("fairlead-system"))
     for kind, rendered in wanted.apply:
         typed = {"apiVersion": kind.api_version, "kind": kind.kind, **rendered}
         status, answer = dry_run(plane, namespace, typed)
         if status not in (200, 201):
-            found.append(f"{example.where}: {kind.kind} of the server: {answer['message']}")
-    return found
+            problems.append(f"{example.where}: {kind.kind} of the server: {answer['message']}")
+    return problems
 
 
 @pytest.mark.parametrize("page", pages(), ids=lambda page: str(page.relative_to(ROOT)))

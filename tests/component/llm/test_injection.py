@@ -51,14 +51,14 @@ async def test_the_tier_of_a_request_is_chosen_by_what_was_said(tmp_path: Path) 
 
 
 async def test_a_command_holds_for_this_turn_and_the_next_two(tmp_path: Path) -> None:
-    said: list[dict[str, str]] = []
+    messages: list[dict[str, str]] = []
     tiers = []
     async with llm_world(tmp_path, *[HELLO] * 4, tiers=TIERS) as world:
         for text in ("Switch to careful, please.", "And the nets?", "And the sails?", "And the oars?"):
-            said.append({"role": "user", "content": text})
-            answer = await world.chat(*said, fairlead={"tier": "auto"})
+            messages.append({"role": "user", "content": text})
+            answer = await world.chat(*messages, fairlead={"tier": "auto"})
             tiers.append(answer.headers["x-fairlead-tier"])
-            said.append({"role": "assistant", "content": "Hello"})
+            messages.append({"role": "assistant", "content": "Hello"})
         metrics = await scraped(world.gateway)
     assert tiers == ["careful", "careful", "careful", "quick"]
     assert 'fairlead_llm_tier_changes_total{tier="quick"} 1.0' in metrics
@@ -106,13 +106,13 @@ async def test_without_tiers_there_is_none_to_choose(tmp_path: Path) -> None:
 
 
 async def test_requests_of_one_conversation_begin_with_equal_bytes(tmp_path: Path) -> None:
-    said: list[dict[str, Any]] = []
+    messages: list[dict[str, Any]] = []
     for wish in ("inject", "search"):
         async with llm_world(tmp_path, *[HELLO] * 3, tiers=TIERS, tools=more_tools(30)) as world:
             for text in ("Think hard.", "Think hard again.", "Think hard, once more."):
-                said.append({"role": "user", "content": text})
-                await world.chat(*said, fairlead={"tier": "auto", "tools": wish})
-                said.append({"role": "assistant", "content": "Hello"})
+                messages.append({"role": "user", "content": text})
+                await world.chat(*messages, fairlead={"tier": "auto", "tools": wish})
+                messages.append({"role": "assistant", "content": "Hello"})
             bodies = world.model.bodies
             requests = world.model.requests
         assert len({json.dumps(request["tools"]) for request in requests}) == 1
@@ -121,7 +121,7 @@ async def test_requests_of_one_conversation_begin_with_equal_bytes(tmp_path: Pat
             prefix, _, rest = before.partition(b"]")  # the end of its messages
             assert after.startswith(prefix)
             assert after.endswith(rest)
-        said.clear()
+        messages.clear()
 
 
 async def test_tools_that_do_not_fit_are_found_by_search(tmp_path: Path) -> None:
@@ -138,15 +138,15 @@ async def test_tools_that_do_not_fit_are_found_by_search(tmp_path: Path) -> None
         assert results[1].startswith("42")
         assert "session" in results[1]
         assert [call["arguments"] for call in world.called] == [{"a": 2, "b": 40}]
-        said = reported(answer)
-        assert said["tools"] == {
+        report = reported(answer)
+        assert report["tools"] == {
             "way": "search",
             "injected": 3,
             "injectedTools": META,
             "reachable": 62,
             "because": "contextWindow",
         }
-        assert [call["name"] for call in said["calls"]] == ["search_tools", "demo__add"]
+        assert [call["name"] for call in report["calls"]] == ["search_tools", "demo__add"]
         assert answer.headers["x-fairlead-tools"] == "search;injected=3;reachable=62;because=contextWindow"
         assert 'fairlead_router_calls_total{tool="search_tools"} 1.0' in metrics
         assert 'fairlead_router_calls_total{tool="execute_tool"} 1.0' in metrics
@@ -167,7 +167,7 @@ async def test_a_kept_result_is_read_again_in_its_session(tmp_path: Path) -> Non
 
 
 @pytest.mark.parametrize(
-    ("arguments", "said"),
+    ("arguments", "message"),
     [
         ({"name": "demo__ad", "arguments": {}}, "Did you mean demo__add?"),
         ({"name": "demo__add", "arguments": 3}, "takes name, arguments"),
@@ -176,12 +176,12 @@ async def test_a_kept_result_is_read_again_in_its_session(tmp_path: Path) -> Non
     ],
 )
 async def test_a_call_that_execute_tool_cannot_make_is_told_to_the_model(
-    tmp_path: Path, arguments: Any, said: str
+    tmp_path: Path, arguments: Any, message: str
 ) -> None:
     wrong = ScriptedTurn("", [ScriptedCall("execute_tool", arguments)])
     async with llm_world(tmp_path, wrong, HELLO) as world:
         answer = await world.chat("Add", fairlead={"tools": "search"})
-    assert said in world.model.requests[1]["messages"][2]["content"]
+    assert message in world.model.requests[1]["messages"][2]["content"]
     assert reported(answer)["calls"][0]["is_error"] is True
     assert not world.called
 

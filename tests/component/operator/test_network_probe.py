@@ -80,8 +80,8 @@ async def test_probe_objects_of_a_killed_operator_are_replaced(world: World) -> 
 
 
 def record(world: World) -> Json:
-    found = world.get(world.config_map_path(RECORD))
-    return dict(found["data"]) if found is not None else {}
+    manifest = world.get(world.config_map_path(RECORD))
+    return dict(manifest["data"]) if manifest is not None else {}
 
 
 def looked_up(world: World) -> list[str]:

@@ -152,11 +152,11 @@ async def test_a_listener_hears_each_event_and_one_that_fails_stops_no_other() -
 
     log.subscribe(fails)
     end = log.subscribe(heard.append)
-    one = build({"a": catalog("demo", URL, ["add"])})
-    await log.swapped(EMPTY, one)
+    snapshot = build({"a": catalog("demo", URL, ["add"])})
+    await log.swapped(EMPTY, snapshot)
     assert [event.type for event in heard] == ["tools.changed", "server.connected", "catalog.swapped"]
     end()
-    await log.swapped(one, EMPTY)
+    await log.swapped(snapshot, EMPTY)
     assert len(heard) == 3
 
 

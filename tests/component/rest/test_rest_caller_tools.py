@@ -67,14 +67,14 @@ async def test_a_callers_tool_is_offered_called_by_the_model_and_handed_back_to_
     tmp_path: Path, format_name: str
 ) -> None:
     async with sdk_server() as url, running(tmp_path, catalog("demo", url, ["add"])) as gateway:
-        asked = {"format": format_name, "tools": [ASK], "toolsFormat": "mcp"}
-        (own,) = (await post(gateway, "/v1/tools", asked)).message["own"]
+        offer = {"format": format_name, "tools": [ASK], "toolsFormat": "mcp"}
+        (own,) = (await post(gateway, "/v1/tools", offer)).message["own"]
         calls: Calls = [
             ("call_1", own, {"question": "How much?", "hint": None}),
             ("call_2", "demo__add", {"a": 1, "b": 2}),
         ]
         calls = calls[:1] if format_name == "openai-functions" else calls
-        answer = (await post(gateway, "/v1/tool-calls", {**asked, "message": MESSAGES[format_name](calls)})).message
+        answer = (await post(gateway, "/v1/tool-calls", {**offer, "message": MESSAGES[format_name](calls)})).message
     first, *others = answer["calls"]
     assert first["state"] == "pending"
     assert first["tool"] == "ask.user"

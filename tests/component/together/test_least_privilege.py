@@ -122,7 +122,7 @@ async def test_every_right_is_used_by_a_run_and_nothing_is_asked_for_beyond_them
             with suppress(AssertionError):  # its credential goes after its catalog, and is named below if it does not
                 await world.until("every right used", lambda: not unused(plane, world))
             requests = plane.audit.requests()
-        assert [str(one) for one in refused(requests, world)] == []
+        assert [str(request) for request in refused(requests, world)] == []
         assert sorted(map(str, unused(plane, world))) == []
         assert sorted(map(str, set(UNSEEN) - granted())) == []
 
