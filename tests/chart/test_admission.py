@@ -61,7 +61,9 @@ def guarded(knowing: ControlPlane, helm: Helm) -> Iterator[ControlPlane]:
     until("both out of force", lambda: answers(knowing) == ("", ""), seconds=30)
 
 
-def test_it_refuses_any_unrestricted_template_with_the_words_of_the_operator(guarded: ControlPlane) -> None:
+def test_the_admission_policy_refuses_unrestricted_templates_in_the_words_of_the_operator(
+    guarded: ControlPlane,
+) -> None:
     for template in (pod(hostPID=True), pod(nodeSelector={"disk": "ssd"}), {}):
         assert NOT_ALLOWED in admitted(guarded, mcp_server("demo", template))
     for allowed in ALLOWED.values():
@@ -215,7 +217,7 @@ def test_no_version_update_subresource_null_or_repeated_member_brings_an_approva
         (("--set", "watchNamespace=team"), []),
     ],
 )
-def test_there_is_none_where_it_is_not_wanted_or_stands_in_no_namespace(
+def test_the_admission_policy_is_left_out_where_values_or_a_missing_namespace_say_so(
     helm: Helm, words: tuple[str, ...], left: list[str]
 ) -> None:
     made = helm.template(*words)

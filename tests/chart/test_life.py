@@ -165,7 +165,9 @@ def account(plane: ControlPlane, folder: Path) -> dict[str, Any]:
     return {"kubeconfig": str(plane.kubeconfig_for(user, groups)), "owner_token": str(token)}
 
 
-async def test_what_the_operator_wrote_goes_with_the_release(plane: ControlPlane, helm: Helm, tmp_path: Path) -> None:
+async def test_objects_that_the_operator_wrote_go_with_the_release(
+    plane: ControlPlane, helm: Helm, tmp_path: Path
+) -> None:
     helm.install()
     plane.await_definitions()
     world = World(plane, plane.create_namespace("tools"), NAMESPACE)
@@ -185,7 +187,7 @@ async def test_what_the_operator_wrote_goes_with_the_release(plane: ControlPlane
     assert {item["metadata"]["name"] for item in get(plane, "latencytiers")} == {"deep", "fast", "standard"}
 
 
-async def test_kept_to_one_namespace_it_needs_no_right_in_another(
+async def test_an_operator_of_one_namespace_needs_no_right_in_another(
     plane: ControlPlane, helm: Helm, tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
     team = plane.create_namespace("team")

@@ -13,7 +13,7 @@ from helmworld import (
 pytestmark = pytest.mark.timeout(120)
 
 
-def test_a_secret_of_ones_own_takes_the_place_of_that_of_the_operator(helm: Helm) -> None:
+def test_an_existing_secret_takes_the_place_of_that_of_the_operator(helm: Helm) -> None:
     manifests = helm.template("--set", "secret.existingSecret=mine")
     assert "FAIRLEAD_INSTALLATION_SECRET" not in environment(manifests, "operator")
     for component in ("operator", "gateway"):

@@ -93,7 +93,7 @@ def test_every_pod_is_admitted_where_pods_have_to_be_restricted(knowing: Control
 
 
 @each_file
-def test_both_programs_understand_every_variable_that_they_are_given(values: Path) -> None:
+def test_operator_and_gateway_understand_every_variable_of_the_chart(values: Path) -> None:
     read_settings(rendered(values))
 
 
@@ -139,7 +139,7 @@ def test_tiers_arrive_at_the_operator_as_it_reads_them(tmp_path: Path) -> None:
     assert environment(manifests, "operator", "tools")["FAIRLEAD_TIERS"] == "/etc/fairlead/tiers.yaml"
 
 
-def test_whoever_vouches_for_clients_arrives_at_the_gateway_as_it_reads_it(tmp_path: Path) -> None:
+def test_identity_values_arrive_at_the_gateway_as_it_reads_them(tmp_path: Path) -> None:
     manifests = rendered(Path(__file__).parent / "values" / "closed.yaml")
     file = tmp_path / "identity.yaml"
     file.write_text(rendered_object(manifests, "ConfigMap", "fairlead-gateway")["data"]["identity.yaml"])
@@ -211,7 +211,7 @@ def test_with_one_namespace_the_ways_out_lead_to_its_servers_alone(helm: Helm) -
 
 
 @each_file
-def test_what_selects_pods_selects_those_of_the_chart_whatever_is_set(values: Path) -> None:
+def test_selectors_select_the_pods_of_the_chart_for_any_values(values: Path) -> None:
     manifests = rendered(values)
     pods = [d["spec"]["template"]["metadata"]["labels"] for d in of_kind(manifests, "Deployment")]
     selectors = [d["spec"]["selector"]["matchLabels"] for d in of_kind(manifests, "Deployment")]

@@ -32,7 +32,7 @@ def test_logs_of_pods_are_read_only_where_a_value_grants_it(helm: Helm) -> None:
             ) is granted
 
 
-def test_everything_that_the_chart_grants_is_found_by_its_labels(helm: Helm) -> None:
+def test_roles_and_bindings_of_the_chart_carry_its_labels(helm: Helm) -> None:
     """The page's command for what a failed revision has left."""
     manifests = helm.template("--set", "rbac.secretNamespaces={tools}")
     for kind in ("Role", "RoleBinding", "ClusterRole", "ClusterRoleBinding"):

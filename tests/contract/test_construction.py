@@ -60,7 +60,7 @@ def violations(source: str, *, composition: bool) -> list[str]:
     return problems
 
 
-def test_nothing_is_set_on_an_object_after_it_was_made() -> None:
+def test_attributes_are_not_set_on_an_object_after_it_was_made() -> None:
     for file in FILES:
         composition = "fairlead_app" in file.parts
         assert violations(file.read_text(encoding="utf-8"), composition=composition) == [], file
@@ -77,10 +77,10 @@ def test_nothing_is_set_on_an_object_after_it_was_made() -> None:
         "self.ended = lambda session: None",
     ],
 )
-def test_what_is_set_from_outside_is_found(body: str) -> None:
+def test_attributes_set_from_outside_are_found(body: str) -> None:
     assert violations(f"class A:\n    def __init__(self, front, plane): {body}", composition=False)
 
 
-def test_what_a_function_has_made_itself_may_be_finished_there() -> None:
+def test_objects_that_a_function_made_may_be_finished_there() -> None:
     source = "def f():\n    app = Starlette()\n    app.state = 1\nclass A:\n    def __init__(self): self.x = X()\n"
     assert violations(source, composition=True) == []

@@ -29,7 +29,7 @@ def test_no_crd_is_left_over_from_a_kind_that_is_gone() -> None:
     assert {path.name for path in CRDS.glob("*.yaml")} == set(crd.crd_files())
 
 
-def test_there_is_one_bad_object_for_each_rule() -> None:
+def test_each_rule_has_one_bad_object() -> None:
     rules = sorted(rule for kind, schema in schemas() for rule in rules_of(schema, kind))
 
     assert sorted((load_yaml(path.read_text())["kind"], BadObject.from_file(path).message) for path in BAD) == rules
@@ -155,7 +155,7 @@ def test_every_text_and_list_of_a_spec_is_bounded() -> None:
         assert list(unbounded(schema["properties"]["spec"], kind)) == []
 
 
-def test_what_kubectl_get_prints_can_be_read_back() -> None:
+def test_output_of_kubectl_get_can_be_read_back() -> None:
     """Server-set metadata and status are passed over."""
     text = """\
 apiVersion: fairlead.dev/v1alpha1

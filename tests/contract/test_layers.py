@@ -118,7 +118,7 @@ def running_imports() -> dict[str, set[str]]:
 
 
 @pytest.mark.parametrize("depth", [1, 2, 99], ids=["packages", "parts of packages", "files"])
-def test_none_import_each_other_in_a_circle(depth: int) -> None:
+def test_packages_do_not_import_each_other_in_a_circle(depth: int) -> None:
     graph: dict[str, set[str]] = {}
     for module, imported in running_imports().items():
         part = ".".join(module.split(".")[:depth])
@@ -169,7 +169,7 @@ def length(function: ast.FunctionDef) -> int:
     "source",
     ["import asyncio", "from socket import socket", "async def f():\n    await g()", "def f():\n    open('x')"],
 )
-def test_what_does_io_is_found_in_the_core(source: str) -> None:
+def test_modules_of_the_core_that_do_io_are_found(source: str) -> None:
     assert wrong(ast.parse(source))
 
 

@@ -108,7 +108,7 @@ def test_the_default_tier_is_one_view_on_both_of_its_endpoints() -> None:
 
 
 @pytest.mark.parametrize("member", Merged.__struct_fields__)
-def test_whatever_policies_merge_to_counts_as_narrowing_unless_it_only_decides(member: str) -> None:
+def test_a_merge_of_policies_counts_as_narrowing_unless_it_only_decides(member: str) -> None:
     plain = Merged(3, 3)
     if member in ONLY_DECIDES:
         value: Any = 1 if member in ("visible", "free") else frozenset({"web"})

@@ -38,7 +38,7 @@ def found_by_ids() -> dict[str, list[tuple[str, str]]]:
     return {row.split(" | ")[0].removeprefix("| "): _ATTACK.findall(row.rpartition(" | ")[2]) for row in table}
 
 
-def test_all_that_is_found_by_an_id_is_attacked_by_a_test_that_exists() -> None:
+def test_each_object_found_by_an_id_is_attacked_by_a_test_that_exists() -> None:
     targets = found_by_ids()
     assert len(targets) >= 20
     assert [what for what, attacks in targets.items() if not attacks] == []
@@ -51,7 +51,7 @@ def test_all_that_is_found_by_an_id_is_attacked_by_a_test_that_exists() -> None:
     assert missing == []
 
 
-def test_all_that_is_found_by_an_id_has_a_guard_that_is_taken_out() -> None:
+def test_each_object_found_by_an_id_has_a_guard_that_is_taken_out() -> None:
     guarded = {guard.test for guard in GUARDS}
     without = {
         what

@@ -68,7 +68,7 @@ def defined(file: Path) -> set[str]:
 # What keeps these lists short: attributes of routes and requests are copied as a whole.
 
 
-def test_one_module_makes_routes_and_all_others_copy_them_as_a_whole() -> None:
+def test_routes_are_made_by_one_module_and_copied_as_a_whole_by_others() -> None:
     assert {str(file.relative_to(GATEWAY)) for file in made(Route.__name__)} == {
         "fairlead_gateway/calls/routes/routing.py"
     }

@@ -52,7 +52,7 @@ def test_by_night_every_part_runs_that_the_night_has_and_no_job_checks_alone() -
     assert {part for part, _ in parts_run("nightly")} == scopes()["nightly"] - {"check"}
 
 
-def test_one_check_of_a_branch_stands_for_all_jobs() -> None:
+def test_the_check_of_a_branch_stands_for_all_jobs() -> None:
     assert set(jobs("ci")["all"]["needs"]) == jobs("ci").keys() - {"all"}
 
 

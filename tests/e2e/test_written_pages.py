@@ -109,7 +109,7 @@ def test_the_release_passes_its_own_test_and_answers_as_the_page_of_the_chart_sa
     assert '"item": "rope"' in stranger.follow(samples_commands)
 
 
-def test_a_server_of_ones_own_is_built_deployed_and_called(stranger: Reader) -> None:
+def test_the_tool_server_of_the_page_is_built_deployed_and_called(stranger: Reader) -> None:
     write_files(stranger.folder)
     build, use = [text for kind, text in blocks("On a cluster") if kind == "sh"]
     stranger.follow(build)

@@ -153,7 +153,7 @@ def check(cost: Cost, flood: Flood, *, cpu_ns: float, peak: float, retained: flo
     assert cost.retained < retained * cost.sent + IDLE, f"memory that is kept of {flood.name}: {cost}"
 
 
-async def test_what_becomes_no_request_costs_next_to_nothing(gateway: CostlyGateway) -> None:
+async def test_floods_that_become_no_request_cost_next_to_nothing(gateway: CostlyGateway) -> None:
     for flood in ENDLESS:
         check(await gateway.cost_of(flood, 2 * MIB), flood, cpu_ns=CPU_NS, peak=1)
 
@@ -169,7 +169,7 @@ async def test_a_body_costs_the_loop_no_more_than_reading_it(gateway: CostlyGate
     check(cost, flood, cpu_ns=BODY_CPU_NS, peak=32, retained=4)
 
 
-async def test_nothing_of_somebody_unknown_is_remembered_but_what_is_short(gateway: CostlyGateway) -> None:
+async def test_memos_of_unauthenticated_clients_hold_short_values_alone(gateway: CostlyGateway) -> None:
     for flood in MEMOS:
         check(await gateway.cost_of(flood, 32 * MIB), flood, cpu_ns=CPU_NS, peak=0.2)
 

@@ -179,7 +179,7 @@ def _somebody(principal: str) -> Identity:
     return Identity(kind="apiKey", principal=principal)
 
 
-async def test_nobody_reads_a_result_that_was_kept_for_another_principal(tmp_path: Path) -> None:
+async def test_a_kept_result_cannot_be_read_by_another_principal(tmp_path: Path) -> None:
     secret = {"content": [{"type": "text", "text": "alice's secret " * 400}]}
     async with (
         modern_server([tool("read")], call=lambda _: secret) as server,

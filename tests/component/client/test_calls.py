@@ -391,7 +391,7 @@ async def test_many_calls_to_one_server_run_side_by_side() -> None:
     assert all(outcome.ok for outcome in outcomes)
 
 
-async def test_more_calls_than_connections_wait_their_turn() -> None:
+async def test_calls_beyond_the_number_of_connections_wait_their_turn() -> None:
     async with modern_server([tool("a")]) as server, AsyncToolRegistry([of(server)]) as registry:
         outcomes = await registry.execute_all([Request("s__a", {"n": number}) for number in range(1500)])
         assert [outcome.text for outcome in outcomes] == [f'{{"n":{number}}}' for number in range(1500)]

@@ -75,7 +75,7 @@ async def test_the_tail_follows_calls_and_filters_without_a_new_page(tmp_path: P
 
 
 @beside_the_browser
-async def test_one_call_shows_what_its_time_went_to_and_leads_to_its_trace(tmp_path: Path, chromium: Browser) -> None:
+async def test_the_page_of_a_call_shows_its_phases_and_links_its_trace(tmp_path: Path, chromium: Browser) -> None:
     url = "https://traces.example.com/trace/{trace_id}?from=now-1h"
     async with shop(tmp_path, console_trace_url=url) as gateway, emptied(chromium):
         await ask(gateway, calling("demo__add", {}).with_headers(traceparent=PARENT))

@@ -136,7 +136,7 @@ async def test_principals_without_the_right_make_no_keys(tmp_path: Path) -> None
     assert "Make a key" not in page.body.decode()
 
 
-async def test_nobody_makes_keys_where_it_is_not_set(tmp_path: Path) -> None:
+async def test_keys_cannot_be_made_where_no_key_makers_are_set(tmp_path: Path) -> None:
     async with gateway_with(tmp_path, key_makers=()) as gateway:
         answer = await post(gateway, "/v1/keys", {"name": "mine"}, **bearer(ANN))
         page = await visited(gateway, PAGE, cookie=await signed_in(gateway, ANN))

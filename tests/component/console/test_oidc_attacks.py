@@ -86,7 +86,7 @@ async def test_a_redirect_is_of_no_use_in_another_browser(tmp_path: Path) -> Non
     assert provider.exchanged == []
 
 
-async def test_a_cookie_sealed_by_another_key_or_for_another_purpose_is_none(tmp_path: Path) -> None:
+async def test_a_cookie_sealed_by_another_key_or_for_another_purpose_is_refused(tmp_path: Path) -> None:
     (tmp_path / "other").mkdir()
     async with (
         providing() as provider,

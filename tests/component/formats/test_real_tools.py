@@ -133,11 +133,11 @@ def suspicious(tools: list[Tool]) -> list[str]:
 
 @pytest.mark.network
 @pytest.mark.timeout(400)
-def test_nothing_is_suspicious_about_a_published_server(server_tools: list[Tool]) -> None:
+def test_definitions_of_published_servers_are_not_suspicious(server_tools: list[Tool]) -> None:
     assert suspicious(server_tools) == []
 
 
-def test_nothing_is_suspicious_about_the_evaluation_set(evaluation_tools: list[Tool]) -> None:
+def test_definitions_of_the_evaluation_set_are_not_suspicious(evaluation_tools: list[Tool]) -> None:
     assert suspicious(evaluation_tools) == []
 
 

@@ -52,7 +52,7 @@ async def test_everybody_may_ask_about_oneself(tmp_path: Path) -> None:
             assert (await access(gateway, "npc", tool=name)).message["tool"] == "tavern__roll-dice"
 
 
-async def test_what_is_kept_from_somebody_is_answered_as_what_does_not_exist(tmp_path: Path) -> None:
+async def test_access_to_a_denied_tool_is_answered_as_to_an_unknown_one(tmp_path: Path) -> None:
     async with running(tmp_path, TAVERN, RULES, trust=TRUST) as gateway:
         for name, none in (
             ("tavern__web-search", "tavern__qzxqzxqzxq"),

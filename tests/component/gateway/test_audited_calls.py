@@ -141,7 +141,7 @@ async def test_a_tool_takes_so_many_calls_from_everybody_together_and_another_it
         assert gateway.call_metrics.limited == {"tool": 1}
 
 
-async def test_what_a_server_may_get_in_a_second_is_a_limit_too(tmp_path: Path, server: RawServer) -> None:
+async def test_calls_per_second_of_a_server_are_a_limit_too(tmp_path: Path, server: RawServer) -> None:
     demo = catalog("demo", server.url, ["add"], limits=limits(calls_per_second=1))
     log = tmp_path / "audit.log"
     async with running(tmp_path, demo, audit_file=log) as gateway:
@@ -244,7 +244,7 @@ async def test_the_trace_of_a_request_goes_on_to_its_server(tmp_path: Path, more
     assert b"traceparent" not in third.body
 
 
-async def test_one_agent_with_many_calls_keeps_another_waiting_for_one_of_them(tmp_path: Path) -> None:
+async def test_calls_of_one_agent_keep_another_waiting_for_one_of_them(tmp_path: Path) -> None:
     served: list[str] = []
 
     async def handle(request: Request, reply: Reply) -> None:

@@ -87,7 +87,7 @@ async def test_a_uri_that_nobody_has_is_refused_in_the_words_of_the_era(tmp_path
         (LEGACY, MODERN, -32602),
     ],
 )
-async def test_what_a_server_says_of_a_uri_is_told_in_words_that_the_era_has(
+async def test_errors_of_resources_read_have_the_code_of_the_clients_era(
     tmp_path: Path, era: str, server_era: str, code: int
 ) -> None:
     async def unknown(request: Request, reply: Reply) -> None:
@@ -137,7 +137,7 @@ LISTS = {"toolsListChanged": "tools", "promptsListChanged": "prompts", "resource
 @pytest.mark.parametrize("era", [MODERN, LEGACY])
 @pytest.mark.parametrize("target", [MERGED, SERVER])
 @pytest.mark.parametrize("changed", LISTS.values())
-async def test_who_listens_hears_of_a_list_that_changed_or_is_said_to_and_of_no_other(
+async def test_list_changed_notifications_reach_listeners_for_the_lists_that_changed(
     tmp_path: Path, era: str, target: str, changed: str
 ) -> None:
     async with (
@@ -179,7 +179,9 @@ async def test_a_stream_is_kept_alive_by_comments(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("wanted", [{}, {"promptsListChanged": True}, {"toolsListChanged": False}])
-async def test_who_did_not_ask_for_a_list_hears_nothing_of_it(tmp_path: Path, wanted: dict[str, bool]) -> None:
+async def test_list_changed_notifications_reach_no_client_that_did_not_ask(
+    tmp_path: Path, wanted: dict[str, bool]
+) -> None:
     async with (
         raw_server(handle) as server,
         running(tmp_path, demo(server.url)) as gateway,

@@ -265,7 +265,7 @@ async def test_the_client_that_leads_may_go_and_the_next_makes_the_call(tmp_path
             wire.close()
 
 
-async def test_what_is_kept_is_counted(tmp_path: Path) -> None:
+async def test_the_result_cache_counts_hits_misses_and_entries(tmp_path: Path) -> None:
     async with modern_server() as server, running(tmp_path, catalog("demo", server.url, [cacheable()])) as gateway:
         for _ in range(3):
             await ask(gateway, calling("demo__x"))

@@ -67,7 +67,7 @@ async def test_a_result_of_two_megabytes_arrives(tmp_path: Path) -> None:
         assert len(answer.message["result"]["content"][0]["text"]) == 2_000_000
 
 
-async def test_a_tools_own_error_passes_and_is_no_refusal(tmp_path: Path) -> None:
+async def test_a_tools_own_error_passes_and_is_not_a_refusal(tmp_path: Path) -> None:
     async with sdk_server() as url, running(tmp_path, catalog("demo", url, ["fail"])) as gateway:
         result = (await ask(gateway, calling("demo__fail"))).message["result"]
         assert result["isError"] is True
@@ -77,7 +77,7 @@ async def test_a_tools_own_error_passes_and_is_no_refusal(tmp_path: Path) -> Non
 
 @pytest.mark.parametrize("lost_status", [404, 400])
 @pytest.mark.parametrize("more", [{}, {"progressToken": "p"}], ids=["plain", "with progress"])
-async def test_a_lost_session_is_opened_anew_and_the_call_repeated_once(
+async def test_a_lost_session_is_opened_again_and_the_call_repeated_once(
     tmp_path: Path, lost_status: int, more: dict[str, str]
 ) -> None:
     async with (

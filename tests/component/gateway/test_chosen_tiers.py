@@ -83,7 +83,7 @@ def named(rules: Rules, name: str) -> Rules:
     return compile_rules([], [], {}, rules.default_action, name)
 
 
-async def test_who_names_no_tier_sees_every_tool_that_policies_allow_also_one_that_no_tier_has(tmp_path: Path) -> None:
+async def test_clients_without_a_tier_see_every_tool_that_policies_allow(tmp_path: Path) -> None:
     clock = Clock()
     async with raw_server(handle) as server, running(tmp_path, shop(server.url), SEEDED, MEASURED, clock=clock) as made:
         clock.forward(120.0)
@@ -167,7 +167,7 @@ async def test_a_list_names_fifty_hidden_tools_and_counts_the_rest(tmp_path: Pat
     assert len(json.dumps(hidden)) < 25_000
 
 
-async def test_what_policies_deny_or_cut_is_in_no_count_and_stays_unknown(tmp_path: Path) -> None:
+async def test_tools_that_policies_deny_or_cut_are_in_no_count_and_stay_unknown(tmp_path: Path) -> None:
     denying = Policy(
         namespace="default",
         name="no-slow",

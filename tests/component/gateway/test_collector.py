@@ -69,7 +69,7 @@ def test_ten_thousand_calls_of_any_client_make_no_full_collection_beside_ten_tho
     assert by_case == dict.fromkeys(by_case, 0)
 
 
-async def test_what_a_swap_made_is_frozen_and_still_freed_when_the_next_takes_its_place(tmp_path: Path) -> None:
+async def test_a_selection_is_frozen_after_its_swap_and_freed_by_the_next(tmp_path: Path) -> None:
     nudge = asyncio.Event()
     demo = catalog("demo", "http://127.0.0.1:1/mcp", ["one"])
     async with running(tmp_path, demo, nudge=nudge, heap=Heap()) as gateway:

@@ -105,7 +105,7 @@ def test_addresses_are_counted_apart_and_forgotten_when_their_last_connection_is
     assert limiter.enter("a").inside
 
 
-def test_one_address_takes_three_quarters_of_the_connections_and_others_get_the_rest() -> None:
+def test_connections_of_one_address_take_three_quarters_and_others_get_the_rest() -> None:
     limiter = ConnectionLimiter(8, many_share=TrustedProxies(["10.0.0.0/8"]).many_share)
     crowd = [limiter.enter("2001:db8::1") for _ in range(10)]
     assert [client.inside for client in crowd] == [True] * 6 + [False] * 4

@@ -142,7 +142,7 @@ async def test_a_custom_tool_that_says_so_answers_equal_calls_once(tmp_path: Pat
     assert answers == ["1", "1", "2"]
 
 
-async def test_what_could_not_be_loaded_is_counted_for_an_alert(tmp_path: Path) -> None:
+async def test_custom_tools_that_could_not_be_loaded_are_counted_for_an_alert(tmp_path: Path) -> None:
     (tmp_path / "mine.py").write_text("from fairlead_gateway import tool\n\n@tool\ndef fine() -> None: ...\n")
     loaded = load([str(tmp_path / "mine.py"), "nothing.here"], points=())
     async with running(tmp_path, custom=loaded.tools) as gateway:

@@ -114,7 +114,7 @@ async def test_a_gateway_that_starts_without_its_source_serves_what_it_served_be
             await lost.stop(0)
 
 
-async def test_what_was_withdrawn_meanwhile_is_not_served_from_the_cache_once_the_source_answers(
+async def test_documents_withdrawn_meanwhile_are_not_served_from_the_cache_once_the_source_answers(
     tmp_path: Path,
 ) -> None:
     SnapshotCache(tmp_path / "cache").write({"gone": b'{"kind":"catalog"}', "x": b"no"}, 1.0)
@@ -128,7 +128,7 @@ async def test_what_was_withdrawn_meanwhile_is_not_served_from_the_cache_once_th
         assert await names(gateway) == []
 
 
-def test_what_is_cached_is_read_as_it_was_written(tmp_path: Path) -> None:
+def test_the_snapshot_cache_reads_documents_as_they_were_written(tmp_path: Path) -> None:
     documents = {"one": b"\n{}\xff\n", "none": b"", "two": b"x" * 100_000}
     SnapshotCache(tmp_path).write(documents, 12.5)
     cached = SnapshotCache(tmp_path).read()

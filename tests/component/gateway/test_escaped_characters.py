@@ -153,7 +153,7 @@ async def test_models_of_every_format_read_definitions_and_results_with_them_sho
                 assert "\\u001b" not in text.replace("\\\\", "")
 
 
-async def test_one_policy_that_says_so_is_enough(tmp_path: Path) -> None:
+async def test_control_characters_are_escaped_where_one_of_several_policies_says_so(tmp_path: Path) -> None:
     rules = Rules(policies=(KEEP, Policy(**{**_members(ESCAPE), "subjects": ()})))
     async with raw_server(serve) as server, running(tmp_path, paint(server.url), rules, trust=TRUST) as gateway:
         assert (await ask(gateway, by("qa", calling("paint__draw")))).message["result"]["content"][0]["text"] == SHOWN

@@ -108,7 +108,7 @@ async def _answers_all_but_slow(request: Request, reply: Reply) -> None:
 
 @pytest.mark.parametrize("era", ERAS)
 @pytest.mark.parametrize("more", LANES)
-async def test_one_tool_that_overruns_its_maximum_closes_no_server_for_the_others(
+async def test_a_tool_that_overruns_its_maximum_does_not_open_the_breaker_for_others(
     tmp_path: Path, more: dict[str, Any], era: str
 ) -> None:
     async with raw_server(_answers_all_but_slow) as server:

@@ -15,7 +15,7 @@ from issuers import issuing
 HERE = "https://tools.example.com"
 
 
-async def test_what_was_looked_at_is_counted_by_kind_and_outcome(tmp_path: Path) -> None:
+async def test_credentials_are_counted_by_kind_and_outcome(tmp_path: Path) -> None:
     async with issuing() as issuer:
         file = tmp_path / "identity.yaml"
         file.write_text(json.dumps({"issuers": [{"issuer": issuer.url}]}))

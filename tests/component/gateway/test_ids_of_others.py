@@ -144,7 +144,7 @@ async def test_a_call_waits_for_no_result_of_somebody_else(tmp_path: Path) -> No
     assert [answer.message["result"]["content"][0]["text"] for answer in answers] == ["secret of ann", "secret of bob"]
 
 
-async def test_what_names_a_clients_software_or_trace_makes_no_difference_to_a_cached_result(tmp_path: Path) -> None:
+async def test_client_info_and_trace_context_make_no_difference_to_a_cached_result(tmp_path: Path) -> None:
     async with raw_server(_answers) as server, running(tmp_path, catalog("demo", server.url, [CACHEABLE])) as gateway:
         more: list[dict[str, Any]] = [
             {"progressToken": "a"},
@@ -159,7 +159,7 @@ async def test_what_names_a_clients_software_or_trace_makes_no_difference_to_a_c
 
 
 @pytest.mark.parametrize("name", ["response resp_1", "conversation conv_1", "turn 0123"])
-async def test_what_the_gateway_keeps_for_itself_is_no_session_of_anybody(tmp_path: Path, name: str) -> None:
+async def test_stored_responses_and_turns_are_not_sessions_of_v1_context(tmp_path: Path, name: str) -> None:
     """The store has responses and turns too, some under ids of a provider: no caller reads or deletes them by name."""
     async with running(tmp_path) as gateway:
         store = gateway.rest.services.results.recorder.store

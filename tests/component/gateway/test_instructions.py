@@ -66,7 +66,7 @@ async def test_no_instructions_are_none(tmp_path: Path) -> None:
         assert await instructions(gateway) is None
 
 
-async def test_who_sees_no_tool_of_a_server_hears_nothing_of_it(tmp_path: Path) -> None:
+async def test_instructions_leave_out_servers_of_which_the_caller_sees_no_tool(tmp_path: Path) -> None:
     servers = [speaking("files", "Paths are absolute.", "read", "write"), speaking("bank", "The vault is open.", "pay")]
     async with running(tmp_path, *servers, denying("pay", "write"), trust=TRUST) as gateway:
         assert "vault" in str(await instructions(gateway, agent="qa"))
@@ -109,7 +109,7 @@ async def test_control_characters_are_shown_where_a_policy_wants_it(tmp_path: Pa
         assert "red \x1b[31m" in str(await instructions(gateway, agent="qa"))
 
 
-async def test_all_of_them_have_2000_tokens_and_a_server_tells_all_on_its_own_endpoint(tmp_path: Path) -> None:
+async def test_merged_instructions_have_2000_tokens_and_a_server_tells_all_on_its_own_endpoint(tmp_path: Path) -> None:
     long = "Use the search before the export. " * 2000
     async with running(tmp_path, speaking("long", long), speaking("short", "Be brief.")) as gateway:
         text = str(await instructions(gateway))
@@ -119,7 +119,7 @@ async def test_all_of_them_have_2000_tokens_and_a_server_tells_all_on_its_own_en
         assert await instructions(gateway, "/servers/default/long/mcp") == long
 
 
-async def test_what_a_server_says_anew_is_quoted_when_its_catalog_says_it(tmp_path: Path) -> None:
+async def test_instructions_that_change_are_quoted_with_the_next_catalog(tmp_path: Path) -> None:
     async with running(tmp_path, speaking("x", "Before.")) as gateway:
         assert "Before." in str(await instructions(gateway))
         publish(tmp_path / "documents", speaking("x", "After."))

@@ -96,7 +96,7 @@ async def test_accounts_whose_sessions_were_forgotten_take_no_memory() -> None:
     assert (results.accounts, results.size) == (1, KIB)
 
 
-async def test_a_result_begins_the_time_of_its_session_anew_in_memory() -> None:
+async def test_a_result_restarts_the_time_to_live_of_its_session_in_memory() -> None:
     clock = Clock()
     results = MemoryStore(Bounds(10, 4 * KIB, 8 * KIB), clock)
     await results.append("ada", "one", "a0", blob("a0"))
@@ -111,7 +111,7 @@ async def test_a_result_begins_the_time_of_its_session_anew_in_memory() -> None:
     assert results.size == KIB
 
 
-async def test_a_result_begins_the_time_of_its_session_anew_in_redis(redis: RedisServer) -> None:
+async def test_a_result_restarts_the_time_to_live_of_its_session_in_redis(redis: RedisServer) -> None:
     from fairlead_gateway.redis_client import connect
 
     async with store("redis", redis, Bounds(3600, 4 * KIB, 8 * KIB), "ttl") as shared:

@@ -117,7 +117,7 @@ async def test_the_session_of_one_client_is_set_to_just_its_level(tmp_path: Path
         assert asked_for(server) == ["error", "debug", "warning"]
 
 
-async def test_a_session_that_is_opened_anew_is_told_again(tmp_path: Path) -> None:
+async def test_a_session_that_is_opened_again_gets_its_log_level_again(tmp_path: Path) -> None:
     quiet = Quiet()
     async with (
         raw_server(quiet) as server,

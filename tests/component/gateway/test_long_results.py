@@ -232,7 +232,7 @@ async def test_the_router_bounds_results_by_default_and_reads_them_by_its_own_to
             assert "fairlead.dev/result" not in raised.message["result"]["_meta"]
 
 
-async def test_what_cannot_be_kept_is_cut_all_the_same_and_the_answer_says_so(tmp_path: Path) -> None:
+async def test_long_results_that_cannot_be_kept_are_cut_and_the_answer_says_so(tmp_path: Path) -> None:
     strict = tool("list", outputSchema={**SCHEMA, "properties": {"rows": {"type": "array", "minItems": 300}}})
     async with modern_server([BARE, strict], call=table) as server:
         house = catalog("house", server.url, [entry(BARE, result_tokens=500), entry(strict, result_tokens=500)])

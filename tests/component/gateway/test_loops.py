@@ -79,7 +79,7 @@ def test_installations_with_one_token_have_one_name_and_others_have_others() -> 
 @pytest.mark.parametrize(
     "value", [b"", b"1.1 nginx", b"1.1 fairlead-0", b"1.1 xfairlead-" + b"0" * 16, b"fairlead-" + b"0" * 17]
 )
-def test_what_is_no_entry_of_a_gateway_is_neither_counted_nor_passed_on(value: bytes) -> None:
+def test_via_entries_of_others_are_neither_counted_nor_passed_on(value: bytes) -> None:
     assert refusal(value * 20, pseudonym()) is None
     assert passed_on(value) == b""
 

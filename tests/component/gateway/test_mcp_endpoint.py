@@ -79,7 +79,7 @@ async def test_each_request_gets_its_status(gateway: Gateway, request_: Ask, sta
     assert (await ask(gateway, request_)).status == status
 
 
-async def test_what_is_not_post_is_told_what_is_allowed(gateway: Gateway) -> None:
+async def test_methods_other_than_post_are_told_what_is_allowed(gateway: Gateway) -> None:
     answer = await ask(gateway, Ask(verb="GET", body=b"", headers={"accept": "text/event-stream"}))
     assert (answer.status, answer.headers["allow"]) == (405, "POST")
 
@@ -228,7 +228,7 @@ async def test_an_offer_to_upgrade_is_ignored_and_its_request_served(gateway: Ga
 
 
 @pytest.mark.parametrize("names", [("demo__add", "demo__other"), ("demo__other", "demo__add")])
-async def test_a_name_that_comes_twice_is_none(gateway: Gateway, names: tuple[str, str]) -> None:
+async def test_an_mcp_name_header_that_comes_twice_is_refused(gateway: Gateway, names: tuple[str, str]) -> None:
     """Whoever stands in front may have gone by either. Asked first on a new connection, then on one whose last request
     was fine.
     """
@@ -331,7 +331,7 @@ async def test_many_small_headers_are_refused_too(gateway: Gateway) -> None:
         b"POST /mcp HTTP/1.1\r\nHost: localhost\r\nTransfer-Encoding: chunked\r\n\r\nzz\r\n",
     ],
 )
-async def test_what_is_not_http_is_400_and_the_end(gateway: Gateway, data: bytes) -> None:
+async def test_bytes_that_are_not_http_get_400_and_end_the_connection(gateway: Gateway, data: bytes) -> None:
     async with await Wire.connect(gateway) as wire:
         wire.write(data)
         assert (await wire.answer()).status == 400

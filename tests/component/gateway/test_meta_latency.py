@@ -49,7 +49,7 @@ async def test_without_being_asked_for_measurements_change_no_byte_of_a_list(tmp
 
 
 @pytest.mark.parametrize("target", ["/mcp", "/mcp/fast", "/servers/default/shop/mcp"])
-async def test_asked_for_every_field_is_in_meta_and_the_rest_of_the_definition_as_it_was(
+async def test_latency_fields_are_in_meta_where_the_installation_asks_and_the_rest_of_the_definition_as_it_was(
     tmp_path: Path, target: str
 ) -> None:
     async with running(tmp_path, SHOP, TIERS, state(12.3, 31.0), meta_latency=True) as gateway:
@@ -72,7 +72,7 @@ async def test_asked_for_every_field_is_in_meta_and_the_rest_of_the_definition_a
     assert "fairlead.dev/idempotent" not in json.dumps(rest["definition"])
 
 
-async def test_a_figure_that_is_published_anew_is_shown_and_one_that_is_unknown_left_out(tmp_path: Path) -> None:
+async def test_a_measured_figure_in_meta_follows_the_latest_state_and_is_left_out_while_unknown(tmp_path: Path) -> None:
     async with running(tmp_path, SHOP, TIERS, meta_latency=True) as gateway:
         assert "fairlead.dev/measured_p99_ms" not in definition(await listed(gateway))["_meta"]
         publish(tmp_path / "documents", state(12.0, 31.0))

@@ -100,7 +100,7 @@ async def test_a_plain_name_names_a_server_as_its_namespace_does(tmp_path: Path)
         assert (code, "Did you mean everything?" in err) == (2, True)
 
 
-async def test_one_tool_is_shown_with_its_arguments(tmp_path: Path) -> None:
+async def test_fairlead_tools_shows_one_tool_with_its_arguments(tmp_path: Path) -> None:
     async with running(tmp_path, EVERYTHING) as gateway:
         url = ("--url", f"http://127.0.0.1:{gateway.port}/mcp")
         code, out, _ = await fairlead("tools", "everything__echo", *url)

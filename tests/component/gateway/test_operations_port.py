@@ -83,7 +83,7 @@ async def test_a_request_without_end_is_cut_off(tmp_path: Path) -> None:
         writer.close()
 
 
-async def test_whoever_waits_for_a_report_is_let_go_at_the_end_without_a_word_in_the_log(
+async def test_a_request_that_waits_for_samples_ends_with_the_gateway_without_an_error_in_the_log(
     tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
     async with running(tmp_path) as gateway:

@@ -141,7 +141,7 @@ async def test_a_page_is_told_what_was_asked() -> None:
 
 
 @pytest.mark.parametrize("more", [PLAIN, b"\x00 that is no request"])
-async def test_one_request_is_answered_whatever_follows(more: bytes) -> None:
+async def test_the_operations_server_answers_one_request_whatever_follows(more: bytes) -> None:
     pages = Pages()
     answer = await exchanged(pages, PLAIN + more)
     assert answer.endswith(b"\r\n\r\nwell\n")
@@ -162,7 +162,7 @@ async def test_one_request_is_answered_whatever_follows(more: bytes) -> None:
         (b"PUT /page HTTP/1.1\r\nContent-Length: 2\r\nHost: localhost\r\n\r\n{}", 405),
     ],
 )
-async def test_what_is_no_request_for_this_port_is_refused(data: bytes, status: int) -> None:
+async def test_requests_that_the_operations_server_cannot_take_are_refused(data: bytes, status: int) -> None:
     answer = await exchanged(Pages(), data)
     assert answer.startswith(b"HTTP/1.1 %d " % status)
     assert (b"\r\nallow: GET, HEAD\r\n" in answer) is (status == 405)
@@ -178,7 +178,7 @@ async def test_what_is_no_request_for_this_port_is_refused(data: bytes, status: 
         (b"HEAD /broken HTTP/1.1\r\n" + HOST, 500),
     ],
 )
-async def test_whoever_asks_for_the_head_alone_gets_no_body(data: bytes, status: int) -> None:
+async def test_head_requests_get_no_body(data: bytes, status: int) -> None:
     head, end, body = (await exchanged(Pages(), data)).partition(b"\r\n\r\n")
     assert head.startswith(b"HTTP/1.1 %d " % status)
     assert b"\r\ncontent-length: 0" not in head
@@ -203,7 +203,7 @@ async def test_a_connection_lasts_no_longer_than_the_longest_answer(data: bytes)
     connection.connection_lost(None)
 
 
-async def test_a_page_ends_with_the_connection_of_whoever_waits_for_it() -> None:
+async def test_a_page_ends_with_the_connection_of_its_client() -> None:
     pages = Pages()
     async with serving(pages) as port:
         _, writer = await asyncio.open_connection("127.0.0.1", port)

@@ -105,7 +105,7 @@ async def test_openmetrics_has_exemplars_and_the_plain_text_has_none(
     assert b" # {" not in plain
 
 
-async def test_what_a_tier_waited_for_has_an_exemplar_too(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_waits_of_a_tier_have_an_exemplar_too(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     with otlp_receiver() as receiver:
         monkeypatch.setenv("OTEL_EXPORTER_OTLP_ENDPOINT", receiver.url)
         tiers = Rules(tiers=(Tier(name="fast", max_latency_ms=500),))

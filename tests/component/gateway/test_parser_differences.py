@@ -213,7 +213,7 @@ async def test_a_member_beside_a_known_one_runs_nothing_else(
 
 @pytest.mark.parametrize(("read", "path", "version"), SERVERS)
 @ERAS
-async def test_arguments_in_another_spelling_are_no_way_around_a_policy(
+async def test_arguments_in_another_spelling_cannot_pass_a_policy(
     tmp_path: Path, read: Any, path: str, version: str, era: str
 ) -> None:
     async with shop(tmp_path, read, path, version) as (gateway, reader):
@@ -230,7 +230,9 @@ async def test_arguments_in_another_spelling_are_no_way_around_a_policy(
 
 @pytest.mark.parametrize(("read", "path", "version"), SERVERS)
 @ERAS
-async def test_what_is_allowed_is_what_runs(tmp_path: Path, read: Any, path: str, version: str, era: str) -> None:
+async def test_an_allowed_call_is_the_call_that_runs(
+    tmp_path: Path, read: Any, path: str, version: str, era: str
+) -> None:
     """Names that come twice are one when they go on; unknown ones go on; nothing beside `params` does."""
     changes = [
         {},

@@ -197,7 +197,7 @@ async def test_sessions_are_bounded_and_the_one_idle_for_longest_makes_room(tmp_
                 wire.close()
 
 
-async def test_kept_results_are_of_one_client(tmp_path: Path) -> None:
+async def test_cached_results_are_of_one_client(tmp_path: Path) -> None:
     tool = entry(TOOL, latency=DeclaredLatency(cacheable_seconds=60))
     async with counting() as (_, server), running(tmp_path, per_client(server.url, tool)) as gateway:
         first = await session_of(gateway)
@@ -243,7 +243,7 @@ async def test_each_client_has_a_child_of_its_own_off_a_cluster(tmp_path: Path) 
         await children.aclose()
 
 
-async def test_what_is_left_of_sessions_ends_with_the_gateway(tmp_path: Path) -> None:
+async def test_upstream_sessions_end_with_the_gateway(tmp_path: Path) -> None:
     async with counting() as (seen, server), running(tmp_path, per_client(server.url)) as gateway:
         await ask(gateway, count(await session_of(gateway)))
         await reached(server, 2)

@@ -206,7 +206,7 @@ async def test_a_call_that_asked_by_its_result_goes_on_in_the_process_that_asked
         assert text(last).startswith("asked before ")
 
 
-async def test_nobody_reaches_a_task_in_the_process_of_somebody_else(tmp_path: Path) -> None:
+async def test_a_task_in_a_process_cannot_be_reached_by_another_principal(tmp_path: Path) -> None:
     """Each process has a task `t1`."""
     async with world(tmp_path, trust=trusted_by("alice", "bob")) as clients:
         gateway = clients.gateway

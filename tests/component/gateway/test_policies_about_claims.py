@@ -68,7 +68,7 @@ def test_a_dot_leads_into_objects_where_no_claim_has_that_very_name() -> None:
     assert not speakers.of((), {"realm": ["roles"], "roles": "clerk"})
 
 
-def test_a_group_or_an_agent_of_that_name_is_no_claim() -> None:
+def test_a_group_or_an_agent_of_that_name_is_not_a_claim() -> None:
     speakers = Speakers([refunds(name="department", value="sales")])
     assert not speakers.of(
         keys_of("department", ("sales", "department"), None, authenticated=True), {"iss": "https://i"}
@@ -89,7 +89,7 @@ async def test_a_token_with_the_claim_opens_what_it_is_for(tmp_path: Path) -> No
             assert await tools(gateway, plain) == ["shop__get"], "both have the same principal"
 
 
-async def test_what_another_issuer_puts_into_its_tokens_is_not_believed(tmp_path: Path) -> None:
+async def test_claims_of_another_issuer_are_not_believed(tmp_path: Path) -> None:
     async with issuing() as ours, issuing() as theirs:
         file = tmp_path / "identity.yaml"
         file.write_text(json.dumps({"issuers": [{"issuer": ours.url}, {"issuer": theirs.url}]}))

@@ -120,7 +120,7 @@ async def test_a_kept_result_answers_nobody_who_may_not_ask_for_it(tmp_path: Pat
         assert "isError" not in (await ask(gateway, by("npc", public))).message["result"]
 
 
-async def test_a_retry_without_its_arguments_is_no_way_around_a_policy(tmp_path: Path) -> None:
+async def test_a_retry_without_its_arguments_cannot_pass_a_policy(tmp_path: Path) -> None:
     async with (
         raw_server(handle) as server,
         running(

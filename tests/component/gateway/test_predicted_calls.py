@@ -120,7 +120,7 @@ async def test_tools_of_a_tier_called_in_parallel_fit_it_by_the_figure_that_deci
     assert usually["slowMs"] == 30_000, "what it may take is told all the same"
 
 
-async def test_what_nobody_knows_is_named_and_makes_no_promise(tmp_path: Path) -> None:
+async def test_tools_without_figures_are_named_and_the_batch_makes_no_promise(tmp_path: Path) -> None:
     async with running(tmp_path, catalog("demo", "http://127.0.0.1:9/mcp", TOOLS), TIERS, STATE) as gateway:
         some = (await predicted(gateway, "dice", "mystery", "mystery"))["cost"]
         none = (await predicted(gateway, "mystery", "elsewhere"))["cost"]

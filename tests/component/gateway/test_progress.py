@@ -206,7 +206,7 @@ async def test_a_client_that_goes_while_it_holds_its_server_up_cancels_its_call(
         await eventually(lambda: not server.open)
 
 
-async def test_nobody_holds_up_a_server_that_others_use_on_the_same_connection(tmp_path: Path) -> None:
+async def test_a_client_that_reads_late_holds_up_no_server_that_others_use(tmp_path: Path) -> None:
     """What its client leaves unread beyond a bound is dropped, and the answer comes."""
 
     async def serve(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
@@ -238,7 +238,7 @@ async def test_nobody_holds_up_a_server_that_others_use_on_the_same_connection(t
 
 
 @pytest.mark.parametrize("client", ERAS)
-async def test_what_is_asked_behind_a_stream_is_answered_behind_it(tmp_path: Path, client: str) -> None:
+async def test_requests_behind_a_stream_are_answered_behind_it(tmp_path: Path, client: str) -> None:
     reporter = Reporter()
     health = Ask(verb="GET", body=b"", target="/healthz")
     async with (

@@ -35,7 +35,7 @@ TABLE: list[tuple[str, str, str | None, str]] = [
 
 
 @pytest.mark.parametrize(("what", "peer", "header", "client"), TABLE)
-def test_the_last_address_that_is_no_trusted_proxy_is_the_clients(
+def test_the_last_address_that_is_not_a_trusted_proxy_is_the_clients(
     what: str, peer: str, header: str | None, client: str
 ) -> None:
     written = None if header is None else header.encode()

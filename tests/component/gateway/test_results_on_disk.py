@@ -48,7 +48,7 @@ async def test_results_outlive_their_gateway_and_end_with_their_time(tmp_path: P
     assert b"b0." not in files(folder), "what ended while no gateway ran is deleted at the start"
 
 
-async def test_what_has_ended_leaves_the_file_while_nobody_adds_anything(tmp_path: Path) -> None:
+async def test_expired_results_leave_the_file_without_a_new_result(tmp_path: Path) -> None:
     results = DiskStore(tmp_path, Bounds(0.05, 4 * KIB, 8 * KIB))
     await results.append("ada", "one", "a0", blob("the key is under the mat"))
     await eventually(lambda: b"under the mat" not in files(tmp_path))
@@ -153,7 +153,7 @@ async def test_a_file_that_somebody_holds_costs_results_and_no_calls(tmp_path: P
 
 
 @pytest.mark.parametrize("damage", [b"no database at all" * 100, b""])
-async def test_a_damaged_file_is_begun_anew(tmp_path: Path, damage: bytes) -> None:
+async def test_a_damaged_file_is_replaced_by_an_empty_one(tmp_path: Path, damage: bytes) -> None:
     (tmp_path / NAME).write_bytes(damage)
     results = DiskStore(tmp_path, BOUNDS)
     await results.append("ada", "one", "a0", blob("a0"))

@@ -296,7 +296,7 @@ async def test_a_decision_about_a_tool_says_how_its_server_fares(tmp_path: Path)
     assert (ready["serverState"], ready["serverCause"]) == ("ready", None)
 
 
-async def test_what_a_server_wrote_is_told_to_administrators_alone(tmp_path: Path) -> None:
+async def test_messages_of_failed_servers_are_told_to_administrators_alone(tmp_path: Path) -> None:
     async with running(tmp_path, Servers(servers=(FAILED,)), trust=TRUST, admin_groups=("admins",)) as gateway:
         (shown,) = await servers_for(gateway, "qa")
         (whole,) = await servers_for(gateway, "root")
@@ -318,7 +318,7 @@ async def test_where_nobody_is_asked_who_they_are_another_machine_is_not_told_wh
     assert away.message["servers"][0]["reason"] == "StartFailed"
 
 
-async def test_who_may_use_nothing_of_a_server_does_not_learn_that_it_starts(tmp_path: Path) -> None:
+async def test_callers_without_a_tool_of_a_server_do_not_learn_that_it_starts(tmp_path: Path) -> None:
     async with running(tmp_path, Servers(servers=(STARTS,)), allowing("*"), trust=TRUST, **NOW) as gateway:
         assert [server["server"] for server in await servers_for(gateway, "qa")] == ["default/demo"]
         assert await servers_for(gateway, "npc") == []
@@ -341,7 +341,7 @@ async def test_who_may_use_nothing_of_a_server_does_not_learn_that_it_starts(tmp
         assert same_but(hidden, "demo", unknown, "nope")
 
 
-async def test_who_may_use_some_tools_waits_for_these_and_for_no_other(tmp_path: Path) -> None:
+async def test_callers_wait_at_startup_for_the_tools_that_they_may_use(tmp_path: Path) -> None:
     async with running(tmp_path, Servers(servers=(STARTS,)), allowing("get_*"), trust=TRUST, **NOW) as gateway:
         assert (await ask(gateway, by("qa", calling("demo__get_stock")))).refusal == "STARTING"
         assert (await ask(gateway, by("qa", calling("demo__drop_all")))).code == -32602
@@ -361,7 +361,7 @@ async def test_where_everything_is_denied_by_default_a_server_that_starts_is_unk
         assert await servers_for(gateway, "qa") == []
 
 
-async def test_more_requests_than_may_wait_are_told_at_once(tmp_path: Path) -> None:
+async def test_requests_beyond_the_number_that_may_wait_are_told_at_once(tmp_path: Path) -> None:
     async with starting(tmp_path) as (gateway, server), await Wire.connect(gateway) as wire:
         shares = gateway.endpoint.held_requests.startup_wait.shares
         shares.add("others", shares.most - 1)
@@ -392,7 +392,7 @@ async def test_tools_that_are_to_be_removed_while_their_server_is_away_are_unkno
         assert shown["state"] == "failed", "people see it all the same"
 
 
-async def test_one_agent_takes_its_share_of_the_requests_that_wait_and_others_get_theirs(
+async def test_waiting_requests_of_one_agent_take_its_share_alone(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("fairlead_gateway.calls.path.startup.MOST_WAITING", 8)

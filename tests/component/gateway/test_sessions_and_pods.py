@@ -60,7 +60,7 @@ class Pod(LegacyAsker):
 
 
 @pytest.mark.parametrize("version", [LEGACY, MODERN])
-async def test_whoever_is_asked_stays_with_the_pod_that_asks(tmp_path: Path, version: str) -> None:
+async def test_a_session_that_is_asked_stays_with_the_pod_that_asks(tmp_path: Path, version: str) -> None:
     """The server speaks both eras, or the legacy one alone: sessions with it are legacy here."""
     pod_one = Pod("one")
     two = Pod("two")

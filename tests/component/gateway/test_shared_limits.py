@@ -74,7 +74,9 @@ def settled(replica: Replica, before: int) -> bool:
     return replica.settler.settlements > before + 1 or not replica.sharing.dirty
 
 
-async def test_what_one_replica_admitted_is_gone_for_the_other_once_both_have_settled(redis: RedisServer) -> None:
+async def test_calls_that_one_replica_admitted_are_gone_for_the_other_once_both_have_settled(
+    redis: RedisServer,
+) -> None:
     async with replicas(2, redis.url, 10) as (first, two):
         assert first.call(6) == 6
         await first.settler.settle()
@@ -88,7 +90,9 @@ async def test_what_one_replica_admitted_is_gone_for_the_other_once_both_have_se
         assert first.call(9) == two.call(9) == 0
 
 
-async def test_what_is_too_much_stays_within_a_burst_for_each_replica_and_is_paid_back(redis: RedisServer) -> None:
+async def test_calls_beyond_a_shared_rate_stay_within_a_burst_for_each_replica_and_are_paid_back(
+    redis: RedisServer,
+) -> None:
     """In any order of calls and settlements. The rate is so low that next to nothing comes back meanwhile."""
     chance = random.Random(9)
     for number, count in enumerate((2, 3, 2, 4)):
@@ -196,7 +200,7 @@ async def test_stopping_ends_at_whatever_step_of_a_settlement_it_comes(redis: Re
                     await asyncio.sleep(0)
 
 
-async def test_closed_nothing_shared_is_admitted_before_redis_answered_nor_while_it_is_away(redis: RedisServer) -> None:
+async def test_limits_that_fail_closed_admit_nothing_while_redis_is_away(redis: RedisServer) -> None:
     async with replicas(1, redis.url, 10, interval=0.02, timeout=0.5, closed=True, started=True) as (replica,):
         refused = replica.limiter.admit("ada")
         assert isinstance(refused, Limited)

@@ -60,7 +60,7 @@ async def test_a_client_is_notified_when_the_server_does_so_also_by_another_gate
             await eventually(raw.broken_off.is_set)  # nothing is left to listen to
 
 
-async def test_nobody_is_notified_of_a_task_of_somebody_else(tmp_path: Path) -> None:
+async def test_notifications_of_a_task_reach_its_owner_alone(tmp_path: Path) -> None:
     server = TaskServer(notifies=True)
     async with world(tmp_path, server, trust=trusted_by("alice", "bob")) as (gateway, _):
         task = (await ask(gateway, by("alice", calls()))).message["result"]["taskId"]
@@ -74,7 +74,7 @@ async def test_nobody_is_notified_of_a_task_of_somebody_else(tmp_path: Path) -> 
         assert (answer.status, answer.code) == (400, -32021)
 
 
-async def test_nobody_is_notified_of_a_task_whose_tool_was_denied_meanwhile(tmp_path: Path) -> None:
+async def test_notifications_of_a_task_end_when_its_tool_is_denied(tmp_path: Path) -> None:
     server = TaskServer()
     async with world(tmp_path, server) as (gateway, _), await Wire.connect(gateway) as wire:
         await listening(wire, [await created(gateway)])

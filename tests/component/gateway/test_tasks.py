@@ -163,7 +163,7 @@ async def test_checks_of_a_request_about_a_task_come_in_their_order(tmp_path: Pa
             assert await refused(gateway, legacy(method, {"taskId": "t1"})) == (200, -32601)
 
 
-async def test_nobody_reaches_a_task_of_somebody_else(tmp_path: Path) -> None:
+async def test_a_task_cannot_be_reached_by_another_principal(tmp_path: Path) -> None:
     """Not by the id that its owner has, by one that is altered, nor by the server's own."""
     trust = trusted_by("alice", "bob")
     server = TaskServer()
@@ -201,7 +201,7 @@ async def test_a_task_outlives_the_gateway_and_is_known_to_each_replica_with_its
             assert await refused(gateway, about("tasks/get", task)) == (400, -32602)
 
 
-async def test_a_task_is_decided_about_anew_with_each_request(tmp_path: Path) -> None:
+async def test_a_task_is_decided_about_with_each_request(tmp_path: Path) -> None:
     """Its tool is denied, allowed again, and gone."""
     server = TaskServer()
     async with world(tmp_path, server) as (gateway, raw):

@@ -36,7 +36,7 @@ async def run(gateway: Gateway | None, *words: str) -> Result:
     return await asyncio.to_thread(lambda: CliRunner().invoke(app, ["telemetry", *words, *url]))
 
 
-async def test_nothing_is_kept_unless_it_is_asked_for_and_the_command_says_what_would_be(tmp_path: Path) -> None:
+async def test_aggregates_are_kept_on_request_alone_and_the_command_says_what_would_be(tmp_path: Path) -> None:
     async with modern_server() as server, running(tmp_path, shop(server)) as gateway:
         await ask(gateway, calling("shop__knot"))
         refused = await get(gateway, "/v1/aggregates")

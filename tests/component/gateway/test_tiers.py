@@ -75,7 +75,7 @@ async def test_the_endpoint_of_one_server_goes_by_the_same_decision(tmp_path: Pa
     assert [tool["name"] for tool in answer.message["result"]["tools"]] == ["quick", "slow"]
 
 
-async def test_what_was_measured_elsewhere_decides_nothing_here(tmp_path: Path) -> None:
+async def test_figures_of_another_environment_decide_nothing_here(tmp_path: Path) -> None:
     shop = catalog("shop", "http://127.0.0.1:9/mcp", ["slow"])
     async with running(tmp_path, shop, TIERS, state({"fast": WHY}, environment="local")) as gateway:
         assert await listed(gateway, "/mcp/fast") == ["shop__slow"]

@@ -249,7 +249,7 @@ async def test_an_agent_is_told_of_changes_of_its_own_list_alone(tmp_path: Path)
         assert first.count(b"list_changed") == 1
 
 
-async def test_a_list_of_another_asker_is_not_taken_for_ones_own(tmp_path: Path) -> None:
+async def test_a_list_of_one_caller_is_not_given_to_another(tmp_path: Path) -> None:
     """Lists are private to clients, and the same connection may carry requests of several askers."""
     async with (
         raw_server(handle) as server,

@@ -156,7 +156,7 @@ async def test_events_are_taken_in_and_bookmarks_move_the_version() -> None:
         assert "resourceVersion=170" in server.seen[-1].path
 
 
-async def test_what_went_while_nobody_watched_is_held_and_then_gone() -> None:
+async def test_documents_deleted_while_nobody_watched_are_held_and_then_gone() -> None:
     cluster = Cluster()
     cluster.items["one"] = item("one", "a", 1)
     cluster.items["two"] = item("two", "a", 1)

@@ -118,7 +118,7 @@ def _raw(wire: Any) -> bytes:
 
 @pytest.mark.parametrize("provider", ["chat", "responses", "anthropic"])
 @pytest.mark.parametrize("front", ["chat", "responses"])  # others' clients take nothing but objects
-def test_arguments_that_are_no_json_reach_the_client_as_the_model_wrote_them(front: str, provider: str) -> None:
+def test_arguments_that_are_not_json_reach_the_client_as_the_model_wrote_them(front: str, provider: str) -> None:
     turn = ScriptedTurn("", [ScriptedCall("theirs", '{"q": ')])
     answer, _ = ask(front, provider, turn, stream=True)
     assert answer.calls == [("theirs", '{"q": ')]

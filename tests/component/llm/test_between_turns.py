@@ -150,7 +150,7 @@ async def test_losses_are_told_in_a_header_and_in_the_answer(tmp_path: Path, str
         assert own["losses"] == ["logit_bias", "seed"]
 
 
-async def test_an_answer_of_ones_own_family_tells_of_no_losses(tmp_path: Path) -> None:
+async def test_an_answer_of_the_clients_family_tells_of_no_losses(tmp_path: Path) -> None:
     async with llm_world(tmp_path, ScriptedTurn("Hello")) as world:
         answer = await post_request(world, "openai-chat", HI, members={"seed": 1})
         assert "x-fairlead-losses" not in answer.headers

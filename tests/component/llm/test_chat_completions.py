@@ -85,7 +85,7 @@ async def test_two_streamed_calls_that_nothing_but_their_names_tells_apart_are_b
     assert stream_chunks[-1] == "[DONE]"
 
 
-async def test_usage_is_no_chunk_for_a_client_that_did_not_ask(tmp_path: Path) -> None:
+async def test_usage_has_no_chunk_for_a_client_that_did_not_ask(tmp_path: Path) -> None:
     async with llm_world(tmp_path, ScriptedTurn("Hello")) as world:
         stream_chunks = chunks(await world.chat("Hi", stream=True))
     assert world.model.requests[0]["stream_options"] == {"include_usage": True}
@@ -237,7 +237,7 @@ async def test_a_providers_refusal_comes_as_it_said_it(tmp_path: Path) -> None:
     assert "x-should-retry" not in answer.headers
 
 
-async def test_what_has_run_tools_is_not_to_be_repeated_by_a_client(tmp_path: Path) -> None:
+async def test_a_failure_behind_tool_calls_tells_the_client_not_to_retry(tmp_path: Path) -> None:
     async with llm_world(tmp_path, ScriptedTurn("", [ADD]), ScriptedTurn("broken", status=500)) as world:
         answer = await world.chat("Add")
     assert (answer.status, answer.headers["x-should-retry"]) == (500, "false")

@@ -147,7 +147,9 @@ async def test_our_functions_stand_behind_those_of_the_caller_in_their_entry(tmp
         {"headers": {"x-fairlead-tools": "none"}},
     ],
 )
-async def test_nothing_is_injected_where_the_provider_would_refuse_it(tmp_path: Path, members: dict[str, Any]) -> None:
+async def test_tools_are_not_injected_where_the_provider_would_refuse_them(
+    tmp_path: Path, members: dict[str, Any]
+) -> None:
     for method in METHODS:
         async with gemini_world(tmp_path, ScriptedTurn("Hi")) as world:
             answer = await generate(world, "Hi", method=method, **dict(members))

@@ -43,7 +43,7 @@ async def test_a_mixed_turn_is_whole_again_when_the_caller_comes_back(tmp_path: 
         assert user == text_content("Ask")
 
 
-async def test_what_the_caller_says_beside_its_responses_stands_behind_all_of_them(tmp_path: Path) -> None:
+async def test_text_beside_function_responses_stands_behind_all_of_them(tmp_path: Path) -> None:
     mixed = ScriptedTurn("", [THEIRS, ADD])
     async with gemini_world(tmp_path, mixed, ScriptedTurn("Done.")) as world:
         model = seen(await generate(world, "Ask", tools=[declared()]), GENERATE)

@@ -217,7 +217,7 @@ async def test_a_cut_connection_is_an_error_behind_what_was_said(tmp_path: Path,
 
 
 @pytest.mark.parametrize("client", CLIENTS)
-async def test_what_breaks_a_silence_is_no_chunk(client: str) -> None:
+async def test_keep_alive_comments_are_not_chunks(client: str) -> None:
     async def silent(scope: Any, receive: Any, send: Any) -> None:
         stream = GeminiStream(set())
         pieces = [piece({"text": "Wait"}), piece({"text": "."}), piece(reason="STOP")]

@@ -68,13 +68,13 @@ async def test_a_body_that_unpacks_to_more_than_the_bound_is_refused() -> None:
 
 
 @pytest.mark.parametrize("part", [b"7", b"null", b'"x"', b"[]"])
-def test_parts_that_are_no_objects_pass_through_a_stream(part: bytes) -> None:
+def test_parts_that_are_not_objects_pass_through_a_stream(part: bytes) -> None:
     stream = GeminiStream(frozenset({"theirs"}))
     stream.feed(b'{"candidates":[{"content":{"parts":[%s]},"finishReason":"STOP"}]}' % part)
     assert json.loads(stream.in_request[0])["parts"] == [json.loads(part)]
 
 
-async def test_an_answer_of_a_million_values_is_no_answer(tmp_path: Path) -> None:
+async def test_an_answer_of_a_million_values_is_refused(tmp_path: Path) -> None:
     whole = '{"choices":[{"message":{"content":"x"}}],"more":[' + "1," * (1 << 20) + "1]}"
     async with llm_world(tmp_path, ScriptedTurn(whole=whole)) as world:
         answer = await world.chat("Hi")

@@ -252,7 +252,7 @@ async def test_a_list_that_was_asked_for_is_cut_and_the_client_told_why(tmp_path
         assert answer.headers["x-fairlead-model"] == "script0/scripted"
 
 
-async def test_too_many_tools_for_a_window_go_to_the_next_model_of_the_route(tmp_path: Path) -> None:
+async def test_tools_beyond_a_context_window_go_to_the_next_model_of_the_route(tmp_path: Path) -> None:
     more: dict[str, Any] = {"windows": {"scripted": 3_000, "scripted-1": 100_000}, "tools": more_tools(60)}
     for stream, processes in ((False, 0), (True, 1)):
         async with llm_world(tmp_path, [HELLO], [HELLO], rest_processes=processes, **more) as world:
@@ -294,14 +294,14 @@ async def test_a_conversation_beyond_every_window_goes_out_without_tools(tmp_pat
         assert answer.headers["x-fairlead-tools"] == "none;because=window"
 
 
-async def test_a_model_name_is_no_way_into_headers(tmp_path: Path) -> None:
+async def test_a_model_name_cannot_add_headers(tmp_path: Path) -> None:
     async with llm_world(tmp_path, HELLO) as world:
         answer = await world.chat("Hi", model="script0/a\r\nx-evil: 1 é")
     assert answer.headers["x-fairlead-model"] == "script0/a%0D%0Ax-evil:%201%20%C3%A9"
     assert "x-evil" not in answer.headers
 
 
-async def test_nothing_is_injected_where_the_client_wants_that(tmp_path: Path) -> None:
+async def test_tools_are_not_injected_where_the_client_declines_them(tmp_path: Path) -> None:
     async with llm_world(tmp_path, HELLO) as world:
         answer = await world.chat("Hi", headers={"x-fairlead-tools": "none"})
     assert shown(world) == []

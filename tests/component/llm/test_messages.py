@@ -111,7 +111,7 @@ async def test_thoughts_of_several_rounds_stand_in_their_own_messages_again(tmp_
 
 
 @pytest.mark.parametrize("stream", [False, True])
-async def test_nothing_that_the_api_refuses_is_made_of_what_a_model_said(tmp_path: Path, stream: bool) -> None:
+async def test_blocks_that_the_api_refuses_are_not_made_of_what_a_model_said(tmp_path: Path, stream: bool) -> None:
     turns = [
         ScriptedTurn("\n\n", [ADD], thoughts=["Oh."]),
         ScriptedTurn("", [ADD], thoughts=["Hm."]),
@@ -257,7 +257,7 @@ async def test_headers_of_the_provider_come_down(tmp_path: Path) -> None:
     assert second.message == {"type": "error", "error": {"type": "rate_limit_error", "message": "slow down"}}
 
 
-async def test_what_has_run_tools_is_not_to_be_repeated_by_a_client(tmp_path: Path) -> None:
+async def test_a_failure_behind_tool_calls_tells_the_client_not_to_retry(tmp_path: Path) -> None:
     async with world(tmp_path, ScriptedTurn("", [ADD]), ScriptedTurn("broken", status=529)) as here:
         answer = await here.messages("Add")
     assert (answer.status, answer.headers["x-should-retry"]) == (529, "false")

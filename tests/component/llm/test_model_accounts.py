@@ -92,7 +92,7 @@ async def test_a_model_that_never_answered_has_no_series_of_its_own(tmp_path: Pa
     assert models == {"other", "scripted"}
 
 
-async def test_one_line_of_the_audit_log_tells_of_a_request_and_of_no_word_in_it(tmp_path: Path) -> None:
+async def test_the_audit_log_has_one_line_for_a_request_and_no_word_of_it(tmp_path: Path) -> None:
     log = tmp_path / "audit.log"
     async with llm_world(tmp_path, *ROUNDS, audit="all", audit_file=log) as world:
         await world.chat("Add my secrets")

@@ -79,7 +79,7 @@ async def _refused(gateway: Gateway, target: str, **headers: str) -> Any:
     return answer.message
 
 
-async def test_what_is_not_offered_is_told_in_the_form_of_its_api(tmp_path: Path) -> None:
+async def test_resources_that_are_not_offered_are_told_in_the_form_of_their_api(tmp_path: Path) -> None:
     async with llm_world(tmp_path) as world:
         for path in ("embeddings", "files", "images/generations", "batches", "completions", "chat/completions/x"):
             refused = await _refused(world.gateway, f"/v1/{path}")

@@ -113,7 +113,7 @@ async def test_gemini_has_it_as_a_part_and_takes_its_response(tmp_path: Path, me
 
 
 @pytest.mark.parametrize("stream", [False, True])
-async def test_what_may_run_runs_beside_it_and_its_result_waits(tmp_path: Path, stream: bool) -> None:
+async def test_calls_that_may_run_run_beside_a_pending_one_and_their_results_wait(tmp_path: Path, stream: bool) -> None:
     both = ScriptedTurn("Look.", [RUNS, HELD])
     async with llm_world(tmp_path, both, ScriptedTurn("Done."), provider=ANTHROPIC, **CAREFUL) as world:
         message = message_said(await world.messages("Try", stream=stream, **SEARCH), stream)

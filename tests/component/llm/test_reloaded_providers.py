@@ -121,7 +121,7 @@ async def test_a_mounted_config_map_is_swapped_by_its_link(tmp_path: Path) -> No
     assert models.reloads == 1
 
 
-async def test_what_is_added_on_the_command_line_is_there_behind_each_change(tmp_path: Path) -> None:
+async def test_models_added_on_the_command_line_are_there_behind_each_change(tmp_path: Path) -> None:
     file = tmp_path / "models.yaml"
     file.write_text("routes: {}")
     added = AddedModels({"url": Provider("http://127.0.0.1:9/v1", models=("*",))})

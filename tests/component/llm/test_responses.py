@@ -46,7 +46,7 @@ async def test_a_model_gets_the_tools_calls_one_and_answers(tmp_path: Path) -> N
         assert response["fairlead"]["rounds"] == 2
 
 
-async def test_one_stream_has_one_beginning_one_end_and_no_gaps(tmp_path: Path) -> None:
+async def test_a_stream_of_responses_has_one_beginning_one_end_and_no_gaps(tmp_path: Path) -> None:
     async with responses_world(tmp_path, *ROUNDS) as world:
         stream_events = events(await respond(world, "Add", stream=True))
     types = [event["type"] for event in stream_events]

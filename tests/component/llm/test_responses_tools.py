@@ -180,7 +180,7 @@ async def test_a_call_that_the_client_denies_does_not_run(tmp_path: Path) -> Non
     assert "it failed" in outputs["call_scripted_0001_0001"]
 
 
-async def test_a_result_that_the_client_sends_for_our_call_is_no_reason_to_run_it(tmp_path: Path) -> None:
+async def test_a_result_that_the_client_sends_for_our_call_does_not_run_it(tmp_path: Path) -> None:
     call = {"type": "function_call", "call_id": "call_1", "name": "demo__add", "arguments": "{}"}
     async with responses_world(tmp_path, ScriptedTurn("Hi")) as world:
         await final(world, [{"role": "user", "content": "Hi"}, call, result("call_1", "7")], stream=False)

@@ -28,7 +28,7 @@ PATHS: dict[str, dict[str, Any]] = {
 @pytest.mark.parametrize("stream", [False, True])
 @pytest.mark.parametrize("path", PATHS)
 @pytest.mark.parametrize(("settings", "share"), [({}, 1), ({"llm_requests_each": 2}, 2)])
-async def test_one_agent_takes_its_share_of_the_requests_to_models_and_others_get_theirs(
+async def test_model_requests_of_one_agent_take_its_share_alone(
     tmp_path: Path, settings: dict[str, Any], share: int, path: str, stream: bool
 ) -> None:
     go_on, requested = asyncio.Event(), asyncio.Semaphore(0)

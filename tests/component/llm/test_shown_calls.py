@@ -84,7 +84,7 @@ async def test_a_mixed_turn_comes_back_whole_with_shown_calls(tmp_path: Path, st
     assert ids == {"toolu_scripted_0001_0000", "toolu_scripted_0001_0001"}
 
 
-async def test_what_nobody_can_send_on_is_left_out(tmp_path: Path) -> None:
+async def test_mcp_blocks_that_cannot_be_sent_on_are_left_out(tmp_path: Path) -> None:
     ours = "mcptoolu_fairlead_"
     text = {"type": "text", "text": "So."}
     half = {"type": "mcp_tool_use", "id": f"{ours}1", "name": "demo__add", "server_name": "fairlead", "input": {}}

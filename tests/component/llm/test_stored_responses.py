@@ -102,7 +102,7 @@ async def test_an_answer_that_a_provider_keeps_is_not_gone_on_from_at_another(tm
     assert [item["role"] for item in sent] == ["user", "assistant", "user"]
 
 
-async def test_what_cannot_be_done_with_an_answer_is_said(tmp_path: Path) -> None:
+async def test_operations_that_a_stored_response_does_not_have_are_refused_with_a_reason(tmp_path: Path) -> None:
     async with responses_world(tmp_path, *ROUNDS) as world:
         path = f"{PATH}/{(await respond(world, 'Add')).message['id']}"
         streamed = await get(world.gateway, f"{path}?stream=true")
@@ -154,7 +154,7 @@ async def test_a_provider_that_needs_the_callers_key_is_not_asked_without(tmp_pa
     assert len(world.model.about_kept) == 1
 
 
-async def test_an_outage_of_the_store_is_no_absent_response(tmp_path: Path) -> None:
+async def test_an_outage_of_the_store_is_not_an_absent_response(tmp_path: Path) -> None:
     async with contextlib.AsyncExitStack() as stack:
         redis = await stack.enter_async_context(redis_server(tmp_path))
         (folder := tmp_path / "gateway").mkdir()
@@ -176,7 +176,7 @@ async def test_a_page_has_at_most_a_hundred_items(tmp_path: Path, limit: str) ->
     assert (refused.status, refused.message["error"]["param"]) == (400, "limit")
 
 
-async def test_items_that_are_no_objects_are_not_listed(tmp_path: Path) -> None:
+async def test_items_that_are_not_objects_are_not_listed(tmp_path: Path) -> None:
     given: Any = [{"role": "user", "content": "Hi"}, 7]
     async with responses_world(tmp_path, ScriptedTurn("Hi")) as world:
         created = await respond(world, given, store=False, **PLAIN)

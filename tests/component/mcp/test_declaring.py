@@ -57,7 +57,7 @@ class Asker:
         return reply.end_stream()
 
 
-async def test_what_a_server_asks_over_http_while_it_is_listed_is_declined() -> None:
+async def test_inquiries_of_an_http_server_during_discovery_are_declined() -> None:
     asker = Asker()
     async with raw_server(asker) as server:
         gated = await behind_capabilities(declaring(server.url), {"one"}, 20.0)

@@ -97,7 +97,7 @@ async def test_a_signal_is_told_by_its_name_and_not_as_a_code_of_the_wrapper(
     await inner.aclose()
 
 
-async def test_versions_of_python_packages_are_found_anew_at_each_start(tmp_path: Path) -> None:
+async def test_versions_of_python_packages_are_resolved_at_each_start(tmp_path: Path) -> None:
     wheels(tmp_path / "wheels", "1.0")
     inner = SubprocessLauncher()
     direct = DirectLauncher(inner)
@@ -163,7 +163,9 @@ async def test_two_servers_of_one_package_fetch_it_one_after_the_other(tmp_path:
         [UVX, "reporter==7.0"],
     ],
 )
-async def test_what_is_not_found_is_told_once_in_the_words_of_the_wrapper(words: list[str], tmp_path: Path) -> None:
+async def test_a_package_that_cannot_be_fetched_is_told_once_in_the_words_of_the_wrapper(
+    words: list[str], tmp_path: Path
+) -> None:
     world(tmp_path)
     inner = SubprocessLauncher()
     wanted = spec(tmp_path, *words)

@@ -248,7 +248,7 @@ async def test_an_endpoint_where_no_server_may_be_is_not_asked() -> None:
     assert counts.compressed["failed"] == 1
 
 
-async def test_what_was_asked_for_longest_ago_is_forgotten_first_and_equal_questions_count_once() -> None:
+async def test_compressed_results_are_forgotten_oldest_first_and_equal_questions_count_once() -> None:
     async with chatting(lambda _: "[1] A keel of oak.") as endpoint:
         config = CompressorConfig(endpoint.url, "small")
         counts = SearchCounts()

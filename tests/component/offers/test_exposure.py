@@ -125,7 +125,7 @@ async def test_a_caller_in_a_default_tier_has_the_list_of_that_tier_once(tmp_pat
     assert answer["exposure"]["advice"].startswith("a list of all 10 tools of tier fast is cheapest")
 
 
-async def test_what_no_request_can_hold_is_not_the_cheapest(tmp_path: Path) -> None:
+async def test_an_exposure_that_no_request_can_hold_is_not_the_cheapest(tmp_path: Path) -> None:
     body = {"models": ["gpt-4o"], "task": {"calls": 0, "turns": 1, "searches": 60}}
     async with running(tmp_path, shop(150)) as gateway:
         wide = (await post(gateway, "/v1/plan", body)).message

@@ -170,7 +170,7 @@ async def test_processes_are_at_most_so_many_and_end_when_they_idle() -> None:
         await pool.do(jobs.COUNT, b"[]")
 
 
-async def test_what_a_process_converts_and_what_it_cannot_read_come_back_as_they_are_made_here() -> None:
+async def test_conversions_in_a_process_come_back_as_those_in_the_gateway() -> None:
     request = {"from": "mcp", "to": "openai", "tools": tools(3)}
     bodies = [json.dumps({**request, **more}).encode() for more in ({}, {"to": "nobody's"}, {"to": 1})]
     pool = ProcessPool(1, seconds=AMPLE)

@@ -87,7 +87,7 @@ def with_default(world: World, name: str | None) -> Callable[[], bool]:
     return holds
 
 
-async def test_none_of_the_tiers_that_the_operator_creates_is_the_default(alone: World) -> None:
+async def test_tiers_that_the_operator_creates_have_no_default(alone: World) -> None:
     async with running(alone):
         await alone.until("rules without a default tier", with_default(alone, None))
         _, listing = alone.request("GET", TIERS)

@@ -130,7 +130,7 @@ async def test_a_quiet_stream_sends_heartbeats() -> None:
     assert [piece async for piece in stream] == []
 
 
-async def test_what_falls_out_of_the_ring_is_missed_and_the_reader_is_told() -> None:
+async def test_events_that_fall_out_of_the_ring_are_told_as_missed() -> None:
     log = EventLog(most=4)
     stream = events.pieces(log, None, heartbeat=5)
     await anext(stream)

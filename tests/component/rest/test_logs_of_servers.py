@@ -69,7 +69,7 @@ async def test_lines_that_are_not_kept_any_more_are_told_of(tmp_path: Path) -> N
         await children.aclose()
 
 
-async def test_what_servers_print_is_shown_to_administrators_alone(tmp_path: Path) -> None:
+async def test_printed_lines_of_servers_are_shown_to_administrators_alone(tmp_path: Path) -> None:
     children = ChildHost()
     try:
         async with running(tmp_path, children=children, trust=TRUST, admin_groups=("admins",)) as gateway:

@@ -99,7 +99,7 @@ async def test_a_definition_that_was_offered_means_the_gateways_tool(tmp_path: P
     assert [call["state"] for call in ran["calls"]] == ["done", "pending"]
 
 
-async def test_a_callers_tool_of_a_visible_ones_name_gives_way_and_the_report_says_so(tmp_path: Path) -> None:
+async def test_a_callers_tool_named_like_a_visible_tool_gives_way_and_the_report_says_so(tmp_path: Path) -> None:
     other = {"name": "demo__get_stock", "inputSchema": {"type": "object", "properties": {"sku": {"type": "string"}}}}
     async with running(tmp_path, DEMO) as gateway:
         answer = (await post(gateway, "/v1/tools", {"format": "mcp", "tools": [other]})).message
@@ -168,7 +168,7 @@ async def test_the_callers_definitions_go_out_in_their_own_format_as_they_came(t
 
 
 @pytest.mark.parametrize("path", ["tools", "plan", "tool-calls"])
-async def test_two_of_the_callers_tools_with_one_name_are_an_error(tmp_path: Path, path: str) -> None:
+async def test_caller_tools_that_share_a_name_are_an_error(tmp_path: Path, path: str) -> None:
     bodies: dict[str, dict[str, Any]] = {
         "tools": {"format": "mcp"},
         "plan": {"models": ["gpt-5.1"]},

@@ -291,7 +291,7 @@ async def test_a_result_that_does_not_fit_its_output_schema_is_done_with_a_warni
     assert "a: expected integer" in call["warning"]
 
 
-async def test_what_the_tool_itself_says_is_not_retried(tmp_path: Path) -> None:
+async def test_errors_of_the_tool_itself_are_not_retried(tmp_path: Path) -> None:
     failed = {"content": [{"type": "text", "text": "no"}], "isError": True}
     async with modern_server([{"name": "x"}], call=lambda request: failed) as server:
         tool = entry("x", latency=DeclaredLatency(idempotent=True))

@@ -64,7 +64,7 @@ async def test_a_file_or_a_pipe_is_converted_without_a_gateway(tmp_path: Path) -
         (("--from", "mcp", "--to", "openai", "-"), "[7]", 1, "refused"),
     ],
 )
-async def test_what_cannot_be_converted_ends_in_a_sentence(
+async def test_definitions_that_cannot_be_converted_end_in_a_sentence(
     words: tuple[str, ...], stdin: str, code: int, sentence: str
 ) -> None:
     ended, _, err = await fairlead("convert", *words, stdin=stdin)

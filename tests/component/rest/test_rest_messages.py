@@ -44,7 +44,7 @@ async def test_a_turn_goes_to_every_format_with_its_calls_results_and_order(tmp_
             assert len(read) == len(sent) > 0
 
 
-async def test_what_cannot_be_read_is_left_out_with_the_reason_and_what_lacks_a_result_is_pending(
+async def test_unreadable_calls_are_left_out_with_the_reason_and_calls_without_results_are_pending(
     tmp_path: Path,
 ) -> None:
     calls = [

@@ -72,7 +72,7 @@ async def test_a_parameter_that_there_is_not_is_refused_by_every_resource(tmp_pa
             assert (await get(gateway, f"{path}?colour=red")).status == 200, "probes are asked by others' rules"
 
 
-async def test_what_was_meant_and_what_there_is_stand_in_the_problem(tmp_path: Path) -> None:
+async def test_an_unknown_query_parameter_is_told_with_its_nearest_and_all_valid_ones(tmp_path: Path) -> None:
     async with running(tmp_path, DEMO) as gateway:
         answer = await get(gateway, "/v1/tools?teir=fast")
         other = await get(gateway, "/v1/tools?max_tools=3&format=mcp")

@@ -106,7 +106,7 @@ async def test_a_search_that_cannot_be_made_says_what_is_wrong(tmp_path: Path, q
     assert problem(answer)[0] == 400
 
 
-async def test_what_a_policy_hides_is_not_found_and_moves_no_score(tmp_path: Path) -> None:
+async def test_tools_that_a_policy_hides_are_not_found_and_move_no_score(tmp_path: Path) -> None:
     everything = Policy(namespace="default", name="all", every=True, rules=(Rule(action="Allow", tools=("*",)),))
     no_mail = Policy(
         namespace="default",
@@ -165,7 +165,7 @@ async def test_the_command_prints_what_was_found_or_what_to_do(tmp_path: Path) -
     assert "none of 4 tools has these words" in none[2]
 
 
-async def test_what_the_page_shows_finds_the_tool(tmp_path: Path) -> None:
+async def test_the_searches_of_the_page_find_the_tool(tmp_path: Path) -> None:
     page = (Path(__file__).parents[3] / "docs" / "connect" / "search.md").read_text()
     shell = page.split("```sh\n")[1].split("```")[0].splitlines()
     program = page.split("```python\n")[1].split("```")[0]

@@ -110,7 +110,7 @@ async def test_a_limit_cuts_by_name_and_names_what_it_cut(tmp_path: Path) -> Non
 
 
 @pytest.mark.parametrize("name", ["demo__add", "mcp.demo.add"])
-async def test_one_tool_is_found_by_name_and_by_id(tmp_path: Path, name: str) -> None:
+async def test_v1_tools_has_one_tool_by_name_and_by_id(tmp_path: Path, name: str) -> None:
     async with running(tmp_path, DEMO) as gateway:
         assert (await get(gateway, f"/v1/tools/{name}")).message["definition"]["name"] == "demo__add"
 
@@ -233,7 +233,7 @@ DEEP = b'{"format":"mcp","message":' + b"[" * 100_000 + b"]" * 100_000 + b"}"
         ("/v1/plan", b'{"models":["x"],"pinned":["nope"]}', (404, "UNKNOWN_TOOL")),
     ],
 )
-async def test_what_cannot_be_answered_is_a_problem_document_with_its_code(
+async def test_requests_that_cannot_be_answered_get_a_problem_document_with_its_code(
     tmp_path: Path, target: str, body: bytes | None, expected: tuple[int, str]
 ) -> None:
     async with running(tmp_path, DEMO, max_request_bytes=65_536) as gateway:
@@ -300,7 +300,7 @@ async def test_a_large_list_is_written_at_the_pace_of_its_reader(tmp_path: Path)
         assert len((await wire.answer()).message["tools"]) == 2000
 
 
-async def test_what_takes_a_request_and_nothing_else_passes_the_framework_by(tmp_path: Path) -> None:
+async def test_endpoints_that_take_a_request_alone_bypass_fastapi(tmp_path: Path) -> None:
     async with running(tmp_path, DEMO) as gateway:
         direct = dict(
             plain(assembled(PublicPages(gateway.readiness, gateway.rest.guard.resource), gateway.rest).routes)

@@ -26,7 +26,7 @@ def send(gateway: Gateway, who: str, target: str = "/v1/tiers") -> asyncio.Task[
     return asyncio.create_task(get(gateway, target, authorization=f"Bearer {who}"))
 
 
-async def test_one_agent_that_fills_the_queue_of_work_is_refused_and_others_are_not(tmp_path: Path) -> None:
+async def test_an_agent_that_fills_the_queue_of_work_is_refused_and_others_are_not(tmp_path: Path) -> None:
     held, begun = threading.Event(), threading.Event()
 
     def hold() -> None:
@@ -54,7 +54,7 @@ async def test_one_agent_that_fills_the_queue_of_work_is_refused_and_others_are_
 
 
 @pytest.mark.parametrize("target", ["/v1/events", "/v1/calls/events"])
-async def test_one_agent_takes_its_share_of_the_streams_of_events_and_others_get_theirs(
+async def test_event_streams_of_one_agent_take_its_share_alone(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, target: str
 ) -> None:
     for module in (events, calls):

@@ -149,7 +149,7 @@ async def test_a_session_ends_at_the_time_that_its_client_was_told(tmp_path: Pat
         assert client.of_type("error")[-1]["error"]["code"] == "session_expired"
 
 
-async def test_what_one_response_has_of_its_own_is_bounded(tmp_path: Path) -> None:
+async def test_instructions_and_input_of_one_response_are_bounded(tmp_path: Path) -> None:
     async with cascade_world(tmp_path) as world, world.client() as client:
         item = {**written("x" * 1000), "id": "item_x"}
         await client.send("conversation.item.create", item=item)

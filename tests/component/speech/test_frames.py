@@ -198,7 +198,7 @@ async def test_a_message_beyond_its_bounds_closes_the_session(tmp_path: Path, se
         assert world.session.of_type("clientContent") == []
 
 
-async def test_what_is_within_the_bounds_passes(tmp_path: Path) -> None:
+async def test_messages_within_the_bounds_pass(tmp_path: Path) -> None:
     async with speech_world(tmp_path) as world, world.client() as client:
         for sent in (event(LONG), event(values=VALUES)):
             await client.socket.send_str(json.dumps(sent))

@@ -111,7 +111,7 @@ async def test_handles_come_to_the_client_that_asks_for_them(tmp_path: Path) -> 
             assert [each["resumable"] for each in handles] == [False, True]
 
 
-async def test_what_cannot_be_opened_is_a_close_with_its_reason(tmp_path: Path) -> None:
+async def test_a_live_session_that_cannot_be_opened_is_closed_with_the_reason(tmp_path: Path) -> None:
     mcp = {"mcpServers": [{"name": "x", "streamableHttpTransport": {"url": "https://x.example"}}]}
     async with live_world(tmp_path) as world:
         for setup, code, words in (
@@ -156,7 +156,7 @@ async def test_a_route_reaches_its_model(tmp_path: Path) -> None:
         assert world.session.setup["model"] == f"models/{NEW}"
 
 
-async def test_what_a_session_used_is_counted_and_no_word_of_it_is_logged(
+async def test_usage_of_a_live_session_is_counted_and_no_word_of_it_is_logged(
     tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
     log = tmp_path / "audit.log"

@@ -196,7 +196,7 @@ async def test_an_interrupted_response_runs_no_call_that_is_not_whole(tmp_path: 
         assert world.called == []
 
 
-async def test_what_cannot_be_spoken_goes_to_the_client_as_an_event(tmp_path: Path) -> None:
+async def test_results_that_cannot_be_spoken_go_to_the_client_as_an_event(tmp_path: Path) -> None:
     image = {"type": "image", "data": "iVBORw0KGgo=", "mimeType": "image/png"}
 
     async def draw(_: Any) -> dict[str, Any]:

@@ -72,7 +72,7 @@ async def mark(client: LiveClient, name: str) -> None:
     await client.send(realtimeInput={name: {}})
 
 
-async def test_what_is_written_behind_more_speech_than_is_answered_at_once_stops_the_engine(
+async def test_text_behind_more_speech_than_is_answered_at_once_stops_the_engine(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     words = "the legend of the crown"
@@ -84,7 +84,7 @@ async def test_what_is_written_behind_more_speech_than_is_answered_at_once_stops
         assert world.metrics.routed == {"cancelled": 1, "ok": 1}
 
 
-async def test_what_is_written_before_speech_is_decided_on_belongs_to_its_answer(
+async def test_text_written_before_speech_is_decided_on_belongs_to_its_answer(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """The client is not read while it waits, so that it could not answer a call of the engine's."""
@@ -185,7 +185,7 @@ async def test_a_connection_is_not_replaced_in_the_middle_of_a_turn_that_the_mod
         await eventually(lambda: len(world.provider.sessions) == 2)
 
 
-async def test_nothing_of_the_model_ends_what_the_engine_says(tmp_path: Path) -> None:
+async def test_a_turn_of_the_model_does_not_end_the_answer_of_the_engine(tmp_path: Path) -> None:
     """The model has a turn without words while the engine speaks: its end is shown behind that."""
     story = held()
     calls = [SpokenCall("theirs", {}, f"call_{number}") for number in range(2)]
@@ -210,7 +210,7 @@ async def test_nothing_of_the_model_ends_what_the_engine_says(tmp_path: Path) ->
         assert client.transcript() == "I will see. It is a very long story.It is sunny. "
 
 
-async def test_what_is_late_of_an_interrupted_answer_is_not_shown(
+async def test_late_parts_of_an_interrupted_answer_are_not_shown(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """It would stop the engine at the client."""

@@ -97,7 +97,7 @@ async def test_a_tier_that_the_client_names_needs_no_words(tmp_path: Path) -> No
         assert (client.transcript(), world.backends.heard) == ("Hello. ", [])
 
 
-async def test_what_is_said_before_it_is_decided_who_answers_belongs_to_one_answer(
+async def test_speech_before_the_engine_is_decided_on_belongs_to_one_answer(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     heard = "tell me", "the legend", "of the crown"
@@ -118,7 +118,7 @@ async def test_what_is_said_before_it_is_decided_who_answers_belongs_to_one_answ
         assert world.routed._turns._kept == 0
 
 
-async def test_what_was_said_in_pieces_is_heard_by_the_model_as_one_turn(
+async def test_speech_in_pieces_is_heard_by_the_model_as_one_turn(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     async with (
@@ -160,7 +160,7 @@ async def test_another_connection_of_the_session_knows_the_turns_of_the_engine(t
         assert client.of_type("goAway") == []
 
 
-async def test_what_the_model_has_to_say_waits_for_the_end_of_the_engines_answer(tmp_path: Path) -> None:
+async def test_turns_of_the_model_wait_for_the_end_of_the_engines_answer(tmp_path: Path) -> None:
     looking = asyncio.Event()
     go_on = asyncio.Event()
 

@@ -81,7 +81,7 @@ async def test_the_client_sees_what_it_asked_for_alone(tmp_path: Path) -> None:
 
 
 @MODELS
-async def test_what_is_written_goes_to_the_engine_too_with_the_clients_tools(tmp_path: Path, model: str) -> None:
+async def test_written_turns_go_to_the_engine_too_with_the_clients_tools(tmp_path: Path, model: str) -> None:
     theirs = SpokenReply("", (SpokenCall("theirs", {"q": 1}, "call_theirs"),))
     setup = {"tools": [own_function(), {"googleSearch": {}}], "systemInstruction": {"parts": [{"text": "Be kind."}]}}
     async with (
@@ -170,7 +170,9 @@ async def test_calls_of_the_client_are_taken_back_when_the_speaker_interrupts(tm
         assert client.transcript() == "Yes? "
 
 
-async def test_what_the_client_still_plays_is_interrupted(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_audio_that_the_client_still_plays_is_interrupted(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """The engine speaks faster than it is heard: here in no time at all."""
     spoken = [SpokenReply("Yes?")]
     heard = ["the legend", "stop"]

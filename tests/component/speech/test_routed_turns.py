@@ -71,7 +71,7 @@ async def test_the_client_sees_its_own_configuration(tmp_path: Path) -> None:
         assert not [each for each in client.types() if "input_audio_transcription" in each]
 
 
-async def test_what_is_written_goes_to_the_engine_too_with_the_clients_tools(tmp_path: Path) -> None:
+async def test_written_turns_go_to_the_engine_too_with_the_clients_tools(tmp_path: Path) -> None:
     theirs = SpokenReply("", (SpokenCall("theirs", {}, "call_theirs"),))
     async with (
         routed_world(tmp_path, theirs, SpokenReply("Done."), spoken=[SpokenReply("Hello.")], **DEEP) as world,
@@ -141,7 +141,7 @@ async def test_where_the_engine_cannot_answer_the_speech_model_does(tmp_path: Pa
         assert world.metrics.routed == {"error": 1}
 
 
-async def test_a_filler_is_no_answer_where_the_engine_fails(tmp_path: Path) -> None:
+async def test_a_filler_is_not_an_answer_where_the_engine_fails(tmp_path: Path) -> None:
     spoken = [SpokenReply("I do not know.")]
     heard = ["the legend"]
     async with (

@@ -139,7 +139,7 @@ async def test_a_catalog_that_compresses_is_one_config_map_and_served_whole(worl
 
 
 @pytest.mark.timeout(180)
-async def test_what_is_deleted_or_edited_by_hand_is_put_right(world: World) -> None:
+async def test_documents_deleted_or_edited_by_hand_are_put_right(world: World) -> None:
     tools = noise("one", 8)
     async with server_of(tools) as server, running(world, lease_seconds=30.0), serving(world) as gateway:
         world.create("demo", {"url": server.url})

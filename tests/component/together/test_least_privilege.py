@@ -210,7 +210,7 @@ def allowed(world: World, account: str, verb: str, group: str, resource: str, na
     return bool(answer["status"]["allowed"])
 
 
-def test_what_is_not_granted_is_refused(control_plane: ControlPlane) -> None:
+def test_rights_that_are_not_granted_are_refused(control_plane: ControlPlane) -> None:
     with world_of(control_plane) as world:
         accounts = Accounts.of(world)
         got = [row for row in DENIED if allowed(world, *row)]
@@ -224,7 +224,7 @@ def test_what_is_not_granted_is_refused(control_plane: ControlPlane) -> None:
 
 
 @pytest.mark.timeout(180)
-async def test_one_namespace_is_enough_without_any_right_of_the_whole_cluster(
+async def test_rights_in_one_namespace_are_enough_for_an_operator_that_watches_it(
     control_plane: ControlPlane, caplog: pytest.LogCaptureFixture
 ) -> None:
     with world_of(control_plane) as world, world_of(control_plane) as other:

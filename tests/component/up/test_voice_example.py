@@ -81,7 +81,7 @@ async def table(folder: Path, *files: str) -> AsyncIterator[tuple[Up, dict[str, 
 
 
 @pytest.mark.timeout(300)
-async def test_both_tier_tables_come_out_as_written_and_what_is_kept_survives_kill_9(tmp_path: Path) -> None:
+async def test_the_tier_tables_come_out_as_written_and_stored_state_survives_kill_9(tmp_path: Path) -> None:
     async with table(tmp_path) as (up, keys):
 
         async def shown(agent: str, tier: str) -> set[str]:

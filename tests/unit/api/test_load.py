@@ -113,7 +113,7 @@ def test_a_document_of_the_wrong_kind_is_named(text: str, sentence: str) -> None
     assert problems_of(text) == [sentence]
 
 
-def test_everything_that_is_wrong_is_told_at_once_in_the_order_of_the_rules() -> None:
+def test_faults_of_a_manifest_are_told_at_once_in_the_order_of_the_rules() -> None:
     assert problems_of(HEAD + "spec:\n  replicas: 2\n  remote: {}\n") == [
         (
             "m.yaml:4: spec: set exactly one of image, package, url, command: it says where the server runs; "

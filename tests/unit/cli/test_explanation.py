@@ -15,7 +15,7 @@ def explained(**measured: Any) -> list[str]:
     return explanation({"name": "a__b", "server": "default/a", "latency": latency, "measured": defaults | measured})
 
 
-def test_what_is_not_known_of_a_tool_is_said_in_one_word_each() -> None:
+def test_unknown_figures_of_a_tool_are_said_in_one_word_each() -> None:
     assert explained()[1:4] == ["  declared  nothing", "  measured  nothing yet", "  network   not measured"]
 
 

@@ -44,7 +44,7 @@ STARTS: dict[str, Any] = {
 SILENT: dict[str, Any] = {**STARTS, "cause": "Silent", "message": "it has said nothing for 10 s"}
 
 
-def test_known_figures_of_servers_have_units_and_unknown_ones_are_a_dash() -> None:
+def test_figures_of_servers_have_units_and_unknown_ones_are_a_dash() -> None:
     assert row(READY) == ("default/time", "ready", "2", "1,234 ms", "1", "111 MB", "")
     assert row(FAILED) == ("default/mail", "failed", "-", "-", "4", "-", "StartFailed")
     assert row({"server": "a/b", "state": "starting"}) == ("a/b", "starting", "-", "-", "-", "-", "")

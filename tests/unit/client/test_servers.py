@@ -149,7 +149,7 @@ def test_an_unusable_server_is_refused_with_what_to_change(servers: Any, sentenc
     assert sentence in str(caught.value)
 
 
-def test_neither_keys_nor_headers_show_when_a_server_is_printed() -> None:
+def test_keys_and_headers_do_not_show_when_a_server_is_printed() -> None:
     server = Server(name="s", url="http://x/mcp", api_key="hunter2", headers={"X": "hunter2"}, env={"E": "hunter2"})
     assert "hunter2" not in repr(server)
     assert "hunter2" not in repr(declared([Server(name="s", url="http://x/mcp", api_key="hunter2")]))

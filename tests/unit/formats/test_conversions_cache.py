@@ -57,7 +57,7 @@ def test_a_hash_that_is_known_spares_the_hashing() -> None:
     assert conversions.hits == 1
 
 
-def test_what_is_no_json_is_converted_without_being_kept() -> None:
+def test_definitions_that_are_not_json_are_converted_without_being_cached() -> None:
     conversions = Conversions()
     odd = {**tool("a"), "annotations": {1: object()}}
     assert len(conversions.convert(find("openai"), [odd]).tools) == 1

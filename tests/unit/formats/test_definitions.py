@@ -135,7 +135,7 @@ def test_a_tool_goes_from_provider_to_provider_through_mcp(source: str, target: 
 
 
 @pytest.mark.parametrize("format_name", PROVIDERS)
-def test_one_bad_tool_never_fails_the_rest(format_name: str) -> None:
+def test_a_bad_tool_never_fails_the_rest(format_name: str) -> None:
     bad: list[dict[str, Any]] = [
         {"name": "array", "inputSchema": {"type": "array"}},
         {"name": "text", "inputSchema": "x"},
@@ -196,7 +196,7 @@ def test_a_provider_s_own_tool_is_refused_by_the_reader_and_the_others_are_read(
     assert read.report[0].action is Action.REFUSED
 
 
-def test_what_mcp_has_no_place_for_is_reported_when_it_is_read() -> None:
+def test_members_that_mcp_has_no_place_for_are_reported_when_read() -> None:
     read = find("anthropic").read([{"name": "t", "input_schema": OPEN, "cache_control": {"type": "ephemeral"}}])
     assert [(loss.path, loss.action) for loss in read.report] == [("/cache_control", Action.DROPPED)]
 

@@ -125,7 +125,7 @@ def test_gemini_gets_a_result_with_a_key_called_ref_as_text(structured: Any, tex
     assert "$ref" in written.report[-1].why
 
 
-def test_a_text_that_speaks_of_ref_is_no_key() -> None:
+def test_a_text_that_contains_ref_is_not_a_key() -> None:
     messages = message_format("gemini")
     (call,) = messages.parse_calls([{"functionCall": {"id": "1", "name": "t", "args": {}}}])
     content = {"text": '{"$ref": 1}'}

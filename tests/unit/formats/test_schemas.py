@@ -67,7 +67,7 @@ def test_the_schema_of_the_conformance_suite_is_converted_and_keeps_its_properti
 
 @every_choice
 @pytest.mark.parametrize("bad", REFUSED)
-def test_what_is_no_schema_of_an_object_is_refused(format_name: str, options: Options, bad: str) -> None:
+def test_schemas_that_do_not_describe_an_object_are_refused(format_name: str, options: Options, bad: str) -> None:
     converted = find(format_name).convert([tool(REFUSED[bad])], options)
     assert converted.tools == ()
     assert [loss.action for loss in converted.report] == [Action.REFUSED]
@@ -126,7 +126,7 @@ def test_the_schema_given_is_not_changed() -> None:
             assert json.dumps(schema) == before
 
 
-def test_what_cannot_be_held_is_told_in_plain_words() -> None:
+def test_keywords_that_gemini_lacks_are_told_in_the_description() -> None:
     schema = {
         "type": "object",
         "properties": {
@@ -172,7 +172,7 @@ LAX = [(name, options) for name, options in CHOICES if not options.strict]
 @pytest.mark.parametrize(("format_name", "options"), LAX)
 @settings(max_examples=examples(60), deadline=None, suppress_health_check=[HealthCheck.too_slow])
 @given(schema=SCHEMAS, seed=st.integers(0, 1000))
-def test_what_is_reported_as_lossless_accepts_the_same_values_and_an_empty_report_means_equality(
+def test_a_lossless_conversion_accepts_the_same_values_and_an_empty_report_means_equality(
     format_name: str, options: Options, schema: dict[str, Any], seed: int
 ) -> None:
     format_ = find(format_name)

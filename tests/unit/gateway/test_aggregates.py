@@ -46,7 +46,7 @@ def test_merging_is_associative_and_commutative_and_loses_nothing() -> None:
         assert decode(encode(together)) == together
 
 
-def test_what_two_files_have_both_counted_is_refused() -> None:
+def test_aggregates_that_two_files_have_both_counted_are_refused() -> None:
     a, b, c = (gathered(name, [line("s", "1", "t", "local", tally(5.0))]) for name in "abc")
     with pytest.raises(BadFile, match="calls of b are in more than one"):
         merged([merged([a, b]), merged([b, c])])
@@ -92,6 +92,6 @@ GOOD = gathered("x", [line("s", "1", "t", "local", tally(5.0))])
         encode(GOOD).replace(b"1,", b"-1,", 1),
     ],
 )
-def test_what_is_no_such_file_is_refused(data: bytes) -> None:
+def test_data_that_is_not_an_aggregate_file_is_refused(data: bytes) -> None:
     with pytest.raises(BadFile):
         decode(data)

@@ -146,7 +146,7 @@ class Slow:
     def close(self) -> None: ...
 
 
-def test_nothing_waits_for_a_sink_that_hangs_and_what_is_lost_is_counted_and_told() -> None:
+def test_audit_entries_do_not_wait_for_a_sink_that_hangs_and_lost_ones_are_counted() -> None:
     sink = Slow()
     writer = Writer(sink, plain, lambda: 0.0, capacity=10)
     writer.put(entry(tool="first"))
@@ -203,7 +203,7 @@ def test_a_device_without_room_costs_lines_and_nothing_else() -> None:
     assert (writer.failed, writer.written) == (1, 0)
 
 
-def test_a_file_that_is_moved_away_is_opened_anew(tmp_path: Path) -> None:
+def test_an_audit_file_that_is_moved_away_is_opened_again(tmp_path: Path) -> None:
     path = tmp_path / "audit.log"
     moved = tmp_path / "audit.log.old"
     sink = File(path)

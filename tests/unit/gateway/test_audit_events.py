@@ -73,7 +73,7 @@ def test_requests_and_uses_of_models_have_names_and_attributes_of_their_own() ->
 
 
 @pytest.mark.parametrize("decision", [DENIED, LIMITED, REFUSED])
-def test_what_did_not_go_to_its_server_is_a_warning(decision: Any) -> None:
+def test_calls_that_did_not_go_to_their_server_are_warnings(decision: Any) -> None:
     assert told(entry(decision=decision)).warns
 
 
@@ -95,7 +95,7 @@ def test_an_event_is_at_the_span_of_its_call_or_else_at_the_callers(
 
 
 @pytest.mark.parametrize("mode", ["none", "hash", "redact"])
-def test_what_a_line_keeps_to_itself_is_in_no_part_of_an_event(mode: Any) -> None:
+def test_arguments_that_a_line_leaves_out_are_in_no_part_of_an_event(mode: Any) -> None:
     given = entry(arguments=Raw(b'{"user":{"password":"s3cret"}}'), reason="r", outcome="INVALID_ARGUMENTS")
     line = line_of(given, teller(mode, b"key", [read_path("user.password")]))
     assert "s3cret" not in repr(event_of(given, line, 1))

@@ -64,7 +64,7 @@ def test_read_only_lets_tools_of_trusted_servers_run_that_say_they_only_read() -
     )
 
 
-def test_none_lets_nothing_run() -> None:
+def test_auto_run_none_lets_nothing_run() -> None:
     reasons = manual(world(policy("p", "None", servers=("own",))))
     assert reasons == dict.fromkeys(("own__ask", "own__get", "own__put"), "policy default/p has autoRun: None")
 

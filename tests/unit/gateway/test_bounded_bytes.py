@@ -233,11 +233,11 @@ def test_an_agent_with_a_long_name_is_kept_under_a_short_one() -> None:
     assert all(len(key) < 100 for key in limiter._accounts)
 
 
-def test_an_unset_id_is_no_question() -> None:
+def test_an_unset_id_is_not_a_question() -> None:
     assert not offers(ASKING, Message(id=UNSET, method="sampling/createMessage"))
 
 
-async def test_what_a_server_says_about_a_watch_is_small() -> None:
+async def test_answers_of_a_server_to_a_watch_are_bounded() -> None:
     upstream = Silent()
     watches = ResourceSubscriptions(Client(), lambda: 0.0)
     watches.hold("holder", "agent", binding(upstream), ["file:///a"], lambda params: None)

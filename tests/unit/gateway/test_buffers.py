@@ -35,7 +35,7 @@ def test_answers_beyond_half_a_budget_are_paused_but_one_that_is_read_to_its_end
     assert (buffers.whole.arriving, buffers.whole.readers, buffers.agents, buffers.paused) == (0, 0, 0, 0)
 
 
-def test_nothing_is_read_while_clients_leave_half_unread_and_all_goes_on_afterwards() -> None:
+def test_upstream_reads_pause_while_clients_leave_half_unread() -> None:
     buffers = AnswerBuffers(100)
     source = Source()
     buffers.unread("ada", 50)

@@ -37,7 +37,7 @@ def test_a_definition_that_needs_no_change_is_shown_byte_for_byte() -> None:
 
 
 @pytest.mark.parametrize("text", [b"[]", b"nope", b'{"name":"\xff"}', b"", b"7"])
-def test_a_definition_that_is_no_object_cannot_be_shown(text: bytes) -> None:
+def test_a_definition_that_is_not_an_object_cannot_be_shown(text: bytes) -> None:
     with pytest.raises(UnusableDefinition):
         verbatim(text, name="add")
 
@@ -103,7 +103,7 @@ def test_a_declared_maximum_goes_with_the_tool() -> None:
     assert server.tools[0].max_duration_ms == 250
 
 
-def test_what_did_not_change_is_taken_over_from_the_snapshot_before() -> None:
+def test_servers_that_did_not_change_are_taken_over_from_the_snapshot_before() -> None:
     same = catalog("same", "http://s", ["x"])
     changing = catalog("other", "http://o", ["x"])
     before = build({"1": same, "2": changing})

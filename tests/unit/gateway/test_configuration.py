@@ -17,7 +17,7 @@ from fairlead_search.embedding import EmbeddingConfig
 from page_reader import blocks
 
 
-def test_without_a_file_there_are_no_routes() -> None:
+def test_load_models_without_a_file_has_no_routes() -> None:
     assert load_models(None).routes == {}
 
 

@@ -30,7 +30,7 @@ def client_of(vouchers: Vouchers, **more: Any) -> ConsoleClient | None:
     return console_client(made.console, made.identity, vouchers)
 
 
-def test_one_issuer_and_the_public_url_are_enough() -> None:
+def test_an_issuer_and_the_public_url_make_the_console_a_client() -> None:
     client = client_of(Vouchers(issuers=(CORP,), scopes=("mcp",)), console_scopes=("groups", "openid"))
     assert client is not None
     assert (client.base, client.resource) == ("https://tools.example.com", "https://tools.example.com")

@@ -62,7 +62,7 @@ def test_only_what_came_after_an_event_is_sent_again() -> None:
     assert paper.ended
 
 
-def test_who_comes_back_takes_the_stream_over() -> None:
+def test_a_client_that_comes_back_takes_the_stream_over() -> None:
     threads = EventStore()
     first = Paper()
     second = Paper()

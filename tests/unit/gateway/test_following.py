@@ -37,7 +37,7 @@ def followed(before: Selection, *tools: str) -> Selection:
     return after
 
 
-def test_the_views_of_whoever_asked_are_put_together() -> None:
+def test_the_views_of_callers_who_asked_are_put_together() -> None:
     before = select(build(world("get", "put")))
     assert [*before.seen_by(ONE)[MERGED].routes] == ["web__get"]
     after = followed(before, "get", "new")

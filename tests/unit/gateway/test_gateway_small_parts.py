@@ -122,7 +122,7 @@ def test_label_sets_beyond_the_cap_are_counted_under_other() -> None:
     assert registry.overflowed == 6
 
 
-def test_the_histogram_of_a_tool_outlives_whoever_recorded_it() -> None:
+def test_the_histogram_of_a_tool_outlives_its_recorder() -> None:
     registry = MetricsRegistry()
     registry.recorder("tools/call", "t", "s").record(1)
     registry.recorder("tools/call", "t", "s").record(1, "TIMEOUT")

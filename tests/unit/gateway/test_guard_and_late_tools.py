@@ -37,7 +37,7 @@ class Pinged(World):
             self.guard.leave(PLAIN, Timeout("late", sent=True), self.guard.responses_seen, tool=tool)
 
 
-def test_one_tool_that_takes_too_long_is_asked_about_and_opens_nothing_while_the_server_answers() -> None:
+def test_a_tool_that_takes_too_long_opens_no_breaker_while_its_server_answers_pings() -> None:
     world = Pinged()
     for _ in range(3):
         world.overrun(*["slow"] * FAILURES)

@@ -94,7 +94,7 @@ def test_of_all_clients_together_no_more_is_remembered_than_may_be(entries: int,
     assert retained < 1.25 * size
 
 
-def test_what_was_forgotten_is_found_out_anew() -> None:
+def test_a_forgotten_head_is_read_again() -> None:
     familiars = HeadCache(4, 1 << 20)
     first = cached_head(familiars, request())
     for number in range(20):

@@ -160,7 +160,7 @@ def test_arguments_that_json_cannot_hold_are_taken_as_they_are_meant(mark: bytes
         (b'{"jsonrpc":"2.0","method":"x","id":true}', -32600),
     ],
 )
-def test_a_body_that_is_no_request_is_400_with_the_code_of_json_rpc(data: bytes, code: int) -> None:
+def test_a_body_that_is_not_a_request_is_400_with_the_code_of_json_rpc(data: bytes, code: int) -> None:
     refused = classify(BASE, data)
     assert isinstance(refused, Rejection)
     assert (refused.status, refused.code) == (400, code)

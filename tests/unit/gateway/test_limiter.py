@@ -77,7 +77,7 @@ def test_a_tool_counts_the_calls_of_everybody() -> None:
     assert not isinstance(limiter.admit("eve", None, "team/demo/sub", caps), Limited)
 
 
-def test_a_tool_has_no_more_calls_at_once_than_its_own_limit_whoever_makes_them() -> None:
+def test_a_tool_has_no_more_calls_at_once_than_its_own_limit_from_all_callers() -> None:
     limiter = Limiter(clock=HandClock(1000.0))
     caps = Caps(concurrency=1)
     held = lease(limiter.admit("ada", None, "team/demo/add", caps))

@@ -18,14 +18,14 @@ def spoken(name: str, text: str, prefix: str | None = None) -> Spoken:
     return Spoken(title(name, name if prefix is None else prefix), text, f"/servers/default/{name}/mcp")
 
 
-def test_short_ones_are_all_there_each_under_its_prefix() -> None:
+def test_short_instructions_are_all_there_each_under_its_prefix() -> None:
     merged = together([spoken("files", "Paths are absolute."), spoken("bare", "Ask first.", prefix="")])
     files = "# files (tools files__*)\nPaths are absolute."
     bare = "# bare (tools under their own names)\nAsk first."
     assert merged == f"{OPENING}\n\n{files}\n\n{bare}"
 
 
-def test_nobody_says_anything_where_no_server_does() -> None:
+def test_instructions_are_absent_where_no_server_has_any() -> None:
     assert together([]) is None
 
 
@@ -37,7 +37,7 @@ def test_a_long_one_is_cut_with_a_mark_and_leaves_a_short_one_whole() -> None:
     assert tokens(merged) > MAX_TOKENS - 20, "the room that the short one leaves is used"
 
 
-def test_two_long_ones_get_the_same_room() -> None:
+def test_two_long_instructions_get_the_same_room() -> None:
     merged = together([spoken("one", PROSE * 1000), spoken("two", PROSE * 5000)])
     assert merged is not None
     first, second = merged.split("# two")
@@ -47,7 +47,7 @@ def test_two_long_ones_get_the_same_room() -> None:
 @pytest.mark.diagonal(1)
 @pytest.mark.parametrize("text", [PROSE, MARKDOWN, CHINESE, CYRILLIC, CODE], ids=["en", "markdown", "zh", "ru", "code"])
 @pytest.mark.parametrize("servers", [1, 7, 18, 19, 20, 400])
-def test_all_of_them_are_within_2000_tokens_however_many_and_in_whatever_script(text: str, servers: int) -> None:
+def test_merged_instructions_are_within_2000_tokens_in_any_number_and_script(text: str, servers: int) -> None:
     merged = together([spoken(f"server-{number}", text * 200) for number in range(servers)])
     assert merged is not None
     assert tokens(merged) <= MAX_TOKENS

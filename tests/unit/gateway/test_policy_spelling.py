@@ -70,7 +70,7 @@ def test_names_that_the_schema_does_not_mean_there_are_free(schema: dict[str, An
     assert refusal(schema, arguments) == ""
 
 
-def test_one_rule_that_allows_a_member_is_enough() -> None:
+def test_a_rule_that_allows_a_member_is_enough() -> None:
     both = Constraint([allowance("few", {"properties": {"limit": FEW}}), allowance("any", {})], told=True)
     assert both.refusal(b'{"Limit":9}') is None
 

@@ -153,7 +153,7 @@ def test_ids_of_other_replicas_and_of_calls_to_come_are_not_taken() -> None:
         assert recent.number_of(ident) is None
 
 
-async def test_who_follows_gets_what_came_behind_and_is_let_go_at_the_end() -> None:
+async def test_followers_of_recent_calls_get_later_calls_and_end_with_the_ring() -> None:
     recent = RecentCalls(2, LEAST_BYTES)
     waiting = asyncio.create_task(recent.newer(0, 30))
     await asyncio.sleep(0)

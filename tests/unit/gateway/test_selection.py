@@ -36,7 +36,7 @@ def test_before_the_first_snapshot_the_merged_endpoint_lists_no_tools() -> None:
     assert listed(Selection(), b"/mcp") == []
 
 
-def test_what_is_listed_is_what_can_be_called() -> None:
+def test_listed_tools_are_those_that_can_be_called() -> None:
     selection = select(build({"1": catalog("a", "http://a", ["x", "y"], prefix="p")}))
     for target, view in selection.targets.items():
         own = sorted(NAMES) if view.behind is not None else []
@@ -87,7 +87,7 @@ def test_routes_of_an_unchanged_server_are_taken_over() -> None:
     assert after.routes[key] is before.routes[key]
 
 
-def test_routes_follow_when_a_server_is_reached_anew() -> None:
+def test_routes_follow_when_the_upstream_of_a_server_is_replaced() -> None:
     same = catalog("same", "http://s", ["x"])
     upstreams = Upstreams()
     snapshot = build({"1": same})
@@ -126,7 +126,7 @@ def test_an_endpoint_that_does_not_exist_is_still_one(target: bytes) -> None:
 @pytest.mark.parametrize(
     "target", [b"/", b"/mcpx", b"/healthz", b"/mcp/a/b", b"*", b"", b"http://h", b"/servers/a/mcp"]
 )
-def test_other_paths_are_no_endpoints(target: bytes) -> None:
+def test_other_paths_are_not_endpoints(target: bytes) -> None:
     assert parse(target) is None
 
 

@@ -126,7 +126,7 @@ def test_a_schema_that_cannot_be_used_is_named_and_checks_nothing(schema: Any, r
 
 
 @pytest.mark.parametrize("raw", [b"[]", b'"x"', b"{", b"true", b"[" * 5000])
-def test_what_is_no_object_is_no_schema(raw: bytes) -> None:
+def test_values_that_are_not_objects_are_not_schemas(raw: bytes) -> None:
     assert [part.reason for part in compile_schema(raw).left_out] == [NOT_A_SCHEMA]
 
 
@@ -191,7 +191,7 @@ def test_the_larger_a_pattern_the_smaller_the_values_that_it_is_checked_in(patte
     assert checker.wrong(json.dumps({"a": "!" * most}).encode()) is None
 
 
-def test_too_many_patterns_are_all_left_out() -> None:
+def test_patterns_beyond_the_bound_are_all_left_out() -> None:
     made = compile_schema({"properties": {f"p{i}": {"pattern": f"^{i}"} for i in range(100)}, "required": ["p0"]})
     assert [part.reason for part in made.left_out] == [PATTERN]
     assert made.checker is not None
@@ -315,7 +315,7 @@ def test_compiled_schemas_are_bounded_and_compiled_again_when_needed() -> None:
     assert checks.compiled == 21
 
 
-def test_what_is_left_out_is_logged_once_per_definition_and_counted(caplog: pytest.LogCaptureFixture) -> None:
+def test_schema_parts_left_out_are_logged_once_per_definition_and_counted(caplog: pytest.LogCaptureFixture) -> None:
     raw = definition("get", inputSchema={"type": "objekt"}, outputSchema={"$ref": "http://example.com/x"})
     checks = Checks(max_bytes=1)
     with caplog.at_level(logging.WARNING):

@@ -143,7 +143,7 @@ def test_images_are_built_by_docker_and_loaded_into_kind(machine: dict[str, str]
     }
 
 
-def test_a_base_and_a_place_of_ones_own_are_used(machine: dict[str, str], tmp_path: Path) -> None:
+def test_hack_images_uses_a_given_base_and_prefix(machine: dict[str, str], tmp_path: Path) -> None:
     machine["BASE"] = "registry.example.com/python:3.14"
     words = ["--prefix", "registry.example.com/team", "--tag", "7", "--values", str(tmp_path / "values.yaml")]
     told, done = hack(machine, "images", *words, "fairlead-demo")

@@ -60,7 +60,7 @@ def test_the_range_is_that_of_the_last_ten_nights() -> None:
     assert judged(0.5, *[1.0] * 9, 0.8, 0.8).verdict == "steady"
 
 
-def test_before_three_nights_there_is_no_range() -> None:
+def test_ratios_have_no_range_before_three_nights() -> None:
     assert judged(1.0, 0.1).verdict == "few nights"
     assert judged(1.0, 1.0, 1.0, 0.1).verdict == "worse once"
 

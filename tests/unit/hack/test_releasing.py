@@ -106,7 +106,7 @@ def test_the_table_lists_artefacts_by_name() -> None:
     assert text.splitlines()[2:] == ["| `a.tgz` | 10 | `ab` |", "| `b.whl` | 1,234,567 | `cd` |"]
 
 
-def test_one_step_or_all_from_one_on_can_be_repeated() -> None:
+def test_release_steps_can_be_repeated_alone_or_from_one_on() -> None:
     assert steps_of(None, None) == STEPS
     assert steps_of("sbom", None) == ("sbom",)
     assert steps_of(None, "docs") == ("docs", "table")

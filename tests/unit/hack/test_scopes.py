@@ -121,7 +121,7 @@ def test_a_test_that_passes_only_when_tried_once_more_fails_the_night_alone(
     assert sum("--last-failed " in run for run in ran) >= 1
 
 
-def test_nothing_is_tested_as_compiled_where_the_path_does_not_compile(repository: Path) -> None:
+def test_tests_do_not_run_where_the_compiled_path_does_not_compile(repository: Path) -> None:
     (repository / "broken").touch()
     assert runs(repository, "--scope", "pr", code=1) == []
 

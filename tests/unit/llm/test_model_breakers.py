@@ -64,7 +64,7 @@ def test_a_stream_that_breaks_off_is_a_failure_though_its_head_was_a_success() -
     assert states(breakers) == {"openai": "open"}
 
 
-def test_one_trial_at_a_time_decides_and_waits_grow() -> None:
+def test_a_half_open_breaker_has_one_trial_at_a_time_and_waits_grow() -> None:
     breakers, time = made()
     answers(breakers, *[500] * 5)
     time.now += 1.0

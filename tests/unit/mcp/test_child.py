@@ -131,7 +131,7 @@ async def test_a_child_that_asks_and_reads_no_answer_is_ended_and_started_again(
     await host.aclose()
 
 
-async def test_a_crashed_child_is_started_again_and_negotiated_anew() -> None:
+async def test_a_crashed_child_is_started_and_negotiated_again() -> None:
     launcher = FakeLauncher(modern)
     host = host_of(launcher)
     child = host.get("a", SPEC)
@@ -163,7 +163,7 @@ async def test_starts_that_fail_come_ever_more_seldom_and_the_state_says_so() ->
     await host.aclose()
 
 
-async def test_one_process_per_key_and_spec() -> None:
+async def test_a_child_host_has_one_process_per_key_and_spec() -> None:
     launcher = FakeLauncher(modern)
     host = host_of(launcher)
     child = host.get("a", SPEC)
@@ -287,7 +287,7 @@ async def test_a_start_that_is_refused_for_good_is_tried_again_every_ten_minutes
     await host.aclose()
 
 
-async def test_a_start_that_fails_in_other_words_is_logged_anew(caplog: pytest.LogCaptureFixture) -> None:
+async def test_a_start_that_fails_in_other_words_is_logged_again(caplog: pytest.LogCaptureFixture) -> None:
     causes = iter(["connection to port 1001 refused", "connection to port 1002 refused", "no space left", "no quota"])
 
     def failing(process: FakeProcess, message: dict[str, Any]) -> None:

@@ -39,7 +39,7 @@ async def test_the_reason_of_a_start_that_failed_is_the_line_that_says_it_and_no
     await host.aclose()
 
 
-async def test_what_a_server_printed_long_before_its_end_is_not_the_reason() -> None:
+async def test_lines_printed_long_before_the_end_are_not_the_reason() -> None:
     launcher = FakeLauncher(modern)
     host = host_of(launcher)
     child = host.get("a", SPEC)
@@ -130,7 +130,7 @@ async def test_runs_are_told_apart_in_what_was_printed_also_when_the_spec_change
     await host.aclose()
 
 
-def test_what_is_kept_of_what_was_printed_is_bounded_in_bytes() -> None:
+def test_printed_lines_are_bounded_in_bytes() -> None:
     printed = PrintedLines(lambda: 0.0, most_bytes=1000)
     printed.began()
     for _ in range(100):

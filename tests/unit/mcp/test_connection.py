@@ -177,7 +177,7 @@ def test_headers_and_trailers_are_bounded(chunks: list[bytes]) -> None:
         b"HTTP/1.1 101 Switching Protocols\r\nUpgrade: h2c\r\nConnection: upgrade\r\n\r\n",
     ],
 )
-def test_what_is_no_plain_http_is_refused(answer: bytes) -> None:
+def test_answers_that_are_not_plain_http_are_refused(answer: bytes) -> None:
     world = World().start(answer)
     assert isinstance(world.error, BadHttp)
     assert world.ends() == (0, 1)

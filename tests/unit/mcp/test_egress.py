@@ -104,12 +104,12 @@ async def test_a_name_that_resolves_to_where_no_server_may_be_is_refused(address
     assert DENIED_ADDRESSES[address] in refusal
 
 
-async def test_what_resolves_to_both_is_connected_where_it_may_be() -> None:
+async def test_names_that_resolve_to_both_are_connected_at_the_allowed_address() -> None:
     assert await judged(POD, "rebind.example.com", "127.0.0.1", "203.0.113.7") == "203.0.113.7"
 
 
 @pytest.mark.parametrize("host", ["203.0.113.7", "2001:db8::1", "192.168.1.20", "172.16.0.9"])
-async def test_other_addresses_are_fine_private_ones_too(host: str) -> None:
+async def test_other_addresses_are_allowed_private_ones_too(host: str) -> None:
     assert await judged(POD, host, host) == host
 
 
@@ -314,7 +314,7 @@ async def test_the_resolver_tells_what_a_name_stands_for() -> None:
 
 @pytest.mark.parametrize("port", [10250, 10255, 10249, 10256, 10257, 10259, 2379, 2380])
 @pytest.mark.parametrize("host", ["192.168.1.20", "2001:db8::1", "node.example.com", "mine.team.svc"])
-async def test_what_runs_on_nodes_is_no_server_wherever_the_nodes_are(host: str, port: int) -> None:
+async def test_ports_of_kubernetes_nodes_are_refused_at_any_address(host: str, port: int) -> None:
     """Their addresses are not known, and may be public ones."""
     address = "192.168.1.20" if "." in host else host
     for egress, refused in ((POD, True), (OPEN_POD, True), (LAPTOP, False)):

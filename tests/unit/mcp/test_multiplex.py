@@ -143,7 +143,7 @@ async def test_notifications_are_passed_on() -> None:
 
 
 @pytest.mark.parametrize("line", [b"Starting server...", b"[1]", b"{}", b'{"id":1}', b'"x"', b"\xff"])
-async def test_what_is_no_message_is_said_to_be_none(line: bytes) -> None:
+async def test_lines_that_are_not_messages_are_not_taken(line: bytes) -> None:
     assert not Stream().mux.feed(line)
 
 
@@ -157,7 +157,7 @@ async def test_an_answer_with_an_id_that_no_request_has_fails_the_only_one_that_
         await request
 
 
-async def test_one_odd_answer_costs_nothing_while_several_requests_wait() -> None:
+async def test_an_odd_answer_costs_nothing_while_several_requests_wait() -> None:
     stream = Stream()
     requests = [stream.ask(), stream.ask()]
     await settle()
@@ -177,7 +177,7 @@ async def test_as_many_odd_answers_as_requests_wait_fail_them() -> None:
     assert [type(error) for error in await asyncio.gather(*requests, return_exceptions=True)] == [NotMcp, NotMcp]
 
 
-async def test_a_late_answer_to_a_request_that_was_given_up_is_no_fault() -> None:
+async def test_a_late_answer_to_a_request_that_was_given_up_is_ignored() -> None:
     stream = Stream()
     given_up = stream.ask()
     request = stream.ask()

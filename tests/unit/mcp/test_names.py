@@ -80,7 +80,7 @@ async def test_a_name_that_does_not_exist_any_more_is_believed_gone_after_a_whil
 
 
 @pytest.mark.looptime
-async def test_what_nothing_is_known_of_or_was_long_ago_is_not_made_up() -> None:
+async def test_remembered_names_are_not_made_up_when_unknown_or_too_old() -> None:
     server = NameServer()
     names = RememberedNames(server, server.clock)
     await names("demo", 80)

@@ -131,7 +131,7 @@ def test_only_a_known_uv_is_trusted(version: str, trusted: bool) -> None:
 @pytest.mark.parametrize(
     "answer", ["", "7", "[1]", '[["-c","a","b"],"/",{}]', '[["server"],"/",{}]', "[[[", '{"a":1,"b":2,"c":3}']
 )
-def test_what_npx_was_not_expected_to_run_is_not_started(answer: str) -> None:
+def test_commands_that_npx_was_not_expected_to_run_are_not_started(answer: str) -> None:
     wrapper = of("npx -y server")
     assert wrapper is not None
     assert start(wrapper, answer) is None

@@ -40,7 +40,7 @@ def text(words: str) -> dict[str, str]:
 
 @settings(max_examples=examples(60), deadline=None)
 @given(JSON, st.integers(200, 900), st.booleans())
-def test_whatever_a_server_says_the_answer_has_no_more_tokens_than_it_may(
+def test_a_shortened_result_has_no_more_tokens_than_it_may_whatever_a_server_says(
     value: Any, tokens: int, declared: bool
 ) -> None:
     raw = result(content=[text(json.dumps(value)), text("x" * 3000)], structuredContent={"v": value})

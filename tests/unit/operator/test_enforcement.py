@@ -58,7 +58,7 @@ def test_a_record_is_read_as_it_was_written(answer: Enforcement) -> None:
 @pytest.mark.parametrize(
     "change", [{"checkedAt": "yesterday"}, {"checkedAt": "2026-11-23"}, {"incoming": "maybe"}, {"unended": "x"}]
 )
-def test_a_record_that_somebody_edited_is_none(change: dict[str, str]) -> None:
+def test_a_probe_record_that_somebody_edited_is_ignored(change: dict[str, str]) -> None:
     record = ProbeRecord(datetime(2026, 11, 23, 7, 0, tzinfo=UTC), Enforcement(True, True))
     assert ProbeRecord.read({**record.data(), **change}) is None
     assert ProbeRecord.read({}) is None
@@ -94,7 +94,7 @@ def test_the_own_policy_lets_the_probe_in_neither_way() -> None:
 
 
 @pytest.mark.parametrize("job", [target_job(PODS, []), client_job(PODS, JOB, "10.0.0.7")])
-def test_both_pods_are_restricted_bounded_and_go_by_themselves(job: Json) -> None:
+def test_pods_of_the_network_probe_are_restricted_bounded_and_go_by_themselves(job: Json) -> None:
     spec = job["spec"]
     assert (spec["backoffLimit"], spec["activeDeadlineSeconds"], spec["ttlSecondsAfterFinished"]) == (0, 180, 60)
     pod = spec["template"]["spec"]

@@ -42,7 +42,7 @@ def test_a_server_becomes_the_objects_of_its_golden_file(path: Path) -> None:
     assert objects == list(yaml.safe_load_all(expected.read_text()))
 
 
-def test_there_are_golden_files() -> None:
+def test_golden_files_of_manifests_exist() -> None:
     assert len(INPUTS) >= 3
 
 

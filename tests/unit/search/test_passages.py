@@ -80,7 +80,7 @@ def test_a_place_that_costs_much_has_a_text_that_is_worth_it() -> None:
     assert len(passage.text) > 300
 
 
-def test_too_many_lines_are_searched_together() -> None:
+def test_lines_beyond_the_number_of_units_are_searched_together() -> None:
     many = "mast\n" * MAX_UNITS + "keel"
     (passage, *_), _ = best({"": many}, "keel", 300)
     assert passage.text.endswith("keel")

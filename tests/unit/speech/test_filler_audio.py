@@ -22,7 +22,7 @@ def test_voices_and_speeds_of_clients_take_no_room() -> None:
     assert (audio.kept("Hm.", "ann", 1), audio.kept("Hm.", "voice 1", 1)) == (b"12", None)
 
 
-def test_what_was_not_said_for_the_longest_time_makes_way() -> None:
+def test_filler_audio_that_was_not_said_for_longest_makes_way() -> None:
     audio = FillerAudio("ann")
     for number in range(MOST_KEPT // MOST_PHRASE + 1):
         audio.keep(str(number), "ann", 1, bytes(MOST_PHRASE))

@@ -128,7 +128,7 @@ def test_audio_of_providers_passes_by_its_form() -> None:
         '{"realtimeInput":{"audio":{"data":"AAAA","mimeType":"x"}},"setup":{}}',
     ],
 )
-def test_what_is_not_wholly_audio_does_not_pass_by_its_form(text: str) -> None:
+def test_messages_that_are_not_wholly_audio_do_not_pass_by_their_form(text: str) -> None:
     assert not any(reader.is_audio(text.encode()) for reader in READERS.values())
 
 

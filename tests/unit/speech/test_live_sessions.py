@@ -117,7 +117,7 @@ def test_messages_are_read_in_both_spellings_and_what_is_none_is_refused() -> No
     assert (GoAway("50.5s").seconds, GoAway("soon").seconds) == (50.5, 0.0)
 
 
-async def test_what_was_sent_since_the_handle_goes_over_the_next_connection() -> None:
+async def test_messages_sent_since_the_handle_go_over_the_next_connection() -> None:
     first = Recorded()
     second = Recorded()
     line = ProviderLine(first, never)

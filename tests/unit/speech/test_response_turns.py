@@ -55,7 +55,7 @@ def test_another_refusal_is_not_tried_again() -> None:
     assert turns.free
 
 
-def test_nobody_talks_into_the_users_speech() -> None:
+def test_responses_are_not_asked_for_during_the_users_speech() -> None:
     turns = ResponseTurns()
     turns.want()
     turns.speech_began()

@@ -133,7 +133,7 @@ async def test_pcm_is_heard_and_all_else_is_left(kind: str, rate: int | None) ->
         assert (chunks, left) == ([(b"\xff\xfe" * 4, rate)] * 2, {"text": "x"})
 
 
-async def test_what_is_no_base64_is_left_to_the_provider() -> None:
+async def test_audio_that_is_not_base64_is_left_to_the_provider() -> None:
     live = {"audio": {"data": "???", "mimeType": "audio/pcm"}}
     left = dict(live)
     assert ([each async for each in heard_audio(live, left)], left) == ([None], live)
@@ -155,7 +155,7 @@ def test_a_turn_is_told_in_the_words_in_which_it_was_said() -> None:
     assert (UserTurn(b"..", words="Hi").contents(), UserTurn(b"..").contents()) == (turns, [])
 
 
-def test_what_a_provider_is_to_be_told_is_bounded() -> None:
+def test_contents_that_a_provider_is_to_be_told_are_bounded() -> None:
     told = ToldContents()
     assert told.message() is None
     told.add([said("user", str(number)) for number in range(MOST_TOLD + 1)])
@@ -177,7 +177,7 @@ def test_what_a_provider_is_to_be_told_is_bounded() -> None:
         ((), None, (), False),
     ],
 )
-def test_who_answers_depends_on_words_where_they_may_choose_a_slow_tier(
+def test_words_decide_who_answers_where_they_may_choose_a_slow_tier(
     tiers: tuple[Tier, ...], named: str | None, shown: tuple[str, ...], *, decision: bool
 ) -> None:
     assert decided_by_words(catalog(*tiers, shown=shown), named, None) is decision
@@ -249,7 +249,7 @@ def test_no_sample_is_cut_in_two_between_turns_of_a_client_that_sends_odd_pieces
     assert [audio.count(speech) for audio in taken] == [1, 1, 1]
 
 
-def test_what_changes_while_an_engine_is_set_up_is_not_forgotten(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_updates_while_an_engine_is_set_up_are_not_forgotten(monkeypatch: pytest.MonkeyPatch) -> None:
     setup = RoutedSetup({"systemInstruction": {"parts": [{"text": "Be kind."}]}})
 
     def updated(*args: Any) -> Any:

@@ -45,7 +45,7 @@ def test_a_sentence_without_an_end_is_cut_at_a_space() -> None:
     assert max(map(len, pieces("x" * 1000))) <= MOST
 
 
-def test_white_space_is_no_sentence() -> None:
+def test_white_space_is_not_a_sentence() -> None:
     assert pieces(" \n\n ") == []
 
 
@@ -57,5 +57,5 @@ def test_a_long_list_of_numbers_takes_no_longer_than_other_text() -> None:
     assert max(map(len, cut)) <= MOST
 
 
-def test_what_has_no_letter_and_no_digit_cannot_be_said() -> None:
+def test_text_without_a_letter_or_digit_cannot_be_said() -> None:
     assert [speakable(each) for each in ("… ", "**", "🎲", "好", "3", "Oh!")] == [False, False, False, True, True, True]

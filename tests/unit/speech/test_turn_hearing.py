@@ -54,7 +54,7 @@ def turn(*parts: Event) -> ConversationItem:
 AUDIO: Event = {"type": "input_audio", "transcript": None}
 
 
-async def test_one_turn_is_heard_at_a_time_and_only_so_many_wait() -> None:
+async def test_turns_are_heard_one_at_a_time_and_only_so_many_wait() -> None:
     host = Host()
     over = list[int]()
     turns = TurnHearing(host, over.append)
@@ -71,7 +71,7 @@ async def test_one_turn_is_heard_at_a_time_and_only_so_many_wait() -> None:
     assert [len(audio) for audio in backends.audio] == [*range(MOST_TURNS)]
 
 
-async def test_whoever_waits_for_all_turns_waits_for_those_that_end_meanwhile() -> None:
+async def test_waiting_for_all_turns_includes_those_that_end_meanwhile() -> None:
     host = Host()
     turns = TurnHearing(host, lambda _: None)
     backends = host.backends
@@ -96,7 +96,7 @@ async def test_a_closed_session_asks_no_further_server() -> None:
     assert not [task for task in asyncio.all_tasks() if task.get_name().startswith("hearing")]
 
 
-async def test_what_was_written_beside_the_audio_stays() -> None:
+async def test_text_beside_the_audio_stays() -> None:
     host = Host()
     turns = TurnHearing(host, lambda _: None)
     item = turn({"type": "input_text", "text": "Look:"}, AUDIO)

@@ -30,16 +30,16 @@ def test_a_turn_begins_with_speech_and_ends_after_silence() -> None:
     assert changes([noise(0.001)] * 10 + [noise(0.05)] * 20 + [noise(0.001)] * 40) == [(11, True), (54, False)]
 
 
-def test_a_pause_is_no_end() -> None:
+def test_a_pause_is_not_an_end() -> None:
     talk = [noise(0.05)] * 10
     assert len(changes(talk + [noise(0.001)] * 20 + talk + [noise(0.001)] * 30)) == 2
 
 
-def test_a_knock_is_no_speech() -> None:
+def test_a_knock_is_not_speech() -> None:
     assert changes([noise(0.001)] * 5 + [noise(0.3)] + [noise(0.001)] * 5) == []
 
 
-def test_a_loud_room_is_no_speech_and_hides_none() -> None:
+def test_a_loud_room_is_not_speech_and_hides_none() -> None:
     room = [noise(0.011, seed) for seed in range(200)]
     changed = changes(room + [noise(0.08)] * 20 + room[:40])
     assert [change for _, change in changed] == [True, False]

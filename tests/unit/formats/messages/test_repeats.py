@@ -121,7 +121,7 @@ def test_a_wrapped_value_that_the_content_says_is_told_once(
     ],
     ids=["another type", "another name", "more", "another order", "other bytes"],
 )
-def test_what_the_content_does_not_say_is_told(
+def test_structured_content_that_the_text_does_not_say_is_told(
     name: str, content: list[dict[str, Any]], structured: dict[str, Any]
 ) -> None:
     text = written(name, {"content": content, "structuredContent": structured}).replace("\\", "")

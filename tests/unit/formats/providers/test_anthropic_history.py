@@ -93,7 +93,7 @@ def test_results_have_a_message_of_their_own_where_no_user_follows() -> None:
     assert len(restored([b"{}"], {0: turn})) == 2
 
 
-def test_a_text_for_content_is_no_less_than_a_list() -> None:
+def test_content_as_a_text_is_taken_like_a_list() -> None:
     turn = KeptTurn("anthropic", [b"{}"], [user(result("ours"))])
     answers = restored([b"{}", b'{"role":"user","content":"Go on"}'], {0: turn})[1]
     assert json.loads(bytes(answers))["content"] == [result("ours"), {"type": "text", "text": "Go on"}]

@@ -71,7 +71,7 @@ def test_texts_that_pass_as_they_came_are_of_the_round(monkeypatch: pytest.Monke
     assert [block.get("text") for block in json.loads(message)["content"]] == [None, "One \U0001faa2", None, "two"]
 
 
-def test_what_holds_no_call_of_ours_passes_byte_for_byte() -> None:
+def test_events_without_a_call_of_the_gateway_pass_byte_for_byte() -> None:
     stream = AnthropicStream({"theirs"})
     stream.feed(json.dumps(START).encode())
     for data in (
@@ -128,7 +128,7 @@ def test_signatures_of_later_rounds_are_marked_for_the_client_and_not_for_the_pr
     ]
 
 
-def test_input_that_is_no_json_makes_the_call_invalid_and_stands_where_the_api_takes_it() -> None:
+def test_input_that_is_not_json_makes_the_call_invalid_and_stands_where_the_api_takes_it() -> None:
     stream = AnthropicStream(set())
     fed(stream, [START, *called(0, "ours", '{"q": '), *ended("tool_use")])
     assert stream.message["content"][0]["input"] == '{"q": '
@@ -188,7 +188,7 @@ def test_half_a_surrogate_pair_breaks_no_stream() -> None:
         b'{"type": "ping\\n\\ndata: forged"}',
     ],
 )
-def test_what_is_no_event_is_told(data: bytes) -> None:
+def test_data_that_is_not_an_event_is_a_bad_stream(data: bytes) -> None:
     with pytest.raises(BadStream):
         AnthropicStream(set()).feed(data)
 

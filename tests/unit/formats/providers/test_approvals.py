@@ -50,7 +50,7 @@ def test_a_call_that_the_model_went_on_from_is_not_run() -> None:
     assert not approvals.calls
 
 
-def test_too_many_approvals_are_refused() -> None:
+def test_approvals_beyond_the_bound_are_refused() -> None:
     requests = [_request(number) for number in range(MOST_APPROVALS + 1)]
     responses = [_yes(number) for number in range(MOST_APPROVALS + 1)]
     assert len(Approvals(_items(*requests[1:], *responses[1:])).calls) == MOST_APPROVALS

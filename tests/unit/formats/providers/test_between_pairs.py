@@ -177,7 +177,7 @@ def test_a_client_of_gemini_that_asks_for_no_events_gets_an_array(breaks: bool) 
     "body", [b"", b"[]", b"{", b'{"model": "m"}', b'"x"', b"[" * 5000, b'{"model":"m","messages":3}']
 )
 @pytest.mark.parametrize("provider", [ANTHROPIC, RESPONSES, GEMINI_EVENTS])
-def test_what_is_no_request_is_refused(provider: WireFormat, body: bytes) -> None:
+def test_bodies_that_are_not_requests_are_refused(provider: WireFormat, body: bytes) -> None:
     with pytest.raises(BadRequest):
         pair(CHAT, provider).read(body)
 
@@ -266,7 +266,7 @@ def _typed(event: Any, kind: str) -> Any:
 @pytest.mark.parametrize(
     ("front", "provider"), [(front, other) for front in FORMATS for other in FORMATS if front != other]
 )
-def test_whatever_a_provider_streams_is_translated_or_an_error(
+def test_streams_of_a_provider_are_translated_or_an_error(
     front: WireFormat, provider: WireFormat, events: list[Any]
 ) -> None:
     wire = pair(front, provider)
@@ -284,9 +284,7 @@ def test_whatever_a_provider_streams_is_translated_or_an_error(
 @pytest.mark.parametrize(
     ("front", "provider"), [(front, other) for front in FORMATS for other in FORMATS if front != other]
 )
-def test_whatever_a_provider_answers_is_translated_or_an_error(
-    front: WireFormat, provider: WireFormat, value: Any
-) -> None:
+def test_answers_of_a_provider_are_translated_or_an_error(front: WireFormat, provider: WireFormat, value: Any) -> None:
     wire = pair(front, provider)
     read = wire.read(json.dumps(BODIES[front.name]).encode(), "m", False)
     try:

@@ -187,7 +187,7 @@ def test_anthropic_is_not_told_to_think_amid_calls_whose_thoughts_are_lost() -> 
 
 
 @pytest.mark.parametrize("target", [name for name in FAMILIES if name != "openai-chat"])
-def test_arguments_in_history_that_are_no_json_are_wrapped_and_told(target: str) -> None:
+def test_arguments_in_history_that_are_not_json_are_wrapped_and_told(target: str) -> None:
     call = {"id": "c1", "type": "function", "function": {"name": "find", "arguments": '{"q": '}}
     messages = [
         {"role": "user", "content": "Hi"},
@@ -282,7 +282,7 @@ def test_opaque_parts_of_one_family_never_reach_another(source: str, target: str
         assert "tools.refused" in [*losses]
 
 
-def test_servers_of_the_gateway_among_the_tools_are_no_loss() -> None:
+def test_servers_of_the_gateway_among_the_tools_are_not_a_loss() -> None:
     losses = TranslationLosses()
     tool = {"type": "mcp", "server_label": "shop", "server_url": "fairlead://shop", "require_approval": "never"}
     request = _read({"model": "m", "input": "Hi", "tools": [tool]}, "openai-responses", losses)
@@ -290,7 +290,7 @@ def test_servers_of_the_gateway_among_the_tools_are_no_loss() -> None:
     assert not [*losses]
 
 
-def test_words_of_the_system_in_the_middle_move_to_the_front_where_there_is_no_other_place() -> None:
+def test_system_messages_in_the_middle_move_to_the_front_where_the_family_needs_it() -> None:
     messages = [
         {"role": "system", "content": "one"},
         {"role": "user", "content": "Hi"},
@@ -435,7 +435,7 @@ JSON = st.recursive(
     ),
 )
 @pytest.mark.parametrize(("source", "target"), PAIRS)
-def test_whatever_a_client_sends_is_translated_or_refused(source: str, target: str, value: Any, name: str) -> None:
+def test_requests_of_a_client_are_translated_or_refused(source: str, target: str, value: Any, name: str) -> None:
     losses = TranslationLosses()
     try:
         body = _written(_read(HISTORIES[source] | {name: value}, source, losses), source, target, losses)

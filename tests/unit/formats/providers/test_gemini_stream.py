@@ -31,7 +31,7 @@ def shown(out: bytes) -> list[Any]:
     return [json.loads(line.removeprefix("data: ")) for line in out.decode().split("\n") if line]
 
 
-def test_what_holds_no_call_passes_byte_for_byte() -> None:
+def test_data_without_a_call_passes_byte_for_byte() -> None:
     data = b'{"candidates":  [{"content": {"parts": [{"text": "x", "odd": 1.0}]}}], "z": 12345678901234567890123}'
     assert GeminiStream({"theirs"}).feed(data) == b"data: " + data + b"\n\n"
 
@@ -91,7 +91,7 @@ def test_every_split_of_a_stream_gives_the_same_bytes() -> None:
             assert streamed(GeminiStream({"theirs"}), rounds) == whole
 
 
-def test_what_the_model_said_is_one_content_in_the_next_request() -> None:
+def test_parts_of_a_round_are_one_content_in_the_next_request() -> None:
     stream = GeminiStream({"theirs"})
     stream.feed(response({"text": "Hm", "thought": True}))
     stream.feed(response({"text": ".", "thought": True}, {"text": "So"}))
@@ -130,7 +130,7 @@ def test_the_end_of_a_round_is_told_when_it_is_the_end_of_all() -> None:
     assert (last["usageMetadata"], last["fairlead"], last["responseId"]) == ({"totalTokenCount": 7}, {}, "r1")
 
 
-def test_what_stands_behind_the_end_is_held_and_told() -> None:
+def test_data_behind_the_end_of_a_round_is_held_and_told() -> None:
     stream = GeminiStream({"theirs"})
     stream.feed(response({"text": "Hi"}, reason="STOP"))
     stream.feed(b'{"usageMetadata": {"totalTokenCount": 3}, "responseId": "r1"}')
@@ -164,7 +164,7 @@ def test_silence_is_broken_by_empty_lines_alone() -> None:
 @pytest.mark.parametrize(
     "data", [b"nonsense", b"[]", b'{"candidates": [1]}', b"\xff", b'{"candidates": [{"content": {"parts": [}']
 )
-def test_what_is_no_response_is_told(data: bytes) -> None:
+def test_data_that_is_not_a_response_is_a_bad_stream(data: bytes) -> None:
     with pytest.raises(BadStream):
         GeminiStream(set()).feed(data)
 
@@ -180,13 +180,13 @@ def test_an_error_of_the_provider_is_told_as_it_said_it(data: bytes) -> None:
     assert shown(out) == [{"error": {"code": 503, "message": "m"}}]
 
 
-def test_an_error_that_is_no_object_is_told_as_the_gateways_own() -> None:
+def test_an_error_that_is_not_an_object_is_told_as_the_gateways_own() -> None:
     with pytest.raises(BadStream) as raised:
         GeminiStream(set()).feed(b'{"error": "gone"}')
     assert raised.value.error is None
 
 
-def test_more_than_any_model_says_is_refused() -> None:
+def test_calls_and_text_beyond_the_bounds_of_a_stream_are_refused() -> None:
     stream = GeminiStream(set())
     with pytest.raises(BadStream, match="calls"):
         stream.feed(response(*[call("ours")] * (MAX_CALLS + 1)))

@@ -46,7 +46,7 @@ def sent(request: ResponsesRequest, *injected: bytes, more: tuple[bytes, ...] = 
         MISNAMED,
     ],
 )
-def test_what_is_no_request_is_refused(body: bytes) -> None:
+def test_bodies_that_are_not_requests_are_refused(body: bytes) -> None:
     with pytest.raises(BadRequest):
         ResponsesRequest(body)
 

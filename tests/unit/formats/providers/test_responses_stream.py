@@ -115,7 +115,7 @@ def test_a_call_whose_name_comes_last_is_held_until_then() -> None:
         b'{"type":"response.completed","response":{"output":{}}}',
     ],
 )
-def test_what_is_no_event_is_told(data: bytes) -> None:
+def test_data_that_is_not_an_event_is_a_bad_stream(data: bytes) -> None:
     with pytest.raises(BadStream):
         new().feed(data)
 

@@ -66,6 +66,6 @@ def test_refusals_of_thoughts_are_known_by_code_and_words(name: str) -> None:
     assert tells_of_thoughts(json.dumps({"error": error}).encode()) is refuses
 
 
-def test_what_is_no_error_refuses_no_thoughts() -> None:
+def test_bodies_that_are_not_errors_do_not_tell_of_thoughts() -> None:
     assert not tells_of_thoughts(b'{"error": "Corrupted thought signature."}')
     assert not tells_of_thoughts(b"[")

@@ -89,7 +89,7 @@ def test_a_tool_is_counted_once_per_definition() -> None:
     assert sizes.of({**TOOL, "name": "later"}).tokens == first.tokens + 2
 
 
-def test_what_is_counted_is_what_a_model_is_told() -> None:
+def test_tokens_are_counted_of_the_text_that_a_model_is_told() -> None:
     counter = Letters()
     Sizes(counter).of({**TOOL, "outputSchema": {"type": "object"}, "_meta": {"x": 1}, "title": "Now"})
     assert counter.counted[0] == (

@@ -72,7 +72,9 @@ def test_prompts_that_are_too_short_for_the_cache_pay_in_full() -> None:
 
 
 @given(tasks, tokens, tokens, caches)
-def test_more_definitions_never_cost_less(task: TaskShape, first: int, other: int, cache: CacheState | None) -> None:
+def test_definitions_added_to_a_list_never_cost_less(
+    task: TaskShape, first: int, other: int, cache: CacheState | None
+) -> None:
     less, more = sorted((first, other))
     assert listed(task, less, PRICES, cache).priced <= listed(task, more, PRICES, cache).priced
     assert searched(task, less, SEARCHED, PRICES, cache).priced <= searched(task, more, SEARCHED, PRICES, cache).priced
@@ -146,7 +148,7 @@ def test_of_two_that_cost_the_same_the_one_that_shows_more_is_taken() -> None:
     assert advice.cheapest.way == LIST
 
 
-def test_what_the_window_or_a_limit_cannot_hold_is_never_advised() -> None:
+def test_an_exposure_beyond_the_window_or_a_limit_is_never_advised() -> None:
     ways = [every(1000), router(1000)]
     shape = TaskShape(turns=1, calls=0, searches=200)
     assert [each.fits for each in advised(fit(), shape, ways, PRICES, None).options] == [True, True]

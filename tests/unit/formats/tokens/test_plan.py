@@ -69,7 +69,7 @@ def test_the_numbers_add_up() -> None:
     assert (numbers.context_window, numbers.counter, numbers.family) == (1000, "letters", "f")
 
 
-def test_what_fits_no_model_is_cut_where_most_is_kept() -> None:
+def test_tools_that_fit_no_model_are_cut_where_most_are_kept() -> None:
     chosen = planned([model("a", 50), model("b", 90)], tools(40, 60, 40))
     assert (chosen.model, chosen.tools) == ("b", ("t0", "t2"))
     assert [(cut.name, cut.reason) for cut in chosen.cut] == [("t1", "contextWindow")]
@@ -90,7 +90,7 @@ def test_limits_cut_with_their_names() -> None:
     assert [(cut.name, cut.reason) for cut in chosen.cut] == [("t1", "toolTokens")]
 
 
-def test_what_a_provider_takes_at_most_bounds_too() -> None:
+def test_the_most_tools_that_a_provider_takes_bound_a_plan() -> None:
     chosen = planned([model("a", 100, max_tools=1), model("b", 100)], tools(1, 1))
     assert (chosen.model, chosen.tools) == ("b", ("t0", "t1"))
 
@@ -165,7 +165,7 @@ def test_the_stricter_of_two_limits_counts() -> None:
     assert both == PlanLimits(3, 7, 20, shorten=False, reserved_floor=20)
 
 
-def test_what_a_route_reserves_can_be_lowered_in_the_route_alone() -> None:
+def test_reserved_output_tokens_of_a_route_can_be_lowered_in_the_route_alone() -> None:
     reserved = PlanLimits(reserved_output=30)
     answer = refused([model("a", 100)], tools(80), limits=reserved.within(PlanLimits(reserved_output=10)))
     assert "reservedOutputTokens of 20 instead of 30" in answer.would_fit
@@ -222,7 +222,7 @@ sizes = st.lists(st.tuples(st.integers(1, 50), st.integers(1, 50), st.booleans()
     limits=limits_of_all_kinds,
     factor=st.sampled_from((1000, 1300)),
 )
-def test_whatever_a_refusal_advises_gives_a_plan(
+def test_the_advice_of_a_refused_plan_gives_a_plan(
     sizes: list[tuple[int, int, bool]],
     windows: list[tuple[int, int | None]],
     provider: int | None,

@@ -44,7 +44,7 @@ def test_equal_arguments_have_one_key(first: bytes, other: bytes | None, same: b
 
 
 @pytest.mark.parametrize("arguments", [b'{"a":1e999}', b'{"a":"\xff"}', b'{"a":"%b"}' % (b"x" * MAX_ARGUMENTS)])
-def test_what_cannot_be_read_or_is_large_has_no_key(arguments: bytes) -> None:
+def test_arguments_that_cannot_be_read_or_are_large_have_no_key(arguments: bytes) -> None:
     assert key_of(A, arguments) is None
 
 

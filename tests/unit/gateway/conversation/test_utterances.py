@@ -75,7 +75,7 @@ def test_a_phrase_is_in_one_list_of_the_shipped_words_only() -> None:
     assert [phrase for phrase, times in Counter(every).items() if times > 1] == []
 
 
-def test_there_are_enough_utterances_to_speak_of_accuracy() -> None:
+def test_utterances_are_enough_to_speak_of_accuracy() -> None:
     spoken = [each for each in utterances() if each.kind in ("looked at", "held out")]
     assert len(spoken) >= 200
     assert sum(len(each.heard) > 1 for each in spoken) >= 20

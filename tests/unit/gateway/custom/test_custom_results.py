@@ -81,7 +81,7 @@ def test_a_result_of_the_sdk_is_taken_as_it_is() -> None:
 
 
 @pytest.mark.parametrize("value", [object(), {"a": object()}, [len], {1, object()}, "\ud800", {"a": "\ud800"}])
-def test_what_is_no_json_is_refused(value: Any) -> None:
+def test_values_that_are_not_json_are_refused(value: Any) -> None:
     with pytest.raises(Unusable):
         result(value)
 

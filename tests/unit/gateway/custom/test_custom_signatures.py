@@ -152,7 +152,7 @@ def test_a_handler_that_takes_any_keywords_takes_any_arguments() -> None:
 
 
 @pytest.mark.parametrize("hint", ["Context", "Context | None", 'Annotated[Context, "of the call"]'])
-def test_the_context_is_no_argument(hint: str) -> None:
+def test_the_context_is_not_an_argument(hint: str) -> None:
     scope: dict[str, Any] = {"Context": Context, "Annotated": Annotated}
     exec(f"def handler(x: int, c: {hint} = None) -> int:\n    return x\n", scope)  # noqa: S102  # from the table above
     prepared = taken(scope["handler"])
@@ -229,7 +229,7 @@ def _yielding() -> Any:
         (CustomTool(name="a", handler="x"), "cannot be called"),  # type: ignore[arg-type]  # that is the point
     ],
 )
-def test_what_cannot_be_published_is_refused_with_a_reason(wanted: Any, why: str) -> None:
+def test_handlers_that_cannot_be_published_are_refused_with_a_reason(wanted: Any, why: str) -> None:
     with pytest.raises(BadTool) as caught:
         taken(wanted)
     assert why in str(caught.value).replace("its handler yields", "it yields")

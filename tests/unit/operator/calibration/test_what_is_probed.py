@@ -73,7 +73,7 @@ def test_tools_that_might_have_effects_are_never_probed(tool: ToolEntry, trusted
     assert planned(tool, trusted=trusted).probes == ()
 
 
-def test_given_arguments_allow_a_probe_of_any_tool_and_are_used_as_they_are() -> None:
+def test_probe_arguments_allow_a_probe_of_any_tool_and_are_used_as_they_are() -> None:
     plan_of_tool = planned(entry(schema=NEEDS_X, probe_arguments={"x": 40}), trusted=False)
     assert plan_of_tool.probes == (PlannedProbe("t", b'{"x":40}', True, 60.0),)
 

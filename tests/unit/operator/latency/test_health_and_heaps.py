@@ -21,7 +21,7 @@ from fairlead_operator.latency.health import HealthScore
         ("BBBB" * 50 + "GGGGG", 25, False),
     ],
 )
-def test_four_bad_calls_degrade_and_five_good_ones_heal(calls: str, score: int, degraded: bool) -> None:
+def test_four_bad_calls_degrade_a_tool_and_five_good_ones_heal_it(calls: str, score: int, degraded: bool) -> None:
     health = HealthScore()
     for call in calls:
         health.observe(bad=call == "B")
@@ -58,5 +58,5 @@ def test_two_heaps_are_found_and_one_heap_is_not_taken_for_two() -> None:
     assert threshold(1.0, 120, 120, 1.0) == 0
 
 
-def test_too_few_samples_say_nothing() -> None:
+def test_thirty_samples_are_needed_for_a_bimodal_tool() -> None:
     assert not is_bimodal([50.0] * 15 + [900.0] * 14)

@@ -144,7 +144,7 @@ def test_a_name_that_hides_something_is_found_and_shown_as_escapes() -> None:
     assert "read_\\u202efile" in verdict(findings).message
 
 
-def test_both_kinds_have_a_reason_of_their_own_and_long_lists_end() -> None:
+def test_findings_of_both_kinds_have_their_own_cause_and_long_lists_end() -> None:
     findings = scan([definition(f"t{n}", description="</system>\u200b") for n in range(100)])
     assert len(findings) == FINDINGS_LIMIT
     judged = verdict(findings)
