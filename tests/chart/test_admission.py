@@ -29,14 +29,14 @@ def mcp_server(name: str, unrestricted: Any = None, **spec: Any) -> str:
 
 
 def admitted(plane: ControlPlane, text: str, namespace: str = "team") -> str:
-    """What the API server says of a try that changes nothing; empty where the server was admitted."""
+    """Answer of the API server to a try that changes nothing; empty where the server was admitted."""
     path = f"/apis/fairlead.dev/v1alpha1/namespaces/{namespace}/mcpservers?dryRun=All"
     status, answer = plane.request("POST", path, json.loads(text))
     return "" if status == 201 else str(answer["message"])
 
 
 def answers(plane: ControlPlane) -> tuple[str, str]:
-    """What each of both policies, of templates and of approvals, says now of what it is for."""
+    """Answers of both policies, of templates and of approvals, to objects of their kind."""
     template = pod(hostPID=True)
     approval = {"hash": "sha256:1", "by": "somebody-else"}
     return admitted(plane, mcp_server("x", template)), admitted(plane, mcp_server("x", approval=approval))

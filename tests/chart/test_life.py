@@ -45,7 +45,7 @@ def helm(plane: ControlPlane, tmp_path: Path) -> Helm:
 
 
 def left_in(plane: ControlPlane, namespace: str) -> list[str]:
-    """What stands in a namespace, but for what the cluster itself puts into every one."""
+    """Objects of a namespace, but for those that the cluster itself puts into every one."""
     left = [f"{item['kind']} {item['metadata']['name']}" for item in get(plane, KINDS, "-n", namespace)]
     return sorted(set(left) - {"ConfigMap kube-root-ca.crt"})
 

@@ -1,4 +1,4 @@
-"""What the chart's page tells people to do: its helm commands in their order, and its values for production."""
+"""Commands and values of the chart's page: its helm commands in their order, and its values for production."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What the chart renders, over several files of values, before the tools and an API server that judge it."""
+"""Manifests of the chart over several files of values, before the tools and an API server that judge them."""
 
 from __future__ import annotations
 
@@ -48,7 +48,7 @@ each_file = pytest.mark.parametrize("values", FILES, ids=lambda path: path.stem)
 
 @functools.cache
 def rendered(values: Path) -> list[Object]:
-    """Once for all tests: nobody changes what it gives."""
+    """Manifests by file of values, rendered for all tests: nobody changes them."""
     with TemporaryDirectory() as home:
         return Helm(Path(home)).template("--values", values, *API_VERSIONS)
 

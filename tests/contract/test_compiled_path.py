@@ -1,4 +1,4 @@
-"""What the modules that the image has compiled may not do, and that nobody else has to compile them."""
+"""Restrictions of the modules that the image has compiled, and that nobody else has to compile them."""
 
 from __future__ import annotations
 

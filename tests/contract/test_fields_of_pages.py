@@ -85,7 +85,7 @@ def values(of: Any, above: FieldPath = ()) -> Iterator[FieldPath]:
 
 
 def named(page: Path) -> Iterator[FieldPath]:
-    """What a page names like a field: by dots, or by a capital within."""
+    """Words of a page that look like a field: with dots, or with a capital within."""
     for span in _SPAN.findall(_FENCED.sub("", page.read_text())):
         match = _FIELD.fullmatch(span)
         if match and re.search(r"[.A-Z]", match[1]) and not match[1].endswith(FILES):

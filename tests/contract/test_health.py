@@ -72,7 +72,7 @@ STORIES: dict[str, tuple[dict[str, Any], str, str]] = {
         "Current",
         "Healthy",
     ),
-    "serves with a floor that is no tier": (
+    "serves with a floor that is not a tier": (
         server(Verdicts(GOOD, GOOD, GOOD, ANSWERED, partially_invalid=NO_TIER)),
         "Current",
         "Healthy",

@@ -144,7 +144,7 @@ def test_the_core_holds_types_alone(file: Path) -> None:
 
 
 def wrong(tree: ast.Module) -> list[str]:
-    """What is neither a type nor small and pure."""
+    """Parts of a module that are neither types nor small and pure."""
     problems = []
     for node in ast.walk(tree):
         if isinstance(node, ast.Import | ast.ImportFrom):

@@ -142,7 +142,7 @@ def test_the_commands_of_a_page_are_run_by_a_test(page: str) -> None:
 
 
 def _supported(test: Path) -> str:
-    """What a test takes from the modules of tests/support."""
+    """Names that a test takes from the modules of tests/support."""
     names = re.findall(r"^from (\w+) import", test.read_text(), re.MULTILINE)
     modules = [ROOT / "tests" / "support" / f"{name}.py" for name in names]
     return "".join(module.read_text() for module in modules if module.exists())

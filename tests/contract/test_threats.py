@@ -16,11 +16,11 @@ PAGE = (ROOT / "docs" / "how-it-works" / "threats.md").read_text("utf-8")
 _TEST = re.compile(r"`(tests/[\w/]+\.py)`")
 _ATTACK = re.compile(r"`(tests/[\w/]+\.py)::(test_\w+)`")
 _UNGUARDED = {"calls and items of a speech session"}
-"""What is found by how it is kept, so that there is no line to take out."""
+"""Objects that are found by how they are kept, so that there is no line to take out."""
 
 
 def rows() -> list[str]:
-    """Of the tables about boundaries."""
+    """Rows of the tables about boundaries."""
     text = PAGE.partition("## Boundaries")[2].partition("## Where servers may be")[0]
     lines = [line for line in text.splitlines() if line.startswith("| ")]
     return [line for line in lines if not line.startswith("| what crosses")]
@@ -72,7 +72,7 @@ def test_every_named_test_exists_and_tests_something() -> None:
 
 @pytest.mark.parametrize("guard", GUARDS, ids=lambda guard: guard.attack)
 def test_every_guard_still_fits_its_module_and_its_test(guard: Guard) -> None:
-    """What `hack/attacks` does with them takes minutes."""
+    """Attacks without their guards take `hack/attacks` minutes."""
     source = f"{guard.module.replace('.', '/')}.py"  # of a compiled module `find_spec` names the extension
     places = [ROOT / guard.module] if "/" in guard.module else [ROOT / top / source for top in PACKAGES]
     (text,) = [path.read_text("utf-8") for path in places if path.exists()]

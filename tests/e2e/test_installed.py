@@ -1,4 +1,4 @@
-"""What people do with an installation: clients of every make, measurements, tiers, policies, an upgrade under load."""
+"""An installation in use: clients of every make, measurements, tiers, policies, an upgrade under load."""
 
 from __future__ import annotations
 

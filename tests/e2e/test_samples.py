@@ -382,7 +382,7 @@ def set_values(path: str, value: Any) -> list[str]:
 
 
 def given_providers(installation: Installation, table: Table, providers: dict[str, Json]) -> None:
-    """Install these providers of models, and start the gateways anew: files reach pods within a minute only."""
+    """Install these providers of models, and restart the gateways: files reach pods within a minute only."""
     installation.upgrade(*table.values, *set_values("gateway.routes.providers", providers))
     gateways = f"deployment/{RELEASE}-gateway"
     kubectl("rollout", "restart", "-n", NAMESPACE, gateways)

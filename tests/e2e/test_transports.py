@@ -39,7 +39,7 @@ def sse(name: str, image: str) -> str:
 
 
 def processes(namespace: str) -> str:
-    """What runs in the only pod of a namespace."""
+    """Processes of the only pod of a namespace."""
     pod = kubectl("get", "pods", "-n", namespace, "-o", "name").strip()
     return kubectl("exec", "-n", namespace, pod, "-c", "server", "--", "/fairlead/busybox", "ps")
 

@@ -1,4 +1,4 @@
-"""What a stranger does with a clone of the repository and its pages, and nothing else. After `test_uninstall`: the
+"""A stranger has a clone of the repository and its pages, and nothing else. After `test_uninstall`: the
 release of the other tests is gone, and this one has its name and its place.
 """
 

@@ -141,7 +141,7 @@ async def played(kind: type[Multiplexer], seed: int, clients: int, calls: int, p
     crowd = Crowd(multiplexer, dice, patience)
 
     async def flush() -> None:
-        while True:  # whoever waits when nobody else comes any more is answered too
+        while True:  # callers that wait when no other comes any more are answered too
             await asyncio.sleep(0.001)
             shuffler.release(clients)
 
@@ -222,8 +222,8 @@ async def shuffling_server(seed: int) -> AsyncIterator[int]:
 
 
 async def strangers(folder: Path, seed: int, clients: int, calls: int, patience: float) -> list[object]:
-    """Whose answers clients of a gateway get, in place of their own, that share its one connection to a server; None
-    for no answer. All count from 1.
+    """Owners of the answers that clients of a gateway get in place of their own, where they share its one connection to
+    a server; None for no answer. All count from 1.
     """
     wrong: list[object] = []
     write_token(folder)

@@ -1,4 +1,4 @@
-"""What a client's bytes cost: bounded memory and CPU for each byte, in each state that a parser can be kept in.
+"""Costs of a client's bytes: bounded memory and CPU for each byte, in each state that a parser can be kept in.
 
 A bound that is exceeded by a factor of five is a way to stop a gateway from one laptop. So the bounds are several times
 what is measured, and no finer: 1 to 10 ns a byte, 100 in the smallest chunks, and hardly any memory but for a body.

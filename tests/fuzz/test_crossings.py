@@ -209,7 +209,7 @@ async def test_a_kept_result_cannot_be_read_by_another_principal(tmp_path: Path)
 
 
 class _Markup(HTMLParser):
-    """What would run in a page."""
+    """Elements and attributes that would run in a page."""
 
     def __init__(self) -> None:
         super().__init__()

@@ -158,7 +158,7 @@ class Program:
 
 
 def programs(answers: st.SearchStrategy[bytes], *, closing: bool = True) -> st.SearchStrategy[list[Program]]:
-    """For the calls of one example. Without `closing` a connection is rarely ended: opening one anew takes its time."""
+    """Programs for the calls of one example. Without `closing` a connection rarely ends: opening one is slow."""
     close = st.booleans() if closing else st.integers(0, 60).map(lambda n: n == 60)
     program = st.builds(Program, st.lists(answers, max_size=2), cuts, close)
     return st.lists(program, min_size=1, max_size=AT_ONCE)

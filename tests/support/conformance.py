@@ -319,7 +319,7 @@ def main(folder: Path) -> int:
             through = f"{comparison.through.passed}/{comparison.through.failed}"
             print(f"{comparison.revision}: bare {bare}, through the gateway {through} (checks passed/failed)")
         for name in keep_bare(compared):
-            print(f"tests/conformance/bare.json has the bare runs of {name} anew: commit it")
+            print(f"tests/conformance/bare.json has the bare runs of {name} again: commit it")
         wrong = judge(compared, baseline()) + run_clients(folder)
     except CannotRun as error:
         print(f"cannot run: {error}", file=sys.stderr)

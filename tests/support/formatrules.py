@@ -146,7 +146,7 @@ def without(keywords: set[str], why: str) -> Check:
 def no_booleans(tool: Tool, rules: Rules) -> Iterator[str]:
     for node in places(tool.schema):
         if not isinstance(node.schema, dict):
-            yield f"{node.path}: {node.schema!r} is no schema object"
+            yield f"{node.path}: {node.schema!r} is not a schema object"
 
 
 def closed(tool: Tool, rules: Rules) -> Iterator[str]:
@@ -242,14 +242,14 @@ def property_keys(tool: Tool, rules: Rules) -> Iterator[str]:
 def not_too_deep(tool: Tool, rules: Rules) -> Iterator[str]:
     """No figure is published: five levels, counting alternatives, are taken; six are refused in every report."""
     for node in places(tool.schema):
-        if node.depth + (not node.path.startswith("/$defs/")) > 5:  # a definition begins anew
+        if node.depth + (not node.path.startswith("/$defs/")) > 5:  # a definition begins again
             yield f"{node.path}: exceeds the maximum allowed nesting depth"
 
 
 def gemini_schema(tool: Tool, rules: Rules) -> Iterator[str]:
     for node in places(tool.schema):
         if not isinstance(node.schema, dict):
-            yield f"{node.path}: {node.schema!r} is no Schema"
+            yield f"{node.path}: {node.schema!r} is not a Schema"
             continue
         for keyword in sorted(node.schema.keys() - GEMINI_SCHEMA):
             yield f"{node.path}: Unknown name {keyword}"

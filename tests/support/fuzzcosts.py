@@ -161,7 +161,7 @@ async def _pour(port: int, flood: Flood, number: int, most: int) -> int:
 
 
 def _reset_peak(pid: int) -> None:
-    """VmHWM begins anew (proc(5), `clear_refs`)."""
+    """VmHWM begins again (proc(5), `clear_refs`)."""
     Path(f"/proc/{pid}/clear_refs").write_text("5")
 
 

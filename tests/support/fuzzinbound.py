@@ -60,7 +60,7 @@ json_values = st.recursive(
 
 @st.composite
 def spoiled_bodies(draw: st.DrawFn) -> bytes:
-    """A body that is no proper request, of every kind of wrong."""
+    """A body that is not a proper request, of every kind of wrong."""
     base = draw(st.sampled_from([body for _, _, body in BODIES]))
     how = draw(st.integers(0, 9))
     if how == 0:
@@ -228,7 +228,7 @@ def segments(conversation: Conversation, world: FuzzWorld) -> tuple[list[bytes],
 
 
 class _Answers:
-    """Reads what the gateway says. Raises httptools.HttpParserError for what is no HTTP."""
+    """Reads what the gateway says. Raises httptools.HttpParserError for bytes that are not HTTP."""
 
     def __init__(self) -> None:
         self.parser = httptools.HttpResponseParser(self)

@@ -36,7 +36,7 @@ class Gated:
 
     @property
     def servers(self) -> list[int]:
-        """Process ids of the servers that it has started and that live (the listener itself is no server)."""
+        """Process ids of the servers that it has started and that live (the listener itself is not a server)."""
         pids = []
         for listener in children(self.process.pid):
             pids += children(listener)

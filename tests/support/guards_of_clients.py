@@ -31,7 +31,7 @@ TOKENS = (
         "a token that is too large", "'oversized': 200", ("MAX_TOKEN: Final = 8 << 10", "MAX_TOKEN: Final = 1 << 30")
     ),
     _token(
-        "a token whose kid is no text",
+        "a token whose kid is not a text",
         "TypeError",
         ('if not isinstance(header.get("kid", ""), str):', "if False:"),
     ),
@@ -400,7 +400,7 @@ SMUGGLING = (
         "403",
     ),
     Guard(
-        "what servers printed, read by somebody who is no administrator",
+        "what servers printed, read by somebody who is not an administrator",
         "fairlead_rest.log_access",
         (("if not context.administers(identity):", "if False:"),),
         "tests/component/rest/test_logs_of_servers.py::test_printed_lines_of_servers_are_shown_to_administrators_alone",

@@ -164,7 +164,7 @@ class Chaos:
         body = {"apiVersion": version, "kind": kind, **body, "metadata": {**body.get("metadata", {}), "name": name}}
         self.done[f"{'edit' if status == 200 else 'create'} {plural}"] += 1
         if status == 200 and plural == "mcpservers" and self.rng.random() < 0.3:
-            await self.request("DELETE", path)  # and made anew under its name
+            await self.request("DELETE", path)  # and made again under its name
         query = "?fieldManager=chaos&force=true"
         code, answer = await self.request("PATCH", path + query, body, content_type="application/apply-patch+yaml")
         assert code in (200, 201, 422), answer  # 422: a field that may not be changed

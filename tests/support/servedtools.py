@@ -64,7 +64,7 @@ def text_of(result: Any) -> str:
 
 
 def structured(result: Any) -> dict[str, Any]:
-    """Structured content of a result that is no error."""
+    """Structured content of a result that is not an error."""
     assert isinstance(result, CallToolResult)
     assert not result.is_error, text_of(result)
     assert isinstance(result.structured_content, dict)

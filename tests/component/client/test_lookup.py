@@ -1,4 +1,4 @@
-"""What a registry lists and finds, of real servers: caching, refreshing, servers that are down, changes, health."""
+"""Tools that a registry lists and finds, of real servers: caching, refreshing, dead servers, changes, health."""
 
 from __future__ import annotations
 
@@ -123,7 +123,7 @@ async def test_without_initialize_on_startup_nothing_is_connected_before_the_fir
 
 
 def listings(server: RawServer) -> int:
-    """Listings so far that are no comparison, which declares capabilities."""
+    """Listings so far that are not comparisons, which declare capabilities."""
     listed = (request for request in server.seen if request.method == "tools/list")
     return sum(not request.params["_meta"][META_CAPABILITIES] for request in listed)
 

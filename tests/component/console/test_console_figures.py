@@ -1,4 +1,4 @@
-"""What the console counts of calls, and what metrics count of the console."""
+"""Figures of the console about calls, and metrics about the console."""
 
 from __future__ import annotations
 

@@ -19,7 +19,7 @@ LOCAL = "command"
 
 
 def refusals(plane: ControlPlane, namespace: str, example: Example) -> list[str]:
-    """What the API server says against an object and what the operator makes of it."""
+    """Refusals of an object by the API server and by the operator."""
     manifest = json.loads(json.dumps(example.manifest, default=str))
     manifest["metadata"].pop("namespace", None)
     status, answer = dry_run(plane, namespace, manifest)

@@ -37,7 +37,7 @@ Tool = dict[str, Any]
 
 
 def broken(choice: str, tools: list[Tool]) -> list[Any]:
-    """What is refused or breaks a rule, of `tools` converted."""
+    """Tools that are refused or break a rule, of `tools` converted."""
     format_name, options = CHOICES[choice]
     converted = find(format_name).convert(tools, options)
     refused: list[Any] = [loss for loss in converted.report if loss.action == "refused"]
@@ -69,7 +69,7 @@ def test_every_tool_of_the_evaluation_set_is_converted_validly(choice: str, eval
 
 @pytest.fixture(scope="module", params=["mcp-server-time", "mcp-server-git", "mcp-server-fetch"])
 def server_tools(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> list[Tool]:
-    """What a published server answers to tools/list; skipped, with the reason, where PyPI is out of reach."""
+    """Answer of a published server to tools/list; skipped, with the reason, where PyPI is out of reach."""
     return listed(installed(request.param, tmp_path_factory.mktemp("package")))
 
 
@@ -123,7 +123,7 @@ def test_every_tool_of_a_published_server_is_converted_validly(choice: str, serv
 
 
 def suspicious(tools: list[Tool]) -> list[str]:
-    """What the operator's scan of definitions says of them."""
+    """Findings of the operator's scan of definitions."""
     return [
         str(finding)
         for tool in tools

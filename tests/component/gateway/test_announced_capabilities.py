@@ -1,4 +1,4 @@
-"""What an endpoint declares of its servers, and what it serves of that: nothing is declared that no client can have."""
+"""Capabilities that an endpoint declares of its servers, and serves: none is declared that no client can have."""
 
 from __future__ import annotations
 

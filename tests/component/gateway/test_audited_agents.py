@@ -37,7 +37,7 @@ async def with_keys(tmp_path: Path, keys: Path, **settings: Any) -> AsyncIterato
 
 
 async def outcome(gateway: Gateway, key: str) -> str:
-    """What a call comes to: a code, a status, or ok. Keys are read a moment after the start."""
+    """Outcome of a call: a code, a status, or ok. Keys are read a moment after the start."""
 
     async def told() -> str:
         answer = await ask(gateway, calling("demo__add").with_headers(authorization=f"Bearer {key}"))

@@ -132,7 +132,7 @@ async def test_a_body_that_is_hard_to_read_is_refused_and_costs_nobody_else_anyt
 
 
 async def as_arguments(gateway: Any, body: bytes) -> Answer:
-    """The same in the place of a call's arguments."""
+    """A bomb in the place of a call's arguments."""
     request = calling("demo__fine", {"x": "HERE"})
     whole = json.dumps(request.message).encode().replace(b'"HERE"', body)
     return await ask(gateway, Ask(body=whole, headers=request.headers, target=request.target))

@@ -1,4 +1,4 @@
-"""Progress begins the time of a call anew, up to a maximum; what is a budget it never moves.
+"""Progress restarts the timeout of a call, up to a maximum; a budget it never moves.
 
 The times are real, as those of connections and processes are: ten steps fit into the shortest that progress moves.
 """

@@ -36,7 +36,7 @@ def shop(url: str = NOWHERE, *more: str) -> Catalog:
 
 
 def decided(**hidden: dict[str, str]) -> State:
-    """What the operator publishes of the tools of `shop`: by tool, the tiers that hide it, and why."""
+    """State that the operator publishes of the tools of `shop`: by tool, the tiers that hide it, and why."""
     tools = [
         ToolState(name=name, environment="cluster", tiers=tuple(t for t in ALL if t not in why), hidden=why)
         for name, why in hidden.items()

@@ -139,7 +139,7 @@ await client.close();
 
 
 async def output(folder: Path, *command: str) -> str:
-    """What a client prints; skips where its program is missing."""
+    """Output of a client; skips where its program is missing."""
     program = required(command[0])
     environment = {**os.environ, "MCP_CATALOG_PATH": str(folder / "inspector.json")}
     process = await asyncio.create_subprocess_exec(

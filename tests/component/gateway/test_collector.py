@@ -16,7 +16,7 @@ from gatewayworld import catalog, publish, running, scraped, served
 from waiting import eventually
 
 TOOLS_OF_A_SERVER = 100
-"""Of 100 servers: 10,000 in all."""
+"""Tools of each of 100 servers: 10,000 in all."""
 CALLS = 10_000
 
 

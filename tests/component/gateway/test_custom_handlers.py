@@ -1,4 +1,4 @@
-"""What handlers do to their calls, their callers and each other: block, hang, fail, talk and ask for too much."""
+"""Handlers that harm their calls, their callers and each other: they block, hang, fail, talk and ask for too much."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a gateway that serves MCP alone never loads: the REST API with FastAPI, pydantic, the console, and the rest."""
+"""Modules that a gateway for MCP alone never loads: the REST API with FastAPI, pydantic, the console, and the rest."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ HEAVY = (
     "tiktoken",
 )
 SERVER = ("click", "multiprocessing", "uvicorn")
-"""What serves REST, the probes of the clients' port and the metadata there, and comes with it."""
+"""Modules that serve REST, the probes of the clients' port and the metadata there, and come with it."""
 GATEWAY = """
 import asyncio, json, sys
 from pathlib import Path

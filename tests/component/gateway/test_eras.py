@@ -1,4 +1,4 @@
-"""What passes between clients and servers of either era beside arguments and results, in all four pairings."""
+"""Members beside arguments and results that pass between clients and servers of either era, in all four pairings."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ def message(level: str) -> dict[str, Any]:
 
 
 async def greet(request: Request, reply: Reply) -> bool:
-    """Answer what is no call; True where that was all."""
+    """Answer messages other than calls; True where that was all."""
     if request.method == "initialize":
         reply.result(request, HELLO, mcp_session_id="s")
     elif request.verb == "GET":

@@ -282,7 +282,7 @@ async def exporting(tmp_path_factory: pytest.TempPathFactory) -> AsyncIterator[W
 
 
 def expected(feature: Feature, server: str) -> Outcome:
-    """What every kind of client gets where nothing demands otherwise."""
+    """Outcome that every kind of client gets where nothing demands otherwise."""
     return {**feature.expected, **feature.at.get(server, {})}
 
 

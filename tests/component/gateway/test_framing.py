@@ -192,7 +192,7 @@ async def test_a_coding_that_is_not_undone_is_refused(
 
 @pytest.mark.parametrize("target", ["/mcp", "/healthz"])
 async def test_requests_that_wait_on_one_connection_are_counted(tmp_path: Path, target: str) -> None:
-    """What was read before the one too many is answered, then the connection ends."""
+    """Requests read before the one too many are answered, then the connection ends."""
     answered = asyncio.Event()
 
     async def handle(request: Request, reply: Reply) -> None:

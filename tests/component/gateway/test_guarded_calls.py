@@ -1,4 +1,4 @@
-"""What stands between calls and a server: breaker, queue, rate, retries; and that servers share none of it."""
+"""Breaker, queue, rate and retries between calls and a server; and that servers share none of them."""
 
 from __future__ import annotations
 

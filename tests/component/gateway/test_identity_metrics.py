@@ -1,4 +1,4 @@
-"""What /metrics tells of the credentials that clients showed."""
+"""Metrics about the credentials that clients showed."""
 
 from __future__ import annotations
 

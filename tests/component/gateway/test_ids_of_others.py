@@ -1,4 +1,4 @@
-"""What is found by an id or by its content is of one conversation, also where nobody is asked who they are.
+"""Objects found by an id or by their content are of one conversation, also where nobody is asked who they are.
 
 An anonymous gateway tells its callers apart by nothing but what it gave them: an id that a server or a client made may
 be guessed, and finds nothing.
@@ -129,7 +129,7 @@ async def test_a_cached_result_is_of_those_that_a_server_takes_for_the_same(tmp_
 
 
 async def test_a_call_waits_for_no_result_of_somebody_else(tmp_path: Path) -> None:
-    """Of equal calls at the same time one is made: calls with other members of `_meta` are none of them."""
+    """Equal calls at the same time are made as one: calls with other members of `_meta` are none of them."""
     go = asyncio.Event()
 
     async def handle(request: Request, reply: Reply) -> None:

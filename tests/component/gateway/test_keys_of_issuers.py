@@ -77,7 +77,7 @@ async def test_an_issuer_that_is_away_locks_out_only_whom_it_would_have_to_vouch
 
 
 async def test_a_slow_issuer_holds_nobody_else_up(tmp_path: Path) -> None:
-    """Whoever is known goes on while somebody else's credential is being looked up."""
+    """Clients with known credentials go on while somebody else's credential is being looked up."""
     requested = asyncio.Event()
     go_on = asyncio.Event()
 

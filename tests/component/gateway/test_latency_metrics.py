@@ -1,4 +1,4 @@
-"""What a gateway tells of latencies at /metrics: bounded, complete in its sums, and counted by what agents waited."""
+"""Metrics of a gateway about latencies: bounded, complete in their sums, and counted by what agents waited."""
 
 from __future__ import annotations
 

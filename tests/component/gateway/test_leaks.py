@@ -1,4 +1,4 @@
-"""What comes and goes leaves nothing behind: connections, streams, tasks, files and processes are as many as before.
+"""Connections, streams, tasks, files and processes that come and go leave nothing behind.
 
 The short form of `hack/bench soak`, by counters: memory is looked at there, over 10,000 clients.
 """
@@ -50,7 +50,7 @@ async def handle(request: Request, reply: Reply) -> None:
 
 @dataclass(frozen=True)
 class Count:
-    """Of everything that could be left behind."""
+    """Counts of everything that could be left behind."""
 
     connections: int
     streams: int
@@ -72,7 +72,7 @@ class Count:
 
 
 def remains() -> Counter[str]:
-    """What belongs to one connection each, and is still there."""
+    """Objects that belong to one connection each, and are still there."""
     gc.collect()
     kinds = (ClientConnection, HttpExchange, FallbackRequest, NotificationStream)
     return Counter(type(thing).__name__ for thing in gc.get_objects() if isinstance(thing, kinds))

@@ -35,7 +35,7 @@ Cuts = dict[tuple[str, str], int]
 
 @dataclass(frozen=True)
 class Scenario:
-    """What happens, in order; `pauses` are seconds after each publication."""
+    """Events of one example, in order; `pauses` are seconds after each publication."""
 
     tools: dict[str, list[str]]
     limits: list[int]
@@ -67,7 +67,7 @@ def scenarios(draw: st.DrawFn) -> Scenario:
 
 
 def document(scenario: Scenario, cuts: Cuts, number: int) -> State:
-    """What the operator would publish."""
+    """State that the operator would publish."""
     servers = []
     for server, names in scenario.tools.items():
         states = [
@@ -83,7 +83,7 @@ def document(scenario: Scenario, cuts: Cuts, number: int) -> State:
 
 
 def rules(scenario: Scenario, number: int) -> Rules:
-    """What the operator would publish of tiers and policies."""
+    """Rules that the operator would publish of tiers and policies."""
     tiers = tuple(
         Tier(name=name, max_latency_ms=limit, default=number == 0)
         for number, (name, limit) in enumerate(zip(scenario.tiers, scenario.limits, strict=True))
@@ -99,7 +99,7 @@ def rules(scenario: Scenario, number: int) -> Rules:
 
 @dataclass
 class Model:
-    """What has to be seen: by tier and exposed name, since when a tool has been hidden."""
+    """Expected lists: by tier and exposed name, since when a tool has been hidden."""
 
     scenario: Scenario
     since: dict[tuple[str, str], float] = field(default_factory=dict)
@@ -122,7 +122,7 @@ class Model:
         return [name for name in self.names() if (tier, name) not in self.since and name not in self.withheld]
 
     def called(self, tier: str, name: str, now: float) -> str:
-        """What a call comes to."""
+        """Expected outcome of a call."""
         if name in self.withheld:
             return "unknown"
         since = self.since.get((tier, name))
@@ -158,7 +158,7 @@ async def lists(gateway: Gateway, wire: Wire, scenario: Scenario, tier: str) -> 
 
 
 async def outcomes(gateway: Gateway, wire: Wire, tier: str, name: str) -> set[str]:
-    """What a call comes to, by every way of making it: one word, where they agree."""
+    """Outcomes of a call, by every way of making it: one word, where they agree."""
     server, tool = name.split("__")
     asks = [
         calling(name).to(f"/mcp/{tier}"),

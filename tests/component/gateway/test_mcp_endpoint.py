@@ -229,7 +229,7 @@ async def test_an_offer_to_upgrade_is_ignored_and_its_request_served(gateway: Ga
 
 @pytest.mark.parametrize("names", [("demo__add", "demo__other"), ("demo__other", "demo__add")])
 async def test_an_mcp_name_header_that_comes_twice_is_refused(gateway: Gateway, names: tuple[str, str]) -> None:
-    """Whoever stands in front may have gone by either. Asked first on a new connection, then on one whose last request
+    """A proxy in front may have gone by either. Asked first on a new connection, then on one whose last request
     was fine.
     """
     async with await Wire.connect(gateway) as wire:

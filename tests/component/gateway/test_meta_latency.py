@@ -1,4 +1,4 @@
-"""What lists say of a tool's speed in `_meta`: nothing, unless the installation asks for it."""
+"""Latency fields of lists in `_meta`: none, unless the installation asks for them."""
 
 from __future__ import annotations
 

@@ -17,7 +17,7 @@ from waiting import eventually
 pytestmark = pytest.mark.both_loops
 
 REBOUND = "evil.example:9464"
-"""What a browser sends that looked up a name which points at this machine."""
+"""Host header of a browser that looked up a name which points at this machine."""
 
 
 async def status_of(gateway: Gateway, path: str, *fields: str, method: str = "GET") -> int:

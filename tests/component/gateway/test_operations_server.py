@@ -1,4 +1,4 @@
-"""What the operations port makes of bytes: one request per connection, whatever it looks like, within bounds."""
+"""Requests at the operations port, byte by byte: one per connection, whatever it looks like, within bounds."""
 
 from __future__ import annotations
 
@@ -140,7 +140,7 @@ async def test_a_page_is_told_what_was_asked() -> None:
     assert request.headers == {b"x": b"1, \xe4", b"host": b"localhost"}
 
 
-@pytest.mark.parametrize("more", [PLAIN, b"\x00 that is no request"])
+@pytest.mark.parametrize("more", [PLAIN, b"\x00 that is not a request"])
 async def test_the_operations_server_answers_one_request_whatever_follows(more: bytes) -> None:
     pages = Pages()
     answer = await exchanged(pages, PLAIN + more)

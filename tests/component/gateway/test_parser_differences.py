@@ -1,4 +1,4 @@
-"""What the gateway decides about is what a server runs, or nothing, whatever the server makes of names in JSON.
+"""Servers run what the gateway decided about, or nothing, whatever they make of names in JSON.
 
 Asked are real servers that take no notice of case: the official Go SDK as it was before CVE-2026-27896, a plain handler
 on Go's encoding/json, and one on Jackson with ACCEPT_CASE_INSENSITIVE_PROPERTIES. .NET with

@@ -217,7 +217,7 @@ async def test_each_client_has_a_process_of_its_own_behind_a_listener(tmp_path: 
 
 
 async def test_a_process_behind_a_listener_is_kept_for_as_long_as_a_session_is(tmp_path: Path) -> None:
-    """Not for as long as the stream of a process that all clients share, which opens anew with the next call."""
+    """Not for as long as the stream of a process that all clients share, which opens again with the next call."""
     async with behind_a_listener(tmp_path) as (server, gateway):
         gateway.registry.link_seconds = 0.01
         seen: list[set[int]] = []

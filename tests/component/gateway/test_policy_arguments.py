@@ -1,4 +1,4 @@
-"""What policies allow of arguments, on every way that a call can take; and what is said to those who may not."""
+"""Policies about arguments, on every way that a call can take; and messages to those who may not."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a batch of calls should take and what it took, over `POST /v1/tool-calls` and from the command line."""
+"""Predicted and measured times of a batch of calls, over `POST /v1/tool-calls` and from the command line."""
 
 from __future__ import annotations
 

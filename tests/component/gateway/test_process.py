@@ -16,7 +16,7 @@ from waiting import eventually
 
 
 async def refused(**environment: str) -> str:
-    """What a gateway that cannot start says last; its exit code is 1 and there is no traceback."""
+    """Last line of a gateway that cannot start; its exit code is 1 and there is no traceback."""
     async with started(**environment) as gateway, asyncio.timeout(30):
         _, error = await gateway.process.communicate()
         assert gateway.process.returncode == 1

@@ -207,7 +207,7 @@ async def test_a_client_that_goes_while_it_holds_its_server_up_cancels_its_call(
 
 
 async def test_a_client_that_reads_late_holds_up_no_server_that_others_use(tmp_path: Path) -> None:
-    """What its client leaves unread beyond a bound is dropped, and the answer comes."""
+    """Messages that a client leaves unread beyond a bound are dropped, and the answer comes."""
 
     async def serve(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         def say(**message: Any) -> None:

@@ -1,4 +1,4 @@
-"""What servers may ask their clients for, from every method that may ask, in each pairing of eras."""
+"""Questions of servers to their clients, from every method that may ask, in each pairing of eras."""
 
 from __future__ import annotations
 
@@ -118,7 +118,7 @@ async def as_legacy(gateway: Gateway, method: str, question: str) -> tuple[Any, 
 
 
 async def as_modern(gateway: Gateway, method: str, question: str) -> tuple[Any, Any]:
-    """The same of a modern client."""
+    """The question to a modern client, and the result of its retry with the answer."""
     capabilities, _, answer = QUESTIONS[question]
     params = METHODS[method]
     offer: dict[str, Any] = {META + "clientCapabilities": capabilities}

@@ -34,7 +34,7 @@ def listen(who: str, **wanted: Any) -> Ask:
 
 
 def outcomes(gateway: Gateway, kind: Any) -> dict[str, int]:
-    """What the metric says of a kind."""
+    """Value of the metric for one kind."""
     counted = gateway.call_metrics.shares.outcomes
     return {outcome: number for (of_kind, outcome), number in counted.items() if of_kind == kind and number}
 

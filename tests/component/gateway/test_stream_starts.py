@@ -1,4 +1,4 @@
-"""What a client that prefers event streams is written, and in how many writes."""
+"""Writes to a client that prefers event streams: their bytes and their number."""
 
 from __future__ import annotations
 

@@ -220,7 +220,7 @@ async def test_a_task_is_decided_about_with_each_request(tmp_path: Path) -> None
 
 
 async def test_a_task_is_judged_by_the_definition_that_is_approved_when_it_is_asked_for(tmp_path: Path) -> None:
-    """Of a server with `pin: true`: its tool is approved anew with another schema, held back, and approved again."""
+    """A server with `pin: true`: its tool is approved again with another schema, held back, and approved again."""
     server = TaskServer()
 
     def approved(*tools: Any) -> Catalog:

@@ -1,4 +1,4 @@
-"""What an installation may publish of its tools' speed: kept only where it asks for it, shown first, sent nowhere."""
+"""Aggregates that an installation may publish: kept only where it asks for them, shown first, sent nowhere."""
 
 from __future__ import annotations
 

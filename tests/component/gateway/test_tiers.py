@@ -31,7 +31,7 @@ async def handle(request: Request, reply: Reply) -> None:
 
 
 def state(hidden: Mapping[str, str], *, environment: str = "cluster") -> State:
-    """What the operator publishes of the tool `slow` of the server `shop`."""
+    """State that the operator publishes of the tool `slow` of the server `shop`."""
     fits = tuple(tier for tier in ("fast", "standard", "deep") if tier not in hidden)
     tool = ToolState(name="slow", environment=environment, tiers=fits, hidden=dict(hidden))
     return State(

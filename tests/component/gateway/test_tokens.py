@@ -80,7 +80,7 @@ ATTACKS: dict[str, Callable[[LocalIssuer], str]] = {
     "another issuer": lambda issuer: issuer.token(aud=HERE, iss="https://evil.example"),
     "no subject": lambda issuer: issuer.token(aud=HERE, sub=None),
     "a kid that leads elsewhere": lambda issuer: issuer.token(header={"kid": "../../dev/null' OR 1=1"}, aud=HERE),
-    "a kid that is no text": lambda issuer: ".".join(
+    "a kid that is not a text": lambda issuer: ".".join(
         [_part({"alg": "RS256", "kid": ["first"]}), *issuer.token(aud=HERE).split(".")[1:]]
     ),
     "an ID token": lambda issuer: issuer.token(header={"typ": "logout+jwt"}, aud=HERE),

@@ -1,4 +1,4 @@
-"""What an API server may do to a watch: every trouble ends in the documents as they are, and in no document lost."""
+"""Troubles of a watch at the API server: each ends in the documents as they are, and in no document lost."""
 
 from __future__ import annotations
 

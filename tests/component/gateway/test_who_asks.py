@@ -35,7 +35,7 @@ def every_route(routes: Iterable[BaseRoute]) -> Iterator[Route]:
         elif (inside := getattr(route, "original_router", None)) is not None:
             yield from every_route(inside.routes)
         else:
-            raise AssertionError(f"{route!r} is no kind of route that this test knows")
+            raise AssertionError(f"this test does not know routes like {route!r}")
 
 
 async def test_every_route_asks_who_it_is_unless_it_is_public(tmp_path: Path) -> None:
@@ -197,7 +197,7 @@ async def test_a_servers_state_is_of_use_to_nobody_but_who_got_it(tmp_path: Path
 
 
 async def test_the_list_of_the_one_is_not_the_list_of_the_other(tmp_path: Path) -> None:
-    """Each route of the REST plane, and each endpoint, takes what it shows from the views of whoever asks."""
+    """Each route of the REST plane, and each endpoint, takes what it shows from the views of its caller."""
 
     everything = Policy(namespace="default", name="all", every=True, rules=(Rule(action="Allow", tools=("*",)),))
     not_for_bob = Policy(

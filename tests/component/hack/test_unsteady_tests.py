@@ -1,4 +1,4 @@
-"""What `hack/test` does in CI with tests that fail beside others and pass alone."""
+"""Runs of `hack/test` in CI with tests that fail beside others and pass alone."""
 
 from __future__ import annotations
 

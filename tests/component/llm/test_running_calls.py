@@ -101,7 +101,7 @@ def _openai(world: LlmWorld) -> Any:
 
 
 def _output(response: Any) -> list[dict[str, Any]]:
-    """Items of a response, without ids that are made anew and members that the client adds."""
+    """Items of a response, without ids that are made for each and members that the client adds."""
     items = []
     for item in response.to_dict()["output"]:
         for part in item.get("content") or ():

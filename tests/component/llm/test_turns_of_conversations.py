@@ -34,7 +34,7 @@ def shown_id(answer: Any, *, stream: bool) -> str:
 
 
 async def come_back(world: LlmWorld, ident: str) -> list[dict[str, Any]]:
-    """What the model gets once the caller comes back with the result of its call `ident`."""
+    """Messages that the model gets once the caller comes back with the result of its call `ident`."""
     call = {"id": ident, "type": "function", "function": {"name": "theirs", "arguments": "{}"}}
     message = {"role": "assistant", "content": None, "tool_calls": [call]}
     await world.chat("Hello", message, {"role": "tool", "tool_call_id": ident, "content": "mine"}, tools=[theirs()])

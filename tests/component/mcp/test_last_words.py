@@ -1,4 +1,4 @@
-"""What a process says last is kept, with or without a line break."""
+"""Last lines of a process are kept, with or without a line break."""
 
 from __future__ import annotations
 

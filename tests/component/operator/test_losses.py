@@ -133,7 +133,7 @@ async def test_servers_that_work_are_not_touched_while_others_are_down(world: Wo
 
 
 def config_map(world: World, name: str) -> str:
-    """What changes with every write to the catalog of a server."""
+    """Resource version, which changes with every write to the catalog of a server."""
     manifest = world.get(world.config_map_path(catalog_name(ServerKey(world.namespace, name))))
     assert manifest is not None
     return str(manifest["metadata"]["resourceVersion"])

@@ -85,7 +85,7 @@ def record(world: World) -> Json:
 
 
 def looked_up(world: World) -> list[str]:
-    """What the commands of docs/install/network-policies.md print, but for the one of Helm."""
+    """Output of the commands of docs/install/network-policies.md, but for the one of Helm."""
     text = (REPOSITORY / "docs/install/network-policies.md").read_text().replace("fairlead-system", world.release)
     commands = [shlex.split(line) for line in text.splitlines() if line.startswith("kubectl ")]
     return [world.plane.kubectl(*words[1:]).stdout for words in commands]

@@ -1,4 +1,4 @@
-"""What an McpServer may make of its pods, on a real API server: which templates are applied, and to what they come."""
+"""Pod templates of an McpServer, on a real API server: which are applied, and to what they come."""
 
 from __future__ import annotations
 

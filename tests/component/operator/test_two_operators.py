@@ -72,7 +72,7 @@ class Replica:
         return self.process.poll() is not None or self.says("leadership lost; contending again")
 
     def start_afresh(self) -> None:
-        """What a kubelet does with one that has ended; one that runs begins a new log only."""
+        """Restart as a kubelet does it of one that has ended; one that runs begins a new log only."""
         if self.process.poll() is not None:
             self.process = self._start()
         else:

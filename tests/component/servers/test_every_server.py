@@ -24,7 +24,7 @@ pytestmark = pytest.mark.timeout(120)  # an interpreter for each server
 
 @dataclass(frozen=True)
 class Case:
-    """What one server is asked."""
+    """Calls of one server."""
 
     tools: dict[str, bool]
     """Tools of the design, and whether they only read."""

@@ -1,4 +1,4 @@
-"""What a client of a cascaded engine sends is bounded, whatever its servers do."""
+"""Bounds of what a client of a cascaded engine sends, whatever its servers do."""
 
 from __future__ import annotations
 

@@ -39,7 +39,7 @@ EVENTS = {
     "a document behind it": f"{{{APPEND},{AUDIO}}}{{{UPDATE},{MCP}}}",
     "a list": f"[{{{UPDATE},{MCP}}}]",
     "no type": f"{{{MCP}}}",
-    "a type that is no text": f'{{"type":["session.update"],{MCP}}}',
+    "a type that is not a text": f'{{"type":["session.update"],{MCP}}}',
     "nested deeply": f'{{{UPDATE},{MCP},"x":{"[" * 5000}{"]" * 5000}}}',
     "a kind of event that nobody knows": f'{{"type":"session.start",{MCP}}}',
     "tools in an item": f'{{"type":"conversation.item.create","item":{{"type":"message","x":{{{MCP}}}}}}}',

@@ -30,7 +30,7 @@ MADE = ("event_id", "id", "item_id", "response_id", "previous_item_id", "expires
 
 
 def plain(value: Any) -> Any:
-    """Without ids, which are numbered anew in each session."""
+    """Messages without ids, which are numbered in each session."""
     if isinstance(value, dict):
         return {name: plain(each) for name, each in value.items() if name not in MADE}
     return [plain(each) for each in value] if isinstance(value, list) else value

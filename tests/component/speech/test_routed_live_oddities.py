@@ -119,7 +119,7 @@ async def test_no_more_empty_turns_wait_than_others(tmp_path: Path) -> None:
 
 
 async def test_an_engine_does_not_wait_for_a_client_that_is_held_up(tmp_path: Path) -> None:
-    """What the client answers it with would not be read."""
+    """Answers of the client to it would not be read."""
     bounds = SpeechBounds(routed_turns=1)
     async with (
         routed_live_world(tmp_path, THEIRS, spoken=[HELLO] * 3, heard=["hi"] * 3, bounds=bounds, **DEEP) as world,

@@ -143,7 +143,7 @@ async def upgraded(world: World, accounts: Accounts) -> None:
 
 
 def unused(plane: ControlPlane, world: World) -> set[Grant]:
-    """What is granted, could be seen in the log and is not in it yet."""
+    """Rights that are granted, could be seen in the log and are not in it yet."""
     assert plane.audit is not None
     return granted() - used(plane.audit.requests(), world) - set(UNSEEN)
 
@@ -192,7 +192,7 @@ DENIED = [
 
 
 def allowed(world: World, account: str, verb: str, group: str, resource: str, namespace: str, name: str) -> bool:
-    """What the API server's own authorizer says of an account."""
+    """Verdict of the API server's own authorizer about an account."""
     plural, _, sub = resource.partition("/")
     namespace = namespace.replace("RELEASE", world.release).replace("TENANT", world.namespace)
     attributes = {"verb": verb, "group": group, "resource": plural, "subresource": sub}

@@ -29,7 +29,7 @@ TOKEN = "shared-by-both"
 
 
 class Server:
-    """A modern server that announces nothing. `deaf`: it hangs up on whoever asks, and still accepts connections."""
+    """A modern server that announces nothing. `deaf`: it hangs up on each request, and still accepts connections."""
 
     def __init__(self, *names: str) -> None:
         self.tools: list[Any] = [tool(name) for name in names]

@@ -95,7 +95,7 @@ def add_secret(world: World, name: str, value: str) -> None:
 
 
 async def signed_in(folder: Path) -> dict[str, str]:
-    """What a browser is told that signs in to a console by a provider, and is refused before."""
+    """Pages for a browser that signs in to a console by a provider, and is refused before."""
     pages = {}
     async with providing() as provider:
         provider.secret = PLANTED["client secret"]
@@ -125,7 +125,7 @@ def applied(world: World, url: str) -> None:
 
 
 def stored(world: World) -> dict[str, str]:
-    """Everything that the API server keeps and that is no Secret."""
+    """Everything that the API server keeps, but for Secrets."""
     paths = {
         "config maps": f"/api/v1/namespaces/{world.release}/configmaps",
         "events": f"/apis/events.k8s.io/v1/namespaces/{world.namespace}/events",
@@ -141,7 +141,7 @@ def stored(world: World) -> dict[str, str]:
 
 
 async def answered(gateway: Any, world: World) -> dict[str, str]:
-    """What clients and operators are told over HTTP."""
+    """Answers to clients and operators over HTTP."""
     answers = {}
     own = (f"servers/{world.namespace}/bearer", f"servers/{world.namespace}/query", "tools/bearer__page/explain")
     for path in ("tools", "servers", "tiers", "models", *own):

@@ -1,4 +1,4 @@
-"""What a server has beside tools, through operator and gateway: as it is asked directly, in both eras, at both kinds
+"""Features of a server beside tools, through operator and gateway: as it is asked directly, in both eras, at both kinds
 of endpoint. Prompts are prefixed on the merged one; URIs never are.
 
 Log messages are deprecated and warned of, and what most servers use.

@@ -144,7 +144,7 @@ async def test_credentials_of_another_team_are_not_to_be_had_and_not_to_be_lost(
 
 
 def copied(world: World, name: str) -> str:
-    """What the gateway would send to a server."""
+    """Credential that the gateway would send to a server."""
     key = ServerKey(world.namespace, name)
     secret = world.get(f"/api/v1/namespaces/{world.release}/secrets/{shard_name(key)}")
     value = ((secret or {}).get("data") or {}).get(store_key(key), "")

@@ -131,7 +131,7 @@ async def test_a_policy_takes_effect_in_its_own_namespace_alone(world: World, ne
 
 
 async def test_a_forged_document_in_a_tenants_namespace_has_no_effect(world: World, neighbor: str) -> None:
-    """What opens everything, written where a tenant may write, beside the release's own."""
+    """A policy that opens everything, written where a tenant may write, beside the release's own."""
     open_all = Rules(
         policies=(
             Policy(namespace=world.namespace, name="shut", every=True, rules=(Rule(action="Allow", tools=("*",)),)),

@@ -1,4 +1,4 @@
-"""What `fairlead up` calls by itself: nobody's tool unasked, and what is asked for so much that tiers are at work."""
+"""Calls of `fairlead up` by itself: nobody's tool unasked, and those asked for so much that tiers are at work."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Tools that a server lists only to clients with a capability: served to everybody, called by those who have it."""
+"""Tools listed only to clients with a capability: everybody gets them, and clients that have it call them."""
 
 from __future__ import annotations
 

@@ -29,7 +29,7 @@ SCORES = (REPOSITORY / "docs" / "operate" / "scores.md").read_text()
 
 
 def commands(page: str) -> list[str]:
-    """Of the one block of a page."""
+    """Commands of the one block of a page."""
     (block,) = blocks(page, "sh")
     return [line.partition(" #")[0].strip() for line in block.splitlines()]
 

@@ -31,7 +31,7 @@ VALUES = {
     "ident": "0123456789ab",
     "name_of_client": "cursor",
 }
-"""A value for each argument that a verb has to have and that is no file."""
+"""A value for each argument that a verb has to have, but for files."""
 OPTIONS = {"plan": ("--model", "gpt-5-mini"), "convert": ("--from", "mcp", "--to", "openai")}
 """Options without which a verb does nothing."""
 SCREEN = {"top": ("--once",)}
@@ -70,7 +70,7 @@ def ended(*words: str) -> tuple[int, str, str]:
 
 
 def wrong(code: int, err: str, expected: int) -> str | None:
-    """What is wrong with a failure; None where nothing is."""
+    """Fault of a failure; None where there is none."""
     if code != expected:
         return f"ended with {code}: {err}"
     if err.count("\n") != 1:

@@ -1,4 +1,4 @@
-"""What `fairlead diff` and `fairlead approve` show and refuse, over pins in memory."""
+"""Output and refusals of `fairlead diff` and `fairlead approve`, over pins in memory."""
 
 from __future__ import annotations
 

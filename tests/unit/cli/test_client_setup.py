@@ -215,7 +215,7 @@ def test_comments_stay_and_undo_gives_the_file_as_it_was(
 
 
 EMPTY = {"json": ["", "\n", "{}", "{ }\n"]}
-"""What a file may have that says nothing, by its form."""
+"""Text of a file that says nothing, by its form."""
 
 
 @pytest.mark.parametrize(

@@ -20,7 +20,7 @@ OWN = ["Context", "CustomTool", "CustomTools", "tool"]
 
 
 def taken(name: str, module: str) -> object:
-    """What `from module import name` gives."""
+    """Object that `from module import name` gives."""
     world: dict[str, object] = {}
     exec(f"from {module} import {name}", world)  # noqa: S102  # our own line
     return world[name]

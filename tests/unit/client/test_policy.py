@@ -1,4 +1,4 @@
-"""What of a failed call may be tried again, and how often."""
+"""Retries of failed calls: which may be tried again, and how often."""
 
 from __future__ import annotations
 

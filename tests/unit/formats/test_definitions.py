@@ -99,7 +99,7 @@ def shown(format_name: str, converted: Converted) -> str:
 
 @pytest.mark.parametrize("choice", sorted(CHOICES))
 def test_the_translation_is_the_golden_one(choice: str) -> None:
-    """`UPDATE_GOLDEN=1 pytest` on this module writes the files anew; read the difference afterwards."""
+    """`UPDATE_GOLDEN=1 pytest` on this module writes the files again; read the difference afterwards."""
     format_name, options = CHOICES[choice]
     text = shown(format_name, find(format_name).convert(TOOLS, options))
     path = GOLDEN / f"{choice}.json"

@@ -1,4 +1,4 @@
-"""What peers send and the gateway keeps is bounded in bytes, where a number of things alone would bound nothing."""
+"""Bytes that peers send and the gateway keeps are bounded, where a number of things alone would bound nothing."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What is kept of the streams that clients may come back to, and for how long."""
+"""The store of events: streams that clients may come back to, and for how long."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a selection has ready when it takes the place of another: what somebody looked at there."""
+"""Views that a selection has ready when it takes the place of another: those that somebody looked at there."""
 
 from __future__ import annotations
 

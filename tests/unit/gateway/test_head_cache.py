@@ -27,7 +27,7 @@ def wire() -> HttpConnection:
 
 
 def remembered(familiars: HeadCache, data: bytes, *, target: bytes = TARGET, vetted: bool = True) -> CachedHead | None:
-    """What a connection keeps of a request that a parser has read."""
+    """Head that a connection keeps of a request that a parser has read."""
     lines = data.partition(b"\r\n\r\n")[0].split(b"\r\n")[1:]
     headers = {name.lower(): value for name, _, value in (line.partition(b": ") for line in lines)}
     return familiars.learn(HttpExchange(wire(), b"POST", target, headers, vetted=vetted), data)

@@ -1,4 +1,4 @@
-"""What a request carries across: states that lead back to their pod, sessions, mirrored arguments, templates."""
+"""Values that a request carries across: states that lead back to their pod, sessions, mirrored arguments, templates."""
 
 from __future__ import annotations
 

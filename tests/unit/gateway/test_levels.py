@@ -1,4 +1,4 @@
-"""What a legacy session is set to, from what its clients ask for."""
+"""The log level of a legacy session, from those that its clients ask for."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What is remembered of requests before anybody knows whose they are: it has an end in bytes, whatever is sent."""
+"""Memos of requests before anybody knows whose they are: they have an end in bytes, whatever is sent."""
 
 from __future__ import annotations
 

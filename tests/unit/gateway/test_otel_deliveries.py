@@ -1,4 +1,4 @@
-"""What is lost on the way to a collector is counted, and said a single time."""
+"""Deliveries lost on the way to a collector are counted, and told a single time."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What waits in a gateway for an operator: told once, bounded, and never lost to a cursor of another life."""
+"""Reports that wait in a gateway for an operator: told once, bounded, and never lost to a cursor of another life."""
 
 from __future__ import annotations
 

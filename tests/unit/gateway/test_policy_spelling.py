@@ -16,7 +16,7 @@ FEW = {"maximum": 5}
 
 
 def refusal(schema: dict[str, Any], arguments: bytes | str | dict[str, Any], *, told: bool = True) -> str:
-    """What a constraint says; empty where it allows the arguments."""
+    """Message of a constraint; empty where it allows the arguments."""
     text = json.dumps(arguments) if isinstance(arguments, dict) else arguments
     raw = text.encode() if isinstance(text, str) else text
     refused = Constraint([allowance("r", schema)], told=told).refusal(raw)

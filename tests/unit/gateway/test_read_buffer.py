@@ -1,4 +1,4 @@
-"""What was read at once is handed on a portion at a time, in turns with the rest of the loop."""
+"""Data read at once is handed on a portion at a time, in turns with the rest of the loop."""
 
 from __future__ import annotations
 

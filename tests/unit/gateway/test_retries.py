@@ -1,4 +1,4 @@
-"""What is tried again, and when."""
+"""Retries: which failures are tried again, and when."""
 
 from __future__ import annotations
 

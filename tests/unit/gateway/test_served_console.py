@@ -37,7 +37,7 @@ def deferred(make: Callable[[], Any]) -> Deferred[Any]:
 
 
 async def seen(console: ServedConsole, *requests: Scope) -> list[Any]:
-    """What an application in its place finds for requests that come at once."""
+    """Requests that an application in its place gets, which come at once."""
     requests_made: list[Any] = []
 
     async def app(scope: Scope, receive: Receive, send: Send) -> None:

@@ -77,7 +77,7 @@ def test_of_the_servers_and_the_authors_floor_the_slower_counts(
 ) -> None:
     selection = world(entry("x", min_tier=stated, authored_min_tier=authored))
     assert tiers_with(selection, "x") == expected
-    assert "s__x" in selection.seen_by(TEXT)[b"/mcp"].routes, "whoever names no tier is offered every tool"
+    assert "s__x" in selection.seen_by(TEXT)[b"/mcp"].routes, "a client that names no tier is offered every tool"
 
 
 def test_measured_latency_raises_a_tool_above_its_floor_and_not_below() -> None:

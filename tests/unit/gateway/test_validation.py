@@ -1,4 +1,4 @@
-"""What a schema says of values, what it costs, and what of it cannot be used."""
+"""Validation by schemas: messages about values, costs, and parts of a schema that cannot be used."""
 
 from __future__ import annotations
 

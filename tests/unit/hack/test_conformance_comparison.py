@@ -1,4 +1,4 @@
-"""What the conformance verb calls a loss: whatever passes bare and is anything but a pass through the gateway."""
+"""Losses of the conformance verb: checks that pass bare and are anything but a pass through the gateway."""
 
 from __future__ import annotations
 

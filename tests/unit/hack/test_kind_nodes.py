@@ -38,7 +38,7 @@ def kind_program(release: str) -> Path:
 
 
 def create(folder: Path, kind: Path, config: Path) -> tuple[str, list[str]]:
-    """What kind says on standard error, and its `docker run` as words."""
+    """Output of kind on standard error, and its `docker run` as words."""
     (folder / "docker").write_text(DOCKER)
     (folder / "docker").chmod(0o755)
     environment = {"PATH": f"{folder}:{os.environ['PATH']}", "HOME": str(folder), "NOTES": str(folder / "notes")}

@@ -19,7 +19,7 @@ from virtualtime import in_virtual_time
 pytestmark = in_virtual_time
 
 Script = list[WatchEvent[Json] | Exception | None]
-"""Told by the watches: an event, an error that ends one, None where the API server ends one."""
+"""Items of a watch: an event, an error that ends one, None where the API server ends one."""
 
 Lists = Sequence[tuple[Sequence[str], str] | Exception]
 

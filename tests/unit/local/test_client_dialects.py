@@ -1,4 +1,4 @@
-"""What client configurations of the wild mean: variables, truth values, names and files beside them."""
+"""Client configurations of the wild: variables, truth values, names and files beside them."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What an installer's output and what it leaves behind mean."""
+"""The output of installers and what they leave behind."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What runs for a server off a cluster, and what is said of it, over child processes that are none."""
+"""Processes and states of servers off a cluster, over child processes of a fake launcher."""
 
 from __future__ import annotations
 
@@ -80,7 +80,7 @@ class World:
         return await self.platform.ensure(server, await self.platform.credential(server))
 
     async def running(self) -> Workload:
-        """Once the process has answered."""
+        """Workload, as soon as the process has answered."""
         while (workload := await self.ensured()).verdict.ok is None:
             self.woken.clear()
             async with asyncio.timeout(5):

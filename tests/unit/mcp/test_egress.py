@@ -23,7 +23,7 @@ async def judged(
     known_as: str = "",
     port: int = 80,
 ) -> str:
-    """What is connected to, or why nothing is. `alias`: of the name; `known_as`: of the addresses."""
+    """Address that is connected to, or the refusal. `alias`: of the name; `known_as`: of the addresses."""
 
     async def name_of(address: str) -> str:
         return known_as
@@ -40,7 +40,7 @@ async def judged(
 
 
 async def nameless(address: str) -> str:
-    """Of addresses that no name server knows."""
+    """Names for addresses that no name server knows."""
     return ""
 
 

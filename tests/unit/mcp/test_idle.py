@@ -1,4 +1,4 @@
-"""What nobody uses for a while ends, and a use costs no timer."""
+"""Objects that nobody uses for a while end, and a use costs no timer."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What the caches of npm and uv tell of packages that were fetched, by layouts of their present versions."""
+"""Caches of npm and uv that tell of fetched packages, by layouts of their present versions."""
 
 from __future__ import annotations
 

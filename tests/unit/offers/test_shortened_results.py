@@ -1,4 +1,4 @@
-"""What is shown of a result with more tokens than it may have, by itself."""
+"""Shortened results: what is shown of one with more tokens than it may have, by itself."""
 
 from __future__ import annotations
 

@@ -24,7 +24,7 @@ def listing_of(*tools: dict[str, Any] | bytes, **more: Any) -> RawListing:
 
 
 def built(*tools: dict[str, Any] | bytes, **spec: Any) -> tuple[Catalog, ListingFindings]:
-    """Of tools that have an inputSchema whatever else they lack, but for those given as bytes."""
+    """Listing of tools that have an inputSchema whatever else they lack, but for those given as bytes."""
     whole = [t if isinstance(t, bytes) else {"inputSchema": {"type": "object"}, **t} for t in tools]
     return build_catalog(mcp_server(**spec), listing_of(*whole), REACHED)
 

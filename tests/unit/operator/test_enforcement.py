@@ -1,4 +1,4 @@
-"""What a probe of the network says, and what it makes of other policies."""
+"""The network probe's answers, and its judgement of other policies."""
 
 from __future__ import annotations
 

@@ -52,7 +52,7 @@ def server(name: str, **spec: Any) -> dict[str, Any]:
 
 
 class Listener:
-    """What the feed has told, and a way to wait for it."""
+    """Events that the feed has told, and a way to wait for them."""
 
     def __init__(self) -> None:
         self.seen: list[Event] = []

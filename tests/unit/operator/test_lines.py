@@ -97,7 +97,7 @@ async def test_a_single_refusal_before_the_next_connection_is_not_a_loss() -> No
     watch.hold(KEY, ENDPOINT)
     watch.hold(KEY, ENDPOINT)
     await eventually(lambda: told)
-    assert told == ["back"], "it is asked anew, for it may be another one"
+    assert told == ["back"], "it is asked again, for it may be another one"
     assert len(watch) == 1
     watch.drop(KEY)
     assert len(watch) == 0

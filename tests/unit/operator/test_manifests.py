@@ -1,6 +1,6 @@
 """The objects of image servers against golden files: `NAME.in.yaml` is the McpServer, `NAME.out.yaml` what is applied.
 
-`UPDATE_GOLDEN=1 pytest tests/unit/operator/test_manifests.py` writes the files anew; read the difference afterwards.
+`UPDATE_GOLDEN=1 pytest tests/unit/operator/test_manifests.py` writes the files again; read the difference afterwards.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ INPUTS = sorted(GOLDEN.glob("*.in.yaml"))
 
 
 def rendered(server: McpServer, context: ManifestContext) -> list[dict[str, Any]]:
-    """What is applied, as it is sent."""
+    """Manifests that are applied, as they are sent."""
     return [
         {"apiVersion": kind.api_version, "kind": kind.kind, **manifest}
         for kind, manifest in plan(server, context).apply

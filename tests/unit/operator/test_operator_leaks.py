@@ -25,7 +25,7 @@ def refused() -> ConnectFailed:
 
 
 def count() -> Counter[str]:
-    """What belongs to one server each, and tasks."""
+    """Objects that belong to one server each, and tasks."""
     gc.collect()
     kinds = (McpServer, Catalog, DiscoveryState)
     counts = Counter(type(thing).__name__ for thing in gc.get_objects() if isinstance(thing, kinds))
@@ -37,7 +37,7 @@ def count() -> Counter[str]:
 
 
 def holders() -> list[str]:
-    """Who knows the rounds that are left, for whoever has to find out."""
+    """Holders of the rounds that are left, for the message of a failure."""
     left = [state for state in gc.get_objects() if isinstance(state, DiscoveryState)]
     return [
         f"{type(holder).__name__}: {holder!r:.300}"

@@ -1,4 +1,4 @@
-"""What a policy's status says: selected servers, matched tools, faults, and who says otherwise."""
+"""The status of a policy: selected servers, matched tools, faults, and who says otherwise."""
 
 from __future__ import annotations
 

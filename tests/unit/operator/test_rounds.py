@@ -55,7 +55,7 @@ class Bench:
 @pytest.mark.parametrize(
     ("ttl_ms", "seconds"),
     [(None, 600), (0, 600), (120_000, 120), (5_000, 30), (86_400_000, 600)],
-    ids=["no hint", "0 is no hint", "sooner", "not below the floor", "not beyond the interval"],
+    ids=["no hint", "0 is not a hint", "sooner", "not below the floor", "not beyond the interval"],
 )
 async def test_a_hint_of_the_server_shortens_the_interval_within_bounds(ttl_ms: int | None, seconds: float) -> None:
     bench = Bench(Script(ttl_ms=ttl_ms))

@@ -191,7 +191,7 @@ async def test_a_refresh_of_a_server_that_cannot_be_asked_says_why() -> None:
         refreshed = (await bench.entered()).refreshed
         assert refreshed is not None
         assert refreshed.failure == "demo exited with code 3"
-    assert bench.platform.retried == [KEY], "the platform starts it anew"
+    assert bench.platform.retried == [KEY], "the platform starts it again"
 
 
 async def test_a_refresh_waits_for_a_server_that_is_on_its_way_and_is_answered_by_its_catalog() -> None:

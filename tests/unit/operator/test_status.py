@@ -1,4 +1,4 @@
-"""What people are told: the conditions, Ready derived from them, and no change where nothing changed."""
+"""Statuses that people read: the conditions, Ready derived from them, and no change where nothing changed."""
 
 from __future__ import annotations
 

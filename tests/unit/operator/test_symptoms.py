@@ -1,4 +1,4 @@
-"""What the pods of a server tell about why it is not up."""
+"""Symptoms of the pods of a server that is not up."""
 
 from __future__ import annotations
 

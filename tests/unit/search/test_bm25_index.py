@@ -1,4 +1,4 @@
-"""The index in memory: what it finds, and that changing it comes to what making it anew does."""
+"""The index in memory: what it finds, and that changing it comes to what making another does."""
 
 from __future__ import annotations
 

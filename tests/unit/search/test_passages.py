@@ -1,4 +1,4 @@
-"""What is picked of results for a question, and how it is cut."""
+"""Passages picked of results for a question, and how they are cut."""
 
 from __future__ import annotations
 

@@ -121,7 +121,7 @@ def test_a_killed_process_leaves_what_was_taken_in_before_and_nothing_by_half(tm
 
 
 def test_a_file_that_is_not_an_archive_is_named(tmp_path: Path) -> None:
-    (tmp_path / FILE).write_bytes(b"this is no database, and longer than a header of one" * 100)
+    (tmp_path / FILE).write_bytes(b"this is not a database, and longer than a header of one" * 100)
     with pytest.raises(SettingError, match="cannot be used: file is not a database"):
         Archive(tmp_path)
 

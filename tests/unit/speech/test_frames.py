@@ -1,4 +1,4 @@
-"""What the gateway reads of a message is what every other parser reads of it, or it is refused; and it costs little."""
+"""Messages are read by the gateway as by every other parser, or refused; and reading them costs little."""
 
 from __future__ import annotations
 
@@ -244,7 +244,7 @@ def test_values_are_counted_outside_of_texts_alone() -> None:
     assert too_dear(words, 6) == "more than 6 values", "three commas and four openings"
     assert too_dear(words, 7) is None
     assert too_dear(b'["' + b'","' * 100 + b'"]', 100) is not None
-    assert too_dear(b'"' * 1000, 100) is None, "it is no JSON: its decoder says so at the third quote"
+    assert too_dear(b'"' * 1000, 100) is None, "it is not JSON: its decoder says so at the third quote"
 
 
 def test_long_numbers_are_not_decoded_as_they_take_the_square_of_their_digits() -> None:

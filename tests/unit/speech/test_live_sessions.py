@@ -135,7 +135,7 @@ async def test_messages_sent_since_the_handle_go_over_the_next_connection() -> N
     await line.send(b"after")
     assert first.sent == [b"before", b"behind"]
     assert second.sent == [b"behind", b"meanwhile", b"after"]
-    assert not reading.done(), "that the first one ended is no end of the session"
+    assert not reading.done(), "the end of the first one does not end the session"
     second.closed.set()
     assert await reading == Closing(1000)
 

@@ -52,7 +52,7 @@ def catalog(*tiers: Tier, shown: tuple[str, ...] = ("fast", "deep")) -> Any:
 
 
 def kinds(turns: list[UserTurn]) -> list[str]:
-    """What the messages of turns are."""
+    """Kinds of the messages of turns."""
     names = []
     for message in map(json.loads, turn_messages(turns)):
         (outer,) = message

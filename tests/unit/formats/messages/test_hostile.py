@@ -1,4 +1,4 @@
-"""What no model and no server should send: never an exception, always something that the model can read."""
+"""Messages that no model and no server should send: never an exception, always something that the model can read."""
 
 from __future__ import annotations
 

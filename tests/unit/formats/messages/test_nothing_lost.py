@@ -139,7 +139,7 @@ MAKING: dict[str, Making] = {
 
 
 def at(value: Any, pointer: str) -> Any:
-    """What a JSON Pointer points at; of a path that ends in a member that is spelled otherwise, what holds it."""
+    """Value that a JSON Pointer points at; of a path that ends in a misspelt member, the object that holds it."""
     for key in pointer.split("/")[1:]:
         if isinstance(value, list) and key.isdigit() and int(key) < len(value):
             value = value[int(key)]

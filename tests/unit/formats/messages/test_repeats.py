@@ -1,4 +1,4 @@
-"""What a tool says twice, in content and in structured content, reaches the model once, in every format."""
+"""Results that say a thing twice, in content and in structured content, reach the model once, in every format."""
 
 from __future__ import annotations
 

@@ -73,7 +73,7 @@ ROWS: list[tuple[str, str, dict[str, Any]]] = [
     ("`input_audio`", CHAT, _user(CHAT, {"type": "input_audio", "input_audio": {"data": "QQ==", "format": "wav"}})),
     ("words of the system amid the conversation", CHAT, {"messages": [HI, {"role": "developer", "content": "x"}, HI]}),
     (
-        "arguments of an earlier call that are no JSON",
+        "arguments of an earlier call that are not JSON",
         CHAT,
         {
             "messages": [

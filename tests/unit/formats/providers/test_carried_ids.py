@@ -40,7 +40,7 @@ def test_a_signature_carries_an_id_and_the_providers_own(signature: str) -> None
     carried = carrying_signature(A, signature)
     assert carried_id(carried) == (A, signature)
     urlsafe = base64.urlsafe_b64encode(base64.b64decode(carried)).decode()
-    assert carried_id(urlsafe) == carried_id(urlsafe.rstrip("=")) == (A, signature), "as clients write it anew"
+    assert carried_id(urlsafe) == carried_id(urlsafe.rstrip("=")) == (A, signature), "as clients write it again"
     (parts,) = returned(("model", [called("f", A, signature)]))
     own = {"thoughtSignature": signature} if signature else {}
     assert parts == [{"functionCall": {"id": A, "name": "f"}, **own}]

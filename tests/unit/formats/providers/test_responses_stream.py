@@ -54,7 +54,7 @@ def shown(out: bytes) -> list[dict[str, Any]]:
 
 
 def same(out: bytes) -> str:
-    """Events without the ids that are made anew each time."""
+    """Events without the ids that differ each time."""
     events = shown(out)
     return without_marks(json.dumps(events)).replace(events[0]["response"]["id"], "ID")
 

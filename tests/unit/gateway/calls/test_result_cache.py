@@ -1,4 +1,4 @@
-"""What is kept of results, for whom, how long, and how much."""
+"""The cache of results: which are kept, for whom, how long, and how much."""
 
 from __future__ import annotations
 

@@ -1,6 +1,6 @@
 """How often the shipped phrases choose the tier that a person chose. `-s` prints the accuracy per tier.
 
-All but the unseen ones are by the author of the phrases, so what is held out is no sample of the world. The unseen ones
+All but the unseen ones are by the author of the phrases, so the held out ones do not sample the world. The unseen ones
 show where phrases end.
 """
 

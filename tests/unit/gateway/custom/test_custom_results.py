@@ -1,4 +1,4 @@
-"""What a handler returns or raises, as a result of MCP."""
+"""Values that a handler returns or raises, as results of MCP."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ def of(value: Any) -> dict[str, Any]:
 
 
 def shown(value: Any) -> dict[str, Any]:
-    """What JSON that is no content comes to: a text, and structure where it is an object."""
+    """JSON that is not content becomes a text, and structure where it is an object."""
     text = {"content": [{"type": "text", "text": json.dumps(value, separators=(",", ":"))}]}
     return {**text, "structuredContent": value} if isinstance(value, dict) else text
 

@@ -12,7 +12,7 @@ from fairlead_tools.handlers.running import Stepped, awaited
 
 
 class Ready:
-    """Something to await that is no coroutine and takes nothing back."""
+    """Something to await that is not a coroutine and takes nothing back."""
 
     def __await__(self) -> Any:
         return iter(())

@@ -1,4 +1,4 @@
-"""What a handler's signature and docstring come to: a definition, and a binding of arguments."""
+"""Signatures and docstrings of handlers become a definition, and a binding of arguments."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What the prober calls and when, in virtual time, and what it makes of the answers."""
+"""Calls of the prober, in virtual time, and its judgement of the answers."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Which tools may be called by a probe."""
+"""Tools that a probe may call."""
 
 from __future__ import annotations
 

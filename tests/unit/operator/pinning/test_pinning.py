@@ -72,7 +72,7 @@ async def test_an_approval_puts_the_change_in_force_and_says_so() -> None:
         assert world.condition("Approved").status == "True"
         assert "2 definitions approved, now in force" in [event.note for event in world.platform.announced]
         await world.answer(tool("add", "adds"), tool("mul", "multiplies"))
-        assert world.served()["add"] == "adds faster", "what was approved once is no pass for ever"
+        assert world.served()["add"] == "adds faster", "an approval is not a pass for ever"
 
 
 async def test_an_approval_never_lets_through_what_came_after_it_was_given() -> None:

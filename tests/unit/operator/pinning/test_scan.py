@@ -1,4 +1,4 @@
-"""What the scan of definitions finds, what it leaves alone, and what it costs."""
+"""The scan of definitions: what it finds, what it leaves alone, and what it costs."""
 
 from __future__ import annotations
 
